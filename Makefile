@@ -1,0 +1,64 @@
+# `make demo` and `make test` need Python >= 3.10, a C compiler, make and git; all else is set up here.
+#
+#   make demo  ARGS="--epochs 5"     the main job             make bench     the benchmarks
+#   make test  ARGS="-k relu -x"     the whole test suite     make lint      ruff, cython-lint, C warnings
+#
+# PYTHON=python3.12 chooses the interpreter, VENV=folder the environment.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test bench doctor lint build clean
+
+# The first interpreter that can make an environment and compile against its headers.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
+	$$p .ci/check_python.py >/dev/null 2>&1 && echo $$p && exit; done; echo python3)
+VENV ?= .venv
+ARGS ?=
+
+venv_python := $(VENV)/bin/python
+pip := $(venv_python) -m pip --disable-pip-version-check
+
+# See build-constraints.txt. Relative on purpose: pip splits these variables at spaces.
+export PIP_CONSTRAINT := $(strip $(PIP_CONSTRAINT) build-constraints.txt)
+export PIP_BUILD_CONSTRAINT := $(strip $(PIP_BUILD_CONSTRAINT) build-constraints.txt)
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^The first/,$$d'
+
+demo: build
+	$(venv_python) -m sdbr demo $(ARGS)
+
+test: build
+	$(venv_python) -m pytest $(ARGS)
+
+bench: build $(VENV)/.bench
+	$(venv_python) -m sdbr bench $(ARGS)
+
+doctor: build
+	$(venv_python) -m sdbr doctor
+
+lint: $(VENV)/.lint
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/cython-lint src
+	set -e; for source in $(wildcard src/sdbr/kernels/*.c); do \
+	  $${CC:-cc} -std=c99 -Wall -Wextra -Werror -fsyntax-only -Isrc/sdbr/kernels $$source; done
+
+# Compiles what is older than its sources, and nothing when nothing is.
+build: $(VENV)/.installed
+	@$(venv_python) setup.py --quiet build_ext --inplace
+
+$(VENV)/.installed: pyproject.toml build-constraints.txt | $(venv_python)
+	SDBR_EXTENSIONS=0 $(pip) install --quiet -e '.[demo,test,dev]'
+	@touch $@
+
+$(VENV)/.lint $(VENV)/.bench: $(VENV)/.%: pyproject.toml $(VENV)/.installed
+	SDBR_EXTENSIONS=0 $(pip) install --quiet -e '.[$*]'
+	@touch $@
+
+$(venv_python):
+	@$(PYTHON) .ci/check_python.py
+	$(PYTHON) -m venv --clear $(VENV)
+
+clean:
+	rm -rf build dist .venv src/*.egg-info src/sdbr/_*.so

@@ -1,0 +1,146 @@
+"""Builds the extension modules; everything else is declared in pyproject.toml.
+
+Every ``src/sdbr/_*.pyx`` becomes an extension module. The C sources in ``src/sdbr/kernels`` are
+linked into ``sdbr._executor``. A kernel file for one SIMD level begins with a target pragma and
+compiles to nothing unless its macro (``SDBR_HAVE_AVX2``, ``SDBR_HAVE_AVX512``) is defined; the
+macros are defined here, after asking the compiler what it can do.
+
+``SDBR_EXTENSIONS=0`` leaves the extension modules out: `make` installs the package that way and
+then builds them in place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+SOURCES = Path("src/sdbr")
+KERNELS = SOURCES / "kernels"
+
+# Never -ffast-math: NaN, infinities and signed zeros behave as in NumPy. These two change no
+# result; they only free the compiler from errno and floating-point traps that nobody reads.
+# ISO mode turns contraction into fused multiply-add off, so it is asked for.
+C_FLAGS = ["-std=c99", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+
+# level -> (the target string its kernel files use, an instruction that proves it)
+SIMD_LEVELS = {
+    "avx2": ("avx2,fma", "__m256i v = _mm256_set1_epi32(n); v = _mm256_add_epi32(v, v);"),
+    "avx512": (
+        "avx512f,avx512bw,avx512dq,avx512vl,fma",
+        "__m512i v = _mm512_set1_epi32(n); v = _mm512_add_epi32(v, v);",
+    ),
+}
+
+PROBE = """
+#include <immintrin.h>
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("{target}"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("{target}")
+#endif
+static int body(int n)
+{{
+    int first;
+    {body}
+    memcpy(&first, &v, sizeof first);
+    return first;
+}}
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+int main(int argc, char **argv)
+{{
+    (void)argv;
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("{feature}") ? body(argc) : 0;
+}}
+"""
+
+
+class BuildExt(build_ext):
+    """Compiles Cython sources under build/, with the kernels and what the compiler can do."""
+
+    def build_extension(self, ext: Extension) -> None:
+        # Imported here, because metadata, an sdist and a build without extensions need neither.
+        import Cython
+        import numpy
+        from Cython.Build import cythonize
+
+        ext.include_dirs.append(numpy.get_include())
+        ext.define_macros.append(("NPY_NO_DEPRECATED_API", "NPY_1_22_API_VERSION"))
+        if ext.name == "sdbr._executor":
+            levels = [level for level in SIMD_LEVELS if self.compiles(level)]
+            flags = [f for f in self.compiler.compiler_so[1:] if f[:2] not in ("-I", "-D")]
+            ext.define_macros += [(f"SDBR_HAVE_{level.upper()}", "1") for level in levels]
+            ext.define_macros += [
+                ("SDBR_BUILD_FLAGS", c_string(" ".join(flags + ext.extra_compile_args))),
+                ("SDBR_BUILD_SIMD", c_string(" ".join(["baseline", *levels]))),
+                ("SDBR_CYTHON_VERSION", c_string(Cython.__version__)),
+            ]
+        [translated] = cythonize(
+            ext,
+            build_dir="build/cython",
+            include_path=[str(SOURCES.parent)],
+            compiler_directives={"language_level": 3},
+            quiet=True,
+        )
+        ext.sources = translated.sources
+        super().build_extension(ext)
+
+    def compiles(self, level: str) -> bool:
+        """Whether the compiler builds and links a program for this SIMD level."""
+        target, body = SIMD_LEVELS[level]
+        feature = target.split(",")[0]
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, f"probe_{level}.c")
+            text = PROBE.format(target=target, body=body, feature=feature)
+            source.write_text("#include <string.h>\n" + text)
+            command = [*self.compiler.compiler_so, "-std=c99", str(source)]
+            command = [part for part in command if part != "-c"]
+            return quiet_run([*command, "-o", str(Path(folder, "probe"))])
+
+
+def quiet_run(command: list[str]) -> bool:
+    import subprocess
+
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def c_string(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def extensions() -> list[Extension]:
+    """One extension module per ``src/sdbr/_*.pyx``; none when SDBR_EXTENSIONS=0."""
+    if os.environ.get("SDBR_EXTENSIONS") == "0":
+        return []
+    headers = [str(path) for path in sorted(KERNELS.glob("*.h"))]
+    declarations = [str(path) for path in sorted(SOURCES.rglob("*.pxd"))]
+    kernels = [str(path) for path in sorted(KERNELS.glob("*.c"))]
+    return [
+        Extension(
+            f"sdbr.{path.stem}",
+            [str(path), *(kernels if path.stem == "_executor" else [])],
+            include_dirs=[str(KERNELS)],
+            depends=["setup.py", *headers, *declarations],
+            extra_compile_args=list(C_FLAGS),
+        )
+        for path in sorted(SOURCES.glob("_*.pyx"))
+    ]
+
+
+if sys.platform == "win32":
+    raise SystemExit("sdbr does not support Windows; inside WSL it builds and runs as on Linux.")
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})

@@ -1,0 +1,34 @@
+"""``python -m sdbr``: environment check, demo, benchmarks, and old scripts run as they are."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+# command -> (module, what it does); the module is imported only when its command is asked for.
+COMMANDS = {
+    "doctor": ("sdbr.cli.doctor", "check this environment and say what to mend"),
+    "demo": ("sdbr.cli.demo", "train a digit classifier, define-by-run and static"),
+    "bench": ("sdbr.cli.bench", "run the benchmarks"),
+    "run": ("sdbr.cli.run", "run an unmodified Chainer script with the compatibility layer on"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command named first in `argv`; the rest of `argv` belongs to that command."""
+    lines = "\n".join(f"  {name:<8}{text}" for name, (_, text) in COMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m sdbr",
+        description=f"commands:\n{lines}",
+        epilog="python -m sdbr COMMAND --help says more about one of them.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="go to the command")
+    chosen = parser.parse_args(argv)
+    module = importlib.import_module(COMMANDS[chosen.command][0])
+    return module.main(chosen.arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

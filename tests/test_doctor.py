@@ -1,0 +1,217 @@
+"""``python -m sdbr doctor``: the report, the exit code, and that nothing makes it fail."""
+
+import subprocess
+import sys
+import types
+
+import sdbr  # noqa: F401
+from sdbr.cli import doctor
+from sdbr.cli.doctor import Finding
+
+import numpy
+import pytest
+import scipy
+
+
+def lines_of(section):
+    return {finding.name: finding for finding in doctor.examine()[section]}
+
+
+@pytest.fixture
+def executor(monkeypatch):
+    """A stand-in for the compiled module."""
+    module = types.ModuleType("sdbr._executor")
+    module.build_info = lambda: {"compiler": "cc 1.2", "flags": "-O3"}
+    module.simd_level = lambda: "avx2"
+    monkeypatch.setitem(sys.modules, "sdbr._executor", module)
+    return module
+
+
+def test_report_is_aligned_and_ends_with_what_to_mend():
+    text = doctor.report(
+        {
+            "One": [Finding("a", "1"), Finding("longer", "2", "turn it off")],
+            "Two": [Finding("b", "3")],
+        }
+    )
+    assert text.splitlines() == [
+        "One",
+        "  a       1",
+        "! longer  2",
+        "",
+        "Two",
+        "  b       3",
+        "",
+        "To mend (1):",
+        "! longer: 2",
+        "    turn it off",
+    ]
+
+
+def test_report_without_a_mend_says_so():
+    assert doctor.report({"One": [Finding("a", "1")]}).splitlines()[-1] == "Nothing is off."
+
+
+@pytest.mark.parametrize(("mend", "code"), [(None, 0), ("do this", 1)])
+def test_exit_code(monkeypatch, capsys, mend, code):
+    monkeypatch.setattr(doctor, "examine", lambda: {"One": [Finding("a", "1", mend)]})
+    assert doctor.main([]) == code
+    assert capsys.readouterr().out.startswith("One")
+
+
+def test_versions_are_those_in_use():
+    found = lines_of("Versions")
+    assert found["NumPy"] == Finding("NumPy", numpy.__version__)
+    assert found["SciPy"] == Finding("SciPy", scipy.__version__)
+    assert found["Chainer"] == Finding("Chainer", "7.8.1")
+    assert found["Python"].mend is None
+
+
+def test_an_old_numpy_gets_a_mend(monkeypatch):
+    monkeypatch.setattr(numpy, "__version__", "1.25.2")
+    assert lines_of("Versions")["NumPy"].mend == "pip install 'numpy>=1.26'"
+
+
+def test_another_chainer_gets_a_mend(monkeypatch):
+    import chainer
+
+    monkeypatch.setattr(chainer, "__version__", "7.8.0")
+    assert "chainer==7.8.1" in lines_of("Versions")["Chainer"].mend
+
+
+def test_native_code_names_flags_and_simd_level(executor):
+    assert lines_of("Native code") == {
+        "compiler": Finding("compiler", "cc 1.2"),
+        "flags": Finding("flags", "-O3"),
+        "SIMD in use": Finding("SIMD in use", "avx2"),
+    }
+
+
+def test_missing_extension_module_gets_a_mend(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sdbr._executor", None)
+    found = lines_of("Native code")["sdbr._executor"]
+    assert found.value == "not built"
+    assert "build_ext --inplace" in found.mend
+
+
+def test_each_blas_library_with_its_threads():
+    found = lines_of("BLAS")
+    libraries = [name for name in found if name != "usable cores"]
+    assert libraries
+    if "BLAS" not in libraries:  # where threadpoolctl sees one, conftest.py holds it at one thread
+        assert all(", 1 thread," in found[name].value for name in libraries)
+
+
+def test_more_blas_threads_than_cores_gets_a_mend(monkeypatch):
+    pool = {
+        "user_api": "blas",
+        "internal_api": "openblas",
+        "num_threads": 64,
+        "version": "0.3",
+        "filepath": "/lib/scipy.libs/libopenblas.so",
+    }
+    monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: [pool])
+    monkeypatch.setattr(doctor, "available_cores", lambda: 2)
+    found = lines_of("BLAS")["SciPy's"]
+    assert found.value == "openblas 0.3, 64 threads, libopenblas.so"
+    assert "OPENBLAS_NUM_THREADS=2" in found.mend
+
+
+@pytest.mark.parametrize(
+    ("path", "user"),
+    [
+        ("/e/site-packages/numpy.libs/libscipy_openblas64_.so", "NumPy's"),
+        ("/e/site-packages/scipy.libs/libscipy_openblas.so", "SciPy's"),
+        ("/e/site-packages/scipy/.dylibs/libscipy_openblas.dylib", "SciPy's"),
+        ("/home/numpy/env/lib/libopenblas.so.0", "shared"),
+    ],
+)
+def test_blas_user(path, user):
+    assert doctor.blas_user(path) == user
+
+
+def test_without_cupy_the_report_is_cpu_only(monkeypatch):
+    monkeypatch.setattr(doctor, "cupy_packages", list)
+    found = lines_of("GPU")
+    assert list(found) == ["CuPy"]
+    assert found["CuPy"].value.startswith("not installed, CPU only")
+    assert found["CuPy"].mend is None
+
+
+def test_two_cupy_packages_get_a_mend(monkeypatch):
+    monkeypatch.setattr(doctor, "cupy_packages", lambda: ["cupy 14.0", "cupy-cuda12x 14.0"])
+    monkeypatch.setattr(doctor, "cuda_available", lambda: (False, "CuPy finds none"))
+    assert "keep one" in lines_of("GPU")["CuPy"].mend
+
+
+@pytest.mark.parametrize(("driver", "off"), [(True, True), (False, False)])
+def test_cupy_that_raises_is_reported(monkeypatch, driver, off):
+    """CuPy 13 raises where 14 answers; only beside a driver is that something to mend."""
+
+    def is_available():
+        raise RuntimeError("cudaErrorInsufficientDriver: too old\nmore")
+
+    cupy = types.ModuleType("cupy")
+    cupy.cuda = types.SimpleNamespace(is_available=is_available)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(doctor, "cupy_packages", lambda: ["cupy-cuda12x 13.6"])
+    monkeypatch.setattr(doctor.os.path, "exists", lambda path: driver and path == doctor.DRIVER)
+    found = lines_of("GPU")["CUDA"]
+    text = "no usable GPU (RuntimeError: cudaErrorInsufficientDriver: too old)"
+    assert found.value == text
+    assert bool(found.mend) is off
+
+
+def test_gpu_with_its_versions(monkeypatch):
+    runtime = types.SimpleNamespace(
+        runtimeGetVersion=lambda: 12090,
+        driverGetVersion=lambda: 13010,
+        getDeviceCount=lambda: 1,
+        getDeviceProperties=lambda index: {"name": b"Test Card"},
+    )
+    cupy = types.ModuleType("cupy")
+    cupy.cuda = types.SimpleNamespace(is_available=lambda: True, runtime=runtime)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(doctor, "cupy_packages", lambda: ["cupy-cuda12x 13.6"])
+    monkeypatch.setattr("chainer.backends.cuda.available", False)
+    found = lines_of("GPU")
+    assert found["CUDA runtime"].value == "12.9"
+    assert found["CUDA driver"].value == "13.1"
+    assert found["GPU 0"].value == "Test Card"
+    assert "libcublas" in found["Chainer sees it"].mend
+
+
+def test_fixes_come_from_the_compatibility_layer(monkeypatch):
+    applied = [("np.sctypes", "gone in NumPy 2"), ("resize_images", "7.8.1", "numpy.float is gone")]
+    monkeypatch.setattr("sdbr.compat.applied_fixes", lambda: applied)
+    found = lines_of("Fixes that Chainer needed")
+    assert found["np.sctypes"].value == "gone in NumPy 2"
+    assert found["resize_images"].value == "7.8.1; numpy.float is gone"
+
+
+def test_a_section_that_fails_does_not_hide_the_others(monkeypatch):
+    def broken():
+        raise OSError("no such thing")
+
+    monkeypatch.setattr("sdbr.compat.applied_fixes", broken)
+    sections = doctor.examine()
+    [finding] = sections["Fixes that Chainer needed"]
+    assert finding.value == "cannot be examined: OSError: no such thing"
+    assert finding.mend
+    assert len(sections["Versions"]) > 3
+
+
+def test_nothing_is_off_in_a_built_environment():
+    command = [sys.executable, "-m", "sdbr", "doctor"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("Nothing is off.")
+    assert done.stderr == ""
+
+
+def test_unknown_command_names_the_known_ones():
+    command = [sys.executable, "-m", "sdbr", "cure"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "doctor" in done.stderr
+    assert "'cure'" in done.stderr
