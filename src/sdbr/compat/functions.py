@@ -1,0 +1,107 @@
+"""Fixes for functions that fail on newer NumPy or SciPy, or that are wrong in 7.8.1 itself."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from sdbr.compat.fix import FunctionFix, wrap
+
+
+def _fix_pad_sequence(module: ModuleType) -> None:
+    def make(forward):
+        def cast_padding_first(self, xs):
+            if isinstance(self.padding, int) and xs[0].dtype.kind in "iu":
+                # astype wraps out-of-range values, as assignment did before NEP 50.
+                self.padding = np.asarray(self.padding).astype(xs[0].dtype)[()]
+            return forward(self, xs)
+
+        return cast_padding_first
+
+    wrap(module.PadSequence, "forward", make)
+
+
+PAD_SEQUENCE = FunctionFix(
+    name="pad-sequence",
+    module="chainer.functions.array.pad_sequence",
+    reason="padding that is out of the dtype's range raises OverflowError (-1 into unsigned)",
+    stacks="NumPy >= 2.0",
+    needed=lambda stack: stack.numpy >= (2,),
+    apply=_fix_pad_sequence,
+)
+
+
+def _fix_sparse_matmul(module: ModuleType) -> None:
+    def single(array: np.ndarray) -> np.ndarray:
+        return array.astype(np.float32) if array.dtype == np.float16 else array
+
+    def make(matmul):
+        def without_half(A_data, A_row, A_col, A_shape, B, dtype):
+            return matmul(single(A_data), A_row, A_col, A_shape, single(B), dtype)
+
+        return without_half
+
+    wrap(module, "_coo_matmul_cpu", make)
+
+
+SPARSE_MATMUL = FunctionFix(
+    name="sparse-matmul-float16",
+    module="chainer.functions.math.sparse_matmul",
+    reason="scipy.sparse refuses float16",
+    stacks="SciPy >= 1.15",
+    needed=lambda stack: (stack.scipy or ()) >= (1, 15),
+    apply=_fix_sparse_matmul,
+)
+
+
+def _fix_deconvolution_2d(module: ModuleType) -> None:
+    def make(set_cover_all):
+        def accept_arrays(self, x_shape: Any, w_shape: Any) -> None:
+            set_cover_all(
+                self,
+                getattr(x_shape, "shape", x_shape),
+                getattr(w_shape, "shape", w_shape),
+            )
+
+        return accept_arrays
+
+    wrap(module.Deconvolution2DFunction, "_set_cover_all", make)
+
+
+DECONVOLUTION_2D = FunctionFix(
+    name="deconvolution-2d-backward",
+    module="chainer.functions.connection.deconvolution_2d",
+    reason="backward for W alone takes variables for shapes (an error of 7.8.1)",
+    stacks="all",
+    needed=lambda stack: True,
+    apply=_fix_deconvolution_2d,
+)
+
+
+def _fix_categorical(module: ModuleType) -> None:
+    from chainer import backend
+
+    def make(log_prob):
+        def index_with_tuple(self, x):
+            x = getattr(x, "array", x)
+            xp = backend.get_array_module(x)
+            rows = tuple(xp.indices(self.batch_shape)) if self.batch_shape else ()
+            return self.log_p[rows + (x.astype(np.int32),)]
+
+        return index_with_tuple
+
+    wrap(module.Categorical, "log_prob", make)
+
+
+CATEGORICAL = FunctionFix(
+    name="categorical-log-prob",
+    module="chainer.distributions.categorical",
+    reason="numpy.meshgrid returns a tuple, to which a list cannot be added",
+    stacks="NumPy >= 2.0",
+    needed=lambda stack: stack.numpy >= (2,),
+    apply=_fix_categorical,
+)
+
+FIXES = (PAD_SEQUENCE, SPARSE_MATMUL, DECONVOLUTION_2D, CATEGORICAL)

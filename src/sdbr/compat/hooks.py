@@ -1,0 +1,109 @@
+"""Patches that are in place only while somebody wants them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+_ABSENT = object()
+
+
+class PatchSet:
+    """A set of attribute patches, installed by the first `with` and removed by the last.
+
+    The patches are seen by every thread while any thread is inside the block, so a wrapper that
+    is meant for one thread has to look for itself which thread it runs in.
+
+    Examples
+    --------
+    >>> patches = PatchSet('recorder')
+    >>> patches.register(FunctionNode, 'apply', lambda original: recording(original))
+    >>> with patches:
+    ...     model(x)
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.RLock()
+        self._patches: list[tuple[Any, str, Callable[[Any], Any]]] = []
+        self._installed: list[tuple[Any, str, Any, Any]] = []
+        self._depth = 0
+
+    @property
+    def active(self) -> bool:
+        """Whether the patches are in place now."""
+        return self._depth > 0
+
+    def register(self, owner: Any, name: str, factory: Callable[[Any], Any]) -> None:
+        """Add a patch.
+
+        Parameters
+        ----------
+        owner : class or module
+            The object whose attribute is patched.
+        name : str
+            The attribute.
+        factory : callable
+            Called at each installation with the present value, which for a class is the raw
+            entry of its ``__dict__`` (a property stays a property), or the inherited value if
+            the class has none of its own. Returns what to put there.
+
+        Raises
+        ------
+        RuntimeError
+            If the patches are in place.
+        """
+        with self._lock:
+            if self._depth:
+                raise RuntimeError(f"patch set {self.name!r} is in use: register {name!r} before")
+            self._patches.append((owner, name, factory))
+
+    def __enter__(self) -> PatchSet:
+        with self._lock:
+            if self._depth == 0:
+                try:
+                    self._install()
+                except BaseException:
+                    self._remove()
+                    raise
+            self._depth += 1
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._remove()
+
+    def _install(self) -> None:
+        for owner, name, factory in self._patches:
+            own = vars(owner).get(name, _ABSENT)
+            replacement = factory(getattr(owner, name) if own is _ABSENT else own)
+            setattr(owner, name, replacement)
+            self._installed.append((owner, name, own, replacement))
+
+    def _remove(self) -> None:
+        while self._installed:
+            owner, name, own, replacement = self._installed.pop()
+            if vars(owner).get(name, _ABSENT) is not replacement:
+                # Somebody patched on top of us; what they hold cannot be taken out from below.
+                continue
+            if own is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, own)
+
+
+_TRACING = PatchSet("tracing")
+
+
+def tracing_patches() -> PatchSet:
+    """Return the patch set that is in place while a call is traced; register with it, enter it."""
+    return _TRACING

@@ -1,0 +1,8 @@
+"""All fixes, in the order in which they are applied."""
+
+from __future__ import annotations
+
+from sdbr.compat import functions, importing, objects, scalars
+from sdbr.compat.fix import Fix
+
+FIXES: tuple[Fix, ...] = importing.FIXES + functions.FIXES + scalars.FIXES + objects.FIXES
