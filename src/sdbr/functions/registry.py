@@ -1,0 +1,143 @@
+"""The function table: Chainer node class -> ops for its forward and for each wanted gradient.
+
+A row is a class with three static methods, registered under the dotted name
+of the Chainer class::
+
+    @function('chainer.functions.activation.relu.ReLU')
+    class ReLU(FunctionRow):
+        def forward(b, node, xs):
+            return [b.elementwise('relu', xs[0])]
+
+        def backward(b, node, xs, ys, gys, wanted):
+            return [b.elementwise('relu_grad', ys[0], gys[0])]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sdbr.program.buffers import Row
+from sdbr.program.builder import Builder, ControlSlot
+
+FLOATS = (np.dtype('f4'), np.dtype('f8'))
+
+
+class Node:
+    """What a row sees of one traced function node.
+
+    Attributes
+    ----------
+    function : chainer.FunctionNode
+        The node after its first forward: its class and its attributes (never
+        arrays of the call: those reach the row as rows).
+    in_shapes, in_dtypes, out_shapes, out_dtypes : tuple
+        Of inputs and outputs.
+    requires_grad : tuple of bool
+        Per input, while tracing.
+    state : dict
+        Rows (and anything else) that `forward` leaves for `backward`.
+    """
+
+    __slots__ = (
+        'function',
+        'in_dtypes',
+        'in_shapes',
+        'out_dtypes',
+        'out_shapes',
+        'requires_grad',
+        'slots',
+        'state',
+    )
+
+    def __init__(self, function, in_shapes, in_dtypes, out_shapes, out_dtypes, requires_grad, slots=None):
+        self.function = function
+        self.in_shapes = in_shapes
+        self.in_dtypes = in_dtypes
+        self.out_shapes = out_shapes
+        self.out_dtypes = out_dtypes
+        self.requires_grad = requires_grad
+        self.slots = slots or {}
+        self.state: dict = {}
+
+    def scalar(self, attribute: str) -> float | ControlSlot:
+        """A number on the node: a control slot when it came from a watched float, else the value."""
+        slot = self.slots.get(attribute)
+        if slot is not None:
+            return slot
+        return float(getattr(self.function, attribute))
+
+
+class FunctionRow:
+    """Base of all rows; the methods are called on the class."""
+
+    @staticmethod
+    def reason(node: Node) -> str | None:
+        """Why this very node cannot be native, or None when it can.
+
+        The default accepts float32 and float64 inputs of one dtype.
+        """
+        return float_reason(node)
+
+    @staticmethod
+    def forward(b: Builder, node: Node, xs: Sequence[Row]) -> list[Row]:
+        """Emit the forward; one row per output. A row may be a view of an input."""
+        raise NotImplementedError
+
+    @staticmethod
+    def backward(b: Builder, node: Node, xs, ys, gys, wanted) -> list[Row | None]:
+        """Emit the gradients of the inputs whose index is in `wanted`.
+
+        Parameters
+        ----------
+        b : Builder
+            Of the backward program.
+        xs, ys : list of Row
+            Inputs and outputs of the forward.
+        gys : list of Row or None
+            Gradient of each output; None where there is none (at least one is there).
+        wanted : tuple of int
+
+        Returns
+        -------
+        list of Row or None
+            One entry per input. None: no gradient. Shape and dtype are those of the input.
+        """
+        raise NotImplementedError
+
+
+def float_reason(node: Node, inputs: Sequence[int] | None = None) -> str | None:
+    """None when the inputs share one native float dtype, else the reason."""
+    dtypes = [node.in_dtypes[i] for i in (range(len(node.in_dtypes)) if inputs is None else inputs)]
+    for d in dtypes:
+        if d not in FLOATS:
+            return f'dtype {d.name} has no native kernels'
+    if len(set(dtypes)) > 1:
+        return 'inputs of mixed dtypes: ' + ', '.join(d.name for d in dtypes)
+    return None
+
+
+_table: dict[str, type[FunctionRow]] = {}
+
+
+def function(name: str):
+    """Register a row under the dotted name of a Chainer node class."""
+
+    def register(row: type[FunctionRow]) -> type[FunctionRow]:
+        if name in _table:
+            raise ValueError(f'{name} has two rows')
+        _table[name] = row
+        return row
+
+    return register
+
+
+def lookup(function_class: type) -> type[FunctionRow] | None:
+    """The row of a node class, or None. Subclasses have rows of their own or none."""
+    return _table.get(f'{function_class.__module__}.{function_class.__qualname__}')
+
+
+def registered() -> dict[str, type[FunctionRow]]:
+    """All rows by dotted class name (a copy)."""
+    return dict(_table)

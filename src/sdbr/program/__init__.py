@@ -1,0 +1,1 @@
+"""Programs: the op table, the flat arrays, passes and the memory plan."""

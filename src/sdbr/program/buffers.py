@@ -1,0 +1,193 @@
+"""Buffer rows: what the operands of a program point to.
+
+A row is a typed, strided window into the memory of a *slot*. Slots are the
+units that are bound to memory at run time: an arena, a caller's array, a
+parameter, an owned output, a constant. A view is a row like any other; it
+shares the slot of its base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+ARENA, BOUND, OWNED, CONSTANT = range(4)
+KIND_NAMES = ('arena', 'bound', 'owned', 'constant')
+
+
+class Slot:
+    """A piece of memory that is bound as a whole.
+
+    Attributes
+    ----------
+    index : int
+        Position in the slot table of the schedule.
+    kind : int
+        ``ARENA`` (one per program, sized by the memory plan), ``BOUND``
+        (memory of the caller: arguments, parameters, state), ``OWNED``
+        (an array handed to the user) or ``CONSTANT``.
+    shape, dtype :
+        Of the array that is bound; C-contiguous. ``None`` for an arena
+        before it is planned.
+    name : str
+        For the disassembler.
+    array : numpy.ndarray or None
+        The value of a constant.
+    """
+
+    __slots__ = ('array', 'dtype', 'index', 'kind', 'name', 'nbytes', 'shape')
+
+    def __init__(self, index: int, kind: int, shape, dtype, name: str, array=None):
+        self.index = index
+        self.kind = kind
+        self.shape = shape
+        self.dtype = dtype
+        self.name = name
+        self.array = array
+        self.nbytes = 0
+
+
+class Row:
+    """One row of the buffer table.
+
+    Attributes
+    ----------
+    index : int
+        Position in the row table of the schedule.
+    dtype : numpy.dtype
+    shape, strides : tuple of int
+        Elements and bytes, as in NumPy.
+    root : Row
+        The row that owns the memory; itself for a root.
+    offset : int
+        Bytes from the start of the root. For a root in an arena, the memory
+        plan adds ``place``.
+    slot : Slot or None
+        Of the root; ``None`` until the memory plan puts the root into an arena.
+    place : int
+        Offset of a root in its slot.
+    """
+
+    __slots__ = ('dtype', 'index', 'name', 'offset', 'place', 'root', 'shape', 'slot', 'strides')
+
+    def __init__(self, index, dtype, shape, strides, root, offset, slot, name):
+        self.index = index
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = strides
+        self.root = self if root is None else root
+        self.offset = offset
+        self.slot = slot
+        self.place = 0
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f'<Row {self.index} {self.name} {self.dtype}{list(self.shape)}>'
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in C order without gaps."""
+        return self.strides == c_strides(self.shape, self.dtype.itemsize) or is_c_contiguous(
+            self.shape, self.strides, self.dtype.itemsize
+        )
+
+
+def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes of a C-contiguous array."""
+    strides = [0] * len(shape)
+    step = itemsize
+    for i in range(len(shape) - 1, -1, -1):
+        strides[i] = step
+        step *= shape[i]
+    return tuple(strides)
+
+
+def is_c_contiguous(shape, strides, itemsize: int) -> bool:
+    """NumPy's rule: axes of length 1 may have any stride, empty arrays are contiguous."""
+    step = itemsize
+    for n, s in zip(reversed(shape), reversed(strides), strict=True):
+        if n == 0:
+            return True
+        if n != 1:
+            if s != step:
+                return False
+            step *= n
+    return True
+
+
+class BufferTable:
+    """All slots and rows of one schedule; its programs share them."""
+
+    def __init__(self) -> None:
+        self.slots: list[Slot] = []
+        self.rows: list[Row] = []
+        self._constants: dict = {}
+
+    def slot(self, kind: int, shape=None, dtype=None, name: str = '', array=None) -> Slot:
+        slot = Slot(len(self.slots), kind, shape, dtype, name, array)
+        if shape is not None:
+            n = np.dtype(dtype).itemsize
+            for s in shape:
+                n *= s
+            slot.nbytes = n
+        self.slots.append(slot)
+        return slot
+
+    def root(self, shape, dtype, slot: Slot | None = None, name: str = '') -> Row:
+        """A new C-contiguous root row; without a slot the memory plan places it."""
+        dtype = np.dtype(dtype)
+        shape = tuple(shape)
+        row = Row(len(self.rows), dtype, shape, c_strides(shape, dtype.itemsize), None, 0, slot, name)
+        self.rows.append(row)
+        return row
+
+    def bound(self, shape, dtype, name: str) -> Row:
+        """A root on memory that the caller binds (argument, parameter, state)."""
+        return self.root(shape, dtype, self.slot(BOUND, tuple(shape), np.dtype(dtype), name), name)
+
+    def owned(self, shape, dtype, name: str) -> Row:
+        """A root on memory that is handed to the user after the run."""
+        return self.root(shape, dtype, self.slot(OWNED, tuple(shape), np.dtype(dtype), name), name)
+
+    def constant(self, array) -> Row:
+        """A root on a private, read-only copy of `array`."""
+        array = np.array(array, order='C', copy=True)
+        key = (array.dtype.str, array.shape, array.tobytes()) if array.nbytes <= 64 else None
+        row = self._constants.get(key) if key else None
+        if row is None:
+            slot = self.slot(CONSTANT, array.shape, array.dtype, 'constant', array)
+            row = self.root(array.shape, array.dtype, slot, 'constant')
+            if key:
+                self._constants[key] = row
+        return row
+
+    def view(self, base: Row, shape, strides, offset: int = 0, name: str = '') -> Row:
+        """A window into the memory of `base`; `offset` in bytes from the start of `base`."""
+        row = Row(
+            len(self.rows),
+            base.dtype,
+            tuple(shape),
+            tuple(strides),
+            base.root,
+            base.offset + offset,
+            base.slot,
+            name or base.name,
+        )
+        self.rows.append(row)
+        return row

@@ -1,0 +1,232 @@
+"""What a lowering writes to: emits instructions and makes rows.
+
+Every method that returns a :class:`~sdbr.program.buffers.Row` may emit
+instructions; rows of arguments are never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sdbr.program.buffers import BufferTable, Row, c_strides
+from sdbr.program.ops import BY_NAME, Op
+
+
+class ControlSlot:
+    """A float that changes from call to call: an index into the control block.
+
+    Attributes
+    ----------
+    index : int
+        Position in the control block.
+    value : float
+        Value while tracing.
+    """
+
+    __slots__ = ('index', 'name', 'value')
+
+    def __init__(self, index: int, value: float, name: str = ''):
+        self.index = index
+        self.value = value
+        self.name = name
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
+class Instruction:
+    """One op of a program under construction.
+
+    Attributes
+    ----------
+    op : Op
+    ins, outs : list of Row
+    ints : tuple of int
+    floats : tuple of float or ControlSlot
+    label, line : str
+        Chainer label and user source line.
+    obj : object
+        Object slot of a Python op.
+    """
+
+    __slots__ = ('floats', 'ins', 'ints', 'label', 'line', 'obj', 'op', 'outs')
+
+    def __init__(self, op, ins, outs, ints=(), floats=(), label='', line='', obj=None):
+        self.op = op
+        self.ins = ins
+        self.outs = outs
+        self.ints = ints
+        self.floats = floats
+        self.label = label
+        self.line = line
+        self.obj = obj
+
+    def __repr__(self) -> str:
+        return f'<{self.op.name} {self.ins} -> {self.outs}>'
+
+
+class Builder:
+    """Collects the instructions of one program over a shared buffer table.
+
+    Parameters
+    ----------
+    table : BufferTable
+        Rows and slots of the schedule.
+    """
+
+    def __init__(self, table: BufferTable | None = None):
+        self.table = BufferTable() if table is None else table
+        self.instructions: list[Instruction] = []
+        self.label = ''
+        self.line = ''
+
+    # --- rows --------------------------------------------------------------------------------
+    def new(self, shape: Sequence[int], dtype, name: str = '') -> Row:
+        """A fresh C-contiguous row in the arena."""
+        return self.table.root(shape, dtype, None, name or self.label)
+
+    def constant(self, array) -> Row:
+        """A row that holds a copy of `array` forever."""
+        return self.table.constant(array)
+
+    def reshape(self, x: Row, shape: Sequence[int]) -> Row:
+        """`x` in another shape: a view when `x` is C-contiguous, else of a copy."""
+        shape = tuple(shape)
+        if shape == x.shape:
+            return x
+        x = self.contiguous(x)
+        return self.table.view(x, shape, c_strides(shape, x.dtype.itemsize))
+
+    def transpose(self, x: Row, axes: Sequence[int] | None = None) -> Row:
+        """A view with permuted axes."""
+        if axes is None:
+            axes = range(x.ndim - 1, -1, -1)
+        axes = [a % x.ndim for a in axes]
+        return self.table.view(x, [x.shape[a] for a in axes], [x.strides[a] for a in axes])
+
+    def broadcast(self, x: Row, shape: Sequence[int]) -> Row:
+        """A view of `x` repeated to `shape` with stride 0; NumPy's rules."""
+        shape = tuple(shape)
+        if shape == x.shape:
+            return x
+        lead = len(shape) - x.ndim
+        strides = [0] * lead
+        for n, have, s in zip(shape[lead:], x.shape, x.strides, strict=True):
+            if have != n and have != 1:
+                raise ValueError(f'cannot broadcast {x.shape} to {shape}')
+            strides.append(s if have == n else 0)
+        return self.table.view(x, shape, strides)
+
+    def slice(self, x: Row, key) -> Row:
+        """``x[key]`` for basic indexing: ints, slices, None and Ellipsis."""
+        # NumPy itself works out shape, strides and offset on an array without memory.
+        dummy = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), x.shape, x.strides)
+        part = dummy[key]
+        offset = (
+            part.__array_interface__['data'][0] - dummy.__array_interface__['data'][0]
+            if part.size
+            else 0
+        )
+        return self.table.view(x, part.shape, part.strides, offset)
+
+    def contiguous(self, x: Row) -> Row:
+        """`x`, or a C-contiguous copy of it."""
+        return x if x.is_contiguous else self.copy(x)
+
+    # --- instructions ------------------------------------------------------------------------
+    def emit(
+        self,
+        name: str,
+        ins: Sequence[Row],
+        outs: Sequence[Row],
+        ints: Sequence[int] = (),
+        floats: Sequence[float | ControlSlot] = (),
+        obj=None,
+    ) -> Instruction:
+        """Append one instruction; see :mod:`sdbr.program.ops` for operands and attributes."""
+        op: Op = BY_NAME[name]
+        if len(ints) != len(op.ints) or len(floats) != len(op.floats):
+            raise ValueError(
+                f'op {name!r} takes attributes {op.ints} and {op.floats}, got {tuple(ints)} and {tuple(floats)}'
+            )
+        ins = list(ins)
+        outs = list(outs)
+        instruction = Instruction(op, ins, outs, tuple(ints), tuple(floats), self.label, self.line, obj)
+        self.instructions.append(instruction)
+        return instruction
+
+    def elementwise(self, name: str, *ins: Row, floats: Sequence[float | ControlSlot] = ()) -> Row:
+        """Emit an elementwise op on broadcast inputs and return its new output."""
+        shape = ins[0].shape
+        for x in ins:
+            if x.shape != shape:
+                shape = np.broadcast_shapes(*[x.shape for x in ins])
+                break
+        y = self.new(shape, ins[0].dtype)
+        self.emit(name, [self.broadcast(x, shape) for x in ins], [y], floats=floats)
+        return y
+
+    def copy(self, x: Row) -> Row:
+        """A C-contiguous copy of `x` in the arena."""
+        y = self.new(x.shape, x.dtype)
+        self.emit('copy', [x], [y])
+        return y
+
+    def copy_to(self, x: Row, y: Row) -> None:
+        """``y[...] = x`` for rows of the same dtype; `x` is broadcast."""
+        self.emit('copy', [self.broadcast(x, y.shape)], [y])
+
+    def fill(self, shape: Sequence[int], dtype, value: float) -> Row:
+        """A new row that holds `value` everywhere."""
+        y = self.new(shape, dtype)
+        self.emit('fill', [], [y], floats=(value,))
+        return y
+
+    def cast(self, x: Row, dtype) -> Row:
+        """`x` in another dtype (C-contiguous), or `x` itself."""
+        dtype = np.dtype(dtype)
+        if x.dtype == dtype:
+            return x
+        y = self.new(x.shape, dtype)
+        self.emit('cast', [x], [y])
+        return y
+
+    def reduce(self, name: str, x: Row, axes: Sequence[int], keepdims: bool = False) -> Row:
+        """Reduce over `axes` with op `name` (``sum``, ``mean``, ``max``, ``min``)."""
+        axes = sorted({a % x.ndim for a in axes})
+        kept = [i for i in range(x.ndim) if i not in axes]
+        out_shape = [x.shape[i] for i in kept]
+        final = [1 if i in axes else n for i, n in enumerate(x.shape)] if keepdims else out_shape
+        if not axes:
+            return x
+        n = _product([x.shape[a] for a in axes])
+        first, last = axes[0], axes[-1]
+        if last - first + 1 == len(axes):  # one run of axes: no transposition needed
+            outer = _product(x.shape[:first])
+            inner = _product(x.shape[last + 1 :])
+        else:
+            x = self.contiguous(self.transpose(x, kept + axes))
+            outer, inner = _product(out_shape), 1
+        y = self.new(out_shape, x.dtype)
+        self.emit(name, [self.reshape(x, (outer, n, inner))], [self.reshape(y, (outer, inner))])
+        return self.reshape(y, final)
+
+    def sum_to(self, x: Row, shape: Sequence[int]) -> Row:
+        """Sum `x` down to `shape`: the gradient of a broadcast."""
+        shape = tuple(shape)
+        if x.shape == shape:
+            return x
+        lead = x.ndim - len(shape)
+        axes = list(range(lead)) + [
+            i + lead for i, n in enumerate(shape) if n == 1 and x.shape[i + lead] != 1
+        ]
+        return self.reshape(self.reduce('sum', x, axes), shape)
+
+
+def _product(numbers) -> int:
+    n = 1
+    for k in numbers:
+        n *= k
+    return n

@@ -1,0 +1,277 @@
+"""The flat arrays that are the program."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from sdbr.errors import ValidationError
+from sdbr.program.buffers import ARENA, KIND_NAMES, BufferTable, Row, Slot
+from sdbr.program.builder import ControlSlot, Instruction
+from sdbr.program.ops import OPS
+
+#: Buffer table of a program: one structured element per row.
+ROW_DTYPE = np.dtype(
+    [
+        ('kind', np.int32),
+        ('slot', np.int32),
+        ('type', np.int32),
+        ('ndim', np.int32),
+        ('dims', np.int64),  # start in `dims`: shape, then strides
+        ('base', np.int32),  # row that owns the memory; itself for a root
+        ('offset', np.int64),  # bytes from the start of the slot
+    ]
+)
+
+#: Native dtypes by code.
+DTYPES = tuple(
+    np.dtype(t)
+    for t in ('f4', 'f8', 'f2', '?', 'i1', 'i2', 'i4', 'i8', 'u1', 'u2', 'u4', 'u8', 'c8', 'c16')
+)
+DTYPE_CODES = {d: i for i, d in enumerate(DTYPES)}
+
+
+@dataclasses.dataclass
+class Program:
+    """A static schedule as flat arrays; the executors read nothing else.
+
+    Attributes
+    ----------
+    opcodes : numpy.ndarray
+        int32[n], rows of the op table.
+    operand_offsets : numpy.ndarray
+        int32[n + 1]; op i has ``operands[operand_offsets[i]:operand_offsets[i + 1]]``.
+    operands : numpy.ndarray
+        int32[m], indices into `rows`; inputs before outputs.
+    n_outputs : numpy.ndarray
+        int32[n], how many of the operands (the last ones) are outputs.
+    attribute_offsets : numpy.ndarray
+        int32[n + 1, 2], starts in `int_attributes` and `float_attributes`.
+    int_attributes, float_attributes : numpy.ndarray
+        int64[], float64[].
+    control_references : numpy.ndarray
+        int32[k, 2]: float attribute ``[i, 0]`` is read from control slot ``[i, 1]``.
+    rows : numpy.ndarray
+        The buffer table, `ROW_DTYPE`.
+    dims : numpy.ndarray
+        int64[], shapes and strides (bytes) of the rows.
+    slots : tuple of Slot
+        What must be bound before a run; `rows['slot']` indexes it.
+    arena_bytes : int
+        Size of this program's own arena (the slot of kind ``ARENA`` named like it).
+    objects : tuple
+        Python ops: callables that take the list of arrays of their operands.
+    labels, lines : tuple of str
+        Per op: Chainer label, user source line.
+    row_names : tuple of str
+        Per row.
+    name : str
+        ``'forward'``, ``'backward'``, ``'update'`` or ``'step'``.
+    """
+
+    opcodes: np.ndarray
+    operand_offsets: np.ndarray
+    operands: np.ndarray
+    n_outputs: np.ndarray
+    attribute_offsets: np.ndarray
+    int_attributes: np.ndarray
+    float_attributes: np.ndarray
+    control_references: np.ndarray
+    rows: np.ndarray
+    dims: np.ndarray
+    slots: tuple[Slot, ...]
+    arena_bytes: int = 0
+    objects: tuple = ()
+    labels: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    row_names: tuple[str, ...] = ()
+    name: str = ''
+
+    def __len__(self) -> int:
+        return len(self.opcodes)
+
+    @property
+    def python_ops(self) -> int:
+        """Number of Python ops."""
+        return int(np.count_nonzero(self.opcodes == 0))
+
+    def row_shape(self, row: int) -> tuple[int, ...]:
+        """Shape of a row of the buffer table."""
+        start, ndim = int(self.rows['dims'][row]), int(self.rows['ndim'][row])
+        return tuple(int(n) for n in self.dims[start : start + ndim])
+
+    def row_strides(self, row: int) -> tuple[int, ...]:
+        """Strides in bytes of a row of the buffer table."""
+        start, ndim = int(self.rows['dims'][row]), int(self.rows['ndim'][row])
+        return tuple(int(n) for n in self.dims[start + ndim : start + 2 * ndim])
+
+    def operands_of(self, i: int) -> tuple[list[int], list[int]]:
+        """Input rows and output rows of op `i`."""
+        part = self.operands[self.operand_offsets[i] : self.operand_offsets[i + 1]].tolist()
+        cut = len(part) - int(self.n_outputs[i])
+        return part[:cut], part[cut:]
+
+    def attributes_of(self, i: int) -> tuple[list[int], list[float]]:
+        """Integer and float attributes of op `i`."""
+        (a, b), (c, d) = self.attribute_offsets[i].tolist(), self.attribute_offsets[i + 1].tolist()
+        return self.int_attributes[a:c].tolist(), self.float_attributes[b:d].tolist()
+
+    def describe_row(self, row: int) -> str:
+        """``name:dtype[shape]`` of a row, as the disassembler prints it."""
+        dtype = DTYPES[self.rows['type'][row]]
+        shape = ','.join(str(n) for n in self.row_shape(row))
+        return f'%{row}:{dtype.name}[{shape}]'
+
+    def describe_op(self, i: int) -> str:
+        """One line for op `i`: index, op, operands, attributes, label, user line."""
+        op = OPS[self.opcodes[i]]
+        ins, outs = self.operands_of(i)
+        ints, floats = self.attributes_of(i)
+        attributes = [f'{n}={v}' for n, v in zip(op.ints, ints, strict=False)]
+        attributes += [f'{n}={v:g}' for n, v in zip(op.floats, floats, strict=False)]
+        text = f'{i:5d} {op.name:24s} {", ".join(map(self.describe_row, ins))}'
+        text += f' -> {", ".join(map(self.describe_row, outs))}'
+        if attributes:
+            text += f'  {{{", ".join(attributes)}}}'
+        label = self.labels[i] if self.labels else ''
+        line = self.lines[i] if self.lines else ''
+        if label or line:
+            text += f'  ; {label}' + (f' at {line}' if line else '')
+        return text
+
+    def disassemble(self) -> str:
+        """The whole program, one line per op."""
+        return '\n'.join(self.describe_op(i) for i in range(len(self)))
+
+    def memory_plan(self) -> str:
+        """The buffer table as text: kind, slot, offset, bytes, dtype and shape of each row."""
+        lines = [f'{self.name or "program"}: arena of {self.arena_bytes} bytes']
+        for r in range(len(self.rows)):
+            row = self.rows[r]
+            dtype = DTYPES[row['type']]
+            shape = self.row_shape(r)
+            n = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            what = 'root' if row['base'] == r else f'view of %{row["base"]}'
+            lines.append(
+                f'%{r:<5d} {KIND_NAMES[row["kind"]]:8s} slot {row["slot"]:<4d} offset {row["offset"]:<10d} '
+                f'{n:<10d} bytes  {dtype.name}{list(shape)}  {what}  {self.row_names[r] if self.row_names else ""}'
+            )
+        return '\n'.join(lines)
+
+    def validate(self) -> None:
+        """Check the arrays as a whole; nothing unchecked reaches an executor.
+
+        Raises
+        ------
+        ValidationError
+            Unknown opcode, operand out of range, wrong number of operands or
+            attributes, rows outside their slot, unknown dtype.
+        """
+        from sdbr.program.validate import validate_program
+
+        validate_program(self)
+
+
+def assemble(
+    instructions: list[Instruction],
+    table: BufferTable,
+    name: str = '',
+    arena: Slot | None = None,
+) -> Program:
+    """Turn placed instructions into flat arrays.
+
+    Parameters
+    ----------
+    instructions : list of Instruction
+        Every root row of theirs has a slot (see :func:`sdbr.program.memory.plan`).
+    table : BufferTable
+        Where the rows live.
+    name : str
+        Name of the program.
+    arena : Slot, optional
+        The arena that belongs to this program.
+
+    Returns
+    -------
+    Program
+
+    Raises
+    ------
+    ValidationError
+        If a row has no memory.
+    """
+    row_index: dict[int, int] = {}
+    slot_index: dict[int, int] = {}
+    rows: list[tuple] = []
+    dims: list[int] = []
+    names: list[str] = []
+    slots: list[Slot] = []
+
+    def use(row: Row) -> int:
+        known = row_index.get(row.index)
+        if known is not None:
+            return known
+        root = row.root
+        base = -1 if root is row else use(root)
+        slot = root.slot
+        if slot is None:
+            raise ValidationError(f'{row!r} has no memory: the program was not planned')
+        s = slot_index.get(slot.index)
+        if s is None:
+            s = slot_index[slot.index] = len(slots)
+            slots.append(slot)
+        index = row_index[row.index] = len(rows)
+        code = DTYPE_CODES[row.dtype]
+        rows.append(
+            (slot.kind, s, code, len(row.shape), len(dims), index if base < 0 else base, root.place + row.offset)
+        )
+        dims.extend(row.shape)
+        dims.extend(row.strides)
+        names.append(row.name)
+        return index
+
+    opcodes, operand_offsets, operands, n_outputs = [], [0], [], []
+    attribute_offsets, ints, floats, control = [(0, 0)], [], [], []
+    objects: list = []
+    labels, lines = [], []
+    for instruction in instructions:
+        opcodes.append(instruction.op.opcode)
+        for row in instruction.ins:
+            operands.append(use(row))
+        for row in instruction.outs:
+            operands.append(use(row))
+        n_outputs.append(len(instruction.outs))
+        operand_offsets.append(len(operands))
+        if instruction.obj is not None:
+            ints.append(len(objects))
+            ints.extend(instruction.ints[1:])
+            objects.append(instruction.obj)
+        else:
+            ints.extend(instruction.ints)
+        for value in instruction.floats:
+            if type(value) is ControlSlot:
+                control.append((len(floats), value.index))
+            floats.append(float(value))
+        attribute_offsets.append((len(ints), len(floats)))
+        labels.append(instruction.label)
+        lines.append(instruction.line)
+    return Program(
+        opcodes=np.array(opcodes, np.int32),
+        operand_offsets=np.array(operand_offsets, np.int32),
+        operands=np.array(operands, np.int32),
+        n_outputs=np.array(n_outputs, np.int32),
+        attribute_offsets=np.array(attribute_offsets, np.int32).reshape(-1, 2),
+        int_attributes=np.array(ints, np.int64),
+        float_attributes=np.array(floats, np.float64),
+        control_references=np.array(control, np.int32).reshape(-1, 2),
+        rows=np.array(rows, ROW_DTYPE),
+        dims=np.array(dims, np.int64),
+        slots=tuple(slots),
+        arena_bytes=arena.nbytes if arena is not None and arena.kind == ARENA else 0,
+        objects=tuple(objects),
+        labels=tuple(labels),
+        lines=tuple(lines),
+        row_names=tuple(names),
+        name=name,
+    )
