@@ -1,0 +1,130 @@
+"""The NumPy executor: the reference that every other backend is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sdbr.backends.numpy_formulas import DIRECT, FORMULAS
+from sdbr.program.ops import OPS
+from sdbr.program.program import DTYPES, Program
+
+import numpy as np
+
+PYTHON = 0
+
+
+class NumpyExecutable:
+    """A program on one memory, run op by op with NumPy.
+
+    Parameters
+    ----------
+    program : Program
+        Checked as a whole before anything runs.
+    memory : sdbr._executor.Memory
+        Arrays by slot, control block, state of Python ops.
+
+    Attributes
+    ----------
+    native_ops, python_ops : int
+        Number of ops of each kind.
+
+    Raises
+    ------
+    ValidationError
+        If the flat arrays are not a program.
+    """
+
+    def __init__(self, program: Program, memory) -> None:
+        program.validate()
+        self.program = program
+        self.memory = memory
+        self.python_ops = program.python_ops
+        self.native_ops = len(program) - self.python_ops
+        self._ops = [
+            (OPS[code], *program.operands_of(i), *program.attributes_of(i))
+            for i, code in enumerate(program.opcodes.tolist())
+        ]
+        # (op, index in its floats, control slot)
+        starts = program.attribute_offsets[:, 1]
+        self._control = []
+        for position, slot in program.control_references.tolist():
+            i = int(np.searchsorted(starts, position, side="right")) - 1
+            self._control.append((i, position - int(starts[i]), slot))
+        self._layout = [
+            (
+                program.slots[row["slot"]].index,
+                program.row_shape(r),
+                DTYPES[row["type"]],
+                int(row["offset"]),
+                program.row_strides(r),
+            )
+            for r, row in enumerate(program.rows)
+        ]
+
+    def run(self) -> None:
+        """Run the whole program on what is bound now.
+
+        Raises
+        ------
+        IndexError
+            For a label that is out of range; nothing of that op was written.
+        Exception
+            Whatever a Python op raises. All errors carry a note that names the op.
+        """
+        for _ in self.step():
+            pass
+
+    def step(self) -> Iterator[int]:
+        """Run op by op; yields the index of the op that has just run."""
+        for i, j, slot in self._control:
+            self._ops[i][4][j] = self.memory.get_control(slot)
+        views: list[np.ndarray | None] = [None] * len(self._layout)
+        for i in range(len(self._ops)):
+            self._run_op(i, views)
+            yield i
+
+    def _run_op(self, i: int, views: list) -> None:
+        op, in_rows, out_rows, ints, floats = self._ops[i]
+        try:
+            ins = [self._view(r, views) for r in in_rows]
+            outs = [self._view(r, views) for r in out_rows]
+            if op.opcode == PYTHON:
+                self.program.objects[ints[0]](self.memory, ins, outs)
+                return
+            attributes = dict(zip(op.ints + op.floats, ints + floats, strict=True))
+            _run_native(op.name, ins, outs, attributes)
+        except Exception as error:
+            explain_error(error, self.program, i)
+            raise
+
+    def _view(self, r: int, views: list) -> np.ndarray:
+        # Views last for one run only: whoever owns an array must be able to see that
+        # nobody else holds it.
+        view = views[r]
+        if view is None:
+            slot, shape, dtype, offset, strides = self._layout[r]
+            owner = self.memory.array(slot)
+            if owner is None:
+                raise ValueError(f"slot {slot} is not bound to an array")
+            view = views[r] = np.ndarray(shape, dtype, owner, offset, strides)
+        return view
+
+
+@np.errstate(all="ignore")  # kernels do not warn either; Python ops keep the caller's settings
+def _run_native(name: str, ins: list, outs: list, attributes: dict) -> None:
+    direct = DIRECT.get(name)
+    if direct is not None:
+        direct(ins, outs, attributes)
+        return
+    results = FORMULAS[name](*ins, **attributes)
+    for out, result in zip(outs, results if type(results) is tuple else (results,), strict=True):
+        out[...] = result
+
+
+def explain_error(error: BaseException, program: Program, i: int) -> None:
+    """Add the op, its index, shapes and the user line to an error; its type stays."""
+    note = f"in {program.name or 'program'}, op {' '.join(program.describe_op(i).split())}"
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    elif error.args and isinstance(error.args[0], str):
+        error.args = (f"{error.args[0]}\n{note}", *error.args[1:])
