@@ -112,8 +112,8 @@ for _name, _doc in [
 ]:
     _op(_name, 'x:T', 'y:T', _doc, inplace=(0,))
 for _name, _floats, _doc in [
-    ('leaky_relu', 'slope', 'y = where(x >= 0, x, slope * x)'),
-    ('elu', 'alpha', 'y = where(x > 0, x, alpha * (exp(x) - 1))'),
+    ('leaky_relu', 'slope', 'y = where(x <= 0, slope * x, x)'),
+    ('elu', 'alpha', 'y = where(x <= 0, alpha * expm1(x), x)'),
     ('clipped_relu', 'z', 'y = minimum(maximum(0, x), z)'),
     ('softplus', 'beta', 'y = (maximum(bx, 0) + log1p(exp(-abs(bx)))) / beta with bx = beta * x'),
     ('clip', 'low high', 'y = clip(x, low, high)'),
@@ -142,7 +142,7 @@ for _name, _doc in [
 # --- elementwise gradients ---------------------------------------------------------------------
 for _name, _ins, _floats, _doc in [
     ('relu_grad', 'y:T gy:T', '', 'gx = where(y > 0, gy, 0)'),
-    ('leaky_relu_grad', 'x:T gy:T', 'slope', 'gx = where(x >= 0, gy, slope * gy)'),
+    ('leaky_relu_grad', 'x:T gy:T', 'slope', 'gx = where(x <= 0, slope * gy, gy)'),
     ('elu_grad', 'x:T gy:T', 'alpha', 'gx = where(x > 0, gy, alpha * exp(x) * gy)'),
     ('clipped_relu_grad', 'x:T gy:T', 'z', 'gx = where((0 < x) & (x < z), gy, 0)'),
     ('sigmoid_grad', 'y:T gy:T', '', 'gx = gy * y * (1 - y)'),
@@ -155,7 +155,7 @@ for _name, _ins, _floats, _doc in [
     ('pow_constant_grad', 'x:T gy:T', 'value', 'gx = value * x ** (value - 1) * gy'),
     ('rpow_constant_grad', 'y:T gy:T', 'value', 'gx = log(value) * y * gy'),
     ('rdiv_constant_grad', 'x:T gy:T', 'value', 'gx = -value * gy / (x * x)'),
-    ('divide_grad_y', 'x:T y:T gz:T', '', 'gy = -gz * x / (y * y)'),
+    ('divide_grad_y', 'x:T y:T gz:T', '', 'gy = -(gz / y) * x / y'),
     ('power_grad_x', 'x:T y:T gz:T', '', 'gx = y * x ** (y - 1) * gz'),
     ('power_grad_y', 'x:T z:T gz:T', '', 'gy = log(x) * z * gz'),
     ('where_ge', 'x:T y:T gz:T', '', 'g = where(x >= y, gz, 0)'),
