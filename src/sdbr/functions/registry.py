@@ -36,11 +36,17 @@ class Node:
         Of inputs and outputs.
     requires_grad : tuple of bool
         Per input, while tracing.
+    slots : dict
+        Attribute name -> `ControlSlot` of a watched float, or `Row` of an array attribute whose
+        contents are known to change (a parameter, a persistent value, an argument).
+    before : dict or None
+        Attributes of the function before its first forward; None when nobody kept them.
     state : dict
         Rows (and anything else) that `forward` leaves for `backward`.
     """
 
     __slots__ = (
+        'before',
         'function',
         'in_dtypes',
         'in_shapes',
@@ -51,8 +57,19 @@ class Node:
         'state',
     )
 
-    def __init__(self, function, in_shapes, in_dtypes, out_shapes, out_dtypes, requires_grad, slots=None):
+    def __init__(
+        self,
+        function,
+        in_shapes,
+        in_dtypes,
+        out_shapes,
+        out_dtypes,
+        requires_grad,
+        slots=None,
+        before=None,
+    ):
         self.function = function
+        self.before = before
         self.in_shapes = in_shapes
         self.in_dtypes = in_dtypes
         self.out_shapes = out_shapes
@@ -67,6 +84,13 @@ class Node:
         if slot is not None:
             return slot
         return float(getattr(self.function, attribute))
+
+    def array(self, b: Builder, attribute: str) -> Row:
+        """An array on the node: the row it is known as, else a constant with its contents."""
+        row = self.slots.get(attribute)
+        if row is not None:
+            return row
+        return b.constant(getattr(self.function, attribute))
 
 
 class FunctionRow:

@@ -122,8 +122,10 @@ class Builder:
     def slice(self, x: Row, key) -> Row:
         """``x[key]`` for basic indexing: ints, slices, None and Ellipsis."""
         # NumPy itself works out shape, strides and offset on an array without memory.
+        # The Ellipsis keeps it an array when every axis is picked by an int.
         dummy = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), x.shape, x.strides)
-        part = dummy[key]
+        key = key if isinstance(key, tuple) else (key,)
+        part = dummy[key if any(k is Ellipsis for k in key) else (*key, Ellipsis)]
         offset = (
             part.__array_interface__['data'][0] - dummy.__array_interface__['data'][0]
             if part.size
