@@ -1,0 +1,37 @@
+/* Helpers that every kernel header uses. A header "by dtype" is included twice, with
+ *   T       float / double
+ *   SUFFIX  f4 / f8
+ *   FN(x)   x_f4 / x_f8
+ * and is compiled once per SIMD level; everything in it is static. */
+#ifndef SDBR_TEMPLATE_H
+#define SDBR_TEMPLATE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "sdbr_abi.h"
+
+#define SDBR_CAT_(a, b) a##_##b
+#define SDBR_CAT(a, b) SDBR_CAT_(a, b)
+#define FN(name) SDBR_CAT(name, SUFFIX)
+#define SDBR_STRING_(x) #x
+#define SDBR_STRING(x) SDBR_STRING_(x)
+
+#define SDBR_INLINE static inline __attribute__((always_inline, unused))
+
+/* Iterations are independent although an output may be the very array of an input: in-place
+ * execution rules out `restrict`, but never carries a value from one iteration to another. */
+#if defined(__clang__)
+#define SDBR_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define SDBR_IVDEP _Pragma("GCC ivdep")
+#else
+#define SDBR_IVDEP
+#endif
+
+/* Lanes for sums and maxima: associativity chosen by hand, so no fast-math is needed. */
+#define SDBR_VECTOR_BYTES 64
+
+#define SDBR_MAX_DIM 32
+
+#endif
