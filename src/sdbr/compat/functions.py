@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from sdbr.compat.fix import FunctionFix, wrap
+
+import numpy as np
 
 
 def _fix_pad_sequence(module: ModuleType) -> None:
@@ -88,7 +88,7 @@ def _fix_categorical(module: ModuleType) -> None:
             x = getattr(x, "array", x)
             xp = backend.get_array_module(x)
             rows = tuple(xp.indices(self.batch_shape)) if self.batch_shape else ()
-            return self.log_p[rows + (x.astype(np.int32),)]
+            return self.log_p[(*rows, x.astype(np.int32))]
 
         return index_with_tuple
 

@@ -8,6 +8,8 @@ import re
 import sys
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sdbr.compat import link_version
@@ -18,6 +20,14 @@ from sdbr.compat.table import FIXES
 from sdbr.errors import SdbrError, SdbrWarning
 
 _INSTALL_LINE = "see sdbr's README for the line that installs it"
+
+_AGE_WARNINGS = (
+    DeprecationWarning,
+    PendingDeprecationWarning,
+    FutureWarning,
+    SyntaxWarning,
+    ImportWarning,
+)
 
 # Modules that `import chainer` does not load: their fixes wait until somebody imports them.
 _LATER = ("chainer.testing.", "chainer.links.caffe.")
@@ -87,8 +97,7 @@ class Installation:
         finder = FixFinder(fixes, self.applied.append)
         finder.install()
         try:
-            with warnings.catch_warnings():
-                _silence_import_warnings()
+            with _silenced_import_warnings():
                 importlib.import_module("chainer")
         except Exception as error:
             _forget_failed_import()
@@ -129,18 +138,29 @@ def _forget_failed_import() -> None:
             del sys.modules[name]
 
 
-def _silence_import_warnings() -> None:
-    # Chainer's age shows in these; none is about the user's code. With warnings made errors,
-    # one inside CuPy would make Chainer believe that there is no CuPy.
-    for category in (
-        DeprecationWarning,
-        PendingDeprecationWarning,
-        FutureWarning,
-        SyntaxWarning,
-        ImportWarning,
-    ):
-        warnings.simplefilter("ignore", category)
-    warnings.filterwarnings("ignore", message="(?is).*(cudnn|ideep)")
+@contextmanager
+def _silenced_import_warnings() -> Iterator[None]:
+    """Silence what Chainer's age provokes; filters that imported packages set stay.
+
+    None of it is about the user's code. With warnings made errors, one inside CuPy would make
+    Chainer believe that there is no CuPy.
+    """
+    with warnings.catch_warnings():
+        for category in _AGE_WARNINGS:
+            warnings.simplefilter("ignore", category)
+        warnings.filterwarnings("ignore", message="(?s).*(cudnn|ideep)")
+        before = list(warnings.filters)
+        yield
+        added = [entry for entry in warnings.filters if entry not in before]
+    # SciPy, for one, silences itself; an import outside this block would have kept that.
+    for action, message, category, module, line in reversed(added):
+        warnings.filterwarnings(
+            action,
+            message.pattern if message else "",
+            category,
+            module.pattern if module else "",
+            line,
+        )
 
 
 _INSTALLATION = Installation(Stack())

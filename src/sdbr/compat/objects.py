@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-import numpy as np
-
 from sdbr.compat.fix import FunctionFix, wrap
+
+import numpy as np
 
 
 def _fix_debug_print(module: ModuleType) -> None:

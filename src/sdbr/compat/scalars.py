@@ -9,10 +9,10 @@ from __future__ import annotations
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from sdbr.compat.fix import FunctionFix, wrap
 from sdbr.compat.stack import Stack
+
+import numpy as np
 
 
 def python_number(value: Any) -> Any:

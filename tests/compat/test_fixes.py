@@ -1,0 +1,131 @@
+"""Each fix makes its function right, and is there only as long as its stack needs it."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import sdbr
+from sdbr.compat import FIXES, objects
+from sdbr.compat.requirements import ResolutionError, WorkingSet
+from sdbr.compat.stack import Stack, parse_version
+
+import compat_probes
+import numpy as np
+import pytest
+from compat_probes import PROBES
+
+STACK = Stack()
+OPTIONAL = {"hdf5-text": "h5py", "cudnn-warning": "cupy"}
+# A warning at the first import is all that breaks on some stacks: these need a new process.
+NEW_PROCESS = {"environment-check", "testing-helper", "testing-doctest"}
+
+each_fix = pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.name)
+
+
+def need_optional(name: str) -> None:
+    package = OPTIONAL.get(name)
+    if package is not None and importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+
+
+def unmended_fails(name: str) -> bool:
+    if name in NEW_PROCESS:
+        command = [sys.executable, "-W", "error", compat_probes.__file__, name]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.stdout == "ready\n", done.stderr
+        return done.returncode != 0
+    try:
+        PROBES[name](compat_probes.unmended(name))
+    except Exception:
+        return True
+    return False
+
+
+def test_every_fix_has_a_probe():
+    assert sorted(fix.name for fix in FIXES) == sorted(PROBES)
+
+
+def test_every_fix_says_what_it_is():
+    for fix in FIXES:
+        assert fix.reason and fix.stacks and fix.chainer == "7.8.1"
+        assert fix.module.startswith("chainer.")
+
+
+@each_fix
+def test_right(fix):
+    need_optional(fix.name)
+    PROBES[fix.name](compat_probes.mended(fix.name))
+
+
+@each_fix
+def test_needed_where_the_table_says_so(fix):
+    need_optional(fix.name)
+    fails = unmended_fails(fix.name)
+    if fix.needed(STACK):
+        assert fails, f"fix {fix.name!r} is no longer needed on this stack: {STACK}"
+    else:
+        assert not fails, f"fix {fix.name!r} is needed on this stack, too: {STACK}"
+
+
+@each_fix
+def test_reported_when_applied(fix):
+    need_optional(fix.name)
+    compat_probes.mended(fix.name)
+    reported = (fix.name, fix.reason) in sdbr.compat.applied_fixes()
+    assert reported == fix.needed(STACK)
+
+
+def test_cudnn_advice_is_silenced():
+    def check_cuda_available():
+        raise AssertionError("not called")
+
+    module = SimpleNamespace(check_cuda_available=check_cuda_available)
+    objects.CUDNN_WARNING.apply(module)
+    assert check_cuda_available._already_warned is True
+
+
+def test_caffe_model_is_read(tmp_path):
+    from chainer.links.caffe import CaffeFunction
+    from chainer.links.caffe.protobuf3 import caffe_pb2
+
+    net = caffe_pb2.NetParameter()
+    layer = net.layer.add(name="ip", type="InnerProduct", bottom=["x"], top=["y"])
+    layer.inner_product_param.bias_term = False
+    blob = layer.blobs.add()
+    blob.shape.dim[:] = [2, 3]
+    blob.data[:] = range(6)
+    path = tmp_path / "net.caffemodel"
+    path.write_bytes(net.SerializeToString())
+
+    (y,) = CaffeFunction(str(path))(inputs={"x": np.ones((1, 3), np.float32)}, outputs=["y"])
+    np.testing.assert_array_equal(y.array, [[3, 12]])
+
+
+def test_caffe_model_is_written(tmp_path):
+    import chainer
+    from chainer.exporters import caffe
+
+    model = chainer.links.Linear(3, 2)
+    with chainer.using_config("train", True):
+        caffe.export(model, [chainer.Variable(np.ones((1, 3), np.float32))], str(tmp_path), True)
+    assert (tmp_path / "chainer_model.caffemodel").stat().st_size > 0
+
+
+def test_requirements():
+    working_set = WorkingSet()
+    working_set.require("numpy>=1.26", "chainer==7.8.1", "no-such-thing; python_version<'3'")
+    with pytest.raises(ResolutionError, match="not installed"):
+        working_set.require("no-such-distribution")
+    with pytest.raises(ResolutionError, match="is installed"):
+        working_set.require("numpy>=1.26", "numpy<1")
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [("2.4.0rc1", (2, 4, 0)), ("80", (80,)), ("1.17.0.dev0+g1", (1, 17, 0)), ("unknown", ())],
+)
+def test_parse_version(text, version):
+    assert parse_version(text) == version

@@ -1,0 +1,271 @@
+"""Patches that come and go, and the version that counts writes to links."""
+
+from __future__ import annotations
+
+import copy
+import threading
+
+import sdbr  # noqa: F401
+from sdbr.compat import LINK_VERSION, PatchSet, tracing_patches
+
+import chainer
+import chainer.functions as F
+import chainer.link_hooks
+import chainer.links as L
+import numpy as np
+import pytest
+
+
+class Base:
+    def method(self) -> str:
+        return "method"
+
+    @property
+    def value(self) -> str:
+        return "value"
+
+
+class Derived(Base):
+    pass
+
+
+def loud(original):
+    return lambda self: original(self).upper()
+
+
+def patches_of(*entries) -> PatchSet:
+    patches = PatchSet("test")
+    for entry in entries:
+        patches.register(*entry)
+    return patches
+
+
+def test_patches_are_there_inside_only():
+    original = vars(Base)["method"]
+    patches = patches_of((Base, "method", loud))
+    assert not patches.active
+    with patches as entered:
+        assert entered is patches and patches.active
+        assert Base().method() == "METHOD"
+    assert vars(Base)["method"] is original and not patches.active
+
+
+def test_patches_are_reentrant():
+    patches = patches_of((Base, "method", loud))
+    with patches:
+        replacement = vars(Base)["method"]
+        with patches:
+            assert vars(Base)["method"] is replacement
+        assert Base().method() == "METHOD"
+    assert Base().method() == "method"
+
+
+def test_patches_go_after_an_error():
+    patches = patches_of((Base, "method", loud))
+    with pytest.raises(ZeroDivisionError), patches:
+        raise ZeroDivisionError
+    assert Base().method() == "method"
+
+
+def test_property_is_given_as_such():
+    def factory(original):
+        assert isinstance(original, property)
+        return property(lambda self: original.fget(self).upper())
+
+    with patches_of((Base, "value", factory)):
+        assert Base().value == "VALUE"
+    assert Base().value == "value"
+
+
+def test_inherited_attribute_is_shadowed_and_bared():
+    with patches_of((Derived, "method", loud)):
+        assert Derived().method() == "METHOD" and Base().method() == "method"
+    assert "method" not in vars(Derived)
+
+
+def test_two_patches_of_one_attribute_nest():
+    def marked(original):
+        return lambda self: original(self) + "!"
+
+    with patches_of((Base, "method", loud), (Base, "method", marked)):
+        assert Base().method() == "METHOD!"
+    assert Base().method() == "method"
+
+
+def test_failing_factory_leaves_nothing():
+    def failing(original):
+        raise ZeroDivisionError
+
+    patches = patches_of((Base, "method", loud), (Base, "value", failing))
+    with pytest.raises(ZeroDivisionError), patches:
+        pass
+    assert Base().method() == "method" and not patches.active
+
+
+def test_patch_of_somebody_else_on_top_stays():
+    class Patched(Base):
+        pass
+
+    with patches_of((Patched, "method", loud)):
+        Patched.method = lambda self: "theirs"
+    assert Patched().method() == "theirs"
+
+
+def test_registering_while_in_use_is_refused():
+    patches = patches_of((Base, "method", loud))
+    with patches, pytest.raises(RuntimeError, match="'test' is in use"):
+        patches.register(Base, "value", loud)
+
+
+def test_threads_share_the_patches():
+    patches = patches_of((Base, "method", loud))
+    seen = []
+    barrier = threading.Barrier(8)
+
+    def work():
+        barrier.wait()
+        for _ in range(200):
+            with patches:
+                seen.append(Base().method())
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(seen) == {"METHOD"}
+    assert Base().method() == "method"
+
+
+def test_tracing_patches_are_one_set():
+    assert tracing_patches() is tracing_patches()
+    assert isinstance(tracing_patches(), PatchSet)
+
+
+class Model(chainer.Chain):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = 1.0
+        with self.init_scope():
+            self.linear = L.Linear(3, 2)
+            self.norm = L.BatchNormalization(2)
+
+
+def _register_parameter(model: Model) -> None:
+    with model.init_scope():
+        model.extra = chainer.Parameter(0, (2,))
+
+
+def _load(model: Model) -> None:
+    chainer.serializers.DictionarySerializer().save(model)
+
+
+CHAIN_WRITES = {
+    "attribute": lambda m: setattr(m, "scale", 2.0),
+    "same value": lambda m: setattr(m, "scale", m.scale),
+    "attribute of a child": lambda m: setattr(m.linear, "anything", 1),
+    "parameter replaced": lambda m: setattr(m.linear, "W", chainer.Parameter(m.linear.W.array)),
+    "parameter registered": _register_parameter,
+    "delattr": lambda m: delattr(m, "scale"),
+    "delattr of a child": lambda m: delattr(m, "linear"),
+    "add_param": lambda m: m.add_param("more", (2,)),
+    "add_link": lambda m: m.add_link("more", L.Linear(2, 2)),
+    "add_persistent": lambda m: m.add_persistent("more", 1),
+    "register_persistent": lambda m: m.register_persistent("scale"),
+    "copyparams": lambda m: m.copyparams(Model()),
+    "serialize": _load,
+    "to_device": lambda m: m.to_device("@numpy"),
+    "add_hook": lambda m: m.add_hook(chainer.link_hooks.TimerHook()),
+    "init_scope": lambda m: m.init_scope().__enter__(),
+}
+
+
+@pytest.mark.parametrize("name", CHAIN_WRITES)
+def test_version_counts_writes_to_chains(name):
+    model = Model()
+    before = LINK_VERSION[0]
+    CHAIN_WRITES[name](model)
+    assert LINK_VERSION[0] != before
+
+
+LIST_WRITES = {
+    "append": lambda c: c.append(L.Linear(2, 2)),
+    "add_link": lambda c: c.add_link(L.Linear(2, 2)),
+    "insert": lambda c: c.insert(0, L.Linear(2, 2)),
+    "setitem": lambda c: c.__setitem__(0, L.Linear(2, 2)),
+    "delitem of the last": lambda c: c.__delitem__(1),
+    "pop": lambda c: c.pop(),
+    "clear": lambda c: c.clear(),
+}
+
+
+@pytest.mark.parametrize("kind", [chainer.ChainList, chainer.Sequential])
+@pytest.mark.parametrize("name", LIST_WRITES)
+def test_version_counts_writes_to_lists(kind, name):
+    model = kind(L.Linear(2, 2), L.Linear(2, 2))
+    before = LINK_VERSION[0]
+    LIST_WRITES[name](model)
+    assert LINK_VERSION[0] != before
+
+
+def test_version_counts_functions_in_a_sequential():
+    model = chainer.Sequential(L.Linear(2, 2), F.relu)
+    before = LINK_VERSION[0]
+    model[1] = F.tanh
+    assert LINK_VERSION[0] != before
+
+
+def test_version_stands_still_otherwise():
+    model = Model()
+    optimizer = chainer.optimizers.SGD().setup(model)
+    x = np.ones((2, 3), np.float32)
+    before = LINK_VERSION[0]
+    with chainer.using_config("train", False):
+        loss = F.sum(model.norm(model.linear(x)))
+    model.cleargrads()
+    loss.backward()
+    optimizer.update()
+    assert model.scale == 1.0 and list(model.params())
+    model.linear.W.array = model.linear.W.array.copy()
+    assert LINK_VERSION[0] == before
+
+
+def test_version_never_repeats_across_threads():
+    seen = [[] for _ in range(4)]
+
+    def work(versions):
+        link = chainer.Link()
+        for number in range(500):
+            before = LINK_VERSION[0]
+            link.number = number
+            assert LINK_VERSION[0] != before
+            versions.append(LINK_VERSION[0])
+
+    threads = [threading.Thread(target=work, args=(versions,)) for versions in seen]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set().union(*seen)) > 500
+
+
+def test_attribute_writes_behave_as_before():
+    class Cooperative:
+        def __setattr__(self, name, value):
+            super().__setattr__(name, ("seen", value))
+
+    class Mixed(chainer.Link, Cooperative):
+        pass
+
+    link = Mixed()
+    link.x = 1
+    assert link.x == ("seen", 1)
+
+    model = Model()
+    with pytest.raises(AttributeError), model.init_scope():
+        model.linear = L.Linear(1, 1)
+    with model.init_scope():
+        model.extra = chainer.Parameter(0, (2,))
+    assert model.extra.name == "extra" and "/extra" in dict(model.namedparams())
+    again = copy.deepcopy(model)
+    assert dict(again.namedparams()).keys() == dict(model.namedparams()).keys()
