@@ -1,0 +1,65 @@
+"""Executors of programs: ``cython`` (compiled), ``numpy`` (the reference), ``cuda``."""
+
+from __future__ import annotations
+
+import importlib
+
+from sdbr.errors import BackendError
+
+#: Backend -> module and class of its executables.
+BACKENDS = {
+    "cython": ("sdbr.backends.cython_backend", "Executable"),
+    "numpy": ("sdbr.backends.numpy_backend", "NumpyExecutable"),
+}
+
+
+def available() -> list[str]:
+    """Names of the backends that can be used here."""
+    names = []
+    for name in BACKENDS:
+        try:
+            _load(name)
+        except BackendError:
+            continue
+        names.append(name)
+    return names
+
+
+def make_executable(program, memory, backend: str = "cython"):
+    """Prepare `program` to run on `memory`.
+
+    Parameters
+    ----------
+    program : sdbr.program.program.Program
+    memory : sdbr._executor.Memory
+        Memory of the schedule; grown to the slots of the program.
+    backend : str
+        ``'cython'`` or ``'numpy'``.
+
+    Returns
+    -------
+    Executable or NumpyExecutable
+        Objects with ``run()``, ``step()``, ``program`` and ``memory``.
+
+    Raises
+    ------
+    BackendError
+        If the backend is unknown or not available here, or cannot run an op.
+    ValidationError
+        If the program is malformed.
+    """
+    return _load(backend)(program, memory)
+
+
+def _load(backend: str):
+    entry = BACKENDS.get(backend)
+    if entry is None:
+        raise BackendError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
+    module, name = entry
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        others = ", ".join(b for b in BACKENDS if b != backend)
+        raise BackendError(
+            f"backend {backend!r} is not available ({error}); try {others}"
+        ) from error

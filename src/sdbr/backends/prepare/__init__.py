@@ -1,0 +1,141 @@
+"""From a program to kernels: which kernel runs each op, and with which integers.
+
+One module per family of the op table has a function
+
+    prepare(name, ins, outs, ints) -> (kernel name, integers)
+
+`name` is the name of the op, `ins` and `outs` are its operands as
+``(dtype code, shape, strides)`` (codes of :data:`sdbr.program.program.DTYPES`,
+strides in bytes), `ints` its integer attributes. The integers are what the
+kernel finds in ``op->ints``. A prepare function that has no kernel for its
+operands raises :class:`~sdbr.errors.BackendError`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable
+
+from sdbr.errors import BackendError
+from sdbr.program.ops import OPS
+from sdbr.program.program import DTYPES, Program
+
+import numpy as np
+
+#: An operand as a prepare function sees it: dtype code, shape, strides in bytes.
+Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
+
+
+@dataclasses.dataclass
+class KernelPlan:
+    """Kernels and integers of a program.
+
+    Attributes
+    ----------
+    names : list of str
+        The distinct kernels.
+    kernels : numpy.ndarray
+        int32[n], per op an index into `names`; -1 for a Python op.
+    int_starts : numpy.ndarray
+        int64[n], where the integers of the op begin.
+    ints : numpy.ndarray
+        int64[]; equal ops share their integers.
+    """
+
+    names: list[str]
+    kernels: np.ndarray
+    int_starts: np.ndarray
+    ints: np.ndarray
+
+
+def prepare_program(program: Program) -> KernelPlan:
+    """Choose the kernel of every op; equal ops are prepared once.
+
+    Raises
+    ------
+    BackendError
+        If an op has no kernel; the message names the op and its index.
+    """
+    known_kernels: dict[str, int] = {}
+    plans: dict[tuple, tuple[int, int]] = {}
+    ints: list[int] = []
+    kernels: list[int] = []
+    starts: list[int] = []
+    layouts, layout_of_row = _layouts(program)
+    operand_layouts = np.asarray(layout_of_row, np.int64)[program.operands].tolist()
+    offsets = program.operand_offsets.tolist()
+    n_outputs = program.n_outputs.tolist()
+    int_offsets = program.attribute_offsets[:, 0].tolist()
+    attributes = program.int_attributes.tolist()
+    families: dict[int, Callable] = {}
+    for i, opcode in enumerate(program.opcodes.tolist()):
+        if opcode == 0:
+            kernels.append(-1)
+            starts.append(0)
+            continue
+        key = (
+            opcode,
+            n_outputs[i],
+            *operand_layouts[offsets[i] : offsets[i + 1]],
+            None,
+            *attributes[int_offsets[i] : int_offsets[i + 1]],
+        )
+        plan = plans.get(key)
+        if plan is None:
+            prepare = families.get(opcode)
+            if prepare is None:
+                prepare = families[opcode] = _family(opcode)
+            operands = [layouts[k] for k in operand_layouts[offsets[i] : offsets[i + 1]]]
+            cut = len(operands) - n_outputs[i]
+            own = tuple(attributes[int_offsets[i] : int_offsets[i + 1]])
+            try:
+                name, numbers = prepare(OPS[opcode].name, operands[:cut], operands[cut:], own)
+            except BackendError as error:
+                raise BackendError(f"{error}; op {i}: {program.describe_op(i).strip()}") from error
+            plan = (known_kernels.setdefault(name, len(known_kernels)), len(ints))
+            ints.extend(numbers)
+            plans[key] = plan
+        kernels.append(plan[0])
+        starts.append(plan[1])
+    return KernelPlan(
+        list(known_kernels),
+        np.array(kernels, np.int32),
+        np.array(starts, np.int64),
+        np.array(ints or [0], np.int64),
+    )
+
+
+def _layouts(program: Program) -> tuple[list[Operand], list[int]]:
+    """The distinct operand layouts, and which of them each row has."""
+    known: dict[Operand, int] = {}
+    of_row: list[int] = []
+    dims = program.dims.tolist()
+    rows = program.rows
+    for code, start, ndim in zip(
+        rows["type"].tolist(), rows["dims"].tolist(), rows["ndim"].tolist(), strict=True
+    ):
+        middle = start + ndim
+        layout = (code, tuple(dims[start:middle]), tuple(dims[middle : middle + ndim]))
+        of_row.append(known.setdefault(layout, len(known)))
+    return list(known), of_row
+
+
+def _family(opcode: int) -> Callable:
+    op = OPS[opcode]
+    if op.name == "nop":
+        return _nop
+    try:
+        module = importlib.import_module(f"sdbr.backends.prepare.{op.family}")
+    except ModuleNotFoundError as error:
+        raise BackendError(f"the family {op.family!r} has no kernels") from error
+    return module.prepare
+
+
+def _nop(name, ins, outs, ints):
+    return "nop", ()
+
+
+def suffix(operand: Operand) -> str:
+    """``'f4'``, ``'f8'``, ...: how kernel names spell the dtype of an operand."""
+    return DTYPES[operand[0]].str[1:] if DTYPES[operand[0]].kind != "b" else "b1"

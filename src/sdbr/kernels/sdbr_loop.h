@@ -1,0 +1,151 @@
+/* The loop of the executor and its timing. Included by the executor only. */
+#ifndef SDBR_LOOP_H
+#define SDBR_LOOP_H
+
+#include "sdbr_abi.h"
+
+#include <string.h>
+#include <time.h>
+
+/* Runs ops [begin, end); returns the index of the op that failed, or `end`. */
+static inline int64_t sdbr_run_segment(const sdbr_op *ops, int64_t begin, int64_t end, int *status)
+{
+    const sdbr_op *op = ops + begin;
+    const sdbr_op *last = ops + end;
+    int result = SDBR_OK;
+    for (; op < last; ++op) {
+        result = op->kernel(op);
+        if (__builtin_expect(result != SDBR_OK, 0))
+            break;
+    }
+    *status = result;
+    return op - ops;
+}
+
+static inline double sdbr_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The same with the time of each op added to seconds[op]. */
+static inline int64_t sdbr_run_timed(const sdbr_op *ops, int64_t begin, int64_t end, int *status, double *seconds)
+{
+    *status = SDBR_OK;
+    for (int64_t i = begin; i < end; ++i) {
+        double start = sdbr_seconds();
+        *status = ops[i].kernel(&ops[i]);
+        seconds[i] += sdbr_seconds() - start;
+        if (*status != SDBR_OK)
+            return i;
+    }
+    return end;
+}
+
+/* `n` calls of one kernel through the same pointers: what a loop without dispatch would cost. */
+static inline double sdbr_time_kernel(const sdbr_op *op, int64_t n)
+{
+    sdbr_kernel kernel = op->kernel;
+    double start = sdbr_seconds();
+    for (int64_t i = 0; i < n; ++i)
+        kernel(op);
+    return sdbr_seconds() - start;
+}
+
+/* Copies what changed: operand pointers of the slots that moved. Returns the first slot whose memory is missing or
+ * smaller than the program needs, or -1. */
+static inline int64_t sdbr_sync_slots(char **operands, char **last, char *const *pointers, const int64_t *sizes,
+                                      const int32_t *slots, const int64_t *needed, int64_t n_slots,
+                                      const int64_t *patch_starts, const int32_t *patch_operands,
+                                      const int64_t *patch_offsets)
+{
+    for (int64_t s = 0; s < n_slots; ++s) {
+        char *pointer = pointers[slots[s]];
+        if (pointer == last[s])
+            continue;
+        if (sizes[slots[s]] < needed[s])
+            return s;
+        for (int64_t k = patch_starts[s]; k < patch_starts[s + 1]; ++k)
+            operands[patch_operands[k]] = pointer + patch_offsets[k];
+        last[s] = pointer;
+    }
+    return -1;
+}
+
+static inline int sdbr_nop(const sdbr_op *op)
+{
+    (void)op;
+    return SDBR_OK;
+}
+
+/* --- SIMD levels ---------------------------------------------------------------------------- */
+
+#pragma weak sdbr_registry_baseline
+#pragma weak sdbr_registry_avx2
+#pragma weak sdbr_registry_avx512
+
+enum sdbr_level { SDBR_BASELINE, SDBR_AVX2, SDBR_AVX512 };
+
+static inline const sdbr_registry_entry *sdbr_registry(int level)
+{
+    switch (level) {
+    case SDBR_BASELINE:
+        return sdbr_registry_baseline;
+#ifdef SDBR_HAVE_AVX2
+    case SDBR_AVX2:
+        return sdbr_registry_avx2;
+#endif
+#ifdef SDBR_HAVE_AVX512
+    case SDBR_AVX512:
+        return sdbr_registry_avx512;
+#endif
+    default:
+        return NULL;
+    }
+}
+
+/* Whether processor and operating system support a level that was built. */
+static inline int sdbr_supports(int level)
+{
+    if (sdbr_registry(level) == NULL)
+        return 0;
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_cpu_init();
+    if (level == SDBR_AVX2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (level == SDBR_AVX512)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("fma");
+#endif
+    return level == SDBR_BASELINE;
+}
+
+static inline sdbr_kernel sdbr_find_kernel(int level, const char *name)
+{
+    const sdbr_registry_entry *entry = sdbr_registry(level);
+    if (strcmp(name, "nop") == 0)
+        return sdbr_nop;
+    for (; entry != NULL && entry->name != NULL; ++entry)
+        if (strcmp(entry->name, name) == 0)
+            return entry->kernel;
+    return NULL;
+}
+
+#ifdef __VERSION__
+#define SDBR_COMPILER __VERSION__
+#else
+#define SDBR_COMPILER "unknown"
+#endif
+#ifndef SDBR_BUILD_FLAGS
+#define SDBR_BUILD_FLAGS ""
+#endif
+#ifndef SDBR_BUILD_SIMD
+#define SDBR_BUILD_SIMD "baseline"
+#endif
+#ifndef SDBR_CYTHON_VERSION
+#define SDBR_CYTHON_VERSION ""
+#endif
+
+#endif
