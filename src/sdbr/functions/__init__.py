@@ -1,1 +1,25 @@
 """Rows of the function table, one module per family, named like chainer.functions."""
+
+from __future__ import annotations
+
+import importlib
+
+#: Modules that register rows.
+FAMILIES = (
+    "activation",
+    "array",
+    "basic_math",
+    "connection",
+    "evaluation",
+    "joining",
+    "loss",
+    "math",
+    "matmul",
+    "noise",
+)
+
+
+def load_all() -> None:
+    """Import every family, so that :func:`sdbr.functions.registry.lookup` knows all rows."""
+    for family in FAMILIES:
+        importlib.import_module(f"sdbr.functions.{family}")

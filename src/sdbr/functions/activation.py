@@ -1,0 +1,127 @@
+"""Rows for chainer.functions.activation."""
+
+from __future__ import annotations
+
+from sdbr.functions.common import along, certain, number_reason, wider_reason
+from sdbr.functions.registry import FunctionRow, function
+from sdbr.program.buffers import Row
+from sdbr.program.builder import Builder
+
+BASE = "chainer.functions.activation."
+
+
+@function(BASE + "relu.ReLU")
+class ReLU(FunctionRow):
+    """max(x, 0); the gradient looks at the output."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("relu", xs[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("relu_grad", ys[0], gys[0])]
+
+
+@function(BASE + "leaky_relu.LeakyReLU")
+class LeakyReLU(FunctionRow):
+    """x, or slope * x where x <= 0."""
+
+    def reason(node):
+        return number_reason(node, "slope")
+
+    def forward(b, node, xs):
+        return [b.elementwise("leaky_relu", xs[0], floats=(node.scalar("slope"),))]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        slope = node.scalar("slope")
+        # The output has the sign of the input unless the slope is negative; reading it lets x go.
+        side = ys[0] if certain(slope) and slope >= 0 else xs[0]
+        return [b.elementwise("leaky_relu_grad", side, gys[0], floats=(slope,))]
+
+
+@function(BASE + "elu.ELU")
+class ELU(FunctionRow):
+    """x, or alpha * (exp(x) - 1) where x <= 0."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("elu", xs[0], floats=(node.scalar("alpha"),))]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("elu_grad", xs[0], gys[0], floats=(node.scalar("alpha"),))]
+
+
+@function(BASE + "clipped_relu.ClippedReLU")
+class ClippedReLU(FunctionRow):
+    """min(max(x, 0), cap); 0 < x < cap exactly where 0 < y < cap."""
+
+    def reason(node):
+        return number_reason(node, "cap") or wider_reason(node, "cap")
+
+    def forward(b, node, xs):
+        return [b.elementwise("clipped_relu", xs[0], floats=(node.scalar("cap"),))]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("clipped_relu_grad", ys[0], gys[0], floats=(node.scalar("cap"),))]
+
+
+@function(BASE + "sigmoid.Sigmoid")
+class Sigmoid(FunctionRow):
+    """Logistic function; the gradient needs the output alone."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("sigmoid", xs[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("sigmoid_grad", ys[0], gys[0])]
+
+
+@function(BASE + "tanh.Tanh")
+class Tanh(FunctionRow):
+    """Hyperbolic tangent; the gradient needs the output alone."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("tanh", xs[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("tanh_grad", ys[0], gys[0])]
+
+
+@function(BASE + "softplus.Softplus")
+class Softplus(FunctionRow):
+    """log(1 + exp(beta x)) / beta."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("softplus", xs[0], floats=(node.scalar("beta"),))]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("softplus_grad", xs[0], gys[0], floats=(node.scalar("beta"),))]
+
+
+def _along_axis(b: Builder, name: str, axis: int, *rows: Row) -> Row:
+    """Emit a row op along `axis` of arrays of one shape."""
+    shape = rows[0].shape
+    layout = along(shape, axis)
+    y = b.new(shape, rows[0].dtype)
+    b.emit(name, [b.reshape(b.contiguous(r), layout) for r in rows], [b.reshape(y, layout)])
+    return y
+
+
+@function(BASE + "softmax.Softmax")
+class Softmax(FunctionRow):
+    """Softmax along any axis."""
+
+    def forward(b, node, xs):
+        return [_along_axis(b, "softmax", node.function.axis, xs[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [_along_axis(b, "softmax_grad", node.function.axis, ys[0], gys[0])]
+
+
+@function(BASE + "log_softmax.LogSoftmax")
+class LogSoftmax(FunctionRow):
+    """Logarithm of softmax along any axis."""
+
+    def forward(b, node, xs):
+        return [_along_axis(b, "log_softmax", node.function.axis, xs[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [_along_axis(b, "log_softmax_grad", node.function.axis, ys[0], gys[0])]

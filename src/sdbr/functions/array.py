@@ -1,0 +1,223 @@
+"""Rows for chainer.functions.array: shapes and axes (views wherever possible)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdbr.functions.common import data_reason, label_reason
+from sdbr.functions.registry import FunctionRow, function
+from sdbr.program.buffers import Row
+from sdbr.program.builder import Builder
+from sdbr.program.program import DTYPE_CODES
+
+BASE = "chainer.functions.array."
+
+
+class MovesData(FunctionRow):
+    """A row that moves elements and computes nothing: any native dtype."""
+
+    @staticmethod
+    def reason(node):
+        return data_reason(node)
+
+
+class _Shape(MovesData):
+    """Another shape of the same elements in the same order."""
+
+    @staticmethod
+    def forward(b, node, xs):
+        return [b.reshape(xs[0], node.out_shapes[0])]
+
+    @staticmethod
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.reshape(gys[0], xs[0].shape)]
+
+
+@function(BASE + "reshape.Reshape")
+class Reshape(_Shape):
+    """A view of the (contiguous) input; flatten and ravel, too."""
+
+
+@function(BASE + "expand_dims.ExpandDims")
+class ExpandDims(_Shape):
+    """A new axis of length 1; a view even of a strided input."""
+
+    def forward(b, node, xs):
+        axis = node.function.axis % (xs[0].ndim + 1)
+        return [b.slice(xs[0], (slice(None),) * axis + (None,))]
+
+
+@function(BASE + "squeeze.Squeeze")
+class Squeeze(_Shape):
+    """Axes of length 1 removed; a view even of a strided input."""
+
+    def forward(b, node, xs):
+        x, axis = xs[0], node.function.axis
+        if axis is None:
+            gone = {i for i, n in enumerate(x.shape) if n == 1}
+        else:
+            gone = {a % x.ndim for a in axis}
+        return [b.slice(x, tuple(0 if i in gone else slice(None) for i in range(x.ndim)))]
+
+
+# --- permuted axes -----------------------------------------------------------------------------
+class _Permutation(MovesData):
+    """A transposed view; a subclass says which axis of the input each axis comes from."""
+
+    @staticmethod
+    def axes(f, ndim: int) -> list[int]:
+        raise NotImplementedError
+
+    @classmethod
+    def forward(cls, b, node, xs):
+        return [b.transpose(xs[0], cls.axes(node.function, xs[0].ndim))]
+
+    @classmethod
+    def backward(cls, b, node, xs, ys, gys, wanted):
+        axes = cls.axes(node.function, xs[0].ndim)
+        return [b.transpose(gys[0], np.argsort(axes).tolist())]
+
+
+@function(BASE + "transpose.Transpose")
+class Transpose(_Permutation):
+    """Any permutation; None reverses."""
+
+    def axes(f, ndim):
+        if f.axes is None:
+            return list(range(ndim))[::-1]
+        return [a % ndim for a in f.axes]
+
+
+@function(BASE + "swapaxes.Swapaxes")
+class Swapaxes(_Permutation):
+    """Two axes exchanged."""
+
+    def axes(f, ndim):
+        axes = list(range(ndim))
+        i, j = f.axis1 % ndim, f.axis2 % ndim
+        axes[i], axes[j] = axes[j], axes[i]
+        return axes
+
+
+@function(BASE + "rollaxis.Rollaxis")
+class Rollaxis(_Permutation):
+    """One axis moved in front of another."""
+
+    def axes(f, ndim):
+        axis = f.axis % ndim
+        start = f.start + ndim if f.start < 0 else f.start
+        axes = [a for a in range(ndim) if a != axis]
+        axes.insert(start - 1 if start > axis else start, axis)
+        return axes
+
+
+@function(BASE + "moveaxis.Moveaxis")
+class Moveaxis(_Permutation):
+    """Axes moved to given places, the others keep their order."""
+
+    def axes(f, ndim):
+        source = [a % ndim for a in f.source]
+        axes = [a for a in range(ndim) if a not in source]
+        for place, a in sorted(zip([d % ndim for d in f.destination], source, strict=True)):
+            axes.insert(place, a)
+        return axes
+
+
+# --- repeated elements ---------------------------------------------------------------------------
+@function(BASE + "broadcast.BroadcastTo")
+class BroadcastTo(FunctionRow):
+    """A view with stride 0; the gradient is summed."""
+
+    def forward(b, node, xs):
+        return [b.broadcast(xs[0], node.out_shapes[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.sum_to(gys[0], xs[0].shape)]
+
+
+@function(BASE + "broadcast.Broadcast")
+class Broadcast(FunctionRow):
+    """Several inputs broadcast to one shape."""
+
+    def forward(b, node, xs):
+        return [b.broadcast(x, node.out_shapes[0]) for x in xs]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [
+            b.sum_to(gys[i], x.shape) if i in wanted and gys[i] is not None else None
+            for i, x in enumerate(xs)
+        ]
+
+
+# --- parts ---------------------------------------------------------------------------------------
+@function(BASE + "get_item.GetItem")
+class GetItem(MovesData):
+    """Basic indexing: ints, slices, None and Ellipsis give a view."""
+
+    def reason(node):
+        for s in node.function.slices:
+            basic = s is None or s is Ellipsis or isinstance(s, (int, np.integer, slice))
+            if not basic or isinstance(s, bool):
+                return f"an index of type {type(s).__name__} (only ints, slices, None, Ellipsis)"
+        return data_reason(node)
+
+    def forward(b, node, xs):
+        return [b.slice(xs[0], node.function.slices)]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        gx = b.new(xs[0].shape, xs[0].dtype)
+        if gys[0].size < gx.size:
+            b.emit("fill", [], [gx], floats=(0.0,))
+        b.copy_to(gys[0], b.slice(gx, node.function.slices))
+        return [gx]
+
+
+@function(BASE + "flip.Flip")
+class Flip(MovesData):
+    """One axis reversed: a view with a negative stride."""
+
+    def forward(b, node, xs):
+        return [_flipped(b, xs[0], node.function.axis)]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [_flipped(b, gys[0], node.function.axis)]
+
+
+def _flipped(b: Builder, x: Row, axis: int) -> Row:
+    return b.slice(x, (slice(None),) * (axis % x.ndim) + (slice(None, None, -1),))
+
+
+@function(BASE + "select_item.SelectItem")
+class SelectItem(FunctionRow):
+    """One element per row, chosen by a label."""
+
+    def reason(node):
+        return label_reason(node)
+
+    def forward(b, node, xs):
+        y = b.new(node.out_shapes[0], xs[0].dtype)
+        b.emit("select_item", [b.contiguous(x) for x in xs], [y])
+        return [y]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        x, t = xs
+        gx = b.new(x.shape, x.dtype)
+        b.emit("select_item_grad", [b.contiguous(t), b.contiguous(gys[0])], [gx])
+        return [gx, None]
+
+
+@function(BASE + "cast.Cast")
+class Cast(FunctionRow):
+    """Another dtype, or the input itself."""
+
+    def reason(node):
+        for d in (node.in_dtypes[0], node.out_dtypes[0]):
+            if d not in DTYPE_CODES or d.kind == "c":
+                return f"dtype {d.name} has no native kernels"
+        return None
+
+    def forward(b, node, xs):
+        return [b.cast(xs[0], node.out_dtypes[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.cast(gys[0], xs[0].dtype) if xs[0].dtype.kind == "f" else None]

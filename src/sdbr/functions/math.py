@@ -1,0 +1,205 @@
+"""Rows for chainer.functions.math, apart from the operators and the matrix product."""
+
+from __future__ import annotations
+
+from sdbr.functions.common import (
+    data_reason,
+    expanded,
+    is_number,
+    kept_shape,
+    reduced_axes,
+    wider_reason,
+)
+from sdbr.functions.registry import FunctionRow, float_reason, function
+
+BASE = "chainer.functions.math."
+
+
+@function(BASE + "exponential.Exp")
+class Exp(FunctionRow):
+    """exp(x)."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("exp", xs[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("multiply", ys[0], gys[0])]
+
+
+@function(BASE + "exponential.Log")
+class Log(FunctionRow):
+    """Natural logarithm."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("log", xs[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("divide", gys[0], xs[0])]
+
+
+@function(BASE + "sqrt.Sqrt")
+class Sqrt(FunctionRow):
+    """Square root."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("sqrt", xs[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("sqrt_grad", ys[0], gys[0])]
+
+
+@function(BASE + "square.Square")
+class Square(FunctionRow):
+    """x * x."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("square", xs[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("square_grad", xs[0], gys[0])]
+
+
+@function(BASE + "maximum.Maximum")
+class Maximum(FunctionRow):
+    """Elementwise maximum; where both are equal the first gets the gradient."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("maximum", *xs)]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        x, y = xs
+        gx = b.elementwise("where_ge", x, y, gys[0]) if 0 in wanted else None
+        gy = b.elementwise("where_gt", y, x, gys[0]) if 1 in wanted else None
+        return _summed(b, xs, [gx, gy])
+
+
+@function(BASE + "minimum.Minimum")
+class Minimum(FunctionRow):
+    """Elementwise minimum; where both are equal the first gets the gradient."""
+
+    def forward(b, node, xs):
+        return [b.elementwise("minimum", *xs)]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        x, y = xs
+        gx = b.elementwise("where_ge", y, x, gys[0]) if 0 in wanted else None
+        gy = b.elementwise("where_gt", x, y, gys[0]) if 1 in wanted else None
+        return _summed(b, xs, [gx, gy])
+
+
+def _summed(b, xs, grads):
+    return [None if g is None else b.sum_to(g, x.shape) for x, g in zip(xs, grads, strict=True)]
+
+
+@function(BASE + "clip.Clip")
+class Clip(FunctionRow):
+    """Clip to [x_min, x_max]; either may be None. The bounds themselves pass the gradient."""
+
+    def reason(node):
+        reason = float_reason(node)
+        for name in ("x_min", "x_max"):
+            value = getattr(node.function, name)
+            if reason is None and value is not None:
+                if not is_number(value):
+                    reason = f"{name} is of type {type(value).__name__}, not a real number"
+                else:
+                    reason = wider_reason(node, name)
+        return reason
+
+    def bounds(node):
+        f = node.function
+        low = -float("inf") if f.x_min is None else node.scalar("x_min")
+        high = float("inf") if f.x_max is None else node.scalar("x_max")
+        return low, high
+
+    def forward(b, node, xs):
+        return [b.elementwise("clip", xs[0], floats=Clip.bounds(node))]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("clip_grad", xs[0], gys[0], floats=Clip.bounds(node))]
+
+
+@function(BASE + "identity.Identity")
+class Identity(FunctionRow):
+    """The inputs themselves."""
+
+    def reason(node):
+        return data_reason(node, mixed=True)
+
+    def forward(b, node, xs):
+        return list(xs)
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return list(gys)
+
+
+# --- reductions ------------------------------------------------------------------------------
+class _Reduction(FunctionRow):
+    """Reduce over `axis` (None: all axes), with or without `keepdims`."""
+
+    name = ""
+
+    @classmethod
+    def forward(cls, b, node, xs):
+        f = node.function
+        return [b.reduce(cls.name, xs[0], reduced_axes(f.axis, xs[0].ndim), f.keepdims)]
+
+
+@function(BASE + "sum.Sum")
+class Sum(_Reduction):
+    """Sum over axes."""
+
+    name = "sum"
+
+    def backward(b, node, xs, ys, gys, wanted):
+        x = xs[0]
+        return [expanded(b, gys[0], x.shape, reduced_axes(node.function.axis, x.ndim))]
+
+
+@function(BASE + "average.Mean")
+class Mean(_Reduction):
+    """Mean over axes; ``F.mean`` and ``F.average`` without weights."""
+
+    name = "mean"
+
+    def backward(b, node, xs, ys, gys, wanted):
+        x = xs[0]
+        # Chainer keeps 1 / n on the node.
+        gy = b.elementwise("mul_constant", gys[0], floats=(float(node.function.multiplier),))
+        return [expanded(b, gy, x.shape, reduced_axes(node.function.axis, x.ndim))]
+
+
+class _Selection(_Reduction):
+    """Largest or smallest element; each of equals gets the whole gradient."""
+
+    @staticmethod
+    def backward(b, node, xs, ys, gys, wanted):
+        x = xs[0]
+        axes = reduced_axes(node.function.axis, x.ndim)
+        y = b.broadcast(b.reshape(ys[0], kept_shape(x.shape, axes)), x.shape)
+        return [b.elementwise("where_eq", x, y, expanded(b, gys[0], x.shape, axes))]
+
+
+@function(BASE + "minmax.Max")
+class Max(_Selection):
+    """Maximum over axes."""
+
+    name = "max"
+
+
+@function(BASE + "minmax.Min")
+class Min(_Selection):
+    """Minimum over axes."""
+
+    name = "min"
+
+
+@function(BASE + "sum.SumTo")
+class SumTo(FunctionRow):
+    """Sum down to a shape that broadcasts to the input's."""
+
+    def forward(b, node, xs):
+        return [b.sum_to(xs[0], node.out_shapes[0])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.broadcast(gys[0], xs[0].shape)]
