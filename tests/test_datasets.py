@@ -119,7 +119,7 @@ def test_too_few_images_to_split(tmp_path):
 def test_parts_of_different_size_are_refused(tmp_path):
     write_pair(tmp_path, "train", side=28)
     write_pair(tmp_path, "t10k", side=20)
-    with pytest.raises(DatasetError, match="784 pixels.*400"):
+    with pytest.raises(DatasetError, match=r"784 pixels.*400"):
         datasets.load("mnist", str(tmp_path))
 
 

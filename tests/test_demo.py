@@ -1,4 +1,4 @@
-"""The demo: what it prints and writes, and its exit codes. The full run is in the slow-free default size."""
+"""The demo: what it prints and writes, and its exit codes."""
 
 import argparse
 

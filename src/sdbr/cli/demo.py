@@ -252,7 +252,7 @@ def batches(data: datasets.Dataset, size: int, order: np.random.RandomState, shi
     x, t = data.x_train, data.t_train
     permutation = order.permutation(len(x))
     if shift:
-        side = int(round(data.n_features**0.5))
+        side = round(data.n_features**0.5)
         shift = side * side == data.n_features
     if shift:
         framed = np.pad(x.reshape(-1, side, side), ((0, 0), (1, 1), (1, 1)))
@@ -287,7 +287,7 @@ def _counters(model: Any) -> dict[str, int]:
 
 
 def curve_difference(first: list[float], second: list[float]) -> float:
-    """Largest difference of two loss curves (mean training loss per epoch), over their largest value."""
+    """Largest difference of two curves of epoch losses, divided by their largest value."""
     a, b = np.asarray(first), np.asarray(second)
     scale = np.abs(a).max()
     return float(np.abs(a - b).max() / scale) if scale > 0 else float(np.abs(a - b).max())

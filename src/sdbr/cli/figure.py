@@ -34,7 +34,8 @@ def draw_demo(path: str, plain: Any, static: Any, network: str) -> None:
     )
     _draw_bars(steps, "microseconds per step", plain, static, lambda run: run.microseconds_per_step)
     figure.suptitle(
-        f"{network}: test accuracy {plain.accuracy:.4f} define-by-run, {static.accuracy:.4f} static",
+        f"{network}: test accuracy {plain.accuracy:.4f} define-by-run, "
+        f"{static.accuracy:.4f} static",
         color=INK,
         fontsize=11,
     )
