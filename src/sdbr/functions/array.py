@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from sdbr.functions.common import data_reason, label_reason
 from sdbr.functions.registry import FunctionRow, function
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 from sdbr.program.program import DTYPE_CODES
+
+import numpy as np
 
 BASE = "chainer.functions.array."
 

@@ -6,12 +6,12 @@ import math
 import numbers
 from collections.abc import Sequence
 
-import numpy as np
-
 from sdbr.functions.registry import FLOATS, Node, float_reason
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.program import DTYPE_CODES
+
+import numpy as np
 
 
 def data_reason(node: Node, mixed: bool = False) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from sdbr.functions.array import MovesData
@@ -22,7 +23,7 @@ def _pieces(sizes: Sequence[int]) -> list[slice]:
     ends = [0]
     for n in sizes:
         ends.append(ends[-1] + n)
-    return [slice(i, j) for i, j in zip(ends, ends[1:], strict=False)]
+    return [slice(i, j) for i, j in itertools.pairwise(ends)]
 
 
 def _put(b: Builder, piece: Row | None, place: Row) -> None:

@@ -77,7 +77,7 @@ class SigmoidCrossEntropy(FunctionRow):
 
     def forward(b, node, xs):
         f = node.function
-        x, t = xs
+        x = xs[0]
         flat = [b.reshape(b.contiguous(r), (x.size,)) for r in xs]
         if f.reduce == "mean":
             loss, count = b.new((), x.dtype), b.new((), x.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf, prod
+
 from sdbr.functions.common import (
     data_reason,
     expanded,
@@ -164,9 +166,10 @@ class Mean(_Reduction):
 
     def backward(b, node, xs, ys, gys, wanted):
         x = xs[0]
-        # Chainer keeps 1 / n on the node.
-        gy = b.elementwise("mul_constant", gys[0], floats=(float(node.function.multiplier),))
-        return [expanded(b, gy, x.shape, reduced_axes(node.function.axis, x.ndim))]
+        axes = reduced_axes(node.function.axis, x.ndim)
+        n = prod(x.shape[a] for a in axes)
+        gy = b.elementwise("mul_constant", gys[0], floats=(1.0 / n if n else inf,))
+        return [expanded(b, gy, x.shape, axes)]
 
 
 class _Selection(_Reduction):

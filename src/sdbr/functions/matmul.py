@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from sdbr.functions.registry import FunctionRow, float_reason, function
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
+
+import numpy as np
 
 BASE = "chainer.functions.math.matmul."
 
@@ -55,16 +55,10 @@ def gradients(b: Builder, x, trans_x, y, trans_y, gz, wanted) -> list[Row | None
         gx, gy = gradients(b, flat_x, 0, y, trans_y, flat_gz, wanted)
         return [None if gx is None else b.reshape(gx, x.shape), gy]
     if 0 in wanted:
-        if trans_x:
-            gx = product(b, y, trans_y, gz, 1)
-        else:
-            gx = product(b, gz, 0, y, 1 - trans_y)
+        gx = product(b, y, trans_y, gz, 1) if trans_x else product(b, gz, 0, y, 1 - trans_y)
         gx = b.sum_to(gx, x.shape)
     if 1 in wanted:
-        if trans_y:
-            gy = product(b, gz, 1, x, trans_x)
-        else:
-            gy = product(b, x, 1 - trans_x, gz, 0)
+        gy = product(b, gz, 1, x, trans_x) if trans_y else product(b, x, 1 - trans_x, gz, 0)
         gy = b.sum_to(gy, y.shape)
     return [gx, gy]
 

@@ -15,16 +15,14 @@ class Dropout(FunctionRow):
             return reason
         if node.function.return_mask:
             return "the mask is handed to the caller"
-        if node.before is None:
-            return "it is not known whether the mask was given or drawn"
-        mask = node.before.get("mask")
+        mask = node.function.mask
         if mask is not None and (mask.dtype, mask.shape) != (node.in_dtypes[0], node.in_shapes[0]):
             return f"a mask of dtype {mask.dtype.name} and shape {mask.shape}"
         return None
 
     def forward(b, node, xs):
         x = xs[0]
-        if node.before.get("mask") is not None:
+        if node.function.mask is not None:
             mask = node.array(b, "mask")
             y = b.elementwise("multiply", x, mask)
         else:

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
+
+import numpy as np
 
 FLOATS = (np.dtype('f4'), np.dtype('f8'))
 
@@ -30,8 +30,8 @@ class Node:
     Attributes
     ----------
     function : chainer.FunctionNode
-        The node after its first forward: its class and its attributes (never
-        arrays of the call: those reach the row as rows).
+        The node as it was before its first forward: its class and its attributes
+        (never arrays of the call: those reach the row as rows).
     in_shapes, in_dtypes, out_shapes, out_dtypes : tuple
         Of inputs and outputs.
     requires_grad : tuple of bool
@@ -39,14 +39,11 @@ class Node:
     slots : dict
         Attribute name -> `ControlSlot` of a watched float, or `Row` of an array attribute whose
         contents are known to change (a parameter, a persistent value, an argument).
-    before : dict or None
-        Attributes of the function before its first forward; None when nobody kept them.
     state : dict
         Rows (and anything else) that `forward` leaves for `backward`.
     """
 
     __slots__ = (
-        'before',
         'function',
         'in_dtypes',
         'in_shapes',
@@ -66,10 +63,8 @@ class Node:
         out_dtypes,
         requires_grad,
         slots=None,
-        before=None,
     ):
         self.function = function
-        self.before = before
         self.in_shapes = in_shapes
         self.in_dtypes = in_dtypes
         self.out_shapes = out_shapes
@@ -79,7 +74,7 @@ class Node:
         self.state: dict = {}
 
     def scalar(self, attribute: str) -> float | ControlSlot:
-        """A number on the node: a control slot when it came from a watched float, else the value."""
+        """A number on the node: a control slot when it is a watched float, else the value."""
         slot = self.slots.get(attribute)
         if slot is not None:
             return slot
