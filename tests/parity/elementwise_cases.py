@@ -1,0 +1,221 @@
+"""Cases of the elementwise ops, the data movement and dropout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sdbr.program.ops import BY_NAME, Op
+from sdbr.program.program import DTYPES
+
+import numpy as np
+
+from .harness import Case
+from .values import KINDS, LAYOUTS, SPECIAL_KINDS, Operand, blank, laid_out, repeated, values, whole
+
+#: Float attributes to try, by op. An op with attributes must be here.
+FLOATS: dict[str, list[tuple]] = {
+    "leaky_relu": [(0.2,), (0.0,), (-0.5,)],
+    "elu": [(1.0,), (0.3,)],
+    "clipped_relu": [(20.0,), (1.0,)],
+    "softplus": [(1.0,), (2.5,)],
+    "clip": [(-1.0, 0.5), (0.0, 1.0)],
+    "add_constant": [(1.3,), (0.0,)],
+    "rsub_constant": [(1.3,), (0.0,)],
+    "mul_constant": [(1.3,), (-1.0,)],
+    "div_constant": [(1.3,), (-2.0,)],
+    "rdiv_constant": [(1.3,), (-2.0,)],
+    "pow_constant": [(2.0,), (3.0,), (0.5,), (-1.0,), (1.7,), (0.0,), (1.0,)],
+    "rpow_constant": [(2.0,), (0.3,)],
+    "leaky_relu_grad": [(0.2,), (0.0,)],
+    "elu_grad": [(1.0,), (0.3,)],
+    "clipped_relu_grad": [(20.0,), (1.0,)],
+    "softplus_grad": [(1.0,), (2.5,)],
+    "clip_grad": [(-1.0, 0.5), (0.0, 1.0)],
+    "pow_constant_grad": [(2.0,), (3.0,), (0.5,), (-1.0,), (1.7,), (1.0,)],
+    "rpow_constant_grad": [(2.0,), (0.3,)],
+    "rdiv_constant_grad": [(1.3,), (-2.0,)],
+    "huber": [(1.0,), (0.4,)],
+    "huber_grad": [(1.0,), (0.4,)],
+}
+
+#: One IEEE operation, a choice or a sign: the result is the same on every backend.
+EXACT = set(
+    re.findall(
+        r"\w+",
+        """negative absolute sign sqrt square reciprocal relu clipped_relu clip add_constant
+        rsub_constant mul_constant div_constant rdiv_constant add subtract multiply divide maximum
+        minimum relu_grad clipped_relu_grad clip_grad absolute_grad where_ge where_gt where_eq
+        leaky_relu leaky_relu_grad""",
+    )
+)
+#: NumPy leaves the sign of a zero open where it chooses the larger or smaller of two.
+ZERO_SIGN_OPEN = {"relu", "clipped_relu", "clip", "maximum", "minimum"}
+
+LENGTHS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 1037)
+SHAPES = ((), (0,), (3, 0), (3, 5), (2, 3, 4, 5))
+#: Shapes of the inputs of one op that broadcast against the last one.
+BROADCASTS = (
+    ((1,), (17,)),
+    ((1, 9), (5, 9)),
+    ((5, 1), (5, 9)),
+    ((), (5, 9)),
+    ((4, 1, 9), (4, 3, 9)),
+    ((1, 3, 1), (4, 3, 33)),
+)
+
+
+def elementwise(op: Op, rng, dtype) -> Iterator[Case]:
+    """Every layout, broadcast, value class and in-place variant of an elementwise op."""
+    n = len(op.inputs)
+
+    def arrays(shape, kind="ordinary", positive=False):
+        return [values(rng, shape, dtype, kind, positive) for _ in range(n)]
+
+    def case(what, ins, out=None, floats=None):
+        out = blank(ins[0].view.shape, dtype) if out is None else out
+        return Case(
+            op.name,
+            what,
+            ins,
+            [out],
+            floats=attributes[0] if floats is None else floats,
+            exact=op.name in EXACT,
+            zero_sign=op.name not in ZERO_SIGN_OPEN,
+            per_element=True,
+        )
+
+    attributes = FLOATS[op.name] if op.floats else [()]
+    for shape in (*((k,) for k in LENGTHS), *SHAPES):
+        yield case("contiguous", [whole(x) for x in arrays(shape)])
+    for floats in attributes:
+        for kind in KINDS:
+            for positive in (False, True):
+                ins = [whole(x) for x in arrays((7, 11), kind, positive)]
+                yield case(f"{kind} values", ins, floats=floats)
+    yield from (case(what, ins) for what, ins in _mixed_kinds(n, rng, dtype))
+    for layout in LAYOUTS:
+        for shape in ((5, 9), (37,), (2, 3, 4)):
+            ins = [laid_out(x, layout) for x in arrays(shape, "nan")]
+            yield case(f"{layout} operands", ins, laid_out(blank(shape, dtype).base, layout))
+            for k in range(n):
+                ins = [laid_out(x, layout if k == j else "") for j, x in enumerate(arrays(shape))]
+                yield case(f"input {k} {layout}", ins)
+    for small, big in BROADCASTS:
+        for k in range(n):
+            ins = [
+                repeated(values(rng, small, dtype), big) if k == j else whole(x)
+                for j, x in enumerate(arrays(big))
+            ]
+            yield case(f"input {k} broadcast from {small}", ins)
+        yield case("all broadcast", [repeated(x, big) for x in arrays(small)])
+    yield from _in_place(op, case, arrays, rng, dtype)
+
+
+def _mixed_kinds(n: int, rng, dtype) -> Iterator[tuple[str, list[Operand]]]:
+    if n > 1:
+        for k in range(n):
+            for kind in SPECIAL_KINDS:
+                ins = [values(rng, (43,), dtype, kind if j == k else "ordinary") for j in range(n)]
+                yield f"{kind} values in input {k}", [whole(x) for x in ins]
+
+
+def _in_place(op: Op, case, arrays, rng, dtype) -> Iterator[Case]:
+    for k in op.inplace:
+        for shape in ((1,), (33,), (5, 9), (0,), (1037,)):
+            ins = [whole(x) for x in arrays(shape, "nan")]
+            yield case(f"in place of input {k}", ins, ins[k])
+        ins = [laid_out(x, "transposed" if k == j else "") for j, x in enumerate(arrays((5, 9)))]
+        yield case(f"in place of a transposed input {k}", ins, ins[k])
+        ins = [
+            whole(x) if k == j else repeated(values(rng, (5, 1), dtype), (5, 9))
+            for j, x in enumerate(arrays((5, 9)))
+        ]
+        yield case(f"in place of input {k}, others broadcast", ins, ins[k])
+        one = whole(values(rng, (67,), dtype))
+        yield case("in place, one array in all places", [one] * len(op.inputs), one)
+
+
+# --- data movement -----------------------------------------------------------------------------
+def _any(rng, shape, dtype: np.dtype) -> np.ndarray:
+    """Numbers of any dtype, small enough for every other dtype."""
+    if dtype.kind == "f":
+        return values(rng, shape, dtype, "nan")
+    x = rng.integers(0, 2 if dtype.kind == "b" else 100, size=shape)
+    return (x * (1 - 2j) if dtype.kind == "c" else x).astype(dtype)
+
+
+def copy(rng, dtype) -> Iterator[Case]:
+    """Every native dtype; all layouts on both sides; shapes with up to five axes."""
+
+    def case(what, x, y):
+        return Case("copy", what, [x], [y], exact=True, zero_sign=True)
+
+    for d in DTYPES if dtype == np.dtype("f4") else (dtype,):
+        for shape in ((), (0,), (1,), (37,), (3, 5), (3, 0, 2), (2, 3, 4, 5, 3)):
+            yield case("contiguous", whole(_any(rng, shape, d)), blank(shape, d))
+        for layout in LAYOUTS:
+            x = _any(rng, (5, 9), d)
+            yield case(f"from {layout}", laid_out(x, layout), blank(x.shape, d))
+            yield case(f"to {layout}", whole(x), laid_out(blank(x.shape, d).base, layout))
+        for small, big in BROADCASTS:
+            yield case(f"from {small}", repeated(_any(rng, small, d), big), blank(big, d))
+    for kind in KINDS:
+        yield case(f"{kind} values", whole(values(rng, (67,), dtype, kind)), blank((67,), dtype))
+    for shape, axes in (((33, 70), (1, 0)), ((3, 17, 19), (2, 0, 1)), ((2, 3, 4, 5), (0, 3, 1, 2))):
+        base = values(rng, shape, dtype)
+        view = base.transpose(axes)
+        yield case(f"axes {axes}", Operand(base, view), blank(view.shape, dtype))
+        target = blank(shape, dtype)
+        yield case(
+            f"to axes {axes}", whole(view), Operand(target.base, target.base.transpose(axes))
+        )
+
+
+def fill(rng, dtype) -> Iterator[Case]:
+    """Every dtype and layout, and floats that only floats hold."""
+    for d in DTYPES if dtype == np.dtype("f4") else (dtype,):
+        for shape in ((), (0,), (1,), (37,), (3, 5), (3, 0, 2)):
+            yield Case("fill", "contiguous", [], [blank(shape, d)], floats=(3.0,), exact=True)
+        for layout in LAYOUTS:
+            out = laid_out(blank((5, 9), d).base, layout)
+            yield Case("fill", layout, [], [out], floats=(0.0,), exact=True, zero_sign=True)
+    for value in (-0.0, 0.1, np.inf, np.nan, float(np.finfo(dtype).max), 1e-42):
+        out = blank((7,), dtype)
+        yield Case("fill", "special", [], [out], floats=(value,), exact=True, zero_sign=True)
+
+
+def cast(rng, dtype) -> Iterator[Case]:
+    """Every pair of real dtypes, values that the target can hold."""
+    real = [d for d in DTYPES if d.kind != "c"]
+    for source in (dtype, *(d for d in real if d.kind in "iub")):
+        for target in real:
+            for shape in ((), (0,), (37,), (3, 5)):
+                x = _any(rng, shape, source)
+                x = np.nan_to_num(abs(x)) if source.kind == "f" else x
+                yield Case("cast", "contiguous", [whole(x)], [blank(shape, target)], exact=True)
+    for target in (np.dtype("f4"), np.dtype("f8"), np.dtype("f2")):
+        for kind in KINDS:
+            x = whole(values(rng, (67,), dtype, kind))
+            out = blank((67,), target)
+            yield Case("cast", f"{kind} values", [x], [out], exact=True, zero_sign=True)
+    for layout in LAYOUTS:
+        x = laid_out(values(rng, (5, 9), dtype, "ordinary"), layout)
+        for target in (np.dtype("f4"), np.dtype("f8"), np.dtype("i4")):
+            yield Case("cast", f"from {layout}", [x], [blank((5, 9), target)], exact=True)
+
+
+def dropout(rng, dtype) -> Iterator[Case]:
+    """Masks are those of one seed: every backend draws the same doubles."""
+    for ratio in (0.5, 0.0, 0.3, 0.9):
+        for shape in ((), (0,), (1,), (37,), (3, 5), (1037,), (2, 3, 4)):
+            for kind in KINDS if shape == (37,) else ("ordinary",):
+                x = whole(values(rng, shape, dtype, kind))
+                outs = [blank(shape, dtype), blank(shape, dtype)]
+                yield Case(
+                    "dropout", f"{kind} values", [x], outs, (), (ratio,), exact=True, zero_sign=True
+                )
+
+
+BY_OP = {"copy": copy, "fill": fill, "cast": cast, "dropout": dropout}
+ELEMENTWISE = [op.name for op in BY_NAME.values() if op.family == "elementwise"]

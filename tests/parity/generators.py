@@ -1,0 +1,38 @@
+"""From an op of the table to its parity cases."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+from sdbr.program.ops import BY_NAME, Op
+
+import numpy as np
+
+from . import array_cases, elementwise_cases, loss_cases
+from .harness import Case
+
+#: Ops of the executor itself; tests of the executors cover them.
+WITHOUT_CASES = {"python", "nop"}
+
+
+def generator(op: Op) -> Callable | None:
+    """The function ``(op, rng, dtype) -> cases`` of an op, or None."""
+    if op.name in elementwise_cases.BY_OP:
+        plain = elementwise_cases.BY_OP[op.name]
+        return lambda _, rng, dtype: plain(rng, dtype)
+    for table in (array_cases.BY_OP, loss_cases.BY_OP):
+        if op.name in table:
+            return table[op.name]
+    if op.family in array_cases.BY_FAMILY:
+        return array_cases.BY_FAMILY[op.family]
+    if op.family == "elementwise" and (not op.floats or op.name in elementwise_cases.FLOATS):
+        return elementwise_cases.elementwise
+    return None
+
+
+def cases_of(name: str, dtype: str) -> list[Case]:
+    """All cases of an op; the same on every run."""
+    op = BY_NAME[name]
+    rng = np.random.default_rng(zlib.crc32(f"{name} {dtype}".encode()))
+    return list(generator(op)(op, rng, np.dtype(dtype)))

@@ -1,0 +1,18 @@
+"""``docs/ops.md`` is generated; it must be up to date."""
+
+import pathlib
+
+from sdbr.program import docs
+from sdbr.program.ops import OPS
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "ops.md"
+
+
+def test_page_is_up_to_date():
+    message = "run `python -m sdbr.program.docs > docs/ops.md`"
+    assert PAGE.read_text(encoding="utf-8") == docs.ops_page(), message
+
+
+def test_page_names_every_op():
+    page = docs.ops_page()
+    assert [op.name for op in OPS if f"`{op.name}`" not in page] == []

@@ -1,0 +1,33 @@
+"""The lower SIMD levels of this machine against the reference, each in a process of its own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+from sdbr import _executor
+
+import pytest
+
+ORDER = ["baseline", "avx2", "avx512"]
+BEST = _executor.simd_level()
+LOWER = [
+    level for level in _executor.build_info()["levels"] if ORDER.index(level) < ORDER.index(BEST)
+]
+
+
+@pytest.mark.parametrize("level", LOWER)
+def test_level(level):
+    tests = pathlib.Path(__file__).with_name("test_parity.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(tests)],
+        env={**os.environ, "SDBR_SIMD": level, "SDBR_TEST_EVERY": "4"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_best_level_is_a_known_one():
+    assert BEST in ORDER
