@@ -21,7 +21,7 @@ def lines_of(section):
 def executor(monkeypatch):
     """A stand-in for the compiled module."""
     module = types.ModuleType("sdbr._executor")
-    module.build_info = lambda: {"compiler": "cc 1.2", "flags": "-O3"}
+    module.build_info = lambda: {"flags": "-O3", "levels": ["baseline", "avx2"]}
     module.simd_level = lambda: "avx2"
     monkeypatch.setitem(sys.modules, "sdbr._executor", module)
     return module
@@ -81,8 +81,8 @@ def test_another_chainer_gets_a_mend(monkeypatch):
 
 def test_native_code_names_flags_and_simd_level(executor):
     assert lines_of("Native code") == {
-        "compiler": Finding("compiler", "cc 1.2"),
         "flags": Finding("flags", "-O3"),
+        "levels": Finding("levels", "baseline avx2"),
         "SIMD in use": Finding("SIMD in use", "avx2"),
     }
 

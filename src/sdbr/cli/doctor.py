@@ -112,7 +112,8 @@ def native_code() -> Iterator[Finding]:
         yield Finding("sdbr._executor", f"built, but does not load: {error}", REBUILD)
         return
     for name, value in executor.build_info().items():
-        yield Finding(str(name), str(value))
+        text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        yield Finding(str(name), text)
     yield Finding("SIMD in use", str(executor.simd_level()))
 
 
