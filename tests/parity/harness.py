@@ -110,14 +110,15 @@ def assert_parity(cases: list[Case], backend: str, seed: int = 0) -> None:
     drawn = np.random.random()
     np.random.seed(seed)
     got = execute(cases, backend)
-    problems = [p for case in cases if (p := _difference(case, want, got))]
+    problems = [p for case in cases if (p := difference(case, want, got))]
     if problems:
         shown = "\n".join(problems[:8])
         raise AssertionError(f"{len(problems)} of {len(cases)} cases differ:\n{shown}")
     assert np.random.random() == drawn, "the backends drew different amounts of random numbers"
 
 
-def _difference(case: Case, want: dict, got: dict) -> str:
+def difference(case: Case, want: dict, got: dict) -> str:
+    """What is wrong with the results `got` of a case, in words; empty when nothing is."""
     written = [*case.outs, *case.written]
     for operand in case.ins:
         if operand not in written:
