@@ -78,7 +78,6 @@ cdef extern from "sdbr_loop.h":
         const int64_t *, const int32_t *, const int64_t *) noexcept nogil
     const sdbr_registry_entry *sdbr_registry(int) noexcept nogil
     int sdbr_supports(int) noexcept nogil
-    int sdbr_nop(const sdbr_op *) noexcept nogil
 
 cdef enum:
     MAX_DIMS = 64
@@ -91,14 +90,13 @@ def _choose_level():
     asked = os.environ.get("SDBR_SIMD", LEVELS[-1])
     if asked not in LEVELS:
         raise BackendError(f"SDBR_SIMD must be one of {', '.join(LEVELS)}; got {asked!r}")
-    usable = [i for i in range(1, LEVELS.index(asked) + 1) if sdbr_supports(i)]
-    return usable[-1] if usable else 0
+    return [i for i in range(LEVELS.index(asked) + 1) if sdbr_supports(i)][-1]
 
 
 cdef dict _kernel_addresses(int level):
     cdef const sdbr_registry_entry *entry = sdbr_registry(level)
-    found = {"nop": <uintptr_t> &sdbr_nop}
-    while entry != NULL and entry.name != NULL:
+    found = {}
+    while entry.name != NULL:
         found[entry.name.decode()] = <uintptr_t> entry.kernel
         entry += 1
     return found

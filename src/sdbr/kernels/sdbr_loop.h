@@ -4,7 +4,6 @@
 
 #include "sdbr_abi.h"
 
-#include <string.h>
 #include <time.h>
 
 /* Runs ops [begin, end); returns the index of the op that failed, or `end`. */
@@ -73,17 +72,7 @@ static inline int64_t sdbr_sync_slots(char **operands, char **last, char *const 
     return -1;
 }
 
-static inline int sdbr_nop(const sdbr_op *op)
-{
-    (void)op;
-    return SDBR_OK;
-}
-
 /* --- SIMD levels ---------------------------------------------------------------------------- */
-
-#pragma weak sdbr_registry_baseline
-#pragma weak sdbr_registry_avx2
-#pragma weak sdbr_registry_avx512
 
 enum sdbr_level { SDBR_BASELINE, SDBR_AVX2, SDBR_AVX512 };
 
@@ -108,7 +97,8 @@ static inline const sdbr_registry_entry *sdbr_registry(int level)
 /* Whether processor and operating system support a level that was built. */
 static inline int sdbr_supports(int level)
 {
-    if (sdbr_registry(level) == NULL)
+    const sdbr_registry_entry *entries = sdbr_registry(level);
+    if (entries == NULL || entries->name == NULL)
         return 0;
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_cpu_init();
@@ -120,17 +110,6 @@ static inline int sdbr_supports(int level)
                __builtin_cpu_supports("fma");
 #endif
     return level == SDBR_BASELINE;
-}
-
-static inline sdbr_kernel sdbr_find_kernel(int level, const char *name)
-{
-    const sdbr_registry_entry *entry = sdbr_registry(level);
-    if (strcmp(name, "nop") == 0)
-        return sdbr_nop;
-    for (; entry != NULL && entry->name != NULL; ++entry)
-        if (strcmp(entry->name, name) == 0)
-            return entry->kernel;
-    return NULL;
 }
 
 #ifdef __VERSION__
