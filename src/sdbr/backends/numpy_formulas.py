@@ -205,7 +205,7 @@ def clip_norm(ins, outs, attributes) -> None:
     """Scale all inputs in place when their joint norm is above the threshold."""
     norm = np.sqrt(np.float64(sum(float((g * g).sum()) for g in ins)))
     rate = float(attributes["threshold"] / norm)
-    if rate < 1:
+    if not rate >= 1:  # NaN as well: that is what the hook of Chainer does
         for g in ins:
             g *= rate
     outs[0][...] = norm

@@ -198,7 +198,7 @@ _op('gemm_mask', 'a:T b:T y:T', 'c:T',
 _op('softmax_cross_entropy', 'x:T t:I w:T*', 'loss:T log_y:T coeff:T',
     'log_y = log_softmax(x); coeff = 1 / count; loss = -sum(w[t] * log_y[t]) * coeff over t != ignore_label; '
     'x[outer, c, inner], t[outer, inner], optional class weights w[c], loss scalar, coeff scalar. count: number of '
-    'valid labels (at least 1) when normalize, else outer; when check_labels, ValueError-like IndexError outside [0, c)'
+    'valid labels (at least 1) when normalize, else outer. IndexError for labels outside [-c, c)'
     ' apart from ignore_label', ints='normalize ignore_label', family='loss')  # fmt: skip
 _op('softmax_cross_entropy_grad', 'log_y:T t:I coeff:T gloss:T w:T*', 'gx:T',
     'gx = (exp(log_y) - onehot(t)) * w[t] * (gloss * coeff), 0 where t == ignore_label; gloss scalar',
@@ -239,7 +239,7 @@ _op('adam', 'g:T p:T m:T v:T vhat:T*', 'p_out:T m_out:T v_out:T vhat_out:T*',
     floats='alpha_t one_minus_beta1 one_minus_beta2 eps eta decay lower upper', family='update', effect=True)  # fmt: skip
 _op('weight_decay', 'g:T p:T', 'g_out:T', 'g += rate * p', floats='rate', family='update', inplace=(0,), effect=True)
 _op('lasso', 'g:T p:T', 'g_out:T', 'g += rate * sign(p)', floats='rate', family='update', inplace=(0,), effect=True)
-_op('clip_norm', 'g:T*', 'norm:T', 'rate = threshold / sqrt(sum of (g * g).sum() over all g); if rate < 1: g *= rate in '
+_op('clip_norm', 'g:T*', 'norm:T', 'rate = threshold / sqrt(sum of (g * g).sum() over all g); unless rate >= 1: g *= rate in '
     'place, for each g; norm scalar float64 receives the norm', floats='threshold', family='update', effect=True)  # fmt: skip
 
 OPS: tuple[Op, ...] = tuple(_rows)
