@@ -37,10 +37,11 @@ bench: build $(VENV)/.bench
 doctor: build
 	$(venv_python) -m sdbr doctor
 
+# cython-lint looks for pycodestyle on PATH.
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/cython-lint src
+	PATH="$(VENV)/bin:$$PATH" cython-lint src
 	set -e; for source in $(wildcard src/sdbr/kernels/*.c); do \
 	  $${CC:-cc} -std=c99 -Wall -Wextra -Werror -fsyntax-only -Isrc/sdbr/kernels $$source; done
 

@@ -16,6 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+if sys.platform == "win32":
+    raise SystemExit("sdbr does not support Windows; inside WSL it builds and runs as on Linux.")
+
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -139,8 +142,5 @@ def extensions() -> list[Extension]:
         for path in sorted(SOURCES.glob("_*.pyx"))
     ]
 
-
-if sys.platform == "win32":
-    raise SystemExit("sdbr does not support Windows; inside WSL it builds and runs as on Linux.")
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})
