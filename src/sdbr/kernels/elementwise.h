@@ -1,0 +1,273 @@
+/* Elementwise arithmetic, by dtype. a, b, c are the inputs, p and q the float attributes; each
+ * function is the NumPy expression of its row in the op table. Comparisons are written so that a
+ * NaN goes where NumPy lets it go. */
+
+SDBR_INLINE T FN(op_negative)(T a, T p, T q) { return (void)p, (void)q, -a; }
+SDBR_INLINE T FN(op_absolute)(T a, T p, T q) { return (void)p, (void)q, FABS(a); }
+SDBR_INLINE T FN(op_sign)(T a, T p, T q) {
+    (void)p, (void)q;
+    return a > 0 ? (T)1 : (a < 0 ? (T)-1 : (a == 0 ? (T)0 : a));
+}
+SDBR_INLINE T FN(op_exp)(T a, T p, T q) { return (void)p, (void)q, FN(sdbr_exp)(a); }
+SDBR_INLINE T FN(op_log)(T a, T p, T q) { return (void)p, (void)q, FN(sdbr_log)(a); }
+SDBR_INLINE T FN(op_sqrt)(T a, T p, T q) { return (void)p, (void)q, SQRT(a); }
+SDBR_INLINE T FN(op_square)(T a, T p, T q) { return (void)p, (void)q, a * a; }
+SDBR_INLINE T FN(op_reciprocal)(T a, T p, T q) { return (void)p, (void)q, (T)1 / a; }
+SDBR_INLINE T FN(op_relu)(T a, T p, T q) { return (void)p, (void)q, a <= 0 ? (T)0 : a; }
+SDBR_INLINE T FN(op_tanh)(T a, T p, T q) { return (void)p, (void)q, FN(sdbr_tanh)(a); }
+
+/* tanh(a / 2) = 1 - 2 / (exp(a) + 1). Rounding after the halves, as in the formula of the row, is
+ * wanted: for a << 0 the result is a multiple of the spacing at 1, as in define-by-run. */
+SDBR_INLINE T FN(sdbr_sigmoid)(T a) {
+    T t = (T)1 - (T)2 / (FN(sdbr_exp)(FABS(a)) + (T)1);
+    return COPYSIGN(t, a) * (T)0.5 + (T)0.5;
+}
+SDBR_INLINE T FN(op_sigmoid)(T a, T p, T q) { return (void)p, (void)q, FN(sdbr_sigmoid)(a); }
+
+SDBR_INLINE T FN(op_leaky_relu)(T a, T p, T q) { return (void)q, a <= 0 ? p * a : a; }
+SDBR_INLINE T FN(op_elu)(T a, T p, T q) {
+    (void)q;
+    T e = p * FN(sdbr_expm1_negative)(a > 0 ? (T)0 : a);
+    return a <= 0 ? e : a;
+}
+SDBR_INLINE T FN(op_clipped_relu)(T a, T p, T q) {
+    (void)q;
+    T m = a < 0 ? (T)0 : a;
+    return m > p ? p : m;
+}
+SDBR_INLINE T FN(op_softplus)(T a, T p, T q) {
+    (void)q;
+    T b = p * a;
+    return ((b > 0 ? b : (T)0) + FN(sdbr_log1p_unit)(FN(sdbr_exp)(-FABS(b)))) / p;
+}
+SDBR_INLINE T FN(op_clip)(T a, T p, T q) {
+    T m = a < p ? p : a;
+    m = m > q ? q : m;
+    return p != p || q != q ? (T)NAN : m;
+}
+SDBR_INLINE T FN(op_add_constant)(T a, T p, T q) { return (void)q, a + p; }
+SDBR_INLINE T FN(op_rsub_constant)(T a, T p, T q) { return (void)q, p - a; }
+SDBR_INLINE T FN(op_mul_constant)(T a, T p, T q) { return (void)q, a * p; }
+SDBR_INLINE T FN(op_div_constant)(T a, T p, T q) { return (void)q, a / p; }
+SDBR_INLINE T FN(op_rdiv_constant)(T a, T p, T q) { return (void)q, p / a; }
+SDBR_INLINE T FN(op_rpow_constant)(T a, T p, T q) { return (void)q, POW(p, a); }
+SDBR_INLINE T FN(op_pow_any)(T a, T p, T q) { return (void)q, POW(a, p); }
+SDBR_INLINE T FN(op_one)(T a, T p, T q) { return (void)a, (void)p, (void)q, (T)1; }
+SDBR_INLINE T FN(op_identity)(T a, T p, T q) { return (void)p, (void)q, a; }
+SDBR_INLINE T FN(op_cube)(T a, T p, T q) { return (void)p, (void)q, a * a * a; }
+
+SDBR_INLINE T FN(op_add)(T a, T b, T p, T q) { return (void)p, (void)q, a + b; }
+SDBR_INLINE T FN(op_subtract)(T a, T b, T p, T q) { return (void)p, (void)q, a - b; }
+SDBR_INLINE T FN(op_multiply)(T a, T b, T p, T q) { return (void)p, (void)q, a * b; }
+SDBR_INLINE T FN(op_divide)(T a, T b, T p, T q) { return (void)p, (void)q, a / b; }
+SDBR_INLINE T FN(op_power)(T a, T b, T p, T q) { return (void)p, (void)q, POW(a, b); }
+SDBR_INLINE T FN(op_maximum)(T a, T b, T p, T q) {
+    (void)p, (void)q;
+    return (a > b) | (a != a) ? a : b;
+}
+SDBR_INLINE T FN(op_minimum)(T a, T b, T p, T q) {
+    (void)p, (void)q;
+    return (a < b) | (a != a) ? a : b;
+}
+SDBR_INLINE T FN(op_relu_grad)(T y, T gy, T p, T q) { return (void)p, (void)q, y > 0 ? gy : (T)0; }
+SDBR_INLINE T FN(op_leaky_relu_grad)(T x, T gy, T p, T q) { return (void)q, x <= 0 ? p * gy : gy; }
+SDBR_INLINE T FN(op_elu_grad)(T x, T gy, T p, T q) {
+    (void)q;
+    T e = p * FN(sdbr_exp)(x) * gy;
+    return x > 0 ? gy : e;
+}
+SDBR_INLINE T FN(op_clipped_relu_grad)(T x, T gy, T p, T q) {
+    return (void)q, (0 < x) & (x < p) ? gy : (T)0;
+}
+SDBR_INLINE T FN(op_sigmoid_grad)(T y, T gy, T p, T q) {
+    return (void)p, (void)q, gy * y * ((T)1 - y);
+}
+SDBR_INLINE T FN(op_tanh_grad)(T y, T gy, T p, T q) {
+    return (void)p, (void)q, gy * ((T)1 - y * y);
+}
+SDBR_INLINE T FN(op_softplus_grad)(T x, T gy, T p, T q) {
+    return (void)q, gy / ((T)1 + FN(sdbr_exp)(-p * x));
+}
+SDBR_INLINE T FN(op_clip_grad)(T x, T gy, T p, T q) { return (p <= x) & (x <= q) ? gy : (T)0; }
+SDBR_INLINE T FN(op_absolute_grad)(T x, T gy, T p, T q) { return FN(op_sign)(x, p, q) * gy; }
+SDBR_INLINE T FN(op_sqrt_grad)(T y, T gy, T p, T q) { return (void)p, (void)q, gy / ((T)2 * y); }
+SDBR_INLINE T FN(op_square_grad)(T x, T gy, T p, T q) { return (void)p, (void)q, (T)2 * x * gy; }
+SDBR_INLINE T FN(op_rpow_constant_grad)(T y, T gy, T p, T q) {
+    return (void)q, (T)log(p) * y * gy;
+}
+SDBR_INLINE T FN(op_rdiv_constant_grad)(T x, T gy, T p, T q) {
+    return (void)q, -p * gy / (x * x);
+}
+SDBR_INLINE T FN(op_huber)(T x, T y, T p, T q) {
+    (void)q;
+    T a = FABS(x - y);
+    T far = p * (a - p / (T)2), near = a * a / (T)2;
+    return a > p ? far : near;
+}
+SDBR_INLINE T FN(op_pow_any_grad)(T x, T gy, T p, T q) {
+    return (void)q, p * POW(x, p - (T)1) * gy;
+}
+SDBR_INLINE T FN(op_cube_grad)(T x, T gy, T p, T q) { return (void)p, (void)q, (T)3 * (x * x) * gy; }
+
+SDBR_INLINE T FN(op_divide_grad_y)(T x, T y, T gz, T p, T q) {
+    return (void)p, (void)q, -(gz / y) * x / y;
+}
+SDBR_INLINE T FN(op_power_grad_x)(T x, T y, T gz, T p, T q) {
+    return (void)p, (void)q, y * POW(x, y - (T)1) * gz;
+}
+SDBR_INLINE T FN(op_power_grad_y)(T x, T z, T gz, T p, T q) {
+    return (void)p, (void)q, FN(sdbr_log)(x) * z * gz;
+}
+SDBR_INLINE T FN(op_where_ge)(T x, T y, T gz, T p, T q) {
+    return (void)p, (void)q, x >= y ? gz : (T)0;
+}
+SDBR_INLINE T FN(op_where_gt)(T x, T y, T gz, T p, T q) {
+    return (void)p, (void)q, x > y ? gz : (T)0;
+}
+SDBR_INLINE T FN(op_where_eq)(T x, T y, T gz, T p, T q) {
+    return (void)p, (void)q, x == y ? gz : (T)0;
+}
+SDBR_INLINE T FN(op_huber_grad)(T x, T y, T gloss, T p, T q) {
+    T d = x - y;
+    return gloss * (FABS(d) > p ? p * FN(op_sign)(d, p, q) : d);
+}
+
+/* Each op becomes an inner loop over one axis (with the strides that occur vectorised) and two
+ * kernels. `contiguous`: ints are [n]; every operand is C-contiguous and of the same shape.
+ * `strided`: see sdbr_nd_loop. */
+#define SDBR_FLOATS(count) \
+    const T p = (count) > 0 ? (T)floats[0] : (T)0; \
+    const T q = (count) > 1 ? (T)floats[1] : (T)0; \
+    (void)floats
+
+#define SDBR_UNARY_KERNELS(name, count) \
+    SDBR_INLINE void FN(name##_row)(const T *x, T *y, int64_t n, const double *floats) { \
+        SDBR_FLOATS(count); \
+        SDBR_IVDEP \
+        for (int64_t i = 0; i < n; i++) \
+            y[i] = FN(op_##name)(x[i], p, q); \
+    } \
+    static void FN(name##_inner)(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
+        SDBR_FLOATS(count); \
+        if (step[1] == sizeof(T) && step[0] == sizeof(T)) { \
+            FN(name##_row)((const T *)at[0], (T *)at[1], n, floats); \
+        } else if (step[1] == sizeof(T) && step[0] == 0) { \
+            const T v = FN(op_##name)(*(const T *)at[0], p, q); \
+            T *y = (T *)at[1]; \
+            for (int64_t i = 0; i < n; i++) \
+                y[i] = v; \
+        } else { \
+            for (int64_t i = 0; i < n; i++) \
+                *(T *)(at[1] + i * step[1]) = FN(op_##name)(*(const T *)(at[0] + i * step[0]), p, q); \
+        } \
+    } \
+    static int FN(name##_contiguous)(const sdbr_op *op) { \
+        FN(name##_row)((const T *)op->operands[0], (T *)op->operands[1], op->ints[0], op->floats); \
+        return SDBR_OK; \
+    } \
+    static int FN(name##_strided)(const sdbr_op *op) { return sdbr_nd_loop(op, 2, FN(name##_inner)); }
+
+/* Steps of the inputs in elements, 0 or 1, are constants wherever this is inlined. */
+#define SDBR_BINARY_KERNELS(name, count) \
+    SDBR_INLINE void FN(name##_row)(const T *x, int sx, const T *y, int sy, T *z, int64_t n, \
+                                    const double *floats) { \
+        SDBR_FLOATS(count); \
+        const T x0 = *x, y0 = *y; \
+        SDBR_IVDEP \
+        for (int64_t i = 0; i < n; i++) \
+            z[i] = FN(op_##name)(sx ? x[i] : x0, sy ? y[i] : y0, p, q); \
+    } \
+    static void FN(name##_inner)(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
+        SDBR_FLOATS(count); \
+        const int64_t one = sizeof(T); \
+        const T *x = (const T *)at[0], *y = (const T *)at[1]; \
+        T *z = (T *)at[2]; \
+        if (step[2] == one && step[0] == one && step[1] == one) \
+            FN(name##_row)(x, 1, y, 1, z, n, floats); \
+        else if (step[2] == one && step[0] == one && step[1] == 0) \
+            FN(name##_row)(x, 1, y, 0, z, n, floats); \
+        else if (step[2] == one && step[0] == 0 && step[1] == one) \
+            FN(name##_row)(x, 0, y, 1, z, n, floats); \
+        else \
+            for (int64_t i = 0; i < n; i++) \
+                *(T *)(at[2] + i * step[2]) = FN(op_##name)(*(const T *)(at[0] + i * step[0]), \
+                                                            *(const T *)(at[1] + i * step[1]), p, q); \
+    } \
+    static int FN(name##_contiguous)(const sdbr_op *op) { \
+        const int64_t n = op->ints[0]; \
+        if (n > 0) \
+            FN(name##_row)((const T *)op->operands[0], 1, (const T *)op->operands[1], 1, (T *)op->operands[2], n, \
+                           op->floats); \
+        return SDBR_OK; \
+    } \
+    static int FN(name##_strided)(const sdbr_op *op) { return sdbr_nd_loop(op, 3, FN(name##_inner)); }
+
+#define SDBR_TERNARY_KERNELS(name, count) \
+    SDBR_INLINE void FN(name##_row)(const T *x, const T *y, int sy, const T *z, int sz, T *g, int64_t n, \
+                                    const double *floats) { \
+        SDBR_FLOATS(count); \
+        const T y0 = *y, z0 = *z; \
+        SDBR_IVDEP \
+        for (int64_t i = 0; i < n; i++) \
+            g[i] = FN(op_##name)(x[i], sy ? y[i] : y0, sz ? z[i] : z0, p, q); \
+    } \
+    static void FN(name##_inner)(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
+        SDBR_FLOATS(count); \
+        const int64_t one = sizeof(T); \
+        const T *x = (const T *)at[0], *y = (const T *)at[1], *z = (const T *)at[2]; \
+        T *g = (T *)at[3]; \
+        const int main = step[3] == one && step[0] == one; \
+        if (main && step[1] == one && step[2] == one) \
+            FN(name##_row)(x, y, 1, z, 1, g, n, floats); \
+        else if (main && step[1] == one && step[2] == 0) \
+            FN(name##_row)(x, y, 1, z, 0, g, n, floats); \
+        else if (main && step[1] == 0 && step[2] == one) \
+            FN(name##_row)(x, y, 0, z, 1, g, n, floats); \
+        else \
+            for (int64_t i = 0; i < n; i++) \
+                *(T *)(at[3] + i * step[3]) = \
+                    FN(op_##name)(*(const T *)(at[0] + i * step[0]), *(const T *)(at[1] + i * step[1]), \
+                                  *(const T *)(at[2] + i * step[2]), p, q); \
+    } \
+    static int FN(name##_contiguous)(const sdbr_op *op) { \
+        const int64_t n = op->ints[0]; \
+        if (n > 0) \
+            FN(name##_row)((const T *)op->operands[0], (const T *)op->operands[1], 1, \
+                           (const T *)op->operands[2], 1, (T *)op->operands[3], n, op->floats); \
+        return SDBR_OK; \
+    } \
+    static int FN(name##_strided)(const sdbr_op *op) { return sdbr_nd_loop(op, 4, FN(name##_inner)); }
+
+SDBR_UNARY(SDBR_UNARY_KERNELS)
+SDBR_UNARY_HIDDEN(SDBR_UNARY_KERNELS)
+SDBR_BINARY(SDBR_BINARY_KERNELS)
+SDBR_BINARY_HIDDEN(SDBR_BINARY_KERNELS)
+SDBR_TERNARY(SDBR_TERNARY_KERNELS)
+
+/* NumPy replaces these exponents, too (3 it does not: there the result is the same to rounding). */
+#define SDBR_CHOSEN_KERNELS(variant) \
+    static int FN(pow_constant_##variant)(const sdbr_op *op) { \
+        const double value = op->floats[0]; \
+        return value == 2.0    ? FN(square_##variant)(op) \
+               : value == 1.0  ? FN(identity_##variant)(op) \
+               : value == 0.5  ? FN(sqrt_##variant)(op) \
+               : value == -1.0 ? FN(reciprocal_##variant)(op) \
+               : value == 3.0  ? FN(cube_##variant)(op) \
+               : value == 0.0  ? FN(one_##variant)(op) \
+                               : FN(pow_any_##variant)(op); \
+    } \
+    static int FN(pow_constant_grad_##variant)(const sdbr_op *op) { \
+        const double value = op->floats[0]; \
+        return value == 2.0   ? FN(square_grad_##variant)(op) \
+               : value == 3.0 ? FN(cube_grad_##variant)(op) \
+                              : FN(pow_any_grad_##variant)(op); \
+    }
+
+SDBR_CHOSEN_KERNELS(contiguous)
+SDBR_CHOSEN_KERNELS(strided)
+
+#undef SDBR_FLOATS
+#undef SDBR_UNARY_KERNELS
+#undef SDBR_BINARY_KERNELS
+#undef SDBR_TERNARY_KERNELS
+#undef SDBR_CHOSEN_KERNELS

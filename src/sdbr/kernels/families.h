@@ -1,0 +1,2 @@
+/* The families that exist once per dtype. */
+#include "elementwise.h"

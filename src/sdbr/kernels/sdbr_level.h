@@ -1,0 +1,54 @@
+/* Every kernel, once: included by kernels_<level>.c after the target of the level is set, with
+ * SDBR_REGISTRY naming the registry to define. */
+#include "sdbr_template.h"
+
+#include "math_f4.h"
+#include "math_f8.h"
+#include "nd_loop.h"
+#include "elementwise_names.h"
+
+#define T float
+#define SUFFIX f4
+#define FABS fabsf
+#define SQRT sqrtf
+#define POW powf
+#define COPYSIGN copysignf
+#include "families.h"
+#undef T
+#undef SUFFIX
+#undef FABS
+#undef SQRT
+#undef POW
+#undef COPYSIGN
+
+#define T double
+#define SUFFIX f8
+#define FABS fabs
+#define SQRT sqrt
+#define POW pow
+#define COPYSIGN copysign
+#include "families.h"
+#undef T
+#undef SUFFIX
+#undef FABS
+#undef SQRT
+#undef POW
+#undef COPYSIGN
+
+#include "control.h"
+#include "kernels_blas.h"
+#include "kernels_update.h"
+
+#define SDBR_ENTRY(name) {#name "_f4", name##_f4}, {#name "_f8", name##_f8},
+#define SDBR_ELEMENTWISE_ENTRY(name, count) SDBR_ENTRY(name##_contiguous) SDBR_ENTRY(name##_strided)
+
+const sdbr_registry_entry SDBR_REGISTRY[] = {
+    SDBR_UNARY(SDBR_ELEMENTWISE_ENTRY)
+    SDBR_BINARY(SDBR_ELEMENTWISE_ENTRY)
+    SDBR_TERNARY(SDBR_ELEMENTWISE_ENTRY)
+    SDBR_CHOSEN(SDBR_ELEMENTWISE_ENTRY)
+    SDBR_CONTROL_ENTRIES
+    SDBR_BLAS_ENTRIES
+    SDBR_UPDATE_ENTRIES
+    {NULL, NULL}
+};
