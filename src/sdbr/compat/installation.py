@@ -148,7 +148,7 @@ def _silenced_import_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         for category in _AGE_WARNINGS:
             warnings.simplefilter("ignore", category)
-        warnings.filterwarnings("ignore", message="(?s).*(cudnn|ideep)")
+        warnings.filterwarnings("ignore", message="(?s).*(cudnn|nccl|ideep)")
         before = list(warnings.filters)
         yield
         added = [entry for entry in warnings.filters if entry not in before]

@@ -1,0 +1,210 @@
+"""Runs the compatibility tests on every Python, NumPy and setuptools that Chainer may meet.
+
+    python tests/stacks.py [--oldest-newest] [--python 3.12 ...]
+
+For each Python from 3.10 to 3.13 found on PATH or among pyenv's versions: sdbr is built from a
+copy of this checkout and installed next to Chainer, with NumPy 1.26 (where there are wheels of
+it) and with the newest 2.x, and tests/compat runs with setuptools and without. Prints a table;
+the exit code is 1 if anything failed or no Python was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+NUMPYS = {"1.26": "numpy==1.26.*", "2.x": "numpy>=2"}
+LAST_PYTHON_WITH_NUMPY_1 = "3.12"
+CHAINER = "chainer==7.8.1"
+# Old enough to have pkg_resources, which is what building Chainer needs, too.
+SETUPTOOLS = "setuptools<80"
+TEST_PACKAGES = ("scipy", "h5py", "pytest", "hypothesis", "packaging", "threadpoolctl")
+BUILD_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "src")
+
+
+class StepError(Exception):
+    """A command failed; the message is what it printed."""
+
+
+@dataclass
+class Row:
+    """One line of the table."""
+
+    python: str
+    numpy: str
+    setuptools: str
+    outcome: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.python:<8}{self.numpy:<8}{self.setuptools:<12}{self.seconds:>7.1f} s  "
+            f"{self.outcome}"
+        )
+
+
+def main() -> int:
+    """Run what the command line asks for; return the exit code."""
+    options = _parse_options()
+    found = {}
+    for version in options.python or PYTHONS:
+        interpreter = find_python(version)
+        if interpreter is None:
+            print(f"skipped: python{version} not found", flush=True)
+        else:
+            found[version] = interpreter
+    if not found:
+        print("no Python to test with")
+        return 1
+    chosen = list(found)
+    if options.oldest_newest:
+        chosen = sorted({chosen[0], chosen[-1]}, key=PYTHONS.index)
+
+    with tempfile.TemporaryDirectory(prefix="sdbr-stacks-") as folder:
+        rows = []
+        for version in chosen:
+            for row in test_python(version, found[version], Path(folder)):
+                print(row, flush=True)
+                rows.append(row)
+    print(f"\n{'Python':<8}{'NumPy':<8}{'setuptools':<12}{'time':>9}  outcome")
+    for row in rows:
+        print(row)
+    return int(any(row.outcome == "FAILED" for row in rows))
+
+
+def _parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Run the compatibility tests on many stacks.")
+    parser.add_argument(
+        "--oldest-newest", action="store_true", help="only the oldest and the newest Python found"
+    )
+    parser.add_argument(
+        "--python", nargs="+", choices=PYTHONS, metavar="3.N", help="only these versions"
+    )
+    return parser.parse_args()
+
+
+def find_python(version: str) -> str | None:
+    """Return a working interpreter of a version such as ``'3.12'``, or None."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions")
+    candidates = [shutil.which(f"python{version}")]
+    candidates += [str(path) for path in sorted(pyenv.glob(f"{version}.*/bin/python"))[::-1]]
+    check = (
+        "import sys, venv, ensurepip; "
+        f"sys.exit('.'.join(map(str, sys.version_info[:2])) != '{version}')"
+    )
+    for candidate in filter(None, candidates):
+        # A launcher of pyenv may be on PATH for a version that is not selected.
+        if subprocess.run([candidate, "-c", check], capture_output=True).returncode == 0:
+            return candidate
+    return None
+
+
+def test_python(version: str, interpreter: str, folder: Path) -> Iterator[Row]:
+    """Build sdbr for one Python and test it with each NumPy and setuptools."""
+    start = time.monotonic()
+    wheels = folder / f"wheels-{version}"
+    try:
+        build_wheels(interpreter, folder, wheels)
+    except StepError as error:
+        print(error)
+        yield Row(version, "-", "-", "FAILED", time.monotonic() - start)
+        return
+    yield Row(version, "-", "-", "built", time.monotonic() - start)
+    for numpy, requirement in NUMPYS.items():
+        if numpy == "1.26" and PYTHONS.index(version) > PYTHONS.index(LAST_PYTHON_WITH_NUMPY_1):
+            yield Row(version, numpy, "-", "skipped: no wheels of this NumPy", 0.0)
+            continue
+        environment = folder / f"env-{version}-{numpy}"
+        start = time.monotonic()
+        try:
+            python = make_environment(interpreter, environment)
+            pip(python, "install", "--only-binary=:all:", requirement, SETUPTOOLS, *TEST_PACKAGES)
+            pip(python, "install", "--no-index", "--no-deps", *sorted(map(str, wheels.iterdir())))
+            pip(python, "install", "--only-binary=:all:", "--no-deps", *chainer_needs(python))
+        except StepError as error:
+            print(error)
+            yield Row(version, numpy, "-", "FAILED", time.monotonic() - start)
+            continue
+        for setuptools in ("with", "without"):
+            if setuptools == "without":
+                pip(python, "uninstall", "--yes", "setuptools")
+            try:
+                outcome = run_tests(python, folder)
+            except StepError as error:
+                print(error)
+                outcome = "FAILED"
+            yield Row(version, numpy, setuptools, outcome, time.monotonic() - start)
+            start = time.monotonic()
+        shutil.rmtree(environment)
+
+
+def build_wheels(interpreter: str, folder: Path, wheels: Path) -> None:
+    """Build Chainer, and sdbr from a copy of the checkout, which stays as it is."""
+    python = make_environment(interpreter, folder / f"build-{wheels.name}")
+    sources = folder / f"sources-{wheels.name}"
+    sources.mkdir()
+    leave_out = shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__")
+    for name in BUILD_FILES:
+        path = ROOT / name
+        if path.is_dir():
+            shutil.copytree(path, sources / name, ignore=leave_out)
+        elif path.exists():
+            shutil.copy2(path, sources / name)
+    to_wheels = ("wheel", "--no-deps", "--wheel-dir", str(wheels))
+    # Without isolation old and new pip build Chainer in the same way, with this setuptools.
+    pip(python, "install", SETUPTOOLS, "wheel")
+    pip(python, *to_wheels, "--no-build-isolation", CHAINER)
+    pip(python, *to_wheels, str(sources))
+
+
+def chainer_needs(python: str) -> list[str]:
+    """Return the requirements of the installed Chainer, except setuptools and NumPy."""
+    code = (
+        "import re, importlib.metadata as m\n"
+        "names = [re.match('[A-Za-z0-9._-]+', r).group() for r in m.requires('chainer')"
+        " if 'extra ==' not in r]\n"
+        "print(' '.join(n for n in names if n not in ('setuptools', 'numpy')))"
+    )
+    return call([python, "-c", code]).split()
+
+
+def make_environment(interpreter: str, folder: Path) -> str:
+    """Create a virtual environment and return its interpreter."""
+    call([interpreter, "-m", "venv", str(folder)])
+    return str(folder / "bin" / "python")
+
+
+def run_tests(python: str, folder: Path) -> str:
+    """Run tests/compat against the installed sdbr and return pytest's last line."""
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / "tests/compat")]
+    # From elsewhere, so that the installed package is the one that is imported.
+    return call(command, cwd=folder).splitlines()[-1]
+
+
+def pip(python: str, *arguments: str) -> None:
+    """Run an interpreter's pip."""
+    call([python, "-m", "pip", "--quiet", *arguments])
+
+
+def call(command: list[str], cwd: Path | None = None) -> str:
+    """Run a command and return what it printed; raise StepError with it on failure."""
+    done = subprocess.run(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode != 0:
+        raise StepError(f"{' '.join(command)} failed:\n{done.stdout}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
