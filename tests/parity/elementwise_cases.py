@@ -32,7 +32,7 @@ FLOATS: dict[str, list[tuple]] = {
     "clipped_relu_grad": [(20.0,), (1.0,)],
     "softplus_grad": [(1.0,), (2.5,)],
     "clip_grad": [(-1.0, 0.5), (0.0, 1.0)],
-    "pow_constant_grad": [(2.0,), (3.0,), (0.5,), (-1.0,), (1.7,), (1.0,)],
+    "pow_constant_grad": [(2.0,), (3.0,), (0.5,), (-1.0,), (1.7,), (1.0,), (1.5,), (0.0,)],
     "rpow_constant_grad": [(2.0,), (0.3,)],
     "rdiv_constant_grad": [(1.3,), (-2.0,)],
     "huber": [(1.0,), (0.4,)],
