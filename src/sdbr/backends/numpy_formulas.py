@@ -67,7 +67,8 @@ def _labels(x: Array, t: Array, ignore_label: int | None) -> tuple[Array, Array]
     """Labels that may index axis 1 of `x`[outer, c, inner], and where they count."""
     valid = np.ones(t.shape, bool) if ignore_label is None else t != ignore_label
     check_labels(t, x.shape[1], valid)
-    return np.expand_dims(np.where(valid, t, 0).astype(np.intp), 1), valid
+    wrapped = np.where(t < 0, t.astype(np.intp) + x.shape[1], t)
+    return np.expand_dims(np.where(valid, wrapped, 0).astype(np.intp), 1), valid
 
 
 def _picked(log_y: Array, t: Array, w: Sequence[Array], ignore_label: int) -> tuple[Array, Array]:

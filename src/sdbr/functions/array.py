@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from sdbr.functions.common import data_reason, label_reason
+from sdbr.functions.common import data_reason, is_moved, label_reason
 from sdbr.functions.registry import FunctionRow, function
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
-from sdbr.program.program import DTYPE_CODES
 
 import numpy as np
 
@@ -125,7 +124,7 @@ class Moveaxis(_Permutation):
 
 # --- repeated elements ---------------------------------------------------------------------------
 @function(BASE + "broadcast.BroadcastTo")
-class BroadcastTo(FunctionRow):
+class BroadcastTo(MovesData):
     """A view with stride 0; the gradient is summed."""
 
     def forward(b, node, xs):
@@ -138,6 +137,9 @@ class BroadcastTo(FunctionRow):
 @function(BASE + "broadcast.Broadcast")
 class Broadcast(FunctionRow):
     """Several inputs broadcast to one shape."""
+
+    def reason(node):
+        return data_reason(node, mixed=True)
 
     def forward(b, node, xs):
         return [b.broadcast(x, node.out_shapes[0]) for x in xs]
@@ -212,7 +214,7 @@ class Cast(FunctionRow):
 
     def reason(node):
         for d in (node.in_dtypes[0], node.out_dtypes[0]):
-            if d not in DTYPE_CODES or d.kind == "c":
+            if not is_moved(d):
                 return f"dtype {d.name} has no native kernels"
         return None
 

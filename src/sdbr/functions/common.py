@@ -15,13 +15,21 @@ import numpy as np
 
 
 def data_reason(node: Node, mixed: bool = False) -> str | None:
-    """For rows that only move elements: native dtypes, whichever; all the same unless `mixed`."""
+    """For rows that only move elements: float32, float64, integers and bool; one unless `mixed`.
+
+    Other floats are left out although they could be moved: their gradients are added up.
+    """
     for d in node.in_dtypes:
-        if d not in DTYPE_CODES:
+        if not is_moved(d):
             return f"dtype {d.name} has no native kernels"
     if not mixed and len(set(node.in_dtypes)) > 1:
         return "inputs of mixed dtypes: " + ", ".join(d.name for d in node.in_dtypes)
     return None
+
+
+def is_moved(dtype: np.dtype) -> bool:
+    """Whether native ops may move elements of this dtype."""
+    return dtype in FLOATS or (dtype in DTYPE_CODES and dtype.kind in "biu")
 
 
 def number_reason(node: Node, *attributes: str) -> str | None:
@@ -96,11 +104,11 @@ def expanded(b: Builder, gy: Row, shape: Sequence[int], axes: Sequence[int]) -> 
 
 
 __all__ = [
-    "FLOATS",
     "along",
     "certain",
     "data_reason",
     "expanded",
+    "is_moved",
     "is_number",
     "kept_shape",
     "label_layout",

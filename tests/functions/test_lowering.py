@@ -1,0 +1,91 @@
+"""Every native function against define-by-run: outputs and gradients, no Python op."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from .cases import CASES
+from .lowering import Lowered, as_inputs, assert_close, define_by_run, outputs_of
+
+TOLERANCES = {"f": (1e-5, 1e-4), "d": (1e-12, 1e-12)}
+IDS = [c[0] for c in CASES]
+
+
+def _data(specs, dtype, seed):
+    rng = np.random.default_rng(seed)
+    return [make(rng, dtype) for make in specs]
+
+
+def _shapes(f, arrays):
+    with np.errstate(all="ignore"):
+        return [(y.shape, y.dtype, y.requires_grad) for y in outputs_of(f(*as_inputs(arrays)))]
+
+
+def _gradients(shapes, seed):
+    rng = np.random.default_rng(seed)
+    return [
+        rng.standard_normal(shape).astype(dtype) if requires else None
+        for shape, dtype, requires in shapes
+    ]
+
+
+def check(f, specs, dtype, backend, *, wanted=None, drop_gy=None):
+    """Trace with one set of values, run with the same and with another, compare with Chainer."""
+    arrays = _data(specs, dtype, 1)
+    shapes = _shapes(f, arrays)
+    gys = _gradients(shapes, 2)
+    if drop_gy is not None:
+        gys[drop_gy] = None
+    floats = [i for i, a in enumerate(arrays) if a.dtype.kind == "f"]
+    if wanted is None:
+        wanted = floats
+    if all(g is None for g in gys):
+        wanted = []
+    lowered = Lowered(f, arrays, [g is not None for g in gys], wanted)
+    for seed in (1, 3):
+        arrays = _data(specs, dtype, seed)
+        gys = [None if g is None else h for g, h in zip(gys, _gradients(shapes, seed), strict=True)]
+        np.random.seed(seed)
+        want_ys, want_gxs = define_by_run(f, arrays, gys, wanted)
+        np.random.seed(seed)
+        got_ys, got_gxs = lowered.run(backend, arrays, gys)
+        tolerance, grad_tolerance = TOLERANCES[dtype]
+        for i, (got, want) in enumerate(zip(got_ys, want_ys, strict=True)):
+            assert_close(got, want, tolerance, f"output {i}")
+        for i, got, want in zip(wanted, got_gxs, want_gxs, strict=True):
+            assert (got is None) == (want is None), f"gradient {i}"
+            if got is not None:
+                assert_close(got, want, grad_tolerance, f"gradient {i}")
+    return lowered
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cython"])
+@pytest.mark.parametrize("dtype", ["f", "d"])
+@pytest.mark.parametrize(("name", "f", "specs"), CASES, ids=IDS)
+def test_forward_and_backward(name, f, specs, dtype, backend):
+    check(f, specs, dtype, backend)
+
+
+SEVERAL = [c for c in CASES if sum(m.__qualname__[0] in "NPQ" for m in c[2]) > 1]
+
+
+@pytest.mark.parametrize(("name", "f", "specs"), SEVERAL, ids=[c[0] for c in SEVERAL])
+def test_one_gradient_at_a_time(name, f, specs):
+    """Each input alone wants a gradient; the others' gradients are not computed."""
+    every = check(f, specs, "f", "numpy")
+    floats = [i for i, m in enumerate(specs) if m.__qualname__[0] in "NPQ"]
+    for i in floats:
+        one = check(f, specs, "f", "numpy", wanted=[i])
+        assert len(one.backward) <= len(every.backward)
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+@pytest.mark.parametrize(
+    "name",
+    ["split_axis", "split_axis indices", "separate", "identity of two", "broadcast"],
+)
+def test_output_without_gradient(name, missing):
+    """An output that nobody used counts as a zero gradient (or as none)."""
+    _, f, specs = next(c for c in CASES if c[0] == name)
+    check(f, specs, "f", "numpy", drop_gy=missing)
