@@ -33,10 +33,7 @@ def is_moved(dtype: np.dtype) -> bool:
 
 
 def number_reason(node: Node, *attributes: str) -> str | None:
-    """Float inputs, and each attribute a real number that the input dtype can hold as it is.
-
-    A NumPy scalar that is wider than the input makes NumPy compute in the wider dtype.
-    """
+    """Why inputs are not native floats of one dtype, or an attribute is not a real number."""
     reason = float_reason(node)
     if reason is not None:
         return reason
