@@ -73,7 +73,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sdbr-stacks-") as folder:
         rows = []
         for version in chosen:
-            for row in test_python(version, found[version], Path(folder)):
+            for row in check_python(version, found[version], Path(folder)):
                 print(row, flush=True)
                 rows.append(row)
     print(f"\n{'Python':<8}{'NumPy':<8}{'setuptools':<12}{'time':>9}  outcome")
@@ -109,7 +109,7 @@ def find_python(version: str) -> str | None:
     return None
 
 
-def test_python(version: str, interpreter: str, folder: Path) -> Iterator[Row]:
+def check_python(version: str, interpreter: str, folder: Path) -> Iterator[Row]:
     """Build sdbr for one Python and test it with each NumPy and setuptools."""
     start = time.monotonic()
     wheels = folder / f"wheels-{version}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import sdbr
 from sdbr.compat import FIXES, objects
 from sdbr.compat.requirements import ResolutionError, WorkingSet
-from sdbr.compat.stack import Stack, parse_version
+from sdbr.compat.stack import Stack, is_importable, parse_version
 
 import compat_probes
 import numpy as np
@@ -129,3 +129,9 @@ def test_requirements():
 )
 def test_parse_version(text, version):
     assert parse_version(text) == version
+
+
+def test_is_importable(monkeypatch):
+    assert is_importable("numpy") and not is_importable("no_such_module")
+    monkeypatch.setitem(sys.modules, "a_stand_in", ModuleType("a_stand_in"))
+    assert is_importable("a_stand_in")

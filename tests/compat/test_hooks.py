@@ -6,7 +6,7 @@ import copy
 import threading
 
 import sdbr  # noqa: F401
-from sdbr.compat import LINK_VERSION, PatchSet, tracing_patches
+from sdbr.compat import LINK_VERSION, PatchSet, link_version, tracing_patches
 
 import chainer
 import chainer.functions as F
@@ -178,6 +178,12 @@ CHAIN_WRITES = {
     "add_hook": lambda m: m.add_hook(chainer.link_hooks.TimerHook()),
     "init_scope": lambda m: m.init_scope().__enter__(),
 }
+
+
+def test_version_wraps_every_method_it_names():
+    for class_name, method_names in link_version._CHANGING.items():
+        for name in method_names:
+            assert hasattr(vars(getattr(chainer, class_name))[name], "__wrapped__"), name
 
 
 @pytest.mark.parametrize("name", CHAIN_WRITES)

@@ -113,7 +113,7 @@ class FixFinder(MetaPathFinder):
             return None
         if isinstance(fix, ModuleFix):
             spec.loader = FillingLoader(fix, self._done)
-        elif type(spec.loader) is SourceFileLoader:
+        elif isinstance(spec.loader, SourceFileLoader):
             spec.loader = SubstitutingLoader(fix, spec.origin, self._done)
         else:
             return None

@@ -5,7 +5,8 @@ Every write stores a number that was never stored before, after the write has ta
 equal number means that no write was finished in between. Compare with ``!=``, not with ``<``:
 two threads may store their numbers in either order.
 
-Writes that go past the link, into its ``__dict__`` or into an array, are not noticed.
+The methods wrapped are those of Chainer 7.8.1. Writes that go past the link, into its
+``__dict__`` or into an array, are not noticed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def install() -> None:
     chainer.Link.__setattr__ = _counting_setattr(chainer.Link, chainer.Parameter)
     for class_name, method_names in _CHANGING.items():
         owner = getattr(chainer, class_name)
-        for name in method_names:
+        for name in vars(owner).keys() & method_names:
             setattr(owner, name, _counting(vars(owner)[name]))
 
 

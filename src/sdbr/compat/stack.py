@@ -25,6 +25,14 @@ def installed_version(distribution: str) -> Version | None:
         return None
 
 
+def is_importable(name: str) -> bool:
+    """Tell whether a top-level module can be found, without importing it."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # in sys.modules, without a spec: somebody's stand-in
+        return True
+
+
 class Stack:
     """The interpreter and the packages that Chainer meets; each looked up when first asked for."""
 
@@ -56,11 +64,11 @@ class Stack:
 
     @cached_property
     def has_pkg_resources(self) -> bool:
-        return importlib.util.find_spec("pkg_resources") is not None
+        return is_importable("pkg_resources")
 
     @cached_property
     def has_cupy(self) -> bool:
-        return importlib.util.find_spec("cupy") is not None
+        return is_importable("cupy")
 
     def __str__(self) -> str:
         names = ("python", "numpy", "scipy", "h5py", "protobuf", "setuptools")
