@@ -1,7 +1,29 @@
 """Static define-by-run: a compiled, replayable schedule for Chainer models."""
 
+# The compatibility layer has to be in place before anything imports chainer.
 from sdbr import compat, errors
 
 compat.install()
 
-__all__ = ["errors"]
+from sdbr.errors import (  # noqa: E402
+    BackendError,
+    NotStaticError,
+    SdbrError,
+    SdbrWarning,
+    StaleGraphError,
+    TraceError,
+    ValidationError,
+)
+from sdbr.static_graph import static_graph  # noqa: E402
+
+__all__ = [
+    'BackendError',
+    'NotStaticError',
+    'SdbrError',
+    'SdbrWarning',
+    'StaleGraphError',
+    'TraceError',
+    'ValidationError',
+    'errors',
+    'static_graph',
+]

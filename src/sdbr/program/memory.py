@@ -54,6 +54,7 @@ def plan(
     kept=(),
     name: str = 'arena',
     reuse: bool = True,
+    aliases: dict[int, Row] | None = None,
 ) -> Slot:
     """Give every unplaced root of `instructions` a place in a new arena.
 
@@ -67,6 +68,8 @@ def plan(
         Name of the arena's slot.
     reuse : bool
         False gives each buffer its own memory (the debug mode).
+    aliases : dict, optional
+        Root row index -> root whose memory it takes over (see :func:`sdbr.program.passes.inplace`).
 
     Returns
     -------
@@ -75,6 +78,7 @@ def plan(
     """
     arena = table.slot(ARENA, name=name)
     lives = lifetimes(instructions, kept)
+    followers = _merge(lives, aliases or {}) if reuse else []
     if reuse:
         total = _place(list(lives.values()))
     else:
@@ -84,8 +88,27 @@ def plan(
             total += _aligned(root)
     for root, _, _ in lives.values():
         root.slot = arena
+    for follower, leader in followers:
+        follower.slot = arena
+        follower.place = leader.place
     arena.nbytes = total
     return arena
+
+
+def _merge(lives: dict[int, list], aliases: dict[int, Row]) -> list[tuple[Row, Row]]:
+    """Fold every aliased root into the one whose memory it takes over."""
+    followers = []
+    for index, leader in aliases.items():
+        if index not in lives:
+            continue
+        while leader.index in aliases:
+            leader = aliases[leader.index]
+        root, first, last = lives.pop(index)
+        life = lives[leader.index]
+        life[1] = min(life[1], first)
+        life[2] = max(life[2], last)
+        followers.append((root, leader))
+    return followers
 
 
 def _aligned(root: Row) -> int:
@@ -162,6 +185,16 @@ def check_overlaps(instructions: list[Instruction], kept=()) -> list[str]:
         for b, fb, lb in items[i + 1 :]:
             if b.slot is not a.slot or b.place >= a.place + a.nbytes:
                 break
+            if max(fa, fb) == min(la, lb) and _takes_over(instructions[max(fa, fb)], a, b):
+                continue
             if fa <= lb and fb <= la:
                 problems.append(f'{a!r} and {b!r} share memory while ops {max(fa, fb)} to {min(la, lb)} run')
     return problems
+
+
+def _takes_over(instruction: Instruction, a: Row, b: Row) -> bool:
+    """Whether `instruction` may write its first output over an input, and these are the two."""
+    if not instruction.outs or a.place != b.place or a.nbytes != b.nbytes:
+        return False
+    pairs = [(instruction.outs[0].root, instruction.ins[k].root) for k in instruction.op.inplace]
+    return any((y is a and x is b) or (y is b and x is a) for y, x in pairs)

@@ -1,0 +1,267 @@
+"""From a trace to instructions: forward, and backward per gradient pattern."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from sdbr.errors import SdbrError
+from sdbr.functions import registry
+from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward
+from sdbr.program.buffers import CONSTANT, BufferTable, Row
+from sdbr.program.builder import Builder
+from sdbr.program.program import DTYPE_CODES
+from sdbr.trace import values as v
+
+
+@dataclasses.dataclass(eq=False)
+class LoweredNode:
+    """A traced node with its place in the program.
+
+    Attributes
+    ----------
+    traced : TracedNode
+    row : type[FunctionRow] or None
+        None for a Python op.
+    node : Node
+    xs, ys : list of Row
+    reason : str
+        Why it is a Python op.
+    python : PythonForward or None
+    """
+
+    traced: v.TracedNode
+    row: type | None
+    node: registry.Node | None
+    xs: list
+    ys: list
+    reason: str = ''
+    python: object = None
+
+
+class Forward:
+    """The forward of a trace as instructions.
+
+    Attributes
+    ----------
+    builder : Builder
+    rows : dict
+        Value index -> Row.
+    nodes : list of LoweredNode
+    bound : list of (Value, Row)
+        What is bound at each call: arguments, parameters, attributes.
+    """
+
+    def __init__(self, trace: v.Trace, table: BufferTable, keep_graph: bool):
+        self.trace = trace
+        self.table = table
+        self.keep_graph = keep_graph
+        self.builder = Builder(table)
+        self.rows: dict[int, Row] = {}
+        self.nodes: list[LoweredNode] = []
+        self.bound: list[tuple[v.Value, Row]] = []
+        for node in _live_nodes(trace):
+            self._lower(node)
+
+    def row(self, value: v.Value) -> Row:
+        """The row of a value; leaves get their slot when first used."""
+        row = self.rows.get(value.index)
+        if row is None:
+            if value.kind == v.RESULT:
+                raise SdbrError(f'{value!r} is used before the op that makes it')
+            if value.dtype not in DTYPE_CODES:
+                raise SdbrError(f'dtype {value.dtype} cannot be a program operand')
+            if value.kind == v.CONSTANT:
+                array = np.ascontiguousarray(value.source).reshape(value.shape)
+                slot = self.table.slot(CONSTANT, value.shape, value.dtype, 'constant', array)
+                row = self.table.root(value.shape, value.dtype, slot, 'constant')
+            else:
+                row = self.table.bound(value.shape, value.dtype, leaf_name(value))
+                self.bound.append((value, row))
+            self.rows[value.index] = row
+        return row
+
+    def _lower(self, traced: v.TracedNode) -> None:
+        b = self.builder
+        b.label, b.line = traced.label, traced.line
+        xs = [self.row(x) for x in traced.inputs]
+        if traced.function is None:
+            ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
+            b.emit('python', xs, ys, ints=(0, len(xs)), obj=NumpyCall(traced))
+            self._finish(LoweredNode(traced, None, None, xs, ys, 'a NumPy call of user code'))
+            return
+        node = registry.Node(
+            traced.function,
+            tuple(x.shape for x in traced.inputs),
+            tuple(x.dtype for x in traced.inputs),
+            tuple(y.shape for y in traced.outputs),
+            tuple(y.dtype for y in traced.outputs),
+            tuple(x.requires_grad for x in traced.inputs),
+        )
+        row = registry.lookup(type(traced.function))
+        reason = 'no native row' if row is None else row.reason(node)
+        if reason is None and traced.rebind:
+            # Rows read arrays from operands only; an attribute that holds a known array is none.
+            reason = f'attribute {traced.rebind[0][0]!r} holds an array that may change'
+        if reason is None:
+            ys = row.forward(b, node, xs)
+            for y, value in zip(ys, traced.outputs, strict=True):
+                if y.shape != value.shape or y.dtype != value.dtype:
+                    raise SdbrError(f'{traced.label}: the row made {y!r} for {value!r}')
+            self._finish(LoweredNode(traced, row, node, xs, ys))
+            return
+        extra = [self.row(value) for _, value in traced.rebind]
+        ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
+        forward = PythonForward(traced, self.keep_graph, len(extra))
+        b.emit('python', xs + extra, ys, ints=(0, len(xs) + len(extra)), obj=forward)
+        self._finish(LoweredNode(traced, None, None, xs, ys, reason, forward))
+
+    def _finish(self, lowered: LoweredNode) -> None:
+        self.nodes.append(lowered)
+        for value, row in zip(lowered.traced.outputs, lowered.ys, strict=True):
+            self.rows[value.index] = row
+
+    def output(self, value: v.Value, forward_views: bool = True) -> Row:
+        """The row of `value` on memory that is handed to the user.
+
+        The op that makes the value writes there directly where it fills a whole arena row of
+        its own; else the value is copied.
+        """
+        row = self.row(value)
+        root = row.root
+        name = f'output {value.index}'
+        if (
+            forward_views
+            and value.kind == v.RESULT
+            and root.slot is None
+            and row.offset == 0
+            and row.nbytes == root.nbytes
+            and row.is_contiguous
+        ):
+            owned = self.table.owned(row.shape, row.dtype, name)
+            root.slot = owned.slot
+            return owned
+        owned = self.table.owned(row.shape, row.dtype, name)
+        self.builder.label, self.builder.line = 'output', ''
+        self.builder.emit('copy', [row], [owned])
+        return owned
+
+
+def leaf_name(value: v.Value) -> str:
+    """How the disassembler names a leaf."""
+    if value.kind == v.ARGUMENT:
+        return f'argument {value.source}'
+    if value.kind == v.PARAMETER:
+        return f'parameter {value.source.name or value.index}'
+    return f'{type(value.source[0]).__name__}.{value.source[1]}'
+
+
+def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
+    """All function nodes (any may have an effect), and the NumPy calls whose result is used."""
+    used: set[int] = set()
+
+    def use(thing):
+        if isinstance(thing, v.Value):
+            used.add(thing.index)
+        elif isinstance(thing, dict):
+            for t in thing.values():
+                use(t)
+        elif isinstance(thing, (list, tuple)):
+            for t in thing:
+                use(t)
+
+    use(trace.result)
+    for write in trace.writes:
+        use(write.value)
+    for report in trace.reports:
+        use(report.items)
+    live = []
+    for node in reversed(trace.nodes):
+        if node.function is not None or any(y.index in used for y in node.outputs):
+            live.append(node)
+            use(node.inputs)
+            use([value for _, value in node.rebind])
+    live.reverse()
+    return live
+
+
+def differentiable(forward: Forward, wanted: set[int]) -> set[int]:
+    """Indices of the values through which a gradient reaches one of `wanted`."""
+    needs = set(wanted)
+    for lowered in forward.nodes:
+        traced = lowered.traced
+        if traced.function is None or not traced.backprop:
+            continue
+        if any(x.index in needs and x.requires_grad and not x.unchained for x in traced.inputs):
+            needs.update(y.index for y in traced.outputs if y.requires_grad)
+    return needs
+
+
+def generate_backward(
+    forward: Forward, builder: Builder, seeds: dict[int, Row], wanted: list[v.Value]
+) -> dict[int, Row]:
+    """Emit the backward of `forward` for one gradient pattern.
+
+    Parameters
+    ----------
+    forward : Forward
+    builder : Builder
+        Of the backward program (may be that of the forward: a whole step).
+    seeds : dict
+        Value index -> row of its gradient.
+    wanted : list of Value
+        Leaves whose gradient is wanted.
+
+    Returns
+    -------
+    dict
+        Value index -> row of its gradient; a leaf that no gradient reaches is missing.
+    """
+    needs = differentiable(forward, {value.index for value in wanted})
+    grads: dict[int, list[Row]] = {index: [row] for index, row in seeds.items()}
+
+    def collect(index: int) -> Row | None:
+        parts = grads.pop(index, None)
+        if not parts:
+            return None
+        total = parts[0]
+        for part in parts[1:]:
+            total = builder.elementwise('add', total, part)
+        return total
+
+    for lowered in reversed(forward.nodes):
+        traced = lowered.traced
+        if traced.function is None or not traced.backprop:
+            continue
+        builder.label, builder.line = traced.label + ' backward', traced.line
+        gys = [None if y.unchained else collect(y.index) for y in traced.outputs]
+        targets = tuple(
+            i for i, x in enumerate(traced.inputs) if x.index in needs and x.requires_grad
+        )
+        if not targets or all(g is None for g in gys):
+            continue
+        for i, g in zip(targets, _node_gradients(lowered, builder, gys, targets), strict=True):
+            if g is not None:
+                grads.setdefault(traced.inputs[i].index, []).append(g)
+    builder.label, builder.line = 'gradient', ''
+    result = {}
+    for value in wanted:
+        g = collect(value.index)
+        if g is not None:
+            result[value.index] = g
+    return result
+
+
+def _node_gradients(lowered: LoweredNode, builder: Builder, gys, targets) -> list[Row | None]:
+    if lowered.row is not None:
+        grads = lowered.row.backward(builder, lowered.node, lowered.xs, lowered.ys, gys, targets)
+        return [grads[i] for i in targets]
+    if not lowered.python.keep_graph:
+        raise SdbrError(f'{lowered.traced.label}: a backward was asked for, but the forward keeps no graph')
+    given = [i for i, g in enumerate(gys) if g is not None]
+    ins = [gys[i] for i in given]
+    outs = [builder.new(lowered.xs[i].shape, lowered.xs[i].dtype) for i in targets]
+    backward = PythonBackward(lowered.python, targets, given)
+    builder.emit('python', ins, outs, ints=(0, len(ins)), obj=backward)
+    return outs

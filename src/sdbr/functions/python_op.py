@@ -1,0 +1,119 @@
+"""Python ops: small define-by-run islands inside a program.
+
+Each run takes a copy of the node as it was before its first forward, applies
+it to fresh Variables and, for gradients, goes backward through Chainer's own
+code. Arrays of the program are copied on the way in: Chainer may keep them
+after the program has reused their memory.
+"""
+
+from __future__ import annotations
+
+import chainer
+import numpy as np
+
+from sdbr.errors import NotStaticError
+from sdbr.trace.recorder import copy_node
+from sdbr.trace.values import Hole
+
+
+class PythonForward:
+    """The forward of one function node as an object slot.
+
+    Parameters
+    ----------
+    node : TracedNode
+    keep_graph : bool
+        Whether a backward may follow.
+    rebinders : list of (str, callable)
+        Attribute name and what gives its present array, for attributes that held known arrays.
+    """
+
+    def __init__(self, node, keep_graph: bool, n_rebound: int):
+        self.template = node.template
+        self.label = node.label
+        self.requires_grad = tuple(v.requires_grad for v in node.inputs)
+        self.keep_graph = keep_graph and node.backprop and any(self.requires_grad)
+        self.rebind = [name for name, _ in node.rebind][:n_rebound] if n_rebound else []
+        self.out_shapes = [v.shape for v in node.outputs]
+        self.out_dtypes = [v.dtype for v in node.outputs]
+        self.n_inputs = len(node.inputs)
+
+    def __call__(self, memory, ins, outs) -> None:
+        node = copy_node(self.template)
+        for name, array in zip(self.rebind, ins[self.n_inputs :], strict=True):
+            setattr(node, name, array)
+        xs = [
+            chainer.Variable(x.copy(), requires_grad=r)
+            for x, r in zip(ins[: self.n_inputs], self.requires_grad, strict=True)
+        ]
+        with chainer.using_config('enable_backprop', self.keep_graph):
+            ys = node.apply(xs)
+        for i, (y, out) in enumerate(zip(ys, outs, strict=True)):
+            array = y.array
+            if array.shape != out.shape or array.dtype != out.dtype:
+                raise NotStaticError(
+                    f'output {i} of {self.label} was {out.dtype.name}{list(out.shape)} while tracing and is '
+                    f'{array.dtype.name}{list(array.shape)} now: its shape depends on values'
+                )
+            out[...] = array
+        memory.state[id(self)] = (xs, ys) if self.keep_graph else None
+
+
+class PythonBackward:
+    """The gradients of one function node, through the graph that its forward left.
+
+    Parameters
+    ----------
+    forward : PythonForward
+    wanted : tuple of int
+        Inputs whose gradient is wanted.
+    given : tuple of int
+        Outputs that carry a gradient, in the order of the operands.
+    """
+
+    def __init__(self, forward: PythonForward, wanted, given):
+        self.forward = forward
+        self.wanted = tuple(wanted)
+        self.given = tuple(given)
+        self.label = forward.label
+
+    def __call__(self, memory, ins, outs) -> None:
+        xs, ys = memory.state[id(self.forward)]
+        gys = [chainer.Variable(g.copy()) for g in ins]
+        grads = chainer.grad([ys[i] for i in self.given], [xs[i] for i in self.wanted], gys)
+        for g, out in zip(grads, outs, strict=True):
+            if g is None:
+                out[...] = 0
+            else:
+                out[...] = g.array
+
+
+class NumpyCall:
+    """A NumPy call of user code on known arrays."""
+
+    def __init__(self, node):
+        self.call, self.args, self.kwargs = node.call
+        self.label = node.label
+
+    def __call__(self, memory, ins, outs) -> None:
+        result = self.call(*_fill(self.args, ins), **_fill(self.kwargs, ins))
+        parts = result if isinstance(result, (tuple, list)) else (result,)
+        for part, out in zip(parts, outs, strict=True):
+            part = np.asarray(part)
+            if part.shape != out.shape or part.dtype != out.dtype:
+                raise NotStaticError(
+                    f'{self.label} gave {out.dtype.name}{list(out.shape)} while tracing and gives '
+                    f'{part.dtype.name}{list(part.shape)} now: its shape or dtype depends on values'
+                )
+            out[...] = part
+
+
+def _fill(thing, arrays):
+    kind = type(thing)
+    if kind is Hole:
+        return arrays[thing.index]
+    if kind in (tuple, list):
+        return kind([_fill(t, arrays) for t in thing])
+    if kind is dict:
+        return {k: _fill(v, arrays) for k, v in thing.items()}
+    return thing

@@ -1,0 +1,566 @@
+"""The cache of schedules of one decorated callable; orchestrates trace, build and replay."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import os
+import threading
+import time
+import warnings
+import weakref
+
+import chainer
+import numpy as np
+from chainer import reporter
+
+from sdbr import backends
+from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
+from sdbr.schedule import Instance, Retrace, Schedule, StaticCall, fetch_variable, returned_as_is
+from sdbr.trace.guards import Guards
+from sdbr.trace.provenance import current, user_line
+from sdbr.trace.recorder import Recorder
+from sdbr.trace.structure import fill, flatten, freeze
+from sdbr.trace.values import Value
+
+logger = logging.getLogger('sdbr')
+
+if not hasattr(chainer.global_config, 'sdbr_backend'):
+    chainer.global_config.sdbr_backend = os.environ.get('SDBR_BACKEND', 'auto')
+
+BACKEND_NAMES = ('auto', 'cython', 'numpy', 'cuda', 'off')
+
+
+class Statistics:
+    """Counters of one manager.
+
+    Attributes
+    ----------
+    calls, traces, second_traces, replays, define_by_run_calls : int
+        How calls were served.
+    native_calls : int
+        Runs of a program (forward, backward, update or step).
+    python_ops : int
+        Python ops run inside them.
+    """
+
+    __slots__ = (
+        'calls', 'define_by_run_calls', 'native_calls', 'python_ops', 'replays', 'second_traces', 'steps', 'traces',
+    )  # fmt: skip
+
+    def __init__(self):
+        for name in self.__slots__:
+            setattr(self, name, 0)
+
+    def count_run(self, executable) -> None:
+        self.native_calls += 1
+        self.python_ops += executable.program.python_ops
+
+    def to_dict(self) -> dict:
+        """All counters by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __repr__(self) -> str:
+        return f'Statistics({", ".join(f"{k}={v}" for k, v in self.to_dict().items())})'
+
+
+class Options:
+    """The arguments of the decorator; see :func:`sdbr.static_graph`."""
+
+    __slots__ = (
+        'backend', 'enable_double_backprop', 'force_test_define_by_run', 'max_schedules', 'memory',
+        'minimize_cache_size', 'on_dynamic', 'validate_every', 'verbosity_level',
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        force_test_define_by_run=False,
+        minimize_cache_size=True,
+        verbosity_level=0,
+        enable_double_backprop=False,
+        backend=None,
+        on_dynamic='fallback',
+        validate_every=0,
+        max_schedules=16,
+        memory='default',
+    ):
+        if backend is not None and backend not in BACKEND_NAMES:
+            raise BackendError(f'backend: expected one of {", ".join(BACKEND_NAMES)}, got {backend!r}')
+        if on_dynamic not in ('fallback', 'raise'):
+            raise ValueError(f"on_dynamic: expected 'fallback' or 'raise', got {on_dynamic!r}")
+        if memory not in ('default', 'no_reuse'):
+            raise ValueError(f"memory: expected 'default' or 'no_reuse', got {memory!r}")
+        if not isinstance(max_schedules, int) or max_schedules < 1:
+            raise ValueError(f'max_schedules: expected a positive int, got {max_schedules!r}')
+        if not isinstance(validate_every, int) or validate_every < 0:
+            raise ValueError(f'validate_every: expected a non-negative int, got {validate_every!r}')
+        self.force_test_define_by_run = force_test_define_by_run
+        self.minimize_cache_size = minimize_cache_size
+        self.verbosity_level = verbosity_level
+        self.enable_double_backprop = enable_double_backprop
+        self.backend = backend
+        self.on_dynamic = on_dynamic
+        self.validate_every = validate_every
+        self.max_schedules = max_schedules
+        self.memory = memory
+
+
+class ScheduleManager:
+    """The schedules of one (instance, method) pair or of one function.
+
+    Attributes
+    ----------
+    schedules : dict
+        Cache key -> list of Schedule (they differ in their guards), least recently used first.
+    statistics : Statistics
+    owner : weakref or None
+        The link; copies and unpickled links start with an empty manager of their own.
+    misses : list of (str, str)
+        Why calls were traced again: the part of the key that differed, and the user's line.
+    """
+
+    def __init__(self, function, options: Options, owner=None, name: str = ''):
+        self.function = function
+        self.options = options
+        self.owner = None if owner is None else weakref.ref(owner)
+        self.name = name
+        self.schedules: collections.OrderedDict = collections.OrderedDict()
+        self.statistics = Statistics()
+        self.misses: list[tuple[str, str]] = []
+        self.static_schedule: Schedule | None = None
+        self.last_instance: Instance | None = None
+        self.fast = None
+        self.steps: dict = {}
+        self._keep_all = False
+        self._warned: set[str] = set()
+        self._history: collections.deque = collections.deque(maxlen=8)
+        self._lock = threading.RLock()
+        _listen(options.verbosity_level)
+
+    def __reduce__(self):
+        return _nothing, ()
+
+    def __deepcopy__(self, memo):
+        return None
+
+    __copy__ = None
+
+    # --- a call ----------------------------------------------------------------------------
+    def call(self, owner, args, kwargs):
+        """Serve one call of the decorated callable."""
+        function = self.function if owner is None else self.function.__get__(owner)
+        if current() is not None:
+            return function(*args, **kwargs)  # the outermost static chain wins
+        self.statistics.calls += 1
+        reason = self.off_reason(owner)
+        if reason is not None:
+            return self._define_by_run(function, args, kwargs, reason)
+        leaves: list = []
+        structure = flatten_arguments(args, kwargs, leaves)
+        if any(type(x).__module__.partition('.')[0] in ('chainerx', 'ideep4py') for x in map(_array, leaves)):
+            self.warn('device', 'ChainerX and iDeep arrays run define-by-run')
+            return self._define_by_run(function, args, kwargs, 'ChainerX or iDeep arrays')
+        backend = self.backend_for(leaves)
+        if backend == 'off':
+            return self._define_by_run(function, args, kwargs, 'backend off')
+        key = self.key(structure, leaves, backend)
+        for _ in range(3):
+            schedule = self.find(key, leaves)
+            if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
+                break
+            try:
+                return self.replay(schedule, leaves, owner)
+            except Retrace:
+                self.drop(key, schedule)
+        if schedule is not None and schedule.dynamic is not None:
+            return self._define_by_run(function, args, kwargs, schedule.dynamic[0])
+        return self.trace(key, schedule, function, structure, leaves, backend)
+
+    def off_reason(self, owner) -> str | None:
+        """Why this call has to run define-by-run, or None."""
+        config = chainer.config
+        if not getattr(config, 'use_static_graph', True):
+            return 'chainer.config.use_static_graph is False'
+        if chainer.is_debug():
+            return 'debug mode'
+        if chainer.get_function_hooks():
+            return 'a function hook is active'
+        if chainer._get_link_hooks():
+            return 'a link hook is active'
+        if self.options.force_test_define_by_run and not config.train:
+            return 'force_test_define_by_run'
+        if self.options.enable_double_backprop and config.enable_backprop:
+            return 'enable_double_backprop: the graph of the backward is needed'
+        return None
+
+    def backend_for(self, leaves) -> str:
+        """The executor for these arrays.
+
+        Raises
+        ------
+        BackendError
+            If the one asked for is unknown, not available or does not fit the arrays.
+        """
+        name = self.options.backend or chainer.config.sdbr_backend
+        if name not in BACKEND_NAMES:
+            raise BackendError(f'backend: expected one of {", ".join(BACKEND_NAMES)}, got {name!r}')
+        if name == 'off':
+            return 'off'
+        foreign = [x for x in map(_array, leaves) if x is not None and not isinstance(x, np.ndarray)]
+        if foreign and len(foreign) < len(leaves):
+            raise BackendError(
+                'the arguments mix NumPy arrays and arrays of '
+                f'{type(foreign[0]).__module__}; move them to one device'
+            )
+        if name == 'cuda' or foreign:
+            raise BackendError(
+                f'backend {"cuda" if name == "cuda" else name!r} cannot run here; available: '
+                f'{", ".join(backends.available())}, off'
+            )
+        return 'cython' if name == 'auto' else name
+
+    def key(self, structure, leaves, backend) -> tuple:
+        """The cache key of a call, without what the schedule's guards look at."""
+        specs = []
+        for x in leaves:
+            if isinstance(x, chainer.Variable):
+                a = x._data[0]
+                if a is None:
+                    raise TraceError('an argument is a Variable without an array')
+                specs.append((a.shape, a.dtype.str, x.requires_grad, type(x)))
+            else:
+                specs.append((x.shape, x.dtype.str, None, np.ndarray))
+        return freeze(structure), tuple(specs), aliasing(leaves), config_key(), backend
+
+    def find(self, key, leaves) -> Schedule | None:
+        """The schedule of `key` whose guards hold."""
+        candidates = self.schedules.get(key)
+        if candidates:
+            self.schedules.move_to_end(key)
+            for schedule in reversed(candidates):
+                if schedule.guards.hold():
+                    return schedule
+        return None
+
+    def drop(self, key, schedule) -> None:
+        """Forget a schedule that no longer fits."""
+        with self._lock:
+            candidates = self.schedules.get(key, [])
+            if schedule in candidates:
+                candidates.remove(schedule)
+            if not candidates:
+                self.schedules.pop(key, None)
+            self.steps.clear()
+
+    # --- tracing ---------------------------------------------------------------------------
+    def trace(self, key, unconfirmed, function, structure, leaves, backend):
+        """Run define-by-run and record it; the result is that of this call."""
+        line = user_line()
+        self._note_miss(key, unconfirmed, line)
+        start = time.perf_counter()
+        recorder = Recorder()
+        result = recorder.run(function, structure, leaves)
+        trace = recorder.trace
+        self.statistics.traces += 1
+        if unconfirmed is not None:
+            self.statistics.second_traces += 1
+            confirm(trace, unconfirmed.trace)
+            self.drop(key, unconfirmed)
+            trace.unconfirmed = False
+        schedule = Schedule(
+            key, trace, chainer.config.enable_backprop, backend, self.options.memory != 'no_reuse'
+        )
+        schedule.dynamic = trace.dynamic
+        schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
+        schedule.guards = Guards(trace)
+        schedule.line = line
+        schedule.created = time.time()
+        schedule.trace_seconds = time.perf_counter() - start
+        with self._lock:
+            self.schedules.setdefault(key, []).append(schedule)
+            self._evict()
+        self.static_schedule = schedule
+        if trace.dynamic is not None:
+            reason, where = trace.dynamic
+            message = (
+                f'{self.name}: the call is not static: {reason} at {where}. Use a function of '
+                'chainer.functions on Variables, or put the code into sdbr.static_code.'
+            )
+            if self.options.on_dynamic == 'raise':
+                raise NotStaticError(message)
+            self.warn('dynamic', message + ' It runs define-by-run from now on.')
+        logger.info('%s: traced %d nodes in %.1f ms', self.name, len(trace.nodes), schedule.trace_seconds * 1e3)
+        return result
+
+    def _note_miss(self, key, unconfirmed, line) -> None:
+        if unconfirmed is None and self.schedules:
+            self.misses.append((describe_difference(key, list(self.schedules)), line))
+            del self.misses[:-100]
+        self._history.append(unconfirmed is None)
+        if sum(self._history) >= 5 and len(self._history) == 8 and self.misses:
+            self.warn(
+                'misses',
+                f'{self.name}: five of the last eight calls were traced anew because this part of the key keeps '
+                f'changing: {self.misses[-1][0]}. Pad batches to few shapes, or pass what changes as an array.',
+            )
+
+    def _evict(self) -> None:
+        if not self.options.minimize_cache_size:
+            return
+        while sum(map(len, self.schedules.values())) > self.options.max_schedules:
+            key = next(iter(self.schedules))
+            candidates = self.schedules[key]
+            candidates.pop(0)
+            if not candidates:
+                del self.schedules[key]
+
+    # --- replay ----------------------------------------------------------------------------
+    def acquire(self, schedule: Schedule, waits_for_backward: bool) -> Instance:
+        """An instance whose activations no live call needs."""
+        with self._lock:
+            done = None
+            for instance in schedule.instances:
+                if instance.is_idle():
+                    break
+                if instance.backward_done and not instance.running and not self._keep_all:
+                    done = done or instance
+            else:
+                instance = done
+            if instance is None:
+                instance = Instance(schedule)
+                schedule.instances.append(instance)
+            instance.running = True
+            instance.generation += 1
+            instance.backward_done = False
+            instance.node = None
+            return instance
+
+    def keep_all_calls(self) -> None:
+        """From now on no live call loses its activations."""
+        self._keep_all = True
+
+    def replay(self, schedule: Schedule, leaves, owner):
+        """Run the forward program and hand out what the call would have returned."""
+        plan = schedule.forward
+        waits = bool(plan.graph_outputs)
+        instance = self.acquire(schedule, waits)
+        try:
+            arrays = instance.run_forward(leaves)
+        finally:
+            instance.running = False
+        schedule.calls += 1
+        self._history.append(False)
+        self.statistics.replays += 1
+        self.statistics.count_run(instance.executable)
+        self.static_schedule = schedule
+        things = hand_out(schedule, instance, arrays, leaves, self)
+        apply_effects(schedule.trace, things)
+        return fill_result(schedule.trace.result, things)
+
+    def _define_by_run(self, function, args, kwargs, reason):
+        self.statistics.define_by_run_calls += 1
+        logger.debug('%s: define-by-run (%s)', self.name, reason)
+        return function(*args, **kwargs)
+
+    # --- the rest --------------------------------------------------------------------------
+    def end_forward(self) -> None:
+        """Give all activations back; a later backward through them raises `StaleGraphError`.
+
+        Not needed: activations are free when their backward has run or their graph is gone.
+        """
+        with self._lock:
+            for candidates in self.schedules.values():
+                for schedule in candidates:
+                    for instance in schedule.instances:
+                        instance.backward_done = True
+
+    def clear(self) -> None:
+        """Forget all schedules."""
+        with self._lock:
+            self.schedules.clear()
+            self.steps.clear()
+            self.fast = None
+            self.static_schedule = None
+
+    def warn(self, topic: str, message: str) -> None:
+        """Issue one `SdbrWarning` per topic."""
+        if topic not in self._warned:
+            self._warned.add(topic)
+            warnings.warn(message, SdbrWarning, stacklevel=_stack_level())
+
+
+def flatten_arguments(args, kwargs, leaves):
+    """Take the arguments apart; errors name them."""
+    flat_args = tuple(flatten(a, f'argument {i}', leaves) for i, a in enumerate(args))
+    flat_kwargs = {k: flatten(a, f'argument {k!r}', leaves) for k, a in kwargs.items()}
+    return flat_args, flat_kwargs
+
+
+def hand_out(schedule: Schedule, instance: Instance, arrays: dict, leaves, manager) -> dict:
+    """Variables and arrays by value index; builds the autograd node where one is needed."""
+    plan = schedule.forward
+    things: dict[int, object] = {}
+    for value, _, _, _ in plan.outputs:
+        array = arrays[value.index]
+        if value.is_variable:
+            things[value.index] = chainer.Variable._init_unchecked(
+                array, requires_grad=value.requires_grad, is_chainerx_array=False
+            )
+        else:
+            things[value.index] = array
+    if plan.graph_outputs and plan.differentiable:
+        inputs = [fetch_variable(value, leaves) for value in plan.differentiable]
+        node = StaticCall(instance, leaves, manager)
+        node.call_line = instance.call_line = user_line()
+        node.connect(inputs, [things[value.index] for value in plan.graph_outputs])
+        instance.node = weakref.ref(node)
+    for value in _returned_leaves(schedule):
+        things[value.index] = fetch_leaf(value, leaves)
+    return things
+
+
+def fetch_leaf(value: Value, leaves):
+    """The caller's own object that a leaf came from."""
+    if value.kind == 'argument':
+        return leaves[value.source]
+    if value.kind == 'parameter':
+        return value.source
+    return value.source[0].__dict__[value.source[1]]
+
+
+def _returned_leaves(schedule: Schedule):
+    from sdbr.schedule import output_values
+
+    if schedule.returned_leaves is None:
+        schedule.returned_leaves = [x for x in output_values(schedule.trace) if returned_as_is(x)]
+    return schedule.returned_leaves
+
+
+def fill_result(structure, things):
+    """The result structure with Variables and arrays in place."""
+    kind = type(structure)
+    if kind is Value:
+        return things[structure.index]
+    return fill_values(structure, things)
+
+
+def fill_values(structure, things):
+    from sdbr.trace.structure import rebuild
+
+    kind = type(structure)
+    if kind is Value:
+        return things[structure.index]
+    if isinstance(structure, dict):
+        return rebuild(structure, {k: fill_values(x, things) for k, x in structure.items()})
+    if isinstance(structure, (list, tuple)):
+        return rebuild(structure, [fill_values(x, things) for x in structure])
+    return structure
+
+
+def apply_effects(trace, things: dict) -> None:
+    """Write attributes and report values, in the order of the trace."""
+    if trace.reports:
+        reporters = reporter._get_reporters()
+        if reporters:
+            for report in trace.reports:
+                items = {k: things[x.index] if type(x) is Value else x for k, x in report.items.items()}
+                reporters[-1].report(items, report.observer)
+    for write in trace.writes:
+        x = write.value
+        write.link.__dict__[write.name] = things[x.index] if type(x) is Value else x
+
+
+def confirm(trace, first) -> None:
+    """Compare the constants of two traces of one call; a difference makes the second dynamic."""
+    if len(trace.nodes) != len(first.nodes) or len(trace.values) != len(first.values):
+        trace.dynamic = trace.dynamic or ('two traces of the same call differ in their functions', '')
+        return
+    for a, b in zip(trace.values, first.values, strict=True):
+        same = a.kind == b.kind and a.shape == b.shape and a.dtype == b.dtype
+        if same and a.kind == 'constant':
+            same = a.source is b.source or a.source.tobytes() == b.source.tobytes()
+        if not same:
+            trace.dynamic = trace.dynamic or (
+                'an array was computed by Python code that sdbr cannot see into, and it changes from call to call', '',
+            )  # fmt: skip
+            return
+    for a, b in zip(trace.reports, first.reports, strict=True):
+        for name, x in a.items.items():
+            y = b.items.get(name)
+            if type(x) is not Value and repr(x) != repr(y):
+                trace.dynamic = trace.dynamic or (f'the reported value {name!r} was computed in Python', '')
+    if repr_scalars(trace.result) != repr_scalars(first.result):
+        trace.dynamic = trace.dynamic or ('a returned number was computed in Python', '')
+
+
+def repr_scalars(structure):
+    """Comparable form of a result structure."""
+    if isinstance(structure, Value):
+        return ('value', structure.index)
+    if isinstance(structure, dict):
+        return [(k, repr_scalars(x)) for k, x in structure.items()]
+    if isinstance(structure, (list, tuple)):
+        return [repr_scalars(x) for x in structure]
+    return repr(structure)
+
+
+def aliasing(leaves) -> tuple:
+    """Which arguments are the same object: they stay the same in a replay."""
+    if len(leaves) < 2:
+        return ()
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(x), i) for i, x in enumerate(leaves))
+
+
+def config_key() -> tuple:
+    """Every entry of ``chainer.config``."""
+    config = dict(chainer.global_config.__dict__)
+    config.update(chainer.config._local.__dict__)
+    return tuple((k, freeze(config[k])) for k in sorted(config))
+
+
+def describe_difference(key, others) -> str:
+    """The part of `key` that differs from the nearest of `others`."""
+    names = ('structure and non-array arguments', 'shapes and dtypes of arguments', 'which arguments are the same object',
+             'chainer.config', 'backend')  # fmt: skip
+    best = None
+    for other in others:
+        parts = [(n, a, b) for n, a, b in zip(names, key, other, strict=True) if a != b]
+        if best is None or len(parts) < len(best):
+            best = parts
+    if not best:
+        return 'attributes of the chain, or its parameters'
+    texts = []
+    for name, new, old in best:
+        if name == 'chainer.config':
+            new, old = dict(new), dict(old)
+            texts += [f'chainer.config.{k}: {old.get(k)} -> {new.get(k)}' for k in new if new.get(k) != old.get(k)]
+        elif name.startswith('shapes'):
+            texts += [f'argument {i}: {o[:3]} -> {n[:3]}' for i, (n, o) in enumerate(zip(new, old, strict=False)) if n != o]
+        else:
+            texts.append(f'{name}: {old!r:.80} -> {new!r:.80}')
+    return '; '.join(texts)
+
+
+def _array(x):
+    return x._data[0] if isinstance(x, chainer.Variable) else x
+
+
+def _nothing():
+    return None
+
+
+def _stack_level() -> int:
+    import sys
+
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and frame.f_globals.get('__name__', '').partition('.')[0] in ('sdbr', 'chainer'):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
+def _listen(verbosity: int) -> None:
+    if verbosity and not logger.handlers:
+        logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.DEBUG if verbosity > 1 else logging.INFO)

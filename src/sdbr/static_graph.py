@@ -1,0 +1,171 @@
+"""The decorators."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import chainer
+
+from sdbr.manager import Options, ScheduleManager
+
+_MANAGERS = '_sdbr_managers'
+
+
+def static_graph(target: Any = None, **options: Any) -> Any:
+    """Trace the first call and replay it from then on.
+
+    Parameters
+    ----------
+    target : callable or chainer.Link, optional
+        A ``__call__``, ``forward`` or other method of a link, a function of variables and
+        arrays, or a link instance (which is returned, made static in place).
+    force_test_define_by_run : bool, default False
+        Run define-by-run while ``chainer.config.train`` is False.
+    minimize_cache_size : bool, default True
+        Keep at most `max_schedules` schedules, the least recently used goes; False keeps all.
+    verbosity_level : int, default 0
+        Above 0, log records go to standard error when the ``sdbr`` logger has no handler.
+    enable_double_backprop : bool, default False
+        Allow second derivatives through the chain.
+    backend : str, optional
+        ``'auto'``, ``'cython'``, ``'numpy'``, ``'cuda'`` or ``'off'``; wins over
+        ``chainer.config.sdbr_backend``.
+    on_dynamic : str, default 'fallback'
+        What to do when a call cannot be static: ``'fallback'`` warns once and runs
+        define-by-run, ``'raise'`` raises `NotStaticError`.
+    validate_every : int, default 0
+        Compare every N-th replay with define-by-run; 0 never.
+    max_schedules : int, default 16
+    memory : str, default 'default'
+        ``'no_reuse'`` gives every buffer its own memory (for debugging).
+
+    Returns
+    -------
+    callable or chainer.Link
+        The decorated target, or a decorator when `target` is omitted.
+
+    Raises
+    ------
+    TypeError
+        If `target` is neither callable nor a link.
+    BackendError
+        At a call, if the backend is not available or does not fit the arrays.
+    """
+    opts = Options(**options)
+    if target is None:
+        return lambda t: _decorate(t, opts)
+    return _decorate(target, opts)
+
+
+def _decorate(target, options: Options):
+    if isinstance(target, chainer.Link):
+        return _make_static(target, options)
+    if not callable(target):
+        raise TypeError(f'target: expected a function, a method or a link, got {type(target).__name__}')
+    return _wrap(target, options)
+
+
+def _wrap(function: Callable, options: Options) -> Callable:
+    manager = None
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        nonlocal manager
+        if args and isinstance(args[0], chainer.Link):
+            owner = args[0]
+            return manager_of(owner, call).call(owner, args[1:], kwargs)
+        if manager is None:
+            manager = ScheduleManager(function, options, None, function.__qualname__)
+            call.schedule_manager = manager
+        return manager.call(None, args, kwargs)
+
+    call._sdbr_function = function
+    call._sdbr_options = options
+    return call
+
+
+def manager_of(owner: chainer.Link, call: Callable) -> ScheduleManager:
+    """The manager of a decorated method for one link; made when first needed."""
+    function = call._sdbr_function
+    managers = owner.__dict__.get(_MANAGERS)
+    if managers is None or managers.owner_id != id(owner):
+        managers = owner.__dict__[_MANAGERS] = _Managers(id(owner))
+        for name in ('schedule_manager', 'static_schedule'):
+            owner.__dict__.pop(name, None)
+    manager = managers.get(function)
+    if manager is None:
+        name = f'{type(owner).__name__}.{function.__name__}'
+        manager = managers[function] = ScheduleManager(function, call._sdbr_options, owner, name)
+        if function.__name__ in ('forward', '__call__') or 'schedule_manager' not in owner.__dict__:
+            owner.__dict__['schedule_manager'] = manager
+    return manager
+
+
+class _Managers(dict):
+    """The managers of one link by function; a copy of the link starts without."""
+
+    def __init__(self, owner_id: int):
+        super().__init__()
+        self.owner_id = owner_id
+
+    def __deepcopy__(self, memo):
+        return _Managers(0)
+
+    def __copy__(self):
+        return _Managers(0)
+
+    def __reduce__(self):
+        return _Managers, (0,)
+
+
+def _make_static(link: chainer.Link, options: Options) -> chainer.Link:
+    """Give `link` a generated subclass of its class whose ``forward`` or ``__call__`` is static."""
+    link.__class__ = _static_class(type(link), options)
+    return link
+
+
+def _static_class(base: type, options: Options) -> type:
+    own_call = '__call__' in vars_of_mro(base)
+    name = '__call__' if own_call else 'forward'
+    original = getattr(base, name, None)
+    if original is None:
+        raise TypeError(f'{base.__name__} has neither forward nor __call__')
+    if hasattr(original, '_sdbr_function'):
+        original = original._sdbr_function
+    namespace = {
+        name: _wrap(original, options),
+        '__module__': base.__module__,
+        '__qualname__': base.__qualname__,
+        '__doc__': base.__doc__,
+        '__reduce_ex__': _reduce_static,
+        '_sdbr_base': base,
+        '_sdbr_class_options': options,
+    }
+    return type(base)(base.__name__, (base,), namespace)
+
+
+def vars_of_mro(base: type) -> set[str]:
+    """Names defined by `base` or its parents below `chainer.Link`."""
+    names: set[str] = set()
+    for cls in base.__mro__:
+        if cls in (chainer.Link, chainer.Chain, chainer.ChainList, chainer.Sequential):
+            break
+        names.update(vars(cls))
+    return names
+
+
+def _reduce_static(self, protocol):
+    state = dict(self.__dict__)
+    for name in (_MANAGERS, 'schedule_manager', 'static_schedule'):
+        state.pop(name, None)
+    options = {n: getattr(self._sdbr_class_options, n) for n in Options.__slots__}
+    return _rebuild_static, (self._sdbr_base, options), state
+
+
+def _rebuild_static(base, options):
+    """An empty link of the generated class; copy and pickle fill in its state."""
+    link = base.__new__(base)
+    link.__class__ = _static_class(base, Options(**options))
+    return link

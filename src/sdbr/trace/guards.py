@@ -1,0 +1,99 @@
+"""What must still hold of the attributes that a traced call read."""
+
+from __future__ import annotations
+
+import chainer
+import numpy as np
+
+from sdbr.compat import LINK_VERSION
+from sdbr.trace.values import Trace
+
+
+class Guards:
+    """The conditions under which a schedule may be replayed.
+
+    *Volatile* conditions (captured Variables and arrays, None, containers)
+    are checked at every call: a replay itself changes them. *Stable* ones
+    (numbers, strings, identity of parameters and child links) are checked
+    only when some link was written to since the last time.
+    """
+
+    def __init__(self, trace: Trace):
+        self.volatile = []
+        self.stable = []
+        self.version = LINK_VERSION[0]
+        self.failed = ''
+        for read in trace.reads:
+            value, d, name = read.value, read.link.__dict__, read.name
+            if value is None:
+                self.volatile.append((d, name, _is_none, None))
+            elif isinstance(value, (chainer.Parameter, chainer.Link)):
+                self.stable.append((d, name, _is_same, value))
+            elif isinstance(value, chainer.Variable):
+                array = value._data[0]
+                want = None if array is None else (array.shape, array.dtype, value.requires_grad)
+                self.volatile.append((d, name, _is_variable_like, want))
+            elif isinstance(value, np.ndarray):
+                self.volatile.append((d, name, _is_array_like, (value.shape, value.dtype)))
+            elif isinstance(value, dict):
+                self.volatile.append((d, name, _is_same_dict, dict(value)))
+            elif isinstance(value, (list, tuple)):
+                self.volatile.append((d, name, _is_same_list, list(value)))
+            else:
+                self.stable.append((d, name, _is_equal, value))
+
+    def hold(self) -> bool:
+        """Whether every condition holds now."""
+        for d, name, check, want in self.volatile:
+            if not check(d.get(name, _MISSING), want):
+                self.failed = name
+                return False
+        version = LINK_VERSION[0]
+        if version != self.version:
+            for d, name, check, want in self.stable:
+                if not check(d.get(name, _MISSING), want):
+                    self.failed = name
+                    return False
+            self.version = version
+        return True
+
+
+_MISSING = object()
+
+
+def _is_none(thing, want) -> bool:
+    return thing is None
+
+
+def _is_same(thing, want) -> bool:
+    return thing is want
+
+
+def _is_equal(thing, want) -> bool:
+    return thing is want or (type(thing) is type(want) and (thing == want or repr(thing) == repr(want)) and (
+        type(thing) is not float or repr(thing) == repr(want)))  # fmt: skip
+
+
+def _is_variable_like(thing, want) -> bool:
+    if not isinstance(thing, chainer.Variable):
+        return False
+    array = thing._data[0]
+    if array is None or want is None:
+        return array is want
+    return (array.shape, array.dtype, thing.requires_grad) == want
+
+
+def _is_array_like(thing, want) -> bool:
+    return isinstance(thing, np.ndarray) and (thing.shape, thing.dtype) == want
+
+
+def _is_same_list(thing, want) -> bool:
+    return isinstance(thing, (list, tuple)) and len(thing) == len(want) and all(map(_same_item, thing, want))
+
+
+def _is_same_dict(thing, want) -> bool:
+    return isinstance(thing, dict) and thing.keys() == want.keys() and all(_same_item(thing[k], want[k]) for k in want)
+
+
+def _same_item(a, b) -> bool:
+    return a is b or (type(a) is type(b) and isinstance(a, (int, float, str, bool)) and repr(a) == repr(b))

@@ -1,0 +1,208 @@
+"""Arrays that know where they come from.
+
+While a call is traced, user code sees arrays as :class:`TracedArray`: an
+ndarray that reports to the recorder which NumPy calls are made with it, and
+notices when a value leaves NumPy.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+
+_local = threading.local()
+_view = np.ndarray.view
+
+
+def current():
+    """The recorder of this thread, or None."""
+    return getattr(_local, 'recorder', None)
+
+
+def set_current(recorder) -> None:
+    """Make `recorder` (or None) the recorder of this thread."""
+    _local.recorder = recorder
+
+
+class TracedArray(np.ndarray):
+    """A view that carries the Value it shows as `origin`.
+
+    NumPy calls with such arrays are recorded; a value that leaves NumPy
+    (``float(x)``, a branch, ``item``) or that is written in place makes the
+    trace dynamic.
+    """
+
+    origin = None
+    plain = None  # the very array this is a view of
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if kwargs.get('out') is not None:
+            _leave('an array was written in place by NumPy')
+            kwargs['out'] = tuple(strip(a) for a in kwargs['out'])
+            return getattr(ufunc, method)(*strip_nested(inputs), **strip_nested(kwargs))
+        call = ufunc if method == '__call__' else getattr(ufunc, method)
+        return record(call, inputs, kwargs)
+
+    def __array_function__(self, func, types, args, kwargs):
+        if func in _STATIC:
+            return func(*strip_nested(args), **strip_nested(kwargs))
+        if func in _DATA_SHAPED or (func is np.where and len(args) == 1):
+            _leave(f'the shape of the result of numpy.{func.__name__} depends on values')
+            return func(*strip_nested(args), **strip_nested(kwargs))
+        if func in _WRITERS or kwargs.get('out') is not None:
+            _leave(f'an array was written in place by numpy.{func.__name__}')
+            return func(*strip_nested(args), **strip_nested(kwargs))
+        return record(func, args, kwargs)
+
+    def __getitem__(self, key):
+        for part in key if isinstance(key, tuple) else (key,):
+            if isinstance(part, np.ndarray) and part.dtype == bool or isinstance(part, list) and any(
+                isinstance(p, bool) for p in part
+            ):
+                _leave('the shape of a boolean selection depends on values')
+                return strip(self)[strip_nested(key)]
+        return record(_getitem, (self, key), {})
+
+    def __setitem__(self, key, value):
+        _leave('an array was written in place')
+        strip(self)[strip_nested(key)] = strip_nested(value)
+
+    def __iter__(self):
+        return iter([self[i] for i in range(len(self))])
+
+    def __repr__(self):
+        return repr(strip(self))
+
+    __str__ = __repr__
+
+    def __reduce__(self):
+        return strip(self).__reduce__()
+
+    def __deepcopy__(self, memo):
+        return self.copy()
+
+
+def _getitem(array, key):
+    return array[key]
+
+
+def _recorded(name):
+    plain = getattr(np.ndarray, name)
+
+    def call(array, *args, **kwargs):
+        return plain(array, *args, **kwargs)
+
+    call.__name__ = name
+
+    def method(self, *args, **kwargs):
+        return record(call, (self, *args), kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _recorded_property(name):
+    def call(array):
+        return getattr(array, name)
+
+    call.__name__ = name
+    return property(lambda self: record(call, (self,), {}))
+
+
+def _leaving(name, what):
+    plain = getattr(np.ndarray, name)
+
+    def method(self, *args, **kwargs):
+        _leave(what)
+        return plain(strip(self), *strip_nested(args), **strip_nested(kwargs))
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    'all any argmax argmin argpartition argsort astype choose clip conj conjugate copy cumprod cumsum diagonal dot '
+    'flatten max mean min prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take trace transpose '
+    'var view byteswap'
+).split():
+    setattr(TracedArray, _name, _recorded(_name))
+for _name in ('T', 'real', 'imag'):
+    setattr(TracedArray, _name, _recorded_property(_name))
+for _name in '__float__ __int__ __index__ __bool__ __complex__ __contains__ item tolist tobytes tofile dump dumps'.split():
+    setattr(TracedArray, _name, _leaving(_name, f'a value left NumPy through {_name.strip("_")}()'))
+for _name in ('nonzero', 'compress'):
+    setattr(TracedArray, _name, _leaving(_name, f'the shape of the result of {_name} depends on values'))
+for _name in ('fill', 'put', 'sort', 'partition', 'resize'):
+    setattr(TracedArray, _name, _leaving(_name, f'an array was written in place by {_name}'))
+
+_STATIC = {
+    np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type, np.may_share_memory, np.shares_memory,
+    np.iscomplexobj, np.isrealobj, np.empty_like, np.zeros_like, np.ones_like, np.full_like, np.broadcast_shapes,
+}  # fmt: skip
+_DATA_SHAPED = {
+    np.nonzero, np.flatnonzero, np.argwhere, np.unique, np.extract, np.compress, np.intersect1d, np.union1d,
+    np.setdiff1d, np.setxor1d, np.trim_zeros, np.histogram, np.bincount, np.delete, np.allclose, np.array_equal,
+    np.array_equiv,
+}  # fmt: skip
+_WRITERS = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
+
+
+def strip(array):
+    """The plain array behind a traced one; anything else unchanged."""
+    if type(array) is not TracedArray:
+        return array
+    return _view(array, np.ndarray) if array.plain is None else array.plain
+
+
+def strip_nested(thing):
+    """Strip inside tuples, lists and dicts."""
+    kind = type(thing)
+    if kind is TracedArray:
+        return strip(thing)
+    if kind is tuple:
+        return tuple(strip_nested(t) for t in thing)
+    if kind is list:
+        return [strip_nested(t) for t in thing]
+    if kind is dict:
+        return {k: strip_nested(v) for k, v in thing.items()}
+    return thing
+
+
+def wrap(array, origin) -> TracedArray:
+    """A traced view of `array` that shows Value `origin`."""
+    traced = _view(array, TracedArray)
+    traced.origin = origin
+    traced.plain = array
+    return traced
+
+
+def record(call, args, kwargs):
+    """Make a NumPy call and tell the recorder of this thread."""
+    result = call(*strip_nested(tuple(args)), **strip_nested(kwargs))
+    recorder = current()
+    if recorder is None or recorder.depth:
+        return result
+    return recorder.numpy_call(call, args, kwargs, result)
+
+
+def _leave(reason: str) -> None:
+    recorder = current()
+    if recorder is not None and not recorder.depth:
+        recorder.mark_dynamic(reason)
+
+
+_INSIDE = ('chainer', 'sdbr', 'numpy')
+
+
+def user_line() -> str:
+    """``file:line in function`` of the innermost frame outside Chainer, sdbr and NumPy."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get('__name__', '')
+        if name.partition('.')[0] not in _INSIDE:
+            code = frame.f_code
+            return f'{code.co_filename}:{frame.f_lineno} in {code.co_name}'
+        frame = frame.f_back
+    return ''

@@ -1,0 +1,550 @@
+"""Runs a call as define-by-run and writes down what it did."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import sys
+import weakref
+
+import chainer
+import numpy as np
+from chainer import _backprop_utils, reporter
+
+from sdbr.compat.hooks import PatchSet
+from sdbr.trace.provenance import (
+    TracedArray,
+    current,
+    set_current,
+    strip,
+    strip_nested,
+    user_line,
+    wrap,
+)
+from sdbr.trace.structure import Leaf, fill, flatten
+from sdbr.trace.values import (
+    ARGUMENT,
+    ATTRIBUTE,
+    CONSTANT,
+    PARAMETER,
+    RESULT,
+    AttributeWrite,
+    Hole,
+    Read,
+    Report,
+    Trace,
+    TracedNode,
+    Value,
+)
+
+# Chainer's machinery reads arrays without computing with them; it gets them plain.
+_MACHINERY = (
+    'chainer.variable', 'chainer.function_node', 'chainer.function', 'chainer._backprop', 'chainer._backprop_utils',
+    'chainer.backend', 'chainer._backend', 'chainer.backends', 'chainer.reporter', 'chainer.link', 'chainer.optimizer',
+    'chainer.device_resident', 'chainer.initializers', 'chainer.utils.type_check', 'chainer.testing',
+)  # fmt: skip
+
+_MISSING = object()
+_INTERNAL = frozenset({'_params', '_persistent', '_children', '_within_init_scope', '_device', 'name', '_cpu',
+                       'schedule_manager', 'static_schedule', '_sdbr_managers', 'printable_specs', '_local_link_hooks',
+                       'update_enabled', '_overridden_to_methods', '_visitor_to_methods', '_DeviceResident__overridden'
+                       '_to_methods'})  # fmt: skip
+_SCALARS = (int, float, bool, str, type(None))
+
+
+class Recorder:
+    """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
+
+    Attributes
+    ----------
+    depth : int
+        Above zero inside a function's forward or backward: nothing is recorded there.
+    """
+
+    def __init__(self):
+        self.trace = Trace()
+        self.depth = 0
+        self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
+        self._arrays: dict[int, tuple] = {}  # id(array) -> (weakref, Value)
+        self._parameters: dict[int, Value] = {}
+        self._attributes: dict[tuple[int, str], Value] = {}
+        self._links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
+        self._containers: dict[tuple[int, str], tuple] = {}
+        self._seen_reads: set = set()
+
+    # --- values --------------------------------------------------------------------------------
+    def value(self, kind, array, requires_grad, source, is_variable) -> Value:
+        value = Value(
+            len(self.trace.values), kind, array.shape, array.dtype, requires_grad, source, is_variable
+        )
+        self.trace.values.append(value)
+        return value
+
+    def know_array(self, array, value: Value) -> None:
+        array = strip(array)
+        self._arrays[id(array)] = (weakref.ref(array), value)
+
+    def know_variable(self, variable, value: Value) -> None:
+        node = variable._node
+        self._nodes[id(node)] = (node, value)
+        self.know_array(variable._data[0], value)
+
+    def argument(self, leaf, index: int):
+        """Register leaf `index` of the arguments; returns what the traced code gets."""
+        if isinstance(leaf, chainer.Variable):
+            value = self.value(ARGUMENT, leaf._data[0], leaf.requires_grad, index, True)
+            self.know_variable(leaf, value)
+            return leaf
+        value = self.value(ARGUMENT, leaf, False, index, False)
+        self.know_array(leaf, value)
+        return wrap(leaf, value)
+
+    def find_array(self, array) -> Value | None:
+        known = self._arrays.get(id(array))
+        if known is not None and known[0]() is array:
+            return known[1]
+        return None
+
+    def of_variable(self, x) -> Value:
+        """The value that Variable `x` shows."""
+        known = self._nodes.get(id(x._node))
+        if known is not None:
+            return known[1]
+        array = x._data[0]
+        if isinstance(x, chainer.Parameter):
+            return self._parameter(x)
+        if type(array) is TracedArray:
+            value = self._of_traced(array)
+            x._data[0] = strip(array)
+            return value
+        value = self.find_array(array)
+        if value is None:
+            value = self._unknown(array)
+        return value
+
+    def of_array(self, array) -> Value:
+        if type(array) is TracedArray:
+            return self._of_traced(array)
+        value = self.find_array(array)
+        return self._unknown(array) if value is None else value
+
+    def _of_traced(self, array) -> Value:
+        if array.origin is not None:
+            return array.origin
+        self.mark_dynamic('an array was derived from others in a way that cannot be followed')
+        return self._unknown(strip(array))
+
+    def _parameter(self, parameter) -> Value:
+        value = self._parameters.get(id(parameter))
+        if value is None:
+            value = self.value(PARAMETER, parameter._data[0], parameter.requires_grad, parameter, True)
+            self._parameters[id(parameter)] = value
+            self.know_array(parameter._data[0], value)
+        return value
+
+    def _unknown(self, array) -> Value:
+        value = self.value(CONSTANT, array, False, array, False)
+        self.know_array(array, value)
+        self.trace.unconfirmed = True
+        return value
+
+    def mark_dynamic(self, reason: str) -> None:
+        if self.trace.dynamic is None:
+            self.trace.dynamic = (reason, user_line())
+
+    # --- function nodes ------------------------------------------------------------------------
+    def apply(self, original, function, inputs):
+        template = copy_node(function)
+        values = [self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x) for x in inputs]
+        inputs = [x if isinstance(x, chainer.Variable) else strip(x) for x in inputs]
+        rebind = self._rebindings(template, function)
+        backprop = chainer.config.enable_backprop
+        self.depth += 1
+        try:
+            outputs = original(function, inputs)
+        finally:
+            self.depth -= 1
+        node = TracedNode(template, None, None, values, [], backprop, rebind, template.label, user_line())
+        node.function = spent_node(function, template)
+        for i, y in enumerate(outputs):
+            value = self.value(RESULT, y._data[0], y.requires_grad and backprop, (node, i), True)
+            self.know_variable(y, value)
+            node.outputs.append(value)
+        self.trace.nodes.append(node)
+        return outputs
+
+    def _rebindings(self, template, function) -> list:
+        found = []
+        for name, attribute in list(template.__dict__.items()):
+            if isinstance(attribute, np.ndarray):
+                value = self.of_array(attribute) if type(attribute) is TracedArray else self.find_array(attribute)
+                plain = strip(attribute)
+                if plain is not attribute:
+                    template.__dict__[name] = plain
+                    function.__dict__[name] = plain
+                if value is not None:
+                    found.append((name, value))
+            elif isinstance(attribute, (list, tuple)) and any(type(a) is TracedArray for a in attribute):
+                self.mark_dynamic(f'{template.label} keeps computed arrays in a list')
+                function.__dict__[name] = template.__dict__[name] = strip_nested(attribute)
+        return found
+
+    # --- NumPy calls of user code --------------------------------------------------------------
+    def numpy_call(self, call, args, kwargs, result):
+        """Record a NumPy call on known arrays; returns `result` as traced arrays."""
+        inputs: list[Value] = []
+
+        def hole(thing):
+            kind = type(thing)
+            if kind is TracedArray:
+                inputs.append(self._of_traced(thing))
+                return Hole(len(inputs) - 1)
+            if kind in (tuple, list):
+                return kind([hole(t) for t in thing])
+            if kind is dict:
+                return {k: hole(v) for k, v in thing.items()}
+            if isinstance(thing, np.ndarray) and self.find_array(thing) is not None:
+                inputs.append(self.find_array(thing))
+                return Hole(len(inputs) - 1)
+            return thing
+
+        recorded = (call, hole(tuple(args)), hole(dict(kwargs)))
+        parts = list(result) if isinstance(result, (tuple, list)) else [result]
+        if not all(isinstance(p, (np.ndarray, np.generic)) for p in parts):
+            self.mark_dynamic(f'{getattr(call, "__name__", call)} turned an array into a Python value')
+            return result
+        label = f'numpy {getattr(call, "__name__", call)}'
+        node = TracedNode(None, None, recorded, inputs, [], False, [], label, user_line())
+        wrapped = []
+        for i, part in enumerate(parts):
+            array = np.asarray(part)
+            value = self.value(RESULT, array, False, (node, i), False)
+            self.know_array(array, value)
+            node.outputs.append(value)
+            wrapped.append(wrap(array, value))
+        self.trace.nodes.append(node)
+        return type(result)(wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
+
+    def read_array(self, variable, array):
+        """What ``variable.array`` gives to user code."""
+        if array is None or type(array) is not np.ndarray:
+            return array
+        known = self._nodes.get(id(variable._node))
+        value = known[1] if known is not None else None
+        if value is None and isinstance(variable, chainer.Parameter):
+            value = self._parameter(variable)
+        if value is None:
+            value = self.find_array(array)
+        return array if value is None else wrap(array, value)
+
+    # --- attributes of links -------------------------------------------------------------------
+    def watch(self, link) -> dict:
+        known = self._links.get(id(link))
+        if known is None:
+            known = self._links[id(link)] = (link, dict(link.__dict__))
+            for name, thing in link.__dict__.items():
+                if isinstance(thing, (list, dict, set)) and name not in _INTERNAL:
+                    self._containers[id(link), name] = (thing, _contents(thing))
+        return known[1]
+
+    def read_attribute(self, link, name: str, thing):
+        """Note a read of ``link.name``; returns what user code gets."""
+        before = self.watch(link)
+        first = before.get(name, _MISSING)
+        if first is not thing or name in _INTERNAL:
+            return thing  # written by this call, or a class attribute
+        if isinstance(thing, chainer.Parameter):
+            self._note_read(link, name, thing)
+            return thing
+        if isinstance(thing, chainer.Variable):
+            self._note_read(link, name, thing)
+            if thing._data[0] is not None and id(thing._node) not in self._nodes:
+                value = self._attribute(link, name, thing._data[0], thing.requires_grad, True)
+                self.know_variable(thing, value)
+            return thing
+        if isinstance(thing, np.ndarray):
+            self._note_read(link, name, thing)
+            value = self._attribute(link, name, thing, False, False)
+            self.know_array(thing, value)
+            return wrap(thing, value) if not called_by_machinery(sys._getframe(2)) else thing
+        if isinstance(thing, _SCALARS) or isinstance(thing, (chainer.Link, list, tuple, dict)):
+            self._note_read(link, name, thing)
+        return thing
+
+    def _attribute(self, link, name, array, requires_grad, is_variable) -> Value:
+        value = self._attributes.get((id(link), name))
+        if value is None:
+            value = self.value(ATTRIBUTE, array, requires_grad, (link, name), is_variable)
+            self._attributes[id(link), name] = value
+        return value
+
+    def _note_read(self, link, name, thing) -> None:
+        if (id(link), name) not in self._seen_reads:
+            self._seen_reads.add((id(link), name))
+            self.trace.reads.append(Read(link, name, thing))
+
+    def _collect_writes(self) -> None:
+        for link, before in self._links.values():
+            for name, thing in link.__dict__.items():
+                first = before.get(name, _MISSING)
+                if thing is first or name in _INTERNAL:
+                    continue
+                if isinstance(thing, (chainer.Parameter, chainer.Link)):
+                    self.mark_dynamic(f'a {type(thing).__name__} was assigned to attribute {name!r} during the call')
+                elif isinstance(thing, (chainer.Variable, np.ndarray)):
+                    self.trace.writes.append(AttributeWrite(link, name, self._written(link, name, thing)))
+                elif thing is None:
+                    self.trace.writes.append(AttributeWrite(link, name, None))
+                elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
+                    self.mark_dynamic(
+                        f'attribute {name!r} of {type(link).__name__} was set to {thing!r:.60} during the call; '
+                        'code that must run every time belongs into sdbr.static_code'
+                    )
+        for (_, name), (thing, contents) in self._containers.items():
+            if not _same_contents(_contents(thing), contents):
+                self.mark_dynamic(f'the contents of attribute {name!r} changed during the call')
+
+    def _written(self, link, name, thing) -> Value:
+        if isinstance(thing, chainer.Variable):
+            return self.of_variable(thing)
+        if type(thing) is TracedArray:
+            link.__dict__[name] = strip(thing)
+        return self.of_array(thing)
+
+    # --- reports -------------------------------------------------------------------------------
+    def report(self, values, observer) -> None:
+        items = {}
+        for name, thing in values.items():
+            if isinstance(thing, chainer.Variable):
+                items[name] = self.of_variable(thing)
+            elif isinstance(thing, (np.ndarray, np.generic)) and not isinstance(thing, np.generic):
+                items[name] = self.of_array(thing)
+            else:
+                items[name] = thing
+                if not isinstance(thing, (int, str)):
+                    self.trace.unconfirmed = True
+        self.trace.reports.append(Report(items, observer))
+
+    # --- the whole call ------------------------------------------------------------------------
+    def run(self, function, structure, leaves):
+        """Call ``function(*args, **kwargs)`` while recording.
+
+        Parameters
+        ----------
+        function : callable
+            With the owner already bound.
+        structure : tuple
+            ``(args, kwargs)`` with :class:`~sdbr.trace.structure.Leaf` at arrays.
+        leaves : list
+            The arrays and Variables.
+
+        Returns
+        -------
+        object
+            What the call returned, with plain arrays.
+        """
+        traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]
+        args, kwargs = fill(structure, traced_leaves)
+        reporters = reporter._get_reporters()
+        recording = _RecordingReporter(self, reporters[-1] if reporters else None)
+        with _PATCHES:
+            set_current(self)
+            reporters.append(recording)
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                reporters.remove(recording)
+                set_current(None)
+        out_leaves: list = []
+        out_structure = flatten(result, 'the result', out_leaves)
+        values = [
+            self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x) for x in out_leaves
+        ]
+        self.trace.result = fill(out_structure, values)
+        self._collect_writes()
+        self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(out_structure)
+        plain = [x if isinstance(x, chainer.Variable) else strip(x) for x in out_leaves]
+        return fill(out_structure, plain)
+
+
+class _RecordingReporter:
+    """Stands on top of the stack of reporters while tracing; passes on what it notes."""
+
+    def __init__(self, recorder, below):
+        self.recorder = recorder
+        self.below = below
+
+    def report(self, values, observer=None):
+        self.recorder.report(values, observer)
+        if self.below is not None:
+            self.recorder.depth += 1
+            try:
+                self.below.report({k: strip(v) for k, v in values.items()}, observer)
+            finally:
+                self.recorder.depth -= 1
+
+    def __getattr__(self, name):
+        return getattr(self.below, name)
+
+
+def _has_floats(structure) -> bool:
+    if isinstance(structure, float):
+        return True
+    if isinstance(structure, dict):
+        return any(_has_floats(v) for v in structure.values())
+    if isinstance(structure, (list, tuple)):
+        return any(_has_floats(v) for v in structure)
+    return False
+
+
+def _contents(thing):
+    if isinstance(thing, dict):
+        return list(thing.keys()) + list(thing.values())
+    return list(thing)
+
+
+def _same_contents(a, b) -> bool:
+    return len(a) == len(b) and all(x is y or isinstance(x, _SCALARS) and type(x) is type(y) and x == y
+                                    for x, y in zip(a, b, strict=True))  # fmt: skip
+
+
+def _same(a, b) -> bool:
+    try:
+        return bool(a == b) or repr(a) == repr(b)
+    except Exception:
+        return False
+
+
+def copy_node(function):
+    """The node before its first forward; containers are copied one level deep."""
+    template = copy.copy(function)
+    for name, thing in template.__dict__.items():
+        if type(thing) in (list, dict, set):
+            template.__dict__[name] = copy.copy(thing)
+    old = getattr(template, '_function', None)
+    if old is not None and isinstance(template, chainer.function.FunctionAdapter):
+        # An old-style Function keeps its state on itself and a weak reference to its node.
+        inner = copy.copy(old)
+        template._function = inner
+        inner._node = weakref.ref(template)
+        inner._owned_node = None
+    return template
+
+
+_GRAPH = ('inputs', 'outputs', '_retained_output_data', 'stack', '_chainerx_retained_inputs')
+
+
+def spent_node(function, template):
+    """The node after its forward, without graph and without arrays that the call made."""
+    spent = copy.copy(function)
+    for name in _GRAPH:
+        spent.__dict__.pop(name, None)
+    before = template.__dict__
+    for name, thing in list(spent.__dict__.items()):
+        if isinstance(thing, np.ndarray) and before.get(name) is not thing:
+            if name in before:
+                spent.__dict__[name] = before[name]
+            else:
+                del spent.__dict__[name]
+    return spent
+
+
+# --- patches that are in place while any call is traced ---------------------------------------------
+
+
+def _wrap_apply(original):
+    @functools.wraps(original)
+    def apply(self, inputs):
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return original(self, inputs)
+        return recorder.apply(original, self, inputs)
+
+    return apply
+
+
+def _wrap_backprop_step(original):
+    @functools.wraps(original)
+    def backprop_step(*args, **kwargs):
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return original(*args, **kwargs)
+        recorder.mark_dynamic('a backward ran inside the call')
+        recorder.depth += 1
+        try:
+            return original(*args, **kwargs)
+        finally:
+            recorder.depth -= 1
+
+    return backprop_step
+
+
+def called_by_machinery(frame) -> bool:
+    """Whether `frame` belongs to the parts of Chainer that only pass arrays on."""
+    return frame.f_globals.get('__name__', '').startswith(_MACHINERY)
+
+
+def _wrap_array(original):
+    getter = original.fget
+
+    def read(self):
+        array = getter(self)
+        recorder = current()
+        if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
+            return array
+        return recorder.read_array(self, array)
+
+    def write(self, array):
+        recorder = current()
+        if recorder is not None and not recorder.depth and id(self._node) in recorder._nodes:
+            recorder.mark_dynamic('the array of a Variable was replaced during the call')
+        original.fset(self, strip(array))
+
+    return property(read, write, original.fdel, original.__doc__)
+
+
+def _wrap_unchain(original):
+    @functools.wraps(original)
+    def unchain(self):
+        recorder = current()
+        if recorder is not None and id(self) in recorder._nodes:
+            recorder._nodes[id(self)][1].unchained = True
+        return original(self)
+
+    return unchain
+
+
+def _getattribute(original):
+    def __getattribute__(self, name):
+        thing = object.__getattribute__(self, name)
+        recorder = current()
+        if recorder is None or recorder.depth or name[:2] == '__':
+            return thing
+        if recorder.__class__ is not Recorder:
+            return thing
+        return recorder.read_attribute(self, name, thing)
+
+    return __getattribute__
+
+
+def _setattr(original):
+    @functools.wraps(original)
+    def __setattr__(self, name, value):
+        recorder = current()
+        if recorder is not None and not recorder.depth:
+            recorder.watch(self)
+        return original(self, name, value)
+
+    return __setattr__
+
+
+_PATCHES = PatchSet('recorder')
+_PATCHES.register(chainer.FunctionNode, 'apply', _wrap_apply)
+_PATCHES.register(_backprop_utils, 'backprop_step', _wrap_backprop_step)
+_PATCHES.register(chainer.Variable, 'array', _wrap_array)
+_PATCHES.register(chainer.Variable, 'data', _wrap_array)
+_PATCHES.register(chainer.variable.VariableNode, 'unchain', _wrap_unchain)
+_PATCHES.register(chainer.Link, '__getattribute__', _getattribute)
+_PATCHES.register(chainer.Link, '__setattr__', _setattr)
+
+__all__ = ['Leaf', 'Recorder']

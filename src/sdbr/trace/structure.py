@@ -1,0 +1,118 @@
+"""Arguments and results: nested containers taken apart and put together."""
+
+from __future__ import annotations
+
+import chainer
+import numpy as np
+
+from sdbr.errors import TraceError
+
+_SCALARS = (int, float, bool, str, bytes, complex, type(None), np.generic, np.dtype, type, slice, type(Ellipsis))
+
+
+class Leaf:
+    """Place number `index` of an array or Variable in a structure."""
+
+    __slots__ = ('index',)
+
+    def __init__(self, index: int):
+        self.index = index
+
+    def __eq__(self, other) -> bool:
+        return type(other) is Leaf and other.index == self.index
+
+    def __hash__(self) -> int:
+        return hash(('leaf', self.index))
+
+
+def flatten(thing, path: str, leaves: list, depth: int = 0):
+    """Replace arrays and Variables in `thing` by leaves, appending them to `leaves`.
+
+    Parameters
+    ----------
+    thing : object
+        Variables, arrays, None, numbers, strings; tuples, lists and dicts of these.
+    path : str
+        How an error names the place.
+    leaves : list
+        Receives the arrays and Variables.
+
+    Returns
+    -------
+    object
+        The same structure with :class:`Leaf` at each array.
+
+    Raises
+    ------
+    TraceError
+        For anything else; it names the argument.
+    """
+    kind = type(thing)
+    if kind is np.ndarray or isinstance(thing, (chainer.Variable, np.ndarray)) or is_device_array(thing):
+        leaves.append(thing)
+        return Leaf(len(leaves) - 1)
+    if isinstance(thing, _SCALARS) or callable(thing) and not isinstance(thing, (list, dict, tuple)):
+        return thing
+    if depth > 100:
+        raise TraceError(f'{path}: containers are nested more than 100 deep (a cycle?)')
+    if isinstance(thing, dict):
+        return rebuild(thing, {k: flatten(v, f'{path}[{k!r}]', leaves, depth + 1) for k, v in thing.items()})
+    if isinstance(thing, (list, tuple)):
+        return rebuild(thing, [flatten(v, f'{path}[{i}]', leaves, depth + 1) for i, v in enumerate(thing)])
+    raise TraceError(
+        f'{path} is of type {kind.__module__}.{kind.__qualname__}, which cannot be traced; expected a Variable, an '
+        'array, None, a number, a string, or lists, tuples and dicts of these'
+    )
+
+
+def rebuild(like, items):
+    """`items` (a list or dict) in a container of the type of `like`."""
+    kind = type(like)
+    if kind in (dict, list):
+        return items
+    if kind is tuple:
+        return tuple(items)
+    if hasattr(kind, '_fields'):  # namedtuple
+        return kind(*items)
+    if isinstance(like, dict) and hasattr(like, 'default_factory'):
+        return kind(like.default_factory, items)
+    return kind(items)
+
+
+def fill(structure, leaves):
+    """The inverse of :func:`flatten`: put ``leaves[i]`` at leaf i."""
+    kind = type(structure)
+    if kind is Leaf:
+        return leaves[structure.index]
+    if isinstance(structure, dict):
+        return rebuild(structure, {k: fill(v, leaves) for k, v in structure.items()})
+    if isinstance(structure, (list, tuple)):
+        return rebuild(structure, [fill(v, leaves) for v in structure])
+    return structure
+
+
+def freeze(structure):
+    """A hashable key of a structure: types, order, and non-array leaves by value and type."""
+    kind = type(structure)
+    if kind is Leaf:
+        return structure
+    if isinstance(structure, dict):
+        return kind, tuple((k, freeze(v)) for k, v in structure.items())
+    if isinstance(structure, (list, tuple)):
+        return kind, tuple(freeze(v) for v in structure)
+    if kind is float:
+        # repr tells 0.0 from -0.0 and makes nan equal to itself
+        return kind, repr(structure)
+    if kind is slice:
+        return kind, structure.start, structure.stop, structure.step
+    try:
+        hash(structure)
+    except TypeError:
+        return kind, id(structure)
+    return kind, structure
+
+
+def is_device_array(thing) -> bool:
+    """Whether `thing` is an array of another device (CuPy, ChainerX, iDeep)."""
+    kind = type(thing)
+    return kind is not np.ndarray and isinstance(thing, chainer.get_array_types())

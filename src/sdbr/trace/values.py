@@ -1,0 +1,145 @@
+"""What a trace is made of: values, nodes and effects."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+ARGUMENT, PARAMETER, ATTRIBUTE, RESULT, CONSTANT = 'argument', 'parameter', 'attribute', 'result', 'constant'
+
+
+class Value:
+    """One array that flows through a trace.
+
+    Attributes
+    ----------
+    index : int
+        Position in ``Trace.values``.
+    kind : str
+        ``argument``, ``parameter``, ``attribute`` (captured state or a
+        persistent), ``result`` or ``constant``.
+    shape, dtype :
+        Of the array.
+    requires_grad : bool
+        As define-by-run had it.
+    source : object
+        The leaf number of an argument, the Parameter, ``(link, name)`` of an
+        attribute, ``(node, output)`` of a result, the array of a constant.
+    unchained : bool
+        True when user code cut the graph here: no gradient flows further back.
+    is_variable : bool
+        Whether the user's code held it as a Variable (else as an array).
+    """
+
+    __slots__ = ('dtype', 'index', 'is_variable', 'kind', 'requires_grad', 'shape', 'source', 'unchained')
+
+    def __init__(self, index, kind, shape, dtype, requires_grad, source, is_variable):
+        self.index = index
+        self.kind = kind
+        self.shape = shape
+        self.dtype = dtype
+        self.requires_grad = requires_grad
+        self.source = source
+        self.unchained = False
+        self.is_variable = is_variable
+
+    def __repr__(self) -> str:
+        return f'<Value {self.index} {self.kind} {self.dtype}{list(self.shape)}>'
+
+
+@dataclasses.dataclass(eq=False)
+class TracedNode:
+    """One function node, or one NumPy call of user code, in the order of execution.
+
+    Attributes
+    ----------
+    template : chainer.FunctionNode or None
+        The node as it was before its first forward; None for a NumPy call.
+    function : chainer.FunctionNode or None
+        The node after its forward, without graph, arrays of the call and retained data.
+    call : tuple or None
+        ``(function, args, kwargs)`` of a NumPy call with `Hole` in the place of known arrays.
+    inputs, outputs : list of Value
+    backprop : bool
+        ``chainer.config.enable_backprop`` at that moment.
+    rebind : list of (str, Value)
+        Attributes of the template that hold known arrays.
+    label, line : str
+        Chainer label and the user's source line.
+    """
+
+    template: Any
+    function: Any
+    call: Any
+    inputs: list
+    outputs: list
+    backprop: bool
+    rebind: list
+    label: str
+    line: str
+
+
+class Hole:
+    """Stands for known array number `index` in the arguments of a recorded NumPy call."""
+
+    __slots__ = ('index',)
+
+    def __init__(self, index: int):
+        self.index = index
+
+
+@dataclasses.dataclass(eq=False)
+class Report:
+    """One ``chainer.report``: ``items`` maps names to a Value or a plain object."""
+
+    items: dict
+    observer: Any
+
+
+@dataclasses.dataclass(eq=False)
+class AttributeWrite:
+    """``link.name`` holds `value` (a Value or a plain object) after the call."""
+
+    link: Any
+    name: str
+    value: Any
+
+
+@dataclasses.dataclass(eq=False)
+class Read:
+    """Attribute ``name`` of `link` was read before the call wrote it, and was `value`."""
+
+    link: Any
+    name: str
+    value: Any
+
+
+@dataclasses.dataclass(eq=False)
+class Trace:
+    """A call, recorded.
+
+    Attributes
+    ----------
+    values : list of Value
+    nodes : list of TracedNode
+    result : object
+        The returned structure with a Value at each Variable or array.
+    writes : list of AttributeWrite
+    reports : list of Report
+    effects : list
+        Reports in the order in which they happened.
+    reads : list of Read
+    dynamic : tuple of (str, str) or None
+        Reason and user line when the call cannot be static.
+    unconfirmed : bool
+        True when constants came from untracked places and a second trace has to confirm them.
+    """
+
+    values: list = dataclasses.field(default_factory=list)
+    nodes: list = dataclasses.field(default_factory=list)
+    result: Any = None
+    writes: list = dataclasses.field(default_factory=list)
+    reports: list = dataclasses.field(default_factory=list)
+    reads: list = dataclasses.field(default_factory=list)
+    dynamic: tuple[str, str] | None = None
+    unconfirmed: bool = False
