@@ -28,7 +28,7 @@ class SoftmaxCrossEntropy(FunctionRow):
         ins = [b.reshape(b.contiguous(x), x_shape), b.reshape(b.contiguous(t), t_shape)]
         weight = []
         if f.class_weight is not None:
-            weight = [b.contiguous(b.cast(node.array(b, "class_weight"), x.dtype))]
+            weight = [b.contiguous(node.array(b, "class_weight", x.dtype))]
         log_y = b.new(x_shape, x.dtype)
         node.state.update(log_y=log_y, weight=weight)
         if f.reduce == "mean":

@@ -23,7 +23,7 @@ class Dropout(FunctionRow):
     def forward(b, node, xs):
         x = xs[0]
         if node.function.mask is not None:
-            mask = node.array(b, "mask")
+            mask = node.array(b, "mask", x.dtype)
             y = b.elementwise("multiply", x, mask)
         else:
             y, mask = b.new(x.shape, x.dtype), b.new(x.shape, x.dtype)

@@ -80,12 +80,12 @@ class Node:
             return slot
         return float(getattr(self.function, attribute))
 
-    def array(self, b: Builder, attribute: str) -> Row:
-        """An array on the node: the row it is known as, else a constant with its contents."""
+    def array(self, b: Builder, attribute: str, dtype) -> Row:
+        """An array on the node in this dtype: the row it is known as, else a constant."""
         row = self.slots.get(attribute)
         if row is not None:
-            return row
-        return b.constant(getattr(self.function, attribute))
+            return b.cast(row, dtype)
+        return b.constant(np.asarray(getattr(self.function, attribute), dtype))
 
 
 class FunctionRow:
