@@ -1,0 +1,199 @@
+"""``optimizer.update()`` without a loss function: the gradients are there, one native call."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sdbr._executor import Memory
+from sdbr.backends import make_executable
+from sdbr.optimizers.plan import UpdatePlan
+from sdbr.program import memory as memory_plan
+from sdbr.program.builder import Builder
+from sdbr.program.program import Program, assemble
+
+import numpy as np
+
+
+@dataclasses.dataclass
+class UpdateStatistics:
+    """What ``optimizer.update`` did so far.
+
+    Attributes
+    ----------
+    native_calls : int
+        Native calls that updated parameters.
+    python_updates : int
+        Updates that were Chainer's own code as a whole.
+    mixed_updates : int
+        Updates of which a part (a hook, a rule) was Chainer's own code; they count in
+        `native_calls`, too.
+    builds : int
+        How often the update program was made.
+    """
+
+    native_calls: int = 0
+    python_updates: int = 0
+    mixed_updates: int = 0
+    builds: int = 0
+
+
+class UpdateEngine:
+    """Updates the parameters of one optimizer from gradients that are computed already.
+
+    Parameters
+    ----------
+    optimizer : chainer.GradientMethod
+        Set up.
+    chainer_update : callable
+        ``chainer_update()``: Chainer's own update from present gradients.
+    """
+
+    def __init__(self, optimizer, chainer_update) -> None:
+        self.optimizer = optimizer
+        self.statistics = UpdateStatistics()
+        self.plan: UpdatePlan | None = None
+        self.program: Program | None = None
+        self.declined: str | None = None
+        self._chainer_update = chainer_update
+        self._backend = ""
+        self._memory = None
+        self._run = None
+
+    def current_plan(self) -> UpdatePlan:
+        """The plan that fits the optimizer now; made anew where the last one does not."""
+        plan = self.plan
+        if plan is None or not plan.check():
+            plan = self.plan = UpdatePlan(self.optimizer)
+            self._backend = ""
+            # The second look fills in what the guard compares from step to step.
+            plan.check()
+        return plan
+
+    def update(self, backend: str) -> None:
+        """Make one step as ``GradientMethod.update`` without a loss function makes it.
+
+        Parameters
+        ----------
+        backend : str
+            Executor of the native part.
+        """
+        plan = self.current_plan()
+        if not plan.native:
+            return self._in_python(plan.reason)
+        if backend != self._backend:
+            self._build(plan, backend)
+        if plan.reason is not None:
+            return self._mixed(plan)
+        optimizer = self.optimizer
+        copies = self._bind(plan)
+        if copies is None or not plan.prepare(self._memory, 0):
+            return self._in_python("a gradient or hyperparameter of this step")
+        optimizer._loss_scaling_isnan = False
+        plan.commit()
+        self._run()
+        self.statistics.native_calls += 1
+        if copies or plan.loss_scale is not None:
+            self._finish(plan, copies)
+
+    def _in_python(self, reason: str | None) -> None:
+        self.declined = reason
+        self.statistics.python_updates += 1
+        self._chainer_update()
+
+    def _build(self, plan: UpdatePlan, backend: str) -> None:
+        b = Builder()
+        params, grads, states = [], [], []
+        for i, (param, name) in enumerate(zip(plan.params, plan.names, strict=True)):
+            shape, dtype = param.shape, param.dtype
+            params.append(b.table.bound(shape, dtype, name))
+            grads.append(b.table.bound(shape, dtype, f"{name}.grad"))
+            states.append([b.table.bound(shape, dtype, f"{name}.{s}") for s, _ in plan.states(i)])
+        plan.emit(b, params, grads, states, 0)
+        arena = memory_plan.plan(b.instructions, b.table, name="update")
+        self.program = assemble(b.instructions, b.table, "update", arena)
+        memory = self._memory = Memory(len(b.table.slots), plan.n_control)
+        plan.set_slots([r.slot.index for r in params], [r.slot.index for r in grads])
+        self._grad_slots = [r.slot.index for r in grads]
+        for i, rows in enumerate(states):
+            for row, (_, array) in zip(rows, plan.states(i), strict=True):
+                memory.bind(row.slot.index, array)
+        memory.reserve(self.program)
+        self._run = make_executable(self.program, memory, backend).run
+        self._backend = backend
+        self.statistics.builds += 1
+
+    def _bind(self, plan: UpdatePlan):
+        """Bind parameters and gradients; the gradients that were copied, or None: not native."""
+        memory = self._memory
+        plan.bind_parameters(memory)
+        if plan.bind_gradients(memory, plan.writes_gradients) < 0:
+            return ()
+        # Missing gradients become zeros, and an invalid one raises, both in Chainer's words.
+        self.optimizer.reallocate_cleared_grads()
+        if plan.bind_gradients(memory, plan.writes_gradients) < 0:
+            return ()
+        copies = []
+        for param, slot in zip(plan.params, self._grad_slots, strict=True):
+            grad, array = param.grad, param.array
+            if type(grad) is not np.ndarray or grad.dtype != array.dtype:
+                return None
+            if grad.shape != array.shape or (plan.writes_gradients and not grad.flags.writeable):
+                return None
+            copy = grad
+            if not (grad.flags.c_contiguous and grad.flags.aligned and grad.dtype.isnative):
+                copy = np.array(grad, array.dtype, order="C")
+                copies.append((grad, copy))
+            memory.bind(slot, copy)
+        return copies
+
+    def _finish(self, plan: UpdatePlan, copies) -> None:
+        if plan.writes_gradients:
+            for grad, copy in copies:
+                grad[...] = copy
+        if plan.loss_scale is not None:
+            # Chainer assigns the divided gradient, which drops the variable around it.
+            for param in plan.updated_params:
+                param._set_grad_without_check(param.grad)
+
+    def _mixed(self, plan: UpdatePlan) -> None:
+        """Python hooks and rules around at most one native call, in Chainer's order."""
+        optimizer = self.optimizer
+        optimizer.reallocate_cleared_grads()
+        optimizer.check_nan_in_grads()
+        self.statistics.mixed_updates += 1
+        if plan.python_pre_hooks:
+            optimizer.call_hooks("pre")
+            if self.current_plan() is not plan:
+                return self._after_hooks()
+        if not optimizer.is_safe_to_update():
+            if not plan.python_pre_hooks:
+                optimizer.call_hooks("pre")
+            return self._after_hooks()
+        copies = self._bind(plan)
+        if copies is None or not plan.prepare(self._memory, 0):
+            if not plan.python_pre_hooks:
+                optimizer.call_hooks("pre")
+            return self._after_hooks()
+        plan.commit()
+        self._run()
+        self.statistics.native_calls += 1
+        self._finish(plan, copies)
+        for param in plan.python_params:
+            param.update()
+        optimizer.reallocate_cleared_grads()
+        if plan.python_post_hooks:
+            optimizer.call_hooks("post")
+        optimizer.update_loss_scale()
+
+    def _after_hooks(self) -> None:
+        """The rest of a step by Chainer's own code, after the 'pre' hooks."""
+        optimizer = self.optimizer
+        self.statistics.python_updates += 1
+        self.statistics.mixed_updates -= 1
+        optimizer.t += 1
+        if optimizer.is_safe_to_update():
+            for param in optimizer.target.params():
+                param.update()
+        optimizer.reallocate_cleared_grads()
+        optimizer.call_hooks("post")
+        optimizer.update_loss_scale()

@@ -1,0 +1,385 @@
+"""What of an update runs natively, and its ops.
+
+The plan follows Chainer's order: 'pre' hooks of the optimizer, then for each parameter the
+division by the loss scale, the rule's own 'pre' hooks, the rule, its 'post' hooks; at last the
+'post' hooks of the optimizer. What has no op stays Chainer's own code, between native calls.
+"""
+
+from __future__ import annotations
+
+import collections
+
+from sdbr._update import Group, Guard, is_plain
+from sdbr.optimizers.rows import HookRow, RuleRow
+from sdbr.optimizers.table import hook_row, rule_row
+from sdbr.optimizers.tree import watch
+from sdbr.program.buffers import Row
+from sdbr.program.builder import Builder, ControlSlot
+
+import chainer
+import numpy as np
+from chainer.optimizer import GradientMethod, Hyperparameter
+
+# What `GradientMethod.update` consists of.
+_FLOW = (
+    "update",
+    "call_hooks",
+    "call_hook",
+    "reallocate_cleared_grads",
+    "check_nan_in_grads",
+    "is_safe_to_update",
+    "update_loss_scale",
+)
+_OWN_FLOW = {name: getattr(GradientMethod, name) for name in _FLOW}
+
+
+class UpdatePlan(Guard):
+    """How the parameters of an optimizer's target are updated.
+
+    Parameters
+    ----------
+    optimizer : chainer.GradientMethod
+        Set up. States that are missing are initialised by their rules, as Chainer does at the
+        first update.
+
+    Attributes
+    ----------
+    reason : str or None
+        None when the whole update is native; else what is not, and why.
+    python_parts : list of str
+        The parts that stay Chainer's own code.
+    native : bool
+        Whether anything is native.
+    params : list of chainer.Parameter
+        Operands of the native ops, in the order of ``target.params()``.
+    names : list of str
+        Their paths.
+    python_params : list of chainer.Parameter
+        Updated by ``param.update()`` after the native part.
+    python_pre_hooks, python_post_hooks : bool
+        Whether the hooks of that time run as Chainer's own code.
+    writes_gradients : bool
+        Whether a native op writes gradients.
+    n_control : int
+        Number of control values.
+    """
+
+    def __init__(self, optimizer: GradientMethod):
+        self.native = True
+        self.params: list[chainer.Parameter] = []
+        self.names: list[str] = []
+        self.python_params: list[chainer.Parameter] = []
+        self.python_pre_hooks = self.python_post_hooks = False
+        self.n_control = 0
+        self._reasons: collections.Counter[str] = collections.Counter()
+        self._pre: list[tuple] = []
+        self._post: list[tuple] = []
+        # By parameter of `params`: (group or None, rule hooks before, rule hooks after, state).
+        self._operands: list[tuple] = []
+        self._controls: dict = {}
+        self._scalar_hooks: list[tuple] = []
+
+        named = list(optimizer.target.namedparams())
+        everything = [param for _, param in named]
+        problem = _flow_problem(optimizer, everything)
+        if problem is not None:
+            self._reasons[problem] += 1
+            self.native = False
+        rows = [None] * len(named)
+        if self.native:
+            rows = [self._choose(param) for param in everything]
+            self._choose_hooks(optimizer, everything)
+        groups: dict = {}
+        details = [
+            self._add(param, path, row, groups)
+            for (path, param), row in zip(named, rows, strict=True)
+        ]
+        self._finish(optimizer, everything, details, groups)
+
+    # --- what others ask ---------------------------------------------------------------------
+    @property
+    def python_parts(self) -> list[str]:
+        return [f"{text} ({n} times)" if n > 1 else text for text, n in self._reasons.items()]
+
+    @property
+    def reason(self) -> str | None:
+        return "; ".join(self.python_parts) or None
+
+    def states(self, i: int) -> list[tuple[str, np.ndarray]]:
+        """Names and arrays of the state of ``params[i]``, in the order of the op's operands."""
+        return list(self._operands[i][3])
+
+    @property
+    def updated_params(self) -> list[chainer.Parameter]:
+        """Those of `params` whose rules run natively."""
+        return [p for p, o in zip(self.params, self._operands, strict=True) if o[0] is not None]
+
+    def set_slots(self, param_slots: list[int], grad_slots: list[int]) -> None:
+        """Say where `bind_parameters` and `bind_gradients` bind; in the order of `params`."""
+        for i, p, g in zip(self._entries, param_slots, grad_slots, strict=True):
+            self._set_slots(i, p, g)
+
+    def describe(self) -> str:
+        """One line for what is native, one for each part that is not."""
+        counts = collections.Counter(o[0].row.op for o in self._operands if o[0] is not None)
+        hooks = [row.op for _, row in (*self._pre, *self._post)]
+        native = [f"{op} x {n}" for op, n in counts.items()] + hooks
+        lines = [f"native: {', '.join(native) or 'nothing'}"]
+        return "\n".join(lines + [f"Chainer: {text}" for text in self.python_parts])
+
+    def emit(
+        self,
+        b: Builder,
+        param_rows: list[Row],
+        grad_rows: list[Row],
+        state_rows: list[list[Row]],
+        control_base: int = 0,
+    ) -> None:
+        """Emit the native part: hooks and rules, in Chainer's order.
+
+        Parameters
+        ----------
+        b : Builder
+        param_rows, grad_rows : list of Row
+            Of each parameter in `params`; C-contiguous. Gradients are written when
+            `writes_gradients`.
+        state_rows : list of list of Row
+            In the order of :meth:`states`.
+        control_base : int
+            Where the `n_control` values of this plan begin in the control block.
+        """
+        self._base = control_base
+        label = b.label
+        self._emit_hooks(b, self._pre, param_rows, grad_rows)
+        for p, g, s, (group, before, after, _) in zip(
+            param_rows, grad_rows, state_rows, self._operands, strict=True
+        ):
+            if group is None:
+                continue
+            if self.loss_scale is not None:
+                b.label = "loss scale"
+                b.emit("div_constant", [g], [g], floats=[self._control("loss scale")])
+            for hook, row in before:
+                self._emit_hook(b, hook, row, [p], [g])
+            b.label = type(self.optimizer).__name__
+            floats = [
+                ControlSlot(control_base + group.offset + k, 0.0, name)
+                for k, name in enumerate(_float_names(group.row))
+            ]
+            b.emit(group.row.op, [g, p, *s], [p, *s], floats=floats)
+            for hook, row in after:
+                self._emit_hook(b, hook, row, [p], [g])
+        self._emit_hooks(b, self._post, param_rows, grad_rows)
+        b.label = label
+
+    # --- emitting ----------------------------------------------------------------------------
+    def _emit_hooks(self, b, hooks, param_rows, grad_rows) -> None:
+        for hook, row in hooks:
+            self._emit_hook(b, hook, row, param_rows, grad_rows)
+
+    def _emit_hook(self, b, hook, row: HookRow, param_rows, grad_rows) -> None:
+        b.label = type(hook).__name__
+        floats = [self._control((id(hook), row.times_loss_scale))]
+        if row.for_each_param:
+            for p, g in zip(param_rows, grad_rows, strict=True):
+                b.emit(row.op, [g, p], [g], floats=floats)
+        else:
+            norm = b.new((), np.float64, "norm")
+            b.emit(row.op, grad_rows, [norm], floats=floats)
+
+    def _control(self, key) -> ControlSlot:
+        return ControlSlot(self._base + self._controls[key], 0.0, str(key))
+
+    # --- choosing ----------------------------------------------------------------------------
+    def _python(self, reason: str) -> None:
+        self._reasons[reason] += 1
+
+    def _choose(self, param) -> RuleRow | None:
+        """The row for a parameter's rule, or None, with the reason noted, when there is none."""
+        rule = param.update_rule
+        if rule is None or not rule.enabled:
+            return None
+        problem = _param_problem(param)
+        row = rule_row(rule) if problem is None else problem
+        if isinstance(row, RuleRow):
+            problem = _rule_problem(rule, row, param)
+            if problem is None:
+                return row
+            row = problem
+        self._python(row)
+        self.python_params.append(param)
+        return None
+
+    def _choose_hooks(self, optimizer, params) -> None:
+        pre, why = _hook_rows(optimizer._hookable._pre_update_hooks, params)
+        self.python_pre_hooks = pre is None
+        self._pre = pre or []
+        post, why_post = _hook_rows(optimizer._hookable._post_update_hooks, params)
+        if post and self.python_params:
+            # They must see what Chainer's own code made of the other parameters.
+            post, why_post = None, "post hooks come after parameters that Chainer updates"
+        self.python_post_hooks = post is None
+        self._post = post or []
+        for text in (why, why_post):
+            if text is not None:
+                self._python(text)
+        if optimizer._loss_scaling_is_dynamic:
+            self._python("dynamic loss scaling looks for NaN in gradients")
+
+    def _add(self, param, path, row, groups) -> tuple:
+        """Note a parameter as operand; what the guard wants to know of it."""
+        hooked = bool(self._pre or self._post) and self.native and param.array is not None
+        if row is None:
+            if hooked:
+                self.params.append(param)
+                self.names.append(path)
+                self._operands.append((None, (), (), ()))
+            return (-1, hooked, (), ())
+        rule = param.update_rule
+        group = _group(rule, row, param, groups)
+        names = row.state(group.options)
+        arrays = tuple(rule.state[name] for name in names)
+        before = [(h, hook_row(h, True)) for h in rule._hookable._pre_update_hooks.values()]
+        after = [(h, hook_row(h, True)) for h in rule._hookable._post_update_hooks.values()]
+        self.params.append(param)
+        self.names.append(path)
+        self._operands.append((group, before, after, tuple(zip(names, arrays, strict=True))))
+        return (group.number, True, names, arrays)
+
+    def _finish(self, optimizer, everything, details, groups) -> None:
+        for group in groups.values():
+            self.n_control = max(self.n_control, group.offset + group.row.n_scalars)
+        hooks = [*self._pre, *self._post]
+        for group, before, after, _ in self._operands:
+            if group is not None:
+                hooks += [*before, *after]
+        for hook, row in hooks:
+            key = (id(hook), row.times_loss_scale)
+            if key not in self._controls:
+                self._controls[key] = self.n_control
+                entry = (hook, row.attribute, row.times_loss_scale, self.n_control)
+                self._scalar_hooks.append(entry)
+                self.n_control += 1
+        scales = [param._loss_scale for param in self.params]
+        scale = scales[0] if scales else None
+        scale_index = -1
+        if any((s is None) != (scale is None) or s != scale for s in scales):
+            self._python("parameters have different loss scales")
+            self.native = False
+            self.always_rebuild = True
+        elif scale is not None:
+            scale_index = self._controls["loss scale"] = self.n_control
+            self.n_control += 1
+        self.writes_gradients = bool(hooks) or scale is not None
+        self.native = self.native and bool(self.params)
+        self._entries = [i for i, detail in enumerate(details) if detail[1]]
+        self._watch_parameters(everything, details)
+        self._set_groups(list(groups.values()))
+        self._watch_optimizer(
+            optimizer, watch(optimizer.target), self._scalar_hooks, scale, scale_index
+        )
+
+
+def _float_names(row: RuleRow) -> tuple[str, ...]:
+    from sdbr.program.ops import BY_NAME
+
+    return BY_NAME[row.op].floats
+
+
+def _flow_problem(optimizer, params) -> str | None:
+    cls = type(optimizer)
+    base = getattr(cls, "_sdbr_base", cls)
+    for name, own in _OWN_FLOW.items():
+        if name in optimizer.__dict__ or getattr(base, name) is not own:
+            return f"{base.__name__} has its own {name}"
+    if len({id(p) for p in params}) != len(params):
+        return "a parameter is registered twice, so each step updates it twice"
+    return None
+
+
+def _param_problem(param) -> str | None:
+    if type(param) is not chainer.Parameter:
+        return f"parameter class {type(param).__name__}"
+    if param._data[0] is None:
+        return "parameter is not initialized"
+    if param._layout is not None:
+        return "parameter has a non-standard layout"
+    if not is_plain(param._data[0]):
+        array = param._data[0]
+        dtype = getattr(array, "dtype", None)
+        if type(array) is not np.ndarray:
+            return f"parameter array is a {type(array).__module__}.{type(array).__name__}"
+        if dtype not in (np.float32, np.float64):
+            return f"parameter dtype {dtype}"
+        return "parameter array is not C-contiguous and writeable"
+    return None
+
+
+def _rule_problem(rule, row: RuleRow, param) -> str | None:
+    hookable = rule._hookable
+    for hook in (*hookable._pre_update_hooks.values(), *hookable._post_update_hooks.values()):
+        found = hook_row(hook, True)
+        if not isinstance(found, HookRow):
+            return f"update rule has a hook: {found}"
+    options = _options(rule, row)
+    if options is None:
+        return "update rule lacks a hyperparameter"
+    rule._init_states(param)
+    array = param._data[0]
+    for name in row.state(options):
+        state = rule.state.get(name)
+        fits = is_plain(state) and state.dtype == array.dtype and state.shape == array.shape
+        if not fits:
+            return f"state {name} does not fit the parameter"
+    return None
+
+
+def _options(rule, row: RuleRow) -> tuple[bool, ...] | None:
+    try:
+        return tuple(bool(getattr(rule.hyperparam, name)) for name in row.options)
+    except AttributeError:
+        return None
+
+
+def _hook_rows(hooks, params) -> tuple[list[tuple] | None, str | None]:
+    """Pairs (hook, row), or None and the reason: then all hooks of that time are Chainer's."""
+    pairs = []
+    for hook in hooks.values():
+        row = hook_row(hook, False)
+        if not isinstance(row, HookRow):
+            return None, row
+        for param in params:
+            problem = _param_problem(param)
+            if problem is not None:
+                return None, f"hook {type(hook).__name__}: {problem}"
+        if not row.for_each_param and len({p.dtype for p in params}) != 1:
+            return None, f"hook {type(hook).__name__}: parameters have no dtype in common"
+        pairs.append((hook, row))
+    return pairs, None
+
+
+def _group(rule, row: RuleRow, param, groups: dict) -> Group:
+    """The group of a rule: rules of one group share their scalars."""
+    hyperparam = rule.hyperparam
+    options = _options(rule, row)
+    chain: list | None = []
+    link = hyperparam
+    while link is not None and chain is not None:
+        # Code of a subclass may compute attributes; then the object itself is asked.
+        chain = [*chain, link.__dict__] if type(link) is Hyperparameter else None
+        link = link.__dict__.get("_parent")
+    shared = chain is not None and len(hyperparam.__dict__) == 1 and hyperparam.parent is not None
+    if shared:
+        chain = chain[1:]
+    extra = row.extra(rule)
+    dtype = param._data[0].dtype
+    source = id(hyperparam.parent) if shared else id(hyperparam)
+    key = (row.op, source, int(rule.t), dtype, options, extra)
+    group = groups.get(key)
+    if group is None:
+        last = next(reversed(groups.values()), None)
+        offset = 0 if last is None else last.offset + last.row.n_scalars
+        dicts = None if chain is None else tuple(chain)
+        group = Group(row, dtype, extra, hyperparam, options, dicts, len(groups), offset)
+        groups[key] = group
+    return group

@@ -1,0 +1,89 @@
+"""What a native update rule and a native hook are: one row each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+
+class Declined(Exception):
+    """The native update cannot do this step; Chainer's own code can, or raises its own error."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RuleRow:
+    """An update rule that has an op.
+
+    Attributes
+    ----------
+    rule : type
+        The exact class of the rule.
+    op : str
+        Row of the op table; operands ``g p *state -> p *state``.
+    hyperparameters : tuple of str
+        What `scalars` reads, in order.
+    options : tuple of str
+        Hyperparameters whose truth decides which operands the op has.
+    state : callable
+        ``state(options) -> names`` of the state arrays, in the order of the operands; `options`
+        are booleans in the order of the field above.
+    scalars : callable
+        ``scalars(values, t, dtype, extra) -> tuple of float``: the float attributes of the op at
+        step `t` (1 for the first) from the hyperparameters, computed as Chainer computes them.
+        Whatever it raises makes Chainer's own code run this step.
+    n_scalars : int
+        Length of that tuple.
+    extra : callable
+        ``extra(rule) -> hashable``: what `scalars` needs of the rule itself.
+    """
+
+    rule: type
+    op: str
+    hyperparameters: tuple[str, ...]
+    scalars: Callable
+    n_scalars: int
+    options: tuple[str, ...] = ()
+    state: Callable[[tuple[bool, ...]], tuple[str, ...]] = lambda options: ()
+    extra: Callable = lambda rule: None
+
+
+@dataclasses.dataclass(frozen=True)
+class HookRow:
+    """A hook that has an op.
+
+    Attributes
+    ----------
+    hooks : tuple of type
+        The exact classes of the hook.
+    op : str
+        Row of the op table with one float attribute: operands ``g p -> g`` for a hook that is
+        called for each parameter, ``g* -> norm`` for one that is called once.
+    attribute : str
+        Attribute of the hook that gives the float; read at every step.
+    for_each_param : bool
+    times_loss_scale : bool
+        Whether the float is multiplied with the loss scale of the parameter, if it has one.
+    """
+
+    hooks: tuple[type, ...]
+    op: str
+    attribute: str
+    for_each_param: bool
+    times_loss_scale: bool = False
+
+
+def number(value) -> float:
+    """`value` as a float when it is a scalar; arrays are not for the control block.
+
+    Raises
+    ------
+    Declined
+        If it is anything else.
+    """
+    if type(value) is float:
+        return value
+    if isinstance(value, (int, float, np.floating, np.integer)):
+        return float(value)
+    raise Declined(f"a hyperparameter is a {type(value).__name__}, not a number")

@@ -1,0 +1,65 @@
+"""The tables: class of a rule or hook -> its row, when its behaviour is Chainer's own."""
+
+from __future__ import annotations
+
+from sdbr.optimizers import adam, hooks, momentum_sgd, sgd
+from sdbr.optimizers.rows import HookRow, RuleRow
+
+from chainer.optimizer import UpdateRule
+
+RULES: dict[type, RuleRow] = {row.rule: row for row in (sgd.ROW, momentum_sgd.ROW, adam.ROW)}
+HOOKS: dict[type, HookRow] = {
+    cls: row
+    for row in (hooks.WEIGHT_DECAY, hooks.LASSO, hooks.GRADIENT_CLIPPING)
+    for cls in row.hooks
+}
+
+# What a rule's step consists of. Remembered here, so that a class patched later is noticed.
+_METHODS = (
+    "update",
+    "_UpdateRule__update",
+    "_init_states",
+    "update_core",
+    "update_core_cpu",
+    "init_state",
+)
+_OWN = {cls: tuple(getattr(cls, name) for name in _METHODS) for cls in (UpdateRule, *RULES)}
+_CALLS = {cls: cls.__call__ for cls in HOOKS}
+
+
+def rule_row(rule) -> RuleRow | str:
+    """The row of an update rule, or why it has none."""
+    cls = type(rule)
+    row = RULES.get(cls)
+    if row is None:
+        return f"update rule {cls.__name__} has no native code"
+    own = _OWN[cls]
+    for name, method in zip(_METHODS, own, strict=True):
+        if name in rule.__dict__ or getattr(cls, name) is not method:
+            return f"{name} of update rule {cls.__name__} was replaced"
+    return row
+
+
+def hook_row(hook, of_rule: bool) -> HookRow | str:
+    """The row of a hook, or why it has none.
+
+    Parameters
+    ----------
+    hook : callable
+    of_rule : bool
+        Whether it was added to an update rule rather than to the optimizer.
+    """
+    cls = type(hook)
+    name = getattr(cls, "__name__", str(cls))
+    row = HOOKS.get(cls)
+    if row is None:
+        if name == "function":
+            name = getattr(hook, "__name__", name)
+        return f"hook {name} has no native code"
+    if cls.__call__ is not _CALLS[cls]:
+        return f"hook {name} was replaced"
+    if bool(getattr(hook, "call_for_each_param", False)) is not row.for_each_param:
+        return f"hook {name} has another call_for_each_param"
+    if of_rule and not row.for_each_param:
+        return f"hook {name} is not for update rules"
+    return row

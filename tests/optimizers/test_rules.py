@@ -1,0 +1,117 @@
+"""Every native rule with every option, against Chainer's own code over many steps."""
+
+import sdbr  # noqa: F401
+
+import numpy as np
+import pytest
+from chainer import optimizer_hooks, optimizers
+
+RULES = {
+    "sgd": lambda: optimizers.SGD(lr=0.05),
+    "momentum_sgd": lambda: optimizers.MomentumSGD(lr=0.05, momentum=0.8),
+    "adam": lambda: optimizers.Adam(alpha=0.01, beta1=0.8, beta2=0.98),
+    "adam_eps": lambda: optimizers.Adam(eps=0.1, eta=0.7),
+    "adamw": lambda: optimizers.AdamW(weight_decay_rate=0.05, eta=0.5),
+    "amsgrad": lambda: optimizers.AMSGrad(alpha=0.01),
+    "adabound": lambda: optimizers.AdaBound(alpha=0.01, final_lr=0.2, gamma=0.05),
+    "amsbound": lambda: optimizers.AMSBound(alpha=0.01, gamma=0.5),
+    "everything": lambda: optimizers.Adam(
+        amsgrad=True, adabound=True, weight_decay_rate=0.1, eta=0.3, gamma=0.1
+    ),
+}
+HOOKS = {
+    "none": [],
+    "decay": [optimizer_hooks.WeightDecay(0.1)],
+    "lasso": [optimizer_hooks.Lasso(0.05)],
+    "clip": [optimizer_hooks.GradientClipping(3.0)],
+    "clip_far": [optimizer_hooks.GradientClipping(1e6)],
+    "all": [
+        optimizer_hooks.WeightDecay(0.1),
+        optimizer_hooks.GradientClipping(3.0),
+        optimizer_hooks.Lasso(0.05),
+    ],
+}
+
+
+def add(hooks, **kwds):
+    def prepare(optimizer):
+        for hook in hooks:
+            optimizer.add_hook(hook, **kwds)
+
+    return prepare
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rule", RULES)
+def test_fifty_steps(pair, rule, dtype):
+    both = pair(RULES[rule], dtype)
+    both.step(50)
+    both.assert_native(50)
+
+
+@pytest.mark.parametrize("hooks", HOOKS)
+@pytest.mark.parametrize("rule", ["sgd", "adam"])
+def test_hooks_of_the_optimizer(pair, rule, hooks):
+    both = pair(RULES[rule], prepare=add(HOOKS[hooks]))
+    both.step(20)
+    both.assert_native(20)
+
+
+@pytest.mark.parametrize("hooks", ["decay", "lasso", "clip", "all"])
+def test_hooks_after_the_update(pair, hooks):
+    both = pair(RULES["momentum_sgd"], prepare=add(HOOKS[hooks], timing="post"))
+    both.step(10)
+    both.assert_native(10)
+
+
+@pytest.mark.parametrize("timing", ["pre", "post"])
+def test_hooks_of_rules(pair, timing):
+    def prepare(optimizer):
+        for i, param in enumerate(optimizer.target.params()):
+            if i % 2:
+                param.update_rule.add_hook(optimizer_hooks.WeightDecay(0.1 * i), timing=timing)
+            if i % 3 == 0:
+                param.update_rule.add_hook(optimizer_hooks.Lasso(0.1), timing=timing)
+
+    both = pair(RULES["sgd"], prepare=prepare)
+    both.step(10)
+    both.assert_native(10)
+
+
+def test_clipping_with_nan_spreads_it_as_in_chainer(pair):
+    both = pair(RULES["sgd"], prepare=add(HOOKS["clip"]))
+    both.gradients()
+    for optimizer in (both.plain, both.static):
+        next(optimizer.target.params()).grad[0, 0] = np.nan
+    both.each(lambda o: o.update())
+    for a, b in zip(both.plain.target.params(), both.static.target.params(), strict=True):
+        assert np.isnan(a.grad).all() and np.isnan(b.grad).all()
+    both.assert_native(1)
+
+
+@pytest.mark.parametrize("hooks", ["none", "clip"])
+def test_gradients_of_zero(pair, hooks):
+    both = pair(RULES["adam"], prepare=add(HOOKS[hooks]), scale=0.0)
+    with np.errstate(divide="ignore"):
+        both.step(3)
+    both.assert_native(3)
+
+
+def test_infinities_and_denormals_follow_chainer(pair):
+    both = pair(RULES["adam"])
+    for value in (np.inf, -np.inf, 1e-42, 3e38):
+        both.gradients()
+        for optimizer in (both.plain, both.static):
+            for param in optimizer.target.params():
+                param.grad[...] = value
+        with np.errstate(all="ignore"):
+            both.each(lambda o: o.update())
+        for a, b in zip(both.plain.target.params(), both.static.target.params(), strict=True):
+            np.testing.assert_allclose(b.array, a.array, rtol=1e-5)
+    both.assert_native(4)
+
+
+def test_empty_parameter(pair):
+    both = pair(RULES["adam"], shapes=[(0, 3), (2,), (0,)])
+    both.step(3)
+    both.assert_native(3)
