@@ -120,10 +120,10 @@ def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 def is_c_contiguous(shape, strides, itemsize: int) -> bool:
     """NumPy's rule: axes of length 1 may have any stride, empty arrays are contiguous."""
+    if 0 in shape:
+        return True
     step = itemsize
     for n, s in zip(reversed(shape), reversed(strides), strict=True):
-        if n == 0:
-            return True
         if n != 1:
             if s != step:
                 return False
