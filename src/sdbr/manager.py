@@ -16,12 +16,21 @@ from chainer import reporter
 
 from sdbr import backends
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
-from sdbr.schedule import Instance, Retrace, Schedule, StaticCall, fetch_variable, returned_as_is
+from sdbr.schedule import (
+    Instance,
+    Retrace,
+    Schedule,
+    StaticCall,
+    output_values,
+    returned_as_is,
+    source_of,
+    sources_of,
+)
 from sdbr.trace.guards import Guards
 from sdbr.trace.provenance import current, user_line
 from sdbr.trace.recorder import Recorder
 from sdbr.trace.structure import fill, flatten, freeze
-from sdbr.trace.values import Value
+from sdbr.trace.values import PARAMETER, Value
 
 logger = logging.getLogger('sdbr')
 
@@ -315,14 +324,22 @@ class ScheduleManager:
                 del self.schedules[key]
 
     # --- replay ----------------------------------------------------------------------------
-    def acquire(self, schedule: Schedule, waits_for_backward: bool) -> Instance:
-        """An instance whose activations no live call needs."""
+    def acquire(self, schedule: Schedule, leaves) -> Instance:
+        """An instance whose activations no live call needs.
+
+        One whose backward has run is taken only when none is idle, and never when an input of
+        this call has a history: a backward through this call would reach it.
+        """
+        keep = self._keep_all or any(
+            value.kind != PARAMETER and source_of(value, leaves).creator_node is not None
+            for value in schedule.forward.differentiable
+        )
         with self._lock:
             done = None
             for instance in schedule.instances:
                 if instance.is_idle():
                     break
-                if instance.backward_done and not instance.running and not self._keep_all:
+                if instance.backward_done and not instance.running and not keep:
                     done = done or instance
             else:
                 instance = done
@@ -342,10 +359,10 @@ class ScheduleManager:
     def replay(self, schedule: Schedule, leaves, owner):
         """Run the forward program and hand out what the call would have returned."""
         plan = schedule.forward
-        waits = bool(plan.graph_outputs)
-        instance = self.acquire(schedule, waits)
+        instance = self.acquire(schedule, leaves)
         try:
-            arrays = instance.run_forward(leaves)
+            sources = sources_of(plan, leaves)
+            arrays = instance.run_forward(sources)
         finally:
             instance.running = False
         schedule.calls += 1
@@ -353,7 +370,7 @@ class ScheduleManager:
         self.statistics.replays += 1
         self.statistics.count_run(instance.executable)
         self.static_schedule = schedule
-        things = hand_out(schedule, instance, arrays, leaves, self)
+        things = hand_out(schedule, instance, arrays, leaves, sources, self)
         apply_effects(schedule.trace, things)
         return fill_result(schedule.trace.result, things)
 
@@ -396,7 +413,7 @@ def flatten_arguments(args, kwargs, leaves):
     return flat_args, flat_kwargs
 
 
-def hand_out(schedule: Schedule, instance: Instance, arrays: dict, leaves, manager) -> dict:
+def hand_out(schedule: Schedule, instance: Instance, arrays: dict, leaves, sources, manager) -> dict:
     """Variables and arrays by value index; builds the autograd node where one is needed."""
     plan = schedule.forward
     things: dict[int, object] = {}
@@ -409,27 +426,18 @@ def hand_out(schedule: Schedule, instance: Instance, arrays: dict, leaves, manag
         else:
             things[value.index] = array
     if plan.graph_outputs and plan.differentiable:
-        inputs = [fetch_variable(value, leaves) for value in plan.differentiable]
-        node = StaticCall(instance, leaves, manager)
+        inputs = [source_of(value, leaves) for value in plan.differentiable]
+        node = StaticCall(instance, sources, manager)
         node.call_line = instance.call_line = user_line()
         node.connect(inputs, [things[value.index] for value in plan.graph_outputs])
         instance.node = weakref.ref(node)
     for value in _returned_leaves(schedule):
-        things[value.index] = fetch_leaf(value, leaves)
+        things[value.index] = source_of(value, leaves)
     return things
 
 
-def fetch_leaf(value: Value, leaves):
-    """The caller's own object that a leaf came from."""
-    if value.kind == 'argument':
-        return leaves[value.source]
-    if value.kind == 'parameter':
-        return value.source
-    return value.source[0].__dict__[value.source[1]]
-
-
 def _returned_leaves(schedule: Schedule):
-    from sdbr.schedule import output_values
+
 
     if schedule.returned_leaves is None:
         schedule.returned_leaves = [x for x in output_values(schedule.trace) if returned_as_is(x)]

@@ -324,24 +324,30 @@ class Instance:
         """Whether no call needs these activations any more."""
         return not self.running and (self.node is None or self.node() is None)
 
-    def bind_leaves(self, leaves) -> None:
+    def bind(self, sources: list) -> None:
         """Bind arguments, parameters and captured state.
+
+        Parameters
+        ----------
+        sources : list
+            Per leaf of the plan the Variable or array that the call saw (see `sources_of`).
+            A backward binds the same objects anew: an array replaced in a Variable is seen.
 
         Raises
         ------
         Retrace
             If one of them no longer has the shape and dtype of the trace.
         """
-        for value, slot in self.plan.leaves:
-            array = fetch(value, leaves)
+        for (value, slot), source in zip(self.plan.leaves, sources, strict=True):
+            array = source._data[0] if isinstance(source, chainer.Variable) else source
             if array is None or array.shape != value.shape or array.dtype != value.dtype:
                 raise Retrace(value)
             self.memory.bind(slot, contiguous(array))
 
-    def run_forward(self, leaves) -> dict[int, np.ndarray]:
+    def run_forward(self, sources: list) -> dict[int, np.ndarray]:
         """Run the forward program; returns output arrays by value index."""
         memory = self.memory
-        self.bind_leaves(leaves)
+        self.bind(sources)
         arrays = {}
         for value, slot, shape, dtype in self.plan.outputs:
             array = np.empty(shape, dtype)
@@ -350,7 +356,7 @@ class Instance:
         self.executable.run()
         return arrays
 
-    def run_backward(self, pattern: tuple, grads: list, leaves) -> list:
+    def run_backward(self, pattern: tuple, grads: list, sources: list) -> list:
         """Run the backward program of `pattern`; returns gradient arrays, None where none reaches."""
         plan = self.plan.backward(pattern)
         executable = self.backward_executables.get(pattern)
@@ -359,7 +365,7 @@ class Instance:
             executable = make_executable(plan.program, self.memory, self.schedule.backend)
             self.backward_executables[pattern] = executable
         memory = self.memory
-        self.bind_leaves(leaves)
+        self.bind(sources)
         for slot, g in zip(plan.seeds, grads, strict=True):
             memory.bind(slot, contiguous(g))
         arrays: list = []
@@ -391,35 +397,28 @@ def aligned_bytes(n: int) -> np.ndarray:
     return raw[start : start + n]
 
 
-def fetch(value: Value, leaves):
-    """The present array of a leaf."""
-    if value.kind == v.ARGUMENT:
-        leaf = leaves[value.source]
-        return leaf._data[0] if isinstance(leaf, chainer.Variable) else leaf
-    if value.kind == v.PARAMETER:
-        return value.source._data[0]
-    link, name = value.source
-    thing = link.__dict__.get(name)
-    return thing._data[0] if isinstance(thing, chainer.Variable) else thing
-
-
-def fetch_variable(value: Value, leaves):
-    """The present Variable of a differentiable leaf."""
+def source_of(value: Value, leaves):
+    """The Variable or array that a leaf of the trace stands for now."""
     if value.kind == v.ARGUMENT:
         return leaves[value.source]
     if value.kind == v.PARAMETER:
         return value.source
     link, name = value.source
-    return link.__dict__[name]
+    return link.__dict__.get(name)
+
+
+def sources_of(plan: ForwardPlan, leaves) -> list:
+    """What every leaf of `plan` stands for now."""
+    return [source_of(value, leaves) for value, _ in plan.leaves]
 
 
 class StaticCall(chainer.FunctionNode):
     """A replayed call in the autograd graph: arguments, captured state and parameters in, outputs out."""
 
-    def __init__(self, instance: Instance, leaves, manager):
+    def __init__(self, instance: Instance, sources: list, manager):
         self.instance = instance
         self.generation = instance.generation
-        self.leaves = leaves
+        self.sources = sources
         self.manager = manager
 
     @property
@@ -451,7 +450,7 @@ class StaticCall(chainer.FunctionNode):
             )
         given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
         pattern = (given, tuple(target_input_indexes))
-        grads = instance.run_backward(pattern, [grad_outputs[i].array for i in given], self.leaves)
+        grads = instance.run_backward(pattern, [grad_outputs[i].array for i in given], self.sources)
         self.manager.statistics.count_run(instance.backward_executables[pattern])
         instance.backward_done = True
         gxs = [None if g is None else chainer.Variable(g) for g in grads]
