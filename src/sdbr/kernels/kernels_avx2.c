@@ -14,6 +14,7 @@
 #pragma GCC target("avx2,fma")
 #endif
 
+#define SDBR_VECTOR_BYTES 32
 #define SDBR_REGISTRY sdbr_registry_avx2
 #include "sdbr_level.h"
 

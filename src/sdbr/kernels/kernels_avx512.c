@@ -14,6 +14,7 @@
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512")
 #endif
 
+#define SDBR_VECTOR_BYTES 64
 #define SDBR_REGISTRY sdbr_registry_avx512
 #include "sdbr_level.h"
 

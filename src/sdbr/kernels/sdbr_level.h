@@ -8,6 +8,8 @@
 #include "elementwise_names.h"
 
 #define T float
+#define INT int32_t
+#define INT_MAX_OF_T INT32_MAX
 #define SUFFIX f4
 #define FABS fabsf
 #define SQRT sqrtf
@@ -15,6 +17,8 @@
 #define COPYSIGN copysignf
 #include "families.h"
 #undef T
+#undef INT
+#undef INT_MAX_OF_T
 #undef SUFFIX
 #undef FABS
 #undef SQRT
@@ -22,6 +26,8 @@
 #undef COPYSIGN
 
 #define T double
+#define INT int64_t
+#define INT_MAX_OF_T INT64_MAX
 #define SUFFIX f8
 #define FABS fabs
 #define SQRT sqrt
@@ -29,6 +35,8 @@
 #define COPYSIGN copysign
 #include "families.h"
 #undef T
+#undef INT
+#undef INT_MAX_OF_T
 #undef SUFFIX
 #undef FABS
 #undef SQRT
@@ -42,11 +50,17 @@
 #define SDBR_ENTRY(name) {#name "_f4", name##_f4}, {#name "_f8", name##_f8},
 #define SDBR_ELEMENTWISE_ENTRY(name, count) SDBR_ENTRY(name##_contiguous) SDBR_ENTRY(name##_strided)
 
+/* Reductions and row ops: one kernel for inner == 1, one for inner > 1. */
+#define SDBR_AXIS_ENTRY(name) SDBR_ENTRY(name##_rows) SDBR_ENTRY(name##_columns)
+#define SDBR_AXIS(X) \
+    X(sum) X(mean) X(max) X(min) X(softmax) X(softmax_grad) X(log_softmax) X(log_softmax_grad)
+
 const sdbr_registry_entry SDBR_REGISTRY[] = {
     SDBR_UNARY(SDBR_ELEMENTWISE_ENTRY)
     SDBR_BINARY(SDBR_ELEMENTWISE_ENTRY)
     SDBR_TERNARY(SDBR_ELEMENTWISE_ENTRY)
     SDBR_CHOSEN(SDBR_ELEMENTWISE_ENTRY)
+    SDBR_AXIS(SDBR_AXIS_ENTRY)
     SDBR_CONTROL_ENTRIES
     SDBR_BLAS_ENTRIES
     SDBR_UPDATE_ENTRIES

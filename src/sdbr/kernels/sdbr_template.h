@@ -29,8 +29,11 @@
 #define SDBR_IVDEP
 #endif
 
-/* Lanes for sums and maxima: associativity chosen by hand, so no fast-math is needed. */
-#define SDBR_VECTOR_BYTES 64
+/* Width of the vectors that sums and maxima are written in: their associativity is chosen by
+ * hand, so no fast-math is needed. kernels_<level>.c sets it. */
+#ifndef SDBR_VECTOR_BYTES
+#define SDBR_VECTOR_BYTES 16
+#endif
 
 #define SDBR_MAX_DIM 32
 
