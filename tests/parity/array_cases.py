@@ -14,13 +14,20 @@ from .values import KINDS, Operand, blank, spread, values, whole
 #: ``[outer, n, inner]``
 ROWS = (
     (1, 1, 1), (3, 5, 7), (1, 1037, 1), (4, 67, 1), (1, 9, 65), (2, 33, 17), (129, 1, 3),
-    (16, 10, 1), (0, 3, 2), (2, 3, 0),
+    (16, 10, 1), (0, 3, 2), (2, 3, 0), (1, 2100, 1), (300, 7, 1), (1, 200, 3), (2, 5, 300),
+    (1, 3, 2500),
 )  # fmt: skip
 #: ``n, k, m`` of ``[n, k] @ [k, m]``
 PRODUCTS = (
     (1, 1, 1), (3, 5, 7), (1, 33, 65), (65, 33, 1), (17, 64, 33), (64, 128, 129), (0, 4, 3),
-    (4, 3, 0), (4, 0, 3),
+    (4, 3, 0), (4, 0, 3), (3, 1100, 9), (1, 1100, 40), (41, 1, 37),
 )  # fmt: skip
+#: So many multiplications that a library may be faster than a loop.
+LARGE = ((70, 300, 260),)
+#: Every number of rows and columns that is left over when tiles have been cut.
+TAILS = tuple(
+    (n, 5, m) for n in (1, 2, 3, 4, 5, 6, 7, 11, 13) for m in (2, 4, 7, 8, 15, 16, 23, 47)
+)
 
 
 # --- reductions and rows -----------------------------------------------------------------------
@@ -67,7 +74,7 @@ def _factors(rng, a_shape, b_shape, dtype, kind: str) -> tuple[np.ndarray, np.nd
 
 def linear(op: Op, rng, dtype) -> Iterator[Case]:
     """Every activation, with and without bias."""
-    for n, k, m in PRODUCTS:
+    for n, k, m in (*PRODUCTS, *TAILS, *LARGE):
         for activation in range(4):
             for bias in (False, True):
                 for kind in KINDS if (n, k, m) == (3, 5, 7) else ("ordinary",):
@@ -79,7 +86,7 @@ def linear(op: Op, rng, dtype) -> Iterator[Case]:
 
 def gemm(op: Op, rng, dtype) -> Iterator[Case]:
     """Every combination of transposes, overwriting and adding."""
-    for n, k, m in PRODUCTS:
+    for n, k, m in (*PRODUCTS, *TAILS, *LARGE):
         for flags in np.ndindex(2, 2, 2):
             for kind in KINDS if (n, k, m) == (3, 5, 7) else ("ordinary",):
                 a_shape = (k, n) if flags[0] else (n, k)
@@ -92,7 +99,7 @@ def gemm(op: Op, rng, dtype) -> Iterator[Case]:
 def batch_matmul(op: Op, rng, dtype) -> Iterator[Case]:
     """Every combination of transposes, batches of none, one and three."""
     for batch in (0, 1, 3):
-        for n, k, m in PRODUCTS:
+        for n, k, m in (*PRODUCTS, *LARGE[: batch == 1]):
             for flags in np.ndindex(2, 2):
                 for kind in KINDS if (n, k, m) == (3, 5, 7) else ("ordinary",):
                     a_shape = (batch, k, n) if flags[0] else (batch, n, k)
@@ -104,7 +111,7 @@ def batch_matmul(op: Op, rng, dtype) -> Iterator[Case]:
 
 def gemm_mask(op: Op, rng, dtype) -> Iterator[Case]:
     """The three activations whose gradient can be folded into a product."""
-    for n, k, m in PRODUCTS:
+    for n, k, m in (*PRODUCTS, *TAILS, *LARGE):
         for activation in (1, 2, 3):
             for kind in KINDS if (n, k, m) == (3, 5, 7) else ("ordinary",):
                 a, b = _factors(rng, (n, k), (k, m), dtype, kind)
