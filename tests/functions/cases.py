@@ -35,6 +35,8 @@ ACTIVATION = [
         for f in (F.softmax, F.log_softmax)
         for axis in (0, 1, 2, -1, -3)
     ],
+    ("crelu", F.crelu, [Q(3, 4, 2)]),
+    ("crelu axis", lambda x: F.crelu(x, axis=-1), [Q(3, 4)]),
     ("softmax of a transposed view", lambda x: F.softmax(x.T), [N(3, 4)]),
     ("log_softmax of a transposed view", lambda x: F.log_softmax(x.T).T, [N(3, 4)]),
 ]

@@ -125,3 +125,29 @@ class LogSoftmax(FunctionRow):
 
     def backward(b, node, xs, ys, gys, wanted):
         return [_along_axis(b, "log_softmax_grad", node.function.axis, ys[0], gys[0])]
+
+
+@function(BASE + "crelu.CReLU")
+class CReLU(FunctionRow):
+    """max(x, 0) and max(-x, 0), one after the other along an axis."""
+
+    def forward(b, node, xs):
+        x = xs[0]
+        y = b.new(node.out_shapes[0], x.dtype)
+        former, latter = CReLU.halves(b, node, y)
+        b.emit("relu", [x], [former])
+        b.emit("relu", [b.elementwise("negative", x)], [latter])
+        return [y]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        x = xs[0]
+        former, latter = CReLU.halves(b, node, gys[0])
+        up = b.elementwise("relu_grad", x, former)
+        down = b.elementwise("relu_grad", b.elementwise("negative", x), latter)
+        return [b.elementwise("subtract", up, down)]
+
+    def halves(b, node, y):
+        axis = node.function.axis % y.ndim
+        n = y.shape[axis] // 2
+        lead = (slice(None),) * axis
+        return [b.slice(y, (*lead, key)) for key in (slice(n), slice(n, None))]

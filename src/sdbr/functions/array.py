@@ -185,6 +185,28 @@ class Flip(MovesData):
         return [_flipped(b, gys[0], node.function.axis)]
 
 
+@function(BASE + "flipud.FlipUD")
+class FlipUD(MovesData):
+    """The first axis reversed."""
+
+    def forward(b, node, xs):
+        return [_flipped(b, xs[0], 0)]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [_flipped(b, gys[0], 0)]
+
+
+@function(BASE + "fliplr.FlipLR")
+class FlipLR(MovesData):
+    """The second axis reversed."""
+
+    def forward(b, node, xs):
+        return [_flipped(b, xs[0], 1)]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [_flipped(b, gys[0], 1)]
+
+
 def _flipped(b: Builder, x: Row, axis: int) -> Row:
     return b.slice(x, (slice(None),) * (axis % x.ndim) + (slice(None, None, -1),))
 

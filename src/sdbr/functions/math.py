@@ -206,3 +206,47 @@ class SumTo(FunctionRow):
 
     def backward(b, node, xs, ys, gys, wanted):
         return [b.broadcast(gys[0], xs[0].shape)]
+
+
+@function(BASE + "logsumexp.LogSumExp")
+class LogSumExp(FunctionRow):
+    """log(sum(exp(x))) over axes, shifted by the largest element."""
+
+    def forward(b, node, xs):
+        x = xs[0]
+        axes = reduced_axes(node.function.axis, x.ndim)
+        top = b.reduce("max", x, axes, keepdims=True)
+        total = b.reduce("sum", b.elementwise("exp", b.elementwise("subtract", x, top)), axes)
+        return [
+            b.elementwise("add", b.elementwise("log", total), b.reshape(top, node.out_shapes[0]))
+        ]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        x = xs[0]
+        axes = reduced_axes(node.function.axis, x.ndim)
+        y = expanded(b, ys[0], x.shape, axes)
+        share = b.elementwise("exp", b.elementwise("subtract", x, y))
+        return [b.elementwise("multiply", expanded(b, gys[0], x.shape, axes), share)]
+
+
+@function(BASE + "linear_interpolate.LinearInterpolate")
+class LinearInterpolate(FunctionRow):
+    """p * x + (1 - p) * y."""
+
+    def forward(b, node, xs):
+        p, x, y = xs
+        rest = b.elementwise("rsub_constant", p, floats=(1.0,))
+        px, qy = b.elementwise("multiply", p, x), b.elementwise("multiply", rest, y)
+        return [b.elementwise("add", px, qy)]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        p, x, y = xs
+        gz = gys[0]
+        gp = gx = gy = None
+        if 0 in wanted:
+            gp = b.elementwise("multiply", b.elementwise("subtract", x, y), gz)
+        if 1 in wanted or 2 in wanted:
+            gx = b.elementwise("multiply", p, gz)
+        if 2 in wanted:
+            gy = b.elementwise("subtract", gz, gx)
+        return [gp, gx if 1 in wanted else None, gy]
