@@ -1,2 +1,65 @@
-/* Matrix products; see kernels_update.h for how a family joins the registry. */
-#define SDBR_BLAS_ENTRIES
+/* Matrix products: own kernels for small sizes, BLAS for large ones. All matrices are row-major.
+ *
+ * Vectors are compiler extensions, so that one source serves every SIMD level. A product is cut
+ * into tiles of rows x a few vectors whose sums stay in registers (gemm_tile.h); gemm_panel.h
+ * drives them, blas_template.h has the kernels. */
+#ifndef SDBR_KERNELS_BLAS_H
+#define SDBR_KERNELS_BLAS_H
+
+#if defined(__AVX512F__)
+#define SDBR_GEMM_BYTES 64 /* of a vector register */
+#define SDBR_GEMM_ROWS 8   /* of a tile: rows x 2 sums and 2 vectors of b must fit the registers */
+#elif defined(__AVX__)
+#define SDBR_GEMM_BYTES 32
+#define SDBR_GEMM_ROWS 6
+#elif defined(__aarch64__)
+#define SDBR_GEMM_BYTES 16
+#define SDBR_GEMM_ROWS 8
+#else
+#define SDBR_GEMM_BYTES 16
+#define SDBR_GEMM_ROWS 4
+#endif
+
+/* Rows of b in a panel: with 2 vectors of 64 bytes that is 32 KiB, a first-level cache. */
+#define SDBR_GEMM_DEPTH 256
+
+enum { SDBR_NO_ACTIVATION, SDBR_RELU, SDBR_SIGMOID, SDBR_TANH };
+
+#if defined(__clang__)
+#define SDBR_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define SDBR_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#define T float
+#define SUFFIX f4
+#define INTEGER int32_t
+#define SDBR_GEMM sgemm
+#include "gemm_panel.h"
+#include "gemv_template.h"
+#include "blas_template.h"
+#undef T
+#undef SUFFIX
+#undef INTEGER
+#undef SDBR_GEMM
+
+#define T double
+#define SUFFIX f8
+#define INTEGER int64_t
+#define SDBR_GEMM dgemm
+#include "gemm_panel.h"
+#include "gemv_template.h"
+#include "blas_template.h"
+#undef T
+#undef SUFFIX
+#undef INTEGER
+#undef SDBR_GEMM
+
+#define SDBR_BLAS_ENTRY(name) {#name "_f4", name##_f4}, {#name "_f8", name##_f8},
+#define SDBR_BLAS_ENTRIES                                                                            \
+    SDBR_BLAS_ENTRY(linear) SDBR_BLAS_ENTRY(linear_row) SDBR_BLAS_ENTRY(linear_blas)                 \
+    SDBR_BLAS_ENTRY(gemm) SDBR_BLAS_ENTRY(gemm_row) SDBR_BLAS_ENTRY(gemm_outer)                      \
+    SDBR_BLAS_ENTRY(gemm_blas) SDBR_BLAS_ENTRY(batch_matmul) SDBR_BLAS_ENTRY(batch_matmul_blas)      \
+    SDBR_BLAS_ENTRY(gemm_mask) SDBR_BLAS_ENTRY(gemm_mask_row) SDBR_BLAS_ENTRY(gemm_mask_blas)
+
+#endif
