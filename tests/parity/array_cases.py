@@ -66,10 +66,11 @@ def _activated(name: str, rng, shape, dtype, kind: str) -> np.ndarray:
 
 # --- matrix products ---------------------------------------------------------------------------
 def _factors(rng, a_shape, b_shape, dtype, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    # At most one special number on each line that is multiplied, where the order of a sum counts.
-    if kind == "largest":
-        return values(rng, a_shape, dtype) / 4, values(rng, b_shape, dtype, kind) / 1024
-    return values(rng, a_shape, dtype, kind), values(rng, b_shape, dtype)
+    a, b = values(rng, a_shape, dtype, kind), values(rng, b_shape, dtype)
+    if kind == "largest":  # no sum may overflow on the way: that would depend on its order
+        return a / 1024, b
+    # Sums of about one, where an activation neither saturates nor magnifies their rounding.
+    return a, (b / (4 * np.sqrt(max(b_shape[-2:])))).astype(dtype)
 
 
 def linear(op: Op, rng, dtype) -> Iterator[Case]:
