@@ -91,8 +91,8 @@ _op('nop', '', '', 'nothing', family='control', effect=True)
 # --- data movement -----------------------------------------------------------------------------
 _op('copy', 'x:A', 'y:A', 'y[...] = x (same dtype; any strides, so transposes and broadcasts too)', family='data',
     inplace=(0,))  # fmt: skip
-_op('fill', '', 'y:A', 'y[...] = value', floats='value', family='data')
-_op('cast', 'x:A', 'y:A', 'y[...] = x.astype(y.dtype)', family='data')
+_op('fill', '', 'y:A', 'y[...] = value; real dtypes', floats='value', family='data')
+_op('cast', 'x:A', 'y:A', 'y[...] = x.astype(y.dtype); real dtypes', family='data')
 _op('select_item', 'x:T t:I', 'y:T', 'y = x[arange(n), t]; x[n, c], t[n]; IndexError outside [-c, c)', family='loss')
 _op('select_item_grad', 't:I gy:T', 'gx:T', 'gx = 0; gx[arange(n), t] = gy; gx[n, c]', family='loss')
 
