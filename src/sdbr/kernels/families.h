@@ -3,6 +3,9 @@
 #include "vector.h"
 #include "reduction.h"
 #include "row.h"
+#include "loss.h"
+#include "loss_elements.h"
+#include "random.h"
 #undef LANES
 #undef SUM_BLOCK
 #undef ROW_BLOCK

@@ -5,6 +5,9 @@
 #include "math_f4.h"
 #include "math_f8.h"
 #include "nd_loop.h"
+#include "label.h"
+#include "copy.h"
+#include "cast_names.h"
 #include "elementwise_names.h"
 
 #define T float
@@ -55,12 +58,33 @@
 #define SDBR_AXIS(X) \
     X(sum) X(mean) X(max) X(min) X(softmax) X(softmax_grad) X(log_softmax) X(log_softmax_grad)
 
+#define SDBR_LOSSES(X) \
+    X(softmax_cross_entropy) \
+    X(softmax_cross_entropy_grad) \
+    X(softmax_cross_entropy_no_reduce) \
+    X(softmax_cross_entropy_no_reduce_grad) \
+    X(sigmoid_cross_entropy) \
+    X(sigmoid_cross_entropy_grad) \
+    X(sigmoid_cross_entropy_no_reduce) \
+    X(sigmoid_cross_entropy_no_reduce_grad) \
+    X(mean_squared_error) \
+    X(mean_squared_error_grad) \
+    X(mean_absolute_error) \
+    X(mean_absolute_error_grad) \
+    X(accuracy) \
+    X(select_item) \
+    X(select_item_grad)
+
 const sdbr_registry_entry SDBR_REGISTRY[] = {
     SDBR_UNARY(SDBR_ELEMENTWISE_ENTRY)
     SDBR_BINARY(SDBR_ELEMENTWISE_ENTRY)
     SDBR_TERNARY(SDBR_ELEMENTWISE_ENTRY)
     SDBR_CHOSEN(SDBR_ELEMENTWISE_ENTRY)
     SDBR_AXIS(SDBR_AXIS_ENTRY)
+    SDBR_LOSSES(SDBR_ENTRY)
+    SDBR_ENTRY(dropout)
+    SDBR_COPY_ENTRIES
+    SDBR_CAST_ENTRIES
     SDBR_CONTROL_ENTRIES
     SDBR_BLAS_ENTRIES
     SDBR_UPDATE_ENTRIES

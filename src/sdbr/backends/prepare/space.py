@@ -46,6 +46,15 @@ def floating(name: str, operands: Sequence[Operand], all_operands: Sequence[Oper
     return SUFFIX[code]
 
 
+def same_shape(name: str, operands: Sequence[Operand]) -> None:
+    """Raise `BackendError` unless all operands have one shape."""
+    if any(operand[1] != operands[-1][1] for operand in operands):
+        raise BackendError(
+            f"op {name!r} takes operands of one shape (a broadcast one has stride 0); "
+            f"got {describe(operands)}"
+        )
+
+
 def collapse(
     shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[list[int]]]:
@@ -89,12 +98,8 @@ def strided(name: str, operands: Sequence[Operand]) -> list[int]:
     BackendError
         If the shapes differ, or more axes are left than a kernel counts.
     """
+    same_shape(name, operands)
     shape = operands[-1][1]
-    if any(operand[1] != shape for operand in operands):
-        raise BackendError(
-            f"op {name!r} takes operands of one shape (a broadcast one has stride 0); "
-            f"got {describe(operands)}"
-        )
     dims, steps = collapse(shape, [operand[2] for operand in operands])
     if len(dims) > MAX_DIM:
         raise BackendError(f"op {name!r} walks over at most {MAX_DIM} axes; got {len(dims)}")

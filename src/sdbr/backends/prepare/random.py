@@ -1,0 +1,25 @@
+"""Random draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sdbr.backends.prepare import Operand, contiguous
+from sdbr.backends.prepare.space import Prepared, floating, product, same_shape
+
+
+def prepare(
+    name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
+) -> Prepared:
+    """Kernel and integers of ``dropout``.
+
+    Raises
+    ------
+    BackendError
+        For dtypes without kernels, different shapes, gaps.
+    """
+    operands = [*ins, *outs]
+    suffix = floating(name, operands, operands)
+    same_shape(name, operands)
+    contiguous(name, operands)
+    return f"{name}_{suffix}", [product(ins[0][1])]

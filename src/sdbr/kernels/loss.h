@@ -1,0 +1,177 @@
+/* Losses on labels, by dtype: softmax_cross_entropy, accuracy, select_item. C-contiguous operands.
+ * Labels are checked before anything is written. An ignored label picks class 0 and its term is
+ * multiplied by 0, as in define-by-run, so NaN and infinities spread in the same way. */
+
+/* -w[t] log_y[t] of position i = (o, j), 0 (or NaN) when ignored. */
+SDBR_INLINE T FN(cross_entropy_at)(const T *log_y, const char *t, int64_t code, const T *w, int64_t ignore,
+                                   int64_t o, int64_t j, int64_t c, int64_t inner) {
+    const int64_t label = sdbr_label(t, code, o * inner + j);
+    const int valid = label != ignore;
+    const int64_t at = valid ? sdbr_wrap(label, c) : 0;
+    T p = log_y[(o * c + at) * inner + j];
+    if (w)
+        p *= w[at];
+    return -(p * (T)valid);
+}
+
+SDBR_INLINE void FN(log_softmax_all)(const T *x, T *y, int64_t outer, int64_t c, int64_t inner) {
+    if (inner == 1)
+        FN(log_softmax_all_rows)(x, y, outer, c);
+    else
+        FN(log_softmax_all_columns)(x, y, outer, c, inner);
+}
+
+/* ints: [outer, c, inner, label dtype, has weights, ignore_label, normalize];
+ * operands: x, t, w when given, loss, log_y, coeff. */
+static int FN(softmax_cross_entropy)(const sdbr_op *op) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3];
+    const int64_t weighted = op->ints[4], ignore = op->ints[5], normalize = op->ints[6];
+    const T *x = (const T *)op->operands[0], *w = weighted ? (const T *)op->operands[2] : NULL;
+    const char *t = op->operands[1];
+    char **outs = op->operands + 2 + weighted;
+    T *log_y = (T *)outs[1];
+    const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
+    if (status != SDBR_OK)
+        return status;
+    FN(log_softmax_all)(x, log_y, outer, c, inner);
+    double sum = 0;
+    int64_t count = 0;
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t j = 0; j < inner; j++) {
+            sum += (double)FN(cross_entropy_at)(log_y, t, code, w, ignore, o, j, c, inner);
+            count += sdbr_label(t, code, o * inner + j) != ignore;
+        }
+    count = normalize ? count : outer;
+    const double coeff = 1.0 / (double)(count > 1 ? count : 1);
+    *(T *)outs[0] = (T)((double)(T)sum * coeff);
+    *(T *)outs[2] = (T)coeff;
+    return SDBR_OK;
+}
+
+/* ints as above without normalize; operands: x, t, w when given, loss, log_y. */
+static int FN(softmax_cross_entropy_no_reduce)(const sdbr_op *op) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3];
+    const int64_t weighted = op->ints[4], ignore = op->ints[5];
+    const T *x = (const T *)op->operands[0], *w = weighted ? (const T *)op->operands[2] : NULL;
+    const char *t = op->operands[1];
+    T *loss = (T *)op->operands[2 + weighted], *log_y = (T *)op->operands[3 + weighted];
+    const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
+    if (status != SDBR_OK)
+        return status;
+    FN(log_softmax_all)(x, log_y, outer, c, inner);
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t j = 0; j < inner; j++)
+            loss[o * inner + j] = FN(cross_entropy_at)(log_y, t, code, w, ignore, o, j, c, inner);
+    return SDBR_OK;
+}
+
+/* gx = (exp(log_y) - onehot(t)) * w[t] * valid * scale; scale is one number or one per position. */
+static int FN(cross_entropy_grad)(const sdbr_op *op, const T *w, const T *scale, T common, T *gx) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3], ignore = op->ints[5];
+    const char *t = op->operands[1];
+    const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
+    if (status != SDBR_OK)
+        return status;
+    FN(exp_all)((const T *)op->operands[0], gx, outer * c * inner);
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t j = 0; j < inner; j++) {
+            const int64_t i = o * inner + j, label = sdbr_label(t, code, i);
+            const int valid = label != ignore;
+            const int64_t at = valid ? sdbr_wrap(label, c) : 0;
+            const T factor = (w ? w[at] : (T)1) * (T)valid * (scale ? scale[i] : common);
+            T *row = gx + o * c * inner + j;
+            row[at * inner] -= (T)1;
+            if (inner == 1)
+                for (int64_t k = 0; k < c; k++)
+                    row[k] *= factor;
+            else
+                for (int64_t k = 0; k < c; k++)
+                    row[k * inner] *= factor;
+        }
+    return SDBR_OK;
+}
+
+/* operands: log_y, t, coeff, gloss, w when given, gx. */
+static int FN(softmax_cross_entropy_grad)(const sdbr_op *op) {
+    const int64_t weighted = op->ints[4];
+    const T scale = *(const T *)op->operands[3] * *(const T *)op->operands[2];
+    return FN(cross_entropy_grad)(op, weighted ? (const T *)op->operands[4] : NULL, NULL, scale,
+                                  (T *)op->operands[4 + weighted]);
+}
+
+/* operands: log_y, t, gloss, w when given, gx. */
+static int FN(softmax_cross_entropy_no_reduce_grad)(const sdbr_op *op) {
+    const int64_t weighted = op->ints[4];
+    return FN(cross_entropy_grad)(op, weighted ? (const T *)op->operands[3] : NULL, (const T *)op->operands[2], (T)1,
+                                  (T *)op->operands[3 + weighted]);
+}
+
+/* The first index of the largest of c elements `step` apart; of the first NaN if there is one. */
+SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, int64_t step) {
+    int64_t best = 0;
+    if (step == 1 && c >= 4 * LANES) {
+        const T m = FN(max_row)(x, c);
+        while (best < c - 1 && !(x[best] == m || x[best] != x[best]))
+            best++;
+        return best;
+    }
+    T m = x[0];
+    for (int64_t i = 1; i < c; i++) {
+        const T v = x[i * step];
+        const int better = (v > m) | ((v != v) & (m == m));
+        best = better ? i : best;
+        m = better ? v : m;
+    }
+    return best;
+}
+
+/* ints: [outer, c, inner, label dtype, has_ignore, ignore_label]; operands: x, t, y. */
+static int FN(accuracy)(const sdbr_op *op) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3];
+    const int64_t has_ignore = op->ints[4], ignore = op->ints[5];
+    const T *x = (const T *)op->operands[0];
+    const char *t = op->operands[1];
+    int64_t right = 0, total = 0;
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t j = 0; j < inner; j++) {
+            const int64_t label = sdbr_label(t, code, o * inner + j);
+            if (has_ignore && label == ignore)
+                continue;
+            right += FN(argmax)(x + o * c * inner + j, c, inner) == label;
+            total++;
+        }
+    if (has_ignore)
+        *(T *)op->operands[2] = total ? (T)((double)right / (double)total) : (T)0;
+    else
+        *(T *)op->operands[2] = (T)right / (T)total;
+    return SDBR_OK;
+}
+
+/* ints: [n, c, label dtype]; operands: x, t, y. */
+static int FN(select_item)(const sdbr_op *op) {
+    const int64_t n = op->ints[0], c = op->ints[1], code = op->ints[2];
+    const T *x = (const T *)op->operands[0];
+    const char *t = op->operands[1];
+    T *y = (T *)op->operands[2];
+    const int status = sdbr_check_labels(op, t, code, n, c, 0, 0);
+    if (status != SDBR_OK)
+        return status;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i * c + sdbr_wrap(sdbr_label(t, code, i), c)];
+    return SDBR_OK;
+}
+
+/* ints as above; operands: t, gy, gx. */
+static int FN(select_item_grad)(const sdbr_op *op) {
+    const int64_t n = op->ints[0], c = op->ints[1], code = op->ints[2];
+    const char *t = op->operands[0];
+    const T *gy = (const T *)op->operands[1];
+    T *gx = (T *)op->operands[2];
+    const int status = sdbr_check_labels(op, t, code, n, c, 0, 0);
+    if (status != SDBR_OK)
+        return status;
+    memset(gx, 0, (size_t)(n * c) * sizeof(T));
+    for (int64_t i = 0; i < n; i++)
+        gx[i * c + sdbr_wrap(sdbr_label(t, code, i), c)] = gy[i];
+    return SDBR_OK;
+}
