@@ -67,8 +67,9 @@ cdef PyObject *K_T = <PyObject *> _T
 cdef PyObject *K_HYPERPARAM = <PyObject *> _HYPERPARAM
 cdef PyObject *K_STATE = <PyObject *> _STATE
 cdef PyObject *K_PARENT = <PyObject *> _PARENT
+cdef object _TRUE = True
 cdef PyObject *NONE = <PyObject *> None
-cdef PyObject *TRUE = <PyObject *> True
+cdef PyObject *TRUE = <PyObject *> _TRUE
 
 
 cdef inline bint _is_plain(PyObject *array) noexcept:

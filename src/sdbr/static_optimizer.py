@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copyreg
 import functools
-import importlib
-import importlib.util
 from typing import TypeVar
 
 from sdbr.optimizers.engine import UpdateEngine, UpdateStatistics
@@ -95,8 +93,6 @@ class StaticUpdate:
         make, args, *rest = super().__reduce_ex__(max(protocol, 2))
         if make is copyreg.__newobj__:
             args = (self._sdbr_base, *args[1:])
-        if rest and isinstance(rest[0], dict):
-            rest[0] = {key: value for key, value in rest[0].items() if key != _KEY}
         return (_remake, (make, args), *rest)
 
 
@@ -116,7 +112,8 @@ def _static_class(base: type) -> type:
 
 def _engine(optimizer) -> UpdateEngine:
     engine = optimizer.__dict__.get(_KEY)
-    if engine is None:
+    # A shallow copy of an optimizer shares its attributes; the engine belongs to one.
+    if engine is None or engine.optimizer is not optimizer:
         update = functools.partial(optimizer._sdbr_base.update, optimizer)
         engine = optimizer.__dict__[_KEY] = UpdateEngine(optimizer, update)
     return engine
@@ -124,17 +121,18 @@ def _engine(optimizer) -> UpdateEngine:
 
 def _backend() -> str:
     """The backend of this call; ``'off'`` for Chainer's own code."""
-    config = chainer.config
-    if not getattr(config, "use_static_graph", True):
+    # The config object looks up attributes in Python; its dictionaries are quicker.
+    shared = chainer.config._global.__dict__
+    local = chainer.config._local.__dict__
+    if not local.get("use_static_graph", shared.get("use_static_graph", True)):
         return "off"
-    backend = getattr(config, "sdbr_backend", "auto")
+    backend = local.get("sdbr_backend", shared.get("sdbr_backend", "auto"))
     return "cython" if backend == "auto" else backend
 
 
 @functools.cache
 def _whole_step():
-    """What makes the whole step native; the module that knows of schedules has it."""
-    if importlib.util.find_spec("sdbr.manager") is None:
-        return lambda optimizer, lossfun, args, kwds: False
-    found = getattr(importlib.import_module("sdbr.manager"), "whole_step", None)
-    return found or (lambda optimizer, lossfun, args, kwds: False)
+    """What makes the whole step native; imported late, because that module knows this one."""
+    from sdbr.manager import whole_step
+
+    return whole_step

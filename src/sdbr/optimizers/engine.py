@@ -59,10 +59,16 @@ class UpdateEngine:
         self._memory = None
         self._run = None
 
+    def __reduce__(self):
+        # Copies and pickles of an optimizer start without one.
+        return (type(None), ())
+
     def current_plan(self) -> UpdatePlan:
         """The plan that fits the optimizer now; made anew where the last one does not."""
         plan = self.plan
         if plan is None or not plan.check():
+            if plan is not None:
+                plan.release()
             plan = self.plan = UpdatePlan(self.optimizer)
             self._backend = ""
             # The second look fills in what the guard compares from step to step.
@@ -98,6 +104,7 @@ class UpdateEngine:
     def _in_python(self, reason: str | None) -> None:
         self.declined = reason
         self.statistics.python_updates += 1
+        self.plan.release()
         self._chainer_update()
 
     def _build(self, plan: UpdatePlan, backend: str) -> None:
@@ -188,6 +195,7 @@ class UpdateEngine:
     def _after_hooks(self) -> None:
         """The rest of a step by Chainer's own code, after the 'pre' hooks."""
         optimizer = self.optimizer
+        self.plan.release()
         self.statistics.python_updates += 1
         self.statistics.mixed_updates -= 1
         optimizer.t += 1

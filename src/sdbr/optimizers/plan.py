@@ -71,6 +71,7 @@ class UpdatePlan(Guard):
         self.python_params: list[chainer.Parameter] = []
         self.python_pre_hooks = self.python_post_hooks = False
         self.n_control = 0
+        self._fresh: list[tuple] = []
         self._reasons: collections.Counter[str] = collections.Counter()
         self._pre: list[tuple] = []
         self._post: list[tuple] = []
@@ -108,6 +109,12 @@ class UpdatePlan(Guard):
     def states(self, i: int) -> list[tuple[str, np.ndarray]]:
         """Names and arrays of the state of ``params[i]``, in the order of the op's operands."""
         return list(self._operands[i][3])
+
+    def release(self) -> None:
+        """Take back the states that were initialised for this plan, if no step was made."""
+        for rule, t, state in self._fresh:
+            if rule.t == t and rule._state is state:
+                rule._state = None
 
     @property
     def updated_params(self) -> list[chainer.Parameter]:
@@ -202,6 +209,9 @@ class UpdatePlan(Guard):
         problem = _param_problem(param)
         row = rule_row(rule) if problem is None else problem
         if isinstance(row, RuleRow):
+            if rule.state is None:
+                rule._init_states(param)
+                self._fresh.append((rule, rule.t, rule.state))
             problem = _rule_problem(rule, row, param)
             if problem is None:
                 return row
@@ -324,7 +334,6 @@ def _rule_problem(rule, row: RuleRow, param) -> str | None:
     options = _options(rule, row)
     if options is None:
         return "update rule lacks a hyperparameter"
-    rule._init_states(param)
     array = param._data[0]
     for name in row.state(options):
         state = rule.state.get(name)
