@@ -1,0 +1,1 @@
+"""Benchmarks of sdbr against other ways to run the same networks; see README.md here."""

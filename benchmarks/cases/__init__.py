@@ -1,0 +1,30 @@
+"""The cases, by name, in the order in which they are reported."""
+
+from __future__ import annotations
+
+import importlib
+
+from benchmarks.cases.base import Case
+
+NAMES = (
+    "mlp_tiny",
+    "mlp_digits",
+    "mlp_mnist",
+    "deep_chain",
+    "infer_tiny",
+    "trainer_digits",
+    "dqn_cartpole",
+)
+
+
+def load(name: str) -> Case:
+    """Return a case by name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such case.
+    """
+    if name not in NAMES:
+        raise ValueError(f"no case {name!r}; there are {', '.join(NAMES)}")
+    return importlib.import_module(f"benchmarks.cases.{name}").CASE

@@ -1,0 +1,73 @@
+"""Which machine the figures are from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+
+def describe() -> dict[str, str]:
+    """Return processor, system and compiler; nothing that tells one user from another."""
+    return {
+        "processor": processor(),
+        "cores": str(os.cpu_count()),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "compiler": compiler(),
+    }
+
+
+def processor() -> str:
+    """Return the processor's name as the system gives it, with its vector units."""
+    name = platform.processor() or platform.machine()
+    try:
+        if sys.platform == "darwin":
+            command = ["sysctl", "-n", "machdep.cpu.brand_string"]
+            name = subprocess.run(
+                command, capture_output=True, text=True, check=True
+            ).stdout.strip()
+        else:
+            fields = _cpuinfo()
+            name = fields.get("model name", name)
+            flags = fields.get("flags", "").split()
+            units = [unit for unit in ("avx2", "fma", "avx512f") if unit in flags]
+            name = f"{name} ({', '.join(units)})" if units else name
+    except (OSError, subprocess.CalledProcessError):
+        pass
+    return name
+
+
+def _cpuinfo() -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    return fields
+
+
+def compiler() -> str:
+    """Return the first line that the C compiler says about itself."""
+    command = [*os.environ.get("CC", "cc").split(), "--version"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "none"
+    return done.stdout.splitlines()[0]
+
+
+def load() -> str:
+    """Return the load average, or an empty string where there is none."""
+    try:
+        return "{:.2f} {:.2f} {:.2f}".format(*os.getloadavg())
+    except OSError:
+        return ""
+
+
+def last_core() -> int | None:
+    """Return the number of a core to stay on: the last that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(os.sched_getaffinity(0))
+    return None

@@ -1,0 +1,227 @@
+"""JAX: the whole step in one jit, parameters and optimizer state donated."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.cases import deep_chain, dqn_cartpole
+from benchmarks.cases.base import Case
+from benchmarks.peers.base import LeftOut, Runner
+
+
+def make(case: Case, style: str) -> Runner:
+    """Return the runner of a case; the style is 'jit', or 'scan' for the deep chain."""
+    if case.kind == "trainer":
+        raise LeftOut("Chainer's Trainer is what this case is about")
+    if style == "scan":
+        if case.kind != "chain":
+            raise LeftOut("lax.scan needs layers that are all alike")
+        return ScannedChain(case)
+    return {"train": Train, "chain": DeepChain, "infer": Infer, "dqn": Dqn}[case.kind](case)
+
+
+def perceptron(params, x):
+    """Linear layers with ReLU between them."""
+    *hidden, (weight, bias) = params
+    for w, b in hidden:
+        x = jax.nn.relu(x @ w.T + b)
+    return x @ weight.T + bias
+
+
+def adam_start(params):
+    """Return the first state: count, first and second moments."""
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    return jnp.zeros((), jnp.int32), zeros, jax.tree.map(jnp.zeros_like, params)
+
+
+def adam(params, state, grads, eps=1e-8):
+    """Adam as Chainer writes it."""
+    t, m, v = state
+    t = t + 1
+    step = 1e-3 * jnp.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+    m = jax.tree.map(lambda m, g: m + 0.1 * (g - m), m, grads)
+    v = jax.tree.map(lambda v, g: v + 0.001 * (g * g - v), v, grads)
+    params = jax.tree.map(lambda p, m, v: p - step * m / (jnp.sqrt(v) + eps), params, m, v)
+    return params, (t, m, v)
+
+
+class JaxRunner(Runner):
+    """What all cases share."""
+
+    def __init__(self, case: Case):
+        super().__init__(case)
+        self.reset()
+
+    def reset(self) -> None:
+        self.params = [(jnp.array(w), jnp.array(b)) for w, b in self.case.weights()]
+        self.state = adam_start(self.params)
+
+    def versions(self) -> dict[str, str]:
+        return {"jax": jax.__version__, "numpy": np.__version__}
+
+    def facts(self) -> dict[str, Any]:
+        return {"devices": [str(device) for device in jax.devices()]}
+
+
+class Train(JaxRunner):
+    """Softmax cross entropy, gradient and Adam in one jit."""
+
+    def __init__(self, case: Case):
+        super().__init__(case)
+        self.batches = self.make_batches()
+        self.step = jax.jit(self.make_step(), donate_argnums=(0, 1))
+
+    def make_batches(self) -> list[tuple[Any, ...]]:
+        x, t = self.case.inputs(), self.case.labels()
+        return [(jnp.array(a), jnp.array(b)) for a, b in zip(x, t, strict=True)]
+
+    def make_step(self) -> Any:
+        def loss_of(params, x, t):
+            log_p = jax.nn.log_softmax(perceptron(params, x))
+            return -jnp.take_along_axis(log_p, t[:, None], axis=1).mean()
+
+        def step(params, state, x, t):
+            loss, grads = jax.value_and_grad(loss_of)(params, x, t)
+            return *adam(params, state, grads), loss
+
+        return step
+
+    def run(self, part: str, n: int) -> None:
+        step, params, state = self.step, self.params, self.state
+        for batch in islice(cycle(self.batches), n):
+            params, state, loss = step(params, state, *batch)
+        jax.block_until_ready((params, loss))
+        self.params, self.state = params, state
+
+    def check(self, part: str) -> list[float]:
+        self.reset()
+        losses = []
+        for batch in self.batches[: self.case.check_steps]:
+            self.params, self.state, loss = self.step(self.params, self.state, *batch)
+            losses.append(float(loss))
+        return losses
+
+
+class DeepChain(Train):
+    """Sum, gradient and SGD in one jit; layers written out, as the network is."""
+
+    def reset(self) -> None:
+        super().reset()
+        self.state = ()
+
+    def make_batches(self) -> list[tuple[Any, ...]]:
+        return [(jnp.array(x),) for x in self.case.inputs()]
+
+    def apply(self, params, x):
+        """Return the loss."""
+        for w, b in params:
+            x = jax.nn.relu(x @ w.T + b)
+        return x.sum()
+
+    def make_step(self) -> Any:
+        def step(params, state, x):
+            loss, grads = jax.value_and_grad(self.apply)(params, x)
+            rate = deep_chain.LEARNING_RATE
+            return jax.tree.map(lambda p, g: p - rate * g, params, grads), state, loss
+
+        return step
+
+
+class ScannedChain(DeepChain):
+    """The same with all layers in two arrays under ``lax.scan``: the kindest form for XLA."""
+
+    def reset(self) -> None:
+        layers = self.case.weights()
+        self.params = tuple(jnp.array(np.stack(arrays)) for arrays in zip(*layers, strict=True))
+        self.state = ()
+
+    def apply(self, params, x):
+        def layer(x, pair):
+            w, b = pair
+            return jax.nn.relu(x @ w.T + b), None
+
+        return jax.lax.scan(layer, x, params)[0].sum()
+
+
+class Infer(JaxRunner):
+    """A forward pass, waited for."""
+
+    def __init__(self, case: Case):
+        super().__init__(case)
+        self.inputs = [jnp.array(x) for x in case.inputs()]
+        self.call = jax.jit(perceptron)
+
+    def run(self, part: str, n: int) -> None:
+        call, params = self.call, self.params
+        for x in islice(cycle(self.inputs), n):
+            call(params, x).block_until_ready()
+
+    def check(self, part: str) -> list[float]:
+        outputs = [self.call(self.params, x) for x in self.inputs[: self.case.check_steps]]
+        return np.concatenate(outputs).ravel().tolist()
+
+
+class Dqn(JaxRunner):
+    """Updates and greedy actions; the replay buffer is on the device, rows are drawn by NumPy."""
+
+    def __init__(self, case: Case):
+        self.sampler = dqn_cartpole.Sampler(case)
+        super().__init__(case)
+        b = dqn_cartpole.buffer(case)
+        arrays = (b.obs, b.action, b.reward, b.done, b.obs_next)
+        self.buffer = tuple(map(jnp.array, arrays))
+        self.q_target = [(jnp.array(w), jnp.array(v)) for w, v in dqn_cartpole.target_weights(case)]
+        self.observations = list(b.obs[: case.ring])
+        self.step = jax.jit(_dqn_step, donate_argnums=(0, 1))
+        self.q = jax.jit(perceptron)
+        self.greedy = jax.jit(lambda params, obs: perceptron(params, obs[None])[0].argmax())
+
+    def reset(self) -> None:
+        super().reset()
+        self.sampler.reset()
+
+    def update(self) -> Any:
+        """Sample and take one step; returns the loss."""
+        rows = self.sampler.rows().astype(np.int32)
+        self.params, self.state, loss = self.step(
+            self.params, self.state, self.q_target, self.buffer, rows
+        )
+        return loss
+
+    def run(self, part: str, n: int) -> None:
+        if part == "act":
+            greedy, params = self.greedy, self.params
+            for obs in islice(cycle(self.observations), n):
+                int(greedy(params, obs))
+            return
+        for _ in range(n):
+            self.update()
+        jax.block_until_ready(self.params)
+
+    def check(self, part: str) -> list[float]:
+        self.reset()
+        if part == "act":
+            actions = [int(self.greedy(self.params, obs)) for obs in self.observations]
+            values = [self.q(self.params, obs[None]) for obs in self.observations]
+            return [*actions, *np.concatenate(values).ravel().tolist()]
+        return [float(self.update()) for _ in range(self.case.check_steps)]
+
+
+def _dqn_step(params, state, q_target, buffer, rows):
+    obs, action, reward, done, obs_next = (a[rows] for a in buffer)
+    best = perceptron(params, obs_next).argmax(axis=1)[:, None]
+    value = jnp.take_along_axis(perceptron(q_target, obs_next), best, axis=1)[:, 0]
+    target = reward + dqn_cartpole.GAMMA * (1 - done) * value
+
+    def loss_of(params):
+        value = jnp.take_along_axis(perceptron(params, obs), action[:, None], axis=1)[:, 0]
+        d = jnp.abs(value - target)
+        return jnp.where(d < 1, 0.5 * d * d, d - 0.5).mean()
+
+    loss, grads = jax.value_and_grad(loss_of)(params)
+    return *adam(params, state, grads, dqn_cartpole.ADAM_EPS), loss

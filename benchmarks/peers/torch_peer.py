@@ -1,0 +1,237 @@
+"""PyTorch: eager with fused optimizers, and with the loss compiled."""
+
+from __future__ import annotations
+
+import copy
+from itertools import cycle, islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from benchmarks.cases import deep_chain, dqn_cartpole
+from benchmarks.cases.base import Case, Layers
+from benchmarks.peers.base import LeftOut, Runner
+
+torch.set_num_threads(1)
+
+
+def make(case: Case, style: str) -> Runner:
+    """Return the runner of a case; the style is 'eager' or 'compiled'."""
+    if case.kind == "trainer":
+        raise LeftOut("Chainer's Trainer is what this case is about")
+    runner = {"train": Train, "chain": DeepChain, "infer": Infer, "dqn": Dqn}[case.kind]
+    return runner(case, torch.compile if style == "compiled" else _as_it_is)
+
+
+def _as_it_is(function: Any) -> Any:
+    return function
+
+
+def network(layers: Layers, last_relu: bool = False) -> nn.Sequential:
+    """Return linear layers with ReLU between them, from given weights."""
+    modules: list[nn.Module] = []
+    for weight, bias in layers:
+        linear = nn.Linear(weight.shape[1], weight.shape[0])
+        with torch.no_grad():
+            linear.weight.copy_(torch.from_numpy(weight))
+            linear.bias.copy_(torch.from_numpy(bias))
+        modules += [linear, nn.ReLU()]
+    return nn.Sequential(*(modules if last_relu else modules[:-1]))
+
+
+class TorchRunner(Runner):
+    """What all cases share."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer | None = None
+    last_relu = False
+
+    def __init__(self, case: Case, compiler: Any):
+        super().__init__(case)
+        self.compiler = compiler
+        self.model = network(case.weights(), self.last_relu)
+        self.first = copy.deepcopy(self.model.state_dict())
+
+    def reset(self) -> None:
+        with torch.no_grad():
+            for name, value in self.model.state_dict().items():
+                value.copy_(self.first[name])
+            if self.optimizer is not None:
+                for state in self.optimizer.state.values():
+                    for value in state.values():
+                        if isinstance(value, torch.Tensor):
+                            value.zero_()
+
+    def versions(self) -> dict[str, str]:
+        return {"torch": torch.__version__, "numpy": np.__version__}
+
+    def facts(self) -> dict[str, Any]:
+        return {"threads": torch.get_num_threads()}
+
+
+class Train(TorchRunner):
+    """Loss, backward, fused Adam."""
+
+    def __init__(self, case: Case, compiler: Any):
+        super().__init__(case, compiler)
+        self.optimizer = self.make_optimizer()
+        self.batches = self.make_batches()
+        self.loss = compiler(self.make_loss())
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(self.model.parameters(), fused=True)
+
+    def make_batches(self) -> list[tuple[torch.Tensor, ...]]:
+        labels = torch.from_numpy(self.case.labels()).long()
+        return list(zip(torch.from_numpy(self.case.inputs()), labels, strict=True))
+
+    def make_loss(self) -> Any:
+        model = self.model
+
+        def loss(x, t):
+            return functional.cross_entropy(model(x), t)
+
+        return loss
+
+    def step(self, *batch: torch.Tensor) -> torch.Tensor:
+        """One training step."""
+        loss = self.loss(*batch)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def run(self, part: str, n: int) -> None:
+        step = self.step
+        for batch in islice(cycle(self.batches), n):
+            step(*batch)
+
+    def check(self, part: str) -> list[float]:
+        self.reset()
+        losses = []
+        for t, batch in enumerate(self.batches[: self.case.check_steps], 1):
+            _place_eps_as_chainer_does(self.optimizer, 1e-8, t)
+            losses.append(self.step(*batch).item())
+        _place_eps_as_chainer_does(self.optimizer, 1e-8, None)
+        return losses
+
+
+class DeepChain(Train):
+    """Sum, backward, fused SGD."""
+
+    last_relu = True
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        rate = deep_chain.LEARNING_RATE
+        return torch.optim.SGD(self.model.parameters(), lr=rate, fused=True)
+
+    def make_batches(self) -> list[tuple[torch.Tensor, ...]]:
+        return [(x,) for x in torch.from_numpy(self.case.inputs())]
+
+    def make_loss(self) -> Any:
+        model = self.model
+        return lambda x: model(x).sum()
+
+
+class Infer(TorchRunner):
+    """A forward pass without gradients."""
+
+    def __init__(self, case: Case, compiler: Any):
+        super().__init__(case, compiler)
+        self.inputs = list(torch.from_numpy(case.inputs()))
+        self.call = compiler(self.model)
+
+    def run(self, part: str, n: int) -> None:
+        call = self.call
+        for x in islice(cycle(self.inputs), n):
+            with torch.inference_mode():
+                call(x)
+
+    def check(self, part: str) -> list[float]:
+        with torch.inference_mode():
+            outputs = [self.call(x) for x in self.inputs[: self.case.check_steps]]
+        return torch.cat(outputs).ravel().tolist()
+
+
+class Dqn(TorchRunner):
+    """Updates and greedy actions; the replay buffer is tensors."""
+
+    def __init__(self, case: Case, compiler: Any):
+        super().__init__(case, compiler)
+        self.q_target = network(dqn_cartpole.target_weights(case))
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), eps=dqn_cartpole.ADAM_EPS, fused=True
+        )
+        b = dqn_cartpole.buffer(case)
+        self.buffer = [
+            torch.from_numpy(a)
+            for a in (b.obs, b.action.astype(np.int64), b.reward, b.done, b.obs_next)
+        ]
+        self.sampler = dqn_cartpole.Sampler(case)
+        self.observations = list(b.obs[: case.ring])
+        q, q_target = self.model, self.q_target
+
+        def targets(reward, done, obs_next):
+            best = q(obs_next).argmax(1, keepdim=True)
+            value = q_target(obs_next).gather(1, best).squeeze(1)
+            return reward + dqn_cartpole.GAMMA * (1 - done) * value
+
+        def loss(obs, action, target):
+            value = q(obs).gather(1, action[:, None]).squeeze(1)
+            return functional.huber_loss(value, target)
+
+        self.targets, self.loss, self.q = compiler(targets), compiler(loss), compiler(q)
+
+    def reset(self) -> None:
+        super().reset()
+        self.sampler.reset()
+
+    def update(self) -> torch.Tensor:
+        """Sample, compute the targets, and take one step."""
+        rows = torch.from_numpy(self.sampler.rows())
+        obs, action, reward, done, obs_next = (a[rows] for a in self.buffer)
+        with torch.no_grad():
+            target = self.targets(reward, done, obs_next)
+        loss = self.loss(obs, action, target)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def act(self, obs: np.ndarray) -> int:
+        """Return the greedy action for one observation."""
+        with torch.inference_mode():
+            return int(self.q(torch.from_numpy(obs)[None])[0].argmax())
+
+    def run(self, part: str, n: int) -> None:
+        if part == "act":
+            for obs in islice(cycle(self.observations), n):
+                self.act(obs)
+            return
+        for _ in range(n):
+            self.update()
+
+    def check(self, part: str) -> list[float]:
+        self.reset()
+        if part == "act":
+            actions = [self.act(obs) for obs in self.observations]
+            with torch.inference_mode():
+                values = [self.q(torch.from_numpy(obs)[None]) for obs in self.observations]
+            return [*actions, *torch.cat(values).ravel().tolist()]
+        losses = []
+        for t in range(1, self.case.check_steps + 1):
+            _place_eps_as_chainer_does(self.optimizer, dqn_cartpole.ADAM_EPS, t)
+            losses.append(self.update().item())
+        _place_eps_as_chainer_does(self.optimizer, dqn_cartpole.ADAM_EPS, None)
+        return losses
+
+
+def _place_eps_as_chainer_does(optimizer: Any, eps: float, t: int | None) -> None:
+    # PyTorch adds eps after the correction of the second moment, Chainer before it: the same
+    # cost, but not the same numbers. Only for the check; t = None restores what is timed.
+    for group in optimizer.param_groups:
+        if "eps" in group:
+            group["eps"] = eps if t is None else eps / (1 - 0.999**t) ** 0.5
