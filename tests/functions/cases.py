@@ -25,7 +25,7 @@ ACTIVATION = [
     ("clipped_relu", lambda x: F.clipped_relu(x, 0.5), [Q(3, 4)]),
     ("relu6", F.relu6, [N(3, 4)]),
     ("sigmoid", F.sigmoid, [N(3, 4)]),
-    ("sigmoid large", lambda x: F.sigmoid(x * 100), [N(3, 4)]),
+    ("sigmoid large", lambda x: F.sigmoid(x * 100), [Q(3, 4)]),
     ("tanh", F.tanh, [N(3, 4)]),
     ("softplus", F.softplus, [N(3, 4)]),
     ("softplus beta", lambda x: F.softplus(x, 2.5), [N(3, 4)]),
