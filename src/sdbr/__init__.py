@@ -15,6 +15,7 @@ from sdbr.errors import (  # noqa: E402
     ValidationError,
 )
 from sdbr.static_graph import static_graph  # noqa: E402
+from sdbr.static_optimizer import static_optimizer  # noqa: E402
 
 __all__ = [
     'BackendError',
@@ -26,4 +27,5 @@ __all__ = [
     'ValidationError',
     'errors',
     'static_graph',
+    'static_optimizer',
 ]

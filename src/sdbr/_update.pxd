@@ -66,6 +66,7 @@ cdef class Guard:
     cdef readonly object optimizer
     cdef dict optimizer_dict
     cdef public bint always_rebuild
+    cdef public int n_control     # how many control values prepare writes
     cdef Tree tree
     cdef Entry *entries
     cdef readonly Py_ssize_t n_entries

@@ -5,6 +5,8 @@ and hyperparameters. The dictionaries of instances live as long as the instances
 writes go through them.
 """
 
+import numpy as np
+
 cimport numpy as cnp
 from cpython.object cimport Py_EQ, PyObject
 from libc.stdlib cimport calloc, free
@@ -457,22 +459,28 @@ cdef class Guard:
         """
         cdef Group group
         cdef Py_ssize_t i, k
+        cdef double *control = memory.control + control_base
+        if control_base < 0 or control_base + self.n_control > memory.n_control:
+            raise IndexError(
+                f"the update needs control values {control_base} to "
+                f"{control_base + self.n_control}; there are {memory.n_control}"
+            )
         try:
             for i in range(len(self.groups)):
                 group = <Group> self.groups[i]
                 t = <object> self.group_t[i] + 1
                 self.next_t[i] = t
-                k = control_base + group.offset
+                k = group.offset
                 for scalar in group.scalars(self.values[i], t, group.dtype, group.extra):
-                    memory.set_control(k, scalar)
+                    control[k] = _number(scalar)
                     k += 1
             for hook, attribute, times_loss_scale, index in self.scalar_hooks:
-                scalar = _number(getattr(hook, attribute))
+                scalar = getattr(hook, attribute)
                 if times_loss_scale and self.loss_scale is not None:
-                    scalar *= self.loss_scale
-                memory.set_control(control_base + <int> index, scalar)
+                    scalar = scalar * self.loss_scale
+                control[<int> index] = _number(scalar)
             if self.loss_scale_index >= 0:
-                memory.set_control(control_base + self.loss_scale_index, _number(self.loss_scale))
+                control[self.loss_scale_index] = _number(self.loss_scale)
         except Exception:
             # Whatever it was: Chainer's own code meets it again and raises it, or can do it.
             return False
@@ -556,6 +564,7 @@ cdef class Guard:
 cdef double _number(value) except? -1.0:
     if type(value) is float:
         return value
-    from sdbr.optimizers.rows import number
-
-    return number(value)
+    if isinstance(value, (int, float, np.floating, np.integer)):
+        return float(value)
+    # An array is a number for each element; those are not for the control block.
+    raise TypeError(f"expected a number, got {type(value).__name__}")

@@ -140,6 +140,7 @@ class ScheduleManager:
         self.last_instance: Instance | None = None
         self.fast = None
         self.steps: dict = {}
+        self.step_reason: str | None = None
         self._keep_all = False
         self._warned: set[str] = set()
         self._history: collections.deque = collections.deque(maxlen=8)
@@ -572,3 +573,59 @@ def _listen(verbosity: int) -> None:
     if verbosity and not logger.handlers:
         logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.DEBUG if verbosity > 1 else logging.INFO)
+
+
+def whole_step(optimizer, lossfun, args, kwds) -> bool:
+    """Forward, backward and update of ``optimizer.update(lossfun, *args, **kwds)`` in one call.
+
+    Returns
+    -------
+    bool
+        False when it is not that kind of step (the first call of a key among them): the caller
+        then goes Chainer's way, in which each part is native by itself where it can be.
+    """
+    runner = optimizer.__dict__.get('_sdbr_runner')
+    if runner is not None and runner.optimizer is optimizer and runner.matches(lossfun, args, kwds):
+        return runner.run()
+    from sdbr.step import make_runner, resolve
+
+    found = resolve(lossfun)
+    if found is None or current() is not None:
+        return False
+    call, owner = found
+    manager = manager_for(call, owner)
+    if manager is None or manager.off_reason(owner) is not None or not chainer.config.enable_backprop:
+        return False
+    leaves: list = []
+    structure = flatten_arguments(args, kwds, leaves)
+    backend = manager.backend_for(leaves)
+    if backend == 'off':
+        return False
+    schedule = manager.find(manager.key(structure, leaves, backend), leaves)
+    if schedule is None or schedule.dynamic is not None or schedule.unconfirmed or optimizer._hookable is None:
+        return False
+    runners = manager.steps.setdefault(id(optimizer), {})
+    runner = runners.get(id(schedule))
+    if runner is not None and (isinstance(runner, tuple) or not runner.update.check() or runner.optimizer is not optimizer):
+        runner = None
+    if runner is None:
+        update = optimizer.update_plan
+        runner = make_runner(manager, schedule, optimizer, lossfun, update)
+        if isinstance(runner, str):
+            manager.step_reason = runner
+            return False
+        runners[id(schedule)] = runner
+    if not runner.learn(args, kwds):
+        return False
+    schedule.calls += 1
+    optimizer.__dict__['_sdbr_runner'] = runner
+    return runner.matches(lossfun, args, kwds) and runner.run()
+
+
+def manager_for(call, owner) -> ScheduleManager | None:
+    """The manager behind a decorated callable."""
+    if owner is None:
+        return getattr(call, 'schedule_manager', None)
+    from sdbr.static_graph import manager_of
+
+    return manager_of(owner, call)

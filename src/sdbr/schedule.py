@@ -179,7 +179,6 @@ class ForwardPlan:
             self.lowered.builder.instructions, self.table, self.kept_rows, 'forward', schedule.reuse
         )
         self.leaves = [(value, row.slot.index) for value, row in self.lowered.bound]
-        self.constants = [s for s in self.table.slots if s.array is not None]
         if full is not None:
             full.finish()
             self.backwards[full.pattern] = full
@@ -295,30 +294,14 @@ class Instance:
         self.schedule = schedule
         self.plan = plan
         self.memory = Memory(len(plan.table.slots), 0)
-        self.arenas: dict[int, np.ndarray] = {}
-        self.prepare(plan.program)
-        for slot in plan.constants:
-            self.memory.bind(slot.index, slot.array)
+        self.memory.reserve(plan.program)
         self.executable = make_executable(plan.program, self.memory, schedule.backend)
         self.backward_executables: dict[tuple, object] = {}
-        self.held: list = []
         self.node = None
         self.generation = 0
         self.backward_done = False
         self.running = False
         self.call_line = ''
-
-    def prepare(self, program: Program) -> None:
-        """Give every arena of `program` its memory."""
-        self.memory.grow(len(self.plan.table.slots), 0)
-        for slot in program.slots:
-            if slot.kind == ARENA and slot.index not in self.arenas:
-                array = aligned_bytes(max(slot.nbytes, 1))
-                self.arenas[slot.index] = array
-                self.memory.bind(slot.index, array)
-        for slot in self.plan.table.slots:
-            if slot.array is not None and self.memory.array(slot.index) is None:
-                self.memory.bind(slot.index, slot.array)
 
     def is_idle(self) -> bool:
         """Whether no call needs these activations any more."""
@@ -361,7 +344,7 @@ class Instance:
         plan = self.plan.backward(pattern)
         executable = self.backward_executables.get(pattern)
         if executable is None:
-            self.prepare(plan.program)
+            self.memory.reserve(plan.program)
             executable = make_executable(plan.program, self.memory, self.schedule.backend)
             self.backward_executables[pattern] = executable
         memory = self.memory
@@ -388,13 +371,6 @@ def contiguous(array: np.ndarray) -> np.ndarray:
     if not array.flags.c_contiguous or not array.flags.aligned:
         array = np.ascontiguousarray(array)
     return array
-
-
-def aligned_bytes(n: int) -> np.ndarray:
-    """`n` bytes, 64-byte aligned."""
-    raw = np.empty(n + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + n]
 
 
 def source_of(value: Value, leaves):

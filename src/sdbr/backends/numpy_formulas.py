@@ -72,14 +72,14 @@ def _labels(x: Array, t: Array, ignore_label: int | None) -> tuple[Array, Array]
 
 
 def _picked(log_y: Array, t: Array, w: Sequence[Array], ignore_label: int) -> tuple[Array, Array]:
-    """``w[t] * log_y[t]``, 0 where the label is ignored; and where it is not."""
+    """``w[t] * log_y[t] * valid`` and `valid`; an ignored label picks class 0, times 0."""
     index, valid = _labels(log_y, t, ignore_label)
     if index.size == 0:
         return np.zeros(t.shape, log_y.dtype), valid
     p = np.take_along_axis(log_y, index, axis=1)
     if w:
         p = p * w[0][index]
-    return np.where(valid, p[:, 0], 0).astype(log_y.dtype), valid
+    return p[:, 0] * valid, valid
 
 
 # --- losses and evaluation ---------------------------------------------------------------------
@@ -100,11 +100,11 @@ def softmax_cross_entropy_no_reduce(x: Array, t: Array, *w: Array, ignore_label:
 def softmax_cross_entropy_no_reduce_grad(
     log_y: Array, t: Array, gloss: Array, *w: Array, ignore_label: int
 ) -> Array:
-    """``(softmax - onehot) * w[t] * gloss``, 0 where the label is ignored."""
+    """``(softmax - onehot) * w[t] * valid * gloss``."""
     index, valid = _labels(log_y, t, ignore_label)
     onehot = np.arange(log_y.shape[1]).reshape(1, -1, 1) == index
-    scale = np.expand_dims(gloss, 1) * (w[0][index] if w else 1)
-    return np.where(np.expand_dims(valid, 1), (np.exp(log_y) - onehot) * scale, 0)
+    scale = np.expand_dims(gloss * valid, 1) * (w[0][index] if w else 1)
+    return (np.exp(log_y) - onehot) * scale
 
 
 def softmax_cross_entropy_grad(
@@ -116,20 +116,20 @@ def softmax_cross_entropy_grad(
 
 
 def sigmoid_cross_entropy_no_reduce(x: Array, t: Array) -> Array:
-    """One loss per element, 0 where the label is -1."""
+    """One loss per element, times 0 where the label is -1."""
     z = t.astype(x.dtype)
-    return np.where(t != -1, -(x * (z - (x >= 0)) - np.log1p(np.exp(-abs(x)))), 0)
+    return -((t != -1) * (x * (z - (x >= 0)) - np.log1p(np.exp(-abs(x)))))
 
 
 def sigmoid_cross_entropy(x: Array, t: Array, normalize: int, batch: int):
     """Sum over the elements divided by their number (or the batch size), and that divisor."""
     count = max(int((t != -1).sum()) if normalize else batch, 1)
-    return sigmoid_cross_entropy_no_reduce(x, t).astype(x.dtype).sum() / count, count
+    return sigmoid_cross_entropy_no_reduce(x, t).sum() / count, count
 
 
 def sigmoid_cross_entropy_no_reduce_grad(x: Array, t: Array, gloss: Array) -> Array:
-    """``gloss * (sigmoid(x) - t)``, 0 where the label is -1."""
-    return np.where(t != -1, gloss * (sigmoid(x) - t.astype(x.dtype)), 0)
+    """``gloss * (sigmoid(x) - t)``, times 0 where the label is -1."""
+    return gloss * (t != -1) * (sigmoid(x) - t.astype(x.dtype))
 
 
 def accuracy(x: Array, t: Array, has_ignore: int, ignore_label: int) -> Array:
@@ -301,8 +301,8 @@ FORMULAS: dict[str, Callable] = {
     "softmax_cross_entropy_no_reduce": softmax_cross_entropy_no_reduce,
     "softmax_cross_entropy_no_reduce_grad": softmax_cross_entropy_no_reduce_grad,
     "sigmoid_cross_entropy": sigmoid_cross_entropy,
-    "sigmoid_cross_entropy_grad": lambda x, t, count, gloss: sigmoid_cross_entropy_no_reduce_grad(
-        x, t, gloss / count
+    "sigmoid_cross_entropy_grad": lambda x, t, count, gloss: (
+        sigmoid_cross_entropy_no_reduce_grad(x, t, gloss) / count
     ),
     "sigmoid_cross_entropy_no_reduce": sigmoid_cross_entropy_no_reduce,
     "sigmoid_cross_entropy_no_reduce_grad": sigmoid_cross_entropy_no_reduce_grad,

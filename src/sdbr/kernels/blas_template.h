@@ -41,7 +41,7 @@ static void FN(call_blas)(const sdbr_runtime *runtime, int64_t n, int64_t m, int
 static int FN(linear)(const sdbr_op *op) {
     SDBR_LINEAR
     const FN(epilogue) e = {bias, NULL, 0, 0, 0, activation == SDBR_RELU};
-    FN(product)(n, m, depth, x, depth, 1, w, 1, depth, y, m, &e);
+    FN(product)(n, m, depth, x, depth, 1, w, depth, 1, y, &e);
     FN(activate)(activation, y, n * m);
     return SDBR_OK;
 }
@@ -102,8 +102,7 @@ static int FN(linear_row)(const sdbr_op *op) {
 static int FN(gemm)(const sdbr_op *op) {
     SDBR_PRODUCT
     const FN(epilogue) e = {NULL, NULL, 0, 0, (int)op->ints[5], 0};
-    FN(product)(n, m, depth, a, trans_a ? 1 : depth, trans_a ? n : 1, b, trans_b ? 1 : m, trans_b ? depth : 1, c, m,
-                &e);
+    FN(product)(n, m, depth, a, trans_a ? 1 : depth, trans_a ? n : 1, b, trans_b ? depth : m, trans_b, c, &e);
     return SDBR_OK;
 }
 
@@ -136,7 +135,7 @@ static int FN(batch_matmul)(const sdbr_op *op) {
     const FN(epilogue) e = {NULL, NULL, 0, 0, 0, 0};
     for (int64_t i = 0; i < op->ints[6]; ++i)
         FN(product)(n, m, depth, a + i * n * depth, trans_a ? 1 : depth, trans_a ? n : 1, b + i * m * depth,
-                    trans_b ? 1 : m, trans_b ? depth : 1, c + i * n * m, m, &e);
+                    trans_b ? depth : m, trans_b, c + i * n * m, &e);
     return SDBR_OK;
 }
 
@@ -160,7 +159,7 @@ static int FN(batch_matmul_blas)(const sdbr_op *op) {
 
 static int FN(gemm_mask)(const sdbr_op *op) {
     SDBR_MASKED
-    FN(product)(n, m, depth, a, depth, 1, b, m, 1, c, m, &e);
+    FN(product)(n, m, depth, a, depth, 1, b, m, 0, c, &e);
     return SDBR_OK;
 }
 

@@ -16,11 +16,10 @@ SDBR_INLINE T FN(op_reciprocal)(T a, T p, T q) { return (void)p, (void)q, (T)1 /
 SDBR_INLINE T FN(op_relu)(T a, T p, T q) { return (void)p, (void)q, a <= 0 ? (T)0 : a; }
 SDBR_INLINE T FN(op_tanh)(T a, T p, T q) { return (void)p, (void)q, FN(sdbr_tanh)(a); }
 
-/* tanh(a / 2) = 1 - 2 / (exp(a) + 1). Rounding after the halves, as in the formula of the row, is
- * wanted: for a << 0 the result is a multiple of the spacing at 1, as in define-by-run. */
+/* Rounding after the halves, as in the formula of the row, is wanted: for a << 0 the result is a
+ * multiple of the spacing at 1, as in define-by-run. */
 SDBR_INLINE T FN(sdbr_sigmoid)(T a) {
-    T t = (T)1 - (T)2 / (FN(sdbr_exp)(FABS(a)) + (T)1);
-    return COPYSIGN(t, a) * (T)0.5 + (T)0.5;
+    return COPYSIGN(FN(sdbr_tanh_half)(FABS(a)), a) * (T)0.5 + (T)0.5;
 }
 SDBR_INLINE T FN(op_sigmoid)(T a, T p, T q) { return (void)p, (void)q, FN(sdbr_sigmoid)(a); }
 
@@ -157,8 +156,10 @@ SDBR_INLINE T FN(op_huber_grad)(T x, T y, T gloss, T p, T q) {
             for (int64_t i = 0; i < n; i++) \
                 y[i] = v; \
         } else { \
-            for (int64_t i = 0; i < n; i++) \
+            for (int64_t i = 0; i < n; i++) { \
+                SDBR_SCALAR_LOOP; \
                 *(T *)(at[1] + i * step[1]) = FN(op_##name)(*(const T *)(at[0] + i * step[0]), p, q); \
+            } \
         } \
     } \
     static int FN(name##_contiguous)(const sdbr_op *op) { \
@@ -189,9 +190,11 @@ SDBR_INLINE T FN(op_huber_grad)(T x, T y, T gloss, T p, T q) {
         else if (step[2] == one && step[0] == 0 && step[1] == one) \
             FN(name##_row)(x, 0, y, 1, z, n, floats); \
         else \
-            for (int64_t i = 0; i < n; i++) \
+            for (int64_t i = 0; i < n; i++) { \
+                SDBR_SCALAR_LOOP; \
                 *(T *)(at[2] + i * step[2]) = FN(op_##name)(*(const T *)(at[0] + i * step[0]), \
                                                             *(const T *)(at[1] + i * step[1]), p, q); \
+            } \
     } \
     static int FN(name##_contiguous)(const sdbr_op *op) { \
         const int64_t n = op->ints[0]; \
@@ -224,10 +227,12 @@ SDBR_INLINE T FN(op_huber_grad)(T x, T y, T gloss, T p, T q) {
         else if (main && step[1] == 0 && step[2] == one) \
             FN(name##_row)(x, y, 0, z, 1, g, n, floats); \
         else \
-            for (int64_t i = 0; i < n; i++) \
+            for (int64_t i = 0; i < n; i++) { \
+                SDBR_SCALAR_LOOP; \
                 *(T *)(at[3] + i * step[3]) = \
                     FN(op_##name)(*(const T *)(at[0] + i * step[0]), *(const T *)(at[1] + i * step[1]), \
                                   *(const T *)(at[2] + i * step[2]), p, q); \
+            } \
     } \
     static int FN(name##_contiguous)(const sdbr_op *op) { \
         const int64_t n = op->ints[0]; \

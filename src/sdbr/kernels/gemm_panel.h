@@ -42,132 +42,194 @@ typedef struct FN(epilogue) {
 
 #define WIDTH ((int)(SDBR_GEMM_BYTES / sizeof(T)))
 
-/* panel[k, j] = b[k * depth_step + j * column_step] for j < columns, else 0; panel has `width` columns. */
-static void FN(pack)(T *panel, int width, const T *b, int64_t depth_step, int64_t column_step, int64_t depth,
-                     int columns) {
-    if (column_step == 1) {
-        for (int64_t k = 0; k < depth; ++k) {
-            for (int j = 0; j < columns; ++j)
-                panel[k * width + j] = b[k * depth_step + j];
-            for (int j = columns; j < width; ++j)
-                panel[k * width + j] = 0;
-        }
-        return;
+/* Edge of the blocks that FN(transpose) turns. */
+#define BLOCK (WIDTH * (int)sizeof(T) > 32 ? 32 / (int)sizeof(T) : WIDTH)
+
+/* value * act'(y), y = act(x) */
+SDBR_INLINE T FN(masked)(T value, T y, int activation) {
+    if (activation == SDBR_RELU)
+        return y > 0 ? value : (T)0;
+    return activation == SDBR_SIGMOID ? value * y * ((T)1 - y) : value * ((T)1 - y * y);
+}
+
+/* panel[k, j] = b[k * ldb + j] for j < columns, else 0; panel[depth, width] */
+static void FN(pack_rows)(T *panel, int width, const T *b, int64_t ldb, int64_t depth, int columns) {
+    for (int64_t k = 0; k < depth; ++k, panel += width, b += ldb) {
+        for (int j = 0; j < columns; ++j)
+            panel[j] = b[j];
+        for (int j = columns; j < width; ++j)
+            panel[j] = 0;
     }
-    for (int j = 0; j < columns; ++j)
-        for (int64_t k = 0; k < depth; ++k)
-            panel[k * width + j] = b[k * depth_step + j * column_step];
-    for (int j = columns; j < width; ++j)
-        for (int64_t k = 0; k < depth; ++k)
-            panel[k * width + j] = 0;
 }
 
 /* Tiles store whole vectors: here `c` has room for `width` columns per row. */
-SDBR_INLINE void FN(wide_panel)(int width, int64_t n, const T *a, int64_t row_step, int64_t depth_step, const T *b,
+SDBR_INLINE void FN(wide_panel)(int width, int64_t n, const T *a, int64_t row_step, int64_t a_step, const T *b,
                                 int64_t ldb, int64_t depth, T *c, int64_t ldc, const FN(epilogue) *e,
                                 const T *bias, const T *mask) {
     if (width == 2 * WIDTH)
-        FN(panel_two)(n, a, row_step, depth_step, b, ldb, depth, c, ldc, e, bias, mask);
-    else if (width == WIDTH)
-        FN(panel_one)(n, a, row_step, depth_step, b, ldb, depth, c, ldc, e, bias, mask);
+        FN(panel_two)(n, a, row_step, a_step, b, ldb, depth, c, ldc, e, bias, mask);
 #if SDBR_GEMM_BYTES >= 64
-    else if (width == WIDTH / 4)
-        FN(panel_quarter)(n, a, row_step, depth_step, b, ldb, depth, c, ldc, e, bias, mask);
+    else if (width == WIDTH / 2)
+        FN(panel_half)(n, a, row_step, a_step, b, ldb, depth, c, ldc, e, bias, mask);
 #endif
-#if SDBR_GEMM_BYTES >= 32
     else
-        FN(panel_half)(n, a, row_step, depth_step, b, ldb, depth, c, ldc, e, bias, mask);
-#endif
+        FN(panel_one)(n, a, row_step, a_step, b, ldb, depth, c, ldc, e, bias, mask);
 }
 
-/* The width of the next panel when `columns` are left. */
+/* The width of the next panel when `columns` are left. Half a vector of 32 bytes gains nothing. */
 SDBR_INLINE int FN(panel_width)(int64_t columns) {
     if (columns >= 2 * WIDTH)
         return 2 * WIDTH;
-#if SDBR_GEMM_BYTES >= 64
-    if (columns <= WIDTH / 4)
-        return WIDTH / 4;
-#endif
-#if SDBR_GEMM_BYTES >= 32
-    if (columns <= WIDTH / 2)
-        return WIDTH / 2;
-#endif
-    return WIDTH;
+    return SDBR_GEMM_BYTES >= 64 && columns <= WIDTH / 2 ? WIDTH / 2 : WIDTH;
 }
 
-/* The epilogue for the columns of a panel that are not a whole vector, from a copy in `part`. */
-static void FN(store_part)(const T *part, int width, int64_t rows, int columns, T *c, int64_t ldc,
-                           const FN(epilogue) *e, const T *bias, const T *mask) {
-    for (int64_t i = 0; i < rows; ++i)
-        for (int j = 0; j < columns; ++j) {
-            T value = part[i * width + j];
-            if (e->accumulate)
-                value += c[i * ldc + j];
-            if (bias != NULL)
-                value += bias[j];
-            if (e->relu)
-                value = value < 0 ? (T)0 : value;
-            if (mask != NULL) {
-                const T y = mask[i * e->ld_mask + j];
-                if (e->masked == SDBR_RELU)
-                    value = y > 0 ? value : (T)0;
-                else if (e->masked == SDBR_SIGMOID)
-                    value = value * y * ((T)1 - y);
-                else
-                    value = value * ((T)1 - y * y);
+/* rows x columns elements from one matrix to another */
+static void FN(copy_part)(T *to, int64_t ld_to, const T *from, int64_t ld_from, int64_t rows, int columns) {
+    for (int64_t i = 0; i < rows; ++i, to += ld_to, from += ld_from)
+        for (int j = 0; j < columns; ++j)
+            to[j] = from[j];
+}
+
+#define SDBR_PART_ROWS 32
+
+/* A panel whose last columns do not exist: in blocks of rows that have room for them. */
+static void FN(part_panel)(int width, int columns, int64_t n, const T *a, int64_t row_step, int64_t a_step,
+                           const T *b, int64_t depth, T *c, int64_t ldc, const FN(epilogue) *epilogue, const T *bias,
+                           const T *mask) {
+    T block[SDBR_PART_ROWS * WIDTH] __attribute__((aligned(64)));
+    T masks[SDBR_PART_ROWS * WIDTH] __attribute__((aligned(64))) = {0};
+    T biases[WIDTH] = {0};
+    FN(epilogue) e = *epilogue;
+    e.ld_mask = width;
+    if (bias != NULL)
+        FN(copy_part)(biases, width, bias, columns, 1, columns);
+    for (int64_t i = 0; i < n; i += SDBR_PART_ROWS) {
+        const int64_t rows = n - i < SDBR_PART_ROWS ? n - i : SDBR_PART_ROWS;
+        if (e.accumulate)
+            FN(copy_part)(block, width, c + i * ldc, ldc, rows, columns);
+        if (mask != NULL)
+            FN(copy_part)(masks, width, mask + i * epilogue->ld_mask, epilogue->ld_mask, rows, columns);
+        FN(wide_panel)(width, rows, a + i * row_step, row_step, a_step, b, width, depth, block, width, &e,
+                       bias == NULL ? NULL : biases, mask == NULL ? NULL : masks);
+        FN(copy_part)(c + i * ldc, ldc, block, width, rows, columns);
+    }
+}
+
+/* The epilogue of `rows` rows that begin at block[0], [WIDTH] (the block's row length), into c. */
+static void FN(store_rows)(T *block, int64_t rows, int columns, T *c, int64_t ldc, const FN(epilogue) *e,
+                           const T *bias, const T *mask) {
+    T biases[WIDTH] = {0};
+    if (bias != NULL)
+        FN(copy_part)(biases, WIDTH, bias, columns, 1, columns);
+    for (int64_t i = 0; i < rows; ++i, block += WIDTH, c += ldc) {
+        if (e->accumulate)
+            for (int j = 0; j < columns; ++j)
+                block[j] += c[j];
+        if (bias != NULL)
+            for (int j = 0; j < WIDTH; ++j)
+                block[j] += biases[j];
+        if (e->relu)
+            for (int j = 0; j < WIDTH; ++j)
+                block[j] = block[j] < 0 ? (T)0 : block[j];
+        if (mask != NULL)
+            for (int j = 0; j < columns; ++j)
+                block[j] = FN(masked)(block[j], mask[i * e->ld_mask + j], e->masked);
+        for (int j = 0; j < columns; ++j)
+            c[j] = block[j];
+    }
+}
+
+/* A few columns of c: computes the transpose, whose rows are as long as c has rows. */
+static void FN(thin_product)(int64_t n, int columns, int64_t depth, const T *a, int64_t row_step, int64_t a_step,
+                             const T *b, int64_t ldb, int transposed, T *panel, T *c, int64_t ldc,
+                             const FN(epilogue) *epilogue, const T *bias, const T *mask) {
+    T block[WIDTH * 2 * WIDTH] __attribute__((aligned(64)));
+    T turned[WIDTH * 2 * WIDTH] __attribute__((aligned(64)));
+    FN(epilogue) e = {NULL, NULL, 0, 0, 0, 0};
+    for (int64_t i = 0; i < n;) {
+        const int width = FN(panel_width)(n - i);
+        const int rows = n - i < width ? (int)(n - i) : width;
+        int64_t k = 0;
+        do {
+            const int64_t part = depth - k < SDBR_GEMM_DEPTH ? depth - k : SDBR_GEMM_DEPTH;
+            const T *from = a + i * row_step + k * a_step;
+            int64_t step = a_step;
+            e.accumulate = k > 0;
+            if (a_step == 1 && row_step != 1) {
+                FN(pack_columns)(panel, width, from, row_step, part, rows);
+                from = panel;
+                step = width;
+            } else if (rows < width) {
+                FN(pack_rows)(panel, width, from, a_step, part, rows);
+                from = panel;
+                step = width;
             }
-            c[i * ldc + j] = value;
-        }
+            FN(wide_panel)(width, columns, b + (transposed ? k : k * ldb), transposed ? ldb : 1, transposed ? 1 : ldb,
+                           from, step, part, block, width, &e, NULL, NULL);
+            k += part;
+        } while (k < depth);
+        for (int j = 0; j < columns; j += BLOCK)
+            for (int l = 0; l < width; l += BLOCK)
+                FN(transpose)(block + j * width + l, width, columns - j < BLOCK ? columns - j : BLOCK,
+                              turned + l * WIDTH + j, WIDTH);
+        FN(store_rows)(turned, rows, columns, c + i * ldc, ldc, epilogue, bias,
+                       mask == NULL ? NULL : mask + i * epilogue->ld_mask);
+        i += rows;
+    }
 }
 
-#define SDBR_PART_ROWS 64
+/* One block of the inner dimension for all full panels of c, and for the rest unless it is thin. */
+static void FN(block_product)(int64_t n, int64_t m, int64_t depth, const T *a, int64_t row_step, int64_t a_step,
+                              const T *b, int64_t ldb, int transposed, T *panel, T *c, int64_t ldc,
+                              const FN(epilogue) *e) {
+    for (int64_t j = 0; j < m;) {
+        const int width = FN(panel_width)(m - j);
+        const int columns = m - j < width ? (int)(m - j) : width;
+        const T *bias = e->bias == NULL ? NULL : e->bias + j;
+        const T *mask = e->mask == NULL ? NULL : e->mask + j;
+        const T *from = b + j;
+        int64_t step = ldb;
+        if (transposed) {
+            FN(pack_columns)(panel, width, b + j * ldb, ldb, depth, columns);
+            from = panel;
+            step = width;
+        } else if (columns < width) {
+            FN(pack_rows)(panel, width, from, ldb, depth, columns);
+            from = panel;
+            step = width;
+        }
+        if (columns == width)
+            FN(wide_panel)(width, n, a, row_step, a_step, from, step, depth, c + j, ldc, e, bias, mask);
+        else
+            FN(part_panel)(width, columns, n, a, row_step, a_step, from, depth, c + j, ldc, e, bias, mask);
+        j += columns;
+    }
+}
 
-/* c[i, j] = epilogue(sum over k of a[i * row_step + k * a_step] * b[k * b_step + j * column_step]);
- * c[n, m] with row length ldc. Sums run over k in order, in one chain per element and block. */
+/* c[i, j] = epilogue(sum over k of a[i * row_step + k * a_step] * b[k, j]), c[n, m]; b[k, j] is at
+ * b[k * ldb + j], or at b[k + j * ldb] when it is given transposed. */
 static void FN(product)(int64_t n, int64_t m, int64_t depth, const T *a, int64_t row_step, int64_t a_step,
-                        const T *b, int64_t b_step, int64_t column_step, T *c, int64_t ldc,
-                        const FN(epilogue) *epilogue) {
+                        const T *b, int64_t ldb, int transposed, T *c, const FN(epilogue) *epilogue) {
     T panel[SDBR_GEMM_DEPTH * 2 * WIDTH] __attribute__((aligned(64)));
-    const FN(epilogue) plain = {NULL, NULL, 0, 0, 0, 0};
-    int64_t k = 0;
-    do { /* once even when depth is 0 */
-        const int64_t part = depth - k < SDBR_GEMM_DEPTH ? depth - k : SDBR_GEMM_DEPTH;
+    const int thin = n >= WIDTH ? (int)(m % WIDTH) : 0;
+    const int64_t wide = m - thin;
+    for (int64_t k = 0; wide > 0 && (k < depth || k == 0); k += SDBR_GEMM_DEPTH) { /* once when depth is 0 */
+        const int last = depth - k <= SDBR_GEMM_DEPTH;
         FN(epilogue) e = *epilogue;
         e.accumulate = k > 0 || epilogue->accumulate;
-        if (k + part < depth) {
+        if (!last) {
             e.bias = e.mask = NULL;
             e.relu = 0;
         }
-        for (int64_t j = 0; j < m;) {
-            const int width = FN(panel_width)(m - j);
-            const int columns = m - j < width ? (int)(m - j) : width;
-            const T *from = b + k * b_step + j * column_step;
-            const T *bias = e.bias == NULL ? NULL : e.bias + j;
-            const T *mask = e.mask == NULL ? NULL : e.mask + j;
-            int64_t ldb = b_step;
-            if (columns < width || column_step != 1) {
-                FN(pack)(panel, width, from, b_step, column_step, part, columns);
-                from = panel;
-                ldb = width;
-            }
-            if (columns == width) {
-                FN(wide_panel)(width, n, a + k * a_step, row_step, a_step, from, ldb, part, c + j, ldc, &e, bias,
-                               mask);
-            } else {
-                T block[SDBR_PART_ROWS * WIDTH] __attribute__((aligned(64)));
-                for (int64_t i = 0; i < n; i += SDBR_PART_ROWS) {
-                    const int64_t rows = n - i < SDBR_PART_ROWS ? n - i : SDBR_PART_ROWS;
-                    FN(wide_panel)(width, rows, a + i * row_step + k * a_step, row_step, a_step, from, ldb, part,
-                                   block, width, &plain, NULL, NULL);
-                    FN(store_part)(block, width, rows, columns, c + i * ldc + j, ldc, &e, bias,
-                                   mask == NULL ? NULL : mask + i * e.ld_mask);
-                }
-            }
-            j += columns;
-        }
-        k += part;
-    } while (k < depth);
+        FN(block_product)(n, wide, last ? depth - k : SDBR_GEMM_DEPTH, a + k * a_step, row_step, a_step,
+                          b + (transposed ? k : k * ldb), ldb, transposed, panel, c, m, &e);
+    }
+    if (thin > 0)
+        FN(thin_product)(n, thin, depth, a, row_step, a_step, b + (transposed ? wide * ldb : wide), ldb, transposed,
+                         panel, c + wide, m, epilogue, epilogue->bias == NULL ? NULL : epilogue->bias + wide,
+                         epilogue->mask == NULL ? NULL : epilogue->mask + wide);
 }
 
 #undef SDBR_PART_ROWS
 #undef WIDTH
+#undef BLOCK

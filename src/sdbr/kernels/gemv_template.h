@@ -64,7 +64,9 @@ static void FN(row_product)(int64_t m, int64_t depth, const T *a, const T *b, T 
         T total = 0;
         for (int64_t k = 0; k < depth; ++k)
             total += a[k] * b[k * m + j];
-        FN(store_part)(&total, 1, 1, 1, c + j, 1, e, NULL, e->mask == NULL ? NULL : e->mask + j);
+        if (e->accumulate)
+            total += c[j];
+        c[j] = e->mask == NULL ? total : FN(masked)(total, e->mask[j], e->masked);
     }
 }
 

@@ -31,28 +31,40 @@ enum { SDBR_NO_ACTIVATION, SDBR_RELU, SDBR_SIGMOID, SDBR_TANH };
 #define SDBR_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+#if defined(__clang__)
+#define SDBR_SHUFFLE(a, b, index, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SDBR_SHUFFLE(a, b, index, ...) __builtin_shuffle(a, b, (index){__VA_ARGS__})
+#endif
+
 #define T float
 #define SUFFIX f4
+#define SDBR_FLOATS 1
 #define INTEGER int32_t
 #define SDBR_GEMM sgemm
+#include "gemm_transpose.h"
 #include "gemm_panel.h"
 #include "gemv_template.h"
 #include "blas_template.h"
 #undef T
 #undef SUFFIX
 #undef INTEGER
+#undef SDBR_FLOATS
 #undef SDBR_GEMM
 
 #define T double
 #define SUFFIX f8
+#define SDBR_FLOATS 0
 #define INTEGER int64_t
 #define SDBR_GEMM dgemm
+#include "gemm_transpose.h"
 #include "gemm_panel.h"
 #include "gemv_template.h"
 #include "blas_template.h"
 #undef T
 #undef SUFFIX
 #undef INTEGER
+#undef SDBR_FLOATS
 #undef SDBR_GEMM
 
 #define SDBR_BLAS_ENTRY(name) {#name "_f4", name##_f4}, {#name "_f8", name##_f8},

@@ -110,7 +110,15 @@ static int FN(softmax_cross_entropy_no_reduce_grad)(const sdbr_op *op) {
 SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, int64_t step) {
     int64_t best = 0;
     if (step == 1 && c >= 4 * LANES) {
+        enum { BLOCK = 64 };
         const T m = FN(max_row)(x, c);
+        for (; best + BLOCK <= c; best += BLOCK) {
+            INT hits = 0;
+            for (int k = 0; k < BLOCK; k++)
+                hits |= (x[best + k] == m) | (x[best + k] != x[best + k]);
+            if (hits)
+                break;
+        }
         while (best < c - 1 && !(x[best] == m || x[best] != x[best]))
             best++;
         return best;

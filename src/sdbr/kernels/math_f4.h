@@ -49,13 +49,27 @@ SDBR_INLINE float sdbr_exp_f4(float x) {
     return p * a * b;
 }
 
-/* exp(x) - 1 for x <= 0. */
-SDBR_INLINE float sdbr_expm1_negative_f4(float x) {
+/* exp(x) - 1 for |x| <= 80, accurate near 0: 2^n (exp(r) - 1) + (2^n - 1). */
+SDBR_INLINE float sdbr_expm1_bounded_f4(float x) {
     int32_t n;
-    x = x < -40.0f ? -40.0f : x;
     float p = sdbr_exp_reduce_f4(x, &n);
     float s = sdbr_from_bits_f4((uint32_t)(n + 127) << 23);
     return s * p + (s - 1.0f);
+}
+
+/* exp(x) - 1 for x <= 0. */
+SDBR_INLINE float sdbr_expm1_negative_f4(float x) {
+    return sdbr_expm1_bounded_f4(x < -40.0f ? -40.0f : x);
+}
+
+/* tanh(x / 2) for x >= 0: t / (t + 2) with t = exp(x) - 1. */
+SDBR_INLINE float sdbr_tanh_half_f4(float x) {
+    float t = sdbr_expm1_bounded_f4(x > 20.0f ? 20.0f : x);
+    return t / (t + 2.0f);
+}
+
+SDBR_INLINE float sdbr_tanh_f4(float x) {
+    return copysignf(sdbr_tanh_half_f4(2.0f * fabsf(x)), x);
 }
 
 /* x = 2^e m with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh((m - 1) / (m + 1)). */
@@ -87,20 +101,6 @@ SDBR_INLINE float sdbr_log1p_unit_f4(float u) {
     p = p * z + 4.000756064e-1f;
     p = p * z + 6.666664034e-1f;
     return 2.0f * s + s * z * p;
-}
-
-SDBR_INLINE float sdbr_tanh_f4(float x) {
-    float a = fabsf(x);
-    float z = a * a;
-    float p = 2.292744816e-3f; /* 0.01 ulp */
-    p = p * z + -8.343945516e-3f;
-    p = p * z + 2.176891865e-2f;
-    p = p * z + -5.395925958e-2f;
-    p = p * z + 1.333330356e-1f;
-    p = p * z + -3.333333317e-1f;
-    float small = a + a * z * p;
-    float large = 1.0f - 2.0f / (sdbr_exp_f4(2.0f * a) + 1.0f);
-    return copysignf(a < 0.625f ? small : large, x);
 }
 
 #endif

@@ -51,12 +51,24 @@ SDBR_INLINE double sdbr_exp_f8(double x) {
     return p * a * b;
 }
 
-SDBR_INLINE double sdbr_expm1_negative_f8(double x) {
+SDBR_INLINE double sdbr_expm1_bounded_f8(double x) {
     uint64_t n;
-    x = x < -60.0 ? -60.0 : x;
     double p = sdbr_exp_reduce_f8(x, &n);
     double s = sdbr_from_bits_f8((n + 1023u) << 52);
     return s * p + (s - 1.0);
+}
+
+SDBR_INLINE double sdbr_expm1_negative_f8(double x) {
+    return sdbr_expm1_bounded_f8(x < -60.0 ? -60.0 : x);
+}
+
+SDBR_INLINE double sdbr_tanh_half_f8(double x) {
+    double t = sdbr_expm1_bounded_f8(x > 40.0 ? 40.0 : x);
+    return t / (t + 2.0);
+}
+
+SDBR_INLINE double sdbr_tanh_f8(double x) {
+    return copysign(sdbr_tanh_half_f8(2.0 * fabs(x)), x);
 }
 
 SDBR_INLINE double sdbr_log_f8(double x) {
@@ -98,26 +110,6 @@ SDBR_INLINE double sdbr_log1p_unit_f8(double u) {
     p = p * z + 4.0000000000014582673e-1;
     p = p * z + 6.6666666666666658561e-1;
     return 2.0 * s + s * z * p;
-}
-
-SDBR_INLINE double sdbr_tanh_f8(double x) {
-    double a = fabs(x);
-    double z = a * a;
-    double p = 6.48516348279311315e-6; /* 0.01 ulp */
-    p = p * z + -3.1201101425797400033e-5;
-    p = p * z + 9.2571161295567682707e-5;
-    p = p * z + -2.3759064960555619551e-4;
-    p = p * z + 5.896606577757043347e-4;
-    p = p * z + -1.4557754120478055104e-3;
-    p = p * z + 3.5921217511549622695e-3;
-    p = p * z + -8.863235103240877925e-3;
-    p = p * z + 2.1869488519008305756e-2;
-    p = p * z + -5.396825396789699169e-2;
-    p = p * z + 1.3333333333333041602e-1;
-    p = p * z + -3.3333333333333332938e-1;
-    double small = a + a * z * p;
-    double large = 1.0 - 2.0 / (sdbr_exp_f8(2.0 * a) + 1.0);
-    return copysign(a < 0.625 ? small : large, x);
 }
 
 #endif

@@ -29,6 +29,10 @@
 #define SDBR_IVDEP
 #endif
 
+/* In a loop over any strides: vectors gathered element by element gain nothing there, and every
+ * op would be compiled once more. */
+#define SDBR_SCALAR_LOOP __asm__ __volatile__("")
+
 /* Width of the vectors that sums and maxima are written in: their associativity is chosen by
  * hand, so no fast-math is needed. kernels_<level>.c sets it. */
 #ifndef SDBR_VECTOR_BYTES

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from sdbr.optimizers.rows import Declined, RuleRow, number
+from sdbr.optimizers.rows import Declined, RuleRow
 
 import numpy as np
 from chainer.optimizers.adam import AdamRule
@@ -22,8 +22,6 @@ FLOAT32_UNDERFLOW = 2.0**-150
 def scalars(values: tuple, t: int, dtype, extra) -> tuple[float, ...]:
     """``alpha_t, one_minus_beta1, one_minus_beta2, eps, eta, decay, lower, upper``."""
     alpha, beta1, beta2, eps, eta, decay_rate, adabound, final_lr, gamma, _ = values
-    alpha, beta1, beta2 = number(alpha), number(beta1), number(beta2)
-    eps, eta = number(eps), number(eta)
     # Chainer refuses an eps that vanishes in the parameter's dtype.
     if eps != 0 and abs(eps) <= FLOAT32_UNDERFLOW and dtype == np.float32:
         raise Declined("eps of Adam is too small for float32")
@@ -33,12 +31,11 @@ def scalars(values: tuple, t: int, dtype, extra) -> tuple[float, ...]:
     alpha_t = alpha * math.sqrt(fix2) / fix1
     lower, upper = -INFINITY, INFINITY
     if adabound:
-        gamma = number(gamma)
         # Scaled so that a schedule on alpha moves the final rate, too.
-        final = number(final_lr) * alpha / extra
+        final = final_lr * alpha / extra
         lower = final * (1.0 - 1.0 / (gamma * t + 1))
         upper = final * (1.0 + 1.0 / (gamma * t))
-    decay = 1.0 - eta * number(decay_rate)
+    decay = 1.0 - eta * decay_rate
     return (alpha_t, 1.0 - beta1, 1.0 - beta2, eps, eta, decay, lower, upper)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sdbr.optimizers.rows import RuleRow, number
+from sdbr.optimizers.rows import RuleRow
 
 from chainer.optimizers.momentum_sgd import MomentumSGDRule
 
 
 def scalars(values: tuple, t: int, dtype, extra) -> tuple[float, ...]:
     """``lr, momentum``."""
-    return (number(values[0]), number(values[1]))
+    return values
 
 
 ROW = RuleRow(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-import numpy as np
-
 
 class Declined(Exception):
     """The native update cannot do this step; Chainer's own code can, or raises its own error."""
@@ -31,8 +29,9 @@ class RuleRow:
         are booleans in the order of the field above.
     scalars : callable
         ``scalars(values, t, dtype, extra) -> tuple of float``: the float attributes of the op at
-        step `t` (1 for the first) from the hyperparameters, computed as Chainer computes them.
-        Whatever it raises makes Chainer's own code run this step.
+        step `t` (1 for the first) from the hyperparameters as the user set them, by the very
+        expressions that Chainer has. Whatever it raises, and whatever it gives that is no number
+        (an array), makes Chainer's own code run this step.
     n_scalars : int
         Length of that tuple.
     extra : callable
@@ -72,18 +71,3 @@ class HookRow:
     attribute: str
     for_each_param: bool
     times_loss_scale: bool = False
-
-
-def number(value) -> float:
-    """`value` as a float when it is a scalar; arrays are not for the control block.
-
-    Raises
-    ------
-    Declined
-        If it is anything else.
-    """
-    if type(value) is float:
-        return value
-    if isinstance(value, (int, float, np.floating, np.integer)):
-        return float(value)
-    raise Declined(f"a hyperparameter is a {type(value).__name__}, not a number")

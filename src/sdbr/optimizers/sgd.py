@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sdbr.optimizers.rows import RuleRow, number
+from sdbr.optimizers.rows import RuleRow
 
 from chainer.optimizers.sgd import SGDRule
 
 
 def scalars(values: tuple, t: int, dtype, extra) -> tuple[float, ...]:
     """``lr``."""
-    return (number(values[0]),)
+    return values
 
 
 ROW = RuleRow(rule=SGDRule, op="sgd", hyperparameters=("lr",), scalars=scalars, n_scalars=1)

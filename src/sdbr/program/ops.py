@@ -196,26 +196,26 @@ _op('gemm_mask', 'a:T b:T y:T', 'c:T',
 
 # --- losses and evaluation ----------------------------------------------------------------------
 _op('softmax_cross_entropy', 'x:T t:I w:T*', 'loss:T log_y:T coeff:T',
-    'log_y = log_softmax(x); coeff = 1 / count; loss = -sum(w[t] * log_y[t]) * coeff over t != ignore_label; '
+    'log_y = log_softmax(x); coeff = 1 / count; loss = -sum(w[t] * log_y[t] * (t != ignore_label)) * coeff; '
     'x[outer, c, inner], t[outer, inner], optional class weights w[c], loss scalar, coeff scalar. count: number of '
     'valid labels (at least 1) when normalize, else outer. IndexError for labels outside [-c, c)'
-    ' apart from ignore_label', ints='normalize ignore_label', family='loss')  # fmt: skip
+    ' apart from ignore_label, which picks class 0', ints='normalize ignore_label', family='loss')  # fmt: skip
 _op('softmax_cross_entropy_grad', 'log_y:T t:I coeff:T gloss:T w:T*', 'gx:T',
-    'gx = (exp(log_y) - onehot(t)) * w[t] * (gloss * coeff), 0 where t == ignore_label; gloss scalar',
+    'gx = (exp(log_y) - onehot(t)) * w[t] * (t != ignore_label) * (gloss * coeff); gloss scalar',
     ints='ignore_label', family='loss')  # fmt: skip
 _op('softmax_cross_entropy_no_reduce', 'x:T t:I w:T*', 'loss:T log_y:T',
-    'loss[outer, inner] = -w[t] * log_y[t], 0 where t == ignore_label', ints='ignore_label', family='loss')  # fmt: skip
+    'loss[outer, inner] = -w[t] * log_y[t] * (t != ignore_label)', ints='ignore_label', family='loss')  # fmt: skip
 _op('softmax_cross_entropy_no_reduce_grad', 'log_y:T t:I gloss:T w:T*', 'gx:T',
-    'gx = (exp(log_y) - onehot(t)) * w[t] * gloss; gloss[outer, inner]', ints='ignore_label', family='loss')  # fmt: skip
+    'gx = (exp(log_y) - onehot(t)) * w[t] * (t != ignore_label) * gloss; gloss[outer, inner]', ints='ignore_label', family='loss')  # fmt: skip
 _op('sigmoid_cross_entropy', 'x:T t:I', 'loss:T count:T',
-    'l = x * (t - (x >= 0)) - log1p(exp(-abs(x))), 0 where t == -1; loss = -sum(l) / count; count = number of t != -1 '
+    'l = (t != -1) * (x * (t - (x >= 0)) - log1p(exp(-abs(x)))); loss = -sum(l) / count; count = number of t != -1 '
     '(at least 1) when normalize, else batch size; 1-D', ints='normalize batch', family='loss')  # fmt: skip
 _op('sigmoid_cross_entropy_grad', 'x:T t:I count:T gloss:T', 'gx:T',
-    'gx = gloss / count * (sigmoid(x) - t), 0 where t == -1; gloss scalar', family='loss')  # fmt: skip
-_op('sigmoid_cross_entropy_no_reduce', 'x:T t:I', 'loss:T', 'loss = -(x * (t - (x >= 0)) - log1p(exp(-abs(x)))), 0 '
-    'where t == -1', family='loss')  # fmt: skip
+    'gx = gloss * (t != -1) * (sigmoid(x) - t) / count; gloss scalar', family='loss')  # fmt: skip
+_op('sigmoid_cross_entropy_no_reduce', 'x:T t:I', 'loss:T', 
+    'loss = -(t != -1) * (x * (t - (x >= 0)) - log1p(exp(-abs(x))))', family='loss')  # fmt: skip
 _op('sigmoid_cross_entropy_no_reduce_grad', 'x:T t:I gloss:T', 'gx:T',
-    'gx = gloss * (sigmoid(x) - t), 0 where t == -1', family='loss')  # fmt: skip
+    'gx = gloss * (t != -1) * (sigmoid(x) - t)', family='loss')  # fmt: skip
 _op('mean_squared_error', 'x:T y:T', 'loss:T', 'loss = ((x - y) ** 2).sum() / x.size; C-contiguous, loss scalar',
     family='loss')  # fmt: skip
 _op('mean_squared_error_grad', 'x:T y:T gloss:T', 'gx:T', 'gx = (x - y) * (2 * gloss / x.size)', family='loss')

@@ -1,0 +1,683 @@
+"""One call, compiled: is it the same call as before, bind, run, wrap.
+
+Everything here has a slower twin in :mod:`sdbr.manager`; whatever looks unusual is left to it.
+"""
+
+import chainer
+import numpy as np
+from chainer import reporter
+
+from sdbr.compat import LINK_VERSION
+from sdbr.schedule import contiguous
+from sdbr.trace.provenance import _local as _trace_local
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
+from libc.stdlib cimport calloc, free
+
+cimport numpy as cnp
+
+from sdbr._executor cimport Executable, Memory
+from sdbr._update cimport Guard
+
+cnp.import_array()
+
+cdef extern from "Python.h":
+    PyObject *PyDict_GetItemWithError(PyObject *, PyObject *)
+    int PyDict_Next(PyObject *, Py_ssize_t *, PyObject **, PyObject **)
+    Py_ssize_t sdbr_dict_size "PyDict_GET_SIZE"(PyObject *)
+    PyObject *sdbr_list_item "PyList_GET_ITEM"(PyObject *, Py_ssize_t)
+    Py_ssize_t sdbr_refcount "Py_REFCNT"(PyObject *)
+    int PyDict_SetItem(PyObject *, PyObject *, PyObject *) except -1
+
+cdef extern from *:
+    """
+    #define SDBR_A(x) ((PyArrayObject *)(x))
+    static inline int sdbr_is_array(PyObject *x) { return PyArray_CheckExact(x); }
+    static inline PyObject *sdbr_descr(PyObject *x) { return (PyObject *)PyArray_DESCR(SDBR_A(x)); }
+    static inline int sdbr_ndim(PyObject *x) { return PyArray_NDIM(SDBR_A(x)); }
+    static inline npy_intp *sdbr_dims(PyObject *x) { return PyArray_DIMS(SDBR_A(x)); }
+    static inline int sdbr_is_plain(PyObject *x) { return PyArray_ISCARRAY_RO(SDBR_A(x)); }
+    static inline char *sdbr_data(PyObject *x) { return PyArray_BYTES(SDBR_A(x)); }
+    """
+    bint sdbr_is_array(PyObject *)
+    PyObject *sdbr_descr(PyObject *)
+    int sdbr_ndim(PyObject *)
+    cnp.npy_intp *sdbr_dims(PyObject *)
+    bint sdbr_is_plain(PyObject *)
+    char *sdbr_data(PyObject *)
+
+cdef str _DATA = "_data"
+cdef str _REQUIRES_GRAD = "_requires_grad"
+cdef str _GRAD = "_grad"
+cdef str _GRAD_VAR = "_grad_var"
+cdef str _GRAD_VALID = "_grad_valid"
+cdef PyObject *K_DATA = <PyObject *> _DATA
+cdef PyObject *K_REQUIRES_GRAD = <PyObject *> _REQUIRES_GRAD
+cdef PyObject *K_GRAD = <PyObject *> _GRAD
+cdef PyObject *K_GRAD_VAR = <PyObject *> _GRAD_VAR
+cdef PyObject *K_GRAD_VALID = <PyObject *> _GRAD_VALID
+cdef PyObject *NONE = <PyObject *> None
+cdef object _TRUE = True   # a literal True would become the C number 1
+cdef PyObject *TRUE = <PyObject *> _TRUE
+
+cdef object _Variable = chainer.Variable
+cdef object _VariableNode = chainer.variable.VariableNode
+cdef dict _global_config = chainer.global_config.__dict__
+cdef object _local_config = chainer.config._local
+cdef object _chainer_thread = chainer._thread_local
+cdef object _ref = __import__("weakref").ref
+cdef list _version = LINK_VERSION
+cdef object _get_reporters = reporter._get_reporters
+
+ctypedef struct Leaf:
+    int kind                  # 0: array, 1: Variable, 2: anything else
+    PyObject *descr
+    int ndim
+    cnp.npy_intp dims[8]
+    PyObject *requires_grad
+    int same_as               # first argument that was the same object
+
+
+cdef class CallSpec:
+    """Positional arguments and the configuration of one call, to compare later calls with.
+
+    Parameters
+    ----------
+    args : tuple
+        Variables, arrays and plain values; no containers.
+    """
+
+    cdef Leaf *leaves
+    cdef int n
+    cdef tuple values             # per argument: the plain value, the dtype or None
+    cdef list config_keys
+    cdef list config_values
+    cdef dict local_config
+    cdef PyObject **arrays        # borrowed, from `matches` until the call ends
+
+    def __cinit__(self, tuple args):
+        cdef int i, j, k
+        cdef object array
+        self.n = len(args)
+        self.leaves = <Leaf *> calloc(max(self.n, 1), sizeof(Leaf))
+        self.arrays = <PyObject **> calloc(max(self.n, 1), sizeof(PyObject *))
+        if self.leaves == NULL or self.arrays == NULL:
+            raise MemoryError
+        values = []
+        for i in range(self.n):
+            x = args[i]
+            array = None
+            if type(x) is _Variable:
+                self.leaves[i].kind = 1
+                array = x._data[0]
+                self.leaves[i].requires_grad = <PyObject *> x._requires_grad
+            elif type(x) is np.ndarray:
+                array = x
+            else:
+                self.leaves[i].kind = 2
+                values.append(x)
+            if array is not None:
+                self.leaves[i].descr = <PyObject *> array.dtype
+                self.leaves[i].ndim = array.ndim
+                for k in range(array.ndim):
+                    self.leaves[i].dims[k] = array.shape[k]
+                values.append(array.dtype)
+            self.leaves[i].same_as = i
+            for j in range(i):
+                if args[j] is x:
+                    self.leaves[i].same_as = j
+                    break
+        self.values = tuple(values)
+        self.config_keys = list(_global_config.keys())
+        self.config_values = list(_global_config.values())
+        self.local_config = dict(_local_config.__dict__)
+
+    def __dealloc__(self):
+        free(self.leaves)
+        free(self.arrays)
+
+    @staticmethod
+    def suits(tuple args, dict kwargs):
+        """Whether a call is of the kind that can be compared: positional, flat, at most 8 axes."""
+        if kwargs:
+            return False
+        for x in args:
+            if type(x) is _Variable:
+                array = x._data[0]
+                if type(array) is not np.ndarray or array.ndim > 8:
+                    return False
+            elif type(x) is np.ndarray:
+                if x.ndim > 8:
+                    return False
+            elif type(x) not in (int, str, bool, type(None)):
+                return False
+        return True
+
+    cdef bint config_matches(self):
+        cdef Py_ssize_t place = 0
+        cdef Py_ssize_t i = 0
+        cdef PyObject *key
+        cdef PyObject *value
+        cdef dict local
+        if sdbr_dict_size(<PyObject *> _global_config) != len(self.config_keys):
+            return False
+        while PyDict_Next(<PyObject *> _global_config, &place, &key, &value):
+            if sdbr_list_item(<PyObject *> self.config_keys, i) != key:
+                return False
+            if sdbr_list_item(<PyObject *> self.config_values, i) != value:
+                return False
+            i += 1
+        local = _local_config.__dict__
+        if len(local) != len(self.local_config):
+            return False
+        place = 0
+        while PyDict_Next(<PyObject *> local, &place, &key, &value):
+            if PyDict_GetItemWithError(<PyObject *> self.local_config, key) != value:
+                return False
+        return True
+
+    cdef bint matches(self, tuple args):
+        """Whether arguments and configuration are as before; fills `arrays`."""
+        cdef int i, j, k
+        cdef Leaf *leaf
+        cdef PyObject *x
+        cdef PyObject *array
+        if len(args) != self.n:
+            return False
+        for i in range(self.n):
+            leaf = &self.leaves[i]
+            arg = args[i]
+            x = <PyObject *> arg
+            if leaf.kind == 2:
+                value = self.values[i]
+                if arg is not value and (type(arg) is not type(value) or arg != value):
+                    return False
+                continue
+            if leaf.kind == 1:
+                if type(arg) is not _Variable:
+                    return False
+                d = arg.__dict__
+                if PyDict_GetItemWithError(<PyObject *> d, K_REQUIRES_GRAD) != leaf.requires_grad:
+                    return False
+                array = PyDict_GetItemWithError(<PyObject *> d, K_DATA)
+                if array == NULL:
+                    return False
+                array = sdbr_list_item(array, 0)
+            else:
+                array = x
+            if not sdbr_is_array(array) or sdbr_descr(array) != leaf.descr:
+                return False
+            if sdbr_ndim(array) != leaf.ndim:
+                return False
+            for k in range(leaf.ndim):
+                if sdbr_dims(array)[k] != leaf.dims[k]:
+                    return False
+            self.arrays[i] = array
+            for j in range(i):
+                if (<PyObject *> args[j] == x) != (self.leaves[j].same_as == leaf.same_as):
+                    return False
+        return self.config_matches()
+
+
+cdef bint hooks_are_off():
+    """No function hook, no link hook, and no trace under way in this thread."""
+    hooks = getattr(_chainer_thread, "function_hooks", None)
+    if hooks:
+        return False
+    hooks = getattr(_chainer_thread, "link_hooks", None)
+    if hooks:
+        return False
+    return getattr(_trace_local, "recorder", None) is None
+
+
+cdef bint guards_hold(object guards):
+    """The same as ``guards.hold()``."""
+    if guards.volatile or guards.version is not _version[0]:
+        return guards.hold()
+    return True
+
+
+cdef object new_variable(object array, object requires_grad, object node_class):
+    """A `chainer.Variable` as ``_init_unchecked`` makes it."""
+    cdef dict d
+    variable = _Variable.__new__(_Variable)
+    node = node_class.__new__(node_class)
+    d = node.__dict__
+    d["_variable"] = _ref(variable)
+    d["name"] = None
+    d["_requires_grad"] = requires_grad
+    d["_layout"] = None
+    d["dtype"] = array.dtype
+    d["shape"] = array.shape
+    d = variable.__dict__
+    d["_requires_grad"] = requires_grad
+    d["_loss_scale"] = None
+    d["_grad_var"] = None
+    d["_device"] = None
+    d["_grad_valid"] = True
+    d["_layout"] = None
+    d["_data"] = [array]
+    d["_node"] = node
+    d["_grad"] = None
+    return variable
+
+
+cdef class Outputs:
+    """Arrays handed to the user: one is used again only when nobody else holds it."""
+
+    cdef list pools               # per output: a list of arrays
+    cdef list arrays              # per output: the array of this run
+    cdef list shapes
+    cdef list dtypes
+    cdef list slots
+    cdef Memory memory
+    cdef Py_ssize_t n
+
+    def __init__(self, Memory memory, outputs):
+        self.memory = memory
+        self.n = len(outputs)
+        self.slots = [slot for _, slot, _, _ in outputs]
+        self.shapes = [shape for _, _, shape, _ in outputs]
+        self.dtypes = [dtype for _, _, _, dtype in outputs]
+        self.pools = [[] for _ in outputs]
+        self.arrays = [None] * self.n
+
+    cdef int bind(self, list reused) except -1:
+        """Choose and bind the array of every output; ``reused[i]`` stays in place when true."""
+        cdef Py_ssize_t i
+        cdef object array
+        cdef PyObject *item
+        cdef list pool
+        for i in range(self.n):
+            if reused is not None and reused[i]:
+                continue
+            pool = self.pools[i]
+            array = None
+            for k in range(len(pool)):
+                item = sdbr_list_item(<PyObject *> pool, k)
+                # One reference in the pool; the memory and `arrays` hold the present one.
+                if sdbr_refcount(item) == 1 + (2 if self.arrays[i] is <object> item else 0):
+                    array = <object> item
+                    break
+            if array is None:
+                array = np.empty(self.shapes[i], self.dtypes[i])
+                if len(pool) >= 4:
+                    pool.pop(0)
+                pool.append(array)
+            self.arrays[i] = array
+            self.memory.bind_fast(<int> self.slots[i], <PyObject *> array)
+        return 0
+
+
+cdef class Parameters:
+    """Binds the present arrays of parameters."""
+
+    cdef list params
+    cdef list dicts
+    cdef list slots
+    cdef list shapes
+    cdef list dtypes
+    cdef Memory memory
+
+    def __init__(self, Memory memory, pairs):
+        self.memory = memory
+        self.params = [p for p, _ in pairs]
+        self.dicts = [p.__dict__ for p, _ in pairs]
+        self.slots = [s for _, s in pairs]
+        self.shapes = [p._data[0].shape for p, _ in pairs]
+        self.dtypes = [p._data[0].dtype for p, _ in pairs]
+
+    cdef bint bind(self) except -1:
+        """Bind; False when one no longer has its shape and dtype."""
+        cdef Py_ssize_t i
+        cdef int slot
+        cdef PyObject *data
+        cdef PyObject *array
+        for i in range(len(self.dicts)):
+            data = PyDict_GetItemWithError(sdbr_list_item(<PyObject *> self.dicts, i), K_DATA)
+            if data == NULL:
+                return False
+            array = sdbr_list_item(data, 0)
+            slot = self.slots[i]
+            if sdbr_list_item(<PyObject *> self.memory.owners, slot) == array:
+                if sdbr_data(array) == self.memory.pointers[slot]:
+                    continue
+            current = <object> array
+            if type(current) is not np.ndarray:
+                return False
+            if current.shape != self.shapes[i] or current.dtype != self.dtypes[i]:
+                return False
+            self.memory.bind(slot, contiguous(current))
+        return True
+
+
+cdef class Arguments:
+    """Binds array arguments, and captured attributes."""
+
+    cdef list positions           # of (argument, slot)
+    cdef list attributes          # of (dict, name, slot, shape, dtype)
+    cdef Memory memory
+
+    def __init__(self, Memory memory, leaves):
+        self.memory = memory
+        self.positions = []
+        self.attributes = []
+        for value, slot in leaves:
+            if value.kind == "argument":
+                self.positions.append((value.source, slot))
+            elif value.kind == "attribute":
+                link, name = value.source
+                self.attributes.append((link.__dict__, name, slot, value.shape, value.dtype))
+
+    cdef bint bind(self, CallSpec spec, list positions) except -1:
+        cdef int position, slot
+        cdef PyObject *array
+        for position, slot in self.positions:
+            array = spec.arrays[<int> positions[position]]
+            if sdbr_is_plain(array):
+                self.memory.bind_fast(slot, array)
+            else:
+                self.memory.bind(slot, contiguous(<object> array))
+        for d, name, slot, shape, dtype in self.attributes:
+            thing = d.get(name)
+            if isinstance(thing, _Variable):
+                thing = thing._data[0]
+            if type(thing) is not np.ndarray or thing.shape != shape or thing.dtype != dtype:
+                return False
+            self.memory.bind(slot, contiguous(thing))
+        return True
+
+
+cdef class Effects:
+    """Writes attributes and reports values after a run.
+
+    A Variable that this object wrote and that nobody else holds stays where it is: its array
+    gets the new values.
+    """
+
+    cdef list writes              # of (dict, name, output index or -1, value)
+    cdef list written             # per write: the Variable or array that was written last
+    cdef list reports             # of (items, observer)
+    cdef list kinds               # per output: requires_grad of a Variable, None for an array
+    cdef list keep                # per output: whether its array stays in place
+    cdef list things              # per output: what is handed out in this run
+    cdef object node_class
+    cdef Outputs outputs
+
+    def __init__(self, Outputs outputs, values, trace, node_class):
+        index = {value.index: i for i, (value, _, _, _) in enumerate(values)}
+        self.outputs = outputs
+        self.node_class = node_class
+        self.kinds = [v.requires_grad if v.is_variable else None for v, _, _, _ in values]
+        self.writes = []
+        for write in trace.writes:
+            x = write.value
+            place = index.get(getattr(x, "index", None), -1)
+            self.writes.append((write.link.__dict__, write.name, place, x))
+        self.written = [None] * len(self.writes)
+        self.reports = []
+        for report in trace.reports:
+            items = [(k, index.get(getattr(x, "index", None), -1), x) for k, x in report.items.items()]
+            self.reports.append((items, report.observer))
+        self.keep = [False] * len(values)
+        self.things = [None] * len(values)
+
+    cdef list in_place(self):
+        """Which outputs can stay where they are: only the attribute written last time holds them."""
+        cdef Py_ssize_t i, n
+        cdef PyObject *variable
+        cdef PyObject *data
+        cdef PyObject *array
+        cdef PyObject *node
+        cdef PyObject *found
+        for i in range(len(self.keep)):
+            self.keep[i] = False
+        for i in range(len(self.writes)):
+            d, name, place, _ = self.writes[i]
+            if <int> place < 0 or self.written[i] is None:
+                continue
+            variable = <PyObject *> self.written[i]
+            found = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
+            # References: ours in `written`, and the attribute.
+            if found != variable or sdbr_refcount(variable) != 2:
+                self.written[i] = None
+                continue
+            if self.kinds[<int> place] is None:
+                array = variable
+                # written, attribute, pool, arrays, memory
+                n = 5
+                if sdbr_refcount(array) != n:
+                    self.written[i] = None
+                    continue
+            else:
+                inside = (<object> variable).__dict__
+                data = PyDict_GetItemWithError(<PyObject *> inside, K_DATA)
+                node = PyDict_GetItemWithError(<PyObject *> inside, <PyObject *> "_node")
+                if data == NULL or node == NULL or sdbr_refcount(data) != 1 or sdbr_refcount(node) != 1:
+                    self.written[i] = None
+                    continue
+                if PyDict_GetItemWithError(<PyObject *> inside, K_GRAD) != NONE:
+                    self.written[i] = None
+                    continue
+                if PyDict_GetItemWithError(<PyObject *> inside, K_GRAD_VAR) != NONE:
+                    self.written[i] = None
+                    continue
+                array = sdbr_list_item(data, 0)
+                # data list, pool, arrays, memory
+                if <object> array is not self.outputs.arrays[<int> place] or sdbr_refcount(array) != 4:
+                    self.written[i] = None
+                    continue
+            self.keep[<int> place] = True
+        return self.keep
+
+    cdef object thing(self, int place):
+        made = self.things[place]
+        if made is None:
+            made = self.outputs.arrays[place]
+            kind = self.kinds[place]
+            if kind is not None:
+                made = new_variable(made, kind, self.node_class)
+            self.things[place] = made
+        return made
+
+    cdef int apply(self) except -1:
+        cdef Py_ssize_t i
+        cdef dict found
+        for i in range(len(self.writes)):
+            d, name, place, value = self.writes[i]
+            if <int> place < 0:
+                (<dict> d)[name] = value
+                continue
+            if self.written[i] is not None:
+                self.things[<int> place] = self.written[i]
+                continue
+        for i in range(len(self.writes)):
+            d, name, place, value = self.writes[i]
+            if <int> place >= 0 and self.written[i] is None:
+                made = self.thing(<int> place)
+                (<dict> d)[name] = made
+                self.written[i] = made
+        if self.reports:
+            reporters = _get_reporters()
+            if reporters:
+                for items, observer in self.reports:
+                    found = {}
+                    for name, place, value in items:
+                        found[name] = value if <int> place < 0 else self.thing(<int> place)
+                    reporters[len(reporters) - 1].report(found, observer)
+        for i in range(len(self.things)):
+            self.things[i] = None
+        return 0
+
+
+cdef class Gradients:
+    """The gradient arrays of parameters: ours, and used again only when nobody else holds them."""
+
+    cdef list dicts
+    cdef list params
+    cdef list arrays
+    cdef list slots
+    cdef Memory memory
+
+    def __init__(self, Memory memory, pairs):
+        self.memory = memory
+        self.params = [p for p, _ in pairs]
+        self.dicts = [p.__dict__ for p, _ in pairs]
+        self.slots = [s for _, s in pairs]
+        self.arrays = [None] * len(pairs)
+
+    cdef int bind(self) except -1:
+        cdef Py_ssize_t i
+        cdef PyObject *d
+        cdef PyObject *array
+        for i in range(len(self.arrays)):
+            array = sdbr_list_item(<PyObject *> self.arrays, i)
+            if array != NONE:
+                d = sdbr_list_item(<PyObject *> self.dicts, i)
+                # References: ours, the memory's, the parameter's. One that the user dropped
+                # from the parameter but kept has another number, too.
+                if PyDict_GetItemWithError(d, K_GRAD) == array and sdbr_refcount(array) == 3:
+                    continue
+                if PyDict_GetItemWithError(d, K_GRAD) != array and sdbr_refcount(array) == 2:
+                    continue
+            data = self.params[i]._data[0]
+            new = np.empty(data.shape, data.dtype)
+            self.arrays[i] = new
+            self.memory.bind_fast(<int> self.slots[i], <PyObject *> new)
+        return 0
+
+    cdef int publish(self) except -1:
+        """Make the arrays the gradients of their parameters."""
+        cdef Py_ssize_t i
+        cdef PyObject *d
+        cdef PyObject *array
+        for i in range(len(self.arrays)):
+            d = sdbr_list_item(<PyObject *> self.dicts, i)
+            array = sdbr_list_item(<PyObject *> self.arrays, i)
+            if PyDict_GetItemWithError(d, K_GRAD) != array:
+                PyDict_SetItem(d, K_GRAD, array)
+            if PyDict_GetItemWithError(d, K_GRAD_VAR) != NONE:
+                PyDict_SetItem(d, K_GRAD_VAR, NONE)
+            if PyDict_GetItemWithError(d, K_GRAD_VALID) != TRUE:
+                PyDict_SetItem(d, K_GRAD_VALID, TRUE)
+        return 0
+
+
+cdef class StepRunner:
+    """Runs the whole step of one optimizer through one schedule.
+
+    Parameters
+    ----------
+    manager : ScheduleManager
+    schedule : Schedule
+    plan : StepPlan
+    optimizer : chainer.GradientMethod
+    lossfun : callable
+    node_class : type
+        Variable node of what the step leaves behind.
+    """
+
+    cdef readonly object manager
+    cdef readonly object schedule
+    cdef readonly object plan
+    cdef readonly object optimizer
+    cdef readonly object lossfun
+    cdef readonly Memory memory
+    cdef readonly object executable
+    cdef Executable compiled
+    cdef object statistics
+    cdef object link_guards
+    cdef Guard update
+    cdef Parameters parameters
+    cdef Arguments arguments
+    cdef Gradients gradients
+    cdef Outputs outputs
+    cdef Effects effects
+    cdef CallSpec spec
+    cdef object optimizer_dict
+    cdef list positions
+    cdef bint running
+    cdef int python_ops
+
+    def __init__(self, manager, schedule, plan, optimizer, lossfun, node_class):
+        from sdbr.backends import make_executable
+
+        self.manager = manager
+        self.schedule = schedule
+        self.plan = plan
+        self.optimizer = optimizer
+        self.optimizer_dict = optimizer.__dict__
+        self.lossfun = lossfun
+        self.statistics = manager.statistics
+        self.link_guards = schedule.guards
+        self.update = plan.update
+        memory = self.memory = Memory(len(plan.table.slots), plan.update.n_control)
+        for slot, array in plan.states:
+            memory.bind(slot, array)
+        memory.reserve(plan.program)
+        self.executable = make_executable(plan.program, memory, schedule.backend)
+        self.compiled = self.executable if isinstance(self.executable, Executable) else None
+        self.python_ops = plan.program.python_ops
+        pairs = [(v.source, slot) for v, slot in plan.leaves if v.kind == "parameter"]
+        self.parameters = Parameters(memory, pairs + plan.extra_params)
+        self.arguments = Arguments(memory, plan.leaves)
+        self.gradients = Gradients(memory, plan.grads)
+        self.outputs = Outputs(memory, plan.outputs)
+        self.effects = Effects(self.outputs, plan.outputs, schedule.trace, node_class)
+        self.spec = None
+
+    def matches(self, lossfun, tuple args, dict kwargs):
+        """Whether this step is the one that was made, so that :meth:`run` may follow."""
+        if self.spec is None or lossfun is not self.lossfun or kwargs or self.running:
+            return False
+        if not self.spec.matches(args) or not hooks_are_off():
+            return False
+        if not guards_hold(self.link_guards) or not self.update.check():
+            return False
+        d = self.optimizer_dict
+        if d.get("_loss_scale") is not None or d.get("_use_cleargrads", True) is not True:
+            return False
+        return self.schedule.dynamic is None
+
+    def learn(self, tuple args, dict kwargs):
+        """Remember a call whose key was compared in full; False if it is of no simple kind."""
+        if not CallSpec.suits(args, kwargs):
+            return False
+        self.spec = CallSpec(args)
+        self.positions = [i for i in range(len(args)) if isinstance(args[i], (np.ndarray, _Variable))]
+        return self.spec.matches(args)
+
+    def run(self):
+        """Make the step that :meth:`matches` has just compared.
+
+        Returns
+        -------
+        bool
+            False when it declines; nothing has happened then.
+        """
+        cdef Memory memory = self.memory
+        if not self.parameters.bind() or not self.arguments.bind(self.spec, self.positions):
+            return False
+        if not self.update.prepare(memory, 0):
+            return False
+        self.running = True
+        try:
+            self.gradients.bind()
+            self.outputs.bind(self.effects.in_place())
+            if self.compiled is not None:
+                self.compiled.run_c()
+            else:
+                self.executable.run()
+        finally:
+            self.running = False
+        self.gradients.publish()
+        self.update.commit()
+        statistics = self.statistics
+        statistics.calls += 1
+        statistics.replays += 1
+        statistics.steps += 1
+        statistics.native_calls += 1
+        statistics.python_ops += self.python_ops
+        self.effects.apply()
+        return True

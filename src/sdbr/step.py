@@ -1,0 +1,193 @@
+"""The whole step: forward, backward and update as one program."""
+
+from __future__ import annotations
+
+import time
+import types
+
+import chainer
+from chainer.variable import VariableNode
+
+from sdbr import functions
+from sdbr._call import StepRunner
+from sdbr.errors import StaleGraphError
+from sdbr.functions.lowering import Forward, generate_backward
+from sdbr.optimizers.plan import UpdatePlan
+from sdbr.program import passes
+from sdbr.program.buffers import BufferTable
+from sdbr.program.builder import Builder
+from sdbr.schedule import Schedule, build, hand_out, output_values, returned_as_is
+from sdbr.trace import values as v
+from sdbr.trace.values import Value
+
+
+class StepPlan:
+    """The step program of one schedule and one optimizer.
+
+    Attributes
+    ----------
+    program : Program
+    table : BufferTable
+    leaves : list of (Value, int)
+        What is bound, with its slot; parameters that are updated included.
+    outputs : list of (Value, int, tuple, dtype)
+    grads : list of (Parameter, int)
+        Parameters whose gradient the program writes, with the slot.
+    states : list of (int, ndarray)
+        Slots and arrays of the optimizer's state.
+    """
+
+    def __init__(self, schedule: Schedule, update: UpdatePlan, loss: Value, params):
+        functions.load_all()
+        start = time.perf_counter()
+        trace = schedule.trace
+        self.schedule = schedule
+        self.update = update
+        self.table = table = BufferTable()
+        forward = Forward(trace, table, True)
+        builder: Builder = forward.builder
+        views = 'views' in passes.enabled()
+        self.outputs = []
+        for value in output_values(trace):
+            if not returned_as_is(value):
+                row = forward.output(value, views)
+                self.outputs.append((value, row.slot.index, value.shape, value.dtype))
+        builder.label, builder.line = 'loss gradient', ''
+        seed = builder.fill(loss.shape, loss.dtype, 1.0)
+        by_param = {id(x.source): x for x in trace.values if x.kind == v.PARAMETER}
+        wanted = [by_param[id(p)] for p in params if id(p) in by_param and by_param[id(p)].requires_grad]
+        rows = generate_backward(forward, builder, {loss.index: seed}, wanted)
+        self._gradients(forward, builder, params, by_param, rows)
+        self._update(forward, builder, by_param)
+        self.program, _ = build(builder.instructions, table, [], 'step', schedule.reuse)
+        self.leaves = [(value, row.slot.index) for value, row in forward.bound]
+        self.build_seconds = time.perf_counter() - start
+
+    def _gradients(self, forward, builder, params, by_param, rows) -> None:
+        self.grads = []
+        self._grad_rows = {}
+        for p in params:
+            value = by_param.get(id(p))
+            row = None if value is None else rows.get(value.index)
+            builder.label, builder.line = f'gradient of {p.name}', ''
+            if row is None:
+                # Chainer reallocates a cleared gradient as zeros.
+                owned = self.table.owned(p.shape, p.dtype, f'gradient of {p.name}')
+                builder.emit('fill', [], [owned], floats=(0.0,))
+            else:
+                owned = hand_out(builder, row, f'gradient of {p.name}')
+            self._grad_rows[id(p)] = owned
+            self.grads.append((p, owned.slot.index))
+
+    def _update(self, forward, builder, by_param) -> None:
+        update = self.update
+        param_rows, grad_rows, state_rows = [], [], []
+        self.states = []
+        self.extra_params = []
+        for i, (p, name) in enumerate(zip(update.params, update.names, strict=True)):
+            value = by_param.get(id(p))
+            if value is None:
+                row = self.table.bound(p.shape, p.dtype, f'parameter {name}')
+                self.extra_params.append((p, row.slot.index))
+            else:
+                row = forward.row(value)
+            param_rows.append(row)
+            grad_rows.append(self._grad_rows[id(p)])
+            rows = []
+            for state, array in update.states(i):
+                s = self.table.bound(array.shape, array.dtype, f'{name}.{state}')
+                self.states.append((s.slot.index, array))
+                rows.append(s)
+            state_rows.append(rows)
+        builder.label, builder.line = 'update', ''
+        update.emit(builder, param_rows, grad_rows, state_rows, 0)
+
+
+def resolve(lossfun):
+    """The static callable behind a loss function: ``(decorated, owner)``, or None."""
+    if isinstance(lossfun, chainer.Link):
+        cls = type(lossfun)
+        call = cls.__call__
+        if hasattr(call, '_sdbr_function'):
+            return call, lossfun
+        forward = getattr(cls, 'forward', None)
+        plain = call is chainer.Link.__call__ and not lossfun._n_local_link_hooks
+        return (forward, lossfun) if plain and hasattr(forward, '_sdbr_function') else None
+    if isinstance(lossfun, types.MethodType) and hasattr(lossfun.__func__, '_sdbr_function'):
+        return lossfun.__func__, lossfun.__self__
+    return (lossfun, None) if hasattr(lossfun, '_sdbr_function') else None
+
+
+def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
+    """Why forward, backward and update cannot be one program, or None."""
+    trace = schedule.trace
+    result = trace.result
+    if not (isinstance(result, Value) and result.kind == v.RESULT and result.is_variable):
+        return 'the loss function does not return one Variable'
+    if result.shape != () or not result.requires_grad or result.dtype.kind != 'f':
+        return 'the loss is not a scalar that requires a gradient'
+    if not getattr(optimizer, '_use_cleargrads', True):
+        return 'zerograds mode'
+    if optimizer._loss_scale is not None or optimizer._loss_scaling_is_dynamic:
+        return 'loss scaling'
+    targets = {id(p) for p in params}
+    for value in trace.values:
+        if not value.requires_grad:
+            continue
+        if value.kind == v.PARAMETER and id(value.source) not in targets:
+            return 'a parameter outside the optimizer wants a gradient, too'
+        if value.kind in (v.ARGUMENT, v.ATTRIBUTE):
+            return 'an argument or captured state wants a gradient'
+    read = {(id(r.link), r.name) for r in trace.reads}
+    for write in trace.writes:
+        if isinstance(write.value, Value) and write.value.requires_grad and (id(write.link), write.name) in read:
+            return 'state with a history passes from call to call'
+    return None
+
+
+class SpentCall(chainer.FunctionNode):
+    """Creator of what a whole step leaves behind: its activations are gone."""
+
+    def forward(self, inputs):
+        raise StaleGraphError('a whole step cannot be applied again')
+
+    def backward(self, indexes, grad_outputs):
+        raise StaleGraphError(
+            'the activations of this call were used up by the whole step that made it (optimizer.update with a '
+            'loss function); call the loss function itself for a graph that can be differentiated again'
+        )
+
+
+class SpentNode(VariableNode):
+    """Variable node of what a whole step leaves behind; makes its creator when asked."""
+
+    _rank = 1
+
+    @property
+    def _creator_node(self):
+        made = self.__dict__.get('_made', self)
+        if made is self:
+            made = SpentCall()
+            made.inputs, made.outputs, made.rank = (), (lambda: self,), 0
+            made._input_layouts, made._output_layouts, made._output_count = (), (None,), 1
+            self.__dict__['_made'] = made
+        return made
+
+    @_creator_node.setter
+    def _creator_node(self, creator):
+        self.__dict__['_made'] = creator
+
+
+def make_runner(manager, schedule: Schedule, optimizer, lossfun, update: UpdatePlan) -> StepRunner | str:
+    """A runner for steps of `optimizer` through `schedule`, or why there is none."""
+    if update.reason is not None:
+        return update.reason
+    if not update.native:
+        return 'nothing to update natively'
+    params = [p for p in optimizer.target.params() if p.array is not None]
+    problem = unsuitable(schedule, optimizer, params)
+    if problem is not None:
+        return problem
+    plan = StepPlan(schedule, update, schedule.trace.result, params)
+    schedule.step_plans[id(optimizer)] = plan
+    return StepRunner(manager, schedule, plan, optimizer, lossfun, SpentNode)
