@@ -153,8 +153,9 @@ def _compare(case: Case, want: np.ndarray, got: np.ndarray) -> str:
         wrong = _wrong_floats(case, want, got)
     if not wrong.any():
         return ""
-    at = tuple(int(i[0]) for i in np.nonzero(wrong))
+    at = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(wrong)))
     count = f"{wrong.sum()} of {wrong.size} elements"
+    want, got = np.atleast_1d(want), np.atleast_1d(got)
     return f"{count}, first at {at}: expected {want[at]!r}, got {got[at]!r}"
 
 

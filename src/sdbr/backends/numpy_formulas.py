@@ -60,7 +60,8 @@ def check_labels(t: Array, n: int, valid: Array | bool = True) -> None:
     wrong = ((t < -n) | (t >= n)) & valid
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
-        raise IndexError(f"index {t.reshape(-1)[at]} is out of bounds for axis 1 with size {n}")
+        bad = t.reshape(-1)[at]
+        raise IndexError(f"index {bad} at position {at} is out of range for {n} entries")
 
 
 def _labels(x: Array, t: Array, ignore_label: int | None) -> tuple[Array, Array]:

@@ -212,7 +212,7 @@ _op('sigmoid_cross_entropy', 'x:T t:I', 'loss:T count:T',
     '(at least 1) when normalize, else batch size; 1-D', ints='normalize batch', family='loss')  # fmt: skip
 _op('sigmoid_cross_entropy_grad', 'x:T t:I count:T gloss:T', 'gx:T',
     'gx = gloss * (t != -1) * (sigmoid(x) - t) / count; gloss scalar', family='loss')  # fmt: skip
-_op('sigmoid_cross_entropy_no_reduce', 'x:T t:I', 'loss:T', 
+_op('sigmoid_cross_entropy_no_reduce', 'x:T t:I', 'loss:T',
     'loss = -(t != -1) * (x * (t - (x >= 0)) - log1p(exp(-abs(x))))', family='loss')  # fmt: skip
 _op('sigmoid_cross_entropy_no_reduce_grad', 'x:T t:I gloss:T', 'gx:T',
     'gx = gloss * (t != -1) * (sigmoid(x) - t)', family='loss')  # fmt: skip
