@@ -1,15 +1,20 @@
 """Kernels of the blas family: matrix products.
 
-Small products run in kernels of this package, which fuse bias and activation
-and cost no call of BLAS; large ones go to the BLAS that SciPy brings.
+Small and medium products run in kernels of this package, which fuse bias and
+activation and cost no call of BLAS; the others go to the BLAS that SciPy brings.
 """
 
 from __future__ import annotations
 
+import functools
+
 from sdbr.backends.prepare import Operand, contiguous, suffix
 
-#: Multiply-adds from which BLAS is called, by dtype suffix (measured, see docs/performance.md).
-BLAS_FROM = {"f4": 64 * 256 * 256, "f8": 64 * 256 * 256}
+#: Multiply-adds from which BLAS is called (measured, see docs/performance.md): when it has one
+#: thread, when it has more, and on machines for which there are no wide vectors here.
+ONE_THREAD = 1 << 28
+MANY_THREADS = 1 << 21
+NO_VECTORS = 1 << 12
 
 
 def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int, ...]):
@@ -20,14 +25,43 @@ def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int,
     return f"{kind}_{suffix(outs[0])}", numbers
 
 
-def _large(n: int, m: int, k: int, operand: Operand) -> bool:
-    return n * m * k >= BLAS_FROM[suffix(operand)]
+def _large(n: int, m: int, k: int) -> bool:
+    """Whether the product is one for BLAS."""
+    work = n * m * k
+    if work < NO_VECTORS:
+        return False
+    if _level() == "baseline":
+        return True
+    return work >= (ONE_THREAD if work < MANY_THREADS or _threads() == 1 else MANY_THREADS)
+
+
+@functools.cache
+def _level() -> str:
+    from sdbr._executor import simd_level
+
+    return simd_level()
+
+
+def _threads() -> int:
+    """Threads of SciPy's BLAS; of any BLAS when SciPy's cannot be told apart."""
+    libraries = _libraries()
+    own = [lib for lib in libraries if "scipy" in (lib.filepath or "")]
+    return max((lib.num_threads or 1 for lib in own or libraries), default=1)
+
+
+@functools.cache
+def _libraries() -> list:
+    import scipy.linalg.cython_blas  # noqa: F401  (loads its BLAS)
+    import threadpoolctl
+
+    controller = threadpoolctl.ThreadpoolController()
+    return controller.select(user_api="blas").lib_controllers
 
 
 def _linear(ins, outs, ints):
     (n, k), m = ins[0][1], ins[1][1][0]
     numbers = (n, m, k, ints[0], int(len(ins) == 3))
-    if _large(n, m, k, outs[0]):
+    if _large(n, m, k):
         return "linear_blas", numbers
     return ("linear_row" if n == 1 else "linear"), numbers
 
@@ -37,7 +71,7 @@ def _gemm(ins, outs, ints):
     trans_a, trans_b, accumulate = ints
     k = ins[0][1][0 if trans_a else 1]
     numbers = (n, m, k, trans_a, trans_b, accumulate)
-    if _large(n, m, k, outs[0]):
+    if _large(n, m, k):
         return "gemm_blas", numbers
     if k == 1:
         return "gemm_outer", numbers
@@ -50,14 +84,14 @@ def _batch_matmul(ins, outs, ints):
     count, n, m = outs[0][1]
     trans_a, trans_b = ints
     k = ins[0][1][1 if trans_a else 2]
-    kind = "batch_matmul_blas" if _large(n, m, k, outs[0]) else "batch_matmul"
+    kind = "batch_matmul_blas" if _large(n, m, k) else "batch_matmul"
     return kind, (n, m, k, trans_a, trans_b, 0, count)
 
 
 def _gemm_mask(ins, outs, ints):
     (n, k), m = ins[0][1], outs[0][1][1]
     numbers = (n, m, k, ints[0])
-    if _large(n, m, k, outs[0]):
+    if _large(n, m, k):
         return "gemm_mask_blas", numbers
     return ("gemm_mask_row" if n == 1 else "gemm_mask"), numbers
 
