@@ -95,3 +95,4 @@ cdef class Guard:
     cpdef advance(self, Memory memory, int control_base)
     cpdef int bind_parameters(self, Memory memory)
     cpdef Py_ssize_t bind_gradients(self, Memory memory, bint written)
+    cpdef int unbind_gradients(self, Memory memory)

@@ -560,6 +560,19 @@ cdef class Guard:
             memory.bind_fast(e.grad_slot, grad)
         return -1
 
+    cpdef int unbind_gradients(self, Memory memory):
+        """Let go of the gradients, so that nobody but the user holds them."""
+        cdef Py_ssize_t i
+        cdef int slot
+        cdef list owners = memory.owners
+        for i in range(self.n_entries):
+            slot = self.entries[i].grad_slot
+            if slot >= 0:
+                owners[slot] = None
+                memory.pointers[slot] = NULL
+                memory.sizes[slot] = -1
+        return 0
+
 
 cdef double _number(value) except? -1.0:
     if type(value) is float:

@@ -89,6 +89,12 @@ class StaticUpdate:
         """What of the update is native, and what is not and why; None before ``setup``."""
         return None if self._hookable is None else _engine(self).current_plan()
 
+    @property
+    def update_program(self):
+        """The program of ``update()`` without a loss function; None before its first run."""
+        native = _engine(self).native
+        return None if native is None else native.program
+
     def __reduce_ex__(self, protocol):
         make, args, *rest = super().__reduce_ex__(max(protocol, 2))
         if make is copyreg.__newobj__:

@@ -1,5 +1,8 @@
 """What becomes of gradient arrays: bound, copied, made, written, refused as in Chainer."""
 
+import gc
+import weakref
+
 import sdbr  # noqa: F401
 
 import numpy as np
@@ -169,3 +172,23 @@ def test_no_gradient_is_written_without_need(pair):
     both.each(lambda o: o.update())
     both.compare()
     both.assert_native(1)
+
+
+def test_gradients_are_let_go(pair):
+    both = pair(optimizers.Adam)
+    both.step()
+    both.gradients()
+    gone = [weakref.ref(p.grad) for p in params(both.static)]
+    both.static.update()
+    both.static.target.cleargrads()
+    assert not any(ref() is not None for ref in gone)
+
+
+def test_an_optimizer_is_freed(pair):
+    optimizer = pair(optimizers.Adam).static
+    optimizer.target.cleargrads()
+    optimizer.update()
+    gone = weakref.ref(optimizer)
+    del optimizer
+    gc.collect()
+    assert gone() is None

@@ -259,5 +259,5 @@ def test_what_is_said(pair):
     assert plan.describe() == "native: adam x 10, clip_norm"
     assert plan.python_parts == [] and plan.reason is None
     both.static.update()
-    text = module._engine(both.static).program.disassemble()
+    text = both.static.update_program.disassemble()
     assert text.count("adam") == 10 and "GradientClipping" in text

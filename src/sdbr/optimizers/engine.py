@@ -9,7 +9,7 @@ from sdbr.backends import make_executable
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.program import memory as memory_plan
 from sdbr.program.builder import Builder
-from sdbr.program.program import Program, assemble
+from sdbr.program.program import assemble
 
 import numpy as np
 
@@ -37,6 +37,43 @@ class UpdateStatistics:
     builds: int = 0
 
 
+#: Plans kept for optimizers that go back and forth between a few settings (frozen halves).
+KEPT = 4
+
+
+class NativeUpdate:
+    """The update program of a plan, on memory of its own.
+
+    Parameters
+    ----------
+    plan : UpdatePlan
+        With something native.
+    backend : str
+        Executor of the program.
+    """
+
+    def __init__(self, plan: UpdatePlan, backend: str) -> None:
+        b = Builder()
+        params, grads, states = [], [], []
+        for i, (param, name) in enumerate(zip(plan.params, plan.names, strict=True)):
+            shape, dtype = param.shape, param.dtype
+            params.append(b.table.bound(shape, dtype, name))
+            grads.append(b.table.bound(shape, dtype, f"{name}.grad"))
+            states.append([b.table.bound(shape, dtype, f"{name}.{s}") for s, _ in plan.states(i)])
+        plan.emit(b, params, grads, states, 0)
+        arena = memory_plan.plan(b.instructions, b.table, name="update")
+        self.backend = backend
+        self.program = assemble(b.instructions, b.table, "update", arena)
+        self.memory = Memory(len(b.table.slots), plan.n_control)
+        self.grad_slots = [r.slot.index for r in grads]
+        plan.set_slots([r.slot.index for r in params], self.grad_slots)
+        for i, rows in enumerate(states):
+            for row, (_, array) in zip(rows, plan.states(i), strict=True):
+                self.memory.bind(row.slot.index, array)
+        self.memory.reserve(self.program)
+        self.run = make_executable(self.program, self.memory, backend).run
+
+
 class UpdateEngine:
     """Updates the parameters of one optimizer from gradients that are computed already.
 
@@ -46,33 +83,46 @@ class UpdateEngine:
         Set up.
     chainer_update : callable
         ``chainer_update()``: Chainer's own update from present gradients.
+
+    Attributes
+    ----------
+    statistics : UpdateStatistics
+    plan : UpdatePlan or None
+        The plan used last.
+    native : NativeUpdate or None
+        Its program; None while nothing is native.
+    declined : str or None
+        Why the last update that was Chainer's own code as a whole was that.
     """
 
     def __init__(self, optimizer, chainer_update) -> None:
         self.optimizer = optimizer
         self.statistics = UpdateStatistics()
         self.plan: UpdatePlan | None = None
-        self.program: Program | None = None
+        self.native: NativeUpdate | None = None
         self.declined: str | None = None
         self._chainer_update = chainer_update
-        self._backend = ""
-        self._memory = None
-        self._run = None
+        self._kept: list[tuple[UpdatePlan, NativeUpdate]] = []
 
     def __reduce__(self):
         # Copies and pickles of an optimizer start without one.
         return (type(None), ())
 
     def current_plan(self) -> UpdatePlan:
-        """The plan that fits the optimizer now; made anew where the last one does not."""
+        """The plan that fits the optimizer now; made anew where none fits."""
         plan = self.plan
-        if plan is None or not plan.check():
-            if plan is not None:
-                plan.release()
-            plan = self.plan = UpdatePlan(self.optimizer)
-            self._backend = ""
-            # The second look fills in what the guard compares from step to step.
-            plan.check()
+        if plan is not None and plan.check():
+            return plan
+        if plan is not None:
+            plan.release()
+        for other, native in self._kept:
+            if other is not plan and other.check():
+                self.plan, self.native = other, native
+                return other
+        plan = self.plan = UpdatePlan(self.optimizer)
+        self.native = None
+        # The second look fills in what the guard compares from step to step.
+        plan.check()
         return plan
 
     def update(self, backend: str) -> None:
@@ -86,17 +136,19 @@ class UpdateEngine:
         plan = self.current_plan()
         if not plan.native:
             return self._in_python(plan.reason)
-        if backend != self._backend:
-            self._build(plan, backend)
+        native = self.native
+        if native is None or native.backend != backend:
+            native = self._build(plan, backend)
         if plan.reason is not None:
-            return self._mixed(plan)
+            return self._mixed(plan, native)
         optimizer = self.optimizer
-        copies = self._bind(plan)
-        if copies is None or not plan.prepare(self._memory, 0):
+        copies = self._bind(plan, native)
+        if copies is None or not plan.prepare(native.memory, 0):
             return self._in_python("a gradient or hyperparameter of this step")
         optimizer._loss_scaling_isnan = False
         plan.commit()
-        self._run()
+        native.run()
+        plan.unbind_gradients(native.memory)
         self.statistics.native_calls += 1
         if copies or plan.loss_scale is not None:
             self._finish(plan, copies)
@@ -107,31 +159,16 @@ class UpdateEngine:
         self.plan.release()
         self._chainer_update()
 
-    def _build(self, plan: UpdatePlan, backend: str) -> None:
-        b = Builder()
-        params, grads, states = [], [], []
-        for i, (param, name) in enumerate(zip(plan.params, plan.names, strict=True)):
-            shape, dtype = param.shape, param.dtype
-            params.append(b.table.bound(shape, dtype, name))
-            grads.append(b.table.bound(shape, dtype, f"{name}.grad"))
-            states.append([b.table.bound(shape, dtype, f"{name}.{s}") for s, _ in plan.states(i)])
-        plan.emit(b, params, grads, states, 0)
-        arena = memory_plan.plan(b.instructions, b.table, name="update")
-        self.program = assemble(b.instructions, b.table, "update", arena)
-        memory = self._memory = Memory(len(b.table.slots), plan.n_control)
-        plan.set_slots([r.slot.index for r in params], [r.slot.index for r in grads])
-        self._grad_slots = [r.slot.index for r in grads]
-        for i, rows in enumerate(states):
-            for row, (_, array) in zip(rows, plan.states(i), strict=True):
-                memory.bind(row.slot.index, array)
-        memory.reserve(self.program)
-        self._run = make_executable(self.program, memory, backend).run
-        self._backend = backend
+    def _build(self, plan: UpdatePlan, backend: str) -> NativeUpdate:
+        native = self.native = NativeUpdate(plan, backend)
+        others = [(p, n) for p, n in self._kept if p is not plan and p.target is plan.target]
+        self._kept = [(plan, native), *others[: KEPT - 1]]
         self.statistics.builds += 1
+        return native
 
-    def _bind(self, plan: UpdatePlan):
+    def _bind(self, plan: UpdatePlan, native: NativeUpdate):
         """Bind parameters and gradients; the gradients that were copied, or None: not native."""
-        memory = self._memory
+        memory = native.memory
         plan.bind_parameters(memory)
         if plan.bind_gradients(memory, plan.writes_gradients) < 0:
             return ()
@@ -140,7 +177,7 @@ class UpdateEngine:
         if plan.bind_gradients(memory, plan.writes_gradients) < 0:
             return ()
         copies = []
-        for param, slot in zip(plan.params, self._grad_slots, strict=True):
+        for param, slot in zip(plan.params, native.grad_slots, strict=True):
             grad, array = param.grad, param.array
             if type(grad) is not np.ndarray or grad.dtype != array.dtype:
                 return None
@@ -162,7 +199,7 @@ class UpdateEngine:
             for param in plan.updated_params:
                 param._set_grad_without_check(param.grad)
 
-    def _mixed(self, plan: UpdatePlan) -> None:
+    def _mixed(self, plan: UpdatePlan, native: NativeUpdate) -> None:
         """Python hooks and rules around at most one native call, in Chainer's order."""
         optimizer = self.optimizer
         optimizer.reallocate_cleared_grads()
@@ -176,13 +213,14 @@ class UpdateEngine:
             if not plan.python_pre_hooks:
                 optimizer.call_hooks("pre")
             return self._after_hooks()
-        copies = self._bind(plan)
-        if copies is None or not plan.prepare(self._memory, 0):
+        copies = self._bind(plan, native)
+        if copies is None or not plan.prepare(native.memory, 0):
             if not plan.python_pre_hooks:
                 optimizer.call_hooks("pre")
             return self._after_hooks()
         plan.commit()
-        self._run()
+        native.run()
+        plan.unbind_gradients(native.memory)
         self.statistics.native_calls += 1
         self._finish(plan, copies)
         for param in plan.python_params:

@@ -66,6 +66,7 @@ class UpdatePlan(Guard):
 
     def __init__(self, optimizer: GradientMethod):
         self.native = True
+        self.target = optimizer.target
         self.params: list[chainer.Parameter] = []
         self.names: list[str] = []
         self.python_params: list[chainer.Parameter] = []
