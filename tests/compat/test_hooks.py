@@ -221,6 +221,12 @@ def test_version_counts_functions_in_a_sequential():
     assert LINK_VERSION[0] != before
 
 
+def test_version_counts_writes_that_are_told():
+    before = LINK_VERSION[0]
+    link_version.bump()
+    assert LINK_VERSION[0] != before
+
+
 def test_version_stands_still_otherwise():
     model = Model()
     optimizer = chainer.optimizers.SGD().setup(model)

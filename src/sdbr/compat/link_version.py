@@ -76,3 +76,8 @@ def _counting(original: Callable) -> Callable:
             version[0] = advance()
 
     return method
+
+
+def bump() -> None:
+    """Count a write that went past the link."""
+    LINK_VERSION[0] = _next_version()
