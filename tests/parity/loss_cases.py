@@ -178,3 +178,9 @@ def out_of_range(dtype, wrong: int) -> Iterator[Case]:
     )
     outs = [blank((7, 1), dtype), blank((7, 5, 1), dtype)]
     yield Case("softmax_cross_entropy_no_reduce", "", [scores, column], outs, (-1,))
+    one, seven = whole(np.ones((), dtype)), whole(np.ones(7, dtype))
+    yield Case("select_item_grad", "", [t, seven], [blank((7, 5), dtype)])
+    ins = [scores, column, one, one]
+    yield Case("softmax_cross_entropy_grad", "", ins, [blank((7, 5, 1), dtype)], (-1,))
+    ins = [scores, column, whole(np.ones((7, 1), dtype))]
+    yield Case("softmax_cross_entropy_no_reduce_grad", "", ins, [blank((7, 5, 1), dtype)], (-1,))
