@@ -21,7 +21,7 @@ def test_level(level):
     tests = pathlib.Path(__file__).with_name("test_parity.py")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(tests)],
-        env={**os.environ, "SDBR_SIMD": level, "SDBR_TEST_EVERY": "4"},
+        env={**os.environ, "SDBR_SIMD": level, "SDBR_TEST_EVERY": "3"},
         capture_output=True,
         text=True,
         check=False,
