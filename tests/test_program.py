@@ -1,0 +1,363 @@
+"""The flat arrays are the program: by hand, interpreted, refused when malformed, planned."""
+
+import sdbr.backends
+from sdbr._executor import Memory
+from sdbr.errors import ValidationError
+from sdbr.program.buffers import ARENA, BOUND, Slot
+from sdbr.program.builder import Builder
+from sdbr.program.memory import check_overlaps, plan
+from sdbr.program.ops import BY_NAME, OPS
+from sdbr.program.program import DTYPES, ROW_DTYPE, Program, assemble
+
+import chainer
+import chainer.functions as F
+import chainer.links as L
+import numpy as np
+import pytest
+
+BACKENDS = ["cython", "numpy"]
+
+
+def three_ops() -> Program:
+    """y = sum over axis 0 of relu(x @ w.T) * 3, as arrays and nothing else."""
+    f4 = np.dtype("f4")
+    slots = (
+        Slot(0, BOUND, (2, 3), f4, "x"),
+        Slot(1, BOUND, (4, 3), f4, "w"),
+        Slot(2, ARENA, None, None, "arena"),
+        Slot(3, BOUND, (4,), f4, "y"),
+    )
+    for slot, nbytes in zip(slots, (24, 48, 128, 16), strict=True):
+        slot.nbytes = nbytes
+    codes = [BY_NAME[name].opcode for name in ("linear", "mul_constant", "sum")]
+    return Program(
+        opcodes=np.array(codes, np.int32),
+        operand_offsets=np.array([0, 3, 5, 7], np.int32),
+        operands=np.array([0, 1, 2, 2, 3, 4, 5], np.int32),
+        n_outputs=np.array([1, 1, 1], np.int32),
+        attribute_offsets=np.array([[0, 0], [1, 0], [1, 1], [1, 1]], np.int32),
+        int_attributes=np.array([1], np.int64),  # activation: relu
+        float_attributes=np.array([3.0]),
+        control_references=np.zeros((0, 2), np.int32),
+        # kind, slot, dtype, ndim, start in dims, base, offset
+        rows=np.array(
+            [
+                (BOUND, 0, 0, 2, 0, 0, 0),
+                (BOUND, 1, 0, 2, 4, 1, 0),
+                (ARENA, 2, 0, 2, 8, 2, 0),
+                (ARENA, 2, 0, 2, 8, 3, 64),
+                (ARENA, 2, 0, 3, 12, 3, 64),  # the row before as [outer, n, inner]
+                (BOUND, 3, 0, 2, 18, 5, 0),
+            ],
+            ROW_DTYPE,
+        ),
+        dims=np.array(
+            [2, 3, 12, 4, 4, 3, 12, 4, 2, 4, 16, 4, 1, 2, 4, 32, 16, 4, 1, 4, 16, 4], np.int64
+        ),
+        slots=slots,
+        arena_bytes=128,
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_hand_written_program(backend):
+    program = three_ops()
+    memory = Memory(4, 0)
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype("f4") for s in ((2, 3), (4, 3)))
+    y = np.zeros(4, "f4")
+    arrays = {0: x, 1: w, 2: np.zeros(128, np.uint8), 3: y}
+    for slot, array in arrays.items():
+        memory.bind(slot, array)
+    sdbr.backends.make_executable(program, memory, backend).run()
+    np.testing.assert_allclose(y, (np.maximum(x @ w.T, 0) * 3).sum(0), rtol=1e-6, atol=1e-6)
+
+
+def test_hand_written_program_disassembles():
+    lines = three_ops().disassemble().splitlines()
+    assert [line.split()[1] for line in lines] == ["linear", "mul_constant", "sum"]
+    assert "%2:float32[2,4]" in lines[0] and "activation=1" in lines[0] and "value=3" in lines[1]
+
+
+# --- an interpreter that knows the arrays and NumPy, nothing else --------------------------------
+def log_softmax(x):
+    shifted = x - x.max(1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+
+
+def transposed(a, flag):
+    return a.T if flag else a
+
+
+def masked(product, y, activation):
+    return product * {1: y > 0, 2: y * (1 - y), 3: 1 - y * y}[activation]
+
+
+def cross_entropy(i, n, f):
+    y = log_softmax(i[0])
+    picked = np.take_along_axis(y, i[1][:, None], 1)
+    return -picked.sum() / i[1].size, y, 1 / i[1].size
+
+
+def cross_entropy_grad(i, n, f):
+    onehot = np.arange(i[0].shape[1])[None, :, None] == i[1][:, None]
+    return ((np.exp(i[0]) - onehot) * (i[2] * i[3]),)
+
+
+ACTIVATIONS = [lambda x: x, lambda x: np.maximum(x, 0), lambda x: 1 / (1 + np.exp(-x)), np.tanh]
+NUMPY = {
+    "copy": lambda i, n, f: (i[0],),
+    "fill": lambda i, n, f: (f[0],),
+    "relu": lambda i, n, f: (np.maximum(i[0], 0),),
+    "sigmoid": lambda i, n, f: (ACTIVATIONS[2](i[0]),),
+    "tanh": lambda i, n, f: (np.tanh(i[0]),),
+    "add": lambda i, n, f: (i[0] + i[1],),
+    "multiply": lambda i, n, f: (i[0] * i[1],),
+    "mul_constant": lambda i, n, f: (i[0] * f[0],),
+    "relu_grad": lambda i, n, f: (np.where(i[0] > 0, i[1], 0),),
+    "tanh_grad": lambda i, n, f: (i[1] * (1 - i[0] ** 2),),
+    "sigmoid_grad": lambda i, n, f: (i[1] * i[0] * (1 - i[0]),),
+    "sum": lambda i, n, f: (i[0].sum(1),),
+    "linear": lambda i, n, f: (ACTIVATIONS[n[0]](i[0] @ i[1].T + (i[2] if len(i) > 2 else 0)),),
+    "gemm_mask": lambda i, n, f: (masked(i[0] @ i[1], i[2], n[0]),),
+    "softmax_cross_entropy": cross_entropy,
+    "softmax_cross_entropy_grad": cross_entropy_grad,
+    "accuracy": lambda i, n, f: ((i[0].argmax(1) == i[1]).mean(),),
+    "sgd": lambda i, n, f: (i[1] - f[0] * i[0],),
+}
+
+
+def interpret(program, buffers, control=()):
+    """Run `program` on one uint8 array per slot."""
+    floats = program.float_attributes.copy()
+    for at, source in program.control_references.tolist():
+        floats[at] = control[source]
+
+    def view(r):
+        row = program.rows[r]
+        start, middle = row["dims"], row["dims"] + row["ndim"]
+        shape = program.dims[start:middle]
+        strides = program.dims[middle : middle + row["ndim"]]
+        dtype = DTYPES[row["type"]]
+        return np.ndarray(shape, dtype, buffers[row["slot"]], row["offset"], strides)
+
+    for i, opcode in enumerate(program.opcodes.tolist()):
+        start, stop = program.operand_offsets[i : i + 2]
+        operands = [view(r) for r in program.operands[start:stop]]
+        cut = len(operands) - program.n_outputs[i]
+        ins, outs = operands[:cut], operands[cut:]
+        (a, b), (c, d) = program.attribute_offsets[i : i + 2]
+        n, f = program.int_attributes[a:c].tolist(), floats[b:d].tolist()
+        if OPS[opcode].name == "gemm":
+            product = transposed(ins[0], n[0]) @ transposed(ins[1], n[1])
+            outs[0][...] = outs[0] + product if n[2] else product
+            continue
+        for out, value in zip(outs, NUMPY[OPS[opcode].name](ins, n, f), strict=True):
+            out[...] = value
+
+
+def filled_slots(program, rng):
+    """One uint8 array per slot: random numbers, labels 0 or 1, constants as they are."""
+    dtypes = {}
+    for row in program.rows:
+        dtypes.setdefault(int(row["slot"]), DTYPES[row["type"]])
+    buffers = []
+    for s, slot in enumerate(program.slots):
+        if slot.array is not None:
+            array = slot.array.copy()
+        elif dtypes[s].kind in "iu":
+            array = rng.integers(0, 2, slot.nbytes // dtypes[s].itemsize).astype(dtypes[s])
+        else:
+            array = rng.standard_normal(-(-slot.nbytes // dtypes[s].itemsize)).astype(dtypes[s])
+        buffers.append(array.reshape(-1).view(np.uint8))
+    return buffers, dtypes
+
+
+class Net(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.a, self.b, self.c = L.Linear(5, 40), L.Linear(40, 7), L.Linear(7, 3)
+
+    @sdbr.static_graph
+    def __call__(self, x, t):
+        h = F.tanh(self.b(F.relu(self.a(x))))
+        return F.softmax_cross_entropy(self.c(h), t)
+
+
+def traced_programs():
+    """Forward and backward of one chain, the whole step of another."""
+    rng = np.random.RandomState(0)
+    x, t = rng.rand(6, 5).astype("f4"), rng.randint(0, 3, 6).astype("i")
+    net = Net()
+    for _ in range(3):
+        net.cleargrads()
+        net(x, t).backward()
+    model = Net()
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.1)).setup(model)
+    for _ in range(3):
+        optimizer.update(model, x, t)
+    programs = []
+    for chain in (net, model):
+        for schedules in chain.schedule_manager.schedules.values():
+            for found in [p for s in schedules for p in s.programs.values()]:
+                programs += found if isinstance(found, list) else [found]
+    return programs
+
+
+@pytest.fixture(scope="module")
+def programs():
+    return traced_programs()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_traced_programs_in_a_plain_interpreter(programs, backend):
+    assert {p.name for p in programs} >= {"forward", "backward", "step"}
+    assert all(p.python_ops == 0 for p in programs)
+    rng = np.random.default_rng(1)
+    for program in programs:
+        buffers, dtypes = filled_slots(program, rng)
+        memory = Memory()
+        memory.reserve(program)
+        copies = [memory.array(slot.index) for slot in program.slots]
+        for s, slot in enumerate(program.slots):
+            if copies[s] is None:
+                copies[s] = buffers[s].copy()
+                memory.bind(slot.index, copies[s])
+            elif slot.array is None:
+                copies[s][...] = buffers[s][: slot.nbytes]
+        control = rng.uniform(0.01, 0.1, memory.n_control)
+        for i, value in enumerate(control.tolist()):
+            memory.set_control(i, value)
+        interpret(program, buffers, control)
+        sdbr.backends.make_executable(program, memory, backend).run()
+        for s, slot in enumerate(program.slots):
+            if slot.array is None:
+                got = copies[s].reshape(-1).view(np.uint8)[: slot.nbytes].view(dtypes[s])
+                want = buffers[s][: slot.nbytes].view(dtypes[s])
+                np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5, err_msg=slot.name)
+
+
+# --- malformed programs never reach the loop -----------------------------------------------------
+def change(name, index, value):
+    def apply(program):
+        getattr(program, name)[index] = value
+
+    return apply
+
+
+def shorten(name):
+    def apply(program):
+        setattr(program, name, getattr(program, name)[:-1])
+
+    return apply
+
+
+def row_field(row, field, value):
+    def apply(program):
+        program.rows[row][field] = value
+
+    return apply
+
+
+MALFORMED = [
+    (change("opcodes", 1, len(OPS)), f"op 1: unknown opcode {len(OPS)}"),
+    (change("opcodes", 1, -1), "op 1: unknown opcode -1"),
+    (change("operands", 4, 6), r"op 1 \(mul_constant\): operand 6 is not a row; there are 6"),
+    (change("operands", 4, -1), "operand -1 is not a row"),
+    (change("n_outputs", 1, 2), r"op 1 \(mul_constant\): 0 inputs, expected 1"),
+    (change("n_outputs", 0, 0), r"op 0 \(linear\): 0 outputs, expected 1"),
+    (change("operand_offsets", 1, 6), "operand_offsets must rise"),
+    (change("attribute_offsets", (2, 1), 0), "float attributes, expected 1"),
+    (change("attribute_offsets", (1, 0), 0), "integer attributes, expected 1"),
+    (shorten("operand_offsets"), "operand_offsets must have one entry more"),
+    (shorten("attribute_offsets"), "attribute_offsets must have one entry more"),
+    (shorten("n_outputs"), "n_outputs must have one entry per op"),
+    (row_field(0, "type", 99), "unknown dtype"),
+    (row_field(0, "slot", 4), "unknown slot"),
+    (row_field(3, "offset", 100), "row 3 reaches bytes 100 to 132 of slot 2"),
+    (row_field(0, "offset", -4), "row 0 reaches bytes -4"),
+    (row_field(5, "dims", 20), "shape outside dims"),
+    (change("dims", 0, -2), "negative length"),
+    (change("dims", 2, 1 << 20), "row 0 reaches"),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("damage", "message"), MALFORMED, ids=[m for _, m in MALFORMED])
+def test_malformed_programs_are_refused(backend, damage, message):
+    program = three_ops()
+    damage(program)
+    with pytest.raises(ValidationError, match=message):
+        sdbr.backends.make_executable(program, Memory(4, 0), backend)
+
+
+def test_python_op_without_object_is_refused():
+    b = Builder()
+    b.emit("python", [], [], (0, 0), obj=print)
+    program = assemble(b.instructions, b.table)
+    program.objects = ()
+    with pytest.raises(ValidationError, match="object slot 0 does not exist"):
+        sdbr.backends.make_executable(program, Memory(), "cython")
+
+
+def test_control_reference_outside_is_refused():
+    program = three_ops()
+    program.control_references = np.array([[1, 0]], np.int32)
+    with pytest.raises(ValidationError, match="control_references"):
+        sdbr.backends.make_executable(program, Memory(4, 0), "cython")
+
+
+# --- the memory plan -----------------------------------------------------------------------------
+def chain_of(n, shape=(50,)):
+    b = Builder()
+    x = b.table.bound(shape, "f4", "x")
+    h, rows = x, []
+    for _ in range(n):
+        y = b.new(shape, "f4")  # of an op that cannot work in place
+        b.emit("sum", [b.reshape(h, (1, 1, *shape))], [b.reshape(y, (1, *shape))])
+        h = y
+        rows.append(h)
+    b.copy_to(h, b.table.owned(shape, "f4", "y"))
+    return b, rows
+
+
+@pytest.mark.parametrize("shape", [(50,), (5000,)])
+def test_plan_reuses_memory_without_overlaps(shape):
+    b, rows = chain_of(20, shape)
+    arena = plan(b.instructions, b.table)
+    assert check_overlaps(b.instructions) == []
+    one = -(-rows[0].nbytes // 64) * 64
+    assert arena.nbytes == 2 * one
+    assert all(r.place % 64 == 0 for r in rows)
+
+
+def test_plan_keeps_what_must_survive():
+    b, rows = chain_of(20)
+    plan(b.instructions, b.table, kept=[rows[3]])
+    assert check_overlaps(b.instructions, kept=[rows[3]]) == []
+    later = rows[4:]
+    assert all(r.place != rows[3].place for r in later)
+
+
+def test_plan_without_reuse_gives_every_buffer_its_own_memory():
+    b, rows = chain_of(20)
+    arena = plan(b.instructions, b.table, reuse=False)
+    assert len({r.place for r in rows}) == 20 and arena.nbytes == 20 * 256
+
+
+def test_overlap_checker_finds_a_wrong_plan():
+    b, rows = chain_of(5)
+    plan(b.instructions, b.table)
+    rows[1].place = rows[2].place
+    problems = check_overlaps(b.instructions)
+    assert problems and "share memory" in problems[0]
+
+
+def test_memory_plan_prints_every_row():
+    b, _ = chain_of(3)
+    arena = plan(b.instructions, b.table)
+    text = assemble(b.instructions, b.table, "forward", arena).memory_plan()
+    assert text.startswith(f"forward: arena of {arena.nbytes} bytes") and text.count("\n") == len(
+        b.table.rows
+    )
