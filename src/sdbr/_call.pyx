@@ -8,8 +8,10 @@ import numpy as np
 from chainer import reporter
 
 from sdbr.compat import LINK_VERSION
+from sdbr.compat.link_version import bump as bump_link_version
 from sdbr.schedule import contiguous
 from sdbr.trace.provenance import _local as _trace_local
+from sdbr.trace.structure import fill_values
 
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -236,6 +238,18 @@ cdef bint guards_hold(object guards):
     if guards.volatile or guards.version is not _version[0]:
         return guards.hold()
     return True
+
+
+def write_attribute(dict d, str name, value):
+    """Set an attribute of a link past ``Link.__setattr__``.
+
+    The version of the links counts up only when the kind of value changes: schedules that read
+    the attribute look at its shape each time, but not at whether it is None.
+    """
+    cdef PyObject *old = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
+    if old == NULL or (old == NONE) != (value is None):
+        bump_link_version()
+    d[name] = value
 
 
 cdef object new_variable(object array, object requires_grad, object node_class):
@@ -481,13 +495,21 @@ cdef class Effects:
             self.things[place] = made
         return made
 
+    cdef object hand_out(self, int place):
+        """What the caller gets for an output; the very object that an attribute keeps."""
+        cdef Py_ssize_t i
+        for i in range(len(self.writes)):
+            if self.writes[i][2] == place and self.written[i] is not None and self.keep[place]:
+                self.things[place] = self.written[i]
+        return self.thing(place)
+
     cdef int apply(self) except -1:
         cdef Py_ssize_t i
         cdef dict found
         for i in range(len(self.writes)):
             d, name, place, value = self.writes[i]
             if <int> place < 0:
-                (<dict> d)[name] = value
+                write_attribute(<dict> d, name, value)
                 continue
             if self.written[i] is not None:
                 self.things[<int> place] = self.written[i]
@@ -496,7 +518,7 @@ cdef class Effects:
             d, name, place, value = self.writes[i]
             if <int> place >= 0 and self.written[i] is None:
                 made = self.thing(<int> place)
-                (<dict> d)[name] = made
+                write_attribute(<dict> d, name, made)
                 self.written[i] = made
         if self.reports:
             reporters = _get_reporters()
@@ -681,3 +703,115 @@ cdef class StepRunner:
         statistics.python_ops += self.python_ops
         self.effects.apply()
         return True
+
+
+cdef class CallRunner:
+    """Runs one schedule whose calls leave no graph behind (test mode, no backprop).
+
+    Parameters
+    ----------
+    manager : ScheduleManager
+    schedule : Schedule
+    instance : Instance
+        Its own: no other call takes it.
+    args : tuple
+        The call that was compared in full.
+    """
+
+    cdef readonly object manager
+    cdef readonly object schedule
+    cdef readonly object executable
+    cdef Executable compiled
+    cdef object statistics
+    cdef object link_guards
+    cdef Parameters parameters
+    cdef Arguments arguments
+    cdef Outputs outputs
+    cdef Effects effects
+    cdef CallSpec spec
+    cdef list positions
+    cdef object result
+    cdef readonly dict places     # value index -> output index
+    cdef int result_place         # output index of a result that is one Variable or array, else -1
+    cdef int python_ops
+    cdef bint running
+
+    def __init__(self, manager, schedule, instance, tuple args):
+        plan = instance.plan
+        memory = instance.memory
+        self.manager = manager
+        self.schedule = schedule
+        self.executable = instance.executable
+        self.compiled = self.executable if isinstance(self.executable, Executable) else None
+        self.statistics = manager.statistics
+        self.link_guards = schedule.guards
+        self.python_ops = plan.program.python_ops
+        pairs = [(v.source, slot) for v, slot in plan.leaves if v.kind == "parameter"]
+        self.parameters = Parameters(memory, pairs)
+        self.arguments = Arguments(memory, plan.leaves)
+        self.outputs = Outputs(memory, plan.outputs)
+        self.effects = Effects(self.outputs, plan.outputs, schedule.trace, _VariableNode)
+        self.spec = CallSpec(args)
+        self.positions = [i for i in range(len(args)) if isinstance(args[i], (np.ndarray, _Variable))]
+        self.result = schedule.trace.result
+        places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
+        self.result_place = places.get(getattr(self.result, "index", None), -1)
+        self.places = places
+
+    @staticmethod
+    def suits(schedule, tuple args, dict kwargs):
+        """Whether a runner can serve such calls."""
+        plan = schedule.forward
+        return (
+            not plan.graph_outputs
+            and CallSpec.suits(args, kwargs)
+            and all(v.kind != "argument" for v in schedule.returned_leaves or ())
+            and not schedule.returned_leaves
+        )
+
+    cdef bint matches(self, tuple args):
+        if self.running or self.schedule.dynamic is not None:
+            return False
+        return self.spec.matches(args) and hooks_are_off() and guards_hold(self.link_guards)
+
+    cdef object run(self):
+        """The result of the call, or NotImplemented when it declines."""
+        cdef Py_ssize_t i
+        if not self.parameters.bind() or not self.arguments.bind(self.spec, self.positions):
+            return NotImplemented
+        self.running = True
+        try:
+            self.outputs.bind(self.effects.in_place())
+            if self.compiled is not None:
+                self.compiled.run_c()
+            else:
+                self.executable.run()
+            statistics = self.statistics
+            statistics.calls += 1
+            statistics.replays += 1
+            statistics.native_calls += 1
+            statistics.python_ops += self.python_ops
+            if self.result_place >= 0:
+                result = self.effects.hand_out(self.result_place)
+            else:
+                things = {}
+                for index, place in self.places.items():
+                    things[index] = self.effects.hand_out(place)
+                result = fill_values(self.result, things)
+            self.effects.apply()
+        finally:
+            self.running = False
+        return result
+
+
+def run_fast(list runners, tuple args):
+    """Serve a call by the first of `runners` that fits; NotImplemented when none does."""
+    cdef CallRunner runner
+    cdef Py_ssize_t i
+    for i in range(len(runners)):
+        runner = <CallRunner> runners[i]
+        if runner.matches(args):
+            if i:
+                runners.insert(0, runners.pop(i))
+            return runner.run()
+    return NotImplemented

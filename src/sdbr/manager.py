@@ -15,12 +15,14 @@ import numpy as np
 from chainer import reporter
 
 from sdbr import backends
+from sdbr._call import CallRunner, write_attribute
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
 from sdbr.schedule import (
     Instance,
     Retrace,
     Schedule,
     StaticCall,
+    collector_off,
     output_values,
     returned_as_is,
     source_of,
@@ -29,7 +31,7 @@ from sdbr.schedule import (
 from sdbr.trace.guards import Guards
 from sdbr.trace.provenance import current, user_line
 from sdbr.trace.recorder import Recorder
-from sdbr.trace.structure import fill, flatten, freeze
+from sdbr.trace.structure import fill_values, flatten, freeze
 from sdbr.trace.values import PARAMETER, Value
 
 logger = logging.getLogger('sdbr')
@@ -138,7 +140,7 @@ class ScheduleManager:
         self.misses: list[tuple[str, str]] = []
         self.static_schedule: Schedule | None = None
         self.last_instance: Instance | None = None
-        self.fast = None
+        self.runners: list[CallRunner] = []
         self.steps: dict = {}
         self.step_reason: str | None = None
         self._keep_all = False
@@ -179,7 +181,9 @@ class ScheduleManager:
             if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
                 break
             try:
-                return self.replay(schedule, leaves, owner)
+                result = self.replay(schedule, leaves, owner)
+                self._remember(schedule, args, kwargs)
+                return result
             except Retrace:
                 self.drop(key, schedule)
         if schedule is not None and schedule.dynamic is not None:
@@ -261,6 +265,7 @@ class ScheduleManager:
             if not candidates:
                 self.schedules.pop(key, None)
             self.steps.clear()
+            self.runners.clear()
 
     # --- tracing ---------------------------------------------------------------------------
     def trace(self, key, unconfirmed, function, structure, leaves, backend):
@@ -269,7 +274,8 @@ class ScheduleManager:
         self._note_miss(key, unconfirmed, line)
         start = time.perf_counter()
         recorder = Recorder()
-        result = recorder.run(function, structure, leaves)
+        with collector_off():
+            result = recorder.run(function, structure, leaves)
         trace = recorder.trace
         self.statistics.traces += 1
         if unconfirmed is not None:
@@ -373,7 +379,13 @@ class ScheduleManager:
         self.static_schedule = schedule
         things = hand_out(schedule, instance, arrays, leaves, sources, self)
         apply_effects(schedule.trace, things)
-        return fill_result(schedule.trace.result, things)
+        return fill_values(schedule.trace.result, things)
+
+    def _remember(self, schedule, args, kwargs) -> None:
+        """Serve later calls like this one by the compiled path."""
+        if CallRunner.suits(schedule, args, kwargs):
+            self.runners = [r for r in self.runners if r.schedule is not schedule][:7]
+            self.runners.insert(0, CallRunner(self, schedule, Instance(schedule), args))
 
     def _define_by_run(self, function, args, kwargs, reason):
         self.statistics.define_by_run_calls += 1
@@ -397,7 +409,7 @@ class ScheduleManager:
         with self._lock:
             self.schedules.clear()
             self.steps.clear()
-            self.fast = None
+            self.runners.clear()
             self.static_schedule = None
 
     def warn(self, topic: str, message: str) -> None:
@@ -445,27 +457,6 @@ def _returned_leaves(schedule: Schedule):
     return schedule.returned_leaves
 
 
-def fill_result(structure, things):
-    """The result structure with Variables and arrays in place."""
-    kind = type(structure)
-    if kind is Value:
-        return things[structure.index]
-    return fill_values(structure, things)
-
-
-def fill_values(structure, things):
-    from sdbr.trace.structure import rebuild
-
-    kind = type(structure)
-    if kind is Value:
-        return things[structure.index]
-    if isinstance(structure, dict):
-        return rebuild(structure, {k: fill_values(x, things) for k, x in structure.items()})
-    if isinstance(structure, (list, tuple)):
-        return rebuild(structure, [fill_values(x, things) for x in structure])
-    return structure
-
-
 def apply_effects(trace, things: dict) -> None:
     """Write attributes and report values, in the order of the trace."""
     if trace.reports:
@@ -476,7 +467,7 @@ def apply_effects(trace, things: dict) -> None:
                 reporters[-1].report(items, report.observer)
     for write in trace.writes:
         x = write.value
-        write.link.__dict__[write.name] = things[x.index] if type(x) is Value else x
+        write_attribute(write.link.__dict__, write.name, things[x.index] if type(x) is Value else x)
 
 
 def confirm(trace, first) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import weakref
 
 import chainer
@@ -64,7 +66,8 @@ class Schedule:
     def forward(self) -> ForwardPlan:
         """The forward plan; built when first asked for."""
         if self._forward is None:
-            self._forward = ForwardPlan(self)
+            with collector_off():
+                self._forward = ForwardPlan(self)
         return self._forward
 
     @property
@@ -201,16 +204,21 @@ class ForwardPlan:
         """The backward program of a gradient pattern: (outputs with a gradient, leaves that want one)."""
         plan = self.backwards.get(pattern)
         if plan is None:
-            plan = BackwardPlan(self, pattern)
-            made = {row.root.index for i in plan.instructions for row in i.outs}
-            for instruction in plan.instructions:
-                for row in instruction.ins:
-                    root = row.root
-                    lost = root.slot is None and root.index not in made
-                    if lost or (root.slot is not None and root.slot.kind == ARENA and root.index not in self.kept):
-                        raise SdbrError(f'{instruction.label}: {row!r} was not kept by the forward')
-            plan.finish()
-            self.backwards[pattern] = plan
+            with collector_off():
+                plan = self._new_backward(pattern)
+        return plan
+
+    def _new_backward(self, pattern: tuple) -> BackwardPlan:
+        plan = BackwardPlan(self, pattern)
+        made = {row.root.index for i in plan.instructions for row in i.outs}
+        for instruction in plan.instructions:
+            for row in instruction.ins:
+                root = row.root
+                lost = root.slot is None and root.index not in made
+                if lost or (root.slot is not None and root.slot.kind == ARENA and root.index not in self.kept):
+                    raise SdbrError(f'{instruction.label}: {row!r} was not kept by the forward')
+        plan.finish()
+        self.backwards[pattern] = plan
         return plan
 
 
@@ -241,13 +249,14 @@ class BackwardPlan:
             self.seeds.append(row.slot.index)
             seeds[value.index] = row
         rows = generate_backward(forward.lowered, builder, seeds, wanted)
+        views = 'views' in passes.enabled()
         self.grads = []
         for value in wanted:
             row = rows.get(value.index)
             if row is None:
                 self.grads.append(None)
                 continue
-            owned = hand_out(builder, row, f'gradient of {value.index}')
+            owned = hand_out(builder, row, f'gradient of {value.index}', views)
             self.grads.append((owned.slot.index, value.shape, value.dtype))
         self.instructions = builder.instructions
 
@@ -258,15 +267,18 @@ class BackwardPlan:
         )
 
 
-def hand_out(builder: Builder, row: Row, name: str) -> Row:
-    """An owned row with the contents of `row`; the op that makes it writes there where possible."""
-    table = builder.table
+def hand_out(builder: Builder, row: Row, name: str, forward_views: bool) -> Row:
+    """An owned row with the contents of `row`.
+
+    Where `forward_views` is true and an op of `builder` fills all of an arena row of its own, it
+    writes there directly; else the row is copied.
+    """
     root = row.root
-    owned = table.owned(row.shape, row.dtype, name)
-    made_here = any(y.root is root for i in builder.instructions for y in i.outs[:4]) if root.slot is None else False
+    owned = builder.table.owned(row.shape, row.dtype, name)
     if (
-        'views' in passes.enabled()
-        and made_here
+        forward_views
+        and root.slot is None
+        and root.index in builder.made
         and row.offset == 0
         and row.nbytes == root.nbytes
         and row.is_contiguous
@@ -275,6 +287,18 @@ def hand_out(builder: Builder, row: Row, name: str) -> Row:
     else:
         builder.emit('copy', [row], [owned])
     return owned
+
+
+@contextlib.contextmanager
+def collector_off():
+    """Building makes many small objects that all stay; the garbage collector only gets in the way."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 class Instance:

@@ -8,6 +8,7 @@ from typing import Any
 
 import chainer
 
+from sdbr._call import run_fast
 from sdbr.manager import Options, ScheduleManager
 
 _MANAGERS = '_sdbr_managers'
@@ -75,10 +76,19 @@ def _wrap(function: Callable, options: Options) -> Callable:
         nonlocal manager
         if args and isinstance(args[0], chainer.Link):
             owner = args[0]
-            return manager_of(owner, call).call(owner, args[1:], kwargs)
+            own = manager_of(owner, call)
+            if own.runners and not kwargs:
+                result = run_fast(own.runners, args[1:])
+                if result is not NotImplemented:
+                    return result
+            return own.call(owner, args[1:], kwargs)
         if manager is None:
             manager = ScheduleManager(function, options, None, function.__qualname__)
             call.schedule_manager = manager
+        if manager.runners and not kwargs:
+            result = run_fast(manager.runners, args)
+            if result is not NotImplemented:
+                return result
         return manager.call(None, args, kwargs)
 
     call._sdbr_function = function

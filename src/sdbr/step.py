@@ -16,7 +16,7 @@ from sdbr.optimizers.plan import UpdatePlan
 from sdbr.program import passes
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Builder
-from sdbr.schedule import Schedule, build, hand_out, output_values, returned_as_is
+from sdbr.schedule import Schedule, build, collector_off, hand_out, output_values, returned_as_is
 from sdbr.trace import values as v
 from sdbr.trace.values import Value
 
@@ -53,17 +53,18 @@ class StepPlan:
                 row = forward.output(value, views)
                 self.outputs.append((value, row.slot.index, value.shape, value.dtype))
         builder.label, builder.line = 'loss gradient', ''
+        builder.made.clear()  # gradients may take over the memory of backward rows only
         seed = builder.fill(loss.shape, loss.dtype, 1.0)
         by_param = {id(x.source): x for x in trace.values if x.kind == v.PARAMETER}
         wanted = [by_param[id(p)] for p in params if id(p) in by_param and by_param[id(p)].requires_grad]
         rows = generate_backward(forward, builder, {loss.index: seed}, wanted)
-        self._gradients(forward, builder, params, by_param, rows)
+        self._gradients(builder, params, by_param, rows, views)
         self._update(forward, builder, by_param)
         self.program, _ = build(builder.instructions, table, [], 'step', schedule.reuse)
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]
         self.build_seconds = time.perf_counter() - start
 
-    def _gradients(self, forward, builder, params, by_param, rows) -> None:
+    def _gradients(self, builder, params, by_param, rows, views) -> None:
         self.grads = []
         self._grad_rows = {}
         for p in params:
@@ -75,7 +76,7 @@ class StepPlan:
                 owned = self.table.owned(p.shape, p.dtype, f'gradient of {p.name}')
                 builder.emit('fill', [], [owned], floats=(0.0,))
             else:
-                owned = hand_out(builder, row, f'gradient of {p.name}')
+                owned = hand_out(builder, row, f'gradient of {p.name}', views)
             self._grad_rows[id(p)] = owned
             self.grads.append((p, owned.slot.index))
 
@@ -188,6 +189,7 @@ def make_runner(manager, schedule: Schedule, optimizer, lossfun, update: UpdateP
     problem = unsuitable(schedule, optimizer, params)
     if problem is not None:
         return problem
-    plan = StepPlan(schedule, update, schedule.trace.result, params)
+    with collector_off():
+        plan = StepPlan(schedule, update, schedule.trace.result, params)
     schedule.step_plans[id(optimizer)] = plan
     return StepRunner(manager, schedule, plan, optimizer, lossfun, SpentNode)

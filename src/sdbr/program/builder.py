@@ -79,6 +79,7 @@ class Builder:
     def __init__(self, table: BufferTable | None = None):
         self.table = BufferTable() if table is None else table
         self.instructions: list[Instruction] = []
+        self.made: set[int] = set()  # root rows that instructions of this builder write
         self.label = ''
         self.line = ''
 
@@ -157,6 +158,8 @@ class Builder:
         outs = list(outs)
         instruction = Instruction(op, ins, outs, tuple(ints), tuple(floats), self.label, self.line, obj)
         self.instructions.append(instruction)
+        for y in outs:
+            self.made.add(y.root.index)
         return instruction
 
     def elementwise(self, name: str, *ins: Row, floats: Sequence[float | ControlSlot] = ()) -> Row:

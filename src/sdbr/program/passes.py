@@ -68,8 +68,9 @@ def fusion(instructions: list[Instruction], kept: set[int]) -> list[Instruction]
         for x in instruction.ins:
             uses[x.root.index] = uses.get(x.root.index, 0) + 1
     makers: dict[int, Instruction] = {}
+    written_at: dict[int, int] = {}  # root row -> position of its latest writer
     dropped: set[int] = set()
-    for instruction in instructions:
+    for position, instruction in enumerate(instructions):
         name = instruction.op.name
         if name in _ACTIVATIONS:
             maker = _sole_maker(instruction.ins[0], makers, uses, kept)
@@ -77,6 +78,7 @@ def fusion(instructions: list[Instruction], kept: set[int]) -> list[Instruction]
                 y = instruction.outs[0]
                 if _same_place(instruction.ins[0], y) and y.shape == maker.outs[0].shape:
                     maker.ints = (_ACTIVATIONS[name],)
+                    written_at[y.root.index] = written_at[maker.outs[0].root.index]
                     maker.outs = [y]
                     maker.label += f' + {instruction.label}'
                     dropped.add(id(instruction))
@@ -94,10 +96,12 @@ def fusion(instructions: list[Instruction], kept: set[int]) -> list[Instruction]
                 and instruction.outs[0].shape == maker.outs[0].shape
             ):
                 # The mask must exist when the product runs: it does, it comes from the forward.
-                if instruction.ins[0].root.index not in _made_between(instructions, maker, instruction):
+                mask = instruction.ins[0].root.index
+                if written_at.get(mask, -1) < written_at[maker.outs[0].root.index]:
                     maker.op = BY_NAME['gemm_mask']
                     maker.ints = (_ACTIVATION_GRADS[name],)
                     maker.ins = [*maker.ins, instruction.ins[0]]
+                    written_at[instruction.outs[0].root.index] = written_at[maker.outs[0].root.index]
                     maker.outs = [instruction.outs[0]]
                     maker.label += f' + {instruction.label}'
                     dropped.add(id(instruction))
@@ -105,19 +109,8 @@ def fusion(instructions: list[Instruction], kept: set[int]) -> list[Instruction]
                     continue
         for y in instruction.outs:
             makers[y.root.index] = instruction
+            written_at[y.root.index] = position
     return [i for i in instructions if id(i) not in dropped]
-
-
-def _made_between(instructions, first, last) -> set[int]:
-    made: set[int] = set()
-    inside = False
-    for instruction in instructions:
-        if instruction is last:
-            break
-        if inside:
-            made.update(y.root.index for y in instruction.outs)
-        inside = inside or instruction is first
-    return made
 
 
 def _sole_maker(row: Row, makers, uses, kept) -> Instruction | None:

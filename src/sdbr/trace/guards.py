@@ -26,7 +26,11 @@ class Guards:
         for read in trace.reads:
             value, d, name = read.value, read.link.__dict__, read.name
             if value is None:
-                self.volatile.append((d, name, _is_none, None))
+                # Whoever writes an attribute past the link, as a replay does, counts up when the
+                # kind of its value changes.
+                self.stable.append((d, name, _is_none, None))
+            elif name in _COUNTED_LISTS and isinstance(value, list):
+                self.stable.append((d, name, _is_same_list, list(value)))
             elif isinstance(value, (chainer.Parameter, chainer.Link)):
                 self.stable.append((d, name, _is_same, value))
             elif isinstance(value, chainer.Variable):
@@ -39,8 +43,10 @@ class Guards:
                 self.volatile.append((d, name, _is_same_dict, dict(value)))
             elif isinstance(value, (list, tuple)):
                 self.volatile.append((d, name, _is_same_list, list(value)))
-            else:
+            elif isinstance(value, (int, float, str, bool)):
                 self.stable.append((d, name, _is_equal, value))
+            else:
+                self.stable.append((d, name, _is_same, value))
 
     def hold(self) -> bool:
         """Whether every condition holds now."""
@@ -59,6 +65,8 @@ class Guards:
 
 
 _MISSING = object()
+# Children of chain lists: their methods count up when they change.
+_COUNTED_LISTS = ('_children', '_layers')
 
 
 def _is_none(thing, want) -> bool:

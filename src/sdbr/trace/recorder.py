@@ -249,6 +249,9 @@ class Recorder:
 
     def read_attribute(self, link, name: str, thing):
         """Note a read of ``link.name``; returns what user code gets."""
+        if name == '_children' and type(thing) is list:
+            self._note_read(link, name, thing)
+            return thing
         before = self.watch(link)
         first = before.get(name, _MISSING)
         if first is not thing or name in _INTERNAL:
@@ -267,8 +270,7 @@ class Recorder:
             value = self._attribute(link, name, thing, False, False)
             self.know_array(thing, value)
             return wrap(thing, value) if not called_by_machinery(sys._getframe(2)) else thing
-        if isinstance(thing, _SCALARS) or isinstance(thing, (chainer.Link, list, tuple, dict)):
-            self._note_read(link, name, thing)
+        self._note_read(link, name, thing)
         return thing
 
     def _attribute(self, link, name, array, requires_grad, is_variable) -> Value:

@@ -6,6 +6,7 @@ import chainer
 import numpy as np
 
 from sdbr.errors import TraceError
+from sdbr.trace.values import Value
 
 _SCALARS = (int, float, bool, str, bytes, complex, type(None), np.generic, np.dtype, type, slice, type(Ellipsis))
 
@@ -88,6 +89,17 @@ def fill(structure, leaves):
         return rebuild(structure, {k: fill(v, leaves) for k, v in structure.items()})
     if isinstance(structure, (list, tuple)):
         return rebuild(structure, [fill(v, leaves) for v in structure])
+    return structure
+
+
+def fill_values(structure, things):
+    """Put ``things[value.index]`` at every Value of a traced result."""
+    if type(structure) is Value:
+        return things[structure.index]
+    if isinstance(structure, dict):
+        return rebuild(structure, {k: fill_values(x, things) for k, x in structure.items()})
+    if isinstance(structure, (list, tuple)):
+        return rebuild(structure, [fill_values(x, things) for x in structure])
     return structure
 
 
