@@ -26,7 +26,7 @@ SDBR_INLINE T FN(op_sigmoid)(T a, T p, T q) { return (void)p, (void)q, FN(sdbr_s
 SDBR_INLINE T FN(op_leaky_relu)(T a, T p, T q) { return (void)q, a <= 0 ? p * a : a; }
 SDBR_INLINE T FN(op_elu)(T a, T p, T q) {
     (void)q;
-    T e = p * FN(sdbr_expm1_negative)(a > 0 ? (T)0 : a);
+    T e = p * COPYSIGN(FN(sdbr_expm1_negative)(a > 0 ? (T)0 : a), a); /* -0 stays -0 */
     return a <= 0 ? e : a;
 }
 SDBR_INLINE T FN(op_clipped_relu)(T a, T p, T q) {
@@ -105,6 +105,9 @@ SDBR_INLINE T FN(op_huber)(T x, T y, T p, T q) {
 }
 SDBR_INLINE T FN(op_pow_any_grad)(T x, T gy, T p, T q) {
     return (void)q, p * POW(x, p - (T)1) * gy;
+}
+SDBR_INLINE T FN(op_sqrt_cube_grad)(T x, T gy, T p, T q) {
+    return (void)p, (void)q, (T)1.5 * SQRT(x) * gy;
 }
 SDBR_INLINE T FN(op_cube_grad)(T x, T gy, T p, T q) { return (void)p, (void)q, (T)3 * (x * x) * gy; }
 
@@ -265,6 +268,7 @@ SDBR_TERNARY(SDBR_TERNARY_KERNELS)
         const double value = op->floats[0]; \
         return value == 2.0   ? FN(square_grad_##variant)(op) \
                : value == 3.0 ? FN(cube_grad_##variant)(op) \
+               : value == 1.5 ? FN(sqrt_cube_grad_##variant)(op) \
                               : FN(pow_any_grad_##variant)(op); \
     }
 

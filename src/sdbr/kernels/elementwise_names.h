@@ -27,7 +27,7 @@
     X(rdiv_constant, 1) \
     X(rpow_constant, 1)
 
-/* Not in the op table: what pow_constant becomes for some exponents. */
+/* Not in the op table: what pow_constant and its gradient become for some exponents. */
 #define SDBR_UNARY_HIDDEN(X) \
     X(pow_any, 1) \
     X(one, 0) \
@@ -59,6 +59,7 @@
 
 #define SDBR_BINARY_HIDDEN(X) \
     X(pow_any_grad, 1) \
+    X(sqrt_cube_grad, 0) \
     X(cube_grad, 0)
 
 #define SDBR_TERNARY(X) \
