@@ -116,6 +116,9 @@ def _run_native(name: str, ins: list, outs: list, attributes: dict) -> None:
     if direct is not None:
         direct(ins, outs, attributes)
         return
+    if outs[0].ndim == 0 and ins and all(x.ndim == 0 for x in ins):
+        # NumPy 1 would compute these with Python's floats in float64.
+        ins, outs = ([x.reshape(1) for x in operands] for operands in (ins, outs))
     results = FORMULAS[name](*ins, **attributes)
     for out, result in zip(outs, results if type(results) is tuple else (results,), strict=True):
         out[...] = result
