@@ -98,11 +98,16 @@ def plan(
 def _merge(lives: dict[int, list], aliases: dict[int, Row]) -> list[tuple[Row, Row]]:
     """Fold every aliased root into the one whose memory it takes over."""
     followers = []
+    leaders: dict[int, Row] = {}
     for index, leader in aliases.items():
         if index not in lives:
             continue
+        # Each chain is walked once: what leads it is remembered for all of its links.
+        chain = [index]
         while leader.index in aliases:
-            leader = aliases[leader.index]
+            chain.append(leader.index)
+            leader = leaders.get(leader.index) or aliases[leader.index]
+        leaders.update(dict.fromkeys(chain, leader))
         root, first, last = lives.pop(index)
         life = lives[leader.index]
         life[1] = min(life[1], first)
