@@ -14,6 +14,7 @@ from sdbr.errors import (  # noqa: E402
     TraceError,
     ValidationError,
 )
+from sdbr.static_code import static_code  # noqa: E402
 from sdbr.static_graph import static_graph  # noqa: E402
 from sdbr.static_optimizer import static_optimizer  # noqa: E402
 
@@ -26,6 +27,7 @@ __all__ = [
     'TraceError',
     'ValidationError',
     'errors',
+    'static_code',
     'static_graph',
     'static_optimizer',
 ]

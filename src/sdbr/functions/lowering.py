@@ -13,6 +13,7 @@ from sdbr.program.buffers import CONSTANT, BufferTable, Row
 from sdbr.program.builder import Builder
 from sdbr.program.program import DTYPE_CODES
 from sdbr.trace import values as v
+from sdbr.trace.side_effects import StaticCode
 
 
 @dataclasses.dataclass(eq=False)
@@ -88,8 +89,10 @@ class Forward:
         xs = [self.row(x) for x in traced.inputs]
         if traced.function is None:
             ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
-            b.emit('python', xs, ys, ints=(0, len(xs)), obj=NumpyCall(traced))
-            self._finish(LoweredNode(traced, None, None, xs, ys, 'a NumPy call of user code'))
+            obj = StaticCode(traced) if traced.effect else NumpyCall(traced)
+            b.emit('python', xs, ys, ints=(0, len(xs)), obj=obj)
+            reason = 'code that runs every time' if traced.effect else 'a NumPy call of user code'
+            self._finish(LoweredNode(traced, None, None, xs, ys, reason))
             return
         node = registry.Node(
             traced.function,
@@ -178,7 +181,7 @@ def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
         use(report.items)
     live = []
     for node in reversed(trace.nodes):
-        if node.function is not None or any(y.index in used for y in node.outputs):
+        if node.function is not None or node.effect or any(y.index in used for y in node.outputs):
             live.append(node)
             use(node.inputs)
             use([value for _, value in node.rebind])

@@ -71,6 +71,9 @@ class Recorder:
         self._links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
         self._containers: dict[tuple[int, str], tuple] = {}
         self._seen_reads: set = set()
+        # (id(link), name): what static_code wrote; what the call wrote before static_code runs.
+        self.effect_writes: set = set()
+        self.pending_writes: set = set()
 
     # --- values --------------------------------------------------------------------------------
     def value(self, kind, array, requires_grad, source, is_variable) -> Value:
@@ -253,6 +256,8 @@ class Recorder:
             self._note_read(link, name, thing)
             return thing
         before = self.watch(link)
+        if (id(link), name) in self.effect_writes:
+            self.mark_dynamic(f'attribute {name!r}, which static_code wrote, was read outside it')
         first = before.get(name, _MISSING)
         if first is not thing or name in _INTERNAL:
             return thing  # written by this call, or a class attribute
@@ -377,7 +382,8 @@ class _RecordingReporter:
         self.below = below
 
     def report(self, values, observer=None):
-        self.recorder.report(values, observer)
+        if not self.recorder.depth:  # inside a function or static_code it happens again in every run
+            self.recorder.report(values, observer)
         if self.below is not None:
             self.recorder.depth += 1
             try:
@@ -520,7 +526,12 @@ def _getattribute(original):
     def __getattribute__(self, name):
         thing = object.__getattribute__(self, name)
         recorder = current()
-        if recorder is None or recorder.depth or name[:2] == '__':
+        if recorder is None or name[:2] == '__':
+            return thing
+        if recorder.depth:
+            if recorder.pending_writes and (id(self), name) in recorder.pending_writes:
+                # A replay writes attributes after the program has run.
+                recorder.mark_dynamic(f'attribute {name!r}, written during the call, was read in static_code')
             return thing
         if recorder.__class__ is not Recorder:
             return thing

@@ -66,6 +66,8 @@ class TracedNode:
         Attributes of the template that hold known arrays.
     label, line : str
         Chainer label and the user's source line.
+    effect : bool
+        A ``static_code`` call: runs every time, whether its results are used or not.
     """
 
     template: Any
@@ -77,6 +79,7 @@ class TracedNode:
     rebind: list
     label: str
     line: str
+    effect: bool = False
 
 
 class Hole:

@@ -1,0 +1,378 @@
+"""Code marked with static_code runs in every iteration, in its place among the ops."""
+
+import sdbr
+
+import chainer
+import chainer.functions as F
+import chainer.links as L
+import numpy as np
+import pytest
+
+BACKENDS = pytest.mark.parametrize("backend", ["numpy", "cython"])
+
+
+def batch(seed, n=4):
+    rng = np.random.RandomState(seed)
+    return rng.randn(n, 3).astype("f"), rng.randint(0, 2, n).astype("i")
+
+
+class Net(chainer.Chain):
+    """A classifier with one hook for the code under test."""
+
+    def __init__(self, effect):
+        super().__init__()
+        with self.init_scope():
+            self.l1 = L.Linear(3, 5)
+            self.l2 = L.Linear(5, 2)
+        self.effect = effect
+        self.count = 0
+
+    def forward(self, x):
+        return self.l2(self.effect(self, F.relu(self.l1(x))))
+
+
+def losses(effect, static, backend="cython", steps=6, whole_step=False):
+    np.random.seed(0)
+    model = L.Classifier(Net(effect))
+    optimizer = chainer.optimizers.SGD(0.1)
+    if static:
+        model = sdbr.static_graph(model, backend=backend, on_dynamic="raise")
+        if whole_step:
+            optimizer = sdbr.static_optimizer(optimizer)
+    optimizer.setup(model)
+    found = []
+    for i in range(steps):
+        optimizer.update(model, *batch(i))
+        found.append(float(model.loss.array))
+    return found, model
+
+
+def check(effect, backend, traces=1, python_ops_at_least=1):
+    want, plain = losses(effect, False)
+    got, model = losses(effect, True, backend)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    statistics = model.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays) == (traces, 6 - traces)
+    assert statistics.python_ops >= python_ops_at_least * statistics.replays
+    return plain, model
+
+
+@BACKENDS
+def test_counter_as_in_the_example_of_chainer(backend):
+    @sdbr.static_code
+    def tick(self):
+        self.count += 1
+
+    def effect(net, h):
+        tick(net)
+        return h
+
+    plain, static = check(effect, backend)
+    assert static.predictor.count == plain.predictor.count == 6
+
+
+@BACKENDS
+def test_in_the_whole_step(backend):
+    @sdbr.static_code
+    def tick(self):
+        self.count += 1
+
+    def effect(net, h):
+        tick(net)
+        return h
+
+    want, _ = losses(effect, False)
+    got, model = losses(effect, True, backend, whole_step=True)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert model.predictor.count == 6
+    assert model.schedule_manager.statistics.steps >= 4
+
+
+@BACKENDS
+def test_inputs_are_those_of_the_iteration_and_may_be_kept(backend):
+    kept = []
+
+    @sdbr.static_code
+    def keep(log, inputs):
+        log.append(inputs[0])
+
+    def effect(net, h):
+        keep(kept, inputs=[h.array])
+        return h
+
+    check(effect, backend)
+    plain, static = kept[:6], kept[6:]
+    assert len(static) == 6
+    for a, b in zip(plain, static, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-7)
+
+
+@BACKENDS
+def test_returned_arrays_flow_on(backend):
+    @sdbr.static_code(func_name="mask")
+    def positive(inputs):
+        (x,) = inputs
+        return (x > 0).astype("f"), x.mean(axis=0)
+
+    def effect(net, h):
+        mask, mean = positive(inputs=[h.array])
+        return h * mask - mean * 0.5
+
+    _, static = check(effect, backend)
+    (node,) = [n for n in static.schedule_manager.static_schedule.trace.nodes if n.effect]
+    assert node.label == "static_code mask"
+
+
+@BACKENDS
+def test_outputs_made_in_the_call_start_as_they_were(backend):
+    @sdbr.static_code
+    def double(inputs, outputs):
+        outputs[0] += 2 * inputs[0]
+
+    def effect(net, h):
+        y = np.ones((4, 5), "f")
+        double(inputs=[h.array], outputs=[y])
+        return h + y
+
+    check(effect, backend)
+
+
+@BACKENDS
+def test_outputs_that_are_attributes_are_written_in_place(backend):
+    @sdbr.static_code
+    def running_mean(inputs, outputs):
+        outputs[0] *= 0.9
+        outputs[0] += 0.1 * inputs[0].mean(axis=0)
+
+    def effect(net, h):
+        running_mean(inputs=[h.array], outputs=[net.mean])
+        return h - net.mean
+
+    results = []
+    for static in (False, True):
+        np.random.seed(0)
+        net = Net(effect)
+        net.mean = mean = np.zeros(5, "f")
+        f = sdbr.static_graph(net, backend=backend, on_dynamic="raise") if static else net
+        outs = [f(batch(i)[0]).array for i in range(5)]
+        assert net.mean is mean
+        results.append((outs, mean.copy()))
+    (plain, mean), (got, static_mean) = results
+    np.testing.assert_allclose(got, plain, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(static_mean, mean, rtol=1e-5, atol=1e-7)
+    assert f.schedule_manager.statistics.replays == 4
+
+
+@BACKENDS
+def test_outputs_that_are_results_are_changed_for_all_readers(backend):
+    @sdbr.static_code
+    def clear_first(outputs):
+        outputs[0][:, 0] = 0
+
+    def effect(net, h):
+        h2 = h * 2
+        clear_first(outputs=[h2.array])
+        return h2 + h
+
+    check(effect, backend)
+
+
+@BACKENDS
+def test_variables_come_as_variables(backend):
+    @sdbr.static_code
+    def scale(x):
+        assert isinstance(x, chainer.Variable)
+        return (x.array.max(axis=1, keepdims=True),)
+
+    def effect(net, h):
+        (top,) = scale(h)
+        return h / (1 + top)
+
+    check(effect, backend)
+
+
+def test_reports_inside_happen_once_per_call():
+    @sdbr.static_code
+    def tell(self, inputs):
+        chainer.report({"norm": float(np.abs(inputs[0]).sum())}, self)
+
+    def effect(net, h):
+        tell(net, inputs=[h.array])
+        return h
+
+    net = sdbr.static_graph(Net(effect), on_dynamic="raise")
+    reporter = chainer.Reporter()
+    reporter.add_observer("net", net)
+    for i in range(4):
+        x, _ = batch(i)
+        seen = {}
+        with reporter.scope(seen):
+            net(x)
+        want = float(np.abs(F.relu(net.l1(x)).array).sum())
+        np.testing.assert_allclose(seen["net/norm"], want, rtol=1e-5)
+    assert net.schedule_manager.statistics.replays == 3
+
+
+def test_random_draws_inside_keep_the_order():
+    @sdbr.static_code
+    def draw(inputs):
+        return (np.random.standard_normal(inputs[0].shape).astype("f"),)
+
+    def effect(net, h):
+        h = F.dropout(h, 0.3)
+        (noise,) = draw(inputs=[h.array])
+        return F.dropout(h + noise, 0.3)
+
+    check(effect, "cython")
+
+
+def test_unknown_input_that_changes_is_not_frozen():
+    @sdbr.static_code
+    def scale(inputs):
+        return (inputs[0] * inputs[1],)
+
+    def effect(net, h):
+        (y,) = scale(inputs=[h.array, np.random.standard_normal(5).astype("f")])
+        return h + y
+
+    want, _ = losses(effect, False)
+    with pytest.warns(sdbr.SdbrWarning, match="not static"):
+        np.random.seed(0)
+        model = sdbr.static_graph(L.Classifier(Net(effect)))
+        optimizer = chainer.optimizers.SGD(0.1).setup(model)
+        got = []
+        for i in range(6):
+            optimizer.update(model, *batch(i))
+            got.append(float(model.loss.array))
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_attribute_read_outside_after_the_code_wrote_it():
+    @sdbr.static_code
+    def tick(self):
+        self.count += 1
+
+    def effect(net, h):
+        tick(net)
+        return h * net.count
+
+    with pytest.raises(sdbr.NotStaticError, match="static_code wrote"):
+        losses(effect, True)
+
+
+def test_attribute_written_by_the_call_and_read_inside():
+    @sdbr.static_code
+    def look(self):
+        self.count = float(self.h.array.sum())
+
+    def effect(net, h):
+        net.h = h
+        look(net)
+        return h
+
+    with pytest.raises(sdbr.NotStaticError, match="read in static_code"):
+        losses(effect, True)
+
+
+def test_attribute_written_outside_stays_dynamic():
+    @sdbr.static_code
+    def nothing():
+        pass
+
+    def effect(net, h):
+        net.count += 1
+        nothing()
+        return h
+
+    with pytest.raises(sdbr.NotStaticError, match="count"):
+        losses(effect, True)
+
+
+def test_a_result_that_is_no_array_is_dynamic():
+    @sdbr.static_code
+    def value(inputs):
+        return float(inputs[0].sum())
+
+    def effect(net, h):
+        return h * value(inputs=[h.array])
+
+    with pytest.raises(sdbr.NotStaticError, match="value returned something else"):
+        losses(effect, True)
+
+
+def test_a_result_whose_shape_changes():
+    @sdbr.static_code
+    def some(inputs):
+        return (inputs[0][inputs[0] > 0],)
+
+    def effect(net, h):
+        (y,) = some(inputs=[h.array])
+        return h + F.sum(chainer.Variable(y))
+
+    with pytest.raises(sdbr.NotStaticError, match="some returned"):
+        losses(effect, True)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"inputs": np.zeros(3)}, "inputs: expected a list"),
+        ({"inputs": [1.0]}, r"inputs\[0\]: expected an array, got float"),
+        ({"outputs": [None]}, r"outputs\[0\]: expected an array, got NoneType"),
+    ],
+)
+def test_wrong_arguments(kwargs, message):
+    @sdbr.static_code
+    def code(inputs=(), outputs=()):
+        pass
+
+    def effect(net, h):
+        code(**kwargs)
+        return h
+
+    with pytest.raises(TypeError, match=message):
+        losses(effect, True)
+
+
+def test_outside_a_static_chain_it_is_a_plain_call():
+    @sdbr.static_code
+    def code(a, inputs):
+        return a, inputs
+
+    x = np.zeros(3)
+    assert code(1, inputs=[x]) == (1, [x])
+    assert code.__name__ == "code"
+    with pytest.raises(TypeError, match="func: expected a function"):
+        sdbr.static_code(3)
+
+
+class Doubled(chainer.FunctionNode):
+    """A user's function with static_code in both directions, as Chainer's documentation has it."""
+
+    runs = ()
+
+    @sdbr.static_code
+    def double(self, inputs, outputs):
+        outputs[0][...] = 2 * inputs[0]
+        Doubled.runs += (inputs[0].sum(),)
+
+    def forward(self, inputs):
+        y = np.empty_like(inputs[0])
+        self.double(inputs=[inputs[0]], outputs=[y])
+        return (y,)
+
+    def backward(self, indexes, gys):
+        gx = np.empty_like(gys[0].array)
+        self.double(inputs=[gys[0].array], outputs=[gx])
+        return (chainer.Variable(gx),)
+
+
+def test_in_forward_and_backward_of_a_function_node():
+    def effect(net, h):
+        return Doubled().apply((h,))[0]
+
+    Doubled.runs = ()
+    check(effect, "cython", python_ops_at_least=2)
+    n = len(Doubled.runs)
+    assert n == 24
+    np.testing.assert_allclose(Doubled.runs[12:], Doubled.runs[:12], rtol=1e-4, atol=1e-6)
