@@ -81,7 +81,7 @@ def test_static_chain_in_an_old_script_is_replayed(script):
         for k in range(4):
             net.cleargrads()
             F.sum(net(np.full((2, 3), k, np.float32))).backward()
-        print(net.schedule_manager.statistics["replays"])
+        print(net.schedule_manager.statistics.replays)
         """
     )
     done = run("--static", path)
@@ -111,3 +111,37 @@ def test_no_script_names_the_usage():
     done = run()
     assert done.returncode == 2
     assert "SCRIPT" in done.stderr
+
+
+def test_static_code_in_an_old_script_runs_in_every_call(script):
+    path = script(
+        """
+        import numpy as np
+        import chainer
+        import chainer.links as L
+        from chainer import static_code, static_graph
+
+        class Net(chainer.Chain):
+            def __init__(self):
+                super().__init__()
+                with self.init_scope():
+                    self.l = L.Linear(3, 2)
+                self.calls = 0
+
+            @static_code
+            def count(self):
+                self.calls += 1
+
+            @static_graph
+            def __call__(self, x):
+                self.count()
+                return self.l(x)
+
+        net = Net()
+        for k in range(5):
+            net(np.full((2, 3), k, np.float32))
+        print(net.calls, net.schedule_manager.statistics.replays)
+        """
+    )
+    done = run("--static", path)
+    assert done.stdout == "5 4\n", done.stderr
