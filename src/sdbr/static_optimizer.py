@@ -99,6 +99,9 @@ class StaticUpdate:
         make, args, *rest = super().__reduce_ex__(max(protocol, 2))
         if make is copyreg.__newobj__:
             args = (self._sdbr_base, *args[1:])
+        if rest and isinstance(rest[0], dict):
+            # Plans, programs and their memory belong to one object and one process.
+            rest[0] = {k: v for k, v in rest[0].items() if not k.startswith("_sdbr_")}
         return (_remake, (make, args), *rest)
 
 
