@@ -17,7 +17,7 @@ static int copy_contiguous(const sdbr_op *op) {
 
 /* Transposed matrices are copied tile by tile, so that both sides stay within a few cache lines:
  * y is contiguous along the columns, x along the rows. */
-#define SDBR_TILE 16
+#define SDBR_COPY_TILE 16
 
 #define SDBR_COPY_KERNELS(TYPE, bytes) \
     static void copy_inner_##bytes(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
@@ -48,10 +48,10 @@ static int copy_contiguous(const sdbr_op *op) {
     static int copy_strided_##bytes(const sdbr_op *op) { return sdbr_nd_loop(op, 2, copy_inner_##bytes); } \
     static void copy_matrix_##bytes(const char *x, int64_t x_step, char *y, int64_t y_step, int64_t rows, \
                                     int64_t columns) { \
-        for (int64_t i0 = 0; i0 < rows; i0 += SDBR_TILE) { \
-            const int64_t i1 = rows - i0 < SDBR_TILE ? rows : i0 + SDBR_TILE; \
-            for (int64_t j0 = 0; j0 < columns; j0 += SDBR_TILE) { \
-                const int64_t j1 = columns - j0 < SDBR_TILE ? columns : j0 + SDBR_TILE; \
+        for (int64_t i0 = 0; i0 < rows; i0 += SDBR_COPY_TILE) { \
+            const int64_t i1 = rows - i0 < SDBR_COPY_TILE ? rows : i0 + SDBR_COPY_TILE; \
+            for (int64_t j0 = 0; j0 < columns; j0 += SDBR_COPY_TILE) { \
+                const int64_t j1 = columns - j0 < SDBR_COPY_TILE ? columns : j0 + SDBR_COPY_TILE; \
                 for (int64_t i = i0; i < i1; i++) { \
                     const char *from = x + i * bytes; \
                     TYPE *to = (TYPE *)(y + i * y_step); \
@@ -83,5 +83,6 @@ SDBR_COPY_KERNELS(sdbr_16_bytes, 16)
     SDBR_COPY_ENTRY(8) SDBR_COPY_ENTRY(16)
 
 #undef SDBR_COPY_KERNELS
+#undef SDBR_COPY_TILE
 
 #endif
