@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 if sys.platform == "win32":
@@ -21,6 +22,7 @@ if sys.platform == "win32":
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 SOURCES = Path("src/sdbr")
 KERNELS = SOURCES / "kernels"
@@ -29,6 +31,9 @@ KERNELS = SOURCES / "kernels"
 # result; they only free the compiler from errno and floating-point traps that nobody reads.
 # ISO mode turns contraction into fused multiply-add off, so it is asked for.
 C_FLAGS = ["-std=c99", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+# Python's own flags often ask for debug information: slow to write and large in a wheel.
+if "-g" not in os.environ.get("CFLAGS", ""):
+    C_FLAGS.append("-g0")
 
 # level -> (the target string its kernel files use, an instruction that proves it)
 SIMD_LEVELS = {
@@ -69,34 +74,59 @@ int main(int argc, char **argv)
 
 
 class BuildExt(build_ext):
-    """Compiles Cython sources under build/, with the kernels and what the compiler can do."""
+    """Translates with Cython under build/, asks the compiler for SIMD, compiles in parallel."""
 
-    def build_extension(self, ext: Extension) -> None:
+    def build_extensions(self) -> None:
         # Imported here, because metadata, an sdist and a build without extensions need neither.
-        import Cython
         import numpy
         from Cython.Build import cythonize
 
-        ext.include_dirs.append(numpy.get_include())
-        ext.define_macros.append(("NPY_NO_DEPRECATED_API", "NPY_1_22_API_VERSION"))
-        if ext.name == "sdbr._executor":
-            levels = [level for level in SIMD_LEVELS if self.compiles(level)]
-            flags = [f for f in self.compiler.compiler_so[1:] if f[:2] not in ("-I", "-D")]
-            ext.define_macros += [(f"SDBR_HAVE_{level.upper()}", "1") for level in levels]
-            ext.define_macros += [
-                ("SDBR_BUILD_FLAGS", c_string(" ".join(flags + ext.extra_compile_args))),
-                ("SDBR_BUILD_SIMD", c_string(" ".join(["baseline", *levels]))),
-                ("SDBR_CYTHON_VERSION", c_string(Cython.__version__)),
-            ]
-        [translated] = cythonize(
-            ext,
+        self.parallel = self.parallel or os.cpu_count()
+        translated = cythonize(
+            self.extensions,
             build_dir="build/cython",
             include_path=[str(SOURCES.parent)],
             compiler_directives={"language_level": 3},
             quiet=True,
         )
-        ext.sources = translated.sources
-        super().build_extension(ext)
+        for ext, c_ext in zip(self.extensions, translated, strict=True):
+            ext.sources = c_ext.sources
+            ext.include_dirs.append(numpy.get_include())
+            ext.define_macros.append(("NPY_NO_DEPRECATED_API", "NPY_1_22_API_VERSION"))
+            if ext.name == "sdbr._executor":
+                self.add_kernels(ext)
+        super().build_extensions()
+
+    def add_kernels(self, ext: Extension) -> None:
+        """Compile the kernels at once; a change of the Cython sources alone reuses the objects."""
+        import Cython
+
+        levels = [level for level in SIMD_LEVELS if self.compiles(level)]
+        flags = [f for f in self.compiler.compiler_so[1:] if f[:2] not in ("-I", "-D")]
+        have = [(f"SDBR_HAVE_{level.upper()}", "1") for level in levels]
+        ext.define_macros += have
+        ext.define_macros += [
+            ("SDBR_BUILD_FLAGS", c_string(" ".join(flags + ext.extra_compile_args))),
+            ("SDBR_BUILD_SIMD", c_string(" ".join(["baseline", *levels]))),
+            ("SDBR_CYTHON_VERSION", c_string(Cython.__version__)),
+        ]
+        sources = [str(path) for path in sorted(KERNELS.glob("*.c"))]
+
+        def compiled(source: str) -> str:
+            [target] = self.compiler.object_filenames([source], output_dir=self.build_temp)
+            if self.force or newer_group([source, *ext.depends], target):
+                self.compiler.compile(
+                    [source],
+                    output_dir=self.build_temp,
+                    macros=have,
+                    include_dirs=[str(KERNELS)],
+                    extra_postargs=ext.extra_compile_args,
+                )
+            return target
+
+        with ThreadPoolExecutor(self.parallel) as pool:
+            ext.extra_objects = list(pool.map(compiled, sources))
+        ext.depends += ext.extra_objects
 
     def compiles(self, level: str) -> bool:
         """Whether the compiler builds and links a program for this SIMD level."""
@@ -130,11 +160,10 @@ def extensions() -> list[Extension]:
         return []
     headers = [str(path) for path in sorted(KERNELS.glob("*.h"))]
     declarations = [str(path) for path in sorted(SOURCES.rglob("*.pxd"))]
-    kernels = [str(path) for path in sorted(KERNELS.glob("*.c"))]
     return [
         Extension(
             f"sdbr.{path.stem}",
-            [str(path), *(kernels if path.stem == "_executor" else [])],
+            [str(path)],
             include_dirs=[str(KERNELS)],
             depends=["setup.py", *headers, *declarations],
             extra_compile_args=list(C_FLAGS),

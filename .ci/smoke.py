@@ -40,7 +40,7 @@ def train(backend):
             loss.backward()
             optimizer.update()
             losses.append(float(loss.array))
-    return losses, net.schedule_manager.statistics["replays"] if backend != "off" else 0
+    return losses, net.schedule_manager.statistics.replays
 
 
 def main():
