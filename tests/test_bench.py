@@ -1,0 +1,176 @@
+"""The benchmarks' own arithmetic, their errors, and one short run. Nothing here is timed."""
+
+import json
+import sys
+from pathlib import Path
+
+from sdbr.cli import bench
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.skipif(
+    not (ROOT / bench.MARK).is_file(), reason="benchmarks/ is missing: not a source checkout"
+)
+
+
+@pytest.fixture(autouse=True)
+def root_on_path(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def test_without_a_checkout_one_line_says_where_to_run(monkeypatch, capsys):
+    monkeypatch.setattr(bench, "find_checkout", lambda: None)
+    assert bench.main([]) == 2
+    error = capsys.readouterr().err
+    assert "checkout" in error and error.count("\n") == 1
+
+
+def test_the_checkout_is_found():
+    assert bench.find_checkout() == ROOT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mlp_huge"], "no case 'mlp_huge'"),
+        (["--peers", "chainer,tensorflow"], "no peer 'tensorflow'"),
+        (["--rounds", "0"], "must be above 0"),
+        (["--peer-python", "/no/such/python"], "no such program"),
+        (["--json", "/no/such/directory/f.json"], "no such directory"),
+    ],
+)
+def test_wrong_commands(capsys, arguments, message):
+    assert bench.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_every_case_and_its_numbers_are_the_same_each_time():
+    from benchmarks import cases
+
+    for name in cases.NAMES:
+        case = cases.load(name)
+        assert case.name == name
+        assert case.inputs().shape == (case.ring, case.batch, case.sizes[0])
+        assert (case.inputs() == case.inputs()).all()
+        first, second = case.weights(), case.weights()
+        assert all((a[0] == b[0]).all() for a, b in zip(first, second, strict=True))
+
+
+def test_the_deep_chain_keeps_its_signal():
+    import numpy as np
+
+    from benchmarks import cases
+
+    case = cases.load("deep_chain")
+    h = case.inputs()[0]
+    for weight, bias in case.weights():
+        h = np.maximum(h @ weight.T + bias, 0)
+    assert (h > 1e-3).any()
+
+
+def test_targets_name_cases_and_peers_that_exist():
+    from benchmarks import cases, targets
+    from benchmarks.peers import PEERS
+
+    assert targets.SDBR in PEERS
+    for target in targets.TARGETS:
+        assert target.part in cases.load(target.case).parts
+        assert set(target.against) <= set(PEERS)
+
+
+def spreads(**medians):
+    from benchmarks.stats import spread
+
+    return {("step", name.replace("_", ".")): spread([value]) for name, value in medians.items()}
+
+
+def test_verdicts():
+    from benchmarks import targets
+
+    times = spreads(chainer=30.0, jax=2.0) | spreads(**{"sdbr-cython": 1.0})
+    by_chainer, by_jax = targets.judge("mlp_tiny", times)
+    assert by_chainer.met and by_chainer.ratio == pytest.approx(1 / 30)
+    assert by_jax.met is False
+    times = spreads(torch=3.0, torch_compile=2.0, jax=4.0) | spreads(**{"sdbr-cython": 2.1})
+    (best,) = targets.judge("mlp_mnist", times)
+    assert best.ratio == pytest.approx(1.05) and not best.met
+    (absent, _) = targets.judge("mlp_tiny", spreads(jax=2.0))
+    assert absent.ratio is None and absent.met is None
+
+
+def test_limits_read_as_in_the_table():
+    from benchmarks.targets import limit_as_text
+
+    assert [limit_as_text(x) for x in (1 / 30, 0.33, 0.75, 1.0, 1 / 4)] == [
+        "1/30", "0.33", "0.75", "1.00", "1/4",
+    ]  # fmt: skip
+
+
+def test_differences_between_peers():
+    from benchmarks.measure import relative_difference
+
+    assert relative_difference([1.0, -2.0], [1.0, -2.2]) == pytest.approx(0.1)
+    assert relative_difference([1.0], [1.0, 2.0]) == float("inf")
+    assert relative_difference([1.0], [float("nan")]) == float("inf")
+    assert relative_difference([0.0], [0.0]) == 0.0
+
+
+def test_times_have_a_fitting_unit():
+    from benchmarks.stats import seconds_as_text
+
+    texts = [seconds_as_text(x) for x in (2.5, 0.0125, 12.3e-6, 1234e-9, 5e-9)]
+    assert texts == ["2.5 s", "12.5 ms", "12.3 us", "1.23 us", "5 ns"]
+
+
+def test_the_command_holds_no_directory():
+    from benchmarks.report import command
+
+    arguments = ["mlp_tiny", "--peer-python", "/some/where/bin/python", "--json", "./a/b.json"]
+    assert command(arguments) == (
+        "python -m sdbr bench mlp_tiny --peer-python python --json b.json"
+    )
+
+
+def test_a_short_run_checks_measures_and_writes(tmp_path, capsys):
+    out = tmp_path / "figures.json"
+    arguments = ["infer_tiny", "--peers", "chainer,sdbr-cython,torch", "--rounds", "2"]
+    assert bench.main([*arguments, "--seconds", "0.001", "--json", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "left out: torch: no --peer-python" in printed
+    assert "target step: at most 1/4 of jax: not measured" in printed
+    result = json.loads(out.read_text())
+    (case,) = result["cases"]
+    assert {r["peer"] for r in case["times_us"]} == {"chainer", "sdbr-cython"}
+    assert all(len(r["samples"]) == 2 for r in case["times_us"])
+    # What was timed as static were replays.
+    (counted,) = case["facts"]["sdbr-cython"]["statistics"]
+    assert counted["replays"] > 0 and counted["define_by_run_calls"] == 0
+    assert str(Path(sys.prefix)) not in out.read_text()
+
+
+def test_a_peer_that_computes_something_else_is_not_timed(monkeypatch):
+    from benchmarks import measure
+
+    monkeypatch.setattr(
+        measure, "relative_difference", lambda expected, found: 1.0 if expected != found else 0.0
+    )
+    outcome = measure.Outcome("infer_tiny")
+
+    class Fake:
+        def __init__(self, values):
+            self.values = values
+
+        def ask(self, **request):
+            return {"values": self.values}
+
+        def close(self):
+            pass
+
+    from benchmarks import cases
+
+    workers = {"torch": Fake([2.0]), "chainer": Fake([1.0])}
+    measure._check(cases.load("infer_tiny"), workers, outcome, lambda text: None)
+    assert list(workers) == ["chainer"]
+    assert "differs from chainer" in outcome.wrong["torch"]
