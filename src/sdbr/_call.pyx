@@ -10,6 +10,7 @@ from chainer import reporter
 from sdbr.compat import LINK_VERSION
 from sdbr.compat.link_version import bump as bump_link_version
 from sdbr.schedule import contiguous
+from sdbr.trace.provenance import TRACES_UNDER_WAY
 from sdbr.trace.provenance import _local as _trace_local
 from sdbr.trace.structure import fill_values
 
@@ -70,6 +71,8 @@ cdef object _local_config = chainer.config._local
 cdef object _chainer_thread = chainer._thread_local
 cdef object _ref = __import__("weakref").ref
 cdef list _version = LINK_VERSION
+cdef list _traces_under_way = TRACES_UNDER_WAY
+cdef object _Link = chainer.Link
 cdef object _get_reporters = reporter._get_reporters
 
 ctypedef struct Leaf:
@@ -222,22 +225,81 @@ cdef class CallSpec:
         return self.config_matches()
 
 
+cdef class Statistics:
+    """Counters of one manager.
+
+    Attributes
+    ----------
+    calls, traces, second_traces, replays, steps, define_by_run_calls : int
+        How calls were served; `steps` are replays that were whole steps.
+    native_calls : int
+        Runs of a program (forward, backward, update or step).
+    python_ops : int
+        Python ops run inside them.
+    """
+
+    cdef public long long calls
+    cdef public long long traces
+    cdef public long long second_traces
+    cdef public long long replays
+    cdef public long long steps
+    cdef public long long define_by_run_calls
+    cdef public long long native_calls
+    cdef public long long python_ops
+
+    def count_run(self, executable):
+        """Count one run of an executable."""
+        self.native_calls += 1
+        self.python_ops += executable.program.python_ops
+
+    def to_dict(self):
+        """All counters by name."""
+        return {
+            "calls": self.calls,
+            "traces": self.traces,
+            "second_traces": self.second_traces,
+            "replays": self.replays,
+            "steps": self.steps,
+            "define_by_run_calls": self.define_by_run_calls,
+            "native_calls": self.native_calls,
+            "python_ops": self.python_ops,
+        }
+
+    def __repr__(self):
+        return f"Statistics({', '.join(f'{k}={v}' for k, v in self.to_dict().items())})"
+
+
 cdef bint hooks_are_off():
     """No function hook, no link hook, and no trace under way in this thread."""
-    hooks = getattr(_chainer_thread, "function_hooks", None)
-    if hooks:
+    cdef PyObject *hooks
+    cdef object d = _chainer_thread.__dict__
+    hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "function_hooks")
+    if hooks != NULL and sdbr_dict_size(hooks):
         return False
-    hooks = getattr(_chainer_thread, "link_hooks", None)
-    if hooks:
+    hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "link_hooks")
+    if hooks != NULL and sdbr_dict_size(hooks):
         return False
-    return getattr(_trace_local, "recorder", None) is None
+    return not _traces_under_way[0] or getattr(_trace_local, "recorder", None) is None
 
 
-cdef bint guards_hold(object guards):
-    """The same as ``guards.hold()``."""
-    if guards.volatile or guards.version is not _version[0]:
-        return guards.hold()
-    return True
+cdef class LinkGuards:
+    """``guards.hold()``, skipped while no link was written to."""
+
+    cdef object guards
+    cdef object version
+    cdef bint volatile
+
+    def __init__(self, guards):
+        self.guards = guards
+        self.volatile = bool(guards.volatile)
+        self.version = None
+
+    cdef bint hold(self):
+        if self.volatile or self.version is not _version[0]:
+            if not self.guards.hold():
+                return False
+            self.version = _version[0]
+        return True
 
 
 def write_attribute(dict d, str name, value):
@@ -252,28 +314,42 @@ def write_attribute(dict d, str name, value):
     d[name] = value
 
 
-cdef object new_variable(object array, object requires_grad, object node_class):
+cdef dict _variable_template = {
+    "_requires_grad": None,
+    "_loss_scale": None,
+    "_grad_var": None,
+    "_device": None,
+    "_grad_valid": True,
+    "_layout": None,
+    "_data": None,
+    "_node": None,
+    "_grad": None,
+}
+cdef dict _node_template = {
+    "_variable": None,
+    "name": None,
+    "_requires_grad": None,
+    "_layout": None,
+    "dtype": None,
+    "shape": None,
+}
+
+
+cdef object new_variable(object array, object requires_grad, object node_class, shape, dtype):
     """A `chainer.Variable` as ``_init_unchecked`` makes it."""
-    cdef dict d
+    cdef dict inside = _node_template.copy()
+    cdef dict outside = _variable_template.copy()
     variable = _Variable.__new__(_Variable)
     node = node_class.__new__(node_class)
-    d = node.__dict__
-    d["_variable"] = _ref(variable)
-    d["name"] = None
-    d["_requires_grad"] = requires_grad
-    d["_layout"] = None
-    d["dtype"] = array.dtype
-    d["shape"] = array.shape
-    d = variable.__dict__
-    d["_requires_grad"] = requires_grad
-    d["_loss_scale"] = None
-    d["_grad_var"] = None
-    d["_device"] = None
-    d["_grad_valid"] = True
-    d["_layout"] = None
-    d["_data"] = [array]
-    d["_node"] = node
-    d["_grad"] = None
+    inside["_variable"] = _ref(variable)
+    inside["_requires_grad"] = requires_grad
+    inside["dtype"] = dtype
+    inside["shape"] = shape
+    node.__dict__ = inside
+    outside["_requires_grad"] = requires_grad
+    outside["_data"] = [array]
+    outside["_node"] = node
+    variable.__dict__ = outside
     return variable
 
 
@@ -491,7 +567,9 @@ cdef class Effects:
             made = self.outputs.arrays[place]
             kind = self.kinds[place]
             if kind is not None:
-                made = new_variable(made, kind, self.node_class)
+                made = new_variable(
+                    made, kind, self.node_class, self.outputs.shapes[place], self.outputs.dtypes[place]
+                )
             self.things[place] = made
         return made
 
@@ -608,9 +686,9 @@ cdef class StepRunner:
     cdef readonly Memory memory
     cdef readonly object executable
     cdef Executable compiled
-    cdef object statistics
-    cdef object link_guards
-    cdef Guard update
+    cdef Statistics statistics
+    cdef LinkGuards link_guards
+    cdef readonly Guard update
     cdef Parameters parameters
     cdef Arguments arguments
     cdef Gradients gradients
@@ -632,7 +710,7 @@ cdef class StepRunner:
         self.optimizer_dict = optimizer.__dict__
         self.lossfun = lossfun
         self.statistics = manager.statistics
-        self.link_guards = schedule.guards
+        self.link_guards = LinkGuards(schedule.guards)
         self.update = plan.update
         memory = self.memory = Memory(len(plan.table.slots), plan.update.n_control)
         for slot, array in plan.states:
@@ -655,7 +733,7 @@ cdef class StepRunner:
             return False
         if not self.spec.matches(args) or not hooks_are_off():
             return False
-        if not guards_hold(self.link_guards) or not self.update.check():
+        if not self.link_guards.hold() or not self.update.check():
             return False
         d = self.optimizer_dict
         if d.get("_loss_scale") is not None or d.get("_use_cleargrads", True) is not True:
@@ -722,8 +800,8 @@ cdef class CallRunner:
     cdef readonly object schedule
     cdef readonly object executable
     cdef Executable compiled
-    cdef object statistics
-    cdef object link_guards
+    cdef Statistics statistics
+    cdef LinkGuards link_guards
     cdef Parameters parameters
     cdef Arguments arguments
     cdef Outputs outputs
@@ -744,7 +822,7 @@ cdef class CallRunner:
         self.executable = instance.executable
         self.compiled = self.executable if isinstance(self.executable, Executable) else None
         self.statistics = manager.statistics
-        self.link_guards = schedule.guards
+        self.link_guards = LinkGuards(schedule.guards)
         self.python_ops = plan.program.python_ops
         pairs = [(v.source, slot) for v, slot in plan.leaves if v.kind == "parameter"]
         self.parameters = Parameters(memory, pairs)
@@ -772,7 +850,7 @@ cdef class CallRunner:
     cdef bint matches(self, tuple args):
         if self.running or self.schedule.dynamic is not None:
             return False
-        return self.spec.matches(args) and hooks_are_off() and guards_hold(self.link_guards)
+        return self.spec.matches(args) and hooks_are_off() and self.link_guards.hold()
 
     cdef object run(self):
         """The result of the call, or NotImplemented when it declines."""
@@ -804,7 +882,54 @@ cdef class CallRunner:
         return result
 
 
-def run_fast(list runners, tuple args):
+def static_entry(function, managers_key, slow):
+    """What stands in the place of a decorated function: the compiled path, else ``slow``.
+
+    Parameters
+    ----------
+    function : callable
+        Undecorated.
+    managers_key : str
+        Attribute of a link that holds its managers by function.
+    slow : callable
+        Serves every call; ``slow(args, kwargs)``.
+    """
+
+    def call(*args, **kwargs):
+        manager = None
+        if args and isinstance(args[0], _Link):
+            owner = args[0]
+            managers = (<dict> owner.__dict__).get(managers_key)
+            if managers is not None and managers.owner_id == <size_t> <PyObject *> owner:
+                manager = managers.get(function)
+            if manager is not None and not kwargs and manager.runners:
+                result = run_fast(manager.runners, args[1:])
+                if result is not NotImplemented:
+                    return result
+        elif not kwargs:
+            manager = call.schedule_manager
+            if manager is not None and manager.runners:
+                result = run_fast(manager.runners, args)
+                if result is not NotImplemented:
+                    return result
+        return slow(args, kwargs)
+
+    return call
+
+
+def link_call(entry):
+    """A ``__call__`` for links whose ``forward`` is `entry`: past the hooks when there are none."""
+
+    def __call__(self, *args, **kwargs):
+        if "_local_link_hooks" in (<dict> self.__dict__) or not hooks_are_off():
+            return _Link.__call__(self, *args, **kwargs)
+        return entry(self, *args, **kwargs)
+
+    __call__._sdbr_link_call = True
+    return __call__
+
+
+cpdef run_fast(list runners, tuple args):
     """Serve a call by the first of `runners` that fits; NotImplemented when none does."""
     cdef CallRunner runner
     cdef Py_ssize_t i

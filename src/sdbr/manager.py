@@ -15,7 +15,7 @@ import numpy as np
 from chainer import reporter
 
 from sdbr import backends
-from sdbr._call import CallRunner, write_attribute
+from sdbr._call import CallRunner, Statistics, write_attribute
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
 from sdbr.schedule import (
     Instance,
@@ -40,39 +40,6 @@ if not hasattr(chainer.global_config, 'sdbr_backend'):
     chainer.global_config.sdbr_backend = os.environ.get('SDBR_BACKEND', 'auto')
 
 BACKEND_NAMES = ('auto', 'cython', 'numpy', 'cuda', 'off')
-
-
-class Statistics:
-    """Counters of one manager.
-
-    Attributes
-    ----------
-    calls, traces, second_traces, replays, define_by_run_calls : int
-        How calls were served.
-    native_calls : int
-        Runs of a program (forward, backward, update or step).
-    python_ops : int
-        Python ops run inside them.
-    """
-
-    __slots__ = (
-        'calls', 'define_by_run_calls', 'native_calls', 'python_ops', 'replays', 'second_traces', 'steps', 'traces',
-    )  # fmt: skip
-
-    def __init__(self):
-        for name in self.__slots__:
-            setattr(self, name, 0)
-
-    def count_run(self, executable) -> None:
-        self.native_calls += 1
-        self.python_ops += executable.program.python_ops
-
-    def to_dict(self) -> dict:
-        """All counters by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def __repr__(self) -> str:
-        return f'Statistics({", ".join(f"{k}={v}" for k, v in self.to_dict().items())})'
 
 
 class Options:

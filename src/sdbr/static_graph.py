@@ -8,7 +8,7 @@ from typing import Any
 
 import chainer
 
-from sdbr._call import run_fast
+from sdbr._call import link_call, static_entry
 from sdbr.manager import Options, ScheduleManager
 
 _MANAGERS = '_sdbr_managers'
@@ -69,28 +69,15 @@ def _decorate(target, options: Options):
 
 
 def _wrap(function: Callable, options: Options) -> Callable:
-    manager = None
-
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        nonlocal manager
+    def slow(args, kwargs):
         if args and isinstance(args[0], chainer.Link):
-            owner = args[0]
-            own = manager_of(owner, call)
-            if own.runners and not kwargs:
-                result = run_fast(own.runners, args[1:])
-                if result is not NotImplemented:
-                    return result
-            return own.call(owner, args[1:], kwargs)
-        if manager is None:
-            manager = ScheduleManager(function, options, None, function.__qualname__)
-            call.schedule_manager = manager
-        if manager.runners and not kwargs:
-            result = run_fast(manager.runners, args)
-            if result is not NotImplemented:
-                return result
-        return manager.call(None, args, kwargs)
+            return manager_of(args[0], call).call(args[0], args[1:], kwargs)
+        if call.schedule_manager is None:
+            call.schedule_manager = ScheduleManager(function, options, None, function.__qualname__)
+        return call.schedule_manager.call(None, args, kwargs)
 
+    call = functools.wraps(function)(static_entry(function, _MANAGERS, slow))
+    call.schedule_manager = None
     call._sdbr_function = function
     call._sdbr_options = options
     return call
@@ -153,6 +140,8 @@ def _static_class(base: type, options: Options) -> type:
         '_sdbr_base': base,
         '_sdbr_class_options': options,
     }
+    if name == 'forward' and base.__call__ is chainer.Link.__call__:
+        namespace['__call__'] = link_call(namespace[name])
     return type(base)(base.__name__, (base,), namespace)
 
 

@@ -112,7 +112,7 @@ def resolve(lossfun):
         if hasattr(call, '_sdbr_function'):
             return call, lossfun
         forward = getattr(cls, 'forward', None)
-        plain = call is chainer.Link.__call__ and not lossfun._n_local_link_hooks
+        plain = (call is chainer.Link.__call__ or hasattr(call, '_sdbr_link_call')) and not lossfun._n_local_link_hooks
         return (forward, lossfun) if plain and hasattr(forward, '_sdbr_function') else None
     if isinstance(lossfun, types.MethodType) and hasattr(lossfun.__func__, '_sdbr_function'):
         return lossfun.__func__, lossfun.__self__
@@ -185,6 +185,8 @@ def make_runner(manager, schedule: Schedule, optimizer, lossfun, update: UpdateP
         return update.reason
     if not update.native:
         return 'nothing to update natively'
+    if update.loss_scale is not None:
+        return 'the parameters carry the loss scale of an earlier backward, which Chainer would reset first'
     params = [p for p in optimizer.target.params() if p.array is not None]
     problem = unsuitable(schedule, optimizer, params)
     if problem is not None:

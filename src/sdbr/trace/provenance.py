@@ -14,6 +14,9 @@ import numpy as np
 
 _local = threading.local()
 _view = np.ndarray.view
+#: How many calls are being traced, in all threads; the compiled path looks here first.
+TRACES_UNDER_WAY = [0]
+_count = threading.Lock()
 
 
 def current():
@@ -23,7 +26,20 @@ def current():
 
 def set_current(recorder) -> None:
     """Make `recorder` (or None) the recorder of this thread."""
+    before = current()
     _local.recorder = recorder
+    with _count:
+        TRACES_UNDER_WAY[0] += (recorder is not None) - (before is not None)
+
+
+class _Pure:
+    """The origin of arrays that were made from nothing."""
+
+    def __repr__(self) -> str:
+        return 'PURE'
+
+
+PURE = _Pure()
 
 
 class TracedArray(np.ndarray):
@@ -31,7 +47,8 @@ class TracedArray(np.ndarray):
 
     NumPy calls with such arrays are recorded; a value that leaves NumPy
     (``float(x)``, a branch, ``item``) or that is written in place makes the
-    trace dynamic.
+    trace dynamic. With `PURE` as origin nothing of that matters: the array
+    has the same contents in every call.
     """
 
     origin = None
@@ -39,9 +56,10 @@ class TracedArray(np.ndarray):
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if kwargs.get('out') is not None:
-            _leave('an array was written in place by NumPy')
-            kwargs['out'] = tuple(strip(a) for a in kwargs['out'])
-            return getattr(ufunc, method)(*strip_nested(inputs), **strip_nested(kwargs))
+            out = kwargs['out']
+            _leave('an array was written in place by NumPy', inputs, kwargs)
+            result = getattr(ufunc, method)(*strip_nested(inputs), **strip_nested(kwargs))
+            return out[0] if len(out) == 1 else result
         call = ufunc if method == '__call__' else getattr(ufunc, method)
         return record(call, inputs, kwargs)
 
@@ -49,10 +67,10 @@ class TracedArray(np.ndarray):
         if func in _STATIC:
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in _DATA_SHAPED or (func is np.where and len(args) == 1):
-            _leave(f'the shape of the result of numpy.{func.__name__} depends on values')
+            _leave(f'the shape of the result of numpy.{func.__name__} depends on values', args, kwargs)
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in _WRITERS or kwargs.get('out') is not None:
-            _leave(f'an array was written in place by numpy.{func.__name__}')
+            _leave(f'an array was written in place by numpy.{func.__name__}', args, kwargs)
             return func(*strip_nested(args), **strip_nested(kwargs))
         return record(func, args, kwargs)
 
@@ -61,12 +79,12 @@ class TracedArray(np.ndarray):
             if isinstance(part, np.ndarray) and part.dtype == bool or isinstance(part, list) and any(
                 isinstance(p, bool) for p in part
             ):
-                _leave('the shape of a boolean selection depends on values')
+                _leave('the shape of a boolean selection depends on values', self, key)
                 return strip(self)[strip_nested(key)]
         return record(_getitem, (self, key), {})
 
     def __setitem__(self, key, value):
-        _leave('an array was written in place')
+        _leave('an array was written in place', self, key, value)
         strip(self)[strip_nested(key)] = strip_nested(value)
 
     def __iter__(self):
@@ -115,7 +133,7 @@ def _leaving(name, what):
     plain = getattr(np.ndarray, name)
 
     def method(self, *args, **kwargs):
-        _leave(what)
+        _leave(what, self, args, kwargs)
         return plain(strip(self), *strip_nested(args), **strip_nested(kwargs))
 
     method.__name__ = name
@@ -184,13 +202,49 @@ def record(call, args, kwargs):
     recorder = current()
     if recorder is None or recorder.depth:
         return result
+    if not holds_known((args, kwargs)):
+        pure = not holds_unknown((args, kwargs)) and type(result) is np.ndarray
+        return wrap(result, PURE) if pure else result
     return recorder.numpy_call(call, args, kwargs, result)
 
 
-def _leave(reason: str) -> None:
+def _leave(reason: str, *things) -> None:
+    """Values of `things` go where the recorder cannot see them."""
     recorder = current()
-    if recorder is not None and not recorder.depth:
+    if recorder is None or recorder.depth:
+        return
+    if holds_known(things):
         recorder.mark_dynamic(reason)
+    elif holds_unknown(things):
+        recorder.trace.unconfirmed = True
+
+
+def holds_known(thing) -> bool:
+    """Whether `thing` contains a traced array that is not pure."""
+    kind = type(thing)
+    if kind is TracedArray:
+        return thing.origin is not PURE
+    if kind in (tuple, list):
+        return any(map(holds_known, thing))
+    return kind is dict and any(map(holds_known, thing.values()))
+
+
+def holds_traced(thing) -> bool:
+    """Whether `thing` contains a traced array."""
+    kind = type(thing)
+    if kind in (tuple, list):
+        return any(map(holds_traced, thing))
+    return kind is TracedArray or (kind is dict and any(map(holds_traced, thing.values())))
+
+
+def holds_unknown(thing) -> bool:
+    """Whether `thing` contains an array that is not traced."""
+    kind = type(thing)
+    if kind in (tuple, list):
+        return any(map(holds_unknown, thing))
+    if kind is dict:
+        return any(map(holds_unknown, thing.values()))
+    return kind is not TracedArray and isinstance(thing, np.ndarray)
 
 
 _INSIDE = ('chainer', 'sdbr', 'numpy')
