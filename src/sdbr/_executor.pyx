@@ -6,6 +6,7 @@ no Python object until a Python op comes or a kernel reports an error.
 """
 
 import os
+import time
 
 import numpy as np
 
@@ -283,6 +284,42 @@ def aligned_bytes(n, alignment=64):
     return block[start:start + int(n)]
 
 
+# Called with (executable, start, seconds of each op) after every run; None while nobody profiles.
+cdef object _observer = None
+
+
+def observe(observer):
+    """Let `observer` see every run of every executable, op by op; None ends it.
+
+    Parameters
+    ----------
+    observer : callable or None
+        ``observer(executable, start, seconds)``: `start` by the clock of `time.perf_counter`,
+        `seconds` float64[n], one per op.
+
+    Returns
+    -------
+    callable or None
+        The observer before.
+    """
+    global _observer
+    before = _observer
+    _observer = observer
+    return before
+
+
+def observer():
+    """The callable that sees every run, or None."""
+    return _observer
+
+
+cdef int _observed(Executable executable) except -1:
+    watching = _observer
+    start = time.perf_counter()
+    watching(executable, start, executable.run_timed())
+    return 0
+
+
 cdef class PythonOp:
     """What a run needs to know of one Python op."""
 
@@ -432,6 +469,8 @@ cdef class Executable:
     cdef int run_c(self) except -1:
         cdef int64_t at = 0
         cdef PythonOp op
+        if _observer is not None:
+            return _observed(self)
         self.enter()
         try:
             self.sync()

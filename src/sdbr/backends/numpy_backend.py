@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
+from sdbr._executor import observer
 from sdbr.backends.numpy_formulas import DIRECT, FORMULAS
 from sdbr.program.ops import OPS
 from sdbr.program.program import DTYPES, Program
@@ -71,8 +73,20 @@ class NumpyExecutable:
         Exception
             Whatever a Python op raises. All errors carry a note that names the op.
         """
+        if observer() is not None:
+            self._run_observed()
+            return
         for _ in self.step():
             pass
+
+    def _run_observed(self) -> None:
+        watching = observer()
+        start = last = time.perf_counter()
+        seconds = np.zeros(len(self._ops))
+        for i in self.step():
+            now = time.perf_counter()
+            seconds[i], last = now - last, now
+        watching(self, start, seconds)
 
     def step(self) -> Iterator[int]:
         """Run op by op; yields the index of the op that has just run."""
