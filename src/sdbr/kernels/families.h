@@ -10,3 +10,4 @@
 #undef SUM_BLOCK
 #undef ROW_BLOCK
 #undef COLUMN_BLOCK
+#undef FOR_LENGTH
