@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.errors import NotStaticError
-from sdbr.trace.provenance import TracedArray, strip, user_line, wrap
+from sdbr.trace.provenance import PURE, TracedArray, strip, user_line, wrap
 from sdbr.trace.recorder import _INTERNAL
 from sdbr.trace.values import CONSTANT, RESULT, Hole, TracedNode, Value
 
@@ -100,20 +100,28 @@ class _Arguments:
         return self._hole(self.recorder.of_array(thing))
 
     def _output(self, array):
-        recorder = self.recorder
-        value = (
-            recorder.of_array(array) if type(array) is TracedArray else recorder.find_array(array)
-        )
+        value = _known(self.recorder, array)
         if value is None or value.kind == CONSTANT:
-            self.made.append(strip(array))
+            self.made.append(array)
             return Made(len(self.made) - 1, strip(array).copy())
         if (
             value.kind == RESULT
             and value.source[0].function is None
             and strip(array).base is not None
         ):
-            recorder.mark_dynamic("static_code writes into a view of another array")
+            self.recorder.mark_dynamic("static_code writes into a view of another array")
         return self._hole(value)
+
+
+def _known(recorder, array) -> Value | None:
+    """The value whose memory `array` is, or None for an array that the call made."""
+    if type(array) is not TracedArray:
+        value = recorder.find_array(array)
+    else:
+        value = None if array.origin is PURE else recorder.of_array(array)
+    while value is not None and isinstance(value.source, Value):  # another name of one array
+        value = value.source
+    return value
 
 
 def _check(name: str, arrays) -> None:
@@ -179,6 +187,8 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
 def _add_output(recorder, node: TracedNode, array: np.ndarray):
     value = recorder.value(RESULT, array, False, (node, len(node.outputs)), False)
     recorder.know_array(array, value)
+    if type(array) is TracedArray:
+        array.origin = value
     node.outputs.append(value)
     return value
 
