@@ -79,14 +79,14 @@ static int FN(linear_blas)(const sdbr_op *op) {
 static int FN(linear_row)(const sdbr_op *op) {
     SDBR_LINEAR
     (void)n;
+    const int relu = activation == SDBR_RELU;
     int64_t j = 0;
     for (; j + 4 <= m; j += 4)
-        FN(dots)(4, x, w + j * depth, depth, depth, y + j);
+        FN(four_dots)(x, w + j * depth, depth, depth, bias == NULL ? NULL : bias + j, relu, y + j);
     for (; j < m; ++j)
-        FN(dots)(1, x, w + j * depth, depth, depth, y + j);
-    if (bias != NULL || activation == SDBR_RELU)
-        FN(add_bias)(y, bias, activation == SDBR_RELU, 1, m);
-    FN(activate)(activation, y, m);
+        y[j] = FN(one_dot)(x, w + j * depth, depth, bias == NULL ? NULL : bias + j, relu);
+    if (activation > SDBR_RELU)
+        FN(activate)(activation, y, m);
     return SDBR_OK;
 }
 #undef SDBR_LINEAR
@@ -176,7 +176,7 @@ static int FN(gemm_mask_blas)(const sdbr_op *op) {
     if (e.masked == SDBR_RELU) {
         SDBR_IVDEP
         for (int64_t i = 0; i < n * m; ++i)
-            c[i] = y[i] > 0 ? c[i] : (T)0;
+            c[i] *= (T)(y[i] > 0);
     } else if (e.masked == SDBR_SIGMOID) {
         SDBR_IVDEP
         for (int64_t i = 0; i < n * m; ++i)

@@ -45,10 +45,13 @@ typedef struct FN(epilogue) {
 /* Edge of the blocks that FN(transpose) turns. */
 #define BLOCK (WIDTH * (int)sizeof(T) > 32 ? 32 / (int)sizeof(T) : WIDTH)
 
+#define V FN(block_vector)
+#define I FN(block_index)
+
 /* value * act'(y), y = act(x) */
 SDBR_INLINE T FN(masked)(T value, T y, int activation) {
     if (activation == SDBR_RELU)
-        return y > 0 ? value : (T)0;
+        return value * (T)(y > 0);
     return activation == SDBR_SIGMOID ? value * y * ((T)1 - y) : value * ((T)1 - y * y);
 }
 
@@ -115,28 +118,46 @@ static void FN(part_panel)(int width, int columns, int64_t n, const T *a, int64_
     }
 }
 
-/* The epilogue of `rows` rows that begin at block[0], [WIDTH] (the block's row length), into c. */
-static void FN(store_rows)(T *block, int64_t rows, int columns, T *c, int64_t ldc, const FN(epilogue) *e,
-                           const T *bias, const T *mask) {
-    T biases[WIDTH] = {0};
-    if (bias != NULL)
-        FN(copy_part)(biases, WIDTH, bias, columns, 1, columns);
-    for (int64_t i = 0; i < rows; ++i, block += WIDTH, c += ldc) {
-        if (e->accumulate)
-            for (int j = 0; j < columns; ++j)
-                block[j] += c[j];
-        if (bias != NULL)
-            for (int j = 0; j < WIDTH; ++j)
-                block[j] += biases[j];
-        if (e->relu)
-            for (int j = 0; j < WIDTH; ++j)
-                block[j] = block[j] < 0 ? (T)0 : block[j];
-        if (mask != NULL)
-            for (int j = 0; j < columns; ++j)
-                block[j] = FN(masked)(block[j], mask[i * e->ld_mask + j], e->masked);
-        for (int j = 0; j < columns; ++j)
-            c[j] = block[j];
+/* c = block with its bias for BLOCK <= columns < 2 * BLOCK: two vectors that overlap. */
+static void FN(store_vectors)(const T *block, int64_t rows, int columns, T *c, int64_t ldc, int relu, const T *bias) {
+    const int second = columns - BLOCK;
+    V first_bias = {0}, second_bias = {0};
+    if (bias != NULL) {
+        first_bias = *(const V *)bias;
+        second_bias = *(const V *)(bias + second);
     }
+    for (int64_t i = 0; i < rows; ++i, block += WIDTH, c += ldc) {
+        V x = *(const V *)block + first_bias;
+        V y = *(const V *)(block + second) + second_bias;
+        if (relu) { /* a NaN stays one */
+            x = (V)((I)x & ~(I)(x < (V){0}));
+            y = (V)((I)y & ~(I)(y < (V){0}));
+        }
+        *(V *)c = x;
+        *(V *)(c + second) = y;
+    }
+}
+
+/* c = epilogue(block), the rows of which are WIDTH long */
+static void FN(store_rows)(const T *block, int64_t rows, int columns, T *c, int64_t ldc, const FN(epilogue) *e,
+                           const T *bias, const T *mask) {
+    if (columns >= BLOCK && !e->accumulate && mask == NULL) {
+        FN(store_vectors)(block, rows, columns, c, ldc, e->relu, bias);
+        return;
+    }
+    for (int64_t i = 0; i < rows; ++i, block += WIDTH, c += ldc)
+        for (int j = 0; j < columns; ++j) {
+            T value = block[j];
+            if (e->accumulate)
+                value += c[j];
+            if (bias != NULL)
+                value += bias[j];
+            if (e->relu)
+                value = value < 0 ? (T)0 : value;
+            if (mask != NULL)
+                value = FN(masked)(value, mask[i * e->ld_mask + j], e->masked);
+            c[j] = value;
+        }
 }
 
 /* A few columns of c: computes the transpose, whose rows are as long as c has rows. */
@@ -233,3 +254,5 @@ static void FN(product)(int64_t n, int64_t m, int64_t depth, const T *a, int64_t
 #undef SDBR_PART_ROWS
 #undef WIDTH
 #undef BLOCK
+#undef V
+#undef I

@@ -5,12 +5,27 @@
 
 typedef T FN(wide_vector) __attribute__((vector_size(SDBR_GEMM_BYTES), aligned(sizeof(T)), may_alias));
 typedef T FN(small_vector) __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
+typedef INTEGER FN(small_index) __attribute__((vector_size(16)));
 #define W FN(wide_vector)
+#define B FN(block_vector)
+#define BLOCK ((int)(sizeof(B) / sizeof(T)))
 #define S FN(small_vector)
+#define I FN(small_index)
 
-/* y[i] = x @ w[i * ldw : i * ldw + depth] for i < rows */
-SDBR_INLINE void FN(dots)(const int rows, const T *x, const T *w, int64_t ldw, int64_t depth, T *y) {
-    S sum[4];
+/* The sums over the lanes of four vectors. */
+SDBR_INLINE void FN(add_lanes)(const S *sum, S *total) {
+#if SDBR_FLOATS
+    const S a = SDBR_SHUFFLE(sum[0], sum[1], I, 0, 4, 1, 5) + SDBR_SHUFFLE(sum[0], sum[1], I, 2, 6, 3, 7);
+    const S b = SDBR_SHUFFLE(sum[2], sum[3], I, 0, 4, 1, 5) + SDBR_SHUFFLE(sum[2], sum[3], I, 2, 6, 3, 7);
+    total[0] = SDBR_SHUFFLE(a, b, I, 0, 1, 4, 5) + SDBR_SHUFFLE(a, b, I, 2, 3, 6, 7);
+#else
+    total[0] = SDBR_SHUFFLE(sum[0], sum[1], I, 0, 2) + SDBR_SHUFFLE(sum[0], sum[1], I, 1, 3);
+    total[1] = SDBR_SHUFFLE(sum[2], sum[3], I, 0, 2) + SDBR_SHUFFLE(sum[2], sum[3], I, 1, 3);
+#endif
+}
+
+/* The sums over the lanes of `rows` products x * w[i * ldw + k], k < depth - depth % SMALL. */
+SDBR_INLINE int64_t FN(lane_sums)(const int rows, const T *x, const T *w, int64_t ldw, int64_t depth, S *sum) {
     int64_t k = 0;
     SDBR_UNROLL for (int i = 0; i < rows; ++i)
         sum[i] = (S){0};
@@ -35,14 +50,43 @@ SDBR_INLINE void FN(dots)(const int rows, const T *x, const T *w, int64_t ldw, i
         SDBR_UNROLL for (int i = 0; i < rows; ++i)
             sum[i] += part * *(const S *)(w + i * ldw + k);
     }
-    SDBR_UNROLL for (int i = 0; i < rows; ++i) {
-        T total = sum[i][0];
-        SDBR_UNROLL for (int j = 1; j < SMALL; ++j)
-            total += sum[i][j];
-        for (int64_t rest = k; rest < depth; ++rest)
-            total += x[rest] * w[i * ldw + rest];
-        y[i] = total;
+    return k;
+}
+
+/* y[i] = relu(x @ w[i * ldw : i * ldw + depth] + bias[i]) for i < 4 */
+SDBR_INLINE void FN(four_dots)(const T *x, const T *w, int64_t ldw, int64_t depth, const T *bias, int relu, T *y) {
+    S sum[4], total[4 / SMALL];
+    int64_t k = FN(lane_sums)(4, x, w, ldw, depth, sum);
+    FN(add_lanes)(sum, total);
+    if (k < depth) {
+        T rest[4] = {0};
+        for (; k < depth; ++k)
+            for (int i = 0; i < 4; ++i)
+                rest[i] += x[k] * w[i * ldw + k];
+        SDBR_UNROLL for (int j = 0; j < 4 / SMALL; ++j)
+            total[j] += *(const S *)(rest + j * SMALL);
     }
+    SDBR_UNROLL for (int j = 0; j < 4 / SMALL; ++j) {
+        if (bias != NULL)
+            total[j] += *(const S *)(bias + j * SMALL);
+        if (relu) /* a NaN stays one */
+            total[j] = (S)((I)total[j] & ~(I)(total[j] < (S){0}));
+        *(S *)(y + j * SMALL) = total[j];
+    }
+}
+
+/* relu(x @ w + bias) */
+SDBR_INLINE T FN(one_dot)(const T *x, const T *w, int64_t depth, const T *bias, int relu) {
+    S sum[1];
+    int64_t k = FN(lane_sums)(1, x, w, 0, depth, sum);
+    T total = sum[0][0];
+    SDBR_UNROLL for (int j = 1; j < SMALL; ++j)
+        total += sum[0][j];
+    for (; k < depth; ++k)
+        total += x[k] * w[k];
+    if (bias != NULL)
+        total += *bias;
+    return relu && total < 0 ? (T)0 : total;
 }
 
 /* c[m] = epilogue(a[depth] @ b[depth, m]) */
@@ -78,15 +122,15 @@ static void FN(outer)(int64_t n, int64_t m, const T *a, const T *b, T *c, int ac
         if (accumulate) {
             for (; j + LANES <= m; j += LANES)
                 *(W *)(c + j) += scale * *(const W *)(b + j);
-            for (; j + SMALL <= m; j += SMALL)
-                *(S *)(c + j) += scale * *(const S *)(b + j);
+            for (; j + BLOCK <= m; j += BLOCK)
+                *(B *)(c + j) += scale * *(const B *)(b + j);
             for (; j < m; ++j)
                 c[j] += scale * b[j];
         } else {
             for (; j + LANES <= m; j += LANES)
                 *(W *)(c + j) = scale * *(const W *)(b + j);
-            for (; j + SMALL <= m; j += SMALL)
-                *(S *)(c + j) = scale * *(const S *)(b + j);
+            for (; j + BLOCK <= m; j += BLOCK)
+                *(B *)(c + j) = scale * *(const B *)(b + j);
             for (; j < m; ++j)
                 c[j] = scale * b[j];
         }
@@ -95,5 +139,8 @@ static void FN(outer)(int64_t n, int64_t m, const T *a, const T *b, T *c, int ac
 
 #undef LANES
 #undef SMALL
+#undef BLOCK
 #undef W
+#undef B
 #undef S
+#undef I
