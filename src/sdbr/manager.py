@@ -95,6 +95,8 @@ class ScheduleManager:
         The link; copies and unpickled links start with an empty manager of their own.
     misses : list of (str, str)
         Why calls were traced again: the part of the key that differed, and the user's line.
+    define_by_run_reasons : collections.Counter
+        Why calls ran define-by-run, and how often.
     """
 
     def __init__(self, function, options: Options, owner=None, name: str = ''):
@@ -105,6 +107,7 @@ class ScheduleManager:
         self.schedules: collections.OrderedDict = collections.OrderedDict()
         self.statistics = Statistics()
         self.misses: list[tuple[str, str]] = []
+        self.define_by_run_reasons: collections.Counter = collections.Counter()
         self.static_schedule: Schedule | None = None
         self.last_instance: Instance | None = None
         self.runners: list[CallRunner] = []
@@ -356,6 +359,7 @@ class ScheduleManager:
 
     def _define_by_run(self, function, args, kwargs, reason):
         self.statistics.define_by_run_calls += 1
+        self.define_by_run_reasons[reason] += 1
         logger.debug('%s: define-by-run (%s)', self.name, reason)
         return function(*args, **kwargs)
 
@@ -501,12 +505,30 @@ def describe_difference(key, others) -> str:
     for name, new, old in best:
         if name == 'chainer.config':
             new, old = dict(new), dict(old)
-            texts += [f'chainer.config.{k}: {old.get(k)} -> {new.get(k)}' for k in new if new.get(k) != old.get(k)]
+            texts += [
+                f'chainer.config.{k}: {_plain(old.get(k))} -> {_plain(new.get(k))}'
+                for k in new
+                if new.get(k) != old.get(k)
+            ]
         elif name.startswith('shapes'):
-            texts += [f'argument {i}: {o[:3]} -> {n[:3]}' for i, (n, o) in enumerate(zip(new, old, strict=False)) if n != o]
+            texts += [
+                f'argument {i}: {_spec(o)} -> {_spec(n)}'
+                for i, (n, o) in enumerate(zip(new, old, strict=False))
+                if n != o
+            ]
         else:
             texts.append(f'{name}: {old!r:.80} -> {new!r:.80}')
     return '; '.join(texts)
+
+
+def _spec(spec) -> str:
+    shape, dtype, requires_grad, kind = spec
+    text = f'{np.dtype(dtype).name}[{",".join(map(str, shape))}]'
+    return text if requires_grad is None else f'{kind.__name__} {text}, requires_grad={requires_grad}'
+
+
+def _plain(frozen):
+    return frozen[-1] if isinstance(frozen, tuple) and frozen else frozen
 
 
 def _array(x):
