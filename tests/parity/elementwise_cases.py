@@ -45,7 +45,8 @@ EXACT = set(
         r"\w+",
         """negative absolute sign sqrt square reciprocal relu clipped_relu clip add_constant
         rsub_constant mul_constant div_constant rdiv_constant add subtract multiply divide maximum
-        minimum relu_grad clipped_relu_grad clip_grad absolute_grad where_ge where_gt where_eq
+        minimum relu_grad clipped_relu_grad clip_grad absolute_grad where_ge where_not_ge
+        mask_ge mask_gt mask_eq
         leaky_relu leaky_relu_grad""",
     )
 )

@@ -29,7 +29,7 @@ ACTIVATIONS: tuple[Callable, ...] = (lambda x: x, lambda x: np.maximum(x, 0), si
 #: Gradient through an activation, from its output `y`.
 ACTIVATION_GRADS: tuple[Callable, ...] = (
     lambda y, gy: gy,
-    lambda y, gy: np.where(y > 0, gy, 0),
+    lambda y, gy: gy * (y > 0),
     lambda y, gy: gy * y * (1 - y),
     lambda y, gy: gy * (1 - y * y),
 )
@@ -260,14 +260,14 @@ FORMULAS: dict[str, Callable] = {
     "maximum": lambda x, y: np.maximum(x, y),
     "minimum": lambda x, y: np.minimum(x, y),
     # elementwise gradients
-    "relu_grad": lambda y, gy: np.where(y > 0, gy, 0),
+    "relu_grad": lambda y, gy: gy * (y > 0),
     "leaky_relu_grad": lambda x, gy, slope: np.where(x <= 0, slope * gy, gy),
     "elu_grad": lambda x, gy, alpha: np.where(x > 0, gy, alpha * np.exp(x) * gy),
-    "clipped_relu_grad": lambda x, gy, z: np.where((x > 0) & (x < z), gy, 0),
+    "clipped_relu_grad": lambda x, gy, z: gy * ((x > 0) & (x < z)),
     "sigmoid_grad": lambda y, gy: gy * y * (1 - y),
     "tanh_grad": lambda y, gy: gy * (1 - y * y),
     "softplus_grad": lambda x, gy, beta: gy / (1 + np.exp(-beta * x)),
-    "clip_grad": lambda x, gy, low, high: np.where((low <= x) & (x <= high), gy, 0),
+    "clip_grad": lambda x, gy, low, high: gy * ((low <= x) & (x <= high)),
     "absolute_grad": lambda x, gy: np.sign(x) * gy,
     "sqrt_grad": lambda y, gy: gy / (2 * y),
     "square_grad": lambda x, gy: 2 * x * gy,
@@ -278,8 +278,10 @@ FORMULAS: dict[str, Callable] = {
     "power_grad_x": lambda x, y, gz: y * x ** (y - 1) * gz,
     "power_grad_y": lambda x, z, gz: np.log(x) * z * gz,
     "where_ge": lambda x, y, gz: np.where(x >= y, gz, 0),
-    "where_gt": lambda x, y, gz: np.where(x > y, gz, 0),
-    "where_eq": lambda x, y, gz: np.where(x == y, gz, 0),
+    "where_not_ge": lambda x, y, gz: np.where(x >= y, 0, gz),
+    "mask_ge": lambda x, y, gz: gz * (x >= y),
+    "mask_gt": lambda x, y, gz: gz * (x > y),
+    "mask_eq": lambda x, y, gz: gz * (x == y),
     # random
     "dropout": dropout,
     # reductions of x[outer, n, inner] over axis 1

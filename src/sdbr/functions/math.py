@@ -71,7 +71,7 @@ class Maximum(FunctionRow):
     def backward(b, node, xs, ys, gys, wanted):
         x, y = xs
         gx = b.elementwise("where_ge", x, y, gys[0]) if 0 in wanted else None
-        gy = b.elementwise("where_gt", y, x, gys[0]) if 1 in wanted else None
+        gy = b.elementwise("where_not_ge", x, y, gys[0]) if 1 in wanted else None
         return _summed(b, xs, [gx, gy])
 
 
@@ -84,8 +84,8 @@ class Minimum(FunctionRow):
 
     def backward(b, node, xs, ys, gys, wanted):
         x, y = xs
-        gx = b.elementwise("where_ge", y, x, gys[0]) if 0 in wanted else None
-        gy = b.elementwise("where_gt", x, y, gys[0]) if 1 in wanted else None
+        gx = b.elementwise("mask_ge", y, x, gys[0]) if 0 in wanted else None
+        gy = b.elementwise("mask_gt", x, y, gys[0]) if 1 in wanted else None
         return _summed(b, xs, [gx, gy])
 
 
@@ -180,7 +180,7 @@ class _Selection(_Reduction):
         x = xs[0]
         axes = reduced_axes(node.function.axis, x.ndim)
         y = b.broadcast(b.reshape(ys[0], kept_shape(x.shape, axes)), x.shape)
-        return [b.elementwise("where_eq", x, y, expanded(b, gys[0], x.shape, axes))]
+        return [b.elementwise("mask_eq", x, y, expanded(b, gys[0], x.shape, axes))]
 
 
 @function(BASE + "minmax.Max")

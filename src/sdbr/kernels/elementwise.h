@@ -68,7 +68,8 @@ SDBR_INLINE T FN(op_minimum)(T a, T b, T p, T q) {
     (void)p, (void)q;
     return (a < b) | (a != a) ? a : b;
 }
-SDBR_INLINE T FN(op_relu_grad)(T y, T gy, T p, T q) { return (void)p, (void)q, y > 0 ? gy : (T)0; }
+/* A product with 0, as in define-by-run: NaN and infinities come through. */
+SDBR_INLINE T FN(op_relu_grad)(T y, T gy, T p, T q) { return (void)p, (void)q, gy * (T)(y > 0); }
 SDBR_INLINE T FN(op_leaky_relu_grad)(T x, T gy, T p, T q) { return (void)q, x <= 0 ? p * gy : gy; }
 SDBR_INLINE T FN(op_elu_grad)(T x, T gy, T p, T q) {
     (void)q;
@@ -76,7 +77,7 @@ SDBR_INLINE T FN(op_elu_grad)(T x, T gy, T p, T q) {
     return x > 0 ? gy : e;
 }
 SDBR_INLINE T FN(op_clipped_relu_grad)(T x, T gy, T p, T q) {
-    return (void)q, (0 < x) & (x < p) ? gy : (T)0;
+    return (void)q, gy * (T)((0 < x) & (x < p));
 }
 SDBR_INLINE T FN(op_sigmoid_grad)(T y, T gy, T p, T q) {
     return (void)p, (void)q, gy * y * ((T)1 - y);
@@ -87,7 +88,7 @@ SDBR_INLINE T FN(op_tanh_grad)(T y, T gy, T p, T q) {
 SDBR_INLINE T FN(op_softplus_grad)(T x, T gy, T p, T q) {
     return (void)q, gy / ((T)1 + FN(sdbr_exp)(-p * x));
 }
-SDBR_INLINE T FN(op_clip_grad)(T x, T gy, T p, T q) { return (p <= x) & (x <= q) ? gy : (T)0; }
+SDBR_INLINE T FN(op_clip_grad)(T x, T gy, T p, T q) { return gy * (T)((p <= x) & (x <= q)); }
 SDBR_INLINE T FN(op_absolute_grad)(T x, T gy, T p, T q) { return FN(op_sign)(x, p, q) * gy; }
 SDBR_INLINE T FN(op_sqrt_grad)(T y, T gy, T p, T q) { return (void)p, (void)q, gy / ((T)2 * y); }
 SDBR_INLINE T FN(op_square_grad)(T x, T gy, T p, T q) { return (void)p, (void)q, (T)2 * x * gy; }
@@ -123,11 +124,17 @@ SDBR_INLINE T FN(op_power_grad_y)(T x, T z, T gz, T p, T q) {
 SDBR_INLINE T FN(op_where_ge)(T x, T y, T gz, T p, T q) {
     return (void)p, (void)q, x >= y ? gz : (T)0;
 }
-SDBR_INLINE T FN(op_where_gt)(T x, T y, T gz, T p, T q) {
-    return (void)p, (void)q, x > y ? gz : (T)0;
+SDBR_INLINE T FN(op_where_not_ge)(T x, T y, T gz, T p, T q) {
+    return (void)p, (void)q, x >= y ? (T)0 : gz;
 }
-SDBR_INLINE T FN(op_where_eq)(T x, T y, T gz, T p, T q) {
-    return (void)p, (void)q, x == y ? gz : (T)0;
+SDBR_INLINE T FN(op_mask_ge)(T x, T y, T gz, T p, T q) {
+    return (void)p, (void)q, gz * (T)(x >= y);
+}
+SDBR_INLINE T FN(op_mask_gt)(T x, T y, T gz, T p, T q) {
+    return (void)p, (void)q, gz * (T)(x > y);
+}
+SDBR_INLINE T FN(op_mask_eq)(T x, T y, T gz, T p, T q) {
+    return (void)p, (void)q, gz * (T)(x == y);
 }
 SDBR_INLINE T FN(op_huber_grad)(T x, T y, T gloss, T p, T q) {
     T d = x - y;

@@ -67,8 +67,10 @@
     X(power_grad_x, 0) \
     X(power_grad_y, 0) \
     X(where_ge, 0) \
-    X(where_gt, 0) \
-    X(where_eq, 0) \
+    X(where_not_ge, 0) \
+    X(mask_ge, 0) \
+    X(mask_gt, 0) \
+    X(mask_eq, 0) \
     X(huber_grad, 1)
 
 /* Written by hand: they choose among the above by the value of the exponent. */

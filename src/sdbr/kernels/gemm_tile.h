@@ -31,7 +31,7 @@ SDBR_INLINE void TILE(store)(const int rows, V sum[][VECTORS], T *c, int64_t ldc
             SDBR_UNROLL for (int j = 0; j < VECTORS; ++j) {
                 const V y = *(const V *)(mask + i * e->ld_mask + j * LANES);
                 if (e->masked == SDBR_RELU)
-                    sum[i][j] = (V)((I)sum[i][j] & (I)(y > (V){0}));
+                    sum[i][j] *= (V)((I)((V){0} + (T)1) & (I)(y > (V){0}));
                 else if (e->masked == SDBR_SIGMOID)
                     sum[i][j] = sum[i][j] * y * ((T)1 - y);
                 else
@@ -95,7 +95,7 @@ static void TILE(row)(const T *a, int64_t a_step, const T *b, int64_t ldb, int64
 }
 
 /* All rows of c for the columns of one panel. */
-static void TILE(panel)(int64_t n, const T *a, int64_t row_step, int64_t a_step, const T *b, int64_t ldb,
+static __attribute__((unused)) void TILE(panel)(int64_t n, const T *a, int64_t row_step, int64_t a_step, const T *b, int64_t ldb,
                         int64_t depth, T *c, int64_t ldc, const FN(epilogue) *e, const T *bias, const T *mask) {
     int64_t i = 0;
 #define SDBR_ROWS(name, rows)                                                                        \

@@ -141,14 +141,14 @@ for _name, _doc in [
 
 # --- elementwise gradients ---------------------------------------------------------------------
 for _name, _ins, _floats, _doc in [
-    ('relu_grad', 'y:T gy:T', '', 'gx = where(y > 0, gy, 0)'),
+    ('relu_grad', 'y:T gy:T', '', 'gx = gy * (y > 0)'),
     ('leaky_relu_grad', 'x:T gy:T', 'slope', 'gx = where(x <= 0, slope * gy, gy)'),
     ('elu_grad', 'x:T gy:T', 'alpha', 'gx = where(x > 0, gy, alpha * exp(x) * gy)'),
-    ('clipped_relu_grad', 'x:T gy:T', 'z', 'gx = where((0 < x) & (x < z), gy, 0)'),
+    ('clipped_relu_grad', 'x:T gy:T', 'z', 'gx = gy * ((0 < x) & (x < z))'),
     ('sigmoid_grad', 'y:T gy:T', '', 'gx = gy * y * (1 - y)'),
     ('tanh_grad', 'y:T gy:T', '', 'gx = gy * (1 - y * y)'),
     ('softplus_grad', 'x:T gy:T', 'beta', 'gx = gy / (1 + exp(-beta * x))'),
-    ('clip_grad', 'x:T gy:T', 'low high', 'gx = where((low <= x) & (x <= high), gy, 0)'),
+    ('clip_grad', 'x:T gy:T', 'low high', 'gx = gy * ((low <= x) & (x <= high))'),
     ('absolute_grad', 'x:T gy:T', '', 'gx = sign(x) * gy'),
     ('sqrt_grad', 'y:T gy:T', '', 'gx = gy / (2 * y)'),
     ('square_grad', 'x:T gy:T', '', 'gx = 2 * x * gy'),
@@ -159,8 +159,10 @@ for _name, _ins, _floats, _doc in [
     ('power_grad_x', 'x:T y:T gz:T', '', 'gx = y * x ** (y - 1) * gz'),
     ('power_grad_y', 'x:T z:T gz:T', '', 'gy = log(x) * z * gz'),
     ('where_ge', 'x:T y:T gz:T', '', 'g = where(x >= y, gz, 0)'),
-    ('where_gt', 'x:T y:T gz:T', '', 'g = where(x > y, gz, 0)'),
-    ('where_eq', 'x:T y:T gz:T', '', 'g = where(x == y, gz, 0)'),
+    ('where_not_ge', 'x:T y:T gz:T', '', 'g = where(x >= y, 0, gz)'),
+    ('mask_ge', 'x:T y:T gz:T', '', 'g = gz * (x >= y)'),
+    ('mask_gt', 'x:T y:T gz:T', '', 'g = gz * (x > y)'),
+    ('mask_eq', 'x:T y:T gz:T', '', 'g = gz * (x == y)'),
 ]:
     _op(_name, _ins, 'gx:T', _doc, floats=_floats, inplace=tuple(range(len(_ins.split()))))
 
@@ -239,7 +241,7 @@ _op('adam', 'g:T p:T m:T v:T vhat:T*', 'p_out:T m_out:T v_out:T vhat_out:T*',
     floats='alpha_t one_minus_beta1 one_minus_beta2 eps eta decay lower upper', family='update', effect=True)  # fmt: skip
 _op('weight_decay', 'g:T p:T', 'g_out:T', 'g += rate * p', floats='rate', family='update', inplace=(0,), effect=True)
 _op('lasso', 'g:T p:T', 'g_out:T', 'g += rate * sign(p)', floats='rate', family='update', inplace=(0,), effect=True)
-_op('clip_norm', 'g:T*', 'norm:T', 'rate = threshold / sqrt(sum of (g * g).sum() over all g); unless rate >= 1: g *= rate in '
+_op('clip_norm', 'g:T*', 'norm:A', 'rate = threshold / sqrt(sum of (g * g).sum() over all g); unless rate >= 1: g *= rate in '
     'place, for each g; norm scalar float64 receives the norm', floats='threshold', family='update', effect=True)  # fmt: skip
 
 OPS: tuple[Op, ...] = tuple(_rows)
