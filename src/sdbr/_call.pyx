@@ -73,6 +73,7 @@ cdef object _ref = __import__("weakref").ref
 cdef list _version = LINK_VERSION
 cdef list _traces_under_way = TRACES_UNDER_WAY
 cdef object _Link = chainer.Link
+cdef object _Method = __import__("types").MethodType
 cdef object _get_reporters = reporter._get_reporters
 
 ctypedef struct Leaf:
@@ -85,12 +86,14 @@ ctypedef struct Leaf:
 
 
 cdef class CallSpec:
-    """Positional arguments and the configuration of one call, to compare later calls with.
+    """Arguments and the configuration of one call, to compare later calls with.
 
     Parameters
     ----------
     args : tuple
         Variables, arrays and plain values; no containers.
+    kwargs : dict
+        The same by name; the order counts.
     """
 
     cdef Leaf *leaves
@@ -99,11 +102,14 @@ cdef class CallSpec:
     cdef list config_keys
     cdef list config_values
     cdef dict local_config
+    cdef tuple names
     cdef PyObject **arrays        # borrowed, from `matches` until the call ends
 
-    def __cinit__(self, tuple args):
+    def __cinit__(self, tuple args, dict kwargs):
         cdef int i, j, k
         cdef object array
+        self.names = tuple(kwargs)
+        args = args + tuple(kwargs.values())
         self.n = len(args)
         self.leaves = <Leaf *> calloc(max(self.n, 1), sizeof(Leaf))
         self.arrays = <PyObject **> calloc(max(self.n, 1), sizeof(PyObject *))
@@ -144,10 +150,8 @@ cdef class CallSpec:
 
     @staticmethod
     def suits(tuple args, dict kwargs):
-        """Whether a call is of the kind that can be compared: positional, flat, at most 8 axes."""
-        if kwargs:
-            return False
-        for x in args:
+        """Whether a call is of the kind that can be compared: flat, at most 8 axes."""
+        for x in args + tuple(kwargs.values()):
             if type(x) is _Variable:
                 array = x._data[0]
                 if type(array) is not np.ndarray or array.ndim > 8:
@@ -182,12 +186,18 @@ cdef class CallSpec:
                 return False
         return True
 
-    cdef bint matches(self, tuple args):
+    cdef bint matches(self, tuple args, dict kwargs):
         """Whether arguments and configuration are as before; fills `arrays`."""
         cdef int i, j, k
         cdef Leaf *leaf
         cdef PyObject *x
         cdef PyObject *array
+        if kwargs is not None and kwargs:
+            if tuple(kwargs) != self.names:
+                return False
+            args = args + tuple(kwargs.values())
+        elif self.names:
+            return False
         if len(args) != self.n:
             return False
         for i in range(self.n):
@@ -280,6 +290,12 @@ cdef bint hooks_are_off():
     if hooks != NULL and sdbr_dict_size(hooks):
         return False
     return not _traces_under_way[0] or getattr(_trace_local, "recorder", None) is None
+
+
+cdef list array_positions(tuple args, dict kwargs):
+    """Which arguments are arrays or Variables: leaf i of a flat call is argument ``[i]``."""
+    everything = args + tuple(kwargs.values())
+    return [i for i, x in enumerate(everything) if isinstance(x, (np.ndarray, _Variable))]
 
 
 cdef class LinkGuards:
@@ -729,9 +745,9 @@ cdef class StepRunner:
 
     def matches(self, lossfun, tuple args, dict kwargs):
         """Whether this step is the one that was made, so that :meth:`run` may follow."""
-        if self.spec is None or lossfun is not self.lossfun or kwargs or self.running:
+        if self.spec is None or self.running or not self.is_lossfun(lossfun):
             return False
-        if not self.spec.matches(args) or not hooks_are_off():
+        if not self.spec.matches(args, kwargs) or not hooks_are_off():
             return False
         if not self.link_guards.hold() or not self.update.check():
             return False
@@ -740,13 +756,23 @@ cdef class StepRunner:
             return False
         return self.schedule.dynamic is None
 
+    cdef bint is_lossfun(self, lossfun):
+        if lossfun is self.lossfun:
+            return True
+        # Each access to a method makes a new object.
+        if type(lossfun) is not _Method or type(self.lossfun) is not _Method:
+            return False
+        return (
+            lossfun.__self__ is self.lossfun.__self__ and lossfun.__func__ is self.lossfun.__func__
+        )
+
     def learn(self, tuple args, dict kwargs):
         """Remember a call whose key was compared in full; False if it is of no simple kind."""
         if not CallSpec.suits(args, kwargs):
             return False
-        self.spec = CallSpec(args)
-        self.positions = [i for i in range(len(args)) if isinstance(args[i], (np.ndarray, _Variable))]
-        return self.spec.matches(args)
+        self.spec = CallSpec(args, kwargs)
+        self.positions = array_positions(args, kwargs)
+        return self.spec.matches(args, kwargs)
 
     def run(self):
         """Make the step that :meth:`matches` has just compared.
@@ -757,12 +783,12 @@ cdef class StepRunner:
             False when it declines; nothing has happened then.
         """
         cdef Memory memory = self.memory
-        if not self.parameters.bind() or not self.arguments.bind(self.spec, self.positions):
-            return False
-        if not self.update.prepare(memory, 0):
-            return False
         self.running = True
         try:
+            if not self.parameters.bind() or not self.arguments.bind(self.spec, self.positions):
+                return False
+            if not self.update.prepare(memory, 0):
+                return False
             self.gradients.bind()
             self.outputs.bind(self.effects.in_place())
             if self.compiled is not None:
@@ -792,7 +818,7 @@ cdef class CallRunner:
     schedule : Schedule
     instance : Instance
         Its own: no other call takes it.
-    args : tuple
+    args, kwargs : tuple, dict
         The call that was compared in full.
     """
 
@@ -814,7 +840,7 @@ cdef class CallRunner:
     cdef int python_ops
     cdef bint running
 
-    def __init__(self, manager, schedule, instance, tuple args):
+    def __init__(self, manager, schedule, instance, tuple args, dict kwargs):
         plan = instance.plan
         memory = instance.memory
         self.manager = manager
@@ -829,8 +855,8 @@ cdef class CallRunner:
         self.arguments = Arguments(memory, plan.leaves)
         self.outputs = Outputs(memory, plan.outputs)
         self.effects = Effects(self.outputs, plan.outputs, schedule.trace, _VariableNode)
-        self.spec = CallSpec(args)
-        self.positions = [i for i in range(len(args)) if isinstance(args[i], (np.ndarray, _Variable))]
+        self.spec = CallSpec(args, kwargs)
+        self.positions = array_positions(args, kwargs)
         self.result = schedule.trace.result
         places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
         self.result_place = places.get(getattr(self.result, "index", None), -1)
@@ -847,18 +873,18 @@ cdef class CallRunner:
             and not schedule.returned_leaves
         )
 
-    cdef bint matches(self, tuple args):
+    cdef bint matches(self, tuple args, dict kwargs):
         if self.running or self.schedule.dynamic is not None:
             return False
-        return self.spec.matches(args) and hooks_are_off() and self.link_guards.hold()
+        return self.spec.matches(args, kwargs) and hooks_are_off() and self.link_guards.hold()
 
     cdef object run(self):
         """The result of the call, or NotImplemented when it declines."""
         cdef Py_ssize_t i
-        if not self.parameters.bind() or not self.arguments.bind(self.spec, self.positions):
-            return NotImplemented
         self.running = True
         try:
+            if not self.parameters.bind() or not self.arguments.bind(self.spec, self.positions):
+                return NotImplemented
             self.outputs.bind(self.effects.in_place())
             if self.compiled is not None:
                 self.compiled.run_c()
@@ -902,14 +928,14 @@ def static_entry(function, managers_key, slow):
             managers = (<dict> owner.__dict__).get(managers_key)
             if managers is not None and managers.owner_id == <size_t> <PyObject *> owner:
                 manager = managers.get(function)
-            if manager is not None and not kwargs and manager.runners:
-                result = run_fast(manager.runners, args[1:])
+            if manager is not None and manager.runners:
+                result = run_fast(manager.runners, args[1:], kwargs)
                 if result is not NotImplemented:
                     return result
-        elif not kwargs:
+        else:
             manager = call.schedule_manager
             if manager is not None and manager.runners:
-                result = run_fast(manager.runners, args)
+                result = run_fast(manager.runners, args, kwargs)
                 if result is not NotImplemented:
                     return result
         return slow(args, kwargs)
@@ -929,13 +955,13 @@ def link_call(entry):
     return __call__
 
 
-cpdef run_fast(list runners, tuple args):
+cpdef run_fast(list runners, tuple args, dict kwargs):
     """Serve a call by the first of `runners` that fits; NotImplemented when none does."""
     cdef CallRunner runner
     cdef Py_ssize_t i
     for i in range(len(runners)):
         runner = <CallRunner> runners[i]
-        if runner.matches(args):
+        if runner.matches(args, kwargs):
             if i:
                 runners.insert(0, runners.pop(i))
             return runner.run()

@@ -244,13 +244,14 @@ class ScheduleManager:
         self._note_miss(key, unconfirmed, line)
         start = time.perf_counter()
         recorder = Recorder()
+        before = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
         with collector_off():
             result = recorder.run(function, structure, leaves)
         trace = recorder.trace
         self.statistics.traces += 1
         if unconfirmed is not None:
             self.statistics.second_traces += 1
-            confirm(trace, unconfirmed.trace)
+            confirm(trace, unconfirmed.trace, before)
             self.drop(key, unconfirmed)
             trace.unconfirmed = False
         schedule = Schedule(
@@ -266,10 +267,10 @@ class ScheduleManager:
             self.schedules.setdefault(key, []).append(schedule)
             self._evict()
         self.static_schedule = schedule
-        if trace.dynamic is not None:
+        if trace.dynamic is not None and not trace.quiet:
             reason, where = trace.dynamic
             message = (
-                f'{self.name}: the call is not static: {reason} at {where}. Use a function of '
+                f'{self.name}: the call is not static: {reason}{where and f" at {where}"}. Use a function of '
                 'chainer.functions on Variables, or put the code into sdbr.static_code.'
             )
             if self.options.on_dynamic == 'raise':
@@ -355,7 +356,7 @@ class ScheduleManager:
         """Serve later calls like this one by the compiled path."""
         if CallRunner.suits(schedule, args, kwargs):
             self.runners = [r for r in self.runners if r.schedule is not schedule][:7]
-            self.runners.insert(0, CallRunner(self, schedule, Instance(schedule), args))
+            self.runners.insert(0, CallRunner(self, schedule, Instance(schedule), args, kwargs))
 
     def _define_by_run(self, function, args, kwargs, reason):
         self.statistics.define_by_run_calls += 1
@@ -441,15 +442,24 @@ def apply_effects(trace, things: dict) -> None:
         write_attribute(write.link.__dict__, write.name, things[x.index] if type(x) is Value else x)
 
 
-def confirm(trace, first) -> None:
-    """Compare the constants of two traces of one call; a difference makes the second dynamic."""
+def contents_of_constants(trace) -> list:
+    """What the constants of a trace hold now."""
+    return [x.source.tobytes() if x.kind == 'constant' else None for x in trace.values]
+
+
+def confirm(trace, first, before) -> None:
+    """Compare the constants of two traces of one call; a difference makes the second dynamic.
+
+    `before` are the contents of the first trace's constants just before the second call: an array
+    that outlives the calls may change between them, but not during one.
+    """
     if len(trace.nodes) != len(first.nodes) or len(trace.values) != len(first.values):
         trace.dynamic = trace.dynamic or ('two traces of the same call differ in their functions', '')
         return
-    for a, b in zip(trace.values, first.values, strict=True):
+    for a, b, contents in zip(trace.values, first.values, before, strict=True):
         same = a.kind == b.kind and a.shape == b.shape and a.dtype == b.dtype
         if same and a.kind == 'constant':
-            same = a.source is b.source or a.source.tobytes() == b.source.tobytes()
+            same = a.source.tobytes() == contents
         if not same:
             trace.dynamic = trace.dynamic or (
                 'an array was computed by Python code that sdbr cannot see into, and it changes from call to call', '',

@@ -6,6 +6,7 @@ import time
 import types
 
 import chainer
+import numpy as np
 from chainer.variable import VariableNode
 
 from sdbr import functions
@@ -169,8 +170,10 @@ class SpentNode(VariableNode):
         made = self.__dict__.get('_made', self)
         if made is self:
             made = SpentCall()
-            made.inputs, made.outputs, made.rank = (), (lambda: self,), 0
-            made._input_layouts, made._output_layouts, made._output_count = (), (None,), 1
+            # An input that wants a gradient, so that a backward gets as far as the error.
+            made.start = chainer.Variable(np.zeros(()))
+            made.inputs, made.outputs, made.rank = (made.start.node,), (lambda: self,), 0
+            made._input_layouts, made._output_layouts, made._output_count = (None,), (None,), 1
             self.__dict__['_made'] = made
         return made
 
