@@ -133,10 +133,9 @@ def _reported_step(x: np.ndarray, t: np.ndarray) -> Callable[[], Any]:
 
 def _kernel_seconds(model: Any) -> Spread | None:
     """Return the time of the loop over the step's program, where it can be reached."""
-    for runner in getattr(model.schedule_manager, "steps", {}).values():
-        executable = getattr(runner, "executable", None)
-        if executable is not None:
-            return spread([loop_seconds(executable, 50) for _ in range(ROUNDS)])
+    for runners in model.schedule_manager.steps.values():
+        for runner in runners.values():
+            return spread([loop_seconds(runner.executable, 50) for _ in range(ROUNDS)])
     return None
 
 

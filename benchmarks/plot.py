@@ -45,6 +45,8 @@ def draw(path: str, outcomes: list[Outcome], machine: str) -> None:
 
 
 def _panel(axes: Any, outcome: Outcome, part: str) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     times = {peer: s for (of, peer), s in outcome.times.items() if of == part}
     order = sorted(times, key=lambda peer: -times[peer].median)
     medians = [1e6 * times[peer].median for peer in order]
@@ -59,6 +61,9 @@ def _panel(axes: Any, outcome: Outcome, part: str) -> None:
         text = seconds_as_text(times[peer].median)
         axes.text(1.12e6 * times[peer].p90, row, text, va="center", fontsize=8, color=INK)
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlim(min(medians) / 2.5, max(medians) * 6)
     case = cases.load(outcome.case)
     title = case.name if len(case.parts) == 1 else f"{case.name}: {part}"

@@ -30,7 +30,8 @@ class Targets(chainer.Chain):
     def forward(self, reward, not_done, obs_next):
         best = F.argmax(self.q(obs_next), axis=1)
         value = F.select_item(self.q_target(obs_next), best)
-        return reward + dqn_cartpole.GAMMA * not_done * value
+        # The variable comes first: GAMMA * not_done would be NumPy's product, outside Chainer.
+        return value * not_done * dqn_cartpole.GAMMA + reward
 
 
 class TdLoss(chainer.Chain):
