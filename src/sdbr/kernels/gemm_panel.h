@@ -103,6 +103,8 @@ static void FN(part_panel)(int width, int columns, int64_t n, const T *a, int64_
     T masks[SDBR_PART_ROWS * WIDTH] __attribute__((aligned(64))) = {0};
     T biases[WIDTH] = {0};
     FN(epilogue) e = *epilogue;
+    if (width > WIDTH) /* a panel of two vectors is never in part */
+        __builtin_unreachable();
     e.ld_mask = width;
     if (bias != NULL)
         FN(copy_part)(biases, width, bias, columns, 1, columns);
