@@ -14,6 +14,8 @@ from sdbr.errors import (  # noqa: E402
     TraceError,
     ValidationError,
 )
+from sdbr.inspection.explain import explain  # noqa: E402
+from sdbr.inspection.profile import profile  # noqa: E402
 from sdbr.static_code import static_code  # noqa: E402
 from sdbr.static_graph import static_graph  # noqa: E402
 from sdbr.static_optimizer import static_optimizer  # noqa: E402
@@ -27,6 +29,8 @@ __all__ = [
     'TraceError',
     'ValidationError',
     'errors',
+    'explain',
+    'profile',
     'static_code',
     'static_graph',
     'static_optimizer',

@@ -1,0 +1,1 @@
+"""What was traced and how fast it runs: explain and profile."""

@@ -1,0 +1,151 @@
+"""The facts that a report holds, as plain data."""
+
+from __future__ import annotations
+
+import collections
+
+from sdbr.errors import SdbrError
+from sdbr.inspection.targets import schedules_of
+from sdbr.program.buffers import ARENA
+from sdbr.program.memory import ALIGNMENT
+from sdbr.program.ops import OPS
+from sdbr.program.program import DTYPES
+
+import numpy as np
+
+_MODES = ("train", "enable_backprop")
+
+
+def manager_facts(manager, now: float) -> dict:
+    """One static callable: its schedules, statistics, misses, and the whole step."""
+    owner = None if manager.owner is None else manager.owner()
+    schedules = schedules_of(manager)
+    steps = any(schedule.step_plans for schedule in schedules)
+    return {
+        "name": manager.name,
+        "backend": manager.options.backend,
+        "off": manager.off_reason(owner),
+        "define_by_run_reasons": dict(getattr(manager, "define_by_run_reasons", {})),
+        "statistics": manager.statistics.to_dict(),
+        "schedules": [schedule_facts(schedule, now) for schedule in schedules],
+        "misses": [{"differs": text, "line": line} for text, line in list(manager.misses)],
+        "whole_step": {"native": steps, "reason": None if steps else manager.step_reason},
+    }
+
+
+def schedule_facts(schedule, now: float) -> dict:
+    """One schedule: its key, its programs, and why it is dynamic if it is."""
+    facts = {
+        **_key_facts(schedule.key),
+        "backend": schedule.backend,
+        "line": schedule.line,
+        "age_seconds": max(0.0, now - schedule.created),
+        "trace_seconds": schedule.trace_seconds,
+        "nodes": len(schedule.trace.nodes),
+        "dynamic": None,
+        "unconfirmed": bool(schedule.unconfirmed),
+        "instances": len(schedule.instances),
+        "programs": [],
+        "python_nodes": [],
+        "error": None,
+    }
+    if schedule.dynamic is not None:
+        reason, line = schedule.dynamic
+        facts["dynamic"] = {"reason": reason, "line": line}
+        return facts
+    if schedule.unconfirmed:
+        return facts
+    try:
+        forward = schedule.forward
+    except (SdbrError, ValueError, TypeError) as error:
+        facts["error"] = f"{type(error).__name__}: {error}"
+        return facts
+    facts["python_nodes"] = [
+        {"label": node.traced.label, "line": node.traced.line, "reason": node.reason}
+        for node in forward.lowered.nodes
+        if node.row is None
+    ]
+    facts["programs"] = [
+        program_facts(program)
+        for program in (
+            forward.program,
+            *[plan.program for plan in list(forward.backwards.values())],
+            *[plan.program for plan in list(schedule.step_plans.values())],
+        )
+    ]
+    return facts
+
+
+def program_facts(program) -> dict:
+    """Ops by name and memory of one program."""
+    counts = collections.Counter(OPS[code].name for code in program.opcodes.tolist())
+    return {
+        "name": program.name,
+        "ops": len(program),
+        "native_ops": len(program) - program.python_ops,
+        "python_ops": program.python_ops,
+        "ops_by_name": dict(counts.most_common()),
+        "arena_bytes": int(program.arena_bytes),
+        "bytes_without_reuse": bytes_without_reuse(program),
+        "constant_bytes": sum(s.array.nbytes for s in program.slots if s.array is not None),
+    }
+
+
+def bytes_without_reuse(program) -> int:
+    """What the arena would take if every buffer had memory of its own."""
+    own = [s.kind == ARENA and s.name == f"{program.name} arena" for s in program.slots]
+    total = 0
+    roots = np.flatnonzero(program.rows["base"] == np.arange(len(program.rows)))
+    for r in roots.tolist():
+        if own[program.rows["slot"][r]]:
+            n = DTYPES[program.rows["type"][r]].itemsize
+            for length in program.row_shape(r):
+                n *= length
+            total += max(-(-n // ALIGNMENT) * ALIGNMENT, ALIGNMENT)
+    return total
+
+
+def _key_facts(key) -> dict:
+    """Arguments and modes out of a cache key; see ``ScheduleManager.key``."""
+    config = dict(key[3])
+    return {
+        "arguments": [
+            {
+                "shape": list(shape),
+                "dtype": np.dtype(dtype).name,
+                "variable": requires_grad is not None,
+                "requires_grad": bool(requires_grad),
+            }
+            for shape, dtype, requires_grad, *_ in key[1]
+        ],
+        **{name: _plain(config.get(name)) for name in _MODES},
+    }
+
+
+def _plain(frozen):
+    """A scalar out of its frozen form ``(type, value)``."""
+    value = frozen[-1] if isinstance(frozen, tuple) and frozen else frozen
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+
+
+def optimizer_facts(optimizer) -> dict:
+    """What of an optimizer's update is native."""
+    base = getattr(type(optimizer), "_sdbr_base", None)
+    engine = optimizer.__dict__.get("_sdbr_engine")
+    plan = getattr(engine, "plan", None)
+    native = getattr(engine, "native", None)
+    runner = optimizer.__dict__.get("_sdbr_runner")
+    if plan is None and runner is not None:
+        plan = getattr(getattr(runner, "plan", None), "update", None)
+    statistics = getattr(engine, "statistics", None)
+    return {
+        "name": (base or type(optimizer)).__name__,
+        "static": base is not None,
+        "plan": None if plan is None else plan.describe(),
+        "reason": None if plan is None else plan.reason,
+        "declined": getattr(engine, "declined", None),
+        "statistics": None
+        if statistics is None
+        else {name: getattr(statistics, name) for name in statistics.__dataclass_fields__},
+        "program": None if native is None else program_facts(native.program),
+    }

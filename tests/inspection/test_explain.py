@@ -1,0 +1,201 @@
+"""explain names what was traced, what is native, what is not and why."""
+
+import json
+import warnings
+
+import sdbr
+from sdbr import _executor
+
+import chainer
+import chainer.functions as F
+import chainer.links as L
+import numpy as np
+import pytest
+
+from .networks import Net, batch, trained, triple
+
+
+def facts_of(obj):
+    report = sdbr.explain(obj)
+    facts = report.to_dict()
+    assert json.loads(json.dumps(facts)) == facts
+    assert str(report)
+    return facts
+
+
+def test_untraced_things_say_so():
+    net = Net()
+    assert "nothing static" in str(sdbr.explain(net))
+    static = sdbr.static_graph(net)
+    assert "not traced yet" in str(sdbr.explain(static))
+    assert "not traced yet" in str(sdbr.explain(L.Classifier(static)))
+    assert "not traced yet" in str(sdbr.explain(sdbr.static_graph(lambda x: x)))
+    optimizer = chainer.optimizers.SGD()
+    assert "plain optimizer" in str(sdbr.explain(optimizer))
+    assert "no update was made" in str(sdbr.explain(sdbr.static_optimizer(optimizer)))
+
+
+@pytest.mark.parametrize("thing", [3, None, np.zeros(3), len])
+def test_what_cannot_be_explained(thing):
+    with pytest.raises(TypeError, match="obj: expected a link"):
+        sdbr.explain(thing)
+
+
+def test_whole_step():
+    model, optimizer = trained()
+    facts = facts_of(model)
+    assert facts["simd"] == _executor.simd_level()
+    (manager,) = facts["managers"]
+    assert manager["whole_step"] == {"native": True, "reason": None}
+    assert manager["statistics"] == model.schedule_manager.statistics.to_dict()
+    assert manager["misses"] == []
+    (schedule,) = manager["schedules"]
+    assert schedule["arguments"] == [
+        {"shape": [4, 3], "dtype": "float32", "variable": False, "requires_grad": False},
+        {"shape": [4], "dtype": "int32", "variable": False, "requires_grad": False},
+    ]
+    assert (schedule["train"], schedule["enable_backprop"]) == (True, True)
+    assert schedule["backend"] == "cython"
+    assert 0 <= schedule["age_seconds"] < 600
+    assert "networks.py" in schedule["line"]
+    assert schedule["python_nodes"] == []
+    programs = {p["name"]: p for p in schedule["programs"]}
+    assert set(programs) == {"forward", "backward", "step"}
+    step = programs["step"]
+    assert step["ops_by_name"]["adam"] == 4
+    assert (step["python_ops"], step["native_ops"]) == (0, step["ops"])
+    assert 0 < step["arena_bytes"] <= step["bytes_without_reuse"]
+    assert facts["optimizers"][0]["plan"] == "native: adam x 4"
+    text = str(sdbr.explain(model))
+    assert "whole step: native" in text
+    assert "float32[4,3], int32[4]; train, backprop" in text
+    assert len(text.splitlines()) < 25
+    assert facts_of(optimizer)["managers"][0]["name"] == manager["name"]
+    assert facts_of(model.schedule_manager)["managers"][0]["name"] == manager["name"]
+
+
+def test_memory_without_reuse_is_what_the_debug_mode_takes():
+    model, _ = trained()
+    debug, _ = trained(memory="no_reuse")
+    ours = facts_of(model)["managers"][0]["schedules"][0]["programs"]
+    theirs = facts_of(debug)["managers"][0]["schedules"][0]["programs"]
+    for a, b in zip(ours, theirs, strict=True):
+        assert b["bytes_without_reuse"] == b["arena_bytes"] >= a["arena_bytes"]
+        assert a["bytes_without_reuse"] == b["arena_bytes"]
+
+
+def test_python_ops_with_reason_and_line():
+    model, _ = trained(between=lambda h: triple(triple(h)))
+    (manager,) = facts_of(model)["managers"]
+    (schedule,) = manager["schedules"]
+    labels = [node["label"] for node in schedule["python_nodes"]]
+    assert labels == ["Triple", "Triple"]
+    for node in schedule["python_nodes"]:
+        assert node["reason"] == "no native row"
+        assert "networks.py" in node["line"]
+    forward = schedule["programs"][0]
+    assert forward["python_ops"] == 2 == forward["ops_by_name"]["python"]
+    assert "Python op Triple x 2: no native row" in str(sdbr.explain(model))
+
+
+def test_dynamic_trace_with_its_line():
+    def dynamic(h):
+        if float(F.sum(h).array) > 0:
+            h = h * 2
+        return h
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdbr.SdbrWarning)
+        model, _ = trained(between=dynamic)
+    (manager,) = facts_of(model)["managers"]
+    (schedule,) = manager["schedules"]
+    assert "float" in schedule["dynamic"]["reason"]
+    assert "test_explain.py" in schedule["dynamic"]["line"]
+    assert schedule["programs"] == []
+    assert manager["whole_step"]["native"] is False
+    assert sum(manager["define_by_run_reasons"].values()) == 4
+    text = str(sdbr.explain(model))
+    assert "runs define-by-run: a value left NumPy" in text
+    assert "define-by-run x 4" in text
+
+
+def test_misses_name_the_part_of_the_key():
+    model, optimizer = trained()
+    optimizer.update(model, *batch(6))
+    with chainer.using_config("train", False):
+        model(*batch())
+    (manager,) = facts_of(model)["managers"]
+    assert len(manager["schedules"]) == 3
+    first, second = manager["misses"]
+    assert first["differs"].startswith("argument 0: float32[4,3] -> float32[6,3]")
+    assert "test_explain.py" in first["line"]
+    assert second["differs"] == "chainer.config.train: True -> False"
+    assert "traced anew 2 times" in str(sdbr.explain(model))
+
+
+def test_reason_why_there_is_no_whole_step():
+    model, optimizer = trained(rule=chainer.optimizers.RMSprop)
+    (manager,) = facts_of(model)["managers"]
+    assert manager["whole_step"]["native"] is False
+    assert manager["whole_step"]["reason"]
+    assert f"whole step: no, {manager['whole_step']['reason']}" in str(sdbr.explain(model))
+    assert "Chainer:" in facts_of(optimizer)["optimizers"][0]["plan"]
+
+
+def test_calls_that_are_switched_off():
+    model, _ = trained()
+    with chainer.using_config("use_static_graph", False):
+        facts = facts_of(model)
+        assert "use_static_graph" in facts["managers"][0]["off"]
+        assert "would run define-by-run" in str(sdbr.explain(model))
+
+
+def test_function_and_method():
+    @sdbr.static_graph
+    def double(x):
+        return F.relu(x) * 2
+
+    class WithMethod(Net):
+        @sdbr.static_graph
+        def predict(self, x):
+            return F.softmax(self.forward(x))
+
+    x, _ = batch()
+    net = WithMethod()
+    for _ in range(3):
+        double(x)
+        net.predict(x)
+    assert facts_of(double)["managers"][0]["statistics"]["replays"] == 2
+    assert facts_of(net.predict)["managers"][0]["name"] == "WithMethod.predict"
+    assert facts_of(net)["managers"][0]["name"] == "WithMethod.predict"
+
+
+def test_static_code_is_listed():
+    @sdbr.static_code(func_name="look")
+    def look(inputs):
+        pass
+
+    def between(h):
+        look(inputs=[h.array])
+        return h
+
+    model, _ = trained(between)
+    (node,) = facts_of(model)["managers"][0]["schedules"][0]["python_nodes"]
+    assert (node["label"], node["reason"]) == ("static_code look", "code that runs every time")
+
+
+def test_nothing_is_traced_or_counted_for_a_report():
+    model, optimizer = trained()
+    before = model.schedule_manager.statistics.to_dict()
+    t = optimizer.t
+    for thing in (model, optimizer, model.schedule_manager):
+        str(sdbr.explain(thing))
+    assert model.schedule_manager.statistics.to_dict() == before
+    assert optimizer.t == t
+
+
+def test_optimizer_before_its_first_update_keeps_its_states():
+    optimizer = sdbr.static_optimizer(chainer.optimizers.Adam())
+    optimizer.setup(Net())
+    str(sdbr.explain(optimizer))
+    assert all(p.update_rule.state is None for p in optimizer.target.params())
