@@ -17,6 +17,7 @@ from chainer import reporter
 from sdbr import backends
 from sdbr._call import CallRunner, Statistics, write_attribute
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
+from sdbr.functions.lowering import structural_arrays
 from sdbr.schedule import (
     Instance,
     Retrace,
@@ -260,6 +261,8 @@ class ScheduleManager:
         schedule.dynamic = trace.dynamic
         schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
         schedule.guards = Guards(trace)
+        for _, array in structural_arrays(trace):
+            schedule.guards.watch_contents(array)
         schedule.line = line
         schedule.created = time.time()
         schedule.trace_seconds = time.perf_counter() - start

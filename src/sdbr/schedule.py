@@ -167,7 +167,9 @@ class ForwardPlan:
             self.outputs.append((value, row.slot.index, value.shape, value.dtype))
         self.output_slot = {value.index: slot for value, slot, _, _ in self.outputs}
         self.graph_outputs = [
-            value for value, _, _, _ in self.outputs if schedule.keep_graph and value.requires_grad and value.is_variable
+            value
+            for value, _, _, _ in self.outputs
+            if schedule.keep_graph and value.requires_grad and value.kind == v.RESULT
         ]
         reached = {x.index for node in self.lowered.nodes for x in node.traced.inputs}
         self.differentiable = [

@@ -133,6 +133,8 @@ class Separate(MovesData):
 class SplitAxis(MovesData):
     """Views of consecutive pieces along an axis."""
 
+    structural = ("indices", "sections")
+
     def reason(node):
         axis = node.function.axis % len(node.in_shapes[0])
         if sum(s[axis] for s in node.out_shapes) != node.in_shapes[0][axis]:

@@ -16,6 +16,8 @@ class SoftmaxCrossEntropy(FunctionRow):
     log-probabilities are kept.
     """
 
+    arrays = ("class_weight",)
+
     def reason(node):
         if node.in_dtypes[1].kind == "f":
             return "soft targets have no native kernels"

@@ -9,7 +9,7 @@ import numpy as np
 from sdbr.errors import SdbrError
 from sdbr.functions import registry
 from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward
-from sdbr.program.buffers import CONSTANT, BufferTable, Row
+from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
 from sdbr.program.builder import Builder
 from sdbr.program.program import DTYPE_CODES
 from sdbr.trace import values as v
@@ -62,6 +62,7 @@ class Forward:
         self.rows: dict[int, Row] = {}
         self.nodes: list[LoweredNode] = []
         self.bound: list[tuple[v.Value, Row]] = []
+        self.structural = {r for r, _ in structural_arrays(trace)}
         for node in _live_nodes(trace):
             self._lower(node)
 
@@ -69,6 +70,8 @@ class Forward:
         """The row of a value; leaves get their slot when first used."""
         row = self.rows.get(value.index)
         if row is None:
+            if value.kind == v.ALIAS:
+                return self.row(value.source)
             if value.kind == v.RESULT:
                 raise SdbrError(f'{value!r} is used before the op that makes it')
             if value.dtype not in DTYPE_CODES:
@@ -104,9 +107,8 @@ class Forward:
         )
         row = registry.lookup(type(traced.function))
         reason = 'no native row' if row is None else row.reason(node)
-        if reason is None and traced.rebind:
-            # Rows read arrays from operands only; an attribute that holds a known array is none.
-            reason = f'attribute {traced.rebind[0][0]!r} holds an array that may change'
+        if reason is None:
+            reason = self._slots(node, row, traced.rebind)
         if reason is None:
             ys = row.forward(b, node, xs)
             for y, value in zip(ys, traced.outputs, strict=True):
@@ -114,11 +116,23 @@ class Forward:
                     raise SdbrError(f'{traced.label}: the row made {y!r} for {value!r}')
             self._finish(LoweredNode(traced, row, node, xs, ys))
             return
-        extra = [self.row(value) for _, value in traced.rebind]
+        # An array that nobody knows stays on the node itself.
+        rebind = [r for r in traced.rebind if any(x.kind != v.CONSTANT for x in r.values)]
+        ins = xs + [self.row(value) for r in rebind for value in r.values]
         ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
-        forward = PythonForward(traced, self.keep_graph, len(extra))
-        b.emit('python', xs + extra, ys, ints=(0, len(xs) + len(extra)), obj=forward)
+        forward = PythonForward(traced, self.keep_graph, rebind, [_whole_slot(row) for row in ins])
+        b.emit('python', ins, ys, ints=(0, len(ins)), obj=forward)
         self._finish(LoweredNode(traced, None, None, xs, ys, reason, forward))
+
+    def _slots(self, node, row, rebind) -> str | None:
+        """Give the row the arrays on its node as operands; why that cannot be, or None."""
+        for r in rebind:
+            if r in self.structural:
+                continue
+            if r.name not in row.arrays or r.inner or type(r.structure) is not v.Hole:
+                return f'attribute {r.name!r} holds an array'
+            node.slots[r.name] = self.row(r.values[0])
+        return None
 
     def _finish(self, lowered: LoweredNode) -> None:
         self.nodes.append(lowered)
@@ -151,6 +165,24 @@ class Forward:
         return owned
 
 
+def structural_arrays(trace: v.Trace) -> list[tuple[v.Rebinding, np.ndarray]]:
+    """Arrays of nobody known whose values decide about shapes."""
+    found = []
+    for node in trace.nodes:
+        for r in node.rebind:
+            row = registry.lookup(type(node.function))
+            if row is not None and r.name in row.structural and r.values[0].kind == v.CONSTANT:
+                found.append((r, r.values[0].source))
+    return found
+
+
+def _whole_slot(row: Row) -> int | None:
+    """The slot whose bound array is the row itself, for arrays of the user."""
+    if row is row.root and row.slot is not None and row.slot.kind in (BOUND, CONSTANT):
+        return row.slot.index
+    return None
+
+
 def leaf_name(value: v.Value) -> str:
     """How the disassembler names a leaf."""
     if value.kind == v.ARGUMENT:
@@ -166,7 +198,7 @@ def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
 
     def use(thing):
         if isinstance(thing, v.Value):
-            used.add(thing.index)
+            used.add(thing.source.index if thing.kind == v.ALIAS else thing.index)
         elif isinstance(thing, dict):
             for t in thing.values():
                 use(t)
@@ -181,10 +213,10 @@ def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
         use(report.items)
     live = []
     for node in reversed(trace.nodes):
-        if node.function is not None or node.effect or any(y.index in used for y in node.outputs):
+        if node.function is not None or node.effect or node.draws or any(y.index in used for y in node.outputs):
             live.append(node)
             use(node.inputs)
-            use([value for _, value in node.rebind])
+            use([r.values for r in node.rebind])
     live.reverse()
     return live
 

@@ -9,6 +9,8 @@ from sdbr.functions.registry import FunctionRow, float_reason, function
 class Dropout(FunctionRow):
     """Scaled random mask, drawn in NumPy's order; or the mask that the caller gave."""
 
+    arrays = ("mask",)
+
     def reason(node):
         reason = float_reason(node)
         if reason is not None:

@@ -2,8 +2,9 @@
 
 Each run takes a copy of the node as it was before its first forward, applies
 it to fresh Variables and, for gradients, goes backward through Chainer's own
-code. Arrays of the program are copied on the way in: Chainer may keep them
-after the program has reused their memory.
+code. What is the user's own (arguments, parameters, attributes) is handed
+over itself, as define-by-run does. Arrays of the program are copied on the
+way in: Chainer may keep them after the program has reused their memory.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import chainer
 import numpy as np
 
 from sdbr.errors import NotStaticError
-from sdbr.trace.recorder import copy_node
+from sdbr.trace.recorder import copy_node, inner_function
 from sdbr.trace.values import Hole
 
 
@@ -24,27 +25,31 @@ class PythonForward:
     node : TracedNode
     keep_graph : bool
         Whether a backward may follow.
-    rebinders : list of (str, callable)
-        Attribute name and what gives its present array, for attributes that held known arrays.
+    rebind : list of Rebinding
+        Attributes that hold arrays; these follow the inputs as operands.
+    slots : list of (int or None)
+        Per operand the slot whose bound array it is, for arrays of the user.
     """
 
-    def __init__(self, node, keep_graph: bool, n_rebound: int):
+    def __init__(self, node, keep_graph: bool, rebind: list, slots: list):
         self.template = node.template
         self.label = node.label
         self.requires_grad = tuple(v.requires_grad for v in node.inputs)
         self.keep_graph = keep_graph and node.backprop and any(self.requires_grad)
-        self.rebind = [name for name, _ in node.rebind][:n_rebound] if n_rebound else []
-        self.out_shapes = [v.shape for v in node.outputs]
-        self.out_dtypes = [v.dtype for v in node.outputs]
+        self.rebind = rebind
+        self.slots = slots
         self.n_inputs = len(node.inputs)
 
     def __call__(self, memory, ins, outs) -> None:
+        arrays = [
+            x.copy() if slot is None else memory.array(slot)
+            for x, slot in zip(ins, self.slots, strict=True)
+        ]
         node = copy_node(self.template)
-        for name, array in zip(self.rebind, ins[self.n_inputs :], strict=True):
-            setattr(node, name, array)
+        self._rebind(node, arrays[self.n_inputs :])
         xs = [
-            chainer.Variable(x.copy(), requires_grad=r)
-            for x, r in zip(ins[: self.n_inputs], self.requires_grad, strict=True)
+            chainer.Variable(x, requires_grad=r)
+            for x, r in zip(arrays[: self.n_inputs], self.requires_grad, strict=True)
         ]
         with chainer.using_config('enable_backprop', self.keep_graph):
             ys = node.apply(xs)
@@ -57,6 +62,15 @@ class PythonForward:
                 )
             out[...] = array
         memory.state[id(self)] = (xs, ys) if self.keep_graph else None
+
+    def _rebind(self, node, arrays: list) -> None:
+        """Put the present arrays where the traced node held those of its call."""
+        start = 0
+        for r in self.rebind:
+            stop = start + len(r.values)
+            owner = inner_function(node) if r.inner else node
+            setattr(owner, r.name, _fill(r.structure, arrays[start:stop]))
+            start = stop
 
 
 class PythonBackward:
@@ -79,6 +93,9 @@ class PythonBackward:
 
     def __call__(self, memory, ins, outs) -> None:
         xs, ys = memory.state[id(self.forward)]
+        for x, slot in zip(xs, self.forward.slots, strict=False):
+            if slot is not None and memory.array(slot) is not x.array:
+                x.array = memory.array(slot)  # replaced since the forward
         gys = [chainer.Variable(g.copy()) for g in ins]
         grads = chainer.grad([ys[i] for i in self.given], [xs[i] for i in self.wanted], gys)
         for g, out in zip(grads, outs, strict=True):

@@ -89,7 +89,20 @@ class Node:
 
 
 class FunctionRow:
-    """Base of all rows; the methods are called on the class."""
+    """Base of all rows; the methods are called on the class.
+
+    Attributes
+    ----------
+    arrays : tuple of str
+        Attributes of the node that hold arrays and that the row reads through ``node.array``.
+        A node with an array in any other attribute is a Python op.
+    structural : tuple of str
+        Attributes that may hold an array whose values decide about shapes: taken as they were
+        when the program was built, and compared at every call.
+    """
+
+    arrays: tuple[str, ...] = ()
+    structural: tuple[str, ...] = ()
 
     @staticmethod
     def reason(node: Node) -> str | None:

@@ -21,7 +21,8 @@ class Guards:
     def __init__(self, trace: Trace):
         self.volatile = []
         self.stable = []
-        self.version = LINK_VERSION[0]
+        # What the traced call itself wrote has to be looked at, too.
+        self.version: int | None = None
         self.failed = ''
         for read in trace.reads:
             value, d, name = read.value, read.link.__dict__, read.name
@@ -29,6 +30,8 @@ class Guards:
                 # Whoever writes an attribute past the link, as a replay does, counts up when the
                 # kind of its value changes.
                 self.stable.append((d, name, _is_none, None))
+            elif name == '_n_local_link_hooks':
+                self.stable.append((d, name, _is_as_many, value))
             elif name in _COUNTED_LISTS and isinstance(value, list):
                 self.stable.append((d, name, _is_same_list, list(value)))
             elif isinstance(value, (chainer.Parameter, chainer.Link)):
@@ -41,12 +44,19 @@ class Guards:
                 self.volatile.append((d, name, _is_array_like, (value.shape, value.dtype)))
             elif isinstance(value, dict):
                 self.volatile.append((d, name, _is_same_dict, dict(value)))
+            elif isinstance(value, (set, frozenset)):
+                place = self.stable if name in _COUNTED_SETS else self.volatile
+                place.append((d, name, _is_same_set, set(value)))
             elif isinstance(value, (list, tuple)):
                 self.volatile.append((d, name, _is_same_list, list(value)))
             elif isinstance(value, (int, float, str, bool)):
                 self.stable.append((d, name, _is_equal, value))
             else:
                 self.stable.append((d, name, _is_same, value))
+
+    def watch_contents(self, array: np.ndarray) -> None:
+        """Let the conditions fail when `array` no longer has its present contents."""
+        self.volatile.append(({'array': array}, 'array', _has_contents, array.tobytes()))
 
     def hold(self) -> bool:
         """Whether every condition holds now."""
@@ -67,10 +77,16 @@ class Guards:
 _MISSING = object()
 # Children of chain lists: their methods count up when they change.
 _COUNTED_LISTS = ('_children', '_layers')
+# Names of parameters and children: registering one is an attribute write.
+_COUNTED_SETS = ('_params', '_children')
 
 
 def _is_none(thing, want) -> bool:
     return thing is None
+
+
+def _is_as_many(thing, want) -> bool:
+    return (0 if thing is _MISSING else thing) == want
 
 
 def _is_same(thing, want) -> bool:
@@ -80,6 +96,10 @@ def _is_same(thing, want) -> bool:
 def _is_equal(thing, want) -> bool:
     return thing is want or (type(thing) is type(want) and (thing == want or repr(thing) == repr(want)) and (
         type(thing) is not float or repr(thing) == repr(want)))  # fmt: skip
+
+
+def _is_same_set(thing, want) -> bool:
+    return isinstance(thing, (set, frozenset)) and thing == want
 
 
 def _is_variable_like(thing, want) -> bool:
@@ -93,6 +113,10 @@ def _is_variable_like(thing, want) -> bool:
 
 def _is_array_like(thing, want) -> bool:
     return isinstance(thing, np.ndarray) and (thing.shape, thing.dtype) == want
+
+
+def _has_contents(thing, want) -> bool:
+    return thing.tobytes() == want
 
 
 def _is_same_list(thing, want) -> bool:

@@ -204,7 +204,7 @@ def record(call, args, kwargs):
         return result
     if not holds_known((args, kwargs)):
         pure = not holds_unknown((args, kwargs)) and type(result) is np.ndarray
-        return wrap(result, PURE) if pure else result
+        return recorder.made(result) if pure else result
     return recorder.numpy_call(call, args, kwargs, result)
 
 

@@ -12,9 +12,12 @@ import numpy as np
 from chainer import _backprop_utils, reporter
 
 from sdbr.compat.hooks import PatchSet
+from sdbr.trace.creation import register as register_creation
 from sdbr.trace.provenance import (
+    PURE,
     TracedArray,
     current,
+    holds_traced,
     set_current,
     strip,
     strip_nested,
@@ -23,6 +26,7 @@ from sdbr.trace.provenance import (
 )
 from sdbr.trace.structure import Leaf, fill, flatten
 from sdbr.trace.values import (
+    ALIAS,
     ARGUMENT,
     ATTRIBUTE,
     CONSTANT,
@@ -31,6 +35,7 @@ from sdbr.trace.values import (
     AttributeWrite,
     Hole,
     Read,
+    Rebinding,
     Report,
     Trace,
     TracedNode,
@@ -38,13 +43,14 @@ from sdbr.trace.values import (
 )
 
 # Chainer's machinery reads arrays without computing with them; it gets them plain.
-_MACHINERY = (
-    'chainer.variable', 'chainer.function_node', 'chainer.function', 'chainer._backprop', 'chainer._backprop_utils',
-    'chainer.backend', 'chainer._backend', 'chainer.backends', 'chainer.reporter', 'chainer.link', 'chainer.optimizer',
-    'chainer.device_resident', 'chainer.initializers', 'chainer.utils.type_check', 'chainer.testing',
-)  # fmt: skip
+_MACHINERY = frozenset({
+    'variable', 'function_node', 'function', '_backprop', '_backprop_utils', 'backend', '_backend', 'backends', 'reporter',
+    'link', 'optimizer', 'device_resident', 'initializers', 'initializer', 'testing', 'utils.type_check', 'types',
+})  # fmt: skip
 
 _MISSING = object()
+_COPIES = ('array', 'asanyarray', 'asarray', 'ascontiguousarray', 'astype', 'copy')
+_MEMBERS = ('_params', '_children')
 _INTERNAL = frozenset({'_params', '_persistent', '_children', '_within_init_scope', '_device', 'name', '_cpu',
                        'schedule_manager', 'static_schedule', '_sdbr_managers', 'printable_specs', '_local_link_hooks',
                        'update_enabled', '_overridden_to_methods', '_visitor_to_methods', '_DeviceResident__overridden'
@@ -67,6 +73,9 @@ class Recorder:
         self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
         self._arrays: dict[int, tuple] = {}  # id(array) -> (weakref, Value)
         self._parameters: dict[int, Value] = {}
+        self._aliases: dict[int, Value] = {}  # index of a value -> its array
+        self._made: dict = {}  # id -> array made from nothing
+        self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
         self._attributes: dict[tuple[int, str], Value] = {}
         self._links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
         self._containers: dict[tuple[int, str], tuple] = {}
@@ -106,36 +115,68 @@ class Recorder:
         known = self._arrays.get(id(array))
         if known is not None and known[0]() is array:
             return known[1]
-        return None
+        return self._pure(array) if id(array) in self._made else None
+
+    def made(self, array) -> TracedArray:
+        """Note an array that was made from nothing; returns what user code gets."""
+        self._made[id(array)] = array
+        return wrap(array, PURE)
 
     def of_variable(self, x) -> Value:
         """The value that Variable `x` shows."""
         known = self._nodes.get(id(x._node))
         if known is not None:
             return known[1]
-        array = x._data[0]
         if isinstance(x, chainer.Parameter):
             return self._parameter(x)
-        if type(array) is TracedArray:
-            value = self._of_traced(array)
-            x._data[0] = strip(array)
-            return value
-        value = self.find_array(array)
-        if value is None:
-            value = self._unknown(array)
+        # A Variable that the call made itself, from an array: no history.
+        array = x._data[0]
+        base = self._of_traced(array) if type(array) is TracedArray else self.find_array(array)
+        x._data[0] = strip(array)
+        if base is None:
+            value = self._unknown(array, x.requires_grad, True)
+        else:
+            value = self._alias(base, x.requires_grad, True)
+        self._nodes[id(x._node)] = (x._node, value)
         return value
 
     def of_array(self, array) -> Value:
-        if type(array) is TracedArray:
-            return self._of_traced(array)
-        value = self.find_array(array)
-        return self._unknown(array) if value is None else value
+        """The value that `array` shows, without history."""
+        value = self._of_traced(array) if type(array) is TracedArray else self.find_array(array)
+        if value is None:
+            return self._unknown(array)
+        return self._alias(value, False, False) if value.is_variable or value.requires_grad else value
 
     def _of_traced(self, array) -> Value:
+        if array.origin is PURE:
+            return self._pure(strip(array))
         if array.origin is not None:
             return array.origin
         self.mark_dynamic('an array was derived from others in a way that cannot be followed')
         return self._unknown(strip(array))
+
+    def _pure(self, array) -> Value:
+        """An array made from nothing, as a constant with its present contents."""
+        known = self._constants.get(id(array))
+        if known is not None and known[1].source.tobytes() == array.tobytes():
+            return known[1]
+        value = self.value(CONSTANT, array, False, array.copy(), False)
+        self._constants[id(array)] = (array, value)
+        return value
+
+    def _alias(self, base: Value, requires_grad: bool, is_variable: bool) -> Value:
+        """The array of `base` as a value of its own, cut off from the history of `base`."""
+        if base.kind == ALIAS:
+            base = base.source
+        value = None if is_variable else self._aliases.get(base.index)
+        if value is None:
+            value = Value(
+                len(self.trace.values), ALIAS, base.shape, base.dtype, requires_grad, base, is_variable
+            )
+            self.trace.values.append(value)
+            if not is_variable:
+                self._aliases[base.index] = value
+        return value
 
     def _parameter(self, parameter) -> Value:
         value = self._parameters.get(id(parameter))
@@ -145,15 +186,17 @@ class Recorder:
             self.know_array(parameter._data[0], value)
         return value
 
-    def _unknown(self, array) -> Value:
-        value = self.value(CONSTANT, array, False, array, False)
+    def _unknown(self, array, requires_grad=False, is_variable=False) -> Value:
+        value = self.value(CONSTANT, array, requires_grad, array, is_variable)
         self.know_array(array, value)
         self.trace.unconfirmed = True
         return value
 
-    def mark_dynamic(self, reason: str) -> None:
-        if self.trace.dynamic is None:
+    def mark_dynamic(self, reason: str, quiet: bool = False) -> None:
+        """The call cannot be static; `quiet` when that is no fault of the code."""
+        if self.trace.dynamic is None or (self.trace.quiet and not quiet):
             self.trace.dynamic = (reason, user_line())
+            self.trace.quiet = quiet
 
     # --- function nodes ------------------------------------------------------------------------
     def apply(self, original, function, inputs):
@@ -177,23 +220,45 @@ class Recorder:
         return outputs
 
     def _rebindings(self, template, function) -> list:
+        """Arrays among the attributes of a node; traced ones are replaced by plain ones."""
         found = []
-        for name, attribute in list(template.__dict__.items()):
-            if isinstance(attribute, np.ndarray):
-                value = self.of_array(attribute) if type(attribute) is TracedArray else self.find_array(attribute)
-                plain = strip(attribute)
-                if plain is not attribute:
-                    template.__dict__[name] = plain
-                    function.__dict__[name] = plain
-                if value is not None:
-                    found.append((name, value))
-            elif isinstance(attribute, (list, tuple)) and any(type(a) is TracedArray for a in attribute):
-                self.mark_dynamic(f'{template.label} keeps computed arrays in a list')
-                function.__dict__[name] = template.__dict__[name] = strip_nested(attribute)
+        inner = inner_function(template)
+        for owner, spent in ((template, function), (inner, inner_function(function))):
+            if owner is None:
+                continue
+            for name, thing in list(owner.__dict__.items()):
+                if name in _GRAPH or not isinstance(thing, (np.ndarray, list, tuple, dict)):
+                    continue
+                values: list[Value] = []
+                structure = self._holes(thing, values)
+                if values:
+                    found.append(Rebinding(name, structure, values, owner is inner))
+                    if holds_traced(thing):
+                        owner.__dict__[name] = spent.__dict__[name] = strip_nested(thing)
         return found
 
+    def _holes(self, thing, values: list):
+        """`thing` with a `Hole` in the place of each array, whose values go to `values`."""
+        if isinstance(thing, np.ndarray):
+            values.append(self.of_array(thing))
+            return Hole(len(values) - 1)
+        kind = type(thing)
+        if kind in (tuple, list):
+            return kind([self._holes(t, values) for t in thing])
+        if kind is dict:
+            return {k: self._holes(t, values) for k, t in thing.items()}
+        return thing
+
     # --- NumPy calls of user code --------------------------------------------------------------
-    def numpy_call(self, call, args, kwargs, result):
+    def draw(self, call, args, kwargs):
+        """Make a draw of NumPy's global generator and record it: every replay draws anew."""
+        result = call(*strip_nested(args), **strip_nested(kwargs))
+        if not isinstance(result, np.ndarray):
+            self.mark_dynamic(f'numpy.random.{call.__name__} drew a Python number')
+            return result
+        return self.numpy_call(call, args, kwargs, result, draws=True)
+
+    def numpy_call(self, call, args, kwargs, result, draws=False):
         """Record a NumPy call on known arrays; returns `result` as traced arrays."""
         inputs: list[Value] = []
 
@@ -212,12 +277,16 @@ class Recorder:
             return thing
 
         recorded = (call, hole(tuple(args)), hole(dict(kwargs)))
+        if call.__name__ in _COPIES and len(inputs) == 1 and _is_copy(args[0], result):
+            return wrap(result, inputs[0])  # writes to a traced array are noticed: no copy is needed
         parts = list(result) if isinstance(result, (tuple, list)) else [result]
         if not all(isinstance(p, (np.ndarray, np.generic)) for p in parts):
             self.mark_dynamic(f'{getattr(call, "__name__", call)} turned an array into a Python value')
             return result
         label = f'numpy {getattr(call, "__name__", call)}'
-        node = TracedNode(None, None, recorded, inputs, [], False, [], label, user_line())
+        node = TracedNode(
+            None, None, recorded, inputs, [], False, [], label, user_line(), draws=draws
+        )
         wrapped = []
         for i, part in enumerate(parts):
             array = np.asarray(part)
@@ -252,8 +321,13 @@ class Recorder:
 
     def read_attribute(self, link, name: str, thing):
         """Note a read of ``link.name``; returns what user code gets."""
-        if name == '_children' and type(thing) is list:
+        if name in _MEMBERS:
+            self._note_members(link, name, thing)
+            return thing
+        if name == '_n_local_link_hooks':
             self._note_read(link, name, thing)
+            if thing:
+                self.mark_dynamic('a link hook is active', quiet=True)
             return thing
         before = self.watch(link)
         if (id(link), name) in self.effect_writes:
@@ -277,6 +351,16 @@ class Recorder:
             return wrap(thing, value) if not called_by_machinery(sys._getframe(2)) else thing
         self._note_read(link, name, thing)
         return thing
+
+    def _note_members(self, link, name, members) -> None:
+        """Code goes over parameters or children: all of them are read, and the list itself."""
+        if (id(link), name) in self._seen_reads:
+            return
+        self._note_read(link, name, members if type(members) is list else set(members))
+        for member in [] if type(members) is list else sorted(members):
+            thing = link.__dict__.get(member)
+            if isinstance(thing, (chainer.Link, chainer.Parameter)):
+                self.read_attribute(link, member, thing)
 
     def _attribute(self, link, name, array, requires_grad, is_variable) -> Value:
         value = self._attributes.get((id(link), name))
@@ -395,6 +479,10 @@ class _RecordingReporter:
         return getattr(self.below, name)
 
 
+def _is_copy(array, result) -> bool:
+    return type(array) is TracedArray and (array.dtype, array.shape) == (result.dtype, result.shape)
+
+
 def _has_floats(structure) -> bool:
     if isinstance(structure, float):
         return True
@@ -429,14 +517,19 @@ def copy_node(function):
     for name, thing in template.__dict__.items():
         if type(thing) in (list, dict, set):
             template.__dict__[name] = copy.copy(thing)
-    old = getattr(template, '_function', None)
-    if old is not None and isinstance(template, chainer.function.FunctionAdapter):
+    old = inner_function(template)
+    if old is not None:
         # An old-style Function keeps its state on itself and a weak reference to its node.
         inner = copy.copy(old)
         template._function = inner
         inner._node = weakref.ref(template)
         inner._owned_node = None
     return template
+
+
+def inner_function(node):
+    """The old-style Function behind a node, or None."""
+    return node._function if isinstance(node, chainer.function.FunctionAdapter) else None
 
 
 _GRAPH = ('inputs', 'outputs', '_retained_output_data', 'stack', '_chainerx_retained_inputs')
@@ -489,7 +582,10 @@ def _wrap_backprop_step(original):
 
 def called_by_machinery(frame) -> bool:
     """Whether `frame` belongs to the parts of Chainer that only pass arrays on."""
-    return frame.f_globals.get('__name__', '').startswith(_MACHINERY)
+    package, _, rest = frame.f_globals.get('__name__', '').partition('.')
+    if package != 'chainer':
+        return False
+    return rest.partition('.')[0] in _MACHINERY or rest in _MACHINERY
 
 
 def _wrap_array(original):
@@ -559,5 +655,7 @@ _PATCHES.register(chainer.Variable, 'data', _wrap_array)
 _PATCHES.register(chainer.variable.VariableNode, 'unchain', _wrap_unchain)
 _PATCHES.register(chainer.Link, '__getattribute__', _getattribute)
 _PATCHES.register(chainer.Link, '__setattr__', _setattr)
+
+register_creation(_PATCHES, called_by_machinery)
 
 __all__ = ['Leaf', 'Recorder']

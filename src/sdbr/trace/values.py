@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 ARGUMENT, PARAMETER, ATTRIBUTE, RESULT, CONSTANT = 'argument', 'parameter', 'attribute', 'result', 'constant'
+ALIAS = 'alias'
 
 
 class Value:
@@ -17,14 +18,16 @@ class Value:
         Position in ``Trace.values``.
     kind : str
         ``argument``, ``parameter``, ``attribute`` (captured state or a
-        persistent), ``result`` or ``constant``.
+        persistent), ``result``, ``constant`` or ``alias`` (the array of
+        another value without its history: ``y.array``, ``Variable(y.array)``).
     shape, dtype :
         Of the array.
     requires_grad : bool
         As define-by-run had it.
     source : object
         The leaf number of an argument, the Parameter, ``(link, name)`` of an
-        attribute, ``(node, output)`` of a result, the array of a constant.
+        attribute, ``(node, output)`` of a result, the array of a constant,
+        the value behind an alias.
     unchained : bool
         True when user code cut the graph here: no gradient flows further back.
     is_variable : bool
@@ -62,12 +65,14 @@ class TracedNode:
     inputs, outputs : list of Value
     backprop : bool
         ``chainer.config.enable_backprop`` at that moment.
-    rebind : list of (str, Value)
-        Attributes of the template that hold known arrays.
+    rebind : list of Rebinding
+        Attributes of the template that hold arrays which were there before its forward.
     label, line : str
         Chainer label and the user's source line.
     effect : bool
         A ``static_code`` call: runs every time, whether its results are used or not.
+    draws : bool
+        A draw of NumPy's global generator: happens every time, too.
     """
 
     template: Any
@@ -80,6 +85,27 @@ class TracedNode:
     label: str
     line: str
     effect: bool = False
+    draws: bool = False
+
+
+@dataclasses.dataclass(eq=False)
+class Rebinding:
+    """An attribute of a node that holds arrays, by itself or in containers.
+
+    Attributes
+    ----------
+    name : str
+    structure : object
+        The attribute with ``Hole(i)`` in the place of ``values[i]``.
+    values : list of Value
+    inner : bool
+        True when it is an attribute of the old-style ``Function`` behind the node.
+    """
+
+    name: str
+    structure: Any
+    values: list
+    inner: bool
 
 
 class Hole:
@@ -134,6 +160,8 @@ class Trace:
     reads : list of Read
     dynamic : tuple of (str, str) or None
         Reason and user line when the call cannot be static.
+    quiet : bool
+        Whether that needs no warning.
     unconfirmed : bool
         True when constants came from untracked places and a second trace has to confirm them.
     """
@@ -145,4 +173,5 @@ class Trace:
     reports: list = dataclasses.field(default_factory=list)
     reads: list = dataclasses.field(default_factory=list)
     dynamic: tuple[str, str] | None = None
+    quiet: bool = False
     unconfirmed: bool = False

@@ -1,0 +1,77 @@
+"""Arrays that user code makes from nothing, and draws of NumPy's global generator.
+
+While a call is traced, NumPy's creating functions return arrays whose origin is `PURE`: such an
+array is a constant at once. Draws are recorded as calls that every replay makes, in order.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+from sdbr.trace.provenance import current, holds_known, record
+
+CREATORS = (
+    'arange', 'empty', 'empty_like', 'eye', 'full', 'full_like', 'identity', 'indices', 'linspace', 'ones',
+    'ones_like', 'tri', 'zeros', 'zeros_like',
+)  # fmt: skip
+
+# These look at an array past its class: NumPy does not tell when they are called with one.
+CONVERSIONS = ('array', 'asanyarray', 'asarray', 'ascontiguousarray')
+
+DRAWS = (
+    'beta', 'binomial', 'chisquare', 'choice', 'dirichlet', 'exponential', 'f', 'gamma', 'geometric', 'gumbel',
+    'hypergeometric', 'laplace', 'logistic', 'lognormal', 'logseries', 'multinomial', 'multivariate_normal',
+    'negative_binomial', 'noncentral_chisquare', 'noncentral_f', 'normal', 'pareto', 'permutation', 'poisson', 'power',
+    'rand', 'randint', 'randn', 'random', 'random_sample', 'ranf', 'rayleigh', 'sample', 'standard_cauchy',
+    'standard_exponential', 'standard_gamma', 'standard_normal', 'standard_t', 'triangular', 'uniform', 'vonmises',
+    'wald', 'weibull', 'zipf',
+)  # fmt: skip
+
+
+def register(patches, called_by_machinery: Callable) -> None:
+    """Add the patches to the set that is in place while any call is traced."""
+
+    def creating(original):
+        @functools.wraps(original)
+        def create(*args, **kwargs):
+            result = original(*args, **kwargs)
+            recorder = current()
+            if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
+                return result
+            return recorder.made(result) if type(result) is np.ndarray else result
+
+        return create
+
+    def drawing(original):
+        @functools.wraps(original)
+        def draw(*args, **kwargs):
+            recorder = current()
+            if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
+                return original(*args, **kwargs)
+            return recorder.draw(original, args, kwargs)
+
+        return draw
+
+    def converting(original):
+        @functools.wraps(original)
+        def convert(*args, **kwargs):
+            recorder = current()
+            if recorder is None or recorder.depth or not holds_known((args, kwargs)):
+                return original(*args, **kwargs)
+            if called_by_machinery(sys._getframe(1)):
+                return original(*args, **kwargs)
+            return record(original, args, kwargs)
+
+        return convert
+
+    for name in CONVERSIONS:
+        patches.register(np, name, converting)
+    for name in CREATORS:
+        patches.register(np, name, creating)
+    for name in DRAWS:
+        if hasattr(np.random, name):
+            patches.register(np.random, name, drawing)
