@@ -16,6 +16,7 @@
 
 #define SDBR_VECTOR_BYTES 32
 #define SDBR_REGISTRY sdbr_registry_avx2
+#define SDBR_GEMM_BYTES 32
 #include "sdbr_level.h"
 
 #if defined(__clang__)

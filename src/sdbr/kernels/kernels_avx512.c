@@ -16,6 +16,7 @@
 
 #define SDBR_VECTOR_BYTES 64
 #define SDBR_REGISTRY sdbr_registry_avx512
+#define SDBR_GEMM_BYTES 64
 #include "sdbr_level.h"
 
 #if defined(__clang__)

@@ -6,17 +6,23 @@
 #ifndef SDBR_KERNELS_BLAS_H
 #define SDBR_KERNELS_BLAS_H
 
+/* Bytes of a vector register: from the file of the level, else from the compiler's target. */
+#if !defined(SDBR_GEMM_BYTES)
 #if defined(__AVX512F__)
-#define SDBR_GEMM_BYTES 64 /* of a vector register */
-#define SDBR_GEMM_ROWS 8   /* of a tile: rows x 2 sums and 2 vectors of b must fit the registers */
+#define SDBR_GEMM_BYTES 64
 #elif defined(__AVX__)
 #define SDBR_GEMM_BYTES 32
-#define SDBR_GEMM_ROWS 6
-#elif defined(__aarch64__)
-#define SDBR_GEMM_BYTES 16
-#define SDBR_GEMM_ROWS 8
 #else
 #define SDBR_GEMM_BYTES 16
+#endif
+#endif
+
+/* Rows of a tile: rows x 2 sums, 2 vectors of b and one number of a must fit the registers. */
+#if SDBR_GEMM_BYTES == 64 || defined(__aarch64__)
+#define SDBR_GEMM_ROWS 8
+#elif SDBR_GEMM_BYTES == 32
+#define SDBR_GEMM_ROWS 6
+#else
 #define SDBR_GEMM_ROWS 4
 #endif
 
