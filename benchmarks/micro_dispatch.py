@@ -7,6 +7,7 @@ its Python method, which adds the price of one call.
 
 from __future__ import annotations
 
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -53,8 +54,9 @@ def _dispatch(op: str, n: int) -> dict[str, Any]:
     loops, runs, baselines = [], [], []
     executable.run()
     for _ in range(ROUNDS):
-        baselines.append(sum(dispatch_baseline(executable) for _ in range(calls)) / calls)
-        loops.append(sum(loop_seconds(executable) for _ in range(calls)) / calls)
+        # Medians: a mean over many short loops is what the scheduler makes of it.
+        baselines.append(median(dispatch_baseline(executable) for _ in range(calls)))
+        loops.append(median(loop_seconds(executable) for _ in range(calls)))
         start = perf_counter()
         for _ in range(calls):
             executable.run()

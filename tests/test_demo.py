@@ -3,6 +3,7 @@
 import argparse
 
 from sdbr.cli import datasets, demo
+from sdbr.errors import BackendError
 
 import numpy as np
 import pytest
@@ -75,6 +76,16 @@ def test_commands_that_cannot_be_carried_out(capsys, arguments, message):
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_backend_that_cannot_run_says_so_before_the_training(capsys, monkeypatch):
+    def refuse(backend, device):
+        raise BackendError(f"backend {backend!r} cannot run here")
+
+    monkeypatch.setattr(demo, "_check_backend", refuse)
+    monkeypatch.setattr(demo, "train", lambda *arguments: pytest.fail("the training began"))
+    code, _, err = run(capsys, "--backend", "cuda")
+    assert code == 2 and err == "sdbr demo: error: backend 'cuda' cannot run here\n"
 
 
 @pytest.mark.parametrize("arguments", [["--epochs", "0"], ["--units", "x"], ["--backend", "fast"]])

@@ -121,6 +121,7 @@ def _demo(options: argparse.Namespace) -> int:
     except ImportError as error:
         raise UsageError(f"the demo needs {error.name}: pip install 'sdbr[demo]'") from None
     device = _device(options.device)
+    _check_backend(options.backend, device)
     print(_heading(options, data, device))
     with threadpool_limits(options.threads):
         plain = train(data, options, device, static=False)
@@ -162,6 +163,19 @@ def _device(specifier: str) -> Any:
         reason = " ".join(str(error).split())
         raise UsageError(f"--device {specifier}: not available ({reason})") from None
     return device
+
+
+def _check_backend(backend: str, device: Any) -> None:
+    """Let a backend that cannot run here say so before the first of the two trainings."""
+    import sdbr
+
+    import chainer
+    import chainer.links as L
+
+    model = sdbr.static_graph(L.Linear(1, 1))
+    model.to_device(device)
+    with chainer.using_config("sdbr_backend", backend), chainer.no_backprop_mode():
+        model(device.send(np.zeros((1, 1), np.float32)))
 
 
 def build_model(n_in: int, n_units: int, n_out: int) -> Any:
