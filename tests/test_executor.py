@@ -442,3 +442,35 @@ def test_dispatch_helpers():
     for helper in (_executor.dispatch_baseline, _executor.loop_seconds):
         with pytest.raises(BackendError, match="takes a program"):
             helper(executable)
+
+
+STUB = """
+import sys, types
+import sdbr
+from sdbr.errors import BackendError
+from sdbr.backends.prepare import blas
+stub = types.ModuleType("scipy.linalg.cython_blas")
+stub.__pyx_capi__ = {}
+sys.modules["scipy.linalg.cython_blas"] = stub
+import scipy.linalg
+scipy.linalg.cython_blas = stub
+sys.path.insert(0, TESTS)
+import numpy as np
+from test_executor import run_op
+def product():
+    out = np.zeros((2, 2))
+    run_op("gemm", [np.ones((2, 2))] * 2, [out], (0, 0, 0))
+    return out
+assert (product() == 2).all()
+blas._large = lambda n, m, k: True
+try:
+    product()
+except BackendError as error:
+    print(error)
+"""
+
+
+def test_scipy_without_usable_blas_is_an_error_only_where_it_is_needed():
+    code = f"TESTS = {os.path.dirname(__file__)!r}\n{STUB}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "scipy.linalg.cython_blas is not usable: KeyError" in done.stdout, done.stderr

@@ -13,7 +13,7 @@ import numpy as np
 from sdbr.backends.prepare import prepare_program
 from sdbr.errors import BackendError
 from sdbr.program.buffers import ARENA
-from sdbr.program.ops import BY_NAME, OPS
+from sdbr.program.ops import BY_NAME
 from sdbr.program.program import DTYPES
 
 from cpython.list cimport PyList_GET_ITEM
@@ -355,7 +355,6 @@ cdef class Prepared:
         rows = program.rows[program.operands]
         order = np.argsort(rows["slot"], kind="stable").astype(np.int32)
         counts = np.bincount(rows["slot"], minlength=len(program.slots))
-        is_blas = np.array([op.family == "blas" for op in OPS])
         arrays = {
             "kernels": addresses[plan.kernels],
             "int_starts": plan.int_starts,
@@ -375,7 +374,7 @@ cdef class Prepared:
         self.n_operands = len(program.operands)
         self.n_slots = len(program.slots)
         self.draws = bool((program.opcodes == BY_NAME["dropout"].opcode).any())
-        self.blas = bool(is_blas[program.opcodes].any())
+        self.blas = any("_blas_" in name for name in plan.names)
         self.kernels = <sdbr_kernel *> cnp.PyArray_DATA(arrays["kernels"])
         self.int_starts = <int64_t *> cnp.PyArray_DATA(arrays["int_starts"])
         self.ints = <int64_t *> cnp.PyArray_DATA(arrays["ints"])
