@@ -9,7 +9,7 @@ from chainer import reporter
 
 from sdbr.compat import LINK_VERSION
 from sdbr.compat.link_version import bump as bump_link_version
-from sdbr.schedule import contiguous
+from sdbr.schedule import StaticCall, contiguous
 from sdbr.trace.provenance import TRACES_UNDER_WAY
 from sdbr.trace.provenance import _local as _trace_local
 from sdbr.trace.structure import fill_values
@@ -597,6 +597,12 @@ cdef class Effects:
                 self.things[place] = self.written[i]
         return self.thing(place)
 
+    cdef void forget(self):
+        """Hold nothing of what was handed out: nothing stays in place."""
+        cdef Py_ssize_t i
+        for i in range(len(self.written)):
+            self.written[i] = None
+
     cdef int apply(self) except -1:
         cdef Py_ssize_t i
         cdef dict found
@@ -865,20 +871,14 @@ cdef class CallRunner:
     @staticmethod
     def suits(schedule, tuple args, dict kwargs):
         """Whether a runner can serve such calls."""
-        plan = schedule.forward
-        return (
-            not plan.graph_outputs
-            and CallSpec.suits(args, kwargs)
-            and all(v.kind != "argument" for v in schedule.returned_leaves or ())
-            and not schedule.returned_leaves
-        )
+        return not schedule.returned_leaves and CallSpec.suits(args, kwargs)
 
     cdef bint matches(self, tuple args, dict kwargs):
         if self.running or self.schedule.dynamic is not None:
             return False
         return self.spec.matches(args, kwargs) and hooks_are_off() and self.link_guards.hold()
 
-    cdef object run(self):
+    cdef object run_call(self, tuple args, dict kwargs):
         """The result of the call, or NotImplemented when it declines."""
         cdef Py_ssize_t i
         self.running = True
@@ -906,6 +906,162 @@ cdef class CallRunner:
         finally:
             self.running = False
         return result
+
+
+cdef class Binder:
+    """What a compiled call needs of one instance."""
+
+    cdef object executable
+    cdef Executable compiled
+    cdef Parameters parameters
+    cdef Arguments arguments
+    cdef Outputs outputs
+    cdef Effects effects
+
+    def __init__(self, instance):
+        plan = instance.plan
+        memory = instance.memory
+        self.executable = instance.executable
+        self.compiled = self.executable if isinstance(self.executable, Executable) else None
+        pairs = [(v.source, slot) for v, slot in plan.leaves if v.kind == "parameter"]
+        self.parameters = Parameters(memory, pairs)
+        self.arguments = Arguments(memory, plan.leaves)
+        self.outputs = Outputs(memory, plan.outputs)
+        self.effects = Effects(
+            self.outputs, plan.outputs, instance.schedule.trace, _VariableNode
+        )
+
+
+cdef class GraphRunner(CallRunner):
+    """Runs one schedule whose calls leave an autograd node behind."""
+
+    cdef list leaf_sources        # per leaf: (position or -1, object or dict, name)
+    cdef list graph_sources       # the same of the inputs of the autograd node
+    cdef list graph_places        # output indices of the outputs of the autograd node
+    cdef tuple in_layouts
+    cdef tuple out_layouts
+
+    def __init__(self, manager, schedule, tuple args, dict kwargs):
+        plan = schedule.forward
+        self.manager = manager
+        self.schedule = schedule
+        self.statistics = manager.statistics
+        self.link_guards = LinkGuards(schedule.guards)
+        self.python_ops = plan.program.python_ops
+        self.spec = CallSpec(args, kwargs)
+        self.positions = array_positions(args, kwargs)
+        self.result = schedule.trace.result
+        self.places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
+        self.result_place = self.places.get(getattr(self.result, "index", None), -1)
+        self.leaf_sources = [self.describe(v) for v, _ in plan.leaves]
+        self.graph_sources = [self.describe(v) for v in plan.differentiable]
+        self.graph_places = [self.places[v.index] for v in plan.graph_outputs]
+        self.in_layouts = (None,) * len(self.graph_sources)
+        self.out_layouts = (None,) * len(self.graph_places)
+
+    def describe(self, value):
+        """How to find what a leaf stands for at each call."""
+        if value.kind == "argument":
+            return (self.positions[value.source], None, None)
+        if value.kind == "parameter":
+            return (-1, value.source, None)
+        return (-2, value.source[0].__dict__, value.source[1])
+
+    cdef list sources(self, list wanted, tuple args):
+        cdef list found = []
+        for position, thing, name in wanted:
+            if <int> position >= 0:
+                found.append(args[<int> position])
+            elif <int> position == -1:
+                found.append(thing)
+            else:
+                found.append((<dict> thing)[name])
+        return found
+
+    cdef object idle_instance(self, tuple args):
+        """An instance whose activations no live call needs, marked as running."""
+        cdef list instances = self.schedule.instances
+        if instances:
+            instance = instances[0]
+            if not instance.running and (instance.node is None or instance.node() is None):
+                instance.running = True
+                instance.generation += 1
+                instance.backward_done = False
+                instance.node = None
+                return instance
+        return self.manager.acquire(self.schedule, [args[i] for i in self.positions])
+
+    cdef object run_call(self, tuple args, dict kwargs):
+        cdef Binder binder
+        cdef Effects effects
+        if kwargs:
+            args = args + tuple(kwargs.values())
+        instance = self.idle_instance(args)
+        try:
+            binder = instance.binder
+            if binder is None:
+                binder = instance.binder = Binder(instance)
+            if not binder.parameters.bind():
+                return NotImplemented
+            if not binder.arguments.bind(self.spec, self.positions):
+                return NotImplemented
+            binder.outputs.bind(None)
+            if binder.compiled is not None:
+                binder.compiled.run_c()
+            else:
+                binder.executable.run()
+        finally:
+            instance.running = False
+        statistics = self.statistics
+        statistics.calls += 1
+        statistics.replays += 1
+        statistics.native_calls += 1
+        statistics.python_ops += self.python_ops
+        effects = binder.effects
+        self.connect(instance, effects, args)
+        if self.result_place >= 0:
+            result = effects.thing(self.result_place)
+        else:
+            things = {index: effects.thing(place) for index, place in self.places.items()}
+            result = fill_values(self.result, things)
+        effects.apply()
+        effects.forget()
+        return result
+
+    cdef int connect(self, instance, Effects effects, tuple args) except -1:
+        """Make the autograd node and wire it in, as ``StaticCall.connect`` does."""
+        cdef list inputs = []
+        cdef list outputs = []
+        cdef int rank = 0
+        for x in self.sources(self.graph_sources, args):
+            node = x._node
+            if node._rank > rank:
+                rank = node._rank
+            inputs.append(node)
+        call = StaticCall.__new__(StaticCall)
+        for place in self.graph_places:
+            variable = effects.thing(<int> place)
+            node = variable._node
+            node._creator_node = call
+            node._rank = rank + 1
+            outputs.append(_ref(node))
+        call.__dict__ = {
+            "instance": instance,
+            "generation": instance.generation,
+            "sources": self.sources(self.leaf_sources, args),
+            "manager": self.manager,
+            "call_line": self.statistics.calls,
+            "_input_layouts": self.in_layouts,
+            "_output_layouts": self.out_layouts,
+            "_output_count": len(outputs),
+            "inputs": tuple(inputs),
+            "outputs": tuple(outputs),
+            "rank": rank,
+            "lazy_grad_sum": chainer.config.lazy_grad_sum,
+        }
+        instance.call_line = self.statistics.calls
+        instance.node = _ref(call)
+        return 0
 
 
 def static_entry(function, managers_key, slow):
@@ -964,5 +1120,5 @@ cpdef run_fast(list runners, tuple args, dict kwargs):
         if runner.matches(args, kwargs):
             if i:
                 runners.insert(0, runners.pop(i))
-            return runner.run()
+            return runner.run_call(args, kwargs)
     return NotImplemented

@@ -15,7 +15,7 @@ import numpy as np
 from chainer import reporter
 
 from sdbr import backends
-from sdbr._call import CallRunner, Statistics, write_attribute
+from sdbr._call import CallRunner, GraphRunner, Statistics, write_attribute
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
 from sdbr.functions.lowering import structural_arrays
 from sdbr.schedule import (
@@ -357,9 +357,14 @@ class ScheduleManager:
 
     def _remember(self, schedule, args, kwargs) -> None:
         """Serve later calls like this one by the compiled path."""
-        if CallRunner.suits(schedule, args, kwargs):
-            self.runners = [r for r in self.runners if r.schedule is not schedule][:7]
-            self.runners.insert(0, CallRunner(self, schedule, Instance(schedule), args, kwargs))
+        if not CallRunner.suits(schedule, args, kwargs):
+            return
+        plan = schedule.forward
+        if plan.graph_outputs and plan.differentiable:
+            runner = GraphRunner(self, schedule, args, kwargs)
+        else:
+            runner = CallRunner(self, schedule, Instance(schedule), args, kwargs)
+        self.runners = [runner, *[r for r in self.runners if r.schedule is not schedule][:7]]
 
     def _define_by_run(self, function, args, kwargs, reason):
         self.statistics.define_by_run_calls += 1
@@ -416,7 +421,7 @@ def hand_out(schedule: Schedule, instance: Instance, arrays: dict, leaves, sourc
     if plan.graph_outputs and plan.differentiable:
         inputs = [source_of(value, leaves) for value in plan.differentiable]
         node = StaticCall(instance, sources, manager)
-        node.call_line = instance.call_line = user_line()
+        node.call_line = instance.call_line = manager.statistics.calls
         node.connect(inputs, [things[value.index] for value in plan.graph_outputs])
         instance.node = weakref.ref(node)
     for value in _returned_leaves(schedule):

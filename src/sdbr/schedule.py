@@ -327,7 +327,8 @@ class Instance:
         self.generation = 0
         self.backward_done = False
         self.running = False
-        self.call_line = ''
+        self.call_line = 0  # number of the call that has the activations
+        self.binder = None
 
     def is_idle(self) -> bool:
         """Whether no call needs these activations any more."""
@@ -447,8 +448,9 @@ class StaticCall(chainer.FunctionNode):
         if self.generation != instance.generation:
             self.manager.keep_all_calls()
             raise StaleGraphError(
-                f'the activations of the call at {self.call_line} were taken by the call at {instance.call_line} '
-                'before this backward; from now on this chain keeps one schedule per live call'
+                f'the activations of call {self.call_line} of {self.manager.name} (traced at '
+                f'{instance.schedule.line}) were taken by call {instance.call_line} before this backward; '
+                'from now on this chain keeps one schedule per live call'
             )
         given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
         pattern = (given, tuple(target_input_indexes))
