@@ -445,7 +445,7 @@ def test_dispatch_helpers():
 
 
 STUB = """
-import sys, types
+import ctypes, sys, types
 import sdbr
 from sdbr.errors import BackendError
 from sdbr.backends.prepare import blas
@@ -457,20 +457,58 @@ scipy.linalg.cython_blas = stub
 sys.path.insert(0, TESTS)
 import numpy as np
 from test_executor import run_op
-def product():
-    out = np.zeros((2, 2))
-    run_op("gemm", [np.ones((2, 2))] * 2, [out], (0, 0, 0))
-    return out
-assert (product() == 2).all()
+def product(n=2, m=2, k=2):
+    a = np.arange(n * k, dtype=float).reshape(n, k)
+    b = np.arange(m * k, dtype=float).reshape(k, m)
+    out = np.zeros((n, m))
+    run_op("gemm", [a, b], [out], (0, 0, 0))
+    return out, a @ b
+"""
+
+
+def run_with_stub(code):
+    """Run `code` in a process in which scipy.linalg.cython_blas offers nothing at first."""
+    code = f"TESTS = {os.path.dirname(__file__)!r}\n{STUB}\n{code}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_scipy_without_usable_blas_is_an_error_only_where_it_is_needed():
+    out = run_with_stub("""
+got, want = product()
+assert (got == want).all()
 blas._large = lambda n, m, k: True
 try:
     product()
 except BackendError as error:
     print(error)
-"""
+""")
+    assert "scipy.linalg.cython_blas is not usable: KeyError" in out
 
 
-def test_scipy_without_usable_blas_is_an_error_only_where_it_is_needed():
-    code = f"TESTS = {os.path.dirname(__file__)!r}\n{STUB}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "scipy.linalg.cython_blas is not usable: KeyError" in done.stdout, done.stderr
+@pytest.mark.parametrize("integer", ["c_int32", "c_int64"])
+def test_blas_may_have_integers_of_32_or_64_bits(integer):
+    out = run_with_stub(f"""
+blas._large = lambda n, m, k: True
+integer = ctypes.POINTER(ctypes.{integer})
+number = ctypes.POINTER(ctypes.c_double)
+flag = ctypes.POINTER(ctypes.c_char)
+@ctypes.CFUNCTYPE(None, flag, flag, integer, integer, integer, number, number, integer, number,
+                  integer, number, number, integer)
+def dgemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
+    assert (ta[0], tb[0], alpha[0], beta[0]) == (b"N", b"N", 1, 0)
+    m, n, k = m[0], n[0], k[0]
+    assert (lda[0], ldb[0], ldc[0]) == (m, k, m)
+    for j in range(n):
+        for i in range(m):
+            c[i + j * m] = sum(a[i + l * m] * b[l + j * k] for l in range(k))
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+capsule = new(ctypes.cast(dgemm, ctypes.c_void_p), b"void (...)", None)
+stub.__pyx_capi__.update(dict.fromkeys(["sgemm", "dgemm", "sgemv", "dgemv"], capsule))
+got, want = product(3, 5, 4)
+assert (got == want).all(), (got, want)
+print("right")
+""")
+    assert out.strip() == "right"
