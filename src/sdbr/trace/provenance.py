@@ -59,7 +59,10 @@ class TracedArray(np.ndarray):
             out = kwargs['out']
             _leave('an array was written in place by NumPy', inputs, kwargs)
             result = getattr(ufunc, method)(*strip_nested(inputs), **strip_nested(kwargs))
-            return out[0] if len(out) == 1 else result
+            if len(out) != 1:
+                return result
+            _rewritten(out[0])
+            return out[0]
         call = ufunc if method == '__call__' else getattr(ufunc, method)
         return record(call, inputs, kwargs)
 
@@ -86,6 +89,7 @@ class TracedArray(np.ndarray):
     def __setitem__(self, key, value):
         _leave('an array was written in place', self, key, value)
         strip(self)[strip_nested(key)] = strip_nested(value)
+        _rewritten(self)
 
     def __iter__(self):
         return iter([self[i] for i in range(len(self))])
@@ -219,6 +223,13 @@ def _leave(reason: str, *things) -> None:
         recorder.trace.unconfirmed = True
 
 
+def _rewritten(array) -> None:
+    """A pure array got new contents before our eyes."""
+    recorder = current()
+    if recorder is not None and not recorder.depth and type(array) is TracedArray and array.origin is PURE:
+        recorder.made(array.plain)
+
+
 def holds_known(thing) -> bool:
     """Whether `thing` contains a traced array that is not pure."""
     kind = type(thing)
@@ -238,13 +249,15 @@ def holds_traced(thing) -> bool:
 
 
 def holds_unknown(thing) -> bool:
-    """Whether `thing` contains an array that is not traced."""
+    """Whether `thing` contains an array that is not traced, or a pure one that was filled unseen."""
     kind = type(thing)
+    if kind is TracedArray:
+        return thing.origin is PURE and current().was_filled(thing.plain)
     if kind in (tuple, list):
         return any(map(holds_unknown, thing))
     if kind is dict:
         return any(map(holds_unknown, thing.values()))
-    return kind is not TracedArray and isinstance(thing, np.ndarray)
+    return isinstance(thing, np.ndarray)
 
 
 _INSIDE = ('chainer', 'sdbr', 'numpy')

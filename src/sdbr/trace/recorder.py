@@ -74,7 +74,7 @@ class Recorder:
         self._arrays: dict[int, tuple] = {}  # id(array) -> (weakref, Value)
         self._parameters: dict[int, Value] = {}
         self._aliases: dict[int, Value] = {}  # index of a value -> its array
-        self._made: dict = {}  # id -> array made from nothing
+        self._made: dict[int, tuple] = {}  # id -> (array made from nothing, its contents then)
         self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
         self._attributes: dict[tuple[int, str], Value] = {}
         self._links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
@@ -117,10 +117,19 @@ class Recorder:
             return known[1]
         return self._pure(array) if id(array) in self._made else None
 
-    def made(self, array) -> TracedArray:
-        """Note an array that was made from nothing; returns what user code gets."""
-        self._made[id(array)] = array
+    def made(self, array, has_contents: bool = True) -> TracedArray:
+        """Note an array that was made from nothing; returns what user code gets.
+
+        Compiled code calls NumPy's creating functions, too, and fills the array with whatever it
+        likes: hence the contents.
+        """
+        self._made[id(array)] = (array, array.tobytes() if has_contents else None)
         return wrap(array, PURE)
+
+    def was_filled(self, array) -> bool:
+        """Whether an array made from nothing has got other contents unseen."""
+        made = self._made.get(id(array))
+        return made is None or made[1] != array.tobytes()
 
     def of_variable(self, x) -> Value:
         """The value that Variable `x` shows."""
@@ -157,9 +166,12 @@ class Recorder:
 
     def _pure(self, array) -> Value:
         """An array made from nothing, as a constant with its present contents."""
+        contents = array.tobytes()
         known = self._constants.get(id(array))
-        if known is not None and known[1].source.tobytes() == array.tobytes():
+        if known is not None and known[1].source.tobytes() == contents:
             return known[1]
+        if self.was_filled(array):
+            self.trace.unconfirmed = True
         value = self.value(CONSTANT, array, False, array.copy(), False)
         self._constants[id(array)] = (array, value)
         return value
