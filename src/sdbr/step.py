@@ -5,10 +5,6 @@ from __future__ import annotations
 import time
 import types
 
-import chainer
-import numpy as np
-from chainer.variable import VariableNode
-
 from sdbr import functions
 from sdbr._call import StepRunner
 from sdbr.errors import StaleGraphError
@@ -20,6 +16,10 @@ from sdbr.program.builder import Builder
 from sdbr.schedule import Schedule, build, collector_off, hand_out, output_values, returned_as_is
 from sdbr.trace import values as v
 from sdbr.trace.values import Value
+
+import chainer
+import numpy as np
+from chainer.variable import VariableNode
 
 
 class StepPlan:
@@ -47,21 +47,23 @@ class StepPlan:
         self.table = table = BufferTable()
         forward = Forward(trace, table, True)
         builder: Builder = forward.builder
-        views = 'views' in passes.enabled()
+        views = "views" in passes.enabled()
         self.outputs = []
         for value in output_values(trace):
             if not returned_as_is(value):
                 row = forward.output(value, views)
                 self.outputs.append((value, row.slot.index, value.shape, value.dtype))
-        builder.label, builder.line = 'loss gradient', ''
+        builder.label, builder.line = "loss gradient", ""
         builder.made.clear()  # gradients may take over the memory of backward rows only
         seed = builder.fill(loss.shape, loss.dtype, 1.0)
         by_param = {id(x.source): x for x in trace.values if x.kind == v.PARAMETER}
-        wanted = [by_param[id(p)] for p in params if id(p) in by_param and by_param[id(p)].requires_grad]
+        wanted = [
+            by_param[id(p)] for p in params if id(p) in by_param and by_param[id(p)].requires_grad
+        ]
         rows = generate_backward(forward, builder, {loss.index: seed}, wanted)
         self._gradients(builder, params, by_param, rows, views)
         self._update(forward, builder, by_param)
-        self.program, _ = build(builder.instructions, table, [], 'step', schedule.reuse)
+        self.program, _ = build(builder.instructions, table, [], "step", schedule.reuse)
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]
         self.build_seconds = time.perf_counter() - start
 
@@ -71,13 +73,13 @@ class StepPlan:
         for p in params:
             value = by_param.get(id(p))
             row = None if value is None else rows.get(value.index)
-            builder.label, builder.line = f'gradient of {p.name}', ''
+            builder.label, builder.line = f"gradient of {p.name}", ""
             if row is None:
                 # Chainer reallocates a cleared gradient as zeros.
-                owned = self.table.owned(p.shape, p.dtype, f'gradient of {p.name}')
-                builder.emit('fill', [], [owned], floats=(0.0,))
+                owned = self.table.owned(p.shape, p.dtype, f"gradient of {p.name}")
+                builder.emit("fill", [], [owned], floats=(0.0,))
             else:
-                owned = hand_out(builder, row, f'gradient of {p.name}', views)
+                owned = hand_out(builder, row, f"gradient of {p.name}", views)
             self._grad_rows[id(p)] = owned
             self.grads.append((p, owned.slot.index))
 
@@ -89,7 +91,7 @@ class StepPlan:
         for i, (p, name) in enumerate(zip(update.params, update.names, strict=True)):
             value = by_param.get(id(p))
             if value is None:
-                row = self.table.bound(p.shape, p.dtype, f'parameter {name}')
+                row = self.table.bound(p.shape, p.dtype, f"parameter {name}")
                 self.extra_params.append((p, row.slot.index))
             else:
                 row = forward.row(value)
@@ -97,11 +99,11 @@ class StepPlan:
             grad_rows.append(self._grad_rows[id(p)])
             rows = []
             for state, array in update.states(i):
-                s = self.table.bound(array.shape, array.dtype, f'{name}.{state}')
+                s = self.table.bound(array.shape, array.dtype, f"{name}.{state}")
                 self.states.append((s.slot.index, array))
                 rows.append(s)
             state_rows.append(rows)
-        builder.label, builder.line = 'update', ''
+        builder.label, builder.line = "update", ""
         update.emit(builder, param_rows, grad_rows, state_rows, 0)
 
 
@@ -110,14 +112,16 @@ def resolve(lossfun):
     if isinstance(lossfun, chainer.Link):
         cls = type(lossfun)
         call = cls.__call__
-        if hasattr(call, '_sdbr_function'):
+        if hasattr(call, "_sdbr_function"):
             return call, lossfun
-        forward = getattr(cls, 'forward', None)
-        plain = (call is chainer.Link.__call__ or hasattr(call, '_sdbr_link_call')) and not lossfun._n_local_link_hooks
-        return (forward, lossfun) if plain and hasattr(forward, '_sdbr_function') else None
-    if isinstance(lossfun, types.MethodType) and hasattr(lossfun.__func__, '_sdbr_function'):
+        forward = getattr(cls, "forward", None)
+        plain = (
+            call is chainer.Link.__call__ or hasattr(call, "_sdbr_link_call")
+        ) and not lossfun._n_local_link_hooks
+        return (forward, lossfun) if plain and hasattr(forward, "_sdbr_function") else None
+    if isinstance(lossfun, types.MethodType) and hasattr(lossfun.__func__, "_sdbr_function"):
         return lossfun.__func__, lossfun.__self__
-    return (lossfun, None) if hasattr(lossfun, '_sdbr_function') else None
+    return (lossfun, None) if hasattr(lossfun, "_sdbr_function") else None
 
 
 def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
@@ -125,25 +129,29 @@ def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
     trace = schedule.trace
     result = trace.result
     if not (isinstance(result, Value) and result.kind == v.RESULT and result.is_variable):
-        return 'the loss function does not return one Variable'
-    if result.shape != () or not result.requires_grad or result.dtype.kind != 'f':
-        return 'the loss is not a scalar that requires a gradient'
-    if not getattr(optimizer, '_use_cleargrads', True):
-        return 'zerograds mode'
+        return "the loss function does not return one Variable"
+    if result.shape != () or not result.requires_grad or result.dtype.kind != "f":
+        return "the loss is not a scalar that requires a gradient"
+    if not getattr(optimizer, "_use_cleargrads", True):
+        return "zerograds mode"
     if optimizer._loss_scale is not None or optimizer._loss_scaling_is_dynamic:
-        return 'loss scaling'
+        return "loss scaling"
     targets = {id(p) for p in params}
     for value in trace.values:
         if not value.requires_grad:
             continue
         if value.kind == v.PARAMETER and id(value.source) not in targets:
-            return 'a parameter outside the optimizer wants a gradient, too'
+            return "a parameter outside the optimizer wants a gradient, too"
         if value.kind in (v.ARGUMENT, v.ATTRIBUTE):
-            return 'an argument or captured state wants a gradient'
+            return "an argument or captured state wants a gradient"
     read = {(id(r.link), r.name) for r in trace.reads}
     for write in trace.writes:
-        if isinstance(write.value, Value) and write.value.requires_grad and (id(write.link), write.name) in read:
-            return 'state with a history passes from call to call'
+        if (
+            isinstance(write.value, Value)
+            and write.value.requires_grad
+            and (id(write.link), write.name) in read
+        ):
+            return "state with a history passes from call to call"
     return None
 
 
@@ -151,12 +159,13 @@ class SpentCall(chainer.FunctionNode):
     """Creator of what a whole step leaves behind: its activations are gone."""
 
     def forward(self, inputs):
-        raise StaleGraphError('a whole step cannot be applied again')
+        raise StaleGraphError("a whole step cannot be applied again")
 
     def backward(self, indexes, grad_outputs):
         raise StaleGraphError(
-            'the activations of this call were used up by the whole step that made it (optimizer.update with a '
-            'loss function); call the loss function itself for a graph that can be differentiated again'
+            "the activations of this call were used up by the whole step that made it "
+            "(optimizer.update with a loss function); call the loss function itself for a graph "
+            "that can be differentiated again"
         )
 
 
@@ -167,29 +176,31 @@ class SpentNode(VariableNode):
 
     @property
     def _creator_node(self):
-        made = self.__dict__.get('_made', self)
+        made = self.__dict__.get("_made", self)
         if made is self:
             made = SpentCall()
             # An input that wants a gradient, so that a backward gets as far as the error.
             made.start = chainer.Variable(np.zeros(()))
             made.inputs, made.outputs, made.rank = (made.start.node,), (lambda: self,), 0
             made._input_layouts, made._output_layouts, made._output_count = (None,), (None,), 1
-            self.__dict__['_made'] = made
+            self.__dict__["_made"] = made
         return made
 
     @_creator_node.setter
     def _creator_node(self, creator):
-        self.__dict__['_made'] = creator
+        self.__dict__["_made"] = creator
 
 
-def make_runner(manager, schedule: Schedule, optimizer, lossfun, update: UpdatePlan) -> StepRunner | str:
+def make_runner(
+    manager, schedule: Schedule, optimizer, lossfun, update: UpdatePlan
+) -> StepRunner | str:
     """A runner for steps of `optimizer` through `schedule`, or why there is none."""
     if update.reason is not None:
         return update.reason
     if not update.native:
-        return 'nothing to update natively'
+        return "nothing to update natively"
     if update.loss_scale is not None:
-        return 'the parameters carry the loss scale of an earlier backward, which Chainer would reset first'
+        return "the parameters carry the loss scale of an earlier backward; Chainer resets it first"
     params = [p for p in optimizer.target.params() if p.array is not None]
     problem = unsuitable(schedule, optimizer, params)
     if problem is not None:

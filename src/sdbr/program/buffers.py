@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 ARENA, BOUND, OWNED, CONSTANT = range(4)
-KIND_NAMES = ('arena', 'bound', 'owned', 'constant')
+KIND_NAMES = ("arena", "bound", "owned", "constant")
 
 
 class Slot:
@@ -36,7 +36,7 @@ class Slot:
         The value of a constant.
     """
 
-    __slots__ = ('array', 'dtype', 'index', 'kind', 'name', 'nbytes', 'shape')
+    __slots__ = ("array", "dtype", "index", "kind", "name", "nbytes", "shape")
 
     def __init__(self, index: int, kind: int, shape, dtype, name: str, array=None):
         self.index = index
@@ -69,7 +69,7 @@ class Row:
         Offset of a root in its slot.
     """
 
-    __slots__ = ('dtype', 'index', 'name', 'offset', 'place', 'root', 'shape', 'slot', 'strides')
+    __slots__ = ("dtype", "index", "name", "offset", "place", "root", "shape", "slot", "strides")
 
     def __init__(self, index, dtype, shape, strides, root, offset, slot, name):
         self.index = index
@@ -83,7 +83,7 @@ class Row:
         self.name = name
 
     def __repr__(self) -> str:
-        return f'<Row {self.index} {self.name} {self.dtype}{list(self.shape)}>'
+        return f"<Row {self.index} {self.name} {self.dtype}{list(self.shape)}>"
 
     @property
     def ndim(self) -> int:
@@ -139,7 +139,7 @@ class BufferTable:
         self.rows: list[Row] = []
         self._constants: dict = {}
 
-    def slot(self, kind: int, shape=None, dtype=None, name: str = '', array=None) -> Slot:
+    def slot(self, kind: int, shape=None, dtype=None, name: str = "", array=None) -> Slot:
         slot = Slot(len(self.slots), kind, shape, dtype, name, array)
         if shape is not None:
             n = np.dtype(dtype).itemsize
@@ -149,11 +149,13 @@ class BufferTable:
         self.slots.append(slot)
         return slot
 
-    def root(self, shape, dtype, slot: Slot | None = None, name: str = '') -> Row:
+    def root(self, shape, dtype, slot: Slot | None = None, name: str = "") -> Row:
         """A new C-contiguous root row; without a slot the memory plan places it."""
         dtype = np.dtype(dtype)
         shape = tuple(shape)
-        row = Row(len(self.rows), dtype, shape, c_strides(shape, dtype.itemsize), None, 0, slot, name)
+        row = Row(
+            len(self.rows), dtype, shape, c_strides(shape, dtype.itemsize), None, 0, slot, name
+        )
         self.rows.append(row)
         return row
 
@@ -167,17 +169,17 @@ class BufferTable:
 
     def constant(self, array) -> Row:
         """A root on a private, read-only copy of `array`."""
-        array = np.array(array, order='C', copy=True)
+        array = np.array(array, order="C", copy=True)
         key = (array.dtype.str, array.shape, array.tobytes()) if array.nbytes <= 64 else None
         row = self._constants.get(key) if key else None
         if row is None:
-            slot = self.slot(CONSTANT, array.shape, array.dtype, 'constant', array)
-            row = self.root(array.shape, array.dtype, slot, 'constant')
+            slot = self.slot(CONSTANT, array.shape, array.dtype, "constant", array)
+            row = self.root(array.shape, array.dtype, slot, "constant")
             if key:
                 self._constants[key] = row
         return row
 
-    def view(self, base: Row, shape, strides, offset: int = 0, name: str = '') -> Row:
+    def view(self, base: Row, shape, strides, offset: int = 0, name: str = "") -> Row:
         """A window into the memory of `base`; `offset` in bytes from the start of `base`."""
         row = Row(
             len(self.rows),

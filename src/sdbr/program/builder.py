@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from sdbr.program.buffers import BufferTable, Row, c_strides
 from sdbr.program.ops import BY_NAME, Op
+
+import numpy as np
 
 
 class ControlSlot:
@@ -25,9 +25,9 @@ class ControlSlot:
         Value while tracing.
     """
 
-    __slots__ = ('index', 'name', 'value')
+    __slots__ = ("index", "name", "value")
 
-    def __init__(self, index: int, value: float, name: str = ''):
+    def __init__(self, index: int, value: float, name: str = ""):
         self.index = index
         self.value = value
         self.name = name
@@ -51,9 +51,9 @@ class Instruction:
         Object slot of a Python op.
     """
 
-    __slots__ = ('floats', 'ins', 'ints', 'label', 'line', 'obj', 'op', 'outs')
+    __slots__ = ("floats", "ins", "ints", "label", "line", "obj", "op", "outs")
 
-    def __init__(self, op, ins, outs, ints=(), floats=(), label='', line='', obj=None):
+    def __init__(self, op, ins, outs, ints=(), floats=(), label="", line="", obj=None):
         self.op = op
         self.ins = ins
         self.outs = outs
@@ -64,7 +64,7 @@ class Instruction:
         self.obj = obj
 
     def __repr__(self) -> str:
-        return f'<{self.op.name} {self.ins} -> {self.outs}>'
+        return f"<{self.op.name} {self.ins} -> {self.outs}>"
 
 
 class Builder:
@@ -80,11 +80,11 @@ class Builder:
         self.table = BufferTable() if table is None else table
         self.instructions: list[Instruction] = []
         self.made: set[int] = set()  # root rows that instructions of this builder write
-        self.label = ''
-        self.line = ''
+        self.label = ""
+        self.line = ""
 
     # --- rows --------------------------------------------------------------------------------
-    def new(self, shape: Sequence[int], dtype, name: str = '') -> Row:
+    def new(self, shape: Sequence[int], dtype, name: str = "") -> Row:
         """A fresh C-contiguous row in the arena."""
         return self.table.root(shape, dtype, None, name or self.label)
 
@@ -116,7 +116,7 @@ class Builder:
         strides = [0] * lead
         for n, have, s in zip(shape[lead:], x.shape, x.strides, strict=True):
             if have != n and have != 1:
-                raise ValueError(f'cannot broadcast {x.shape} to {shape}')
+                raise ValueError(f"cannot broadcast {x.shape} to {shape}")
             strides.append(s if have == n else 0)
         return self.table.view(x, shape, strides)
 
@@ -128,7 +128,7 @@ class Builder:
         key = key if isinstance(key, tuple) else (key,)
         part = dummy[key if any(k is Ellipsis for k in key) else (*key, Ellipsis)]
         offset = (
-            part.__array_interface__['data'][0] - dummy.__array_interface__['data'][0]
+            part.__array_interface__["data"][0] - dummy.__array_interface__["data"][0]
             if part.size
             else 0
         )
@@ -152,11 +152,14 @@ class Builder:
         op: Op = BY_NAME[name]
         if len(ints) != len(op.ints) or len(floats) != len(op.floats):
             raise ValueError(
-                f'op {name!r} takes attributes {op.ints} and {op.floats}, got {tuple(ints)} and {tuple(floats)}'
+                f"op {name!r} takes attributes {op.ints} and {op.floats}, "
+                f"got {tuple(ints)} and {tuple(floats)}"
             )
         ins = list(ins)
         outs = list(outs)
-        instruction = Instruction(op, ins, outs, tuple(ints), tuple(floats), self.label, self.line, obj)
+        instruction = Instruction(
+            op, ins, outs, tuple(ints), tuple(floats), self.label, self.line, obj
+        )
         self.instructions.append(instruction)
         for y in outs:
             self.made.add(y.root.index)
@@ -176,17 +179,17 @@ class Builder:
     def copy(self, x: Row) -> Row:
         """A C-contiguous copy of `x` in the arena."""
         y = self.new(x.shape, x.dtype)
-        self.emit('copy', [x], [y])
+        self.emit("copy", [x], [y])
         return y
 
     def copy_to(self, x: Row, y: Row) -> None:
         """``y[...] = x`` for rows of the same dtype; `x` is broadcast."""
-        self.emit('copy', [self.broadcast(x, y.shape)], [y])
+        self.emit("copy", [self.broadcast(x, y.shape)], [y])
 
     def fill(self, shape: Sequence[int], dtype, value: float) -> Row:
         """A new row that holds `value` everywhere."""
         y = self.new(shape, dtype)
-        self.emit('fill', [], [y], floats=(value,))
+        self.emit("fill", [], [y], floats=(value,))
         return y
 
     def cast(self, x: Row, dtype) -> Row:
@@ -195,7 +198,7 @@ class Builder:
         if x.dtype == dtype:
             return x
         y = self.new(x.shape, dtype)
-        self.emit('cast', [x], [y])
+        self.emit("cast", [x], [y])
         return y
 
     def reduce(self, name: str, x: Row, axes: Sequence[int], keepdims: bool = False) -> Row:
@@ -227,7 +230,7 @@ class Builder:
         axes = list(range(lead)) + [
             i + lead for i, n in enumerate(shape) if n == 1 and x.shape[i + lead] != 1
         ]
-        return self.reshape(self.reduce('sum', x, axes), shape)
+        return self.reshape(self.reduce("sum", x, axes), shape)
 
 
 def _product(numbers) -> int:

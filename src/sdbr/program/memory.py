@@ -52,7 +52,7 @@ def plan(
     instructions: list[Instruction],
     table: BufferTable,
     kept=(),
-    name: str = 'arena',
+    name: str = "arena",
     reuse: bool = True,
     aliases: dict[int, Row] | None = None,
 ) -> Slot:
@@ -193,7 +193,9 @@ def check_overlaps(instructions: list[Instruction], kept=()) -> list[str]:
             if max(fa, fb) == min(la, lb) and _takes_over(instructions[max(fa, fb)], a, b):
                 continue
             if fa <= lb and fb <= la:
-                problems.append(f'{a!r} and {b!r} share memory while ops {max(fa, fb)} to {min(la, lb)} run')
+                problems.append(
+                    f"{a!r} and {b!r} share memory while ops {max(fa, fb)} to {min(la, lb)} run"
+                )
     return problems
 
 

@@ -53,10 +53,10 @@ class Op:
     outputs: tuple[str, ...]
     ints: tuple[str, ...] = ()
     floats: tuple[str, ...] = ()
-    family: str = 'elementwise'
+    family: str = "elementwise"
     inplace: tuple[int, ...] = ()
     effect: bool = False
-    doc: str = ''
+    doc: str = ""
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -66,7 +66,9 @@ def _words(text: str) -> tuple[str, ...]:
 _rows: list[Op] = []
 
 
-def _op(name, inputs, outputs, doc, ints='', floats='', family='elementwise', inplace=(), effect=False):
+def _op(
+    name, inputs, outputs, doc, ints="", floats="", family="elementwise", inplace=(), effect=False
+):
     _rows.append(
         Op(
             name,
@@ -86,85 +88,93 @@ def _op(name, inputs, outputs, doc, ints='', floats='', family='elementwise', in
 # --- control -----------------------------------------------------------------------------------
 _op('python', 'x:A*', '', 'run object slot `slot`; operands are what it reads and writes', ints='slot n_inputs',
     family='control', effect=True)  # fmt: skip
-_op('nop', '', '', 'nothing', family='control', effect=True)
+_op("nop", "", "", "nothing", family="control", effect=True)
 
 # --- data movement -----------------------------------------------------------------------------
 _op('copy', 'x:A', 'y:A', 'y[...] = x (same dtype; any strides, so transposes and broadcasts too)', family='data',
     inplace=(0,))  # fmt: skip
-_op('fill', '', 'y:A', 'y[...] = value; real dtypes', floats='value', family='data')
-_op('cast', 'x:A', 'y:A', 'y[...] = x.astype(y.dtype); real dtypes', family='data')
-_op('select_item', 'x:T t:I', 'y:T', 'y = x[arange(n), t]; x[n, c], t[n]; IndexError outside [-c, c)', family='loss')
-_op('select_item_grad', 't:I gy:T', 'gx:T', 'gx = 0; gx[arange(n), t] = gy; gx[n, c]', family='loss')
+_op("fill", "", "y:A", "y[...] = value; real dtypes", floats="value", family="data")
+_op("cast", "x:A", "y:A", "y[...] = x.astype(y.dtype); real dtypes", family="data")
+_op(
+    "select_item",
+    "x:T t:I",
+    "y:T",
+    "y = x[arange(n), t]; x[n, c], t[n]; IndexError outside [-c, c)",
+    family="loss",
+)
+_op(
+    "select_item_grad", "t:I gy:T", "gx:T", "gx = 0; gx[arange(n), t] = gy; gx[n, c]", family="loss"
+)
 
 # --- elementwise, one input --------------------------------------------------------------------
 for _name, _doc in [
-    ('negative', 'y = -x'),
-    ('absolute', 'y = abs(x)'),
-    ('sign', 'y = sign(x)'),
-    ('exp', 'y = exp(x)'),
-    ('log', 'y = log(x)'),
-    ('sqrt', 'y = sqrt(x)'),
-    ('square', 'y = x * x'),
-    ('reciprocal', 'y = 1 / x'),
-    ('relu', 'y = maximum(x, 0)'),
-    ('sigmoid', 'y = tanh(x * 0.5) * 0.5 + 0.5'),
-    ('tanh', 'y = tanh(x)'),
+    ("negative", "y = -x"),
+    ("absolute", "y = abs(x)"),
+    ("sign", "y = sign(x)"),
+    ("exp", "y = exp(x)"),
+    ("log", "y = log(x)"),
+    ("sqrt", "y = sqrt(x)"),
+    ("square", "y = x * x"),
+    ("reciprocal", "y = 1 / x"),
+    ("relu", "y = maximum(x, 0)"),
+    ("sigmoid", "y = tanh(x * 0.5) * 0.5 + 0.5"),
+    ("tanh", "y = tanh(x)"),
 ]:
-    _op(_name, 'x:T', 'y:T', _doc, inplace=(0,))
+    _op(_name, "x:T", "y:T", _doc, inplace=(0,))
 for _name, _floats, _doc in [
-    ('leaky_relu', 'slope', 'y = where(x <= 0, slope * x, x)'),
-    ('elu', 'alpha', 'y = where(x <= 0, alpha * expm1(x), x)'),
-    ('clipped_relu', 'z', 'y = minimum(maximum(0, x), z)'),
-    ('softplus', 'beta', 'y = (maximum(bx, 0) + log1p(exp(-abs(bx)))) / beta with bx = beta * x'),
-    ('clip', 'low high', 'y = clip(x, low, high)'),
-    ('add_constant', 'value', 'y = x + value'),
-    ('rsub_constant', 'value', 'y = value - x'),
-    ('mul_constant', 'value', 'y = x * value'),
-    ('div_constant', 'value', 'y = x / value'),
-    ('rdiv_constant', 'value', 'y = value / x'),
-    ('pow_constant', 'value', 'y = x ** value'),
-    ('rpow_constant', 'value', 'y = value ** x'),
+    ("leaky_relu", "slope", "y = where(x <= 0, slope * x, x)"),
+    ("elu", "alpha", "y = where(x <= 0, alpha * expm1(x), x)"),
+    ("clipped_relu", "z", "y = minimum(maximum(0, x), z)"),
+    ("softplus", "beta", "y = (maximum(bx, 0) + log1p(exp(-abs(bx)))) / beta with bx = beta * x"),
+    ("clip", "low high", "y = clip(x, low, high)"),
+    ("add_constant", "value", "y = x + value"),
+    ("rsub_constant", "value", "y = value - x"),
+    ("mul_constant", "value", "y = x * value"),
+    ("div_constant", "value", "y = x / value"),
+    ("rdiv_constant", "value", "y = value / x"),
+    ("pow_constant", "value", "y = x ** value"),
+    ("rpow_constant", "value", "y = value ** x"),
 ]:
-    _op(_name, 'x:T', 'y:T', _doc, floats=_floats, inplace=(0,))
+    _op(_name, "x:T", "y:T", _doc, floats=_floats, inplace=(0,))
 
 # --- elementwise, two inputs -------------------------------------------------------------------
 for _name, _doc in [
-    ('add', 'z = x + y'),
-    ('subtract', 'z = x - y'),
-    ('multiply', 'z = x * y'),
-    ('divide', 'z = x / y'),
-    ('power', 'z = x ** y'),
-    ('maximum', 'z = maximum(x, y)'),
-    ('minimum', 'z = minimum(x, y)'),
+    ("add", "z = x + y"),
+    ("subtract", "z = x - y"),
+    ("multiply", "z = x * y"),
+    ("divide", "z = x / y"),
+    ("power", "z = x ** y"),
+    ("maximum", "z = maximum(x, y)"),
+    ("minimum", "z = minimum(x, y)"),
 ]:
-    _op(_name, 'x:T y:T', 'z:T', _doc, inplace=(0, 1))
+    _op(_name, "x:T y:T", "z:T", _doc, inplace=(0, 1))
 
 # --- elementwise gradients ---------------------------------------------------------------------
 for _name, _ins, _floats, _doc in [
-    ('relu_grad', 'y:T gy:T', '', 'gx = gy * (y > 0)'),
-    ('leaky_relu_grad', 'x:T gy:T', 'slope', 'gx = where(x <= 0, slope * gy, gy)'),
-    ('elu_grad', 'x:T gy:T', 'alpha', 'gx = where(x > 0, gy, alpha * exp(x) * gy)'),
-    ('clipped_relu_grad', 'x:T gy:T', 'z', 'gx = gy * ((0 < x) & (x < z))'),
-    ('sigmoid_grad', 'y:T gy:T', '', 'gx = gy * y * (1 - y)'),
-    ('tanh_grad', 'y:T gy:T', '', 'gx = gy * (1 - y * y)'),
-    ('softplus_grad', 'x:T gy:T', 'beta', 'gx = gy / (1 + exp(-beta * x))'),
-    ('clip_grad', 'x:T gy:T', 'low high', 'gx = gy * ((low <= x) & (x <= high))'),
-    ('absolute_grad', 'x:T gy:T', '', 'gx = sign(x) * gy'),
-    ('sqrt_grad', 'y:T gy:T', '', 'gx = gy / (2 * y)'),
-    ('square_grad', 'x:T gy:T', '', 'gx = 2 * x * gy'),
-    ('pow_constant_grad', 'x:T gy:T', 'value', 'gx = value * x ** (value - 1) * gy'),
-    ('rpow_constant_grad', 'y:T gy:T', 'value', 'gx = log(value) * y * gy'),
-    ('rdiv_constant_grad', 'x:T gy:T', 'value', 'gx = -value * gy / (x * x)'),
-    ('divide_grad_y', 'x:T y:T gz:T', '', 'gy = -(gz / y) * x / y'),
-    ('power_grad_x', 'x:T y:T gz:T', '', 'gx = y * x ** (y - 1) * gz'),
-    ('power_grad_y', 'x:T z:T gz:T', '', 'gy = log(x) * z * gz'),
-    ('where_ge', 'x:T y:T gz:T', '', 'g = where(x >= y, gz, 0)'),
-    ('where_not_ge', 'x:T y:T gz:T', '', 'g = where(x >= y, 0, gz)'),
-    ('mask_ge', 'x:T y:T gz:T', '', 'g = gz * (x >= y)'),
-    ('mask_gt', 'x:T y:T gz:T', '', 'g = gz * (x > y)'),
-    ('mask_eq', 'x:T y:T gz:T', '', 'g = gz * (x == y)'),
+    ("relu_grad", "y:T gy:T", "", "gx = gy * (y > 0)"),
+    ("leaky_relu_grad", "x:T gy:T", "slope", "gx = where(x <= 0, slope * gy, gy)"),
+    ("elu_grad", "x:T gy:T", "alpha", "gx = where(x > 0, gy, alpha * exp(x) * gy)"),
+    ("clipped_relu_grad", "x:T gy:T", "z", "gx = gy * ((0 < x) & (x < z))"),
+    ("sigmoid_grad", "y:T gy:T", "", "gx = gy * y * (1 - y)"),
+    ("tanh_grad", "y:T gy:T", "", "gx = gy * (1 - y * y)"),
+    ("softplus_grad", "x:T gy:T", "beta", "gx = gy / (1 + exp(-beta * x))"),
+    ("clip_grad", "x:T gy:T", "low high", "gx = gy * ((low <= x) & (x <= high))"),
+    ("absolute_grad", "x:T gy:T", "", "gx = sign(x) * gy"),
+    ("sqrt_grad", "y:T gy:T", "", "gx = gy / (2 * y)"),
+    ("square_grad", "x:T gy:T", "", "gx = 2 * x * gy"),
+    ("pow_constant_grad", "x:T gy:T", "value", "gx = value * x ** (value - 1) * gy"),
+    ("rpow_constant_grad", "y:T gy:T", "value", "gx = log(value) * y * gy"),
+    ("rdiv_constant_grad", "x:T gy:T", "value", "gx = -value * gy / (x * x)"),
+    ("divide_grad_y", "x:T y:T gz:T", "", "gy = -(gz / y) * x / y"),
+    ("power_grad_x", "x:T y:T gz:T", "", "gx = y * x ** (y - 1) * gz"),
+    ("power_grad_y", "x:T z:T gz:T", "", "gy = log(x) * z * gz"),
+    ("where_ge", "x:T y:T gz:T", "", "g = where(x >= y, gz, 0)"),
+    ("where_not_ge", "x:T y:T gz:T", "", "g = where(x >= y, 0, gz)"),
+    ("mask_ge", "x:T y:T gz:T", "", "g = gz * (x >= y)"),
+    ("mask_gt", "x:T y:T gz:T", "", "g = gz * (x > y)"),
+    ("mask_eq", "x:T y:T gz:T", "", "g = gz * (x == y)"),
 ]:
-    _op(_name, _ins, 'gx:T', _doc, floats=_floats, inplace=tuple(range(len(_ins.split()))))
+    _op(_name, _ins, "gx:T", _doc, floats=_floats, inplace=tuple(range(len(_ins.split()))))
 
 # --- random ------------------------------------------------------------------------------------
 _op('dropout', 'x:T', 'y:T mask:T',
@@ -172,16 +182,37 @@ _op('dropout', 'x:T', 'y:T mask:T',
     'of x in C order; x, y, mask C-contiguous', floats='ratio', family='random', effect=True)  # fmt: skip
 
 # --- reductions: x[outer, n, inner] C-contiguous -> y[outer, inner] ------------------------------
-_op('sum', 'x:T', 'y:T', 'y = x.sum(axis=1)', family='reduction')
-_op('mean', 'x:T', 'y:T', 'y = x.sum(axis=1) / n', family='reduction')
-_op('max', 'x:T', 'y:T', 'y = x.max(axis=1)', family='reduction')
-_op('min', 'x:T', 'y:T', 'y = x.min(axis=1)', family='reduction')
+_op("sum", "x:T", "y:T", "y = x.sum(axis=1)", family="reduction")
+_op("mean", "x:T", "y:T", "y = x.sum(axis=1) / n", family="reduction")
+_op("max", "x:T", "y:T", "y = x.max(axis=1)", family="reduction")
+_op("min", "x:T", "y:T", "y = x.min(axis=1)", family="reduction")
 
 # --- rows: x[outer, n, inner] C-contiguous, along axis 1 -----------------------------------------
-_op('softmax', 'x:T', 'y:T', 'y = exp(x - x.max(1)) / exp(x - x.max(1)).sum(1)', family='row', inplace=(0,))
-_op('softmax_grad', 'y:T gy:T', 'gx:T', 'gx = y * (gy - (y * gy).sum(1))', family='row', inplace=(0, 1))
-_op('log_softmax', 'x:T', 'y:T', 'y = x - logsumexp(x, 1)', family='row', inplace=(0,))
-_op('log_softmax_grad', 'y:T gy:T', 'gx:T', 'gx = gy - exp(y) * gy.sum(1)', family='row', inplace=(0, 1))
+_op(
+    "softmax",
+    "x:T",
+    "y:T",
+    "y = exp(x - x.max(1)) / exp(x - x.max(1)).sum(1)",
+    family="row",
+    inplace=(0,),
+)
+_op(
+    "softmax_grad",
+    "y:T gy:T",
+    "gx:T",
+    "gx = y * (gy - (y * gy).sum(1))",
+    family="row",
+    inplace=(0, 1),
+)
+_op("log_softmax", "x:T", "y:T", "y = x - logsumexp(x, 1)", family="row", inplace=(0,))
+_op(
+    "log_softmax_grad",
+    "y:T gy:T",
+    "gx:T",
+    "gx = gy - exp(y) * gy.sum(1)",
+    family="row",
+    inplace=(0, 1),
+)
 
 # --- matrix products (row-major) ----------------------------------------------------------------
 _op('linear', 'x:T w:T b:T*', 'y:T',
@@ -220,9 +251,21 @@ _op('sigmoid_cross_entropy_no_reduce_grad', 'x:T t:I gloss:T', 'gx:T',
     'gx = gloss * (t != -1) * (sigmoid(x) - t)', family='loss')  # fmt: skip
 _op('mean_squared_error', 'x:T y:T', 'loss:T', 'loss = ((x - y) ** 2).sum() / x.size; C-contiguous, loss scalar',
     family='loss')  # fmt: skip
-_op('mean_squared_error_grad', 'x:T y:T gloss:T', 'gx:T', 'gx = (x - y) * (2 * gloss / x.size)', family='loss')
-_op('mean_absolute_error', 'x:T y:T', 'loss:T', 'loss = abs(x - y).sum() / x.size', family='loss')
-_op('mean_absolute_error_grad', 'x:T y:T gloss:T', 'gx:T', 'gx = sign(x - y) * (gloss / x.size)', family='loss')
+_op(
+    "mean_squared_error_grad",
+    "x:T y:T gloss:T",
+    "gx:T",
+    "gx = (x - y) * (2 * gloss / x.size)",
+    family="loss",
+)
+_op("mean_absolute_error", "x:T y:T", "loss:T", "loss = abs(x - y).sum() / x.size", family="loss")
+_op(
+    "mean_absolute_error_grad",
+    "x:T y:T gloss:T",
+    "gx:T",
+    "gx = sign(x - y) * (gloss / x.size)",
+    family="loss",
+)
 _op('huber', 'x:T y:T', 'loss:T', 'a = abs(x - y); loss = where(a > delta, delta * (a - delta / 2), a * a / 2)',
     floats='delta', inplace=(0, 1))  # fmt: skip
 _op('huber_grad', 'x:T y:T gloss:T', 'gx:T',
@@ -232,15 +275,42 @@ _op('accuracy', 'x:T t:I', 'y:T',
     't[outer, inner]', ints='has_ignore ignore_label', family='loss')  # fmt: skip
 
 # --- update: operands that are written are inputs and outputs at once -----------------------------
-_op('sgd', 'g:T p:T', 'p_out:T', 'p -= lr * g', floats='lr', family='update', inplace=(1,), effect=True)
+_op(
+    "sgd",
+    "g:T p:T",
+    "p_out:T",
+    "p -= lr * g",
+    floats="lr",
+    family="update",
+    inplace=(1,),
+    effect=True,
+)
 _op('momentum_sgd', 'g:T p:T v:T', 'p_out:T v_out:T', 'v = momentum * v - lr * g; p += v', floats='lr momentum',
     family='update', effect=True)  # fmt: skip
 _op('adam', 'g:T p:T m:T v:T vhat:T*', 'p_out:T m_out:T v_out:T vhat_out:T*',
     'm += one_minus_beta1 * (g - m); v += one_minus_beta2 * (g * g - v); s = maximum(vhat, v) -> vhat when given, '
     'else v; step = alpha_t / (sqrt(s) + eps), clipped to [lower, upper]; p = decay * p - eta * step * m',
     floats='alpha_t one_minus_beta1 one_minus_beta2 eps eta decay lower upper', family='update', effect=True)  # fmt: skip
-_op('weight_decay', 'g:T p:T', 'g_out:T', 'g += rate * p', floats='rate', family='update', inplace=(0,), effect=True)
-_op('lasso', 'g:T p:T', 'g_out:T', 'g += rate * sign(p)', floats='rate', family='update', inplace=(0,), effect=True)
+_op(
+    "weight_decay",
+    "g:T p:T",
+    "g_out:T",
+    "g += rate * p",
+    floats="rate",
+    family="update",
+    inplace=(0,),
+    effect=True,
+)
+_op(
+    "lasso",
+    "g:T p:T",
+    "g_out:T",
+    "g += rate * sign(p)",
+    floats="rate",
+    family="update",
+    inplace=(0,),
+    effect=True,
+)
 _op('clip_norm', 'g:T*', 'norm:A', 'rate = threshold / sqrt(sum of (g * g).sum() over all g); unless rate >= 1: g *= rate in '
     'place, for each g; norm scalar float64 receives the norm', floats='threshold', family='update', effect=True)  # fmt: skip
 

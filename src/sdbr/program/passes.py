@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import os
 
-import chainer
-
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Instruction
 from sdbr.program.ops import BY_NAME
 
-#: ``views`` lets an op write into the memory that is handed out, instead of a copy at the end.
-PASSES = ('dead_code', 'views', 'fusion', 'inplace')
+import chainer
 
-_ACTIVATIONS = {'relu': 1, 'sigmoid': 2, 'tanh': 3}
-_ACTIVATION_GRADS = {'relu_grad': 1, 'sigmoid_grad': 2, 'tanh_grad': 3}
+#: ``views`` lets an op write into the memory that is handed out, instead of a copy at the end.
+PASSES = ("dead_code", "views", "fusion", "inplace")
+
+_ACTIVATIONS = {"relu": 1, "sigmoid": 2, "tanh": 3}
+_ACTIVATION_GRADS = {"relu_grad": 1, "sigmoid_grad": 2, "tanh_grad": 3}
 
 
 def enabled() -> frozenset[str]:
     """Names of the passes that are on."""
-    off = getattr(chainer.config, 'sdbr_disabled_passes', None)
+    off = getattr(chainer.config, "sdbr_disabled_passes", None)
     if off is None:
-        off = os.environ.get('SDBR_DISABLED_PASSES', '')
-    names = {n.strip() for n in off.split(',')} if isinstance(off, str) else set(off)
-    unknown = names - set(PASSES) - {''}
+        off = os.environ.get("SDBR_DISABLED_PASSES", "")
+    names = {n.strip() for n in off.split(",")} if isinstance(off, str) else set(off)
+    unknown = names - set(PASSES) - {""}
     if unknown:
-        raise ValueError(f'sdbr_disabled_passes: unknown {sorted(unknown)}, expected some of {PASSES}')
+        raise ValueError(
+            f"sdbr_disabled_passes: unknown {sorted(unknown)}, expected some of {PASSES}"
+        )
     return frozenset(PASSES) - names
 
 
@@ -74,13 +76,13 @@ def fusion(instructions: list[Instruction], kept: set[int]) -> list[Instruction]
         name = instruction.op.name
         if name in _ACTIVATIONS:
             maker = _sole_maker(instruction.ins[0], makers, uses, kept)
-            if maker is not None and maker.op.name == 'linear' and maker.ints == (0,):
+            if maker is not None and maker.op.name == "linear" and maker.ints == (0,):
                 y = instruction.outs[0]
                 if _same_place(instruction.ins[0], y) and y.shape == maker.outs[0].shape:
                     maker.ints = (_ACTIVATIONS[name],)
                     written_at[y.root.index] = written_at[maker.outs[0].root.index]
                     maker.outs = [y]
-                    maker.label += f' + {instruction.label}'
+                    maker.label += f" + {instruction.label}"
                     dropped.add(id(instruction))
                     makers[y.root.index] = maker
                     continue
@@ -88,7 +90,7 @@ def fusion(instructions: list[Instruction], kept: set[int]) -> list[Instruction]
             maker = _sole_maker(instruction.ins[1], makers, uses, kept)
             if (
                 maker is not None
-                and maker.op.name == 'gemm'
+                and maker.op.name == "gemm"
                 and maker.ints == (0, 0, 0)
                 and instruction.ins[0].is_contiguous
                 and _same_place(instruction.ins[1], instruction.outs[0])
@@ -98,12 +100,14 @@ def fusion(instructions: list[Instruction], kept: set[int]) -> list[Instruction]
                 # The mask must exist when the product runs: it does, it comes from the forward.
                 mask = instruction.ins[0].root.index
                 if written_at.get(mask, -1) < written_at[maker.outs[0].root.index]:
-                    maker.op = BY_NAME['gemm_mask']
+                    maker.op = BY_NAME["gemm_mask"]
                     maker.ints = (_ACTIVATION_GRADS[name],)
                     maker.ins = [*maker.ins, instruction.ins[0]]
-                    written_at[instruction.outs[0].root.index] = written_at[maker.outs[0].root.index]
+                    written_at[instruction.outs[0].root.index] = written_at[
+                        maker.outs[0].root.index
+                    ]
                     maker.outs = [instruction.outs[0]]
-                    maker.label += f' + {instruction.label}'
+                    maker.label += f" + {instruction.label}"
                     dropped.add(id(instruction))
                     makers[instruction.outs[0].root.index] = maker
                     continue

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
-
 from sdbr.errors import ValidationError
 from sdbr.program.buffers import ARENA, KIND_NAMES, BufferTable, Row, Slot
 from sdbr.program.builder import ControlSlot, Instruction
 from sdbr.program.ops import OPS
 
+import numpy as np
+
 #: Buffer table of a program: one structured element per row.
 ROW_DTYPE = np.dtype(
     [
-        ('kind', np.int32),
-        ('slot', np.int32),
-        ('type', np.int32),
-        ('ndim', np.int32),
-        ('dims', np.int64),  # start in `dims`: shape, then strides
-        ('base', np.int32),  # row that owns the memory; itself for a root
-        ('offset', np.int64),  # bytes from the start of the slot
+        ("kind", np.int32),
+        ("slot", np.int32),
+        ("type", np.int32),
+        ("ndim", np.int32),
+        ("dims", np.int64),  # start in `dims`: shape, then strides
+        ("base", np.int32),  # row that owns the memory; itself for a root
+        ("offset", np.int64),  # bytes from the start of the slot
     ]
 )
 
 #: Native dtypes by code.
 DTYPES = tuple(
     np.dtype(t)
-    for t in ('f4', 'f8', 'f2', '?', 'i1', 'i2', 'i4', 'i8', 'u1', 'u2', 'u4', 'u8', 'c8', 'c16')
+    for t in ("f4", "f8", "f2", "?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "c8", "c16")
 )
 DTYPE_CODES = {d: i for i, d in enumerate(DTYPES)}
 
@@ -86,7 +86,7 @@ class Program:
     labels: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     row_names: tuple[str, ...] = ()
-    name: str = ''
+    name: str = ""
 
     def __len__(self) -> int:
         return len(self.opcodes)
@@ -98,12 +98,12 @@ class Program:
 
     def row_shape(self, row: int) -> tuple[int, ...]:
         """Shape of a row of the buffer table."""
-        start, ndim = int(self.rows['dims'][row]), int(self.rows['ndim'][row])
+        start, ndim = int(self.rows["dims"][row]), int(self.rows["ndim"][row])
         return tuple(int(n) for n in self.dims[start : start + ndim])
 
     def row_strides(self, row: int) -> tuple[int, ...]:
         """Strides in bytes of a row of the buffer table."""
-        start, ndim = int(self.rows['dims'][row]), int(self.rows['ndim'][row])
+        start, ndim = int(self.rows["dims"][row]), int(self.rows["ndim"][row])
         return tuple(int(n) for n in self.dims[start + ndim : start + 2 * ndim])
 
     def operands_of(self, i: int) -> tuple[list[int], list[int]]:
@@ -119,45 +119,47 @@ class Program:
 
     def describe_row(self, row: int) -> str:
         """``name:dtype[shape]`` of a row, as the disassembler prints it."""
-        dtype = DTYPES[self.rows['type'][row]]
-        shape = ','.join(str(n) for n in self.row_shape(row))
-        return f'%{row}:{dtype.name}[{shape}]'
+        dtype = DTYPES[self.rows["type"][row]]
+        shape = ",".join(str(n) for n in self.row_shape(row))
+        return f"%{row}:{dtype.name}[{shape}]"
 
     def describe_op(self, i: int) -> str:
         """One line for op `i`: index, op, operands, attributes, label, user line."""
         op = OPS[self.opcodes[i]]
         ins, outs = self.operands_of(i)
         ints, floats = self.attributes_of(i)
-        attributes = [f'{n}={v}' for n, v in zip(op.ints, ints, strict=False)]
-        attributes += [f'{n}={v:g}' for n, v in zip(op.floats, floats, strict=False)]
-        text = f'{i:5d} {op.name:24s} {", ".join(map(self.describe_row, ins))}'
-        text += f' -> {", ".join(map(self.describe_row, outs))}'
+        attributes = [f"{n}={v}" for n, v in zip(op.ints, ints, strict=False)]
+        attributes += [f"{n}={v:g}" for n, v in zip(op.floats, floats, strict=False)]
+        text = f"{i:5d} {op.name:24s} {', '.join(map(self.describe_row, ins))}"
+        text += f" -> {', '.join(map(self.describe_row, outs))}"
         if attributes:
-            text += f'  {{{", ".join(attributes)}}}'
-        label = self.labels[i] if self.labels else ''
-        line = self.lines[i] if self.lines else ''
+            text += f"  {{{', '.join(attributes)}}}"
+        label = self.labels[i] if self.labels else ""
+        line = self.lines[i] if self.lines else ""
         if label or line:
-            text += f'  ; {label}' + (f' at {line}' if line else '')
+            text += f"  ; {label}" + (f" at {line}" if line else "")
         return text
 
     def disassemble(self) -> str:
         """The whole program, one line per op."""
-        return '\n'.join(self.describe_op(i) for i in range(len(self)))
+        return "\n".join(self.describe_op(i) for i in range(len(self)))
 
     def memory_plan(self) -> str:
         """The buffer table as text: kind, slot, offset, bytes, dtype and shape of each row."""
-        lines = [f'{self.name or "program"}: arena of {self.arena_bytes} bytes']
+        lines = [f"{self.name or 'program'}: arena of {self.arena_bytes} bytes"]
         for r in range(len(self.rows)):
             row = self.rows[r]
-            dtype = DTYPES[row['type']]
+            dtype = DTYPES[row["type"]]
             shape = self.row_shape(r)
             n = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            what = 'root' if row['base'] == r else f'view of %{row["base"]}'
+            what = "root" if row["base"] == r else f"view of %{row['base']}"
+            name = self.row_names[r] if self.row_names else ""
             lines.append(
-                f'%{r:<5d} {KIND_NAMES[row["kind"]]:8s} slot {row["slot"]:<4d} offset {row["offset"]:<10d} '
-                f'{n:<10d} bytes  {dtype.name}{list(shape)}  {what}  {self.row_names[r] if self.row_names else ""}'
+                f"%{r:<5d} {KIND_NAMES[row['kind']]:8s} slot {row['slot']:<4d} "
+                f"offset {row['offset']:<10d} {n:<10d} bytes  "
+                f"{dtype.name}{list(shape)}  {what}  {name}"
             )
-        return '\n'.join(lines)
+        return "\n".join(lines)
 
     def validate(self) -> None:
         """Check the arrays as a whole; nothing unchecked reaches an executor.
@@ -176,7 +178,7 @@ class Program:
 def assemble(
     instructions: list[Instruction],
     table: BufferTable,
-    name: str = '',
+    name: str = "",
     arena: Slot | None = None,
 ) -> Program:
     """Turn placed instructions into flat arrays.
@@ -216,7 +218,7 @@ def assemble(
         base = -1 if root is row else use(root)
         slot = root.slot
         if slot is None:
-            raise ValidationError(f'{row!r} has no memory: the program was not planned')
+            raise ValidationError(f"{row!r} has no memory: the program was not planned")
         s = slot_index.get(slot.index)
         if s is None:
             s = slot_index[slot.index] = len(slots)
@@ -224,7 +226,15 @@ def assemble(
         index = row_index[row.index] = len(rows)
         code = DTYPE_CODES[row.dtype]
         rows.append(
-            (slot.kind, s, code, len(row.shape), len(dims), index if base < 0 else base, root.place + row.offset)
+            (
+                slot.kind,
+                s,
+                code,
+                len(row.shape),
+                len(dims),
+                index if base < 0 else base,
+                root.place + row.offset,
+            )
         )
         dims.extend(row.shape)
         dims.extend(row.strides)
