@@ -36,8 +36,8 @@ def _manager(m: dict) -> list[str]:
         lines.append(f"  a call now would run define-by-run: {m['off']}")
     lines.append(
         f"  calls {s['calls']}: replays {s['replays']} (whole steps {s['steps']}), "
-        f"traces {s['traces']} (second {s['second_traces']}), define-by-run {s['define_by_run_calls']}; "
-        f"native calls {s['native_calls']}, Python ops {s['python_ops']}"
+        f"traces {s['traces']} (second {s['second_traces']}), "
+        f"define-by-run {s['define_by_run_calls']}; native calls {s['native_calls']}, Python ops {s['python_ops']}"
     )
     for reason, n in m["define_by_run_reasons"].items():
         lines.append(f"  define-by-run x {n}: {reason}")

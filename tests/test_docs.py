@@ -1,0 +1,121 @@
+"""The pages say what is there: their code runs, their names and files exist."""
+
+import inspect
+import os
+import pathlib
+import re
+
+import sdbr
+from sdbr.functions import FAMILIES
+from sdbr.manager import Options
+from sdbr.program import passes
+
+import chainer
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXT = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
+
+
+def blocks(page):
+    """The Python blocks of a page, each at its own lines, so that errors show them."""
+    for found in re.finditer(r"^```python\n(.*?)^```", TEXT[page], re.M | re.S):
+        before = TEXT[page].count("\n", 0, found.start(1))
+        yield compile("\n" * before + found[1], str(ROOT / page), "exec")
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Pages write files and set nothing for good."""
+    monkeypatch.chdir(tmp_path)
+    names = chainer.global_config.__dict__.copy()
+    yield tmp_path
+    assert chainer.global_config.__dict__ == names
+
+
+def test_example_of_the_readme(elsewhere, capsys):
+    (block,) = blocks("README.md")
+    x = np.random.randn(100, 784).astype("f")
+    t = np.random.randint(0, 10, 100).astype("i")
+    names = {"x": x, "t": t}
+    exec(block, names)
+    assert "Classifier" in capsys.readouterr().out
+    for _ in range(3):
+        names["optimizer"].update(names["model"], x, t)
+    assert names["model"].schedule_manager.statistics.steps == 3
+
+
+def test_readme_has_ten_lines_of_its_own():
+    (block,) = re.findall(r"^```python\n(.*?)^```", TEXT["README.md"], re.M | re.S)
+    ours = [line for line in block.splitlines() if "sdbr" in line or "optimizer" in line]
+    assert len(ours) <= 10
+
+
+def test_usage(elsewhere, capsys):
+    page = ROOT / "docs" / "usage.md"
+    names = {}
+    for found in re.finditer(r"^```python\n(.*?)^```", TEXT[page.name], re.M | re.S):
+        before = TEXT[page.name].count("\n", 0, found.start(1))
+        exec(compile("\n" * before + found[1], str(page), "exec"), names)
+    assert (elsewhere / "steps.json").exists()
+    assert "whole step: native" in capsys.readouterr().out
+
+
+def test_options_of_static_graph_are_all_explained():
+    wanted = set(inspect.signature(Options.__init__).parameters) - {"self"}
+    table = TEXT["usage.md"].split("## Options of `static_graph`")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.M))
+    assert set(rows) == wanted
+    for name, parameter in inspect.signature(Options.__init__).parameters.items():
+        if name != "self":
+            assert rows[name].strip().strip("`") == repr(parameter.default)
+
+
+def test_public_names_are_all_explained():
+    words = TEXT["README.md"] + TEXT["usage.md"]
+    for name in sdbr.__all__:
+        if name not in ("errors", "SdbrError", "ValidationError"):
+            assert re.search(rf"\b{name}\b", words), name
+
+
+@pytest.mark.parametrize("page", TEXT)
+def test_names_exist(page):
+    for name in re.findall(r"\bsdbr\.(\w+)(?=\()", TEXT[page]):
+        assert hasattr(sdbr, name), name
+    paths = r"(?<![\w/.])(?:src|tests|docs|benchmarks)/[\w./]*\w(?![\w*<])"
+    for path in re.findall(paths, TEXT[page]):
+        assert (ROOT / path).exists(), path
+    folder = ROOT if page in os.listdir(ROOT) else ROOT / "docs"
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", TEXT[page]):
+        assert (folder / target).exists(), target
+
+
+def test_variables_of_the_environment_are_read():
+    source = "".join(p.read_text() for p in (ROOT / "src").rglob("*.py*") if p.suffix != ".pyc")
+    source += (ROOT / "setup.py").read_text() + (ROOT / "Makefile").read_text()
+    for name in set(re.findall(r"\bSDBR_[A-Z_]+\b", "".join(TEXT.values()))):
+        assert name in source or name.startswith("SDBR_HAVE_"), name
+
+
+def test_passes_are_named():
+    for name in passes.PASSES:
+        assert f"`{name}`" in TEXT["usage.md"]
+
+
+def test_architecture_names_every_part():
+    inside = ROOT / "src" / "sdbr"
+    for part in inside.iterdir():
+        if part.is_dir() and list(part.glob("*.py")):
+            assert f"`src/sdbr/{part.name}/`" in TEXT["architecture.md"], part.name
+        elif part.suffix == ".pyx":
+            assert f"`src/sdbr/{part.name}`" in TEXT["architecture.md"], part.name
+
+
+def test_contributing_shows_a_row_as_it_is():
+    (block,) = re.findall(r"^```python\n(.*?)^```", TEXT["CONTRIBUTING.md"], re.M | re.S)
+    assert block in (ROOT / "src" / "sdbr" / "functions" / "activation.py").read_text()
+    assert "activation" in FAMILIES
+    for name in ("scalar", "array", "state", "function"):
+        assert f"node.{name}" in TEXT["CONTRIBUTING.md"]
