@@ -1,6 +1,7 @@
 """The compiled executor: memory, errors, threads, random draws, choice of kernels."""
 
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -8,7 +9,7 @@ import threading
 from sdbr import _executor
 from sdbr._executor import Executable, Memory
 from sdbr.backends.prepare import blas
-from sdbr.errors import BackendError
+from sdbr.errors import BackendError, ValidationError
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import plan
 from sdbr.program.program import assemble
@@ -144,6 +145,30 @@ def test_programs_are_prepared_once():
     for e in executables:
         e.run()
     assert outs[0].tolist() == [2] * 4 and outs[1].tolist() == [10] * 4
+
+
+def test_a_checked_program_cannot_change_unseen():
+    b, _, _ = doubled()
+    program = assembled(b)
+    Executable(program, Memory())
+    with pytest.raises(ValueError, match="read-only"):
+        program.opcodes[0] = 9999
+    program.opcodes = np.array([9999, 9999], np.int32)
+    with pytest.raises(ValidationError, match="9999"):
+        Executable(program, Memory())
+
+
+def test_a_prepared_program_can_be_pickled():
+    b, x, y = doubled()
+    program = assembled(b)
+    first = Executable(program, Memory())
+    memory, out = Memory(), np.zeros(4, "f4")
+    executable = Executable(pickle.loads(pickle.dumps(program)), memory)
+    assert executable.prepared is not first.prepared
+    memory.bind(x, np.ones(4, "f4"))
+    memory.bind(y, out)
+    executable.run()
+    assert (out == 2).all()
 
 
 def test_counters():
@@ -447,7 +472,7 @@ def test_dispatch_helpers():
 STUB = """
 import ctypes, sys, types
 import sdbr
-from sdbr.errors import BackendError
+from sdbr.errors import BackendError, ValidationError
 from sdbr.backends.prepare import blas
 stub = types.ModuleType("scipy.linalg.cython_blas")
 stub.__pyx_capi__ = {}

@@ -56,6 +56,7 @@ cdef class Prepared:
     cdef int64_t *int_starts          # per op, into ints
     cdef int32_t *operand_offsets
     cdef int32_t *float_offsets
+    cdef tuple source                 # the arrays of the program
     cdef object arrays                # keeps the memory of the pointers below
     cdef int64_t *ints
     cdef int32_t *slots               # global index of each slot of the program
@@ -64,6 +65,8 @@ cdef class Prepared:
     cdef int32_t *patch_operands
     cdef int64_t *patch_offsets
     cdef list python                  # of PythonOp
+
+    cdef bint fits(self, program) except -1
 
 
 cdef class PythonOp:

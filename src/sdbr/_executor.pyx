@@ -338,11 +338,25 @@ def _layout(program, row):
     return dtype, program.row_shape(row), program.row_strides(row), slot
 
 
+# The arrays that the executor reads. A program that was checked may not change afterwards.
+_ARRAYS = (
+    "opcodes", "operand_offsets", "operands", "n_outputs", "attribute_offsets", "int_attributes",
+    "float_attributes", "control_references", "rows", "dims",
+)
+
+
+def _no_preparation():
+    return None
+
+
 cdef class Prepared:
     """The part of a prepared program that does not depend on memory; shared by its executables."""
 
     def __init__(self, program):
         program.validate()
+        self.source = tuple([getattr(program, name) for name in _ARRAYS])
+        for array in self.source:
+            array.flags.writeable = False
         plan = prepare_program(program)
         missing = [name for name in plan.names if name not in _kernels]
         if missing:
@@ -387,6 +401,17 @@ cdef class Prepared:
         self.patch_offsets = <int64_t *> cnp.PyArray_DATA(arrays["patch_offsets"])
         self.python = [PythonOp(program, i) for i in np.flatnonzero(program.opcodes == 0).tolist()]
 
+    cdef bint fits(self, program) except -1:
+        """Whether this was made from the arrays that `program` has now."""
+        for name, array in zip(_ARRAYS, self.source):
+            if getattr(program, name) is not array:
+                return False
+        return True
+
+    def __reduce__(self):
+        # A pickled program is checked and prepared anew where it is loaded.
+        return _no_preparation, ()
+
 
 cdef class Executable:
     """A program, prepared to run on one memory.
@@ -416,7 +441,7 @@ cdef class Executable:
     def __cinit__(self, program, Memory memory not None):
         cdef int64_t i
         cdef Prepared prepared = getattr(program, "prepared", None)
-        if prepared is None:
+        if prepared is None or not prepared.fits(program):
             prepared = Prepared(program)
             program.prepared = prepared
         memory.reserve(program)
