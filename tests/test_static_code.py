@@ -352,6 +352,72 @@ def test_outside_a_static_chain_it_is_a_plain_call():
         sdbr.static_code(3)
 
 
+@BACKENDS
+def test_an_exception_keeps_its_type_and_changes_nothing(backend):
+    fail = []
+
+    @sdbr.static_code
+    def look(inputs):
+        if fail:
+            raise KeyError("here")
+
+    def effect(net, h):
+        look(inputs=[h.array])
+        return h
+
+    for whole_step in (False, True):
+        _, model = losses(effect, True, backend, whole_step=whole_step)
+        optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.1)).setup(model)
+        for i in range(3):
+            optimizer.update(model, *batch(i))
+        before = [p.array.copy() for p in model.params()]
+        fail.append(True)
+        with pytest.raises(KeyError, match="here"):
+            optimizer.update(model, *batch(0))
+        fail.clear()
+        for p, q in zip(model.params(), before, strict=True):
+            np.testing.assert_array_equal(p.array, q)
+        replays = model.schedule_manager.statistics.replays
+        optimizer.update(model, *batch(0))
+        assert model.schedule_manager.statistics.replays == replays + 1
+
+
+def test_writing_into_an_argument():
+    @sdbr.static_code
+    def count(outputs):
+        outputs[0] += 1
+
+    @sdbr.static_graph
+    def f(x, n):
+        count(outputs=[n])
+        return F.relu(x) * n
+
+    x, n, m = np.ones((2, 3), "f"), np.zeros(3, "f"), np.zeros((2, 2), "f")[:, 0]
+    for i in range(1, 4):
+        np.testing.assert_array_equal(f(x, n).array, np.full((2, 3), i))
+        np.testing.assert_array_equal(n, np.full(3, i))
+    assert f.schedule_manager.statistics.replays == 2
+    with pytest.warns(sdbr.SdbrWarning, match="not C-contiguous"):
+        f(x[:, :2], m)
+
+
+def test_a_list_that_is_passed_stays_the_same_list():
+    @sdbr.static_code
+    def note(log, inputs):
+        log.append(float(inputs[0].sum()))
+
+    log = []
+
+    @sdbr.static_graph
+    def f(x):
+        note(log, inputs=[x])
+        return F.relu(x)
+
+    for i in range(4):
+        f(np.full((2,), i, "f"))
+    assert log == [0, 2, 4, 6]
+
+
 class Doubled(chainer.FunctionNode):
     """A user's function with static_code in both directions, as Chainer's documentation has it."""
 

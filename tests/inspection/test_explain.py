@@ -199,3 +199,31 @@ def test_optimizer_before_its_first_update_keeps_its_states():
     optimizer.setup(Net())
     str(sdbr.explain(optimizer))
     assert all(p.update_rule.state is None for p in optimizer.target.params())
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cython"])
+def test_in_every_state(backend):
+    """Traced once, unconfirmed, replayed, copied, cleared: there is always an answer."""
+    model, optimizer = trained(steps=0, backend=backend)
+    for _ in range(4):
+        optimizer.update(model, *batch())
+        facts_of(model)
+        facts_of(optimizer)
+    copied = model.copy()
+    assert "not traced yet" in str(sdbr.explain(copied))
+    assert facts_of(model)["managers"][0]["schedules"][0]["backend"] == backend
+    model.schedule_manager.clear()
+    text = str(sdbr.explain(model))
+    assert "no schedule is kept" in text
+
+
+def test_a_constant_that_needs_a_second_trace():
+    constant = np.ones(8, "f")
+    model, optimizer = trained(between=lambda h: h * constant, steps=1)
+    (schedule,) = facts_of(model)["managers"][0]["schedules"]
+    assert schedule["unconfirmed"]
+    assert "second trace" in str(sdbr.explain(model))
+    optimizer.update(model, *batch())
+    (schedule,) = facts_of(model)["managers"][0]["schedules"]
+    assert not schedule["unconfirmed"]
+    assert facts_of(model)["managers"][0]["statistics"]["second_traces"] == 1

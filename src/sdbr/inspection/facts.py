@@ -109,16 +109,17 @@ def _key_facts(key) -> dict:
     """Arguments and modes out of a cache key; see ``ScheduleManager.key``."""
     config = dict(key[3])
     return {
-        "arguments": [
-            {
-                "shape": list(shape),
-                "dtype": np.dtype(dtype).name,
-                "variable": requires_grad is not None,
-                "requires_grad": bool(requires_grad),
-            }
-            for shape, dtype, requires_grad, *_ in key[1]
-        ],
+        "arguments": [_argument_facts(*spec) for spec in key[1]],
         **{name: _plain(config.get(name)) for name in _MODES},
+    }
+
+
+def _argument_facts(shape, dtype, requires_grad, *_) -> dict:
+    return {
+        "shape": list(shape),
+        "dtype": np.dtype(dtype).name,
+        "variable": requires_grad is not None,
+        "requires_grad": bool(requires_grad),
     }
 
 

@@ -34,11 +34,12 @@ def _manager(m: dict) -> list[str]:
     lines = [m["name"] + (f" (backend={m['backend']!r})" if m["backend"] else "")]
     if m["off"]:
         lines.append(f"  a call now would run define-by-run: {m['off']}")
-    lines.append(
+    lines += [
         f"  calls {s['calls']}: replays {s['replays']} (whole steps {s['steps']}), "
         f"traces {s['traces']} (second {s['second_traces']}), "
-        f"define-by-run {s['define_by_run_calls']}; native calls {s['native_calls']}, Python ops {s['python_ops']}"
-    )
+        + f"define-by-run {s['define_by_run_calls']}",
+        f"  native calls {s['native_calls']}, Python ops in them {s['python_ops']}",
+    ]
     for reason, n in m["define_by_run_reasons"].items():
         lines.append(f"  define-by-run x {n}: {reason}")
     shown = m["schedules"][-SCHEDULES:]

@@ -110,6 +110,8 @@ class _Arguments:
             and strip(array).base is not None
         ):
             self.recorder.mark_dynamic("static_code writes into a view of another array")
+        if value.kind != RESULT and not strip(array).flags.c_contiguous:
+            self.recorder.mark_dynamic("static_code writes into an array that is not C-contiguous")
         return self._hole(value)
 
 
