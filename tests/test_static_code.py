@@ -178,6 +178,37 @@ def test_outputs_that_are_results_are_changed_for_all_readers(backend):
 
 
 @BACKENDS
+def test_outputs_that_are_copies_leave_the_original_alone(backend):
+    @sdbr.static_code
+    def negate(outputs):
+        outputs[0] *= -1
+
+    def effect(net, h):
+        y, z = h.array.copy(), h.array * 1.5
+        negate(outputs=[y])
+        negate(outputs=[z])
+        return h * 2 + y + z
+
+    check(effect, backend)
+
+
+@BACKENDS
+def test_a_view_as_output_is_dynamic(backend):
+    @sdbr.static_code
+    def negate(outputs):
+        outputs[0] *= -1
+
+    def effect(net, h):
+        negate(outputs=[h.array[:, 0]])
+        return h
+
+    want, _ = losses(effect, False)
+    with pytest.warns(sdbr.SdbrWarning, match="view of another array"):
+        got, _ = losses(effect, True, backend, on_dynamic="fallback")
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+@BACKENDS
 def test_variables_come_as_variables(backend):
     @sdbr.static_code
     def scale(x):

@@ -63,7 +63,7 @@ def schedule_facts(schedule, now: float) -> dict:
     facts["python_nodes"] = [
         {"label": node.traced.label, "line": node.traced.line, "reason": node.reason}
         for node in forward.lowered.nodes
-        if node.row is None
+        if node.row is None and node.reason
     ]
     facts["programs"] = [
         program_facts(program)

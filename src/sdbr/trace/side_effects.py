@@ -27,11 +27,14 @@ class Input(Hole):
 
 
 class Made(Hole):
-    """An array of ``outputs=[...]`` that the traced call made: output `index` of the node."""
+    """An array of ``outputs=[...]`` that the traced call made: output `index` of the node.
+
+    It starts as `start`: contents from the trace, or a copy of a known array.
+    """
 
     __slots__ = ("start",)
 
-    def __init__(self, index: int, start: np.ndarray):
+    def __init__(self, index: int, start: np.ndarray | Input):
         super().__init__(index)
         self.start = start
 
@@ -74,9 +77,7 @@ class _Arguments:
             )
 
     def _hole(self, value, is_variable=False) -> Input:
-        while isinstance(value.source, Value):  # another name of the same array
-            value = value.source
-        self.inputs.append(value)
+        self.inputs.append(_behind(value))
         return Input(len(self.inputs) - 1, is_variable)
 
     def _argument(self, thing):
@@ -100,10 +101,11 @@ class _Arguments:
         return self._hole(self.recorder.of_array(thing))
 
     def _output(self, array):
-        value = _known(self.recorder, array)
-        if value is None or value.kind == CONSTANT:
+        value, is_copy = _known(self.recorder, array)
+        if value is None or value.kind == CONSTANT or is_copy:
+            start = self._hole(value) if is_copy else strip(array).copy()
             self.made.append(array)
-            return Made(len(self.made) - 1, strip(array).copy())
+            return Made(len(self.made) - 1, start)
         if (
             value.kind == RESULT
             and value.source[0].function is None
@@ -115,12 +117,17 @@ class _Arguments:
         return self._hole(value)
 
 
-def _known(recorder, array) -> Value | None:
-    """The value whose memory `array` is, or None for an array that the call made."""
+def _known(recorder, array) -> tuple[Value | None, bool]:
+    """The value that `array` shows, None for one that the call made; and whether it is a copy."""
     if type(array) is not TracedArray:
-        value = recorder.find_array(array)
-    else:
-        value = None if array.origin is PURE else recorder.of_array(array)
+        return _behind(recorder.find_array(array)), False
+    if array.origin is PURE:
+        return None, False
+    value = _behind(recorder.of_array(array))
+    return value, _behind(recorder.find_array(strip(array))) is not value
+
+
+def _behind(value: Value | None) -> Value | None:
     while value is not None and isinstance(value.source, Value):  # another name of one array
         value = value.source
     return value
@@ -271,7 +278,9 @@ class StaticCode:
                 array = given[thing.index]
                 return chainer.Variable(array) if thing.is_variable else array
             if kind is Made:
-                return made.setdefault(thing.index, thing.start.copy())
+                start = thing.start
+                start = given[start.index] if type(start) is Input else start
+                return made.setdefault(thing.index, start.copy())
             return thing
 
         result = self.call(*rebuilt(self.args, filled), **rebuilt(self.kwargs, filled))
