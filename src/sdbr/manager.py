@@ -158,6 +158,8 @@ class ScheduleManager:
             except Retrace:
                 self.drop(key, schedule)
         if schedule is not None and schedule.dynamic is not None:
+            if self.options.on_dynamic == 'raise' and not schedule.trace.quiet:
+                raise NotStaticError(self._dynamic_message(schedule))
             return self._define_by_run(function, args, kwargs, schedule.dynamic[0])
         return self.trace(key, schedule, function, structure, leaves, backend)
 
@@ -225,6 +227,10 @@ class ScheduleManager:
             for schedule in reversed(candidates):
                 if schedule.guards.hold():
                     return schedule
+            # Twice dynamic, each time with other attributes: it will not get better.
+            dynamic = [s for s in candidates if s.dynamic is not None and not s.trace.quiet]
+            if len(dynamic) > 1:
+                return dynamic[-1]
         return None
 
     def drop(self, key, schedule) -> None:
@@ -235,8 +241,10 @@ class ScheduleManager:
                 candidates.remove(schedule)
             if not candidates:
                 self.schedules.pop(key, None)
-            self.steps.clear()
-            self.runners.clear()
+            # A new list: another thread may be going over the old one.
+            self.runners = [r for r in self.runners if r.schedule is not schedule]
+            for runners in self.steps.values():
+                runners.pop(id(schedule), None)
 
     # --- tracing ---------------------------------------------------------------------------
     def trace(self, key, unconfirmed, function, structure, leaves, backend):
@@ -271,16 +279,19 @@ class ScheduleManager:
             self._evict()
         self.static_schedule = schedule
         if trace.dynamic is not None and not trace.quiet:
-            reason, where = trace.dynamic
-            message = (
-                f'{self.name}: the call is not static: {reason}{where and f" at {where}"}. Use a function of '
-                'chainer.functions on Variables, or put the code into sdbr.static_code.'
-            )
+            message = self._dynamic_message(schedule)
             if self.options.on_dynamic == 'raise':
                 raise NotStaticError(message)
             self.warn('dynamic', message + ' It runs define-by-run from now on.')
         logger.info('%s: traced %d nodes in %.1f ms', self.name, len(trace.nodes), schedule.trace_seconds * 1e3)
         return result
+
+    def _dynamic_message(self, schedule: Schedule) -> str:
+        reason, where = schedule.dynamic
+        return (
+            f'{self.name}: the call is not static: {reason}{where and f" at {where}"}. Use a function of '
+            'chainer.functions on Variables, or put the code into sdbr.static_code.'
+        )
 
     def _note_miss(self, key, unconfirmed, line) -> None:
         if unconfirmed is None and self.schedules:
@@ -299,10 +310,8 @@ class ScheduleManager:
             return
         while sum(map(len, self.schedules.values())) > self.options.max_schedules:
             key = next(iter(self.schedules))
-            candidates = self.schedules[key]
-            candidates.pop(0)
-            if not candidates:
-                del self.schedules[key]
+            gone = self.schedules[key][0]
+            self.drop(key, gone)
 
     # --- replay ----------------------------------------------------------------------------
     def acquire(self, schedule: Schedule, leaves) -> Instance:
@@ -389,7 +398,7 @@ class ScheduleManager:
         with self._lock:
             self.schedules.clear()
             self.steps.clear()
-            self.runners.clear()
+            self.runners = []
             self.static_schedule = None
 
     def warn(self, topic: str, message: str) -> None:
@@ -502,9 +511,10 @@ def aliasing(leaves) -> tuple:
 
 
 def config_key() -> tuple:
-    """Every entry of ``chainer.config``."""
+    """Every entry of ``chainer.config`` but the backend, which is a part of the key by itself."""
     config = dict(chainer.global_config.__dict__)
     config.update(chainer.config._local.__dict__)
+    config.pop('sdbr_backend', None)
     return tuple((k, freeze(config[k])) for k in sorted(config))
 
 

@@ -119,7 +119,11 @@ class _Managers(dict):
 
 def _make_static(link: chainer.Link, options: Options) -> chainer.Link:
     """Give `link` a generated subclass of its class whose ``forward`` or ``__call__`` is static."""
-    link.__class__ = _static_class(type(link), options)
+    base = vars(type(link)).get('_sdbr_base')
+    if base is not None:  # made static before: the new options take over
+        for name in (_MANAGERS, 'schedule_manager', 'static_schedule'):
+            link.__dict__.pop(name, None)
+    link.__class__ = _static_class(base or type(link), options)
     return link
 
 

@@ -31,7 +31,7 @@ class Guards:
                 # kind of its value changes.
                 self.stable.append((d, name, _is_none, None))
             elif name == '_n_local_link_hooks':
-                self.stable.append((d, name, _is_as_many, value))
+                self.stable.append((d, '_local_link_hooks', _is_as_many, value))
             elif name in _COUNTED_LISTS and isinstance(value, list):
                 self.stable.append((d, name, _is_same_list, list(value)))
             elif isinstance(value, (chainer.Parameter, chainer.Link)):
@@ -86,7 +86,7 @@ def _is_none(thing, want) -> bool:
 
 
 def _is_as_many(thing, want) -> bool:
-    return (0 if thing is _MISSING else thing) == want
+    return (0 if thing is _MISSING or thing is None else len(thing)) == want
 
 
 def _is_same(thing, want) -> bool:

@@ -264,7 +264,11 @@ class Recorder:
     # --- NumPy calls of user code --------------------------------------------------------------
     def draw(self, call, args, kwargs):
         """Make a draw of NumPy's global generator and record it: every replay draws anew."""
-        result = call(*strip_nested(args), **strip_nested(kwargs))
+        self.depth += 1  # the generator calls NumPy's creating functions itself
+        try:
+            result = call(*strip_nested(args), **strip_nested(kwargs))
+        finally:
+            self.depth -= 1
         if not isinstance(result, np.ndarray):
             self.mark_dynamic(f'numpy.random.{call.__name__} drew a Python number')
             return result
