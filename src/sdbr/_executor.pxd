@@ -1,8 +1,8 @@
 """What other compiled modules may use of the executor: memory and executables."""
 
-from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
-from numpy cimport ndarray
+
+from sdbr._memory cimport Memory
 
 
 cdef extern from "sdbr_abi.h":
@@ -27,23 +27,6 @@ cdef extern from "sdbr_abi.h":
         const int64_t *ints
         const double *floats
         sdbr_runtime *runtime
-
-
-cdef class Memory:
-    cdef char **pointers      # by global slot index
-    cdef int64_t *sizes       # bytes behind each pointer
-    cdef double *control      # the control block
-    cdef readonly int n_slots
-    cdef readonly int n_control
-    cdef list owners          # by global slot index: the ndarray that owns the memory, or None
-    cdef public dict state    # per-call state of Python ops
-
-    cpdef grow(self, int n_slots, int n_control)
-    cpdef bind(self, int slot, array)
-    cpdef unbind(self, int slot)
-    cpdef set_control(self, int index, double value)
-    cdef void bind_fast(self, int slot, PyObject *array)
-    cdef int check_slot(self, int slot) except -1
 
 
 cdef class Prepared:

@@ -1,0 +1,21 @@
+"""The memory of a schedule instance, for the executor and the compiled call path."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+
+cdef class Memory:
+    cdef char **pointers      # by global slot index
+    cdef int64_t *sizes       # bytes behind each pointer
+    cdef double *control      # the control block
+    cdef readonly int n_slots
+    cdef readonly int n_control
+    cdef list owners          # by global slot index: the ndarray that owns the memory, or None
+    cdef public dict state    # per-call state of Python ops
+
+    cpdef grow(self, int n_slots, int n_control)
+    cpdef bind(self, int slot, array)
+    cpdef unbind(self, int slot)
+    cpdef set_control(self, int index, double value)
+    cdef void bind_fast(self, int slot, PyObject *array)
+    cdef int check_slot(self, int slot) except -1

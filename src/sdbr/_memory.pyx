@@ -1,0 +1,153 @@
+"""Memory: what the slots of a schedule are bound to, and its control block."""
+
+import numpy as np
+
+from sdbr.errors import BackendError
+from sdbr.program.buffers import ARENA
+
+from cpython.list cimport PyList_GET_ITEM
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, realloc
+
+cimport numpy as cnp
+from numpy cimport ndarray
+
+cnp.import_array()
+
+cdef extern from *:
+    """
+    /* The list keeps `item` alive; the reference it held before is given up. */
+    static inline void sdbr_replace(PyObject *list, int i, PyObject *item)
+    {
+        PyObject *old = PyList_GET_ITEM(list, i);
+        Py_INCREF(item);
+        PyList_SET_ITEM(list, i, item);
+        Py_XDECREF(old);
+    }
+    """
+    void sdbr_replace(PyObject *items, int i, PyObject *item)
+
+
+cdef class Memory:
+    """The memory of one schedule instance; its executables share it.
+
+    Parameters
+    ----------
+    n_slots : int
+        Length of the slot table of the schedule.
+    n_control : int
+        Length of the control block (numbers that change from call to call).
+    """
+
+    def __cinit__(self, int n_slots=0, int n_control=0):
+        self.owners = []
+        self.state = {}
+        self.grow(n_slots, n_control)
+
+    def __dealloc__(self):
+        free(self.pointers)
+        free(self.sizes)
+        free(self.control)
+
+    cpdef grow(self, int n_slots, int n_control):
+        """Make room for more slots and control values; never shrinks."""
+        cdef int i
+        if n_slots > self.n_slots:
+            self.pointers = <char **> _resized(self.pointers, n_slots * sizeof(char *))
+            self.sizes = <int64_t *> _resized(self.sizes, n_slots * sizeof(int64_t))
+            for i in range(self.n_slots, n_slots):
+                self.pointers[i] = NULL
+                self.sizes[i] = -1
+                self.owners.append(None)
+            self.n_slots = n_slots
+        if n_control > self.n_control:
+            self.control = <double *> _resized(self.control, n_control * sizeof(double))
+            for i in range(self.n_control, n_control):
+                self.control[i] = 0.0
+            self.n_control = n_control
+
+    cpdef bind(self, int slot, array):
+        """Bind a C-contiguous array, which is kept alive, to a slot.
+
+        Raises
+        ------
+        BackendError
+            If the slot does not exist or the array is not a C-contiguous, aligned
+            ndarray in native byte order.
+        """
+        self.check_slot(slot)
+        if not isinstance(array, np.ndarray):
+            raise BackendError(f"slot {slot} takes an ndarray, got {type(array).__name__}")
+        if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
+            raise BackendError(
+                f"slot {slot} takes a C-contiguous, aligned array in native byte order; got "
+                f"{array.dtype.str} with shape {array.shape} and strides {array.strides}"
+            )
+        self.bind_fast(slot, <PyObject *> array)
+
+    cdef void bind_fast(self, int slot, PyObject *array):
+        """The same without any check: `slot` exists, `array` is a fitting ndarray."""
+        if PyList_GET_ITEM(self.owners, slot) != array:
+            sdbr_replace(<PyObject *> self.owners, slot, array)
+            self.sizes[slot] = cnp.PyArray_NBYTES(<ndarray> array)
+        self.pointers[slot] = <char *> cnp.PyArray_DATA(<ndarray> array)
+
+    cpdef unbind(self, int slot):
+        """Forget the array of a slot; a run that needs it raises until it is bound again."""
+        self.check_slot(slot)
+        self.owners[slot] = None
+        self.pointers[slot] = NULL
+        self.sizes[slot] = -1
+
+    def array(self, int slot):
+        """The array that is bound to a slot, or None."""
+        self.check_slot(slot)
+        return self.owners[slot]
+
+    cpdef set_control(self, int index, double value):
+        """Write one value of the control block."""
+        if not 0 <= index < self.n_control:
+            raise IndexError(f"control index {index}; the control block has {self.n_control}")
+        self.control[index] = value
+
+    def get_control(self, int index):
+        """Read one value of the control block."""
+        if not 0 <= index < self.n_control:
+            raise IndexError(f"control index {index}; the control block has {self.n_control}")
+        return self.control[index]
+
+    def reserve(self, program):
+        """Grow to the slots of `program`, allocate its arenas and bind its constants.
+
+        What is bound already stays bound.
+        """
+        references = program.control_references
+        n_control = int(references[:, 1].max()) + 1 if len(references) else 0
+        self.grow(max([s.index + 1 for s in program.slots], default=0), n_control)
+        for slot in program.slots:
+            if self.owners[slot.index] is not None:
+                continue
+            if slot.array is not None:
+                self.bind(slot.index, slot.array)
+            elif slot.kind == ARENA:
+                self.bind(slot.index, aligned_bytes(slot.nbytes or program.arena_bytes))
+
+    cdef int check_slot(self, int slot) except -1:
+        if not 0 <= slot < self.n_slots:
+            raise BackendError(f"slot {slot} does not exist; there are {self.n_slots}")
+        return 0
+
+
+cdef void *_resized(void *block, size_t n) except NULL:
+    cdef void *new = realloc(block, n)
+    if new == NULL:
+        raise MemoryError
+    return new
+
+
+def aligned_bytes(n, alignment=64):
+    """An uninitialised uint8 array of `n` bytes that starts at a multiple of `alignment`."""
+    block = np.empty(int(n) + alignment, np.uint8)
+    start = -block.ctypes.data % alignment
+    return block[start:start + int(n)]
