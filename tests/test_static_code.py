@@ -231,8 +231,15 @@ def test_reports_inside_happen_once_per_call():
         tell(net, inputs=[h.array])
         return h
 
+    class Counting(chainer.Reporter):
+        reports = 0
+
+        def report(self, values, observer=None):
+            Counting.reports += 1
+            super().report(values, observer)
+
     net = sdbr.static_graph(Net(effect), on_dynamic="raise")
-    reporter = chainer.Reporter()
+    reporter = Counting()
     reporter.add_observer("net", net)
     for i in range(4):
         x, _ = batch(i)
@@ -241,6 +248,7 @@ def test_reports_inside_happen_once_per_call():
             net(x)
         want = float(np.abs(F.relu(net.l1(x)).array).sum())
         np.testing.assert_allclose(seen["net/norm"], want, rtol=1e-5)
+        assert Counting.reports == i + 1
     assert net.schedule_manager.statistics.replays == 3
 
 

@@ -121,6 +121,8 @@ def _optimizer(o: dict) -> list[str]:
     if o["plan"] is None:
         return [f"{o['name']}: static, no update was made yet"]
     lines = [f"{o['name']}: update", *[f"  {line}" for line in o["plan"].splitlines()]]
+    if o["program"]:
+        lines.append("  " + _program(o["program"]).strip())
     if o["declined"]:
         lines.append(f"  the last update that was Chainer's as a whole: {o['declined']}")
     return lines
