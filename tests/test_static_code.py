@@ -107,6 +107,28 @@ def test_inputs_are_those_of_the_iteration_and_may_be_kept(backend):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-7)
 
 
+def test_a_list_among_the_attributes_may_grow():
+    @sdbr.static_code
+    def note(self, inputs):
+        self.log.append(float(inputs[0].sum()))
+
+    def effect(net, h):
+        note(net, inputs=[h.array])
+        return h
+
+    logs = []
+    for static in (False, True):
+        np.random.seed(0)
+        net = Net(effect)
+        net.log = []
+        f = sdbr.static_graph(net, on_dynamic="raise") if static else net
+        for i in range(5):
+            f(batch(i)[0])
+        logs.append(net.log)
+    np.testing.assert_allclose(logs[1], logs[0], rtol=1e-5)
+    assert f.schedule_manager.statistics.replays == 4
+
+
 @BACKENDS
 def test_returned_arrays_flow_on(backend):
     @sdbr.static_code(func_name="mask")

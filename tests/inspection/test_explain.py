@@ -168,6 +168,8 @@ def test_function_and_method():
     assert facts_of(double)["managers"][0]["statistics"]["replays"] == 2
     assert facts_of(net.predict)["managers"][0]["name"] == "WithMethod.predict"
     assert facts_of(net)["managers"][0]["name"] == "WithMethod.predict"
+    copied = net.copy()
+    assert facts_of(copied)["managers"] == facts_of(copied.predict)["managers"] == []
 
 
 def test_static_code_is_listed():
