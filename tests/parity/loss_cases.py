@@ -148,7 +148,18 @@ def accuracy(op: Op, rng, dtype) -> Iterator[Case]:
                     yield Case(op.name, f"{what}, {kind} values", ins, [blank((), dtype)], ints)
 
 
+def argmax(op: Op, rng, dtype) -> Iterator[Case]:
+    """Ties (the first counts) and NaN (the first counts as the largest)."""
+    for shape in SCORES:
+        for kind in KINDS:
+            x = values(rng, shape, dtype, kind)
+            x = np.round(x) if kind == "ordinary" else x  # ties
+            outs = [blank((shape[0], shape[2]), np.int32)]
+            yield Case(op.name, f"{kind} values", [whole(x)], outs, exact=True)
+
+
 BY_OP = {
+    "argmax": argmax,
     "select_item": select_item,
     "select_item_grad": select_item,
     "accuracy": accuracy,

@@ -318,6 +318,7 @@ FORMULAS: dict[str, Callable] = {
         gloss * np.where(abs(x - y) > delta, delta * np.sign(x - y), x - y)
     ),
     "accuracy": accuracy,
+    "argmax": lambda x: x.argmax(axis=1).astype(np.int32),
     # update
     "sgd": lambda g, p, lr: p - lr * g,
     "momentum_sgd": momentum_sgd,

@@ -8,6 +8,7 @@ import numpy as np
 
 from sdbr.errors import SdbrError
 from sdbr.functions import registry
+from sdbr.functions.numpy_calls import lower_call
 from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward
 from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
 from sdbr.program.builder import Builder
@@ -91,6 +92,10 @@ class Forward:
         b.label, b.line = traced.label, traced.line
         xs = [self.row(x) for x in traced.inputs]
         if traced.function is None:
+            ys = None if traced.effect else lower_call(b, traced, xs)
+            if ys is not None:
+                self._finish(LoweredNode(traced, None, None, xs, ys))
+                return
             ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
             obj = StaticCode(traced) if traced.effect else NumpyCall(traced)
             b.emit('python', xs, ys, ints=(0, len(xs)), obj=obj)

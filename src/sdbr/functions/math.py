@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf, prod
 
 from sdbr.functions.common import (
+    along,
     data_reason,
     expanded,
     is_number,
@@ -195,6 +196,43 @@ class Min(_Selection):
     """Minimum over axes."""
 
     name = "min"
+
+
+class _Position(FunctionRow):
+    """Index of an extreme along one axis, or of the flattened array; it has no gradient."""
+
+    def reason(node):
+        shape, axis = node.in_shapes[0], node.function.axis
+        if prod(shape) == 0 or (axis is not None and shape[axis] == 0):
+            return "the position of an extreme of nothing"
+        return float_reason(node)
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [None]
+
+
+def _position(b, x, axis):
+    shape = (1, x.size, 1) if axis is None else along(x.shape, axis)
+    y = b.new((shape[0], shape[2]), "i4")
+    b.emit("argmax", [b.reshape(x, shape)], [y])
+    final = () if axis is None else (*x.shape[: axis % x.ndim], *x.shape[axis % x.ndim + 1 :])
+    return b.reshape(y, final)
+
+
+@function(BASE + "minmax.ArgMax")
+class ArgMax(_Position):
+    """Index of the largest element."""
+
+    def forward(b, node, xs):
+        return [_position(b, xs[0], node.function.axis)]
+
+
+@function(BASE + "minmax.ArgMin")
+class ArgMin(_Position):
+    """Index of the smallest element."""
+
+    def forward(b, node, xs):
+        return [_position(b, b.elementwise("negative", xs[0]), node.function.axis)]
 
 
 @function(BASE + "sum.SumTo")

@@ -133,6 +133,17 @@ SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, int64_t step) {
     return best;
 }
 
+/* ints: [outer, c, inner]; operands: x, y. */
+static int FN(argmax_op)(const sdbr_op *op) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2];
+    const T *x = (const T *)op->operands[0];
+    int32_t *y = (int32_t *)op->operands[1];
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t j = 0; j < inner; j++)
+            y[o * inner + j] = (int32_t)FN(argmax)(x + o * c * inner + j, c, inner);
+    return SDBR_OK;
+}
+
 /* ints: [outer, c, inner, label dtype, has_ignore, ignore_label]; operands: x, t, y. */
 static int FN(accuracy)(const sdbr_op *op) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3];

@@ -72,6 +72,7 @@
     X(mean_absolute_error) \
     X(mean_absolute_error_grad) \
     X(accuracy) \
+    X(argmax_op) \
     X(select_item) \
     X(select_item_grad)
 

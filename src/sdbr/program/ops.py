@@ -314,5 +314,8 @@ _op(
 _op('clip_norm', 'g:T*', 'norm:A', 'rate = threshold / sqrt(sum of (g * g).sum() over all g); unless rate >= 1: g *= rate in '
     'place, for each g; norm scalar float64 receives the norm', floats='threshold', family='update', effect=True)  # fmt: skip
 
+_op('argmax', 'x:T', 'y:I', 'y = x.argmax(1), the first of the largest, or the first NaN; x[outer, c, inner], y[outer, inner] '
+    'int32', family='loss')  # fmt: skip
+
 OPS: tuple[Op, ...] = tuple(_rows)
 BY_NAME: dict[str, Op] = {op.name: op for op in OPS}

@@ -24,7 +24,7 @@ def prepare(
     """
     operands = [*ins, *outs]
     words = [*BY_NAME[name].inputs, *BY_NAME[name].outputs]
-    labels = [i for i, word in enumerate(BY_NAME[name].inputs) if word.endswith(":I")]
+    labels = [i for i, word in enumerate(words) if word.endswith(":I")]
     numbers = [x for i, x in enumerate(operands) if i not in labels]
     if any(DTYPES[operands[i][0]].kind not in "iu" for i in labels):
         raise BackendError(f"op {name!r} takes labels of an integer dtype; got {describe(ins)}")
@@ -38,7 +38,8 @@ def prepare(
                     f"op {name!r} takes {', '.join(words)} in the shapes of the op table; "
                     f"got {describe(ins)} -> {describe(outs)}"
                 )
-            return f"{name}_{suffix}", space
+            kernel = "argmax_op" if name == "argmax" else name
+            return f"{kernel}_{suffix}", space
     raise BackendError(f"op {name!r} has no native kernel")
 
 
@@ -107,7 +108,14 @@ def _mean(name, ins, outs, ints):
     return [product(ins[0][1])] if fine else None
 
 
+def _argmax(name, ins, outs, ints):
+    x, y = ins[0], outs[0]
+    fits = _classes(x, y) and DTYPES[y[0]] == "i4"
+    return [*x[1]] if fits else None
+
+
 _LAYOUTS = (
+    ("argmax", _argmax),
     ("softmax_cross_entropy", _cross_entropy),
     ("accuracy", _accuracy),
     ("select_item", _select_item),

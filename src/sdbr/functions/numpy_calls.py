@@ -1,0 +1,86 @@
+"""NumPy calls of user code that have ops of their own.
+
+The rest of them are Python ops; both are right, these are quicker.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdbr.functions.registry import FLOATS
+from sdbr.program.buffers import Row
+from sdbr.program.builder import Builder
+from sdbr.trace.values import Hole
+
+_BINARY = {
+    np.add: ("add", "add_constant", "add_constant"),
+    np.subtract: ("subtract", None, "rsub_constant"),
+    np.multiply: ("multiply", "mul_constant", "mul_constant"),
+    np.divide: ("divide", "div_constant", "rdiv_constant"),
+    np.maximum: ("maximum", None, None),
+    np.minimum: ("minimum", None, None),
+}
+_UNARY = {
+    np.negative: "negative",
+    np.absolute: "absolute",
+    np.exp: "exp",
+    np.log: "log",
+    np.sqrt: "sqrt",
+    np.square: "square",
+    np.tanh: "tanh",
+}
+
+
+def lower_call(b: Builder, traced, xs: list[Row]) -> list[Row] | None:
+    """Emit a recorded NumPy call natively, or None when it has to stay a Python op.
+
+    Parameters
+    ----------
+    b : Builder
+    traced : TracedNode
+        Of a NumPy call.
+    xs : list of Row
+        The known arrays, in the order of their holes.
+    """
+    call, args, kwargs = traced.call
+    if len(traced.outputs) != 1 or kwargs:
+        return None
+    want = traced.outputs[0]
+    if getattr(call, "__name__", "") == "astype":
+        return _astype(b, args, xs, want)
+    if want.dtype not in FLOATS or any(x.dtype != want.dtype for x in xs):
+        return None
+    y = _ufunc(b, call, args, xs)
+    return [y] if y is not None and y.shape == want.shape else None
+
+
+def _astype(b: Builder, args, xs, want) -> list[Row] | None:
+    if len(xs) != 1 or len(args) != 2 or type(args[0]) is not Hole:
+        return None
+    x = xs[0]
+    if x.dtype == want.dtype:
+        return [x]
+    if x.dtype.kind in "fiub" and want.dtype.kind in "fiub" and x.shape == want.shape:
+        return [b.cast(x, want.dtype)]
+    return None
+
+
+def _ufunc(b: Builder, call, args, xs) -> Row | None:
+    try:
+        unary, binary = _UNARY.get(call), _BINARY.get(call)
+    except TypeError:  # not hashable
+        return None
+    if unary is not None and len(args) == 1 and type(args[0]) is Hole:
+        return b.elementwise(unary, xs[0])
+    if binary is None or len(args) != 2:
+        return None
+    holes = [type(a) is Hole for a in args]
+    if all(holes):
+        return b.elementwise(binary[0], xs[args[0].index], xs[args[1].index])
+    number, name = (args[1], binary[1]) if holes[0] else (args[0], binary[2])
+    if type(number) not in (int, float):
+        return None
+    number = float(number)
+    if call is np.subtract and holes[0]:
+        name, number = "add_constant", -number
+    return None if name is None else b.elementwise(name, xs[0], floats=(number,))
