@@ -229,7 +229,7 @@ class _Attributes:
             link, seen = recorder._links[key]
             for name in old.keys() | link.__dict__.keys():
                 thing = link.__dict__.get(name, _MISSING)
-                if thing is old.get(name, _MISSING):
+                if thing is old.get(name, _MISSING) or name in _INTERNAL:
                     continue
                 recorder.effect_writes.add((key, name))
                 if thing is _MISSING:
