@@ -601,6 +601,8 @@ def called_by_machinery(frame) -> bool:
     package, _, rest = frame.f_globals.get('__name__', '').partition('.')
     if package != 'chainer':
         return False
+    if frame.f_code.co_name == '_initialize_params':
+        return True  # parameters get their first values in the first call
     return rest.partition('.')[0] in _MACHINERY or rest in _MACHINERY
 
 
