@@ -15,7 +15,6 @@ from sdbr.trace.provenance import _local as _trace_local
 from sdbr.trace.structure import fill_values
 
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdlib cimport calloc, free
 
 cimport numpy as cnp
@@ -515,7 +514,7 @@ cdef class Effects:
         index = {value.index: i for i, (value, _, _, _) in enumerate(values)}
         self.outputs = outputs
         self.node_class = node_class
-        self.kinds = [v.requires_grad if v.is_variable else None for v, _, _, _ in values]
+        self.kinds = [v.shown if v.is_variable else None for v, _, _, _ in values]
         self.writes = []
         for write in trace.writes:
             x = write.value
@@ -749,9 +748,26 @@ cdef class StepRunner:
         self.effects = Effects(self.outputs, plan.outputs, schedule.trace, node_class)
         self.spec = None
 
-    def matches(self, lossfun, tuple args, dict kwargs):
-        """Whether this step is the one that was made, so that :meth:`run` may follow."""
-        if self.spec is None or self.running or not self.is_lossfun(lossfun):
+    def step(self, lossfun, tuple args, dict kwargs):
+        """Make the step if it is the one that this runner is for.
+
+        Returns
+        -------
+        bool or None
+            None when it is another call; False when the native step declines: nothing has
+            happened then.
+        """
+        # Comparing may run Python code, and so another thread: the runner is taken before.
+        if self.running:
+            return None
+        self.running = True
+        try:
+            return self.run() if self.matches(lossfun, args, kwargs) else None
+        finally:
+            self.running = False
+
+    cdef bint matches(self, lossfun, tuple args, dict kwargs):
+        if self.spec is None or not self.is_lossfun(lossfun):
             return False
         if not self.spec.matches(args, kwargs) or not hooks_are_off():
             return False
@@ -780,29 +796,18 @@ cdef class StepRunner:
         self.positions = array_positions(args, kwargs)
         return self.spec.matches(args, kwargs)
 
-    def run(self):
-        """Make the step that :meth:`matches` has just compared.
-
-        Returns
-        -------
-        bool
-            False when it declines; nothing has happened then.
-        """
+    cdef bint run(self) except -1:
         cdef Memory memory = self.memory
-        self.running = True
-        try:
-            if not self.parameters.bind() or not self.arguments.bind(self.spec, self.positions):
-                return False
-            if not self.update.prepare(memory, 0):
-                return False
-            self.gradients.bind()
-            self.outputs.bind(self.effects.in_place())
-            if self.compiled is not None:
-                self.compiled.run_c()
-            else:
-                self.executable.run()
-        finally:
-            self.running = False
+        if not self.parameters.bind() or not self.arguments.bind(self.spec, self.positions):
+            return False
+        if not self.update.prepare(memory, 0):
+            return False
+        self.gradients.bind()
+        self.outputs.bind(self.effects.in_place())
+        if self.compiled is not None:
+            self.compiled.run_c()
+        else:
+            self.executable.run()
         self.gradients.publish()
         self.update.commit()
         statistics = self.statistics
@@ -874,37 +879,32 @@ cdef class CallRunner:
         return not schedule.returned_leaves and CallSpec.suits(args, kwargs)
 
     cdef bint matches(self, tuple args, dict kwargs):
-        if self.running or self.schedule.dynamic is not None:
+        if self.schedule.dynamic is not None:
             return False
         return self.spec.matches(args, kwargs) and hooks_are_off() and self.link_guards.hold()
 
     cdef object run_call(self, tuple args, dict kwargs):
         """The result of the call, or NotImplemented when it declines."""
-        cdef Py_ssize_t i
-        self.running = True
-        try:
-            if not self.parameters.bind() or not self.arguments.bind(self.spec, self.positions):
-                return NotImplemented
-            self.outputs.bind(self.effects.in_place())
-            if self.compiled is not None:
-                self.compiled.run_c()
-            else:
-                self.executable.run()
-            statistics = self.statistics
-            statistics.calls += 1
-            statistics.replays += 1
-            statistics.native_calls += 1
-            statistics.python_ops += self.python_ops
-            if self.result_place >= 0:
-                result = self.effects.hand_out(self.result_place)
-            else:
-                things = {}
-                for index, place in self.places.items():
-                    things[index] = self.effects.hand_out(place)
-                result = fill_values(self.result, things)
-            self.effects.apply()
-        finally:
-            self.running = False
+        if not self.parameters.bind() or not self.arguments.bind(self.spec, self.positions):
+            return NotImplemented
+        self.outputs.bind(self.effects.in_place())
+        if self.compiled is not None:
+            self.compiled.run_c()
+        else:
+            self.executable.run()
+        statistics = self.statistics
+        statistics.calls += 1
+        statistics.replays += 1
+        statistics.native_calls += 1
+        statistics.python_ops += self.python_ops
+        if self.result_place >= 0:
+            result = self.effects.hand_out(self.result_place)
+        else:
+            things = {}
+            for index, place in self.places.items():
+                things[index] = self.effects.hand_out(place)
+            result = fill_values(self.result, things)
+        self.effects.apply()
         return result
 
 
@@ -1116,9 +1116,19 @@ cpdef run_fast(list runners, tuple args, dict kwargs):
     cdef CallRunner runner
     cdef Py_ssize_t i
     for i in range(len(runners)):
+        if i >= len(runners):
+            break
         runner = <CallRunner> runners[i]
-        if runner.matches(args, kwargs):
-            if i:
-                runners.insert(0, runners.pop(i))
-            return runner.run_call(args, kwargs)
+        # Comparing may run Python code, and so another thread: the runner is taken before.
+        if runner.running:
+            continue
+        runner.running = True
+        try:
+            if runner.matches(args, kwargs):
+                if i:
+                    runners.remove(runner)
+                    runners.insert(0, runner)
+                return runner.run_call(args, kwargs)
+        finally:
+            runner.running = False
     return NotImplemented

@@ -34,6 +34,7 @@ from sdbr.trace.provenance import current, user_line
 from sdbr.trace.recorder import Recorder
 from sdbr.trace.structure import fill_values, flatten, freeze
 from sdbr.trace.values import PARAMETER, Value
+from sdbr.validation import Reference
 
 logger = logging.getLogger('sdbr')
 
@@ -152,7 +153,12 @@ class ScheduleManager:
             if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
                 break
             try:
-                result = self.replay(schedule, leaves, owner)
+                every = self.options.validate_every
+                if every:
+                    watched = (schedule.calls + 1) % every == 0
+                    reference = Reference(function, structure, leaves, owner, self.name) if watched else None
+                    return self.replay(schedule, leaves, reference)
+                result = self.replay(schedule, leaves)
                 self._remember(schedule, args, kwargs)
                 return result
             except Retrace:
@@ -162,6 +168,20 @@ class ScheduleManager:
                 raise NotStaticError(self._dynamic_message(schedule))
             return self._define_by_run(function, args, kwargs, schedule.dynamic[0])
         return self.trace(key, schedule, function, structure, leaves, backend)
+
+    def ready_schedule(self, owner, args, kwargs) -> Schedule | None:
+        """The schedule that a call would replay; None when it would be traced or not be static."""
+        if current() is not None or self.off_reason(owner) is not None:
+            return None
+        leaves: list = []
+        structure = flatten_arguments(args, kwargs, leaves)
+        backend = self.backend_for(leaves)
+        if backend == 'off':
+            return None
+        schedule = self.find(self.key(structure, leaves, backend), leaves)
+        if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
+            return None
+        return schedule
 
     def off_reason(self, owner) -> str | None:
         """Why this call has to run define-by-run, or None."""
@@ -295,7 +315,11 @@ class ScheduleManager:
 
     def _note_miss(self, key, unconfirmed, line) -> None:
         if unconfirmed is None and self.schedules:
-            self.misses.append((describe_difference(key, list(self.schedules)), line))
+            differs = describe_difference(key, list(self.schedules))
+            same = self.schedules.get(key)
+            if same and same[-1].guards.failed:
+                differs = f'attribute {same[-1].guards.failed!r} of the chain or a link below'
+            self.misses.append((differs, line))
             del self.misses[:-100]
         self._history.append(unconfirmed is None)
         if sum(self._history) >= 5 and len(self._history) == 8 and self.misses:
@@ -346,13 +370,15 @@ class ScheduleManager:
         """From now on no live call loses its activations."""
         self._keep_all = True
 
-    def replay(self, schedule: Schedule, leaves, owner):
+    def replay(self, schedule: Schedule, leaves, reference: Reference | None = None):
         """Run the forward program and hand out what the call would have returned."""
         plan = schedule.forward
         instance = self.acquire(schedule, leaves)
         try:
             sources = sources_of(plan, leaves)
-            arrays = instance.run_forward(sources)
+            watch = None if reference is None else reference.watch(schedule, instance)
+            arrays = instance.run_forward(sources, watch)
+            things = hand_out(schedule, instance, arrays, leaves, sources, self, reference)
         finally:
             instance.running = False
         schedule.calls += 1
@@ -360,7 +386,6 @@ class ScheduleManager:
         self.statistics.replays += 1
         self.statistics.count_run(instance.executable)
         self.static_schedule = schedule
-        things = hand_out(schedule, instance, arrays, leaves, sources, self)
         apply_effects(schedule.trace, things)
         return fill_values(schedule.trace.result, things)
 
@@ -415,7 +440,7 @@ def flatten_arguments(args, kwargs, leaves):
     return flat_args, flat_kwargs
 
 
-def hand_out(schedule: Schedule, instance: Instance, arrays: dict, leaves, sources, manager) -> dict:
+def hand_out(schedule, instance, arrays: dict, leaves, sources, manager, reference) -> dict:
     """Variables and arrays by value index; builds the autograd node where one is needed."""
     plan = schedule.forward
     things: dict[int, object] = {}
@@ -423,13 +448,15 @@ def hand_out(schedule: Schedule, instance: Instance, arrays: dict, leaves, sourc
         array = arrays[value.index]
         if value.is_variable:
             things[value.index] = chainer.Variable._init_unchecked(
-                array, requires_grad=value.requires_grad, is_chainerx_array=False
+                array, requires_grad=value.shown, is_chainerx_array=False
             )
         else:
             things[value.index] = array
     if plan.graph_outputs and plan.differentiable:
         inputs = [source_of(value, leaves) for value in plan.differentiable]
         node = StaticCall(instance, sources, manager)
+        if reference is not None:
+            node.reference = reference
         node.call_line = instance.call_line = manager.statistics.calls
         node.connect(inputs, [things[value.index] for value in plan.graph_outputs])
         instance.node = weakref.ref(node)
@@ -581,59 +608,3 @@ def _listen(verbosity: int) -> None:
     if verbosity and not logger.handlers:
         logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.DEBUG if verbosity > 1 else logging.INFO)
-
-
-def whole_step(optimizer, lossfun, args, kwds) -> bool:
-    """Forward, backward and update of ``optimizer.update(lossfun, *args, **kwds)`` in one call.
-
-    Returns
-    -------
-    bool
-        False when it is not that kind of step (the first call of a key among them): the caller
-        then goes Chainer's way, in which each part is native by itself where it can be.
-    """
-    runner = optimizer.__dict__.get('_sdbr_runner')
-    if runner is not None and runner.optimizer is optimizer and runner.matches(lossfun, args, kwds):
-        return runner.run()
-    from sdbr.step import make_runner, resolve
-
-    found = resolve(lossfun)
-    if found is None or current() is not None:
-        return False
-    call, owner = found
-    manager = manager_for(call, owner)
-    if manager is None or manager.off_reason(owner) is not None or not chainer.config.enable_backprop:
-        return False
-    leaves: list = []
-    structure = flatten_arguments(args, kwds, leaves)
-    backend = manager.backend_for(leaves)
-    if backend == 'off':
-        return False
-    schedule = manager.find(manager.key(structure, leaves, backend), leaves)
-    if schedule is None or schedule.dynamic is not None or schedule.unconfirmed or optimizer._hookable is None:
-        return False
-    runners = manager.steps.setdefault(id(optimizer), {})
-    runner = runners.get(id(schedule))
-    if runner is not None and (isinstance(runner, tuple) or not runner.update.check() or runner.optimizer is not optimizer):
-        runner = None
-    if runner is None:
-        update = optimizer.update_plan
-        runner = make_runner(manager, schedule, optimizer, lossfun, update)
-        if isinstance(runner, str):
-            manager.step_reason = runner
-            return False
-        runners[id(schedule)] = runner
-    if not runner.learn(args, kwds):
-        return False
-    schedule.calls += 1
-    optimizer.__dict__['_sdbr_runner'] = runner
-    return runner.matches(lossfun, args, kwds) and runner.run()
-
-
-def manager_for(call, owner) -> ScheduleManager | None:
-    """The manager behind a decorated callable."""
-    if owner is None:
-        return getattr(call, 'schedule_manager', None)
-    from sdbr.static_graph import manager_of
-
-    return manager_of(owner, call)

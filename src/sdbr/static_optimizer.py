@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import importlib
 from typing import TypeVar
 
 from sdbr.optimizers.engine import UpdateEngine, UpdateStatistics
@@ -141,7 +142,5 @@ def _backend() -> str:
 
 @functools.cache
 def _whole_step():
-    """What makes the whole step native; imported late, because that module knows this one."""
-    from sdbr.manager import whole_step
-
-    return whole_step
+    """What makes the whole step native; it knows of schedules, which import this package."""
+    return importlib.import_module("sdbr.step").whole_step

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 import types
+import weakref
+from typing import NamedTuple
 
 from sdbr import functions
 from sdbr._call import StepRunner
@@ -14,6 +16,7 @@ from sdbr.program import passes
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Builder
 from sdbr.schedule import Schedule, build, collector_off, hand_out, output_values, returned_as_is
+from sdbr.static_graph import manager_of
 from sdbr.trace import values as v
 from sdbr.trace.values import Value
 
@@ -199,6 +202,8 @@ def make_runner(
         return update.reason
     if not update.native:
         return "nothing to update natively"
+    if manager.options.validate_every:
+        return "validate_every compares forward and backward one by one"
     if update.loss_scale is not None:
         return "the parameters carry the loss scale of an earlier backward; Chainer resets it first"
     params = [p for p in optimizer.target.params() if p.array is not None]
@@ -209,3 +214,68 @@ def make_runner(
         plan = StepPlan(schedule, update, schedule.trace.result, params)
     schedule.step_plans[id(optimizer)] = plan
     return StepRunner(manager, schedule, plan, optimizer, lossfun, SpentNode)
+
+
+def whole_step(optimizer, lossfun, args, kwargs) -> bool:
+    """Forward, backward and update of ``optimizer.update(lossfun, *args, **kwargs)`` in one call.
+
+    Returns
+    -------
+    bool
+        False when it is not that kind of step (the first call of a key among them): the caller
+        then goes Chainer's way, in which each part is native by itself where it can be.
+    """
+    runner = optimizer.__dict__.get("_sdbr_runner")
+    if runner is not None and runner.optimizer is optimizer:
+        done = runner.step(lossfun, args, kwargs)
+        if done is not None:
+            return done
+    found = resolve(lossfun)
+    if found is None or optimizer._hookable is None or not chainer.config.enable_backprop:
+        return False
+    call, owner = found
+    manager = call.schedule_manager if owner is None else manager_of(owner, call)
+    if manager is None:
+        return False
+    schedule = manager.ready_schedule(owner, args, kwargs)
+    if schedule is None:
+        return False
+    runner = _runner(manager, schedule, optimizer, lossfun)
+    if runner is None or not runner.learn(args, kwargs):
+        return False
+    schedule.calls += 1
+    optimizer.__dict__["_sdbr_runner"] = runner
+    return bool(runner.step(lossfun, args, kwargs))
+
+
+def _runner(manager, schedule, optimizer, lossfun) -> StepRunner | None:
+    """The runner of an optimizer for a schedule; made anew when its update changed."""
+    runners = manager.steps.setdefault(id(optimizer), {})
+    known = runners.get(id(schedule))
+    if isinstance(known, StepRunner) and known.optimizer is optimizer and known.update.check():
+        return known
+    update = optimizer.update_plan
+    mode = (
+        update,
+        getattr(optimizer, "_use_cleargrads", True),
+        optimizer._loss_scale,
+        optimizer._loss_scaling_is_dynamic,
+        update.loss_scale,
+    )
+    if isinstance(known, Refusal) and known.mode == mode and known.optimizer() is optimizer:
+        return None
+    made = make_runner(manager, schedule, optimizer, lossfun, update)
+    if isinstance(made, str):
+        manager.step_reason = made
+        runners[id(schedule)] = Refusal(mode, weakref.ref(optimizer))
+        return None
+    manager.step_reason = None
+    runners[id(schedule)] = made
+    return made
+
+
+class Refusal(NamedTuple):
+    """Remembers that a step cannot be whole while its mode stays."""
+
+    mode: tuple
+    optimizer: weakref.ref

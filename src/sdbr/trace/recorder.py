@@ -26,6 +26,7 @@ from sdbr.trace.provenance import (
 )
 from sdbr.trace.structure import Leaf, fill, flatten
 from sdbr.trace.values import (
+    ABSENT,
     ALIAS,
     ARGUMENT,
     ATTRIBUTE,
@@ -78,6 +79,9 @@ class Recorder:
         self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
         self._attributes: dict[tuple[int, str], Value] = {}
         self._links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
+        # What `Reference` asks for: copies of the outputs of every node, the Variables of values.
+        self.kept: list | None = None
+        self.variables: dict[int, chainer.Variable] = {}
         self._containers: dict[tuple[int, str], tuple] = {}
         self._seen_reads: set = set()
         # (id(link), name): what static_code wrote; what the call wrote before static_code runs.
@@ -226,9 +230,14 @@ class Recorder:
         node.function = spent_node(function, template)
         for i, y in enumerate(outputs):
             value = self.value(RESULT, y._data[0], y.requires_grad and backprop, (node, i), True)
+            value.shown = y.requires_grad
             self.know_variable(y, value)
             node.outputs.append(value)
+            if self.kept is not None:
+                self.variables[value.index] = y
         self.trace.nodes.append(node)
+        if self.kept is not None:
+            self.kept.append([y._data[0].copy() for y in outputs])
         return outputs
 
     def _rebindings(self, template, function) -> list:
@@ -311,6 +320,8 @@ class Recorder:
             node.outputs.append(value)
             wrapped.append(wrap(array, value))
         self.trace.nodes.append(node)
+        if self.kept is not None:
+            self.kept.append([np.array(part) for part in parts])
         return type(result)(wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
 
     def read_array(self, variable, array):
@@ -349,6 +360,8 @@ class Recorder:
         if (id(link), name) in self.effect_writes:
             self.mark_dynamic(f'attribute {name!r}, which static_code wrote, was read outside it')
         first = before.get(name, _MISSING)
+        if first is _MISSING and name not in link.__dict__:
+            self.note_absent(link, name)  # an attribute of the class, which the link may hide later
         if first is not thing or name in _INTERNAL:
             return thing  # written by this call, or a class attribute
         if isinstance(thing, chainer.Parameter):
@@ -367,6 +380,11 @@ class Recorder:
             return wrap(thing, value) if not called_by_machinery(sys._getframe(2)) else thing
         self._note_read(link, name, thing)
         return thing
+
+    def note_absent(self, link, name) -> None:
+        """Note that the call looked for ``link.name`` and the link itself had none."""
+        if name not in _INTERNAL and name not in self.watch(link):
+            self._note_read(link, name, ABSENT)
 
     def _note_members(self, link, name, members) -> None:
         """Code goes over parameters or children: all of them are read, and the list itself."""
@@ -433,7 +451,7 @@ class Recorder:
         self.trace.reports.append(Report(items, observer))
 
     # --- the whole call ------------------------------------------------------------------------
-    def run(self, function, structure, leaves):
+    def run(self, function, structure, leaves, silent: bool = False):
         """Call ``function(*args, **kwargs)`` while recording.
 
         Parameters
@@ -444,6 +462,8 @@ class Recorder:
             ``(args, kwargs)`` with :class:`~sdbr.trace.structure.Leaf` at arrays.
         leaves : list
             The arrays and Variables.
+        silent : bool
+            Keep reported values from the user's reporter.
 
         Returns
         -------
@@ -453,7 +473,7 @@ class Recorder:
         traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]
         args, kwargs = fill(structure, traced_leaves)
         reporters = reporter._get_reporters()
-        recording = _RecordingReporter(self, reporters[-1] if reporters else None)
+        recording = _RecordingReporter(self, reporters[-1] if reporters and not silent else None)
         with _PATCHES:
             set_current(self)
             reporters.append(recording)
@@ -638,8 +658,13 @@ def _wrap_unchain(original):
 
 def _getattribute(original):
     def __getattribute__(self, name):
-        thing = object.__getattribute__(self, name)
         recorder = current()
+        try:
+            thing = object.__getattribute__(self, name)
+        except AttributeError:
+            if recorder.__class__ is Recorder and not recorder.depth and name[:2] != '__':
+                recorder.note_absent(self, name)
+            raise
         if recorder is None or name[:2] == '__':
             return thing
         if recorder.depth:

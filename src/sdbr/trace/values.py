@@ -8,6 +8,9 @@ from typing import Any
 ARGUMENT, PARAMETER, ATTRIBUTE, RESULT, CONSTANT = 'argument', 'parameter', 'attribute', 'result', 'constant'
 ALIAS = 'alias'
 
+#: Stands for the value of an attribute that a link does not have itself.
+ABSENT = type('Absent', (), {'__repr__': lambda self: 'ABSENT', '__slots__': ()})()
+
 
 class Value:
     """One array that flows through a trace.
@@ -24,6 +27,9 @@ class Value:
         Of the array.
     requires_grad : bool
         As define-by-run had it.
+    shown : bool
+        What the user reads as ``requires_grad``: without backprop a Variable may say True
+        though no gradient reaches it.
     source : object
         The leaf number of an argument, the Parameter, ``(link, name)`` of an
         attribute, ``(node, output)`` of a result, the array of a constant,
@@ -34,7 +40,7 @@ class Value:
         Whether the user's code held it as a Variable (else as an array).
     """
 
-    __slots__ = ('dtype', 'index', 'is_variable', 'kind', 'requires_grad', 'shape', 'source', 'unchained')
+    __slots__ = ('dtype', 'index', 'is_variable', 'kind', 'requires_grad', 'shape', 'shown', 'source', 'unchained')
 
     def __init__(self, index, kind, shape, dtype, requires_grad, source, is_variable):
         self.index = index
@@ -42,6 +48,7 @@ class Value:
         self.shape = shape
         self.dtype = dtype
         self.requires_grad = requires_grad
+        self.shown = requires_grad
         self.source = source
         self.unchained = False
         self.is_variable = is_variable
@@ -136,7 +143,7 @@ class AttributeWrite:
 
 @dataclasses.dataclass(eq=False)
 class Read:
-    """Attribute ``name`` of `link` was read before the call wrote it, and was `value`."""
+    """Attribute ``name`` of `link` was read before the call wrote it, and was `value` or `ABSENT`."""
 
     link: Any
     name: str
