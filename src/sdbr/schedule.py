@@ -9,7 +9,6 @@ import weakref
 import chainer
 import numpy as np
 
-from sdbr import functions
 from sdbr._executor import Memory
 from sdbr.backends import make_executable
 from sdbr.errors import SdbrError, StaleGraphError, ValidationError
@@ -154,7 +153,6 @@ class ForwardPlan:
     """
 
     def __init__(self, schedule: Schedule):
-        functions.load_all()
         self.schedule = schedule
         trace = schedule.trace
         self.table = BufferTable()
@@ -354,8 +352,11 @@ class Instance:
                 raise Retrace(value)
             self.memory.bind(slot, contiguous(array))
 
-    def run_forward(self, sources: list) -> dict[int, np.ndarray]:
-        """Run the forward program; returns output arrays by value index."""
+    def run_forward(self, sources: list, watch=None) -> dict[int, np.ndarray]:
+        """Run the forward program; returns output arrays by value index.
+
+        `watch` is called with the index of every op that has just run.
+        """
         memory = self.memory
         self.bind(sources)
         arrays = {}
@@ -363,7 +364,11 @@ class Instance:
             array = np.empty(shape, dtype)
             memory.bind(slot, array)
             arrays[value.index] = array
-        self.executable.run()
+        if watch is None:
+            self.executable.run()
+        else:
+            for i in self.executable.step():
+                watch(i)
         return arrays
 
     def run_backward(self, pattern: tuple, grads: list, sources: list) -> list:
@@ -418,6 +423,8 @@ def sources_of(plan: ForwardPlan, leaves) -> list:
 class StaticCall(chainer.FunctionNode):
     """A replayed call in the autograd graph: arguments, captured state and parameters in, outputs out."""
 
+    reference = None  # of a call that is validated
+
     def __init__(self, instance: Instance, sources: list, manager):
         self.instance = instance
         self.generation = instance.generation
@@ -457,6 +464,10 @@ class StaticCall(chainer.FunctionNode):
         grads = instance.run_backward(pattern, [grad_outputs[i].array for i in given], self.sources)
         self.manager.statistics.count_run(instance.backward_executables[pattern])
         instance.backward_done = True
+        if self.reference is not None:
+            inputs = [x.get_variable() for x in self.inputs]
+            given_grads = [grad_outputs[i].array for i in given]
+            self.reference.check_gradients(instance.plan, pattern, given_grads, inputs, grads)
         gxs = [None if g is None else chainer.Variable(g) for g in grads]
         if chainer.config.enable_backprop:
             inputs = [x.get_variable() for x in self.inputs]

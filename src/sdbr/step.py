@@ -7,7 +7,6 @@ import types
 import weakref
 from typing import NamedTuple
 
-from sdbr import functions
 from sdbr._call import StepRunner
 from sdbr.errors import StaleGraphError
 from sdbr.functions.lowering import Forward, generate_backward
@@ -42,7 +41,6 @@ class StepPlan:
     """
 
     def __init__(self, schedule: Schedule, update: UpdatePlan, loss: Value, params):
-        functions.load_all()
         start = time.perf_counter()
         trace = schedule.trace
         self.schedule = schedule
