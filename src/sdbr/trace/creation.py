@@ -7,6 +7,7 @@ array is a constant at once. Draws are recorded as calls that every replay makes
 from __future__ import annotations
 
 import functools
+import random
 import sys
 from collections.abc import Callable
 
@@ -29,6 +30,13 @@ DRAWS = (
     'rand', 'randint', 'randn', 'random', 'random_sample', 'ranf', 'rayleigh', 'sample', 'standard_cauchy',
     'standard_exponential', 'standard_gamma', 'standard_normal', 'standard_t', 'triangular', 'uniform', 'vonmises',
     'wald', 'weibull', 'zipf',
+)  # fmt: skip
+
+# Numbers of Python's own generator: what they decide cannot be repeated by a schedule.
+PYTHON_DRAWS = (
+    'betavariate', 'choice', 'choices', 'expovariate', 'gammavariate', 'gauss', 'getrandbits', 'lognormvariate',
+    'normalvariate', 'paretovariate', 'randbytes', 'randint', 'random', 'randrange', 'sample', 'shuffle', 'triangular',
+    'uniform', 'vonmisesvariate', 'weibullvariate',
 )  # fmt: skip
 
 
@@ -70,6 +78,16 @@ def register(patches, called_by_machinery: Callable) -> None:
 
         return convert
 
+    def drawing_in_python(original):
+        @functools.wraps(original)
+        def draw(*args, **kwargs):
+            recorder = current()
+            if recorder is not None and not recorder.depth:
+                recorder.mark_dynamic(f'random.{original.__name__} drew a number')
+            return original(*args, **kwargs)
+
+        return draw
+
     for name in CONVERSIONS:
         patches.register(np, name, converting)
     for name in CREATORS:
@@ -77,3 +95,5 @@ def register(patches, called_by_machinery: Callable) -> None:
     for name in DRAWS:
         if hasattr(np.random, name):
             patches.register(np.random, name, drawing)
+    for name in PYTHON_DRAWS:
+        patches.register(random, name, drawing_in_python)

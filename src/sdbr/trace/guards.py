@@ -6,7 +6,7 @@ import chainer
 import numpy as np
 
 from sdbr.compat import LINK_VERSION
-from sdbr.trace.values import Trace
+from sdbr.trace.values import ABSENT, Trace
 
 
 class Guards:
@@ -26,7 +26,9 @@ class Guards:
         self.failed = ''
         for read in trace.reads:
             value, d, name = read.value, read.link.__dict__, read.name
-            if value is None:
+            if value is ABSENT:
+                self.stable.append((d, name, _is_absent, None))
+            elif value is None:
                 # Whoever writes an attribute past the link, as a replay does, counts up when the
                 # kind of its value changes.
                 self.stable.append((d, name, _is_none, None))
@@ -43,16 +45,20 @@ class Guards:
             elif isinstance(value, np.ndarray):
                 self.volatile.append((d, name, _is_array_like, (value.shape, value.dtype)))
             elif isinstance(value, dict):
-                self.volatile.append((d, name, _is_same_dict, dict(value)))
+                self.volatile.append((d, name, _is_same_dict, _snapshot(value)))
             elif isinstance(value, (set, frozenset)):
                 place = self.stable if name in _COUNTED_SETS else self.volatile
                 place.append((d, name, _is_same_set, set(value)))
             elif isinstance(value, (list, tuple)):
-                self.volatile.append((d, name, _is_same_list, list(value)))
+                self.volatile.append((d, name, _is_same_list, _snapshot(value)))
             elif isinstance(value, (int, float, str, bool)):
                 self.stable.append((d, name, _is_equal, value))
             else:
                 self.stable.append((d, name, _is_same, value))
+                fields = getattr(value, '__dict__', None)
+                if type(fields) is dict and fields and not callable(value):
+                    # A plain object that carries numbers, such as a namespace of options.
+                    self.volatile.append((d, name, _has_fields, _numbers(fields)))
 
     def watch_contents(self, array: np.ndarray) -> None:
         """Let the conditions fail when `array` no longer has its present contents."""
@@ -75,10 +81,15 @@ class Guards:
 
 
 _MISSING = object()
+_SCALARS = (int, float, str, bool)
 # Children of chain lists: their methods count up when they change.
 _COUNTED_LISTS = ('_children', '_layers')
 # Names of parameters and children: registering one is an attribute write.
 _COUNTED_SETS = ('_params', '_children')
+
+
+def _is_absent(thing, want) -> bool:
+    return thing is _MISSING
 
 
 def _is_none(thing, want) -> bool:
@@ -128,4 +139,35 @@ def _is_same_dict(thing, want) -> bool:
 
 
 def _same_item(a, b) -> bool:
-    return a is b or (type(a) is type(b) and isinstance(a, (int, float, str, bool)) and repr(a) == repr(b))
+    if type(b) is _Container:
+        return type(a) is b.kind and b.check(a, b.items)
+    return a is b or (type(a) is type(b) and isinstance(a, _SCALARS) and repr(a) == repr(b))
+
+
+class _Container:
+    """What a container inside a container held."""
+
+    def __init__(self, thing, depth: int):
+        self.kind = type(thing)
+        self.items = _snapshot(thing, depth)
+        self.check = _is_same_dict if isinstance(thing, dict) else _is_same_list
+
+
+def _snapshot(thing, depth: int = 0):
+    """The items of a container now; containers inside by their own items, ten levels deep."""
+
+    def item(x):
+        return _Container(x, depth + 1) if isinstance(x, (dict, list, tuple)) and depth < 10 else x
+
+    if isinstance(thing, dict):
+        return {k: item(x) for k, x in thing.items()}
+    return [item(x) for x in thing]
+
+
+def _numbers(fields: dict) -> dict:
+    return {k: x for k, x in fields.items() if isinstance(x, _SCALARS)}
+
+
+def _has_fields(thing, want) -> bool:
+    fields = getattr(thing, '__dict__', None)
+    return type(fields) is dict and _is_same_dict(_numbers(fields), want)

@@ -1,0 +1,103 @@
+"""One test for each thing that was wrong once and that no other test noticed."""
+
+from __future__ import annotations
+
+import random
+import types
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+
+class Scaled(chainer.Chain):
+    """A layer and numbers from everywhere that Python code can keep them."""
+
+    factor = 0.5
+
+    def __init__(self):
+        super().__init__()
+        self.nested = {"a": {"b": 1.0}, "c": [[1.0]]}
+        self.args = types.SimpleNamespace(beta=2.0)
+        with self.init_scope():
+            self.layer = L.Linear(4, 3)
+
+    def forward(self, x):
+        y = self.layer(x) * self.factor * self.nested["a"]["b"]
+        if not hasattr(self, "squash"):
+            return y * self.nested["c"][0][0] + self.args.beta
+        return self.squash(y)
+
+
+def class_attribute(model):
+    model.factor = 0.75
+
+
+def attribute_that_was_missing(model):
+    model.squash = F.tanh
+
+
+def number_in_nested_dict(model):
+    model.nested["a"]["b"] = 3.0
+
+
+def number_in_nested_list(model):
+    model.nested["c"][0][0] = 4.0
+
+
+def number_on_an_object(model):
+    model.args.beta = 5.0
+
+
+CHANGES = [
+    class_attribute,
+    attribute_that_was_missing,
+    number_in_nested_dict,
+    number_in_nested_list,
+    number_on_an_object,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=[c.__name__ for c in CHANGES])
+def test_changed_number_is_noticed(change):
+    x = np.random.RandomState(0).randn(5, 4).astype("f")
+    model = Scaled()
+    static = sdbr.static_graph(model.copy("copy"))
+    static.nested = {"a": {"b": 1.0}, "c": [[1.0]]}
+    static.args = types.SimpleNamespace(beta=2.0)
+    for _ in range(3):
+        np.testing.assert_allclose(static(x).array, model(x).array, 1e-5, 1e-6)
+    assert static.schedule_manager.statistics.replays == 2
+    change(model)
+    change(static)
+    for _ in range(3):
+        np.testing.assert_allclose(static(x).array, model(x).array, 1e-5, 1e-6)
+    assert static.schedule_manager.statistics.replays == 4
+
+
+def test_accuracy_can_be_switched_off():
+    x = np.random.RandomState(0).randn(5, 4).astype("f")
+    t = np.arange(5, dtype="i") % 3
+    model = sdbr.static_graph(L.Classifier(L.Linear(4, 3)))
+    for _ in range(3):
+        model(x, t)
+    assert model.accuracy is not None
+    model.compute_accuracy = False
+    for _ in range(2):
+        model(x, t)
+        assert model.accuracy is None
+
+
+def test_draw_of_python_is_not_frozen():
+    @sdbr.static_graph
+    def f(x):
+        return F.tanh(x) * random.random()
+
+    x = np.ones((2, 3), "f")
+    with pytest.warns(sdbr.SdbrWarning, match=r"random\.random drew a number"):
+        drawn = [float(f(x).array[0, 0]) for _ in range(4)]
+    assert len(set(drawn)) == 4
