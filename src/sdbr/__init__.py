@@ -5,6 +5,8 @@ from sdbr import compat, errors
 
 compat.install()
 
+import sdbr.backends.cython_backend  # noqa: E402
+import sdbr.step  # noqa: E402, F401
 from sdbr.errors import (  # noqa: E402
     BackendError,
     NotStaticError,
@@ -20,18 +22,21 @@ from sdbr.static_code import static_code  # noqa: E402
 from sdbr.static_graph import static_graph  # noqa: E402
 from sdbr.static_optimizer import static_optimizer  # noqa: E402
 
+__version__ = "0.1.0"
+
 __all__ = [
-    'BackendError',
-    'NotStaticError',
-    'SdbrError',
-    'SdbrWarning',
-    'StaleGraphError',
-    'TraceError',
-    'ValidationError',
-    'errors',
-    'explain',
-    'profile',
-    'static_code',
-    'static_graph',
-    'static_optimizer',
+    "BackendError",
+    "NotStaticError",
+    "SdbrError",
+    "SdbrWarning",
+    "StaleGraphError",
+    "TraceError",
+    "ValidationError",
+    "__version__",
+    "errors",
+    "explain",
+    "profile",
+    "static_code",
+    "static_graph",
+    "static_optimizer",
 ]

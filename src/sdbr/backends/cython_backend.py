@@ -4,4 +4,7 @@ from __future__ import annotations
 
 from sdbr._executor import Executable, Memory
 
+# Loaded with the backend, not in the first call.
+from sdbr.backends.prepare import blas, data, elementwise, loss, random, reduction, row, update  # noqa: F401
+
 __all__ = ["Executable", "Memory"]

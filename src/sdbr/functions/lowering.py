@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from sdbr import functions
 from sdbr.errors import SdbrError
 from sdbr.functions import registry
 from sdbr.functions.numpy_calls import lower_call
@@ -15,6 +16,9 @@ from sdbr.program.builder import Builder
 from sdbr.program.program import DTYPE_CODES
 from sdbr.trace import values as v
 from sdbr.trace.side_effects import StaticCode
+
+# All rows are there before the first call needs one.
+functions.load_all()
 
 
 @dataclasses.dataclass(eq=False)
