@@ -16,6 +16,7 @@ from chainer import reporter
 
 from sdbr import backends
 from sdbr._call import CallRunner, GraphRunner, Statistics, write_attribute
+from sdbr._memory import claim
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
 from sdbr.functions.lowering import structural_arrays
 from sdbr.schedule import (
@@ -32,7 +33,7 @@ from sdbr.schedule import (
 from sdbr.trace.guards import Guards
 from sdbr.trace.provenance import current, user_line
 from sdbr.trace.recorder import Recorder
-from sdbr.trace.structure import fill_values, flatten, freeze
+from sdbr.trace.structure import differing_arguments, fill_values, flatten, freeze
 from sdbr.trace.values import PARAMETER, Value
 from sdbr.validation import Reference
 
@@ -241,16 +242,17 @@ class ScheduleManager:
 
     def find(self, key, leaves) -> Schedule | None:
         """The schedule of `key` whose guards hold."""
-        candidates = self.schedules.get(key)
-        if candidates:
-            self.schedules.move_to_end(key)
-            for schedule in reversed(candidates):
-                if schedule.guards.hold():
-                    return schedule
-            # Twice dynamic, each time with other attributes: it will not get better.
-            dynamic = [s for s in candidates if s.dynamic is not None and not s.trace.quiet]
-            if len(dynamic) > 1:
-                return dynamic[-1]
+        with self._lock:
+            candidates = self.schedules.get(key)
+            if candidates:
+                self.schedules.move_to_end(key)
+                for schedule in reversed(candidates):
+                    if schedule.guards.hold():
+                        return schedule
+                # Twice dynamic, each time with other attributes: it will not get better.
+                dynamic = [s for s in candidates if s.dynamic is not None and not s.trace.quiet]
+                if len(dynamic) > 1:
+                    return dynamic[-1]
         return None
 
     def drop(self, key, schedule) -> None:
@@ -315,8 +317,9 @@ class ScheduleManager:
 
     def _note_miss(self, key, unconfirmed, line) -> None:
         if unconfirmed is None and self.schedules:
-            differs = describe_difference(key, list(self.schedules))
-            same = self.schedules.get(key)
+            with self._lock:
+                differs = describe_difference(key, list(self.schedules))
+                same = self.schedules.get(key)
             if same and same[-1].guards.failed:
                 differs = f'attribute {same[-1].guards.failed!r} of the chain or a link below'
             self.misses.append((differs, line))
@@ -349,21 +352,13 @@ class ScheduleManager:
             for value in schedule.forward.differentiable
         )
         with self._lock:
-            done = None
-            for instance in schedule.instances:
-                if instance.is_idle():
-                    break
-                if instance.backward_done and not instance.running and not keep:
-                    done = done or instance
-            else:
-                instance = done
-            if instance is None:
-                instance = Instance(schedule)
-                schedule.instances.append(instance)
-            instance.running = True
-            instance.generation += 1
-            instance.backward_done = False
-            instance.node = None
+            for done in (False,) if keep else (False, True):
+                for instance in schedule.instances:
+                    if claim(instance, done):
+                        return instance
+            instance = Instance(schedule)
+            claim(instance, False)
+            schedule.instances.append(instance)
             return instance
 
     def keep_all_calls(self) -> None:
@@ -552,7 +547,7 @@ def describe_difference(key, others) -> str:
     best = None
     for other in others:
         parts = [(n, a, b) for n, a, b in zip(names, key, other, strict=True) if a != b]
-        if best is None or len(parts) < len(best):
+        if best is None or len(parts) <= len(best):  # of two as near, the one used later
             best = parts
     if not best:
         return 'attributes of the chain, or its parameters'
@@ -571,6 +566,8 @@ def describe_difference(key, others) -> str:
                 for i, (n, o) in enumerate(zip(new, old, strict=False))
                 if n != o
             ]
+        elif name.startswith('structure'):
+            texts.append(differing_arguments(new, old))
         else:
             texts.append(f'{name}: {old!r:.80} -> {new!r:.80}')
     return '; '.join(texts)

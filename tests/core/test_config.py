@@ -173,7 +173,7 @@ def test_five_traces_give_one_warning():
             static(np.ones(n, "f"))
     found = [str(w.message) for w in caught if issubclass(w.category, sdbr.SdbrWarning)]
     assert len(found) == 1
-    assert "argument 0: float32[1] -> float32[8]" in found[0] and "Pad batches" in found[0]
+    assert "argument 0: float32[7] -> float32[8]" in found[0] and "Pad batches" in found[0]
     assert caught[0].filename == __file__
 
 

@@ -229,3 +229,36 @@ def test_a_constant_that_needs_a_second_trace():
     (schedule,) = facts_of(model)["managers"][0]["schedules"]
     assert not schedule["unconfirmed"]
     assert facts_of(model)["managers"][0]["statistics"]["second_traces"] == 1
+
+
+def test_misses_name_the_attribute():
+    net = sdbr.static_graph(Net())
+    net.between = lambda h: F.relu(h) * net.l1.scale
+    x, _ = batch()
+    for scale in (1, 1, 2, 2):
+        net.l1.scale = scale
+        net(x)
+    (manager,) = facts_of(net)["managers"]
+    assert [miss["differs"] for miss in manager["misses"]] == [
+        "attribute 'scale' of the chain or a link below"
+    ]
+
+
+def test_misses_name_the_arguments():
+    @sdbr.static_graph
+    def f(x, factors, slope=0.2, **more):
+        return F.leaky_relu(x, slope) * factors["a"]
+
+    x, _ = batch()
+    f(x, {"a": 2})
+    f(x, {"a": 3})
+    f(x, {"a": 3}, slope=0.5)
+    f(x, {"a": 3}, slope=0.5, name="n")
+    f([x][0][None], {"a": 3}, slope=0.5, name="n")
+    (manager,) = facts_of(f)["managers"]
+    assert [miss["differs"] for miss in manager["misses"]] == [
+        "argument 1: {'a': 2} -> {'a': 3}",
+        "argument 'slope': missing -> 0.5",
+        "argument 'name': missing -> 'n'",
+        "argument 0: float32[4,3] -> float32[1,4,3]",
+    ]

@@ -124,6 +124,36 @@ def freeze(structure):
     return kind, structure
 
 
+def describe(frozen) -> str:
+    """A frozen structure as the user would write it, with ``array`` at each array."""
+    if type(frozen) is Leaf:
+        return 'array'
+    kind, *rest = frozen
+    if issubclass(kind, dict):
+        return '{' + ', '.join(f'{k!r}: {describe(x)}' for k, x in rest[0]) + '}'
+    if issubclass(kind, (list, tuple)):
+        return '[' + ', '.join(map(describe, rest[0])) + ']'
+    if kind is float:
+        return rest[0]
+    if kind is slice:
+        return f'slice{tuple(rest)}'
+    return f'{rest[0]!r:.60}'
+
+
+def differing_arguments(new, old) -> str:
+    """Which arguments differ between two frozen ``(args, kwargs)``, and how."""
+    (new_args, new_kwargs), (old_args, old_kwargs) = new[1], old[1]
+    pairs = [dict(enumerate(args[1])) | dict(kwargs[1]) for args, kwargs in (
+        (old_args, old_kwargs), (new_args, new_kwargs),
+    )]  # fmt: skip
+    texts = []
+    for name in dict.fromkeys([*pairs[0], *pairs[1]]):
+        before, now = (describe(p[name]) if name in p else 'missing' for p in pairs)
+        if pairs[0].get(name) != pairs[1].get(name):
+            texts.append(f'argument {name!r}: {before} -> {now}')
+    return '; '.join(texts) or 'structure of the arguments'
+
+
 def is_device_array(thing) -> bool:
     """Whether `thing` is an array of another device (CuPy, ChainerX, iDeep)."""
     kind = type(thing)
