@@ -7,6 +7,7 @@ import chainer
 import numpy as np
 from chainer import reporter
 
+from sdbr._memory import claim
 from sdbr.compat import LINK_VERSION
 from sdbr.compat.link_version import bump as bump_link_version
 from sdbr.schedule import StaticCall, contiguous
@@ -983,11 +984,7 @@ cdef class GraphRunner(CallRunner):
         cdef list instances = self.schedule.instances
         if instances:
             instance = instances[0]
-            if not instance.running and (instance.node is None or instance.node() is None):
-                instance.running = True
-                instance.generation += 1
-                instance.backward_done = False
-                instance.node = None
+            if claim(instance, False):
                 return instance
         return self.manager.acquire(self.schedule, [args[i] for i in self.positions])
 
@@ -1010,22 +1007,23 @@ cdef class GraphRunner(CallRunner):
                 binder.compiled.run_c()
             else:
                 binder.executable.run()
+            statistics = self.statistics
+            statistics.calls += 1
+            statistics.replays += 1
+            statistics.native_calls += 1
+            statistics.python_ops += self.python_ops
+            effects = binder.effects
+            self.connect(instance, effects, args)
+            if self.result_place >= 0:
+                result = effects.thing(self.result_place)
+            else:
+                things = {index: effects.thing(place) for index, place in self.places.items()}
+                result = fill_values(self.result, things)
+            effects.apply()
+            effects.forget()
         finally:
+            # Not before the node is there: until then the instance looks idle to other threads.
             instance.running = False
-        statistics = self.statistics
-        statistics.calls += 1
-        statistics.replays += 1
-        statistics.native_calls += 1
-        statistics.python_ops += self.python_ops
-        effects = binder.effects
-        self.connect(instance, effects, args)
-        if self.result_place >= 0:
-            result = effects.thing(self.result_place)
-        else:
-            things = {index: effects.thing(place) for index, place in self.places.items()}
-            result = fill_values(self.result, things)
-        effects.apply()
-        effects.forget()
         return result
 
     cdef int connect(self, instance, Effects effects, tuple args) except -1:

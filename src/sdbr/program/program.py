@@ -175,6 +175,51 @@ class Program:
         validate_program(self)
 
 
+class _UsedRows:
+    """The buffer table of a program: the rows of a schedule that it uses, numbered anew."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple] = []
+        self.dims: list[int] = []
+        self.names: list[str] = []
+        self.slots: list[Slot] = []
+        self._row_index: dict[int, int] = {}
+        self._slot_index: dict[int, int] = {}
+
+    def use(self, row: Row) -> int:
+        """Index of `row` in the program's table."""
+        known = self._row_index.get(row.index)
+        if known is not None:
+            return known
+        root = row.root
+        base = -1 if root is row else self.use(root)
+        if root.slot is None:
+            raise ValidationError(f"{row!r} has no memory: the program was not planned")
+        index = self._row_index[row.index] = len(self.rows)
+        self.rows.append(
+            (
+                root.slot.kind,
+                self._slot(root.slot),
+                DTYPE_CODES[row.dtype],
+                len(row.shape),
+                len(self.dims),
+                index if base < 0 else base,
+                root.place + row.offset,
+            )
+        )
+        self.dims.extend(row.shape)
+        self.dims.extend(row.strides)
+        self.names.append(row.name)
+        return index
+
+    def _slot(self, slot: Slot) -> int:
+        known = self._slot_index.get(slot.index)
+        if known is None:
+            known = self._slot_index[slot.index] = len(self.slots)
+            self.slots.append(slot)
+        return known
+
+
 def assemble(
     instructions: list[Instruction],
     table: BufferTable,
@@ -203,44 +248,8 @@ def assemble(
     ValidationError
         If a row has no memory.
     """
-    row_index: dict[int, int] = {}
-    slot_index: dict[int, int] = {}
-    rows: list[tuple] = []
-    dims: list[int] = []
-    names: list[str] = []
-    slots: list[Slot] = []
-
-    def use(row: Row) -> int:
-        known = row_index.get(row.index)
-        if known is not None:
-            return known
-        root = row.root
-        base = -1 if root is row else use(root)
-        slot = root.slot
-        if slot is None:
-            raise ValidationError(f"{row!r} has no memory: the program was not planned")
-        s = slot_index.get(slot.index)
-        if s is None:
-            s = slot_index[slot.index] = len(slots)
-            slots.append(slot)
-        index = row_index[row.index] = len(rows)
-        code = DTYPE_CODES[row.dtype]
-        rows.append(
-            (
-                slot.kind,
-                s,
-                code,
-                len(row.shape),
-                len(dims),
-                index if base < 0 else base,
-                root.place + row.offset,
-            )
-        )
-        dims.extend(row.shape)
-        dims.extend(row.strides)
-        names.append(row.name)
-        return index
-
+    used = _UsedRows()
+    use = used.use
     opcodes, operand_offsets, operands, n_outputs = [], [0], [], []
     attribute_offsets, ints, floats, control = [(0, 0)], [], [], []
     objects: list = []
@@ -275,13 +284,13 @@ def assemble(
         int_attributes=np.array(ints, np.int64),
         float_attributes=np.array(floats, np.float64),
         control_references=np.array(control, np.int32).reshape(-1, 2),
-        rows=np.array(rows, ROW_DTYPE),
-        dims=np.array(dims, np.int64),
-        slots=tuple(slots),
+        rows=np.array(used.rows, ROW_DTYPE),
+        dims=np.array(used.dims, np.int64),
+        slots=tuple(used.slots),
         arena_bytes=arena.nbytes if arena is not None and arena.kind == ARENA else 0,
         objects=tuple(objects),
         labels=tuple(labels),
         lines=tuple(lines),
-        row_names=tuple(names),
+        row_names=tuple(used.names),
         name=name,
     )
