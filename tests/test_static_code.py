@@ -31,12 +31,13 @@ class Net(chainer.Chain):
         return self.l2(self.effect(self, F.relu(self.l1(x))))
 
 
-def losses(effect, static, backend="cython", steps=6, whole_step=False, on_dynamic="raise"):
+def losses(effect, static, backend="cython", steps=6, whole_step=False, **options):
     np.random.seed(0)
     model = L.Classifier(Net(effect))
     optimizer = chainer.optimizers.SGD(0.1)
     if static:
-        model = sdbr.static_graph(model, backend=backend, on_dynamic=on_dynamic)
+        options.setdefault("on_dynamic", "raise")
+        model = sdbr.static_graph(model, backend=backend, **options)
         if whole_step:
             optimizer = sdbr.static_optimizer(optimizer)
     optimizer.setup(model)
@@ -509,3 +510,23 @@ def test_in_forward_and_backward_of_a_function_node():
     n = len(Doubled.runs)
     assert n == 24
     np.testing.assert_allclose(Doubled.runs[12:], Doubled.runs[:12], rtol=1e-4, atol=1e-6)
+
+
+@BACKENDS
+def test_beside_define_by_run(backend):
+    @sdbr.static_code
+    def scale(self, inputs, outputs):
+        self.count += 1
+        outputs[0][...] = inputs[0] * 2
+        return (inputs[0].mean(axis=0),)
+
+    def effect(net, h):
+        y = np.empty_like(h.array)
+        (mean,) = scale(net, inputs=[h.array], outputs=[y])
+        return h + y - mean
+
+    want, _ = losses(effect, False)
+    got, model = losses(effect, True, backend, validate_every=2)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert model.schedule_manager.statistics.replays == 5
+    assert model.predictor.count == 6

@@ -182,7 +182,10 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     for array in found.made:
         _add_output(recorder, node, array)
     recorder.trace.nodes.append(node)
-    if not all(isinstance(p, (np.ndarray, np.generic)) for p in parts):
+    if recorder.kept is not None:
+        arrays = [strip(array) for array in found.made] + [p for p in parts if _is_array(p)]
+        recorder.kept.append([np.array(array) for array in arrays])
+    if not all(map(_is_array, parts)):
         recorder.mark_dynamic(
             f"{label} returned something else than None, an array or a tuple of arrays"
         )
@@ -191,6 +194,10 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
         return None
     wrapped = [wrap(a, _add_output(recorder, node, a)) for a in map(np.asarray, parts)]
     return type(result)(wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
+
+
+def _is_array(thing) -> bool:
+    return isinstance(thing, (np.ndarray, np.generic))
 
 
 def _add_output(recorder, node: TracedNode, array: np.ndarray):
