@@ -151,3 +151,37 @@ def aligned_bytes(n, alignment=64):
     block = np.empty(int(n) + alignment, np.uint8)
     start = -block.ctypes.data % alignment
     return block[start:start + int(n)]
+
+
+def claim(instance, bint done):
+    """Take an instance for a new call, if it is free; no other thread gets in between.
+
+    Parameters
+    ----------
+    instance : Instance
+    done : bool
+        Take it as well when its call is still there but its backward has run.
+
+    Returns
+    -------
+    bool
+        Whether it was free; it is marked as running then.
+    """
+    if instance.running:
+        return False
+    node = instance.node
+    if node is not None and node() is not None and not (done and instance.backward_done):
+        return False
+    instance.running = True
+    instance.generation += 1
+    instance.backward_done = False
+    instance.node = None
+    return True
+
+
+def claim_backward(instance, generation):
+    """Mark an instance as running for the backward of its call; False if another call has it."""
+    if instance.generation != generation:
+        return False
+    instance.running = True
+    return True

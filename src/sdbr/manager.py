@@ -15,7 +15,8 @@ import numpy as np
 from chainer import reporter
 
 from sdbr import backends
-from sdbr._call import CallRunner, GraphRunner, Statistics, write_attribute
+from sdbr._binding import write_attribute
+from sdbr._call import CallRunner, GraphRunner, Statistics
 from sdbr._memory import claim
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
 from sdbr.functions.lowering import structural_arrays

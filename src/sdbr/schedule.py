@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
 import weakref
 
 import chainer
 import numpy as np
 
 from sdbr._executor import Memory
+from sdbr._memory import claim_backward
 from sdbr.backends import make_executable
 from sdbr.errors import SdbrError, StaleGraphError, ValidationError
 from sdbr.functions.lowering import Forward, generate_backward
@@ -60,13 +62,15 @@ class Schedule:
         self.build_seconds = 0.0
         self.returned_leaves: list[Value] | None = None
         self._forward: ForwardPlan | None = None
+        self.lock = threading.RLock()  # while a program is built
 
     @property
     def forward(self) -> ForwardPlan:
         """The forward plan; built when first asked for."""
         if self._forward is None:
-            with collector_off():
-                self._forward = ForwardPlan(self)
+            with self.lock, collector_off():
+                if self._forward is None:
+                    self._forward = ForwardPlan(self)
         return self._forward
 
     @property
@@ -204,8 +208,8 @@ class ForwardPlan:
         """The backward program of a gradient pattern: (outputs with a gradient, leaves that want one)."""
         plan = self.backwards.get(pattern)
         if plan is None:
-            with collector_off():
-                plan = self._new_backward(pattern)
+            with self.schedule.lock, collector_off():
+                plan = self.backwards.get(pattern) or self._new_backward(pattern)
         return plan
 
     def _new_backward(self, pattern: tuple) -> BackwardPlan:
@@ -325,12 +329,9 @@ class Instance:
         self.generation = 0
         self.backward_done = False
         self.running = False
+        self.lock = threading.RLock()  # while a backward runs
         self.call_line = 0  # number of the call that has the activations
         self.binder = None
-
-    def is_idle(self) -> bool:
-        """Whether no call needs these activations any more."""
-        return not self.running and (self.node is None or self.node() is None)
 
     def bind(self, sources: list) -> None:
         """Bind arguments, parameters and captured state.
@@ -451,8 +452,12 @@ class StaticCall(chainer.FunctionNode):
         self.lazy_grad_sum = chainer.config.lazy_grad_sum
 
     def backward(self, target_input_indexes, grad_outputs):
+        with self.instance.lock:
+            return self._backward(target_input_indexes, grad_outputs)
+
+    def _backward(self, target_input_indexes, grad_outputs):
         instance = self.instance
-        if self.generation != instance.generation:
+        if not claim_backward(instance, self.generation):
             self.manager.keep_all_calls()
             raise StaleGraphError(
                 f'the activations of call {self.call_line} of {self.manager.name} (traced at '
@@ -461,9 +466,12 @@ class StaticCall(chainer.FunctionNode):
             )
         given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
         pattern = (given, tuple(target_input_indexes))
-        grads = instance.run_backward(pattern, [grad_outputs[i].array for i in given], self.sources)
-        self.manager.statistics.count_run(instance.backward_executables[pattern])
-        instance.backward_done = True
+        try:
+            grads = instance.run_backward(pattern, [grad_outputs[i].array for i in given], self.sources)
+            self.manager.statistics.count_run(instance.backward_executables[pattern])
+            instance.backward_done = True
+        finally:
+            instance.running = False
         if self.reference is not None:
             inputs = [x.get_variable() for x in self.inputs]
             given_grads = [grad_outputs[i].array for i in given]

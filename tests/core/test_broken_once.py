@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+import threading
 import types
 
 import sdbr
@@ -101,3 +103,51 @@ def test_draw_of_python_is_not_frozen():
     with pytest.warns(sdbr.SdbrWarning, match=r"random\.random drew a number"):
         drawn = [float(f(x).array[0, 0]) for _ in range(4)]
     assert len(set(drawn)) == 4
+
+
+def work_on(model, number, errors):
+    """Calls and gradients through `model`, compared with NumPy."""
+    weight, bias = model.W.array, model.b.array
+    for i in range(12):
+        x = np.random.RandomState(100 * number + i).randn(4 + (number + i) % 2, 4).astype("f")
+        with chainer.using_config("enable_backprop", number % 2 == 0):
+            v = chainer.Variable(x)
+            y = model(v)
+            if not np.allclose(y.array, np.tanh(x.dot(weight.T) + bias), 1e-4, 1e-5):
+                errors.append(f"output of thread {number}, call {i}")
+            if number % 2:
+                continue
+            (gx,) = chainer.grad([F.sum(y)], [v])
+            if not np.allclose(gx.array, (1 - y.array**2).dot(weight), 1e-4, 1e-4):
+                errors.append(f"gradient of thread {number}, call {i}")
+
+
+def test_threads_do_not_share_activations_or_builds():
+    # Switching often makes threads meet between any two steps of Python.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    errors: list = []
+
+    def run(model, number):
+        try:
+            work_on(model, number, errors)
+        except Exception as e:
+            errors.append(repr(e))
+
+    try:
+        for _ in range(10):
+            model = sdbr.static_graph(Squashed(4, 3))
+            threads = [threading.Thread(target=run, args=(model, i)) for i in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert not errors, errors
+            assert model.schedule_manager.statistics.replays > 40
+    finally:
+        sys.setswitchinterval(interval)
+
+
+class Squashed(L.Linear):
+    def forward(self, x):
+        return F.tanh(super().forward(x))
