@@ -262,3 +262,18 @@ def test_misses_name_the_arguments():
         "argument 'name': missing -> 'n'",
         "argument 0: float32[4,3] -> float32[1,4,3]",
     ]
+
+
+def test_gradient_patterns_are_counted():
+    @sdbr.static_graph
+    def f(a, b, c):
+        return F.sum(a * b * c)
+
+    xs = [chainer.Variable(batch()[0]) for _ in range(3)]
+    f(*xs)
+    for wanted in ([0], [1], [2], [0, 1], [1, 2]):
+        chainer.grad([f(*xs)], [xs[i] for i in wanted])
+    (schedule,) = facts_of(f)["managers"][0]["schedules"]
+    names = [program["name"] for program in schedule["programs"]]
+    assert names == ["forward"] + ["backward"] * 6
+    assert "and 4 more backward programs" in str(sdbr.explain(f))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import os
 
-SCHEDULES, PYTHON_NODES, MISSES, NAMES = 4, 8, 3, 8
+SCHEDULES, BACKWARDS, PYTHON_NODES, MISSES, NAMES = 4, 2, 8, 3, 8
 
 
 def render(facts: dict) -> str:
@@ -88,8 +88,17 @@ def _schedule(s: dict) -> list[str]:
         ]
     if s["error"] is not None:
         return [*lines, f"    cannot be built: {s['error']}"]
-    lines += [_program(p) for p in s["programs"]]
+    lines += _programs(s["programs"])
     return lines + _python_nodes(s["python_nodes"])
+
+
+def _programs(programs: list[dict]) -> list[str]:
+    backwards = [p for p in programs if p["name"] == "backward"]
+    hidden = backwards[BACKWARDS:]
+    lines = [_program(p) for p in programs if not any(p is h for h in hidden)]
+    if hidden:
+        lines.append(f"    and {len(hidden)} more backward programs, for other gradient patterns")
+    return lines
 
 
 def _program(p: dict) -> str:
