@@ -13,7 +13,7 @@ import chainer
 import numpy as np
 
 from sdbr.errors import NotStaticError
-from sdbr.trace.recorder import copy_node, inner_function
+from sdbr.trace.nodes import copy_node, inner_function
 from sdbr.trace.values import Hole
 
 

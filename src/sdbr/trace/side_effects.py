@@ -7,7 +7,7 @@ from typing import Any
 
 from sdbr.errors import NotStaticError
 from sdbr.trace.provenance import PURE, TracedArray, strip, user_line, wrap
-from sdbr.trace.recorder import _INTERNAL
+from sdbr.trace.attributes import INTERNAL
 from sdbr.trace.values import CONSTANT, RESULT, Hole, TracedNode, Value
 
 import chainer
@@ -226,7 +226,7 @@ class _Attributes:
             (key, name)
             for key, (link, seen) in recorder._links.items()
             for name, thing in link.__dict__.items()
-            if thing is not seen.get(name, _MISSING) and name not in _INTERNAL
+            if thing is not seen.get(name, _MISSING) and name not in INTERNAL
         }
 
     def forgive_writes(self) -> None:
@@ -236,7 +236,7 @@ class _Attributes:
             link, seen = recorder._links[key]
             for name in old.keys() | link.__dict__.keys():
                 thing = link.__dict__.get(name, _MISSING)
-                if thing is old.get(name, _MISSING) or name in _INTERNAL:
+                if thing is old.get(name, _MISSING) or name in INTERNAL:
                     continue
                 recorder.effect_writes.add((key, name))
                 if thing is _MISSING:

@@ -1,0 +1,141 @@
+"""What a traced call reads from the attributes of links, and what it writes to them."""
+
+from __future__ import annotations
+
+import sys
+
+import chainer
+import numpy as np
+
+from sdbr.trace.machinery import called_by_machinery
+from sdbr.trace.provenance import TracedArray, strip, wrap
+from sdbr.trace.values import ABSENT, ATTRIBUTE, AttributeWrite, Read, Value
+
+_MISSING = object()
+_MEMBERS = ('_params', '_children')
+INTERNAL = frozenset({'_params', '_persistent', '_children', '_within_init_scope', '_device', 'name', '_cpu',
+                       'schedule_manager', 'static_schedule', '_sdbr_managers', 'printable_specs', '_local_link_hooks',
+                       'update_enabled', '_overridden_to_methods', '_visitor_to_methods', '_DeviceResident__overridden'
+                       '_to_methods'})  # fmt: skip
+_SCALARS = (int, float, bool, str, type(None))
+
+
+class AttributeRecording:
+    """The part of the recorder that watches links."""
+
+    def watch(self, link) -> dict:
+        known = self._links.get(id(link))
+        if known is None:
+            known = self._links[id(link)] = (link, dict(link.__dict__))
+            for name, thing in link.__dict__.items():
+                if isinstance(thing, (list, dict, set)) and name not in INTERNAL:
+                    self._containers[id(link), name] = (thing, _contents(thing))
+        return known[1]
+
+    def read_attribute(self, link, name: str, thing):
+        """Note a read of ``link.name``; returns what user code gets."""
+        if name in _MEMBERS:
+            self._note_members(link, name, thing)
+            return thing
+        if name == '_n_local_link_hooks':
+            self._note_read(link, name, thing)
+            if thing:
+                self.mark_dynamic('a link hook is active', quiet=True)
+            return thing
+        before = self.watch(link)
+        if (id(link), name) in self.effect_writes:
+            self.mark_dynamic(f'attribute {name!r}, which static_code wrote, was read outside it')
+        first = before.get(name, _MISSING)
+        if first is _MISSING and name not in link.__dict__:
+            self.note_absent(link, name)  # an attribute of the class, which the link may hide later
+        if first is not thing or name in INTERNAL:
+            return thing  # written by this call, or a class attribute
+        if isinstance(thing, chainer.Parameter):
+            self._note_read(link, name, thing)
+            return thing
+        if isinstance(thing, chainer.Variable):
+            self._note_read(link, name, thing)
+            if thing._data[0] is not None and id(thing._node) not in self._nodes:
+                value = self._attribute(link, name, thing._data[0], thing.requires_grad, True)
+                self.know_variable(thing, value)
+            return thing
+        if isinstance(thing, np.ndarray):
+            self._note_read(link, name, thing)
+            value = self._attribute(link, name, thing, False, False)
+            self.know_array(thing, value)
+            return wrap(thing, value) if not called_by_machinery(sys._getframe(2)) else thing
+        self._note_read(link, name, thing)
+        return thing
+
+    def note_absent(self, link, name) -> None:
+        """Note that the call looked for ``link.name`` and the link itself had none."""
+        if name not in INTERNAL and name not in self.watch(link):
+            self._note_read(link, name, ABSENT)
+
+    def _note_members(self, link, name, members) -> None:
+        """Code goes over parameters or children: all of them are read, and the list itself."""
+        if (id(link), name) in self._seen_reads:
+            return
+        self._note_read(link, name, members if type(members) is list else set(members))
+        for member in [] if type(members) is list else sorted(members):
+            thing = link.__dict__.get(member)
+            if isinstance(thing, (chainer.Link, chainer.Parameter)):
+                self.read_attribute(link, member, thing)
+
+    def _attribute(self, link, name, array, requires_grad, is_variable) -> Value:
+        value = self._attributes.get((id(link), name))
+        if value is None:
+            value = self.value(ATTRIBUTE, array, requires_grad, (link, name), is_variable)
+            self._attributes[id(link), name] = value
+        return value
+
+    def _note_read(self, link, name, thing) -> None:
+        if (id(link), name) not in self._seen_reads:
+            self._seen_reads.add((id(link), name))
+            self.trace.reads.append(Read(link, name, thing))
+
+    def _collect_writes(self) -> None:
+        for link, before in self._links.values():
+            for name, thing in link.__dict__.items():
+                first = before.get(name, _MISSING)
+                if thing is first or name in INTERNAL:
+                    continue
+                if isinstance(thing, (chainer.Parameter, chainer.Link)):
+                    self.mark_dynamic(f'a {type(thing).__name__} was assigned to attribute {name!r} during the call')
+                elif isinstance(thing, (chainer.Variable, np.ndarray)):
+                    self.trace.writes.append(AttributeWrite(link, name, self._written(link, name, thing)))
+                elif thing is None:
+                    self.trace.writes.append(AttributeWrite(link, name, None))
+                elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
+                    self.mark_dynamic(
+                        f'attribute {name!r} of {type(link).__name__} was set to {thing!r:.60} during the call; '
+                        'code that must run every time belongs into sdbr.static_code'
+                    )
+        for (_, name), (thing, contents) in self._containers.items():
+            if not _same_contents(_contents(thing), contents):
+                self.mark_dynamic(f'the contents of attribute {name!r} changed during the call')
+
+    def _written(self, link, name, thing) -> Value:
+        if isinstance(thing, chainer.Variable):
+            return self.of_variable(thing)
+        if type(thing) is TracedArray:
+            link.__dict__[name] = strip(thing)
+        return self.of_array(thing)
+
+
+def _contents(thing):
+    if isinstance(thing, dict):
+        return list(thing.keys()) + list(thing.values())
+    return list(thing)
+
+
+def _same_contents(a, b) -> bool:
+    return len(a) == len(b) and all(x is y or isinstance(x, _SCALARS) and type(x) is type(y) and x == y
+                                    for x, y in zip(a, b, strict=True))  # fmt: skip
+
+
+def _same(a, b) -> bool:
+    try:
+        return bool(a == b) or repr(a) == repr(b)
+    except Exception:
+        return False

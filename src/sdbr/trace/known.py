@@ -1,0 +1,139 @@
+"""Which value of the trace an array or a Variable shows."""
+
+from __future__ import annotations
+
+import weakref
+
+import chainer
+
+from sdbr.trace.provenance import PURE, TracedArray, strip, user_line, wrap
+from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, Value
+
+
+class ValueRecording:
+    """The part of the recorder that knows arrays by identity."""
+
+    def value(self, kind, array, requires_grad, source, is_variable) -> Value:
+        value = Value(
+            len(self.trace.values), kind, array.shape, array.dtype, requires_grad, source, is_variable
+        )
+        self.trace.values.append(value)
+        return value
+
+    def know_array(self, array, value: Value) -> None:
+        array = strip(array)
+        self._arrays[id(array)] = (weakref.ref(array), value)
+
+    def know_variable(self, variable, value: Value) -> None:
+        node = variable._node
+        self._nodes[id(node)] = (node, value)
+        self.know_array(variable._data[0], value)
+
+    def argument(self, leaf, index: int):
+        """Register leaf `index` of the arguments; returns what the traced code gets."""
+        if isinstance(leaf, chainer.Variable):
+            value = self.value(ARGUMENT, leaf._data[0], leaf.requires_grad, index, True)
+            self.know_variable(leaf, value)
+            return leaf
+        value = self.value(ARGUMENT, leaf, False, index, False)
+        self.know_array(leaf, value)
+        return wrap(leaf, value)
+
+    def find_array(self, array) -> Value | None:
+        known = self._arrays.get(id(array))
+        if known is not None and known[0]() is array:
+            return known[1]
+        return self._pure(array) if id(array) in self._made else None
+
+    def made(self, array, has_contents: bool = True) -> TracedArray:
+        """Note an array that was made from nothing; returns what user code gets.
+
+        Compiled code calls NumPy's creating functions, too, and fills the array with whatever it
+        likes: hence the contents.
+        """
+        self._made[id(array)] = (array, array.tobytes() if has_contents else None)
+        return wrap(array, PURE)
+
+    def was_filled(self, array) -> bool:
+        """Whether an array made from nothing has got other contents unseen."""
+        made = self._made.get(id(array))
+        return made is None or made[1] != array.tobytes()
+
+    def of_variable(self, x) -> Value:
+        """The value that Variable `x` shows."""
+        known = self._nodes.get(id(x._node))
+        if known is not None:
+            return known[1]
+        if isinstance(x, chainer.Parameter):
+            return self._parameter(x)
+        # A Variable that the call made itself, from an array: no history.
+        array = x._data[0]
+        base = self._of_traced(array) if type(array) is TracedArray else self.find_array(array)
+        x._data[0] = strip(array)
+        if base is None:
+            value = self._unknown(array, x.requires_grad, True)
+        else:
+            value = self._alias(base, x.requires_grad, True)
+        self._nodes[id(x._node)] = (x._node, value)
+        return value
+
+    def of_array(self, array) -> Value:
+        """The value that `array` shows, without history."""
+        value = self._of_traced(array) if type(array) is TracedArray else self.find_array(array)
+        if value is None:
+            return self._unknown(array)
+        return self._alias(value, False, False) if value.is_variable or value.requires_grad else value
+
+    def _of_traced(self, array) -> Value:
+        if array.origin is PURE:
+            return self._pure(strip(array))
+        if array.origin is not None:
+            return array.origin
+        self.mark_dynamic('an array was derived from others in a way that cannot be followed')
+        return self._unknown(strip(array))
+
+    def _pure(self, array) -> Value:
+        """An array made from nothing, as a constant with its present contents."""
+        contents = array.tobytes()
+        known = self._constants.get(id(array))
+        if known is not None and known[1].source.tobytes() == contents:
+            return known[1]
+        if self.was_filled(array):
+            self.trace.unconfirmed = True
+        value = self.value(CONSTANT, array, False, array.copy(), False)
+        self._constants[id(array)] = (array, value)
+        return value
+
+    def _alias(self, base: Value, requires_grad: bool, is_variable: bool) -> Value:
+        """The array of `base` as a value of its own, cut off from the history of `base`."""
+        if base.kind == ALIAS:
+            base = base.source
+        value = None if is_variable else self._aliases.get(base.index)
+        if value is None:
+            value = Value(
+                len(self.trace.values), ALIAS, base.shape, base.dtype, requires_grad, base, is_variable
+            )
+            self.trace.values.append(value)
+            if not is_variable:
+                self._aliases[base.index] = value
+        return value
+
+    def _parameter(self, parameter) -> Value:
+        value = self._parameters.get(id(parameter))
+        if value is None:
+            value = self.value(PARAMETER, parameter._data[0], parameter.requires_grad, parameter, True)
+            self._parameters[id(parameter)] = value
+            self.know_array(parameter._data[0], value)
+        return value
+
+    def _unknown(self, array, requires_grad=False, is_variable=False) -> Value:
+        value = self.value(CONSTANT, array, requires_grad, array, is_variable)
+        self.know_array(array, value)
+        self.trace.unconfirmed = True
+        return value
+
+    def mark_dynamic(self, reason: str, quiet: bool = False) -> None:
+        """The call cannot be static; `quiet` when that is no fault of the code."""
+        if self.trace.dynamic is None or (self.trace.quiet and not quiet):
+            self.trace.dynamic = (reason, user_line())
+            self.trace.quiet = quiet
