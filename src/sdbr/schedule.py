@@ -52,7 +52,9 @@ class Schedule:
         self.reuse = reuse
         self.calls = 0
         self.instances: list[Instance] = []
-        self.step_plans: dict = {}
+        # By optimizer; the optimizer keeps them alive.
+        self.step_plans = weakref.WeakValueDictionary()
+        self.gone = False  # the manager has forgotten it
         self.dynamic: tuple[str, str] | None = None
         self.unconfirmed = False
         self.guards = None
@@ -77,7 +79,7 @@ class Schedule:
     def programs(self) -> dict:
         forward = self.forward
         programs = {'forward': forward.program, 'backward': [p.program for p in forward.backwards.values()]}
-        for plan in self.step_plans.values():
+        for plan in list(self.step_plans.values()):
             programs['step'] = plan.program
         return programs
 
@@ -401,9 +403,9 @@ def contiguous(array: np.ndarray) -> np.ndarray:
     """`array` as an exact, C-contiguous, aligned ndarray; itself where it is one."""
     if type(array) is not np.ndarray:
         array = np.asarray(array)
-    if not array.flags.c_contiguous or not array.flags.aligned:
+    if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
-    return array
+    return array if array.flags.aligned else array.copy()
 
 
 def source_of(value: Value, leaves):
@@ -470,6 +472,13 @@ class StaticCall(chainer.FunctionNode):
             grads = instance.run_backward(pattern, [grad_outputs[i].array for i in given], self.sources)
             self.manager.statistics.count_run(instance.backward_executables[pattern])
             instance.backward_done = True
+        except Retrace as e:
+            value = e.args[0]
+            name = getattr(value.source, 'name', None) or value.source
+            raise SdbrError(
+                f'{value.kind} {name} of {self.manager.name} was {value.dtype.name}{list(value.shape)} in the '
+                'forward and has got another shape or dtype before the backward'
+            ) from None
         finally:
             instance.running = False
         if self.reference is not None:

@@ -73,7 +73,7 @@ def _wrap(function: Callable, options: Options) -> Callable:
         if args and isinstance(args[0], chainer.Link):
             return manager_of(args[0], call).call(args[0], args[1:], kwargs)
         if call.schedule_manager is None:
-            call.schedule_manager = ScheduleManager(function, options, None, function.__qualname__)
+            call.schedule_manager = ScheduleManager(function, options, None, _name(function))
         return call.schedule_manager.call(None, args, kwargs)
 
     call = functools.wraps(function)(static_entry(function, _MANAGERS, slow))
@@ -93,11 +93,18 @@ def manager_of(owner: chainer.Link, call: Callable) -> ScheduleManager:
             owner.__dict__.pop(name, None)
     manager = managers.get(function)
     if manager is None:
-        name = f'{type(owner).__name__}.{function.__name__}'
+        name = f'{type(owner).__name__}.{_name(function).rpartition(".")[2]}'
         manager = managers[function] = ScheduleManager(function, call._sdbr_options, owner, name)
-        if function.__name__ in ('forward', '__call__') or 'schedule_manager' not in owner.__dict__:
+        if _name(function).rpartition('.')[2] in ('forward', '__call__') or (
+            'schedule_manager' not in owner.__dict__
+        ):
             owner.__dict__['schedule_manager'] = manager
     return manager
+
+
+def _name(function: Callable) -> str:
+    """How reports call a function; partial objects and callable objects by their class."""
+    return getattr(function, '__qualname__', None) or type(function).__qualname__
 
 
 class _Managers(dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 import threading
@@ -151,3 +152,43 @@ def test_threads_do_not_share_activations_or_builds():
 class Squashed(L.Linear):
     def forward(self, x):
         return F.tanh(super().forward(x))
+
+
+def test_unaligned_argument():
+    x = np.random.RandomState(0).randn(5, 4).astype("f")
+    unaligned = np.zeros(x.nbytes + 1, "u1")[1:].view("f").reshape(x.shape)
+    unaligned[...] = x
+    t = np.arange(5, dtype="i") % 3
+    model = sdbr.static_graph(L.Classifier(L.Linear(4, 3)))
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0))
+    optimizer.setup(model)
+    losses = []
+    for batch in (x, x, x, unaligned, unaligned):
+        optimizer.update(model, batch, t)
+        losses.append(float(model.loss.array))
+    assert len(set(losses)) == 1
+    np.testing.assert_array_equal(model(unaligned, t).array, model(x, t).array)
+
+
+def test_partial_and_callable_object():
+    class Square:
+        def __call__(self, x):
+            return F.square(x)
+
+    x = np.full((2, 3), 2, "f")
+    for f, want in ((functools.partial(F.clipped_relu, z=1.5), 1.5), (Square(), 4)):
+        static = sdbr.static_graph(f)
+        for _ in range(3):
+            np.testing.assert_array_equal(static(x).array, np.full((2, 3), want, "f"))
+        assert static.schedule_manager.statistics.replays == 2
+
+
+def test_parameter_of_another_shape_before_backward():
+    x = np.ones((5, 4), "f")
+    model = sdbr.static_graph(L.Linear(4, 3))
+    model(x)
+    y = model(x)
+    model.W.array = np.ones((3, 6), "f")
+    y.grad = np.ones_like(y.array)
+    with pytest.raises(sdbr.SdbrError, match=r"parameter W .* another shape"):
+        y.backward()
