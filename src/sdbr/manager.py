@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+import types
 import warnings
 import weakref
 
@@ -115,7 +116,6 @@ class ScheduleManager:
         self.static_schedule: Schedule | None = None
         self.last_instance: Instance | None = None
         self.runners: list[CallRunner] = []
-        self.steps: dict = {}
         self.step_reason: str | None = None
         self._keep_all = False
         self._warned: set[str] = set()
@@ -134,7 +134,7 @@ class ScheduleManager:
     # --- a call ----------------------------------------------------------------------------
     def call(self, owner, args, kwargs):
         """Serve one call of the decorated callable."""
-        function = self.function if owner is None else self.function.__get__(owner)
+        function = self.function if owner is None else types.MethodType(self.function, owner)
         if current() is not None:
             return function(*args, **kwargs)  # the outermost static chain wins
         self.statistics.calls += 1
@@ -266,8 +266,7 @@ class ScheduleManager:
                 self.schedules.pop(key, None)
             # A new list: another thread may be going over the old one.
             self.runners = [r for r in self.runners if r.schedule is not schedule]
-            for runners in self.steps.values():
-                runners.pop(id(schedule), None)
+            schedule.gone = True
 
     # --- tracing ---------------------------------------------------------------------------
     def trace(self, key, unconfirmed, function, structure, leaves, backend):
@@ -417,8 +416,10 @@ class ScheduleManager:
     def clear(self) -> None:
         """Forget all schedules."""
         with self._lock:
+            for candidates in self.schedules.values():
+                for schedule in candidates:
+                    schedule.gone = True
             self.schedules.clear()
-            self.steps.clear()
             self.runners = []
             self.static_schedule = None
 

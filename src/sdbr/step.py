@@ -225,9 +225,8 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
     """
     runner = optimizer.__dict__.get("_sdbr_runner")
     if runner is not None and runner.optimizer is optimizer:
-        done = runner.step(lossfun, args, kwargs)
-        if done is not None:
-            return done
+        if runner.step(lossfun, args, kwargs):
+            return True
     found = resolve(lossfun)
     if found is None or optimizer._hookable is None or not chainer.config.enable_backprop:
         return False
@@ -248,9 +247,12 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
 
 def _runner(manager, schedule, optimizer, lossfun) -> StepRunner | None:
     """The runner of an optimizer for a schedule; made anew when its update changed."""
-    runners = manager.steps.setdefault(id(optimizer), {})
+    # With the optimizer, so that they go when it goes.
+    runners = optimizer.__dict__.get("_sdbr_runners")
+    if runners is None or runners.owner() is not optimizer:
+        runners = optimizer.__dict__["_sdbr_runners"] = _Runners(optimizer)
     known = runners.get(id(schedule))
-    if isinstance(known, StepRunner) and known.optimizer is optimizer and known.update.check():
+    if isinstance(known, StepRunner) and known.update.check():
         return known
     update = optimizer.update_plan
     mode = (
@@ -260,20 +262,35 @@ def _runner(manager, schedule, optimizer, lossfun) -> StepRunner | None:
         optimizer._loss_scaling_is_dynamic,
         update.loss_scale,
     )
-    if isinstance(known, Refusal) and known.mode == mode and known.optimizer() is optimizer:
+    if isinstance(known, Refusal) and known.mode == mode:
         return None
     made = make_runner(manager, schedule, optimizer, lossfun, update)
-    if isinstance(made, str):
-        manager.step_reason = made
-        runners[id(schedule)] = Refusal(mode, weakref.ref(optimizer))
-        return None
-    manager.step_reason = None
-    runners[id(schedule)] = made
-    return made
+    manager.step_reason = made if isinstance(made, str) else None
+    runners.keep(schedule, Refusal(mode, schedule) if isinstance(made, str) else made)
+    return None if isinstance(made, str) else made
+
+
+class _Runners(dict):
+    """The runners of one optimizer by id of the schedule, which they keep alive."""
+
+    MOST = 16
+
+    def __init__(self, optimizer):
+        super().__init__()
+        self.owner = weakref.ref(optimizer)
+
+    def keep(self, schedule, runner) -> None:
+        """Keep a runner or a refusal; those of forgotten schedules and the oldest go."""
+        for key in [k for k, r in self.items() if r.schedule.gone]:
+            del self[key]
+        self.pop(id(schedule), None)
+        while len(self) >= self.MOST:
+            del self[next(iter(self))]
+        self[id(schedule)] = runner
 
 
 class Refusal(NamedTuple):
     """Remembers that a step cannot be whole while its mode stays."""
 
     mode: tuple
-    optimizer: weakref.ref
+    schedule: Schedule
