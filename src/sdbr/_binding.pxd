@@ -1,0 +1,70 @@
+"""What other compiled modules may use of the binding of calls."""
+
+from sdbr._executor cimport Executable, Memory
+from sdbr._spec cimport CallSpec
+
+
+cdef class Outputs:
+    cdef list pools               # per output: a list of arrays
+    cdef list arrays              # per output: the array of this run
+    cdef list shapes
+    cdef list dtypes
+    cdef list slots
+    cdef Memory memory
+    cdef Py_ssize_t n
+    cdef int bind(self, list reused) except -1
+
+
+cdef class Parameters:
+    cdef list params
+    cdef list dicts
+    cdef list slots
+    cdef list shapes
+    cdef list dtypes
+    cdef Memory memory
+    cdef bint bind(self) except -1
+
+
+cdef class Arguments:
+    cdef list positions           # of (argument, slot)
+    cdef list attributes          # of (dict, name, slot, shape, dtype)
+    cdef Memory memory
+    cdef bint bind(self, CallSpec spec, list positions) except -1
+
+
+cdef class Effects:
+    cdef list writes              # of (dict, name, output index or -1, value)
+    cdef list written             # per write: the Variable or array that was written last
+    cdef list reports             # of (items, observer)
+    cdef list kinds               # per output: requires_grad of a Variable, None for an array
+    cdef list keep                # per output: whether its array stays in place
+    cdef list things              # per output: what is handed out in this run
+    cdef object node_class
+    cdef Outputs outputs
+    cdef list in_place(self)
+    cdef object thing(self, int place)
+    cdef object hand_out(self, int place)
+    cdef void forget(self)
+    cdef int apply(self) except -1
+
+
+cdef class Gradients:
+    cdef list dicts
+    cdef list params
+    cdef list arrays
+    cdef list slots
+    cdef Memory memory
+    cdef int bind(self) except -1
+    cdef int publish(self) except -1
+
+
+cdef class Binder:
+    cdef readonly object executable
+    cdef Executable compiled
+    cdef Parameters parameters
+    cdef Arguments arguments
+    cdef Outputs outputs
+    cdef Effects effects
+
+    cdef bint bind(self, CallSpec spec, list positions) except -1
+    cdef int run(self) except -1

@@ -1,0 +1,430 @@
+"""Bind what a call brings, hand out what it makes.
+
+An array is used again only when the reference counts say that nobody else holds it.
+"""
+
+from weakref import ref as _ref
+
+from sdbr.compat.link_version import bump as bump_link_version
+from sdbr.schedule import contiguous
+
+import chainer
+import numpy as np
+from chainer import reporter
+
+from cpython.object cimport PyObject
+
+cimport numpy as cnp
+
+from sdbr._executor cimport Executable, Memory
+from sdbr._python cimport (
+    PyDict_GetItemWithError,
+    PyDict_SetItem,
+    sdbr_data,
+    sdbr_is_plain,
+    sdbr_list_item,
+    sdbr_refcount,
+)
+from sdbr._spec cimport CallSpec
+
+cnp.import_array()
+
+cdef str _DATA = "_data"
+cdef str _NODE = "_node"
+cdef str _GRAD = "_grad"
+cdef str _GRAD_VAR = "_grad_var"
+cdef str _GRAD_VALID = "_grad_valid"
+cdef PyObject *K_DATA = <PyObject *> _DATA
+cdef PyObject *K_NODE = <PyObject *> _NODE
+cdef PyObject *K_GRAD = <PyObject *> _GRAD
+cdef PyObject *K_GRAD_VAR = <PyObject *> _GRAD_VAR
+cdef PyObject *K_GRAD_VALID = <PyObject *> _GRAD_VALID
+cdef PyObject *NONE = <PyObject *> None
+cdef object _TRUE = True   # a literal True would become the C number 1
+cdef PyObject *TRUE = <PyObject *> _TRUE
+
+cdef object _Variable = chainer.Variable
+cdef object _get_reporters = reporter._get_reporters
+
+
+def write_attribute(dict d, str name, value):
+    """Set an attribute of a link past ``Link.__setattr__``.
+
+    The version of the links counts up only when the kind of value changes: schedules that read
+    the attribute look at its shape each time, but not at whether it is None.
+    """
+    cdef PyObject *old = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
+    if old == NULL or (old == NONE) != (value is None):
+        bump_link_version()
+    d[name] = value
+
+
+cdef dict _variable_template = {
+    "_requires_grad": None,
+    "_loss_scale": None,
+    "_grad_var": None,
+    "_device": None,
+    "_grad_valid": True,
+    "_layout": None,
+    "_data": None,
+    "_node": None,
+    "_grad": None,
+}
+cdef dict _node_template = {
+    "_variable": None,
+    "name": None,
+    "_requires_grad": None,
+    "_layout": None,
+    "dtype": None,
+    "shape": None,
+}
+
+
+cdef object new_variable(object array, object requires_grad, object node_class, shape, dtype):
+    """A `chainer.Variable` as ``_init_unchecked`` makes it."""
+    cdef dict inside = _node_template.copy()
+    cdef dict outside = _variable_template.copy()
+    variable = _Variable.__new__(_Variable)
+    node = node_class.__new__(node_class)
+    inside["_variable"] = _ref(variable)
+    inside["_requires_grad"] = requires_grad
+    inside["dtype"] = dtype
+    inside["shape"] = shape
+    node.__dict__ = inside
+    outside["_requires_grad"] = requires_grad
+    outside["_data"] = [array]
+    outside["_node"] = node
+    variable.__dict__ = outside
+    return variable
+
+
+cdef class Outputs:
+    """Arrays handed to the user: one is used again only when nobody else holds it."""
+
+    def __init__(self, Memory memory, outputs):
+        self.memory = memory
+        self.n = len(outputs)
+        self.slots = [slot for _, slot, _, _ in outputs]
+        self.shapes = [shape for _, _, shape, _ in outputs]
+        self.dtypes = [dtype for _, _, _, dtype in outputs]
+        self.pools = [[] for _ in outputs]
+        self.arrays = [None] * self.n
+
+    cdef int bind(self, list reused) except -1:
+        """Choose and bind the array of every output; ``reused[i]`` stays in place when true."""
+        cdef Py_ssize_t i
+        cdef object array
+        cdef PyObject *item
+        cdef list pool
+        for i in range(self.n):
+            if reused is not None and reused[i]:
+                continue
+            pool = self.pools[i]
+            array = None
+            for k in range(len(pool)):
+                item = sdbr_list_item(<PyObject *> pool, k)
+                # One reference in the pool; the memory and `arrays` hold the present one.
+                if sdbr_refcount(item) == 1 + (2 if self.arrays[i] is <object> item else 0):
+                    array = <object> item
+                    break
+            if array is None:
+                array = np.empty(self.shapes[i], self.dtypes[i])
+                if len(pool) >= 4:
+                    pool.pop(0)
+                pool.append(array)
+            self.arrays[i] = array
+            self.memory.bind_fast(<int> self.slots[i], <PyObject *> array)
+        return 0
+
+
+cdef class Parameters:
+    """Binds the present arrays of parameters."""
+
+    def __init__(self, Memory memory, pairs):
+        self.memory = memory
+        self.params = [p for p, _ in pairs]
+        self.dicts = [p.__dict__ for p, _ in pairs]
+        self.slots = [s for _, s in pairs]
+        self.shapes = [p._data[0].shape for p, _ in pairs]
+        self.dtypes = [p._data[0].dtype for p, _ in pairs]
+
+    cdef bint bind(self) except -1:
+        """Bind; False when one no longer has its shape and dtype."""
+        cdef Py_ssize_t i
+        cdef int slot
+        cdef PyObject *data
+        cdef PyObject *array
+        for i in range(len(self.dicts)):
+            data = PyDict_GetItemWithError(sdbr_list_item(<PyObject *> self.dicts, i), K_DATA)
+            if data == NULL:
+                return False
+            array = sdbr_list_item(data, 0)
+            slot = self.slots[i]
+            if sdbr_list_item(<PyObject *> self.memory.owners, slot) == array:
+                if sdbr_data(array) == self.memory.pointers[slot]:
+                    continue
+            current = <object> array
+            if type(current) is not np.ndarray:
+                return False
+            if current.shape != self.shapes[i] or current.dtype != self.dtypes[i]:
+                return False
+            self.memory.bind(slot, contiguous(current))
+        return True
+
+
+cdef class Arguments:
+    """Binds array arguments, and captured attributes."""
+
+    def __init__(self, Memory memory, leaves):
+        self.memory = memory
+        self.positions = []
+        self.attributes = []
+        for value, slot in leaves:
+            if value.kind == "argument":
+                self.positions.append((value.source, slot))
+            elif value.kind == "attribute":
+                link, name = value.source
+                self.attributes.append((link.__dict__, name, slot, value.shape, value.dtype))
+
+    cdef bint bind(self, CallSpec spec, list positions) except -1:
+        cdef int position, slot
+        cdef PyObject *array
+        for position, slot in self.positions:
+            array = spec.arrays[<int> positions[position]]
+            if sdbr_is_plain(array):
+                self.memory.bind_fast(slot, array)
+            else:
+                self.memory.bind(slot, contiguous(<object> array))
+        for d, name, slot, shape, dtype in self.attributes:
+            thing = d.get(name)
+            if isinstance(thing, _Variable):
+                thing = thing._data[0]
+            if type(thing) is not np.ndarray or thing.shape != shape or thing.dtype != dtype:
+                return False
+            self.memory.bind(slot, contiguous(thing))
+        return True
+
+
+cdef class Effects:
+    """Writes attributes and reports values after a run.
+
+    A Variable that this object wrote and that nobody else holds stays where it is: its array
+    gets the new values.
+    """
+
+    def __init__(self, Outputs outputs, values, trace, node_class):
+        index = {value.index: i for i, (value, _, _, _) in enumerate(values)}
+        self.outputs = outputs
+        self.node_class = node_class
+        self.kinds = [v.shown if v.is_variable else None for v, _, _, _ in values]
+        self.writes = []
+        for write in trace.writes:
+            x = write.value
+            place = index.get(getattr(x, "index", None), -1)
+            self.writes.append((write.link.__dict__, write.name, place, x))
+        self.written = [None] * len(self.writes)
+        self.reports = []
+        for report in trace.reports:
+            items = [
+                (name, index.get(getattr(x, "index", None), -1), x)
+                for name, x in report.items.items()
+            ]
+            self.reports.append((items, report.observer))
+        self.keep = [False] * len(values)
+        self.things = [None] * len(values)
+
+    cdef list in_place(self):
+        """Which outputs can stay where they are: only their attribute holds them."""
+        cdef Py_ssize_t i, n
+        cdef PyObject *variable
+        cdef PyObject *data
+        cdef PyObject *array
+        cdef PyObject *node
+        cdef PyObject *found
+        for i in range(len(self.keep)):
+            self.keep[i] = False
+        for i in range(len(self.writes)):
+            d, name, place, _ = self.writes[i]
+            if <int> place < 0 or self.written[i] is None:
+                continue
+            variable = <PyObject *> self.written[i]
+            found = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
+            # References: ours in `written`, and the attribute.
+            if found != variable or sdbr_refcount(variable) != 2:
+                self.written[i] = None
+                continue
+            if self.kinds[<int> place] is None:
+                array = variable
+                # written, attribute, pool, arrays, memory
+                n = 5
+                if sdbr_refcount(array) != n:
+                    self.written[i] = None
+                    continue
+            else:
+                inside = (<object> variable).__dict__
+                data = PyDict_GetItemWithError(<PyObject *> inside, K_DATA)
+                node = PyDict_GetItemWithError(<PyObject *> inside, K_NODE)
+                if data == NULL or node == NULL:
+                    self.written[i] = None
+                    continue
+                if sdbr_refcount(data) != 1 or sdbr_refcount(node) != 1:
+                    self.written[i] = None
+                    continue
+                if PyDict_GetItemWithError(<PyObject *> inside, K_GRAD) != NONE:
+                    self.written[i] = None
+                    continue
+                if PyDict_GetItemWithError(<PyObject *> inside, K_GRAD_VAR) != NONE:
+                    self.written[i] = None
+                    continue
+                array = sdbr_list_item(data, 0)
+                # data list, pool, arrays, memory
+                found = sdbr_list_item(<PyObject *> self.outputs.arrays, <int> place)
+                if array != found or sdbr_refcount(array) != 4:
+                    self.written[i] = None
+                    continue
+            self.keep[<int> place] = True
+        return self.keep
+
+    cdef object thing(self, int place):
+        made = self.things[place]
+        if made is None:
+            made = self.outputs.arrays[place]
+            kind = self.kinds[place]
+            if kind is not None:
+                made = new_variable(
+                    made,
+                    kind,
+                    self.node_class,
+                    self.outputs.shapes[place],
+                    self.outputs.dtypes[place],
+                )
+            self.things[place] = made
+        return made
+
+    cdef object hand_out(self, int place):
+        """What the caller gets for an output; the very object that an attribute keeps."""
+        cdef Py_ssize_t i
+        for i in range(len(self.writes)):
+            if self.writes[i][2] == place and self.written[i] is not None and self.keep[place]:
+                self.things[place] = self.written[i]
+        return self.thing(place)
+
+    cdef void forget(self):
+        """Hold nothing of what was handed out: nothing stays in place."""
+        cdef Py_ssize_t i
+        for i in range(len(self.written)):
+            self.written[i] = None
+
+    cdef int apply(self) except -1:
+        cdef Py_ssize_t i
+        cdef dict found
+        for i in range(len(self.writes)):
+            d, name, place, value = self.writes[i]
+            if <int> place < 0:
+                write_attribute(<dict> d, name, value)
+                continue
+            if self.written[i] is not None:
+                self.things[<int> place] = self.written[i]
+                continue
+        for i in range(len(self.writes)):
+            d, name, place, value = self.writes[i]
+            if <int> place >= 0 and self.written[i] is None:
+                made = self.thing(<int> place)
+                write_attribute(<dict> d, name, made)
+                self.written[i] = made
+        if self.reports:
+            reporters = _get_reporters()
+            if reporters:
+                for items, observer in self.reports:
+                    found = {}
+                    for name, place, value in items:
+                        found[name] = value if <int> place < 0 else self.thing(<int> place)
+                    reporters[len(reporters) - 1].report(found, observer)
+        for i in range(len(self.things)):
+            self.things[i] = None
+        return 0
+
+
+cdef class Gradients:
+    """The gradient arrays of parameters: ours, and used again only when nobody else holds them."""
+
+    def __init__(self, Memory memory, pairs):
+        self.memory = memory
+        self.params = [p for p, _ in pairs]
+        self.dicts = [p.__dict__ for p, _ in pairs]
+        self.slots = [s for _, s in pairs]
+        self.arrays = [None] * len(pairs)
+
+    cdef int bind(self) except -1:
+        cdef Py_ssize_t i
+        cdef PyObject *d
+        cdef PyObject *array
+        for i in range(len(self.arrays)):
+            array = sdbr_list_item(<PyObject *> self.arrays, i)
+            if array != NONE:
+                d = sdbr_list_item(<PyObject *> self.dicts, i)
+                # References: ours, the memory's, the parameter's. One that the user dropped
+                # from the parameter but kept has another number, too.
+                if PyDict_GetItemWithError(d, K_GRAD) == array and sdbr_refcount(array) == 3:
+                    continue
+                if PyDict_GetItemWithError(d, K_GRAD) != array and sdbr_refcount(array) == 2:
+                    continue
+            data = self.params[i]._data[0]
+            new = np.empty(data.shape, data.dtype)
+            self.arrays[i] = new
+            self.memory.bind_fast(<int> self.slots[i], <PyObject *> new)
+        return 0
+
+    cdef int publish(self) except -1:
+        """Make the arrays the gradients of their parameters."""
+        cdef Py_ssize_t i
+        cdef PyObject *d
+        cdef PyObject *array
+        for i in range(len(self.arrays)):
+            d = sdbr_list_item(<PyObject *> self.dicts, i)
+            array = sdbr_list_item(<PyObject *> self.arrays, i)
+            if PyDict_GetItemWithError(d, K_GRAD) != array:
+                PyDict_SetItem(d, K_GRAD, array)
+            if PyDict_GetItemWithError(d, K_GRAD_VAR) != NONE:
+                PyDict_SetItem(d, K_GRAD_VAR, NONE)
+            if PyDict_GetItemWithError(d, K_GRAD_VALID) != TRUE:
+                PyDict_SetItem(d, K_GRAD_VALID, TRUE)
+        return 0
+
+
+cdef class Binder:
+    """Everything that a compiled call binds and hands out, on one memory.
+
+    Parameters
+    ----------
+    executable : Executable or NumpyExecutable
+    leaves : list of (Value, int)
+        Arguments, parameters and captured attributes with their slots.
+    outputs : list of (Value, int, tuple, dtype)
+    trace : Trace
+    node_class : type
+        Variable node of what is handed out.
+    more : list of (Parameter, int)
+        Parameters that are no leaves.
+    """
+
+    def __init__(self, executable, leaves, outputs, trace, node_class, more=()):
+        memory = executable.memory
+        self.executable = executable
+        self.compiled = executable if isinstance(executable, Executable) else None
+        pairs = [(value.source, slot) for value, slot in leaves if value.kind == "parameter"]
+        self.parameters = Parameters(memory, [*pairs, *more])
+        self.arguments = Arguments(memory, leaves)
+        self.outputs = Outputs(memory, outputs)
+        self.effects = Effects(self.outputs, outputs, trace, node_class)
+
+    cdef bint bind(self, CallSpec spec, list positions) except -1:
+        """Bind the inputs; False when one no longer has its shape and dtype."""
+        return self.parameters.bind() and self.arguments.bind(spec, positions)
+
+    cdef int run(self) except -1:
+        if self.compiled is not None:
+            self.compiled.run_c()
+        else:
+            self.executable.run()
+        return 0

@@ -1,0 +1,29 @@
+"""C API of Python and NumPy on borrowed references, for the compiled call path."""
+
+cimport numpy as cnp
+from cpython.object cimport PyObject
+
+cdef extern from "Python.h":
+    PyObject *PyDict_GetItemWithError(PyObject *, PyObject *)
+    int PyDict_Next(PyObject *, Py_ssize_t *, PyObject **, PyObject **)
+    Py_ssize_t sdbr_dict_size "PyDict_GET_SIZE"(PyObject *)
+    PyObject *sdbr_list_item "PyList_GET_ITEM"(PyObject *, Py_ssize_t)
+    Py_ssize_t sdbr_refcount "Py_REFCNT"(PyObject *)
+    int PyDict_SetItem(PyObject *, PyObject *, PyObject *) except -1
+
+cdef extern from *:
+    """
+    #define SDBR_A(x) ((PyArrayObject *)(x))
+    static inline int sdbr_is_array(PyObject *x) { return PyArray_CheckExact(x); }
+    static inline PyObject *sdbr_descr(PyObject *x) { return (PyObject *)PyArray_DESCR(SDBR_A(x)); }
+    static inline int sdbr_ndim(PyObject *x) { return PyArray_NDIM(SDBR_A(x)); }
+    static inline npy_intp *sdbr_dims(PyObject *x) { return PyArray_DIMS(SDBR_A(x)); }
+    static inline int sdbr_is_plain(PyObject *x) { return PyArray_ISCARRAY_RO(SDBR_A(x)); }
+    static inline char *sdbr_data(PyObject *x) { return PyArray_BYTES(SDBR_A(x)); }
+    """
+    bint sdbr_is_array(PyObject *)
+    PyObject *sdbr_descr(PyObject *)
+    int sdbr_ndim(PyObject *)
+    cnp.npy_intp *sdbr_dims(PyObject *)
+    bint sdbr_is_plain(PyObject *)
+    char *sdbr_data(PyObject *)

@@ -1,0 +1,214 @@
+"""Is it the same call as before? Arguments, configuration, hooks and links, compared in C."""
+
+from sdbr.compat import LINK_VERSION
+from sdbr.trace.provenance import TRACES_UNDER_WAY
+from sdbr.trace.provenance import _local as _trace_local
+
+import chainer
+import numpy as np
+
+from cpython.object cimport PyObject
+from libc.stdlib cimport calloc, free
+
+cimport numpy as cnp
+
+from sdbr._python cimport (
+    PyDict_GetItemWithError,
+    PyDict_Next,
+    sdbr_descr,
+    sdbr_dict_size,
+    sdbr_dims,
+    sdbr_is_array,
+    sdbr_list_item,
+    sdbr_ndim,
+)
+
+cnp.import_array()
+
+cdef str _DATA = "_data"
+cdef str _REQUIRES_GRAD = "_requires_grad"
+cdef PyObject *K_DATA = <PyObject *> _DATA
+cdef PyObject *K_REQUIRES_GRAD = <PyObject *> _REQUIRES_GRAD
+
+cdef object _Variable = chainer.Variable
+cdef dict _global_config = chainer.global_config.__dict__
+cdef object _local_config = chainer.config._local
+cdef object _chainer_thread = chainer._thread_local
+cdef list _version = LINK_VERSION
+cdef list _traces_under_way = TRACES_UNDER_WAY
+
+
+cdef class CallSpec:
+    """Arguments and the configuration of one call, to compare later calls with.
+
+    Parameters
+    ----------
+    args : tuple
+        Variables, arrays and plain values; no containers.
+    kwargs : dict
+        The same by name; the order counts.
+    """
+
+    def __cinit__(self, tuple args, dict kwargs):
+        cdef int i, j, k
+        cdef object array
+        self.names = tuple(kwargs)
+        args = args + tuple(kwargs.values())
+        self.n = len(args)
+        self.leaves = <Leaf *> calloc(max(self.n, 1), sizeof(Leaf))
+        self.arrays = <PyObject **> calloc(max(self.n, 1), sizeof(PyObject *))
+        if self.leaves == NULL or self.arrays == NULL:
+            raise MemoryError
+        values = []
+        for i in range(self.n):
+            x = args[i]
+            array = None
+            if type(x) is _Variable:
+                self.leaves[i].kind = 1
+                array = x._data[0]
+                self.leaves[i].requires_grad = <PyObject *> x._requires_grad
+            elif type(x) is np.ndarray:
+                array = x
+            else:
+                self.leaves[i].kind = 2
+                values.append(x)
+            if array is not None:
+                self.leaves[i].descr = <PyObject *> array.dtype
+                self.leaves[i].ndim = array.ndim
+                for k in range(array.ndim):
+                    self.leaves[i].dims[k] = array.shape[k]
+                values.append(array.dtype)
+            self.leaves[i].same_as = i
+            for j in range(i):
+                if args[j] is x:
+                    self.leaves[i].same_as = j
+                    break
+        self.values = tuple(values)
+        self.config_keys = list(_global_config.keys())
+        self.config_values = list(_global_config.values())
+        self.local_config = dict(_local_config.__dict__)
+
+    def __dealloc__(self):
+        free(self.leaves)
+        free(self.arrays)
+
+    @staticmethod
+    def suits(tuple args, dict kwargs):
+        """Whether a call is of the kind that can be compared: flat, at most 8 axes."""
+        for x in args + tuple(kwargs.values()):
+            if type(x) is _Variable:
+                array = x._data[0]
+                if type(array) is not np.ndarray or array.ndim > 8:
+                    return False
+            elif type(x) is np.ndarray:
+                if x.ndim > 8:
+                    return False
+            elif type(x) not in (int, str, bool, type(None)):
+                return False
+        return True
+
+    cdef bint config_matches(self):
+        cdef Py_ssize_t place = 0
+        cdef Py_ssize_t i = 0
+        cdef PyObject *key
+        cdef PyObject *value
+        cdef dict local
+        if sdbr_dict_size(<PyObject *> _global_config) != len(self.config_keys):
+            return False
+        while PyDict_Next(<PyObject *> _global_config, &place, &key, &value):
+            if sdbr_list_item(<PyObject *> self.config_keys, i) != key:
+                return False
+            if sdbr_list_item(<PyObject *> self.config_values, i) != value:
+                return False
+            i += 1
+        local = _local_config.__dict__
+        if len(local) != len(self.local_config):
+            return False
+        place = 0
+        while PyDict_Next(<PyObject *> local, &place, &key, &value):
+            if PyDict_GetItemWithError(<PyObject *> self.local_config, key) != value:
+                return False
+        return True
+
+    cdef bint matches(self, tuple args, dict kwargs):
+        """Whether arguments and configuration are as before; fills `arrays`."""
+        cdef int i, j, k
+        cdef Leaf *leaf
+        cdef PyObject *x
+        cdef PyObject *array
+        if kwargs is not None and kwargs:
+            if tuple(kwargs) != self.names:
+                return False
+            args = args + tuple(kwargs.values())
+        elif self.names:
+            return False
+        if len(args) != self.n:
+            return False
+        for i in range(self.n):
+            leaf = &self.leaves[i]
+            arg = args[i]
+            x = <PyObject *> arg
+            if leaf.kind == 2:
+                value = self.values[i]
+                if arg is not value and (type(arg) is not type(value) or arg != value):
+                    return False
+                continue
+            if leaf.kind == 1:
+                if type(arg) is not _Variable:
+                    return False
+                d = arg.__dict__
+                if PyDict_GetItemWithError(<PyObject *> d, K_REQUIRES_GRAD) != leaf.requires_grad:
+                    return False
+                array = PyDict_GetItemWithError(<PyObject *> d, K_DATA)
+                if array == NULL:
+                    return False
+                array = sdbr_list_item(array, 0)
+            else:
+                array = x
+            if not sdbr_is_array(array) or sdbr_descr(array) != leaf.descr:
+                return False
+            if sdbr_ndim(array) != leaf.ndim:
+                return False
+            for k in range(leaf.ndim):
+                if sdbr_dims(array)[k] != leaf.dims[k]:
+                    return False
+            self.arrays[i] = array
+            for j in range(i):
+                if (<PyObject *> args[j] == x) != (self.leaves[j].same_as == leaf.same_as):
+                    return False
+        return self.config_matches()
+
+
+cdef class LinkGuards:
+    """``guards.hold()``, skipped while no link was written to."""
+
+    def __init__(self, guards):
+        self.guards = guards
+        self.volatile = bool(guards.volatile)
+        self.version = None
+
+    cdef bint hold(self):
+        if self.volatile or self.version is not _version[0]:
+            if not self.guards.hold():
+                return False
+            self.version = _version[0]
+        return True
+
+
+cdef bint hooks_are_off():
+    """No function hook, no link hook, and no trace under way in this thread."""
+    cdef PyObject *hooks
+    cdef object d = _chainer_thread.__dict__
+    hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "function_hooks")
+    if hooks != NULL and sdbr_dict_size(hooks):
+        return False
+    hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "link_hooks")
+    if hooks != NULL and sdbr_dict_size(hooks):
+        return False
+    return not _traces_under_way[0] or getattr(_trace_local, "recorder", None) is None
+
+
+cdef list array_positions(tuple args, dict kwargs):
+    """Which arguments are arrays or Variables: leaf i of a flat call is argument ``[i]``."""
+    everything = args + tuple(kwargs.values())
+    return [i for i, x in enumerate(everything) if isinstance(x, (np.ndarray, _Variable))]
