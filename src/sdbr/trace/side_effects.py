@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.errors import NotStaticError
-from sdbr.trace.provenance import PURE, TracedArray, strip, user_line, wrap
 from sdbr.trace.attributes import INTERNAL
+from sdbr.trace.provenance import PURE, TracedArray, strip, user_line, wrap
 from sdbr.trace.values import CONSTANT, RESULT, Hole, TracedNode, Value
 
 import chainer
