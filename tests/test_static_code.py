@@ -108,6 +108,24 @@ def test_inputs_are_those_of_the_iteration_and_may_be_kept(backend):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-7)
 
 
+def test_variables_around_the_code_may_change():
+    count = 0
+    seen = {"largest": 0.0}
+
+    @sdbr.static_code
+    def look(inputs):
+        nonlocal count
+        count += 1
+        seen["largest"] = float(inputs[0].max())
+
+    def effect(net, h):
+        look(inputs=[h.array])
+        return h
+
+    check(effect, "cython")
+    assert count == 12
+
+
 def test_a_list_among_the_attributes_may_grow():
     @sdbr.static_code
     def note(self, inputs):

@@ -57,4 +57,5 @@ def static_code(func: Callable | None = None, *, func_name: str | None = None) -
             return func(*args, **kwargs)
         return record_static_code(recorder, func, args, kwargs, f"static_code {name}")
 
+    call._sdbr_static_code = func  # what its body reads is read anew in every run
     return call

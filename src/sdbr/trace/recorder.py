@@ -52,6 +52,7 @@ class Recorder(ValueRecording, AttributeRecording):
         self._seen_reads: set = set()
         # (id(link), name): what static_code wrote; what the call wrote before static_code runs.
         self.effect_writes: set = set()
+        self.effect_containers: list = []  # lists and dicts that were handed to static_code and changed there
         self.pending_writes: set = set()
 
     # --- function nodes ------------------------------------------------------------------------

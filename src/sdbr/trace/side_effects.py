@@ -166,6 +166,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     plain_args = rebuilt(args, strip)
     plain_kwargs = rebuilt(kwargs, strip)
     before = _Attributes(recorder)
+    containers = _containers((args, kwargs))
     recorder.pending_writes = before.pending
     recorder.depth += 1
     try:
@@ -174,6 +175,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
         recorder.depth -= 1
         recorder.pending_writes = set()
     before.forgive_writes()
+    recorder.effect_containers += [c for c, old in containers if not _same(_contents(c), old)]
     parts = (
         [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
     )
@@ -251,6 +253,16 @@ class _Attributes:
 
 def _contents(thing) -> list:
     return list(thing.keys()) + list(thing.values()) if isinstance(thing, dict) else list(thing)
+
+
+def _containers(thing) -> list[tuple]:
+    """The lists and dicts inside `thing`, each with its contents."""
+    if not isinstance(thing, (list, tuple, dict)):
+        return []
+    inside = [
+        c for t in (thing.values() if isinstance(thing, dict) else thing) for c in _containers(t)
+    ]
+    return inside if isinstance(thing, tuple) else [(thing, _contents(thing)), *inside]
 
 
 def _same(a: list, b: list) -> bool:
