@@ -33,6 +33,7 @@ from sdbr.schedule import (
     sources_of,
 )
 from sdbr.trace.guards import Guards
+from sdbr.trace.outside import Outside
 from sdbr.trace.provenance import current, user_line
 from sdbr.trace.recorder import Recorder
 from sdbr.trace.structure import differing_arguments, fill_values, flatten, freeze
@@ -276,6 +277,7 @@ class ScheduleManager:
         start = time.perf_counter()
         recorder = Recorder()
         before = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
+        outside = Outside(self.function, getattr(function, '__self__', None))
         with collector_off():
             result = recorder.run(function, structure, leaves)
         trace = recorder.trace
@@ -291,6 +293,8 @@ class ScheduleManager:
         schedule.dynamic = trace.dynamic
         schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
         schedule.guards = Guards(trace)
+        written = recorder.effect_containers  # by static_code, which writes them every time
+        schedule.guards.watch_outside([e for e in outside.entries if not any(e[2] is c for c in written)])
         for _, array in structural_arrays(trace):
             schedule.guards.watch_contents(array)
         schedule.line = line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import sdbr
 
 import chainer
@@ -52,19 +54,19 @@ def test_steps_go_piece_by_piece():
     assert "validate_every" in model.schedule_manager.step_reason
 
 
-FACTOR = 1.0
+def factor():
+    """A number that a schedule cannot see change."""
+    return float(os.environ.get("SDBR_TEST_FACTOR", "1"))
 
 
 def set_factor(monkeypatch, value):
-    monkeypatch.setitem(globals(), "FACTOR", value)
+    monkeypatch.setenv("SDBR_TEST_FACTOR", str(value))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_first_op_that_differs_is_named(backend, monkeypatch):
-    """A global number is nothing that a schedule can see change."""
-
     def forward(self, x):
-        return F.sum(F.tanh(F.leaky_relu(self.l(x), FACTOR)) ** 2)
+        return F.sum(F.tanh(F.leaky_relu(self.l(x), factor())) ** 2)
 
     static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), validate_every=3, backend=backend)
     for _ in range(3):
@@ -85,7 +87,7 @@ def test_the_first_op_that_differs_is_named(backend, monkeypatch):
 def test_another_path_is_named(monkeypatch):
     def forward(self, x):
         h = self.l(x)
-        return F.tanh(h) if FACTOR == 1 else F.relu(h)
+        return F.tanh(h) if factor() == 1 else F.relu(h)
 
     static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), validate_every=1)
     static(X)

@@ -6,6 +6,7 @@ import chainer
 import numpy as np
 
 from sdbr.compat import LINK_VERSION
+from sdbr.trace.outside import is_small
 from sdbr.trace.values import ABSENT, Trace
 
 
@@ -60,6 +61,27 @@ class Guards:
                     # A plain object that carries numbers, such as a namespace of options.
                     self.volatile.append((d, name, _has_fields, _numbers(fields)))
 
+    def watch_outside(self, entries: list) -> None:
+        """Look at what user code reads from outside its chain; see `Outside`.
+
+        Parameters
+        ----------
+        entries : list of (holder, str, object)
+            Taken before the call, so that a call which changes one of them is traced again.
+        """
+        for holder, name, thing in entries:
+            if isinstance(thing, _SCALARS):
+                self.volatile.append((holder, name, _is_equal, thing))
+            elif isinstance(thing, dict) and is_small(thing):
+                self.volatile.append((holder, name, _is_same_dict, _snapshot(thing)))
+            elif isinstance(thing, (list, tuple)) and is_small(thing):
+                self.volatile.append((holder, name, _is_same_list, _snapshot(thing)))
+            else:
+                self.volatile.append((holder, name, _is_same, thing))
+                fields = getattr(thing, '__dict__', None)
+                if type(fields) is dict and not callable(thing) and not isinstance(thing, _CHAINER) and _numbers(fields):
+                    self.volatile.append((holder, name, _has_fields, _numbers(fields)))
+
     def watch_contents(self, array: np.ndarray) -> None:
         """Let the conditions fail when `array` no longer has its present contents."""
         self.volatile.append(({'array': array}, 'array', _has_contents, array.tobytes()))
@@ -82,6 +104,7 @@ class Guards:
 
 _MISSING = object()
 _SCALARS = (int, float, str, bool)
+_CHAINER = (chainer.Link, chainer.Variable)
 # Children of chain lists: their methods count up when they change.
 _COUNTED_LISTS = ('_children', '_layers')
 # Names of parameters and children: registering one is an attribute write.

@@ -1,0 +1,171 @@
+"""Numbers and objects that user code reads from outside its chain.
+
+Globals, variables of enclosing functions, attributes of classes, of modules and of plain objects:
+nothing tells when they are written, so they are looked at before every replay. They are found by
+reading the byte code of the functions that a call may run.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+import types
+from typing import Any
+
+import chainer
+
+_LIBRARIES = frozenset({'builtins', 'chainer', 'cupy', 'numpy', 'scipy', 'sdbr'})
+_SCALARS = (int, float, str, bool, complex, type(None))
+_MAX_ITEMS = 64
+
+
+class Cell:
+    """A variable of an enclosing function, read like a dictionary."""
+
+    __slots__ = ('cell',)
+
+    def __init__(self, cell):
+        self.cell = cell
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self.cell.cell_contents
+        except ValueError:  # not assigned yet
+            return default
+
+
+@functools.lru_cache(maxsize=1024)
+def names_in(code: types.CodeType) -> tuple[frozenset, frozenset, frozenset]:
+    """Names of globals, of variables of enclosing functions and of attributes that `code` reads."""
+    found: tuple[set, set, set] = set(), set(), set()
+    for instruction in dis.get_instructions(code):
+        kind = instruction.opname
+        if kind in ('LOAD_GLOBAL', 'LOAD_NAME', 'STORE_GLOBAL'):
+            found[0].add(instruction.argval)
+        elif kind in ('LOAD_DEREF', 'LOAD_CLASSDEREF', 'LOAD_FROM_DICT_OR_DEREF', 'STORE_DEREF'):
+            found[1].add(instruction.argval)
+        elif kind in ('LOAD_ATTR', 'LOAD_METHOD', 'LOAD_SUPER_ATTR'):
+            found[2].add(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            for names, more in zip(found, names_in(constant), strict=True):
+                names.update(more)
+    return frozenset(found[0]), frozenset(found[1]), frozenset(found[2])
+
+
+def is_library(thing) -> bool:
+    """Whether a function, class or module is not the user's own."""
+    name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, '__module__', None)
+    root = (name or 'builtins').partition('.')[0]
+    return root in _LIBRARIES or root in sys.stdlib_module_names and root != '__main__'
+
+
+class Outside:
+    """What a call of `function` may read from outside, as it is now.
+
+    Attributes
+    ----------
+    entries : list of (holder, str, object)
+        ``holder.get(name)`` is what the code would read; the object is what it was.
+    """
+
+    def __init__(self, function, owner):
+        self.entries: list[tuple[Any, str, Any]] = []
+        self._functions: list = []
+        self._seen: set[int] = set()
+        self._classes: dict[type, None] = {}
+        self._attributes: set[str] = {'forward', '__call__'}
+        self._holders: dict[tuple[int, str], None] = {}
+        self._follow(function)
+        if owner is not None:
+            self._link(owner)
+        done = (-1, -1)
+        while self._functions or done != (len(self._classes), len(self._attributes)):
+            done = (len(self._classes), len(self._attributes))
+            while self._functions:
+                self._read(self._functions.pop())
+            for cls in list(self._classes):
+                self._class_members(cls)
+
+    def _follow(self, function) -> None:
+        if hasattr(function, '_sdbr_static_code'):
+            return  # runs every time: nothing that it reads is frozen
+        function = getattr(function, '_sdbr_function', function)
+        function = getattr(function, '__func__', function)
+        if isinstance(function, types.FunctionType) and id(function) not in self._seen and not is_library(function):
+            self._seen.add(id(function))
+            self._functions.append(function)
+
+    def _link(self, link: chainer.Link) -> None:
+        for child in link.links():
+            self._classes.setdefault(type(child))
+            for thing in child.__dict__.values():
+                self._follow(thing)
+
+    def _class_members(self, cls: type) -> None:
+        """Methods and numbers among the attributes of a class that the code asks for."""
+        for base in cls.__mro__:
+            if is_library(base):
+                continue
+            for name in self._attributes & base.__dict__.keys():
+                thing = base.__dict__[name]
+                if isinstance(thing, property):
+                    self._follow(thing.fget)
+                elif isinstance(thing, (staticmethod, classmethod)):
+                    self._follow(thing.__func__)
+                elif isinstance(thing, _SCALARS):
+                    self._add(base.__dict__, name, thing)
+                else:
+                    self._follow(thing)
+
+    def _read(self, function: types.FunctionType) -> None:
+        names, enclosed, attributes = names_in(function.__code__)
+        self._attributes |= attributes
+        holder = function.__globals__
+        for name in names & holder.keys():
+            self._thing(holder, name, holder[name], attributes)
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name in enclosed and name != '__class__':
+                enclosing = Cell(cell)
+                thing = enclosing.get(name, self)
+                if thing is not self:
+                    self._thing(enclosing, name, thing, attributes)
+        for thing in [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]:
+            self._follow(thing)
+
+    def _thing(self, holder, name: str, thing, attributes) -> None:
+        if isinstance(thing, types.ModuleType):
+            if not is_library(thing):
+                for attribute in attributes & thing.__dict__.keys():
+                    if not isinstance(thing.__dict__[attribute], types.ModuleType):
+                        self._thing(thing.__dict__, attribute, thing.__dict__[attribute], frozenset())
+            return
+        if isinstance(thing, type):
+            if not is_library(thing):
+                for attribute in attributes & thing.__dict__.keys():
+                    if isinstance(thing.__dict__[attribute], _SCALARS):
+                        self._add(thing.__dict__, attribute, thing.__dict__[attribute])
+            return
+        if isinstance(thing, chainer.Link):
+            self._link(thing)
+        if callable(thing) and not isinstance(thing, chainer.Link):
+            self._follow(thing)
+            if getattr(thing, '__name__', None) == name:
+                return  # a definition
+        self._add(holder, name, thing)
+
+    def _add(self, holder, name: str, thing) -> None:
+        key = (id(holder.cell) if isinstance(holder, Cell) else id(holder), name)
+        if key not in self._holders:
+            self._holders[key] = None
+            self.entries.append((holder, name, thing))
+
+
+def is_small(thing) -> bool:
+    """Whether the items of a container can be compared at every call."""
+    return len(thing) <= _MAX_ITEMS
+
+
+__all__ = ['Cell', 'Outside', 'is_small', 'names_in']
+
