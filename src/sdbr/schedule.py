@@ -380,6 +380,8 @@ class Instance:
         executable = self.backward_executables.get(pattern)
         if executable is None:
             self.memory.reserve(plan.program)
+            # A gradient that goes nowhere has a slot, but no place in the program.
+            self.memory.grow(max(plan.seeds, default=-1) + 1, 0)
             executable = make_executable(plan.program, self.memory, self.schedule.backend)
             self.backward_executables[pattern] = executable
         memory = self.memory

@@ -93,11 +93,11 @@ class Builder:
         return self.table.constant(array)
 
     def reshape(self, x: Row, shape: Sequence[int]) -> Row:
-        """`x` in another shape: a view when `x` is C-contiguous, else of a copy."""
+        """`x` in another shape, C-contiguous: a view when `x` is, else of a copy."""
         shape = tuple(shape)
+        x = self.contiguous(x)
         if shape == x.shape:
             return x
-        x = self.contiguous(x)
         return self.table.view(x, shape, c_strides(shape, x.dtype.itemsize))
 
     def transpose(self, x: Row, axes: Sequence[int] | None = None) -> Row:
