@@ -1,5 +1,6 @@
 """The flat arrays are the program: by hand, interpreted, refused when malformed, planned."""
 
+import sdbr
 import sdbr.backends
 from sdbr._executor import Memory
 from sdbr.errors import ValidationError
@@ -71,6 +72,30 @@ def test_hand_written_program(backend):
         memory.bind(slot, array)
     sdbr.backends.make_executable(program, memory, backend).run()
     np.testing.assert_allclose(y, (np.maximum(x @ w.T, 0) * 3).sum(0), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_traced_program_runs_by_itself(backend):
+    model = sdbr.static_graph(L.Linear(3, 2))
+    x = np.random.rand(4, 3).astype("f")
+    want = [model(x).array for _ in range(2)][-1]
+    program = model.schedule_manager.static_schedule.programs["forward"]
+    inputs = {"argument 0": x, "parameter W": model.W.array, "parameter b": model.b.array}
+    arrays = [inputs[s.name] for s in program.slots if s.kind == BOUND]
+    (got,) = program.run(arrays, backend)
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+    lines = list(program.step(arrays, backend))
+    assert lines == program.disassemble().split("\n")
+
+
+def test_a_program_refuses_inputs_that_do_not_fit():
+    program = three_ops()
+    x, w, y = (np.zeros(s, "f") for s in ((2, 3), (4, 3), (4,)))
+    with pytest.raises(ValueError, match=r"expected 3 arrays \(x, w, y\), got 2"):
+        program.run([x, w])
+    with pytest.raises(ValueError, match=r"w must be float32\[4, 3\], got float64\[4, 3\]"):
+        program.run([x, w.astype("d"), y])
+    assert program.run([x, w, y]) == []
 
 
 def test_hand_written_program_disassembles():

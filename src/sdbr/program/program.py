@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 
 from sdbr.errors import ValidationError
-from sdbr.program.buffers import ARENA, KIND_NAMES, BufferTable, Row, Slot
+from sdbr.program.buffers import ARENA, BOUND, KIND_NAMES, OWNED, BufferTable, Row, Slot
 from sdbr.program.builder import ControlSlot, Instruction
 from sdbr.program.ops import OPS
 
@@ -160,6 +161,60 @@ class Program:
                 f"{dtype.name}{list(shape)}  {what}  {name}"
             )
         return "\n".join(lines)
+
+    def run(self, inputs: Sequence[np.ndarray], backend: str = "numpy") -> list[np.ndarray]:
+        """Run the program once on arrays of its own.
+
+        Parameters
+        ----------
+        inputs : sequence of numpy.ndarray
+            One per slot of kind ``BOUND``, in the order of `slots`, in their shapes and dtypes. An
+            update program writes to them.
+        backend : str
+            Executor.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            One per slot of kind ``OWNED``, in the order of `slots`.
+
+        Raises
+        ------
+        ValueError
+            If the number, shape or dtype of the inputs is wrong.
+        """
+        executable, outputs = self._bound(inputs, backend)
+        executable.run()
+        return outputs
+
+    def step(self, inputs: Sequence[np.ndarray], backend: str = "numpy") -> Iterator[str]:
+        """The same op by op: yields the line of each op after it has run."""
+        executable, _ = self._bound(inputs, backend)
+        for i in executable.step():
+            yield self.describe_op(i)
+
+    def _bound(self, inputs, backend: str):
+        # Programs know nothing of executors, but for these two conveniences.
+        from sdbr._executor import Memory
+        from sdbr.backends import make_executable
+
+        wanted = [s for s in self.slots if s.kind == BOUND]
+        if len(inputs) != len(wanted):
+            names = ", ".join(s.name for s in wanted)
+            raise ValueError(f"inputs: expected {len(wanted)} arrays ({names}), got {len(inputs)}")
+        memory = Memory(max((s.index for s in self.slots), default=-1) + 1, 0)
+        memory.reserve(self)
+        for slot, array in zip(wanted, inputs, strict=True):
+            if array.shape != slot.shape or array.dtype != slot.dtype:
+                raise ValueError(
+                    f"inputs: {slot.name} must be {slot.dtype.name}{list(slot.shape)}, "
+                    f"got {array.dtype.name}{list(array.shape)}"
+                )
+            memory.bind(slot.index, np.ascontiguousarray(array))
+        outputs = [np.empty(s.shape, s.dtype) for s in self.slots if s.kind == OWNED]
+        for slot, array in zip([s for s in self.slots if s.kind == OWNED], outputs, strict=True):
+            memory.bind(slot.index, array)
+        return make_executable(self, memory, backend), outputs
 
     def validate(self) -> None:
         """Check the arrays as a whole; nothing unchecked reaches an executor.

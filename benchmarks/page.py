@@ -1,0 +1,122 @@
+"""Writes measured results into docs/performance.md and README.md, between their markers.
+
+``python -m benchmarks.page benchmarks/results/RESULT.json`` after ``python -m sdbr bench --json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PEERS = ("chainer", "chainer.static_graph", "torch", "torch.compile", "jax", "c")
+OWN = "sdbr-cython"
+
+
+def _text(us: float) -> str:
+    if us >= 1000:
+        return f"{us / 1000:,.3g} ms"
+    return f"{us:.3g} us"
+
+
+def _ratio(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if value >= 0.1 else f"1/{1 / value:.0f}"
+
+
+def cases_table(results: dict[str, Any]) -> str:
+    """Medians of all peers, one row per case and part."""
+    lines = ["| case | " + " | ".join((OWN, *PEERS)) + " |", "| --- " * (len(PEERS) + 2) + "|"]
+    for case in results["cases"]:
+        parts = list(dict.fromkeys(t["part"] for t in case["times_us"]))
+        for part in parts:
+            times = {t["peer"]: t["median"] for t in case["times_us"] if t["part"] == part}
+            name = case["case"] + ("" if part == "step" else f", {part}")
+            cells = [_text(times[p]) if p in times else "-" for p in (OWN, *PEERS)]
+            lines.append(f"| {name} [{case['batch']}] | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def targets_table(results: dict[str, Any]) -> str:
+    """Every target with what was measured."""
+    lines = ["| case | at most | measured | met |", "| --- | --- | --- | --- |"]
+    for case in results["cases"]:
+        for t in case["targets"]:
+            name = case["case"] + ("" if t["part"] == "step" else f", {t['part']}")
+            against = " / ".join(t["against"])
+            met = "yes" if t["met"] else "**no**"
+            lines.append(
+                f"| {name} | {_ratio(t['limit'])} of {against} | {_ratio(t['ratio'])} | {met} |"
+            )
+    return "\n".join(lines)
+
+
+def readme_table(results: dict[str, Any]) -> str:
+    """The short table of the README."""
+    lines = [
+        "| case | per step | Chainer | PyTorch | JAX | C loop |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for case in results["cases"]:
+        for part in dict.fromkeys(t["part"] for t in case["times_us"]):
+            times = {t["peer"]: t["median"] for t in case["times_us"] if t["part"] == part}
+            torch = min((times[p] for p in ("torch", "torch.compile") if p in times), default=None)
+            name = case["case"] + ("" if part == "step" else f", {part}")
+            row = [times[OWN], times.get("chainer"), torch, times.get("jax"), times.get("c")]
+            cells = ["-" if v is None else _text(v) for v in row]
+            lines.append(f"| {name} [{case['batch']}] | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def machine_text(results: dict[str, Any]) -> str:
+    """Machine, versions and command, as a list."""
+    machine = results["machine"]
+    versions: dict[str, str] = {}
+    for case in results["cases"]:
+        for found in case["versions"].values():
+            versions.update(found)
+    return "\n".join(
+        [
+            f"- `{results['command']}`, {results['date']}",
+            f"- {machine['processor']}, {machine['cores']} cores, {machine['system']}, "
+            f"{machine['compiler']}; load at the start {results['load_at_start']}",
+            "- " + ", ".join(f"{k} {v}" for k, v in sorted(versions.items())),
+            f"- {results['settings']['rounds']} rounds in turn, "
+            f"{results['settings']['threads']} thread, medians",
+        ]
+    )
+
+
+def replace(path: Path, marker: str, text: str) -> None:
+    """Put `text` between the two comments named `marker`.
+
+    Raises
+    ------
+    ValueError
+        If the page has no such comments.
+    """
+    page = path.read_text()
+    pattern = rf"(<!-- {marker}:begin[^>]*-->\n).*?(\n<!-- {marker}:end -->)"
+    found, n = re.subn(pattern, lambda m: m[1] + text + m[2], page, count=1, flags=re.S)
+    if not n:
+        raise ValueError(f"{path.name} has no comments '<!-- {marker}:begin -->' and ':end'")
+    path.write_text(found)
+
+
+def main(argv: list[str]) -> int:
+    """Write the tables of one result file into both pages."""
+    results = json.loads(Path(argv[0]).read_text())
+    page = ROOT / "docs" / "performance.md"
+    replace(page, "machine", machine_text(results))
+    replace(page, "cases", cases_table(results))
+    replace(page, "targets", targets_table(results))
+    replace(ROOT / "README.md", "figures", readme_table(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
