@@ -95,7 +95,8 @@ def _check_counts(program) -> None:
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise ValidationError(
-                f"op {i} ({OPS[codes[i]].name}): {counts[i, column]} {what} attributes, expected {want[codes[i]]}"
+                f"op {i} ({OPS[codes[i]].name}): {counts[i, column]} {what} attributes, "
+                f"expected {want[codes[i]]}"
             )
     python = np.flatnonzero(codes == 0)
     for i in python.tolist():
