@@ -11,16 +11,14 @@ import types
 import warnings
 import weakref
 
-import chainer
-import numpy as np
-from chainer import reporter
-
 from sdbr import backends
 from sdbr._binding import write_attribute
 from sdbr._call import CallRunner, GraphRunner, Statistics
 from sdbr._memory import claim
+from sdbr.cache_key import aliasing, config_key, describe_difference, flatten_arguments
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
 from sdbr.functions.lowering import structural_arrays
+from sdbr.options import BACKEND_NAMES, Options
 from sdbr.schedule import (
     Instance,
     Retrace,
@@ -32,61 +30,23 @@ from sdbr.schedule import (
     source_of,
     sources_of,
 )
+from sdbr.trace.confirmation import confirm, contents_of_constants
 from sdbr.trace.guards import Guards
 from sdbr.trace.outside import Outside
 from sdbr.trace.provenance import current, user_line
 from sdbr.trace.recorder import Recorder
-from sdbr.trace.structure import differing_arguments, fill_values, flatten, freeze
+from sdbr.trace.structure import fill_values, freeze
 from sdbr.trace.values import PARAMETER, Value
 from sdbr.validation import Reference
 
-logger = logging.getLogger('sdbr')
+import chainer
+import numpy as np
+from chainer import reporter
 
-if not hasattr(chainer.global_config, 'sdbr_backend'):
-    chainer.global_config.sdbr_backend = os.environ.get('SDBR_BACKEND', 'auto')
+logger = logging.getLogger("sdbr")
 
-BACKEND_NAMES = ('auto', 'cython', 'numpy', 'cuda', 'off')
-
-
-class Options:
-    """The arguments of the decorator; see :func:`sdbr.static_graph`."""
-
-    __slots__ = (
-        'backend', 'enable_double_backprop', 'force_test_define_by_run', 'max_schedules', 'memory',
-        'minimize_cache_size', 'on_dynamic', 'validate_every', 'verbosity_level',
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        force_test_define_by_run=False,
-        minimize_cache_size=True,
-        verbosity_level=0,
-        enable_double_backprop=False,
-        backend=None,
-        on_dynamic='fallback',
-        validate_every=0,
-        max_schedules=16,
-        memory='default',
-    ):
-        if backend is not None and backend not in BACKEND_NAMES:
-            raise BackendError(f'backend: expected one of {", ".join(BACKEND_NAMES)}, got {backend!r}')
-        if on_dynamic not in ('fallback', 'raise'):
-            raise ValueError(f"on_dynamic: expected 'fallback' or 'raise', got {on_dynamic!r}")
-        if memory not in ('default', 'no_reuse'):
-            raise ValueError(f"memory: expected 'default' or 'no_reuse', got {memory!r}")
-        if not isinstance(max_schedules, int) or max_schedules < 1:
-            raise ValueError(f'max_schedules: expected a positive int, got {max_schedules!r}')
-        if not isinstance(validate_every, int) or validate_every < 0:
-            raise ValueError(f'validate_every: expected a non-negative int, got {validate_every!r}')
-        self.force_test_define_by_run = force_test_define_by_run
-        self.minimize_cache_size = minimize_cache_size
-        self.verbosity_level = verbosity_level
-        self.enable_double_backprop = enable_double_backprop
-        self.backend = backend
-        self.on_dynamic = on_dynamic
-        self.validate_every = validate_every
-        self.max_schedules = max_schedules
-        self.memory = memory
+if not hasattr(chainer.global_config, "sdbr_backend"):
+    chainer.global_config.sdbr_backend = os.environ.get("SDBR_BACKEND", "auto")
 
 
 class ScheduleManager:
@@ -105,7 +65,7 @@ class ScheduleManager:
         Why calls ran define-by-run, and how often.
     """
 
-    def __init__(self, function, options: Options, owner=None, name: str = ''):
+    def __init__(self, function, options: Options, owner=None, name: str = ""):
         self.function = function
         self.options = options
         self.owner = None if owner is None else weakref.ref(owner)
@@ -144,12 +104,15 @@ class ScheduleManager:
             return self._define_by_run(function, args, kwargs, reason)
         leaves: list = []
         structure = flatten_arguments(args, kwargs, leaves)
-        if any(type(x).__module__.partition('.')[0] in ('chainerx', 'ideep4py') for x in map(_array, leaves)):
-            self.warn('device', 'ChainerX and iDeep arrays run define-by-run')
-            return self._define_by_run(function, args, kwargs, 'ChainerX or iDeep arrays')
+        if any(
+            type(x).__module__.partition(".")[0] in ("chainerx", "ideep4py")
+            for x in map(_array, leaves)
+        ):
+            self.warn("device", "ChainerX and iDeep arrays run define-by-run")
+            return self._define_by_run(function, args, kwargs, "ChainerX or iDeep arrays")
         backend = self.backend_for(leaves)
-        if backend == 'off':
-            return self._define_by_run(function, args, kwargs, 'backend off')
+        if backend == "off":
+            return self._define_by_run(function, args, kwargs, "backend off")
         key = self.key(structure, leaves, backend)
         for _ in range(3):
             schedule = self.find(key, leaves)
@@ -159,7 +122,11 @@ class ScheduleManager:
                 every = self.options.validate_every
                 if every:
                     watched = (schedule.calls + 1) % every == 0
-                    reference = Reference(function, structure, leaves, owner, self.name) if watched else None
+                    reference = (
+                        Reference(function, structure, leaves, owner, self.name)
+                        if watched
+                        else None
+                    )
                     return self.replay(schedule, leaves, reference)
                 result = self.replay(schedule, leaves)
                 self._remember(schedule, args, kwargs)
@@ -167,7 +134,7 @@ class ScheduleManager:
             except Retrace:
                 self.drop(key, schedule)
         if schedule is not None and schedule.dynamic is not None:
-            if self.options.on_dynamic == 'raise' and not schedule.trace.quiet:
+            if self.options.on_dynamic == "raise" and not schedule.trace.quiet:
                 raise NotStaticError(self._dynamic_message(schedule))
             return self._define_by_run(function, args, kwargs, schedule.dynamic[0])
         return self.trace(key, schedule, function, structure, leaves, backend)
@@ -179,7 +146,7 @@ class ScheduleManager:
         leaves: list = []
         structure = flatten_arguments(args, kwargs, leaves)
         backend = self.backend_for(leaves)
-        if backend == 'off':
+        if backend == "off":
             return None
         schedule = self.find(self.key(structure, leaves, backend), leaves)
         if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
@@ -189,18 +156,18 @@ class ScheduleManager:
     def off_reason(self, owner) -> str | None:
         """Why this call has to run define-by-run, or None."""
         config = chainer.config
-        if not getattr(config, 'use_static_graph', True):
-            return 'chainer.config.use_static_graph is False'
+        if not getattr(config, "use_static_graph", True):
+            return "chainer.config.use_static_graph is False"
         if chainer.is_debug():
-            return 'debug mode'
+            return "debug mode"
         if chainer.get_function_hooks():
-            return 'a function hook is active'
+            return "a function hook is active"
         if chainer._get_link_hooks():
-            return 'a link hook is active'
+            return "a link hook is active"
         if self.options.force_test_define_by_run and not config.train:
-            return 'force_test_define_by_run'
+            return "force_test_define_by_run"
         if self.options.enable_double_backprop and config.enable_backprop:
-            return 'enable_double_backprop: the graph of the backward is needed'
+            return "enable_double_backprop: the graph of the backward is needed"
         return None
 
     def backend_for(self, leaves) -> str:
@@ -213,21 +180,23 @@ class ScheduleManager:
         """
         name = self.options.backend or chainer.config.sdbr_backend
         if name not in BACKEND_NAMES:
-            raise BackendError(f'backend: expected one of {", ".join(BACKEND_NAMES)}, got {name!r}')
-        if name == 'off':
-            return 'off'
-        foreign = [x for x in map(_array, leaves) if x is not None and not isinstance(x, np.ndarray)]
+            raise BackendError(f"backend: expected one of {', '.join(BACKEND_NAMES)}, got {name!r}")
+        if name == "off":
+            return "off"
+        foreign = [
+            x for x in map(_array, leaves) if x is not None and not isinstance(x, np.ndarray)
+        ]
         if foreign and len(foreign) < len(leaves):
             raise BackendError(
-                'the arguments mix NumPy arrays and arrays of '
-                f'{type(foreign[0]).__module__}; move them to one device'
+                "the arguments mix NumPy arrays and arrays of "
+                f"{type(foreign[0]).__module__}; move them to one device"
             )
-        if name == 'cuda' or foreign:
+        if name == "cuda" or foreign:
             raise BackendError(
-                f'backend {"cuda" if name == "cuda" else name!r} cannot run here; available: '
-                f'{", ".join(backends.available())}, off'
+                f"backend {'cuda' if name == 'cuda' else name!r} cannot run here; available: "
+                f"{', '.join(backends.available())}, off"
             )
-        return 'cython' if name == 'auto' else name
+        return "cython" if name == "auto" else name
 
     def key(self, structure, leaves, backend) -> tuple:
         """The cache key of a call, without what the schedule's guards look at."""
@@ -236,7 +205,7 @@ class ScheduleManager:
             if isinstance(x, chainer.Variable):
                 a = x._data[0]
                 if a is None:
-                    raise TraceError('an argument is a Variable without an array')
+                    raise TraceError("an argument is a Variable without an array")
                 specs.append((a.shape, a.dtype.str, x.requires_grad, type(x)))
             else:
                 specs.append((x.shape, x.dtype.str, None, np.ndarray))
@@ -277,7 +246,7 @@ class ScheduleManager:
         start = time.perf_counter()
         recorder = Recorder()
         before = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
-        outside = Outside(self.function, getattr(function, '__self__', None))
+        outside = Outside(self.function, getattr(function, "__self__", None))
         with collector_off():
             result = recorder.run(function, structure, leaves)
         trace = recorder.trace
@@ -288,13 +257,15 @@ class ScheduleManager:
             self.drop(key, unconfirmed)
             trace.unconfirmed = False
         schedule = Schedule(
-            key, trace, chainer.config.enable_backprop, backend, self.options.memory != 'no_reuse'
+            key, trace, chainer.config.enable_backprop, backend, self.options.memory != "no_reuse"
         )
         schedule.dynamic = trace.dynamic
         schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
         schedule.guards = Guards(trace)
         written = recorder.effect_containers  # by static_code, which writes them every time
-        schedule.guards.watch_outside([e for e in outside.entries if not any(e[2] is c for c in written)])
+        schedule.guards.watch_outside(
+            [e for e in outside.entries if not any(e[2] is c for c in written)]
+        )
         for _, array in structural_arrays(trace):
             schedule.guards.watch_contents(array)
         schedule.line = line
@@ -306,17 +277,22 @@ class ScheduleManager:
         self.static_schedule = schedule
         if trace.dynamic is not None and not trace.quiet:
             message = self._dynamic_message(schedule)
-            if self.options.on_dynamic == 'raise':
+            if self.options.on_dynamic == "raise":
                 raise NotStaticError(message)
-            self.warn('dynamic', message + ' It runs define-by-run from now on.')
-        logger.info('%s: traced %d nodes in %.1f ms', self.name, len(trace.nodes), schedule.trace_seconds * 1e3)
+            self.warn("dynamic", message + " It runs define-by-run from now on.")
+        logger.info(
+            "%s: traced %d nodes in %.1f ms",
+            self.name,
+            len(trace.nodes),
+            schedule.trace_seconds * 1e3,
+        )
         return result
 
     def _dynamic_message(self, schedule: Schedule) -> str:
         reason, where = schedule.dynamic
         return (
-            f'{self.name}: the call is not static: {reason}{where and f" at {where}"}. Use a function of '
-            'chainer.functions on Variables, or put the code into sdbr.static_code.'
+            f"{self.name}: the call is not static: {reason}{where and f' at {where}'}. Use a "
+            "function of chainer.functions on Variables, or put the code into sdbr.static_code."
         )
 
     def _note_miss(self, key, unconfirmed, line) -> None:
@@ -325,15 +301,16 @@ class ScheduleManager:
                 differs = describe_difference(key, list(self.schedules))
                 same = self.schedules.get(key)
             if same and same[-1].guards.failed:
-                differs = f'attribute {same[-1].guards.failed!r} of the chain or a link below'
+                differs = f"attribute {same[-1].guards.failed!r} of the chain or a link below"
             self.misses.append((differs, line))
             del self.misses[:-100]
         self._history.append(unconfirmed is None)
         if sum(self._history) >= 5 and len(self._history) == 8 and self.misses:
             self.warn(
-                'misses',
-                f'{self.name}: five of the last eight calls were traced anew because this part of the key keeps '
-                f'changing: {self.misses[-1][0]}. Pad batches to few shapes, or pass what changes as an array.',
+                "misses",
+                f"{self.name}: five of the last eight calls were traced anew because this part "
+                f"of the key keeps changing: {self.misses[-1][0]}. Pad batches to few shapes, or "
+                "pass what changes as an array.",
             )
 
     def _evict(self) -> None:
@@ -402,7 +379,7 @@ class ScheduleManager:
     def _define_by_run(self, function, args, kwargs, reason):
         self.statistics.define_by_run_calls += 1
         self.define_by_run_reasons[reason] += 1
-        logger.debug('%s: define-by-run (%s)', self.name, reason)
+        logger.debug("%s: define-by-run (%s)", self.name, reason)
         return function(*args, **kwargs)
 
     # --- the rest --------------------------------------------------------------------------
@@ -434,13 +411,6 @@ class ScheduleManager:
             warnings.warn(message, SdbrWarning, stacklevel=_stack_level())
 
 
-def flatten_arguments(args, kwargs, leaves):
-    """Take the arguments apart; errors name them."""
-    flat_args = tuple(flatten(a, f'argument {i}', leaves) for i, a in enumerate(args))
-    flat_kwargs = {k: flatten(a, f'argument {k!r}', leaves) for k, a in kwargs.items()}
-    return flat_args, flat_kwargs
-
-
 def hand_out(schedule, instance, arrays: dict, leaves, sources, manager, reference) -> dict:
     """Variables and arrays by value index; builds the autograd node where one is needed."""
     plan = schedule.forward
@@ -468,7 +438,6 @@ def hand_out(schedule, instance, arrays: dict, leaves, sources, manager, referen
 
 def _returned_leaves(schedule: Schedule):
 
-
     if schedule.returned_leaves is None:
         schedule.returned_leaves = [x for x in output_values(schedule.trace) if returned_as_is(x)]
     return schedule.returned_leaves
@@ -480,113 +449,13 @@ def apply_effects(trace, things: dict) -> None:
         reporters = reporter._get_reporters()
         if reporters:
             for report in trace.reports:
-                items = {k: things[x.index] if type(x) is Value else x for k, x in report.items.items()}
+                items = {
+                    k: things[x.index] if type(x) is Value else x for k, x in report.items.items()
+                }
                 reporters[-1].report(items, report.observer)
     for write in trace.writes:
         x = write.value
         write_attribute(write.link.__dict__, write.name, things[x.index] if type(x) is Value else x)
-
-
-def contents_of_constants(trace) -> list:
-    """What the constants of a trace hold now."""
-    return [x.source.tobytes() if x.kind == 'constant' else None for x in trace.values]
-
-
-def confirm(trace, first, before) -> None:
-    """Compare the constants of two traces of one call; a difference makes the second dynamic.
-
-    `before` are the contents of the first trace's constants just before the second call: an array
-    that outlives the calls may change between them, but not during one.
-    """
-    if len(trace.nodes) != len(first.nodes) or len(trace.values) != len(first.values):
-        trace.dynamic = trace.dynamic or ('two traces of the same call differ in their functions', '')
-        return
-    for a, b, contents in zip(trace.values, first.values, before, strict=True):
-        same = a.kind == b.kind and a.shape == b.shape and a.dtype == b.dtype
-        if same and a.kind == 'constant':
-            same = a.source.tobytes() == contents
-        if not same:
-            trace.dynamic = trace.dynamic or (
-                'an array was computed by Python code that sdbr cannot see into, and it changes from call to call', '',
-            )  # fmt: skip
-            return
-    for a, b in zip(trace.reports, first.reports, strict=True):
-        for name, x in a.items.items():
-            y = b.items.get(name)
-            if type(x) is not Value and repr(x) != repr(y):
-                trace.dynamic = trace.dynamic or (f'the reported value {name!r} was computed in Python', '')
-    if repr_scalars(trace.result) != repr_scalars(first.result):
-        trace.dynamic = trace.dynamic or ('a returned number was computed in Python', '')
-
-
-def repr_scalars(structure):
-    """Comparable form of a result structure."""
-    if isinstance(structure, Value):
-        return ('value', structure.index)
-    if isinstance(structure, dict):
-        return [(k, repr_scalars(x)) for k, x in structure.items()]
-    if isinstance(structure, (list, tuple)):
-        return [repr_scalars(x) for x in structure]
-    return repr(structure)
-
-
-def aliasing(leaves) -> tuple:
-    """Which arguments are the same object: they stay the same in a replay."""
-    if len(leaves) < 2:
-        return ()
-    first: dict[int, int] = {}
-    return tuple(first.setdefault(id(x), i) for i, x in enumerate(leaves))
-
-
-def config_key() -> tuple:
-    """Every entry of ``chainer.config`` but the backend, which is a part of the key by itself."""
-    config = dict(chainer.global_config.__dict__)
-    config.update(chainer.config._local.__dict__)
-    config.pop('sdbr_backend', None)
-    return tuple((k, freeze(config[k])) for k in sorted(config))
-
-
-def describe_difference(key, others) -> str:
-    """The part of `key` that differs from the nearest of `others`."""
-    names = ('structure and non-array arguments', 'shapes and dtypes of arguments', 'which arguments are the same object',
-             'chainer.config', 'backend')  # fmt: skip
-    best = None
-    for other in others:
-        parts = [(n, a, b) for n, a, b in zip(names, key, other, strict=True) if a != b]
-        if best is None or len(parts) <= len(best):  # of two as near, the one used later
-            best = parts
-    if not best:
-        return 'attributes of the chain, or its parameters'
-    texts = []
-    for name, new, old in best:
-        if name == 'chainer.config':
-            new, old = dict(new), dict(old)
-            texts += [
-                f'chainer.config.{k}: {_plain(old.get(k))} -> {_plain(new.get(k))}'
-                for k in new
-                if new.get(k) != old.get(k)
-            ]
-        elif name.startswith('shapes'):
-            texts += [
-                f'argument {i}: {_spec(o)} -> {_spec(n)}'
-                for i, (n, o) in enumerate(zip(new, old, strict=False))
-                if n != o
-            ]
-        elif name.startswith('structure'):
-            texts.append(differing_arguments(new, old))
-        else:
-            texts.append(f'{name}: {old!r:.80} -> {new!r:.80}')
-    return '; '.join(texts)
-
-
-def _spec(spec) -> str:
-    shape, dtype, requires_grad, kind = spec
-    text = f'{np.dtype(dtype).name}[{",".join(map(str, shape))}]'
-    return text if requires_grad is None else f'{kind.__name__} {text}, requires_grad={requires_grad}'
-
-
-def _plain(frozen):
-    return frozen[-1] if isinstance(frozen, tuple) and frozen else frozen
 
 
 def _array(x):
@@ -601,7 +470,10 @@ def _stack_level() -> int:
     import sys
 
     level, frame = 1, sys._getframe(1)
-    while frame is not None and frame.f_globals.get('__name__', '').partition('.')[0] in ('sdbr', 'chainer'):
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        "sdbr",
+        "chainer",
+    ):
         frame = frame.f_back
         level += 1
     return level

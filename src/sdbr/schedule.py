@@ -7,9 +7,6 @@ import gc
 import threading
 import weakref
 
-import chainer
-import numpy as np
-
 from sdbr._executor import Memory
 from sdbr._memory import claim_backward
 from sdbr.backends import make_executable
@@ -23,8 +20,11 @@ from sdbr.program.program import Program, assemble
 from sdbr.trace import values as v
 from sdbr.trace.values import Trace, Value
 
+import chainer
+import numpy as np
 
-class Retrace(Exception):  # noqa: N818
+
+class Retrace(Exception):
     """A replay found that its schedule no longer fits; internal."""
 
 
@@ -58,7 +58,7 @@ class Schedule:
         self.dynamic: tuple[str, str] | None = None
         self.unconfirmed = False
         self.guards = None
-        self.line = ''
+        self.line = ""
         self.created = 0.0
         self.trace_seconds = 0.0
         self.build_seconds = 0.0
@@ -78,13 +78,16 @@ class Schedule:
     @property
     def programs(self) -> dict:
         forward = self.forward
-        programs = {'forward': forward.program, 'backward': [p.program for p in forward.backwards.values()]}
+        programs = {
+            "forward": forward.program,
+            "backward": [p.program for p in forward.backwards.values()],
+        }
         for plan in list(self.step_plans.values()):
-            programs['step'] = plan.program
+            programs["step"] = plan.program
         return programs
 
     def __repr__(self) -> str:
-        return f'<Schedule of {len(self.trace.nodes)} nodes, {self.calls} calls>'
+        return f"<Schedule of {len(self.trace.nodes)} nodes, {self.calls} calls>"
 
 
 def output_values(trace: Trace) -> list[Value]:
@@ -133,12 +136,12 @@ def build(instructions, table, kept, name, reuse, backend=None) -> tuple[Program
     """
     on = passes.enabled()
     roots = {row.root.index for row in kept}
-    if 'dead_code' in on:
+    if "dead_code" in on:
         instructions = passes.dead_code(instructions, roots)
-    if 'fusion' in on:
+    if "fusion" in on:
         instructions = passes.fusion(instructions, roots)
-    aliases = passes.inplace(instructions, roots) if 'inplace' in on and reuse else {}
-    arena = memory_plan.plan(instructions, table, kept, f'{name} arena', reuse, aliases)
+    aliases = passes.inplace(instructions, roots) if "inplace" in on and reuse else {}
+    arena = memory_plan.plan(instructions, table, kept, f"{name} arena", reuse, aliases)
     program = assemble(instructions, table, name, arena)
     program.instructions = instructions
     program.kept = kept
@@ -163,7 +166,7 @@ class ForwardPlan:
         trace = schedule.trace
         self.table = BufferTable()
         self.lowered = Forward(trace, self.table, schedule.keep_graph)
-        views = 'views' in passes.enabled()
+        views = "views" in passes.enabled()
         outs = [value for value in output_values(trace) if not returned_as_is(value)]
         self.outputs = []
         for value in outs:
@@ -179,13 +182,15 @@ class ForwardPlan:
         self.differentiable = [
             value
             for value in trace.values
-            if value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE) and value.requires_grad and value.index in reached
+            if value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE)
+            and value.requires_grad
+            and value.index in reached
         ]
         self.backwards: dict[tuple, BackwardPlan] = {}
         self.kept_rows: list[Row] = []
         full = self._full_backward() if schedule.keep_graph and self.graph_outputs else None
         self.program, self.kept = build(
-            self.lowered.builder.instructions, self.table, self.kept_rows, 'forward', schedule.reuse
+            self.lowered.builder.instructions, self.table, self.kept_rows, "forward", schedule.reuse
         )
         self.leaves = [(value, row.slot.index) for value, row in self.lowered.bound]
         if full is not None:
@@ -193,7 +198,7 @@ class ForwardPlan:
             self.backwards[full.pattern] = full
 
     def _full_backward(self) -> BackwardPlan:
-        """The backward of every output to every leaf: it tells which rows must survive the forward."""
+        """The backward of every output to every leaf: tells which rows must survive the forward."""
         pattern = (tuple(range(len(self.graph_outputs))), tuple(range(len(self.differentiable))))
         plan = BackwardPlan(self, pattern)
         made = {row.root.index for i in plan.instructions for row in i.outs}
@@ -207,7 +212,7 @@ class ForwardPlan:
         return plan
 
     def backward(self, pattern: tuple) -> BackwardPlan:
-        """The backward program of a gradient pattern: (outputs with a gradient, leaves that want one)."""
+        """The backward program of a pattern: (outputs with a gradient, leaves that want one)."""
         plan = self.backwards.get(pattern)
         if plan is None:
             with self.schedule.lock, collector_off():
@@ -221,8 +226,12 @@ class ForwardPlan:
             for row in instruction.ins:
                 root = row.root
                 lost = root.slot is None and root.index not in made
-                if lost or (root.slot is not None and root.slot.kind == ARENA and root.index not in self.kept):
-                    raise SdbrError(f'{instruction.label}: {row!r} was not kept by the forward')
+                if lost or (
+                    root.slot is not None
+                    and root.slot.kind == ARENA
+                    and root.index not in self.kept
+                ):
+                    raise SdbrError(f"{instruction.label}: {row!r} was not kept by the forward")
         plan.finish()
         self.backwards[pattern] = plan
         return plan
@@ -251,25 +260,25 @@ class BackwardPlan:
         seeds = {}
         self.seeds = []
         for value in given:
-            row = table.bound(value.shape, value.dtype, f'gradient of output {value.index}')
+            row = table.bound(value.shape, value.dtype, f"gradient of output {value.index}")
             self.seeds.append(row.slot.index)
             seeds[value.index] = row
         rows = generate_backward(forward.lowered, builder, seeds, wanted)
-        views = 'views' in passes.enabled()
+        views = "views" in passes.enabled()
         self.grads = []
         for value in wanted:
             row = rows.get(value.index)
             if row is None:
                 self.grads.append(None)
                 continue
-            owned = hand_out(builder, row, f'gradient of {value.index}', views)
+            owned = hand_out(builder, row, f"gradient of {value.index}", views)
             self.grads.append((owned.slot.index, value.shape, value.dtype))
         self.instructions = builder.instructions
 
     def finish(self) -> None:
         """Plan and assemble, after the forward has its memory."""
         self.program, _ = build(
-            self.instructions, self.forward.table, [], 'backward', self.forward.schedule.reuse
+            self.instructions, self.forward.table, [], "backward", self.forward.schedule.reuse
         )
 
 
@@ -291,13 +300,13 @@ def hand_out(builder: Builder, row: Row, name: str, forward_views: bool) -> Row:
     ):
         root.slot = owned.slot
     else:
-        builder.emit('copy', [row], [owned])
+        builder.emit("copy", [row], [owned])
     return owned
 
 
 @contextlib.contextmanager
 def collector_off():
-    """Building makes many small objects that all stay; the garbage collector only gets in the way."""
+    """Building makes many small objects that all stay: the garbage collector is in the way."""
     on = gc.isenabled()
     gc.disable()
     try:
@@ -375,7 +384,7 @@ class Instance:
         return arrays
 
     def run_backward(self, pattern: tuple, grads: list, sources: list) -> list:
-        """Run the backward program of `pattern`; returns gradient arrays, None where none reaches."""
+        """Run the backward program of `pattern`; returns gradients, None where none reaches."""
         plan = self.plan.backward(pattern)
         executable = self.backward_executables.get(pattern)
         if executable is None:
@@ -426,7 +435,7 @@ def sources_of(plan: ForwardPlan, leaves) -> list:
 
 
 class StaticCall(chainer.FunctionNode):
-    """A replayed call in the autograd graph: arguments, captured state and parameters in, outputs out."""
+    """A replayed call in the graph: arguments, captured state and parameters in, outputs out."""
 
     reference = None  # of a call that is validated
 
@@ -438,10 +447,10 @@ class StaticCall(chainer.FunctionNode):
 
     @property
     def label(self) -> str:
-        return 'static_graph'
+        return "static_graph"
 
     def forward(self, inputs):
-        raise SdbrError('a replayed call cannot be applied')
+        raise SdbrError("a replayed call cannot be applied")
 
     def connect(self, inputs: list, outputs: list) -> None:
         """Wire the node into the graph as ``apply`` would have done."""
@@ -464,22 +473,25 @@ class StaticCall(chainer.FunctionNode):
         if not claim_backward(instance, self.generation):
             self.manager.keep_all_calls()
             raise StaleGraphError(
-                f'the activations of call {self.call_line} of {self.manager.name} (traced at '
-                f'{instance.schedule.line}) were taken by call {instance.call_line} before this backward; '
-                'from now on this chain keeps one schedule per live call'
+                f"the activations of call {self.call_line} of {self.manager.name} (traced at "
+                f"{instance.schedule.line}) were taken by call {instance.call_line} before this "
+                "backward; from now on this chain keeps one schedule per live call"
             )
         given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
         pattern = (given, tuple(target_input_indexes))
         try:
-            grads = instance.run_backward(pattern, [grad_outputs[i].array for i in given], self.sources)
+            grads = instance.run_backward(
+                pattern, [grad_outputs[i].array for i in given], self.sources
+            )
             self.manager.statistics.count_run(instance.backward_executables[pattern])
             instance.backward_done = True
         except Retrace as e:
             value = e.args[0]
-            name = getattr(value.source, 'name', None) or value.source
+            name = getattr(value.source, "name", None) or value.source
             raise SdbrError(
-                f'{value.kind} {name} of {self.manager.name} was {value.dtype.name}{list(value.shape)} in the '
-                'forward and has got another shape or dtype before the backward'
+                f"{value.kind} {name} of {self.manager.name} was "
+                f"{value.dtype.name}{list(value.shape)} in the forward and has got "
+                "another shape or dtype before the backward"
             ) from None
         finally:
             instance.running = False
@@ -502,8 +514,8 @@ class _NoSecondDerivative(chainer.FunctionNode):
 
     def backward(self, target_input_indexes, grad_outputs):
         raise SdbrError(
-            'a second derivative was asked through a static chain; decorate it with '
-            'sdbr.static_graph(enable_double_backprop=True)'
+            "a second derivative was asked through a static chain; decorate it with "
+            "sdbr.static_graph(enable_double_backprop=True)"
         )
 
 
@@ -517,4 +529,4 @@ def _without_second_derivative(gxs, inputs):
     return [None if g is None else next(outs) for g in gxs]
 
 
-__all__ = ['Instance', 'Retrace', 'Schedule', 'StaticCall', 'ValidationError']
+__all__ = ["Instance", "Retrace", "Schedule", "StaticCall", "ValidationError"]

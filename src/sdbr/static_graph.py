@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import chainer
-
 from sdbr._call import link_call, static_entry
 from sdbr.manager import Options, ScheduleManager
 
-_MANAGERS = '_sdbr_managers'
+import chainer
+
+_MANAGERS = "_sdbr_managers"
 
 
 def static_graph(target: Any = None, **options: Any) -> Any:
@@ -64,7 +64,9 @@ def _decorate(target, options: Options):
     if isinstance(target, chainer.Link):
         return _make_static(target, options)
     if not callable(target):
-        raise TypeError(f'target: expected a function, a method or a link, got {type(target).__name__}')
+        raise TypeError(
+            f"target: expected a function, a method or a link, got {type(target).__name__}"
+        )
     return _wrap(target, options)
 
 
@@ -89,22 +91,22 @@ def manager_of(owner: chainer.Link, call: Callable) -> ScheduleManager:
     managers = owner.__dict__.get(_MANAGERS)
     if managers is None or managers.owner_id != id(owner):
         managers = owner.__dict__[_MANAGERS] = _Managers(id(owner))
-        for name in ('schedule_manager', 'static_schedule'):
+        for name in ("schedule_manager", "static_schedule"):
             owner.__dict__.pop(name, None)
     manager = managers.get(function)
     if manager is None:
-        name = f'{type(owner).__name__}.{_name(function).rpartition(".")[2]}'
+        name = f"{type(owner).__name__}.{_name(function).rpartition('.')[2]}"
         manager = managers[function] = ScheduleManager(function, call._sdbr_options, owner, name)
-        if _name(function).rpartition('.')[2] in ('forward', '__call__') or (
-            'schedule_manager' not in owner.__dict__
+        if _name(function).rpartition(".")[2] in ("forward", "__call__") or (
+            "schedule_manager" not in owner.__dict__
         ):
-            owner.__dict__['schedule_manager'] = manager
+            owner.__dict__["schedule_manager"] = manager
     return manager
 
 
 def _name(function: Callable) -> str:
     """How reports call a function; partial objects and callable objects by their class."""
-    return getattr(function, '__qualname__', None) or type(function).__qualname__
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
 
 
 class _Managers(dict):
@@ -126,33 +128,33 @@ class _Managers(dict):
 
 def _make_static(link: chainer.Link, options: Options) -> chainer.Link:
     """Give `link` a generated subclass of its class whose ``forward`` or ``__call__`` is static."""
-    base = vars(type(link)).get('_sdbr_base')
+    base = vars(type(link)).get("_sdbr_base")
     if base is not None:  # made static before: the new options take over
-        for name in (_MANAGERS, 'schedule_manager', 'static_schedule'):
+        for name in (_MANAGERS, "schedule_manager", "static_schedule"):
             link.__dict__.pop(name, None)
     link.__class__ = _static_class(base or type(link), options)
     return link
 
 
 def _static_class(base: type, options: Options) -> type:
-    own_call = '__call__' in vars_of_mro(base)
-    name = '__call__' if own_call else 'forward'
+    own_call = "__call__" in vars_of_mro(base)
+    name = "__call__" if own_call else "forward"
     original = getattr(base, name, None)
     if original is None:
-        raise TypeError(f'{base.__name__} has neither forward nor __call__')
-    if hasattr(original, '_sdbr_function'):
+        raise TypeError(f"{base.__name__} has neither forward nor __call__")
+    if hasattr(original, "_sdbr_function"):
         original = original._sdbr_function
     namespace = {
         name: _wrap(original, options),
-        '__module__': base.__module__,
-        '__qualname__': base.__qualname__,
-        '__doc__': base.__doc__,
-        '__reduce_ex__': _reduce_static,
-        '_sdbr_base': base,
-        '_sdbr_class_options': options,
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+        "__reduce_ex__": _reduce_static,
+        "_sdbr_base": base,
+        "_sdbr_class_options": options,
     }
-    if name == 'forward' and base.__call__ is chainer.Link.__call__:
-        namespace['__call__'] = link_call(namespace[name])
+    if name == "forward" and base.__call__ is chainer.Link.__call__:
+        namespace["__call__"] = link_call(namespace[name])
     return type(base)(base.__name__, (base,), namespace)
 
 
@@ -168,7 +170,7 @@ def vars_of_mro(base: type) -> set[str]:
 
 def _reduce_static(self, protocol):
     state = dict(self.__dict__)
-    for name in (_MANAGERS, 'schedule_manager', 'static_schedule'):
+    for name in (_MANAGERS, "schedule_manager", "static_schedule"):
         state.pop(name, None)
     options = {n: getattr(self._sdbr_class_options, n) for n in Options.__slots__}
     return _rebuild_static, (self._sdbr_base, options), state

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import chainer
-import numpy as np
-
 from sdbr.errors import ValidationError
 from sdbr.trace.recorder import Recorder
+
+import chainer
+import numpy as np
 
 #: Largest difference, relative to the largest magnitude of the array, by bytes of the dtype: ten
 #: times what a replay may differ from define-by-run, for errors add up inside a call.
@@ -48,12 +48,13 @@ class Reference:
         for i, (a, b) in enumerate(zip(nodes, found, strict=False)):
             if a.label != b.label or [y.shape for y in a.outputs] != [y.shape for y in b.outputs]:
                 raise ValidationError(
-                    f'{self.name}: function {i} of the schedule is {a.label} at {a.line}; in define-by-run it is '
-                    f'{b.label} at {b.line} now: the call is not static'
+                    f"{self.name}: function {i} of the schedule is {a.label} at {a.line}; in "
+                    f"define-by-run it is {b.label} at {b.line} now: the call is not static"
                 )
         if len(nodes) != len(found):
             raise ValidationError(
-                f'{self.name}: the schedule has {len(nodes)} functions, define-by-run now makes {len(found)}'
+                f"{self.name}: the schedule has {len(nodes)} functions, define-by-run now makes "
+                f"{len(found)}"
             )
         wanted = {}
         arrays = {id(node): kept for node, kept in zip(nodes, self.recorder.kept, strict=True)}
@@ -68,12 +69,14 @@ class Reference:
                     continue
                 node, want = wanted[row.index]
                 owner = memory.array(row.root.slot.index)
-                got = np.ndarray(row.shape, row.dtype, owner, row.root.place + row.offset, row.strides)
+                got = np.ndarray(
+                    row.shape, row.dtype, owner, row.root.place + row.offset, row.strides
+                )
                 problem = difference(got, want)
                 if problem:
                     raise ValidationError(
-                        f'{self.name}: op {i} of the forward program ({node.label} at {node.line}) differs from '
-                        f'define-by-run: {problem}. {program.describe_op(i)}'
+                        f"{self.name}: op {i} of the forward program ({node.label} at {node.line}) "
+                        f"differs from define-by-run: {problem}. {program.describe_op(i)}"
                     )
 
         return compare
@@ -95,31 +98,32 @@ class Reference:
             if w is None and (g is None or not g.any()):
                 continue
             value = plan.differentiable[i]
-            problem = 'one is missing' if w is None or g is None else difference(g, w.array)
+            problem = "one is missing" if w is None or g is None else difference(g, w.array)
             if problem:
                 raise ValidationError(
-                    f'{self.name}: the gradient of {value.kind} {getattr(value.source, "name", value.source)} '
-                    f'differs from define-by-run: {problem}'
+                    f"{self.name}: the gradient of {value.kind} "
+                    f"{getattr(value.source, 'name', value.source)} differs from "
+                    f"define-by-run: {problem}"
                 )
 
 
 def difference(got: np.ndarray, want: np.ndarray) -> str:
     """How two arrays differ beyond rounding; empty when they do not."""
-    if got.dtype.kind != 'f':
+    if got.dtype.kind != "f":
         same = np.array_equal(got, want)
-        return '' if same else f'{np.count_nonzero(got != want)} of {want.size} elements'
+        return "" if same else f"{np.count_nonzero(got != want)} of {want.size} elements"
     if not want.size:
-        return ''
-    a, b = got.astype('d'), want.astype('d')
+        return ""
+    a, b = got.astype("d"), want.astype("d")
     odd = ~(np.isfinite(a) & np.isfinite(b))
     if not np.array_equal(a[odd], b[odd], equal_nan=True):
-        return 'infinities or NaNs in other places'
+        return "infinities or NaNs in other places"
     a, b = a[~odd], b[~odd]
     scale = np.abs(b).max(initial=0.0)
     error = np.abs(a - b).max(initial=0.0)
     if error <= TOLERANCES[want.dtype.itemsize] * scale:
-        return ''
-    return f'by up to {error:.3g}, where the largest magnitude is {scale:.3g}'
+        return ""
+    return f"by up to {error:.3g}, where the largest magnitude is {scale:.3g}"
 
 
 class _Saved:
@@ -131,9 +135,7 @@ class _Saved:
         self.contents = []
         for _, attributes in self.links:
             for thing in attributes.values():
-                if isinstance(thing, np.ndarray):
-                    self.contents.append((thing, thing.copy()))
-                elif type(thing) in (list, dict, set):
+                if isinstance(thing, np.ndarray) or type(thing) in (list, dict, set):
                     self.contents.append((thing, thing.copy()))
 
     def restore(self) -> None:

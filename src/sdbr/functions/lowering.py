@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
-
 from sdbr import functions
 from sdbr.errors import SdbrError
 from sdbr.functions import registry
@@ -16,6 +14,8 @@ from sdbr.program.builder import Builder
 from sdbr.program.program import DTYPE_CODES
 from sdbr.trace import values as v
 from sdbr.trace.side_effects import StaticCode
+
+import numpy as np
 
 # All rows are there before the first call needs one.
 functions.load_all()
@@ -42,7 +42,7 @@ class LoweredNode:
     node: registry.Node | None
     xs: list
     ys: list
-    reason: str = ''
+    reason: str = ""
     python: object = None
 
 
@@ -78,13 +78,13 @@ class Forward:
             if value.kind == v.ALIAS:
                 return self.row(value.source)
             if value.kind == v.RESULT:
-                raise SdbrError(f'{value!r} is used before the op that makes it')
+                raise SdbrError(f"{value!r} is used before the op that makes it")
             if value.dtype not in DTYPE_CODES:
-                raise SdbrError(f'dtype {value.dtype} cannot be a program operand')
+                raise SdbrError(f"dtype {value.dtype} cannot be a program operand")
             if value.kind == v.CONSTANT:
                 array = np.ascontiguousarray(value.source).reshape(value.shape)
-                slot = self.table.slot(CONSTANT, value.shape, value.dtype, 'constant', array)
-                row = self.table.root(value.shape, value.dtype, slot, 'constant')
+                slot = self.table.slot(CONSTANT, value.shape, value.dtype, "constant", array)
+                row = self.table.root(value.shape, value.dtype, slot, "constant")
             else:
                 row = self.table.bound(value.shape, value.dtype, leaf_name(value))
                 self.bound.append((value, row))
@@ -102,8 +102,8 @@ class Forward:
                 return
             ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
             obj = StaticCode(traced) if traced.effect else NumpyCall(traced)
-            b.emit('python', xs, ys, ints=(0, len(xs)), obj=obj)
-            reason = 'code that runs every time' if traced.effect else 'a NumPy call of user code'
+            b.emit("python", xs, ys, ints=(0, len(xs)), obj=obj)
+            reason = "code that runs every time" if traced.effect else "a NumPy call of user code"
             self._finish(LoweredNode(traced, None, None, xs, ys, reason))
             return
         node = registry.Node(
@@ -115,14 +115,14 @@ class Forward:
             tuple(x.requires_grad for x in traced.inputs),
         )
         row = registry.lookup(type(traced.function))
-        reason = 'no native row' if row is None else row.reason(node)
+        reason = "no native row" if row is None else row.reason(node)
         if reason is None:
             reason = self._slots(node, row, traced.rebind)
         if reason is None:
             ys = row.forward(b, node, xs)
             for y, value in zip(ys, traced.outputs, strict=True):
                 if y.shape != value.shape or y.dtype != value.dtype:
-                    raise SdbrError(f'{traced.label}: the row made {y!r} for {value!r}')
+                    raise SdbrError(f"{traced.label}: the row made {y!r} for {value!r}")
             self._finish(LoweredNode(traced, row, node, xs, ys))
             return
         # An array that nobody knows stays on the node itself.
@@ -130,7 +130,7 @@ class Forward:
         ins = xs + [self.row(value) for r in rebind for value in r.values]
         ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
         forward = PythonForward(traced, self.keep_graph, rebind, [_whole_slot(row) for row in ins])
-        b.emit('python', ins, ys, ints=(0, len(ins)), obj=forward)
+        b.emit("python", ins, ys, ints=(0, len(ins)), obj=forward)
         self._finish(LoweredNode(traced, None, None, xs, ys, reason, forward))
 
     def _slots(self, node, row, rebind) -> str | None:
@@ -139,7 +139,7 @@ class Forward:
             if r in self.structural:
                 continue
             if r.name not in row.arrays or r.inner or type(r.structure) is not v.Hole:
-                return f'attribute {r.name!r} holds an array'
+                return f"attribute {r.name!r} holds an array"
             node.slots[r.name] = self.row(r.values[0])
         return None
 
@@ -156,7 +156,7 @@ class Forward:
         """
         row = self.row(value)
         root = row.root
-        name = f'output {value.index}'
+        name = f"output {value.index}"
         if (
             forward_views
             and value.kind == v.RESULT
@@ -169,8 +169,8 @@ class Forward:
             root.slot = owned.slot
             return owned
         owned = self.table.owned(row.shape, row.dtype, name)
-        self.builder.label, self.builder.line = 'output', ''
-        self.builder.emit('copy', [row], [owned])
+        self.builder.label, self.builder.line = "output", ""
+        self.builder.emit("copy", [row], [owned])
         return owned
 
 
@@ -195,10 +195,10 @@ def _whole_slot(row: Row) -> int | None:
 def leaf_name(value: v.Value) -> str:
     """How the disassembler names a leaf."""
     if value.kind == v.ARGUMENT:
-        return f'argument {value.source}'
+        return f"argument {value.source}"
     if value.kind == v.PARAMETER:
-        return f'parameter {value.source.name or value.index}'
-    return f'{type(value.source[0]).__name__}.{value.source[1]}'
+        return f"parameter {value.source.name or value.index}"
+    return f"{type(value.source[0]).__name__}.{value.source[1]}"
 
 
 def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
@@ -222,7 +222,12 @@ def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
         use(report.items)
     live = []
     for node in reversed(trace.nodes):
-        if node.function is not None or node.effect or node.draws or any(y.index in used for y in node.outputs):
+        if (
+            node.function is not None
+            or node.effect
+            or node.draws
+            or any(y.index in used for y in node.outputs)
+        ):
             live.append(node)
             use(node.inputs)
             use([r.values for r in node.rebind])
@@ -271,14 +276,14 @@ def generate_backward(
             return None
         total = parts[0]
         for part in parts[1:]:
-            total = builder.elementwise('add', total, part)
+            total = builder.elementwise("add", total, part)
         return total
 
     for lowered in reversed(forward.nodes):
         traced = lowered.traced
         if traced.function is None or not traced.backprop:
             continue
-        builder.label, builder.line = traced.label + ' backward', traced.line
+        builder.label, builder.line = traced.label + " backward", traced.line
         gys = [None if y.unchained else collect(y.index) for y in traced.outputs]
         targets = tuple(
             i for i, x in enumerate(traced.inputs) if x.index in needs and x.requires_grad
@@ -288,7 +293,7 @@ def generate_backward(
         for i, g in zip(targets, _node_gradients(lowered, builder, gys, targets), strict=True):
             if g is not None:
                 grads.setdefault(traced.inputs[i].index, []).append(g)
-    builder.label, builder.line = 'gradient', ''
+    builder.label, builder.line = "gradient", ""
     result = {}
     for value in wanted:
         g = collect(value.index)
@@ -302,10 +307,12 @@ def _node_gradients(lowered: LoweredNode, builder: Builder, gys, targets) -> lis
         grads = lowered.row.backward(builder, lowered.node, lowered.xs, lowered.ys, gys, targets)
         return [grads[i] for i in targets]
     if not lowered.python.keep_graph:
-        raise SdbrError(f'{lowered.traced.label}: a backward was asked for, but the forward keeps no graph')
+        raise SdbrError(
+            f"{lowered.traced.label}: a backward was asked for, but the forward keeps no graph"
+        )
     given = [i for i, g in enumerate(gys) if g is not None]
     ins = [gys[i] for i in given]
     outs = [builder.new(lowered.xs[i].shape, lowered.xs[i].dtype) for i in targets]
     backward = PythonBackward(lowered.python, targets, given)
-    builder.emit('python', ins, outs, ints=(0, len(ins)), obj=backward)
+    builder.emit("python", ins, outs, ints=(0, len(ins)), obj=backward)
     return outs

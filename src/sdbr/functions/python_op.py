@@ -9,12 +9,12 @@ way in: Chainer may keep them after the program has reused their memory.
 
 from __future__ import annotations
 
-import chainer
-import numpy as np
-
 from sdbr.errors import NotStaticError
 from sdbr.trace.nodes import copy_node, inner_function
 from sdbr.trace.values import Hole
+
+import chainer
+import numpy as np
 
 
 class PythonForward:
@@ -51,14 +51,14 @@ class PythonForward:
             chainer.Variable(x, requires_grad=r)
             for x, r in zip(arrays[: self.n_inputs], self.requires_grad, strict=True)
         ]
-        with chainer.using_config('enable_backprop', self.keep_graph):
+        with chainer.using_config("enable_backprop", self.keep_graph):
             ys = node.apply(xs)
         for i, (y, out) in enumerate(zip(ys, outs, strict=True)):
             array = y.array
             if array.shape != out.shape or array.dtype != out.dtype:
                 raise NotStaticError(
-                    f'output {i} of {self.label} was {out.dtype.name}{list(out.shape)} while tracing and is '
-                    f'{array.dtype.name}{list(array.shape)} now: its shape depends on values'
+                    f"output {i} of {self.label} was {out.dtype.name}{list(out.shape)} while "
+                    f"tracing and is {array.dtype.name}{list(array.shape)} now: its shape depends on values"
                 )
             out[...] = array
         memory.state[id(self)] = (xs, ys) if self.keep_graph else None
@@ -119,8 +119,8 @@ class NumpyCall:
             part = np.asarray(part)
             if part.shape != out.shape or part.dtype != out.dtype:
                 raise NotStaticError(
-                    f'{self.label} gave {out.dtype.name}{list(out.shape)} while tracing and gives '
-                    f'{part.dtype.name}{list(part.shape)} now: its shape or dtype depends on values'
+                    f"{self.label} gave {out.dtype.name}{list(out.shape)} while tracing and gives "
+                    f"{part.dtype.name}{list(part.shape)} now: its shape or dtype depends on values"
                 )
             out[...] = part
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 
-import chainer
-import numpy as np
-
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.provenance import TracedArray, strip, wrap
 from sdbr.trace.values import ABSENT, ATTRIBUTE, AttributeWrite, Read, Value
 
+import chainer
+import numpy as np
+
 _MISSING = object()
-_MEMBERS = ('_params', '_children')
-INTERNAL = frozenset({'_params', '_persistent', '_children', '_within_init_scope', '_device', 'name', '_cpu',
-                       'schedule_manager', 'static_schedule', '_sdbr_managers', 'printable_specs', '_local_link_hooks',
-                       'update_enabled', '_overridden_to_methods', '_visitor_to_methods', '_DeviceResident__overridden'
-                       '_to_methods'})  # fmt: skip
+_MEMBERS = ("_params", "_children")
+INTERNAL = frozenset({
+    '_params', '_persistent', '_children', '_within_init_scope', '_device', 'name', '_cpu',
+    'schedule_manager', 'static_schedule', '_sdbr_managers', 'printable_specs',
+    '_local_link_hooks', 'update_enabled', '_overridden_to_methods', '_visitor_to_methods',
+    '_DeviceResident__overridden'                        '_to_methods',
+})  # fmt: skip
 _SCALARS = (int, float, bool, str, type(None))
 
 
@@ -37,14 +39,14 @@ class AttributeRecording:
         if name in _MEMBERS:
             self._note_members(link, name, thing)
             return thing
-        if name == '_n_local_link_hooks':
+        if name == "_n_local_link_hooks":
             self._note_read(link, name, thing)
             if thing:
-                self.mark_dynamic('a link hook is active', quiet=True)
+                self.mark_dynamic("a link hook is active", quiet=True)
             return thing
         before = self.watch(link)
         if (id(link), name) in self.effect_writes:
-            self.mark_dynamic(f'attribute {name!r}, which static_code wrote, was read outside it')
+            self.mark_dynamic(f"attribute {name!r}, which static_code wrote, was read outside it")
         first = before.get(name, _MISSING)
         if first is _MISSING and name not in link.__dict__:
             self.note_absent(link, name)  # an attribute of the class, which the link may hide later
@@ -101,19 +103,24 @@ class AttributeRecording:
                 if thing is first or name in INTERNAL:
                     continue
                 if isinstance(thing, (chainer.Parameter, chainer.Link)):
-                    self.mark_dynamic(f'a {type(thing).__name__} was assigned to attribute {name!r} during the call')
+                    self.mark_dynamic(
+                        f"a {type(thing).__name__} was assigned to attribute {name!r} during "
+                        "the call"
+                    )
                 elif isinstance(thing, (chainer.Variable, np.ndarray)):
-                    self.trace.writes.append(AttributeWrite(link, name, self._written(link, name, thing)))
+                    self.trace.writes.append(
+                        AttributeWrite(link, name, self._written(link, name, thing))
+                    )
                 elif thing is None:
                     self.trace.writes.append(AttributeWrite(link, name, None))
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
                     self.mark_dynamic(
-                        f'attribute {name!r} of {type(link).__name__} was set to {thing!r:.60} during the call; '
-                        'code that must run every time belongs into sdbr.static_code'
+                        f"attribute {name!r} of {type(link).__name__} was set to {thing!r:.60} "
+                        "during the call; code that must run every time belongs into sdbr.static_code"
                     )
         for (_, name), (thing, contents) in self._containers.items():
             if not _same_contents(_contents(thing), contents):
-                self.mark_dynamic(f'the contents of attribute {name!r} changed during the call')
+                self.mark_dynamic(f"the contents of attribute {name!r} changed during the call")
 
     def _written(self, link, name, thing) -> Value:
         if isinstance(thing, chainer.Variable):
@@ -130,8 +137,10 @@ def _contents(thing):
 
 
 def _same_contents(a, b) -> bool:
-    return len(a) == len(b) and all(x is y or isinstance(x, _SCALARS) and type(x) is type(y) and x == y
-                                    for x, y in zip(a, b, strict=True))  # fmt: skip
+    return len(a) == len(b) and all(
+        x is y or (isinstance(x, _SCALARS) and type(x) is type(y) and x == y)
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 def _same(a, b) -> bool:

@@ -11,32 +11,34 @@ import random
 import sys
 from collections.abc import Callable
 
-import numpy as np
-
 from sdbr.trace.provenance import current, holds_known, record
 
+import numpy as np
+
 CREATORS = (
-    'arange', 'empty', 'empty_like', 'eye', 'full', 'full_like', 'identity', 'indices', 'linspace', 'ones',
-    'ones_like', 'tri', 'zeros', 'zeros_like',
+    'arange', 'empty', 'empty_like', 'eye', 'full', 'full_like', 'identity', 'indices',
+    'linspace', 'ones', 'ones_like', 'tri', 'zeros', 'zeros_like',
 )  # fmt: skip
 
 # These look at an array past its class: NumPy does not tell when they are called with one.
-CONVERSIONS = ('array', 'asanyarray', 'asarray', 'ascontiguousarray')
+CONVERSIONS = ("array", "asanyarray", "asarray", "ascontiguousarray")
 
 DRAWS = (
-    'beta', 'binomial', 'chisquare', 'choice', 'dirichlet', 'exponential', 'f', 'gamma', 'geometric', 'gumbel',
-    'hypergeometric', 'laplace', 'logistic', 'lognormal', 'logseries', 'multinomial', 'multivariate_normal',
-    'negative_binomial', 'noncentral_chisquare', 'noncentral_f', 'normal', 'pareto', 'permutation', 'poisson', 'power',
-    'rand', 'randint', 'randn', 'random', 'random_sample', 'ranf', 'rayleigh', 'sample', 'standard_cauchy',
-    'standard_exponential', 'standard_gamma', 'standard_normal', 'standard_t', 'triangular', 'uniform', 'vonmises',
-    'wald', 'weibull', 'zipf',
+    'beta', 'binomial', 'chisquare', 'choice', 'dirichlet', 'exponential', 'f', 'gamma',
+    'geometric', 'gumbel', 'hypergeometric', 'laplace', 'logistic', 'lognormal', 'logseries',
+    'multinomial', 'multivariate_normal', 'negative_binomial', 'noncentral_chisquare',
+    'noncentral_f', 'normal', 'pareto', 'permutation', 'poisson', 'power', 'rand', 'randint',
+    'randn', 'random', 'random_sample', 'ranf', 'rayleigh', 'sample', 'standard_cauchy',
+    'standard_exponential', 'standard_gamma', 'standard_normal', 'standard_t', 'triangular',
+    'uniform', 'vonmises', 'wald', 'weibull', 'zipf',
 )  # fmt: skip
 
 # Numbers of Python's own generator: what they decide cannot be repeated by a schedule.
 PYTHON_DRAWS = (
-    'betavariate', 'choice', 'choices', 'expovariate', 'gammavariate', 'gauss', 'getrandbits', 'lognormvariate',
-    'normalvariate', 'paretovariate', 'randbytes', 'randint', 'random', 'randrange', 'sample', 'shuffle', 'triangular',
-    'uniform', 'vonmisesvariate', 'weibullvariate',
+    'betavariate', 'choice', 'choices', 'expovariate', 'gammavariate', 'gauss', 'getrandbits',
+    'lognormvariate', 'normalvariate', 'paretovariate', 'randbytes', 'randint', 'random',
+    'randrange', 'sample', 'shuffle', 'triangular', 'uniform', 'vonmisesvariate',
+    'weibullvariate',
 )  # fmt: skip
 
 
@@ -52,7 +54,7 @@ def register(patches, called_by_machinery: Callable) -> None:
                 return result
             if type(result) is not np.ndarray:
                 return result
-            return recorder.made(result, original.__name__[:5] != 'empty')
+            return recorder.made(result, original.__name__[:5] != "empty")
 
         return create
 
@@ -83,7 +85,7 @@ def register(patches, called_by_machinery: Callable) -> None:
         def draw(*args, **kwargs):
             recorder = current()
             if recorder is not None and not recorder.depth:
-                recorder.mark_dynamic(f'random.{original.__name__} drew a number')
+                recorder.mark_dynamic(f"random.{original.__name__} drew a number")
             return original(*args, **kwargs)
 
         return draw

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import chainer
-import numpy as np
-
 from sdbr.compat import LINK_VERSION
 from sdbr.trace.outside import is_small
 from sdbr.trace.values import ABSENT, Trace
+
+import chainer
+import numpy as np
 
 
 class Guards:
@@ -24,7 +24,7 @@ class Guards:
         self.stable = []
         # What the traced call itself wrote has to be looked at, too.
         self.version: int | None = None
-        self.failed = ''
+        self.failed = ""
         for read in trace.reads:
             value, d, name = read.value, read.link.__dict__, read.name
             if value is ABSENT:
@@ -33,8 +33,8 @@ class Guards:
                 # Whoever writes an attribute past the link, as a replay does, counts up when the
                 # kind of its value changes.
                 self.stable.append((d, name, _is_none, None))
-            elif name == '_n_local_link_hooks':
-                self.stable.append((d, '_local_link_hooks', _is_as_many, value))
+            elif name == "_n_local_link_hooks":
+                self.stable.append((d, "_local_link_hooks", _is_as_many, value))
             elif name in _COUNTED_LISTS and isinstance(value, list):
                 self.stable.append((d, name, _is_same_list, list(value)))
             elif isinstance(value, (chainer.Parameter, chainer.Link)):
@@ -56,7 +56,7 @@ class Guards:
                 self.stable.append((d, name, _is_equal, value))
             else:
                 self.stable.append((d, name, _is_same, value))
-                fields = getattr(value, '__dict__', None)
+                fields = getattr(value, "__dict__", None)
                 if type(fields) is dict and fields and not callable(value):
                     # A plain object that carries numbers, such as a namespace of options.
                     self.volatile.append((d, name, _has_fields, _numbers(fields)))
@@ -78,13 +78,18 @@ class Guards:
                 self.volatile.append((holder, name, _is_same_list, _snapshot(thing)))
             else:
                 self.volatile.append((holder, name, _is_same, thing))
-                fields = getattr(thing, '__dict__', None)
-                if type(fields) is dict and not callable(thing) and not isinstance(thing, _CHAINER) and _numbers(fields):
+                fields = getattr(thing, "__dict__", None)
+                if (
+                    type(fields) is dict
+                    and not callable(thing)
+                    and not isinstance(thing, _CHAINER)
+                    and _numbers(fields)
+                ):
                     self.volatile.append((holder, name, _has_fields, _numbers(fields)))
 
     def watch_contents(self, array: np.ndarray) -> None:
         """Let the conditions fail when `array` no longer has its present contents."""
-        self.volatile.append(({'array': array}, 'array', _has_contents, array.tobytes()))
+        self.volatile.append(({"array": array}, "array", _has_contents, array.tobytes()))
 
     def hold(self) -> bool:
         """Whether every condition holds now."""
@@ -106,9 +111,9 @@ _MISSING = object()
 _SCALARS = (int, float, str, bool)
 _CHAINER = (chainer.Link, chainer.Variable)
 # Children of chain lists: their methods count up when they change.
-_COUNTED_LISTS = ('_children', '_layers')
+_COUNTED_LISTS = ("_children", "_layers")
 # Names of parameters and children: registering one is an attribute write.
-_COUNTED_SETS = ('_params', '_children')
+_COUNTED_SETS = ("_params", "_children")
 
 
 def _is_absent(thing, want) -> bool:
@@ -128,8 +133,8 @@ def _is_same(thing, want) -> bool:
 
 
 def _is_equal(thing, want) -> bool:
-    return thing is want or (type(thing) is type(want) and (thing == want or repr(thing) == repr(want)) and (
-        type(thing) is not float or repr(thing) == repr(want)))  # fmt: skip
+    # repr tells 0.0 from -0.0 and makes nan equal to itself.
+    return thing is want or (type(thing) is type(want) and repr(thing) == repr(want))
 
 
 def _is_same_set(thing, want) -> bool:
@@ -154,11 +159,19 @@ def _has_contents(thing, want) -> bool:
 
 
 def _is_same_list(thing, want) -> bool:
-    return isinstance(thing, (list, tuple)) and len(thing) == len(want) and all(map(_same_item, thing, want))
+    return (
+        isinstance(thing, (list, tuple))
+        and len(thing) == len(want)
+        and all(map(_same_item, thing, want))
+    )
 
 
 def _is_same_dict(thing, want) -> bool:
-    return isinstance(thing, dict) and thing.keys() == want.keys() and all(_same_item(thing[k], want[k]) for k in want)
+    return (
+        isinstance(thing, dict)
+        and thing.keys() == want.keys()
+        and all(_same_item(thing[k], want[k]) for k in want)
+    )
 
 
 def _same_item(a, b) -> bool:
@@ -192,5 +205,5 @@ def _numbers(fields: dict) -> dict:
 
 
 def _has_fields(thing, want) -> bool:
-    fields = getattr(thing, '__dict__', None)
+    fields = getattr(thing, "__dict__", None)
     return type(fields) is dict and _is_same_dict(_numbers(fields), want)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import weakref
 
-import chainer
-
 from sdbr.trace.provenance import PURE, TracedArray, strip, user_line, wrap
 from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, Value
+
+import chainer
 
 
 class ValueRecording:
@@ -15,7 +15,13 @@ class ValueRecording:
 
     def value(self, kind, array, requires_grad, source, is_variable) -> Value:
         value = Value(
-            len(self.trace.values), kind, array.shape, array.dtype, requires_grad, source, is_variable
+            len(self.trace.values),
+            kind,
+            array.shape,
+            array.dtype,
+            requires_grad,
+            source,
+            is_variable,
         )
         self.trace.values.append(value)
         return value
@@ -82,14 +88,16 @@ class ValueRecording:
         value = self._of_traced(array) if type(array) is TracedArray else self.find_array(array)
         if value is None:
             return self._unknown(array)
-        return self._alias(value, False, False) if value.is_variable or value.requires_grad else value
+        return (
+            self._alias(value, False, False) if value.is_variable or value.requires_grad else value
+        )
 
     def _of_traced(self, array) -> Value:
         if array.origin is PURE:
             return self._pure(strip(array))
         if array.origin is not None:
             return array.origin
-        self.mark_dynamic('an array was derived from others in a way that cannot be followed')
+        self.mark_dynamic("an array was derived from others in a way that cannot be followed")
         return self._unknown(strip(array))
 
     def _pure(self, array) -> Value:
@@ -111,7 +119,13 @@ class ValueRecording:
         value = None if is_variable else self._aliases.get(base.index)
         if value is None:
             value = Value(
-                len(self.trace.values), ALIAS, base.shape, base.dtype, requires_grad, base, is_variable
+                len(self.trace.values),
+                ALIAS,
+                base.shape,
+                base.dtype,
+                requires_grad,
+                base,
+                is_variable,
             )
             self.trace.values.append(value)
             if not is_variable:
@@ -121,7 +135,9 @@ class ValueRecording:
     def _parameter(self, parameter) -> Value:
         value = self._parameters.get(id(parameter))
         if value is None:
-            value = self.value(PARAMETER, parameter._data[0], parameter.requires_grad, parameter, True)
+            value = self.value(
+                PARAMETER, parameter._data[0], parameter.requires_grad, parameter, True
+            )
             self._parameters[id(parameter)] = value
             self.know_array(parameter._data[0], value)
         return value

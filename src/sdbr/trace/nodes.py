@@ -8,6 +8,7 @@ import weakref
 import chainer
 import numpy as np
 
+
 def copy_node(function):
     """The node before its first forward; containers are copied one level deep."""
     template = copy.copy(function)
@@ -29,7 +30,7 @@ def inner_function(node):
     return node._function if isinstance(node, chainer.function.FunctionAdapter) else None
 
 
-GRAPH = ('inputs', 'outputs', '_retained_output_data', 'stack', '_chainerx_retained_inputs')
+GRAPH = ("inputs", "outputs", "_retained_output_data", "stack", "_chainerx_retained_inputs")
 
 
 def spent_node(function, template):

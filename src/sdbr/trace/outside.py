@@ -15,7 +15,7 @@ from typing import Any
 
 import chainer
 
-_LIBRARIES = frozenset({'builtins', 'chainer', 'cupy', 'numpy', 'scipy', 'sdbr'})
+_LIBRARIES = frozenset({"builtins", "chainer", "cupy", "numpy", "scipy", "sdbr"})
 _SCALARS = (int, float, str, bool, complex, type(None))
 _MAX_ITEMS = 64
 
@@ -23,7 +23,7 @@ _MAX_ITEMS = 64
 class Cell:
     """A variable of an enclosing function, read like a dictionary."""
 
-    __slots__ = ('cell',)
+    __slots__ = ("cell",)
 
     def __init__(self, cell):
         self.cell = cell
@@ -41,11 +41,11 @@ def names_in(code: types.CodeType) -> tuple[frozenset, frozenset, frozenset]:
     found: tuple[set, set, set] = set(), set(), set()
     for instruction in dis.get_instructions(code):
         kind = instruction.opname
-        if kind in ('LOAD_GLOBAL', 'LOAD_NAME', 'STORE_GLOBAL'):
+        if kind in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"):
             found[0].add(instruction.argval)
-        elif kind in ('LOAD_DEREF', 'LOAD_CLASSDEREF', 'LOAD_FROM_DICT_OR_DEREF', 'STORE_DEREF'):
+        elif kind in ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "STORE_DEREF"):
             found[1].add(instruction.argval)
-        elif kind in ('LOAD_ATTR', 'LOAD_METHOD', 'LOAD_SUPER_ATTR'):
+        elif kind in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
             found[2].add(instruction.argval)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -56,9 +56,13 @@ def names_in(code: types.CodeType) -> tuple[frozenset, frozenset, frozenset]:
 
 def is_library(thing) -> bool:
     """Whether a function, class or module is not the user's own."""
-    name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, '__module__', None)
-    root = (name or 'builtins').partition('.')[0]
-    return root in _LIBRARIES or root in sys.stdlib_module_names and root != '__main__'
+    name = (
+        thing.__name__
+        if isinstance(thing, types.ModuleType)
+        else getattr(thing, "__module__", None)
+    )
+    root = (name or "builtins").partition(".")[0]
+    return root in _LIBRARIES or (root in sys.stdlib_module_names and root != "__main__")
 
 
 class Outside:
@@ -75,7 +79,7 @@ class Outside:
         self._functions: list = []
         self._seen: set[int] = set()
         self._classes: dict[type, None] = {}
-        self._attributes: set[str] = {'forward', '__call__'}
+        self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
         self._follow(function)
         if owner is not None:
@@ -89,11 +93,15 @@ class Outside:
                 self._class_members(cls)
 
     def _follow(self, function) -> None:
-        if hasattr(function, '_sdbr_static_code'):
+        if hasattr(function, "_sdbr_static_code"):
             return  # runs every time: nothing that it reads is frozen
-        function = getattr(function, '_sdbr_function', function)
-        function = getattr(function, '__func__', function)
-        if isinstance(function, types.FunctionType) and id(function) not in self._seen and not is_library(function):
+        function = getattr(function, "_sdbr_function", function)
+        function = getattr(function, "__func__", function)
+        if (
+            isinstance(function, types.FunctionType)
+            and id(function) not in self._seen
+            and not is_library(function)
+        ):
             self._seen.add(id(function))
             self._functions.append(function)
 
@@ -125,8 +133,10 @@ class Outside:
         holder = function.__globals__
         for name in names & holder.keys():
             self._thing(holder, name, holder[name], attributes)
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            if name in enclosed and name != '__class__':
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            if name in enclosed and name != "__class__":
                 enclosing = Cell(cell)
                 thing = enclosing.get(name, self)
                 if thing is not self:
@@ -139,7 +149,9 @@ class Outside:
             if not is_library(thing):
                 for attribute in attributes & thing.__dict__.keys():
                     if not isinstance(thing.__dict__[attribute], types.ModuleType):
-                        self._thing(thing.__dict__, attribute, thing.__dict__[attribute], frozenset())
+                        self._thing(
+                            thing.__dict__, attribute, thing.__dict__[attribute], frozenset()
+                        )
             return
         if isinstance(thing, type):
             if not is_library(thing):
@@ -151,7 +163,7 @@ class Outside:
             self._link(thing)
         if callable(thing) and not isinstance(thing, chainer.Link):
             self._follow(thing)
-            if getattr(thing, '__name__', None) == name:
+            if getattr(thing, "__name__", None) == name:
                 return  # a definition
         self._add(holder, name, thing)
 
@@ -167,5 +179,4 @@ def is_small(thing) -> bool:
     return len(thing) <= _MAX_ITEMS
 
 
-__all__ = ['Cell', 'Outside', 'is_small', 'names_in']
-
+__all__ = ["Cell", "Outside", "is_small", "names_in"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import sys
 
-import chainer
-from chainer import _backprop_utils
-
 from sdbr.compat.hooks import PatchSet
 from sdbr.trace.creation import register as register_creation
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.provenance import current, strip
+
+import chainer
+from chainer import _backprop_utils
 
 
 def _wrap_apply(original):
@@ -31,7 +31,7 @@ def _wrap_backprop_step(original):
         recorder = current()
         if recorder is None or recorder.depth:
             return original(*args, **kwargs)
-        recorder.mark_dynamic('a backward ran inside the call')
+        recorder.mark_dynamic("a backward ran inside the call")
         recorder.depth += 1
         try:
             return original(*args, **kwargs)
@@ -54,7 +54,7 @@ def _wrap_array(original):
     def write(self, array):
         recorder = current()
         if recorder is not None and not recorder.depth and id(self._node) in recorder._nodes:
-            recorder.mark_dynamic('the array of a Variable was replaced during the call')
+            recorder.mark_dynamic("the array of a Variable was replaced during the call")
         original.fset(self, strip(array))
 
     return property(read, write, original.fdel, original.__doc__)
@@ -77,15 +77,17 @@ def _getattribute(original):
         try:
             thing = object.__getattribute__(self, name)
         except AttributeError:
-            if recorder is not None and not recorder.depth and name[:2] != '__':
+            if recorder is not None and not recorder.depth and name[:2] != "__":
                 recorder.note_absent(self, name)
             raise
-        if recorder is None or name[:2] == '__':
+        if recorder is None or name[:2] == "__":
             return thing
         if recorder.depth:
             if recorder.pending_writes and (id(self), name) in recorder.pending_writes:
                 # A replay writes attributes after the program has run.
-                recorder.mark_dynamic(f'attribute {name!r}, written during the call, was read in static_code')
+                recorder.mark_dynamic(
+                    f"attribute {name!r}, written during the call, was read in static_code"
+                )
             return thing
         return recorder.read_attribute(self, name, thing)
 
@@ -103,13 +105,13 @@ def _setattr(original):
     return __setattr__
 
 
-PATCHES = PatchSet('recorder')
-PATCHES.register(chainer.FunctionNode, 'apply', _wrap_apply)
-PATCHES.register(_backprop_utils, 'backprop_step', _wrap_backprop_step)
-PATCHES.register(chainer.Variable, 'array', _wrap_array)
-PATCHES.register(chainer.Variable, 'data', _wrap_array)
-PATCHES.register(chainer.variable.VariableNode, 'unchain', _wrap_unchain)
-PATCHES.register(chainer.Link, '__getattribute__', _getattribute)
-PATCHES.register(chainer.Link, '__setattr__', _setattr)
+PATCHES = PatchSet("recorder")
+PATCHES.register(chainer.FunctionNode, "apply", _wrap_apply)
+PATCHES.register(_backprop_utils, "backprop_step", _wrap_backprop_step)
+PATCHES.register(chainer.Variable, "array", _wrap_array)
+PATCHES.register(chainer.Variable, "data", _wrap_array)
+PATCHES.register(chainer.variable.VariableNode, "unchain", _wrap_unchain)
+PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
+PATCHES.register(chainer.Link, "__setattr__", _setattr)
 
 register_creation(PATCHES, called_by_machinery)

@@ -21,7 +21,7 @@ _count = threading.Lock()
 
 def current():
     """The recorder of this thread, or None."""
-    return getattr(_local, 'recorder', None)
+    return getattr(_local, "recorder", None)
 
 
 def set_current(recorder) -> None:
@@ -36,7 +36,7 @@ class _Pure:
     """The origin of arrays that were made from nothing."""
 
     def __repr__(self) -> str:
-        return 'PURE'
+        return "PURE"
 
 
 PURE = _Pure()
@@ -55,39 +55,41 @@ class TracedArray(np.ndarray):
     plain = None  # the very array this is a view of
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        if kwargs.get('out') is not None:
-            out = kwargs['out']
-            _leave('an array was written in place by NumPy', inputs, kwargs)
+        if kwargs.get("out") is not None:
+            out = kwargs["out"]
+            _leave("an array was written in place by NumPy", inputs, kwargs)
             result = getattr(ufunc, method)(*strip_nested(inputs), **strip_nested(kwargs))
             if len(out) != 1:
                 return result
             _rewritten(out[0])
             return out[0]
-        call = ufunc if method == '__call__' else getattr(ufunc, method)
+        call = ufunc if method == "__call__" else getattr(ufunc, method)
         return record(call, inputs, kwargs)
 
     def __array_function__(self, func, types, args, kwargs):
         if func in _STATIC:
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in _DATA_SHAPED or (func is np.where and len(args) == 1):
-            _leave(f'the shape of the result of numpy.{func.__name__} depends on values', args, kwargs)
+            _leave(
+                f"the shape of the result of numpy.{func.__name__} depends on values", args, kwargs
+            )
             return func(*strip_nested(args), **strip_nested(kwargs))
-        if func in _WRITERS or kwargs.get('out') is not None:
-            _leave(f'an array was written in place by numpy.{func.__name__}', args, kwargs)
+        if func in _WRITERS or kwargs.get("out") is not None:
+            _leave(f"an array was written in place by numpy.{func.__name__}", args, kwargs)
             return func(*strip_nested(args), **strip_nested(kwargs))
         return record(func, args, kwargs)
 
     def __getitem__(self, key):
         for part in key if isinstance(key, tuple) else (key,):
-            if isinstance(part, np.ndarray) and part.dtype == bool or isinstance(part, list) and any(
-                isinstance(p, bool) for p in part
+            if (isinstance(part, np.ndarray) and part.dtype == bool) or (
+                isinstance(part, list) and any(isinstance(p, bool) for p in part)
             ):
-                _leave('the shape of a boolean selection depends on values', self, key)
+                _leave("the shape of a boolean selection depends on values", self, key)
                 return strip(self)[strip_nested(key)]
         return record(_getitem, (self, key), {})
 
     def __setitem__(self, key, value):
-        _leave('an array was written in place', self, key, value)
+        _leave("an array was written in place", self, key, value)
         strip(self)[strip_nested(key)] = strip_nested(value)
         _rewritten(self)
 
@@ -144,29 +146,78 @@ def _leaving(name, what):
     return method
 
 
-for _name in (
-    'all any argmax argmin argpartition argsort astype choose clip conj conjugate copy cumprod cumsum diagonal dot '
-    'flatten max mean min prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take trace transpose '
-    'var view byteswap'
-).split():
+for _name in [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argpartition",
+    "argsort",
+    "astype",
+    "choose",
+    "clip",
+    "conj",
+    "conjugate",
+    "copy",
+    "cumprod",
+    "cumsum",
+    "diagonal",
+    "dot",
+    "flatten",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "ravel",
+    "repeat",
+    "reshape",
+    "round",
+    "searchsorted",
+    "squeeze",
+    "std",
+    "sum",
+    "swapaxes",
+    "take",
+    "trace",
+    "transpose",
+    "var",
+    "view",
+    "byteswap",
+]:
     setattr(TracedArray, _name, _recorded(_name))
-for _name in ('T', 'real', 'imag'):
+for _name in ("T", "real", "imag"):
     setattr(TracedArray, _name, _recorded_property(_name))
-for _name in '__float__ __int__ __index__ __bool__ __complex__ __contains__ item tolist tobytes tofile dump dumps'.split():
-    setattr(TracedArray, _name, _leaving(_name, f'a value left NumPy through {_name.strip("_")}()'))
-for _name in ('nonzero', 'compress'):
-    setattr(TracedArray, _name, _leaving(_name, f'the shape of the result of {_name} depends on values'))
-for _name in ('fill', 'put', 'sort', 'partition', 'resize'):
-    setattr(TracedArray, _name, _leaving(_name, f'an array was written in place by {_name}'))
+for _name in [
+    "__float__",
+    "__int__",
+    "__index__",
+    "__bool__",
+    "__complex__",
+    "__contains__",
+    "item",
+    "tolist",
+    "tobytes",
+    "tofile",
+    "dump",
+    "dumps",
+]:
+    setattr(TracedArray, _name, _leaving(_name, f"a value left NumPy through {_name.strip('_')}()"))
+for _name in ("nonzero", "compress"):
+    setattr(
+        TracedArray, _name, _leaving(_name, f"the shape of the result of {_name} depends on values")
+    )
+for _name in ("fill", "put", "sort", "partition", "resize"):
+    setattr(TracedArray, _name, _leaving(_name, f"an array was written in place by {_name}"))
 
 _STATIC = {
-    np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type, np.may_share_memory, np.shares_memory,
-    np.iscomplexobj, np.isrealobj, np.empty_like, np.zeros_like, np.ones_like, np.full_like, np.broadcast_shapes,
+    np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type, np.may_share_memory,
+    np.shares_memory, np.iscomplexobj, np.isrealobj, np.empty_like, np.zeros_like, np.ones_like,
+    np.full_like, np.broadcast_shapes,
 }  # fmt: skip
 _DATA_SHAPED = {
-    np.nonzero, np.flatnonzero, np.argwhere, np.unique, np.extract, np.compress, np.intersect1d, np.union1d,
-    np.setdiff1d, np.setxor1d, np.trim_zeros, np.histogram, np.bincount, np.delete, np.allclose, np.array_equal,
-    np.array_equiv,
+    np.nonzero, np.flatnonzero, np.argwhere, np.unique, np.extract, np.compress, np.intersect1d,
+    np.union1d, np.setdiff1d, np.setxor1d, np.trim_zeros, np.histogram, np.bincount, np.delete,
+    np.allclose, np.array_equal, np.array_equiv,
 }  # fmt: skip
 _WRITERS = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
 
@@ -226,7 +277,12 @@ def _leave(reason: str, *things) -> None:
 def _rewritten(array) -> None:
     """A pure array got new contents before our eyes."""
     recorder = current()
-    if recorder is not None and not recorder.depth and type(array) is TracedArray and array.origin is PURE:
+    if (
+        recorder is not None
+        and not recorder.depth
+        and type(array) is TracedArray
+        and array.origin is PURE
+    ):
         recorder.made(array.plain)
 
 
@@ -249,7 +305,7 @@ def holds_traced(thing) -> bool:
 
 
 def holds_unknown(thing) -> bool:
-    """Whether `thing` contains an array that is not traced, or a pure one that was filled unseen."""
+    """Whether `thing` contains an array that is not traced, or a pure one filled unseen."""
     kind = type(thing)
     if kind is TracedArray:
         return thing.origin is PURE and current().was_filled(thing.plain)
@@ -260,16 +316,16 @@ def holds_unknown(thing) -> bool:
     return isinstance(thing, np.ndarray)
 
 
-_INSIDE = ('chainer', 'sdbr', 'numpy')
+_INSIDE = ("chainer", "sdbr", "numpy")
 
 
 def user_line() -> str:
     """``file:line in function`` of the innermost frame outside Chainer, sdbr and NumPy."""
     frame = sys._getframe(1)
     while frame is not None:
-        name = frame.f_globals.get('__name__', '')
-        if name.partition('.')[0] not in _INSIDE:
+        name = frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] not in _INSIDE:
             code = frame.f_code
-            return f'{code.co_filename}:{frame.f_lineno} in {code.co_name}'
+            return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
         frame = frame.f_back
-    return ''
+    return ""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import chainer
-import numpy as np
-from chainer import reporter
-
 from sdbr.trace.attributes import AttributeRecording
 from sdbr.trace.known import ValueRecording
 from sdbr.trace.nodes import GRAPH, copy_node, inner_function, spent_node
@@ -22,7 +18,11 @@ from sdbr.trace.provenance import (
 from sdbr.trace.structure import fill, flatten
 from sdbr.trace.values import RESULT, Hole, Rebinding, Report, Trace, TracedNode, Value
 
-_COPIES = ('array', 'asanyarray', 'asarray', 'ascontiguousarray', 'astype', 'copy')
+import chainer
+import numpy as np
+from chainer import reporter
+
+_COPIES = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype", "copy")
 
 
 class Recorder(ValueRecording, AttributeRecording):
@@ -52,13 +52,17 @@ class Recorder(ValueRecording, AttributeRecording):
         self._seen_reads: set = set()
         # (id(link), name): what static_code wrote; what the call wrote before static_code runs.
         self.effect_writes: set = set()
-        self.effect_containers: list = []  # lists and dicts that were handed to static_code and changed there
+        # Lists and dicts that were handed to static_code and changed there.
+        self.effect_containers: list = []
         self.pending_writes: set = set()
 
     # --- function nodes ------------------------------------------------------------------------
     def apply(self, original, function, inputs):
         template = copy_node(function)
-        values = [self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x) for x in inputs]
+        values = [
+            self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x)
+            for x in inputs
+        ]
         inputs = [x if isinstance(x, chainer.Variable) else strip(x) for x in inputs]
         rebind = self._rebindings(template, function)
         backprop = chainer.config.enable_backprop
@@ -67,7 +71,9 @@ class Recorder(ValueRecording, AttributeRecording):
             outputs = original(function, inputs)
         finally:
             self.depth -= 1
-        node = TracedNode(template, None, None, values, [], backprop, rebind, template.label, user_line())
+        node = TracedNode(
+            template, None, None, values, [], backprop, rebind, template.label, user_line()
+        )
         node.function = spent_node(function, template)
         for i, y in enumerate(outputs):
             value = self.value(RESULT, y._data[0], y.requires_grad and backprop, (node, i), True)
@@ -120,7 +126,7 @@ class Recorder(ValueRecording, AttributeRecording):
         finally:
             self.depth -= 1
         if not isinstance(result, np.ndarray):
-            self.mark_dynamic(f'numpy.random.{call.__name__} drew a Python number')
+            self.mark_dynamic(f"numpy.random.{call.__name__} drew a Python number")
             return result
         return self.numpy_call(call, args, kwargs, result, draws=True)
 
@@ -144,12 +150,16 @@ class Recorder(ValueRecording, AttributeRecording):
 
         recorded = (call, hole(tuple(args)), hole(dict(kwargs)))
         if call.__name__ in _COPIES and len(inputs) == 1 and _is_copy(args[0], result):
-            return wrap(result, inputs[0])  # writes to a traced array are noticed: no copy is needed
+            return wrap(
+                result, inputs[0]
+            )  # writes to a traced array are noticed: no copy is needed
         parts = list(result) if isinstance(result, (tuple, list)) else [result]
         if not all(isinstance(p, (np.ndarray, np.generic)) for p in parts):
-            self.mark_dynamic(f'{getattr(call, "__name__", call)} turned an array into a Python value')
+            self.mark_dynamic(
+                f"{getattr(call, '__name__', call)} turned an array into a Python value"
+            )
             return result
-        label = f'numpy {getattr(call, "__name__", call)}'
+        label = f"numpy {getattr(call, '__name__', call)}"
         node = TracedNode(
             None, None, recorded, inputs, [], False, [], label, user_line(), draws=draws
         )
@@ -224,9 +234,10 @@ class Recorder(ValueRecording, AttributeRecording):
                 reporters.remove(recording)
                 set_current(None)
         out_leaves: list = []
-        out_structure = flatten(result, 'the result', out_leaves)
+        out_structure = flatten(result, "the result", out_leaves)
         values = [
-            self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x) for x in out_leaves
+            self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x)
+            for x in out_leaves
         ]
         self.trace.result = fill(out_structure, values)
         self._collect_writes()
@@ -243,7 +254,9 @@ class _RecordingReporter:
         self.below = below
 
     def report(self, values, observer=None):
-        if not self.recorder.depth:  # inside a function or static_code it happens again in every run
+        if (
+            not self.recorder.depth
+        ):  # inside a function or static_code it happens again in every run
             self.recorder.report(values, observer)
         if self.below is not None:
             self.recorder.depth += 1

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-import chainer
-import numpy as np
-
 from sdbr.errors import TraceError
 from sdbr.trace.values import Value
 
-_SCALARS = (int, float, bool, str, bytes, complex, type(None), np.generic, np.dtype, type, slice, type(Ellipsis))
+import chainer
+import numpy as np
+
+_SCALARS = (
+    int,
+    float,
+    bool,
+    str,
+    bytes,
+    complex,
+    type(None),
+    np.generic,
+    np.dtype,
+    type,
+    slice,
+    type(Ellipsis),
+)
 
 
 class Leaf:
     """Place number `index` of an array or Variable in a structure."""
 
-    __slots__ = ('index',)
+    __slots__ = ("index",)
 
     def __init__(self, index: int):
         self.index = index
@@ -23,7 +36,7 @@ class Leaf:
         return type(other) is Leaf and other.index == self.index
 
     def __hash__(self) -> int:
-        return hash(('leaf', self.index))
+        return hash(("leaf", self.index))
 
 
 def flatten(thing, path: str, leaves: list, depth: int = 0):
@@ -49,20 +62,30 @@ def flatten(thing, path: str, leaves: list, depth: int = 0):
         For anything else; it names the argument.
     """
     kind = type(thing)
-    if kind is np.ndarray or isinstance(thing, (chainer.Variable, np.ndarray)) or is_device_array(thing):
+    if (
+        kind is np.ndarray
+        or isinstance(thing, (chainer.Variable, np.ndarray))
+        or is_device_array(thing)
+    ):
         leaves.append(thing)
         return Leaf(len(leaves) - 1)
-    if isinstance(thing, _SCALARS) or callable(thing) and not isinstance(thing, (list, dict, tuple)):
+    if isinstance(thing, _SCALARS) or (
+        callable(thing) and not isinstance(thing, (list, dict, tuple))
+    ):
         return thing
     if depth > 100:
-        raise TraceError(f'{path}: containers are nested more than 100 deep (a cycle?)')
+        raise TraceError(f"{path}: containers are nested more than 100 deep (a cycle?)")
     if isinstance(thing, dict):
-        return rebuild(thing, {k: flatten(v, f'{path}[{k!r}]', leaves, depth + 1) for k, v in thing.items()})
+        return rebuild(
+            thing, {k: flatten(v, f"{path}[{k!r}]", leaves, depth + 1) for k, v in thing.items()}
+        )
     if isinstance(thing, (list, tuple)):
-        return rebuild(thing, [flatten(v, f'{path}[{i}]', leaves, depth + 1) for i, v in enumerate(thing)])
+        return rebuild(
+            thing, [flatten(v, f"{path}[{i}]", leaves, depth + 1) for i, v in enumerate(thing)]
+        )
     raise TraceError(
-        f'{path} is of type {kind.__module__}.{kind.__qualname__}, which cannot be traced; expected a Variable, an '
-        'array, None, a number, a string, or lists, tuples and dicts of these'
+        f"{path} is of type {kind.__module__}.{kind.__qualname__}, which cannot be traced; "
+        "expected a Variable, an array, None, a number, a string, or lists, tuples and dicts of these"
     )
 
 
@@ -73,9 +96,9 @@ def rebuild(like, items):
         return items
     if kind is tuple:
         return tuple(items)
-    if hasattr(kind, '_fields'):  # namedtuple
+    if hasattr(kind, "_fields"):  # namedtuple
         return kind(*items)
-    if isinstance(like, dict) and hasattr(like, 'default_factory'):
+    if isinstance(like, dict) and hasattr(like, "default_factory"):
         return kind(like.default_factory, items)
     return kind(items)
 
@@ -127,17 +150,17 @@ def freeze(structure):
 def describe(frozen) -> str:
     """A frozen structure as the user would write it, with ``array`` at each array."""
     if type(frozen) is Leaf:
-        return 'array'
+        return "array"
     kind, *rest = frozen
     if issubclass(kind, dict):
-        return '{' + ', '.join(f'{k!r}: {describe(x)}' for k, x in rest[0]) + '}'
+        return "{" + ", ".join(f"{k!r}: {describe(x)}" for k, x in rest[0]) + "}"
     if issubclass(kind, (list, tuple)):
-        return '[' + ', '.join(map(describe, rest[0])) + ']'
+        return "[" + ", ".join(map(describe, rest[0])) + "]"
     if kind is float:
         return rest[0]
     if kind is slice:
-        return f'slice{tuple(rest)}'
-    return f'{rest[0]!r:.60}'
+        return f"slice{tuple(rest)}"
+    return f"{rest[0]!r:.60}"
 
 
 def differing_arguments(new, old) -> str:
@@ -148,10 +171,10 @@ def differing_arguments(new, old) -> str:
     )]  # fmt: skip
     texts = []
     for name in dict.fromkeys([*pairs[0], *pairs[1]]):
-        before, now = (describe(p[name]) if name in p else 'missing' for p in pairs)
+        before, now = (describe(p[name]) if name in p else "missing" for p in pairs)
         if pairs[0].get(name) != pairs[1].get(name):
-            texts.append(f'argument {name!r}: {before} -> {now}')
-    return '; '.join(texts) or 'structure of the arguments'
+            texts.append(f"argument {name!r}: {before} -> {now}")
+    return "; ".join(texts) or "structure of the arguments"
 
 
 def is_device_array(thing) -> bool:

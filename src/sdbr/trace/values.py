@@ -5,11 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-ARGUMENT, PARAMETER, ATTRIBUTE, RESULT, CONSTANT = 'argument', 'parameter', 'attribute', 'result', 'constant'
-ALIAS = 'alias'
+ARGUMENT, PARAMETER, ATTRIBUTE, RESULT, CONSTANT = (
+    "argument",
+    "parameter",
+    "attribute",
+    "result",
+    "constant",
+)
+ALIAS = "alias"
 
 #: Stands for the value of an attribute that a link does not have itself.
-ABSENT = type('Absent', (), {'__repr__': lambda self: 'ABSENT', '__slots__': ()})()
+ABSENT = type("Absent", (), {"__repr__": lambda self: "ABSENT", "__slots__": ()})()
 
 
 class Value:
@@ -40,7 +46,17 @@ class Value:
         Whether the user's code held it as a Variable (else as an array).
     """
 
-    __slots__ = ('dtype', 'index', 'is_variable', 'kind', 'requires_grad', 'shape', 'shown', 'source', 'unchained')
+    __slots__ = (
+        "dtype",
+        "index",
+        "is_variable",
+        "kind",
+        "requires_grad",
+        "shape",
+        "shown",
+        "source",
+        "unchained",
+    )
 
     def __init__(self, index, kind, shape, dtype, requires_grad, source, is_variable):
         self.index = index
@@ -54,7 +70,7 @@ class Value:
         self.is_variable = is_variable
 
     def __repr__(self) -> str:
-        return f'<Value {self.index} {self.kind} {self.dtype}{list(self.shape)}>'
+        return f"<Value {self.index} {self.kind} {self.dtype}{list(self.shape)}>"
 
 
 @dataclasses.dataclass(eq=False)
@@ -118,7 +134,7 @@ class Rebinding:
 class Hole:
     """Stands for known array number `index` in the arguments of a recorded NumPy call."""
 
-    __slots__ = ('index',)
+    __slots__ = ("index",)
 
     def __init__(self, index: int):
         self.index = index
@@ -143,7 +159,7 @@ class AttributeWrite:
 
 @dataclasses.dataclass(eq=False)
 class Read:
-    """Attribute ``name`` of `link` was read before the call wrote it, and was `value` or `ABSENT`."""
+    """``link.name`` was read before the call wrote it, and was `value` or `ABSENT`."""
 
     link: Any
     name: str

@@ -1,0 +1,81 @@
+"""Parts of the cache key, and how two keys differ."""
+
+from __future__ import annotations
+
+from sdbr.trace.structure import differing_arguments, flatten, freeze
+
+import chainer
+import numpy as np
+
+
+def flatten_arguments(args, kwargs, leaves):
+    """Take the arguments apart; errors name them."""
+    flat_args = tuple(flatten(a, f"argument {i}", leaves) for i, a in enumerate(args))
+    flat_kwargs = {k: flatten(a, f"argument {k!r}", leaves) for k, a in kwargs.items()}
+    return flat_args, flat_kwargs
+
+
+def aliasing(leaves) -> tuple:
+    """Which arguments are the same object: they stay the same in a replay."""
+    if len(leaves) < 2:
+        return ()
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(x), i) for i, x in enumerate(leaves))
+
+
+def config_key() -> tuple:
+    """Every entry of ``chainer.config`` but the backend, which is a part of the key by itself."""
+    config = dict(chainer.global_config.__dict__)
+    config.update(chainer.config._local.__dict__)
+    config.pop("sdbr_backend", None)
+    return tuple((k, freeze(config[k])) for k in sorted(config))
+
+
+def describe_difference(key, others) -> str:
+    """The part of `key` that differs from the nearest of `others`."""
+    names = (
+        "structure and non-array arguments",
+        "shapes and dtypes of arguments",
+        "which arguments are the same object",
+        "chainer.config",
+        "backend",
+    )
+    best = None
+    for other in others:
+        parts = [(n, a, b) for n, a, b in zip(names, key, other, strict=True) if a != b]
+        if best is None or len(parts) <= len(best):  # of two as near, the one used later
+            best = parts
+    if not best:
+        return "attributes of the chain, or its parameters"
+    texts = []
+    for name, new, old in best:
+        if name == "chainer.config":
+            new, old = dict(new), dict(old)
+            texts += [
+                f"chainer.config.{k}: {_plain(old.get(k))} -> {_plain(new.get(k))}"
+                for k in new
+                if new.get(k) != old.get(k)
+            ]
+        elif name.startswith("shapes"):
+            texts += [
+                f"argument {i}: {_spec(o)} -> {_spec(n)}"
+                for i, (n, o) in enumerate(zip(new, old, strict=False))
+                if n != o
+            ]
+        elif name.startswith("structure"):
+            texts.append(differing_arguments(new, old))
+        else:
+            texts.append(f"{name}: {old!r:.80} -> {new!r:.80}")
+    return "; ".join(texts)
+
+
+def _spec(spec) -> str:
+    shape, dtype, requires_grad, kind = spec
+    text = f"{np.dtype(dtype).name}[{','.join(map(str, shape))}]"
+    return (
+        text if requires_grad is None else f"{kind.__name__} {text}, requires_grad={requires_grad}"
+    )
+
+
+def _plain(frozen):
+    return frozen[-1] if isinstance(frozen, tuple) and frozen else frozen
