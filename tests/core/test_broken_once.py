@@ -222,3 +222,15 @@ def test_reduction_of_a_broadcast_view(axis):
         x = chainer.Variable(np.random.RandomState(seed).randn(2, 1, 4).astype("f"))
         np.testing.assert_allclose(f(x).array, f._sdbr_function(x).array, 1e-5, 1e-5)
     assert f.schedule_manager.statistics.replays == 2
+
+
+def test_boolean_selection_falls_back():
+    @sdbr.static_graph
+    def f(x, mask):
+        return x[mask] * 2
+
+    x = chainer.Variable(np.arange(12, dtype="f").reshape(4, 3))
+    with pytest.warns(sdbr.SdbrWarning, match="boolean selection"):
+        for pattern in ([1, 0, 1, 0], [1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0]):
+            mask = np.array(pattern, bool)
+            np.testing.assert_array_equal(f(x, mask).array, x.array[mask] * 2)

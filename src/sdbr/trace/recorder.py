@@ -16,11 +16,12 @@ from sdbr.trace.provenance import (
     wrap,
 )
 from sdbr.trace.structure import fill, flatten
-from sdbr.trace.values import RESULT, Hole, Rebinding, Report, Trace, TracedNode, Value
+from sdbr.trace.values import CONSTANT, RESULT, Hole, Rebinding, Report, Trace, TracedNode, Value
 
 import chainer
 import numpy as np
 from chainer import reporter
+from chainer.functions.array.get_item import GetItem
 
 _COPIES = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype", "copy")
 
@@ -65,6 +66,10 @@ class Recorder(ValueRecording, AttributeRecording):
         ]
         inputs = [x if isinstance(x, chainer.Variable) else strip(x) for x in inputs]
         rebind = self._rebindings(template, function)
+        if isinstance(function, GetItem) and any(
+            map(_is_mask, [x for r in rebind for x in r.values])
+        ):
+            self.mark_dynamic("the shape of a boolean selection depends on values")
         backprop = chainer.config.enable_backprop
         self.depth += 1
         try:
@@ -267,6 +272,11 @@ class _RecordingReporter:
 
     def __getattr__(self, name):
         return getattr(self.below, name)
+
+
+def _is_mask(value: Value) -> bool:
+    """Whether the value is a boolean array with other contents in each call."""
+    return value.dtype == bool and value.kind != CONSTANT
 
 
 def _is_copy(array, result) -> bool:
