@@ -69,7 +69,7 @@ def gradients_of(model) -> dict:
 
 
 def scalar_of(result):
-    """A loss to go backward from: the result itself, or a sum over all that can be differentiated."""
+    """A loss to go backward from: the result itself, or a sum over what has a gradient."""
     if isinstance(result, chainer.Variable) and result.shape == ():
         return result
     ys = [y for y in variables_of(result) if isinstance(y, chainer.Variable) and y.requires_grad]

@@ -1,4 +1,4 @@
-"""The models that the tests of this directory train: name -> (make, data, whether all is native)."""
+"""The models that the tests here train: name -> (make, data, whether all is native)."""
 
 from __future__ import annotations
 

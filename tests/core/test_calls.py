@@ -28,7 +28,7 @@ def both(plain, static, iteration, times=4):
         assert_all_near(got, want, 1e-4, f"iteration {i}")
 
 
-# --- several calls and backwards ---------------------------------------------------------------------
+# --- several calls and backwards ----------------------------------------------------------------
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_several_calls_then_one_backward(backend):
     plain, static = pair(mlp, backend=backend)
@@ -184,7 +184,7 @@ def test_caller_arrays_of_any_layout_are_not_written(backend):
     assert static.schedule_manager.statistics.replays == 4
 
 
-# --- activations -------------------------------------------------------------------------------------
+# --- activations --------------------------------------------------------------------------------
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_stale_graph(backend):
     static = sdbr.static_graph(mlp(), backend=backend)
@@ -315,7 +315,7 @@ def test_gradients_stop_where_the_array_is_taken(cut, backend):
     assert static.schedule_manager.statistics.replays == 3
 
 
-# --- what the user keeps ------------------------------------------------------------------------------
+# --- what the user keeps ------------------------------------------------------------------------
 class Keeper:
     """Things kept and what they held when they were."""
 
@@ -446,7 +446,7 @@ def test_mode_switches(backend):
                     F.sum(y * y).backward()
                 assert (y.creator is not None) == backprop
             got.append({
-                "y": copy_of(y.array), "mean": copy_of(model.n.avg_mean), "N": model.n.N * np.ones(1),
+                "y": copy_of(y.array), "mean": copy_of(model.n.avg_mean),
                 **gradients_of(model),
             })  # fmt: skip
         assert_all_near(got[1], got[0], 1e-4, f"call {i}")

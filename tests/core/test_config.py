@@ -21,7 +21,7 @@ def statistics_of(model):
     return model.schedule_manager.statistics
 
 
-# --- configuration ------------------------------------------------------------------------------------
+# --- configuration ------------------------------------------------------------------------------
 def test_backend_is_chosen_per_call():
     static = sdbr.static_graph(mlp())
     want = MLP.forward(static, X).array
@@ -101,8 +101,10 @@ def test_arguments_by_value_are_part_of_the_key():
 
     static = sdbr.static_graph(f)
     calls = [
-        ((2,), {}), ((2.0,), {}), ((3,), {}), ((True,), {}), ((2,), {"flag": True}), ((2, True), {}),
-        ((2,), {"name": "b"}), ((2,), {"factor": 0.5}), ((2,), {"factor": -0.0}), ((2,), {"factor": 0.0}),
+        ((2,), {}), ((2.0,), {}), ((3,), {}), ((True,), {}), ((2,), {"flag": True}),
+        ((2, True), {}),
+        ((2,), {"name": "b"}), ((2,), {"factor": 0.5}), ((2,), {"factor": -0.0}),
+        ((2,), {"factor": 0.0}),
     ]  # fmt: skip
     for _ in range(3):
         for args, kwargs in calls:
@@ -132,7 +134,7 @@ def test_requires_grad_dtype_and_kind_are_part_of_the_key():
     assert statistics_of(static).traces == len(inputs)
 
 
-# --- eviction and warnings ------------------------------------------------------------------------------
+# --- eviction and warnings ----------------------------------------------------------------------
 def test_least_recently_used_schedule_goes():
     static = sdbr.static_graph(lambda x: F.relu(x), max_schedules=2)
     a, b, c = (np.ones(n, "f") for n in (1, 2, 3))
@@ -206,7 +208,7 @@ def test_clear():
     assert statistics_of(static).traces == 2
 
 
-# --- hooks --------------------------------------------------------------------------------------------
+# --- hooks --------------------------------------------------------------------------------------
 class Names(chainer.FunctionHook):
     name = "names"
 
@@ -288,7 +290,7 @@ def test_debug_mode_runs_define_by_run():
     assert statistics_of(static).replays == 1
 
 
-# --- dynamic calls ------------------------------------------------------------------------------------
+# --- dynamic calls ------------------------------------------------------------------------------
 SHIFT = floats(4)(np.random.RandomState(2))
 
 
@@ -543,3 +545,26 @@ def test_decorating_again_takes_the_new_options():
         static(X)
     assert (statistics_of(static).calls, statistics_of(static).traces) == (3, 1)
     assert static.schedule_manager.static_schedule.backend == "cython"
+
+
+@pytest.mark.parametrize("what", ["returned", "reported"])
+def test_numbers_computed_out_of_sight(what):
+    """A second trace tells that a Python number changes from call to call."""
+    numbers = iter([0.5 * n for n in range(100)])
+
+    def forward(self, x):
+        number = next(numbers)
+        if what == "reported":
+            chainer.report({"number": number}, self)
+            return self.l(x)
+        return self.l(x), number
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
+    reporter = chainer.Reporter()
+    reporter.add_observer("main", static)
+    with pytest.warns(sdbr.SdbrWarning, match="computed in Python"):
+        for n in range(4):
+            with reporter.scope({}):
+                result = static(X)
+                seen = result[1] if what == "returned" else reporter.observation["main/number"]
+            assert seen == 0.5 * n

@@ -17,7 +17,7 @@ from .models import MLP, Net, floats
 from .test_state import X, mlp, step
 
 
-# --- arguments and results --------------------------------------------------------------------------
+# --- arguments and results ----------------------------------------------------------------------
 class Strange:
     pass
 
@@ -90,7 +90,7 @@ def test_decorator_arguments():
         sdbr.static_graph(chainer.Link())
 
 
-# --- backends and devices ----------------------------------------------------------------------------
+# --- backends and devices -----------------------------------------------------------------------
 def test_unknown_backend():
     static = sdbr.static_graph(mlp())
     with (
@@ -105,7 +105,7 @@ def test_unknown_backend():
 
 def test_cuda_is_not_available_for_numpy_arrays():
     static = sdbr.static_graph(mlp(), backend="cuda")
-    with pytest.raises(sdbr.BackendError, match="cuda.*available: .*cython.*numpy"):
+    with pytest.raises(sdbr.BackendError, match=r"cuda.*available: .*cython.*numpy"):
         static(X)
 
 
@@ -120,7 +120,7 @@ def test_mixed_devices(monkeypatch):
         static(X, Foreign())
 
 
-# --- dtypes ---------------------------------------------------------------------------------------------
+# --- dtypes -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_half_precision_runs_as_python_ops(backend):
     def make():
@@ -160,7 +160,7 @@ def test_mixed_precision_and_integers(backend):
     assert static.schedule_manager.statistics.replays == 3
 
 
-# --- data --------------------------------------------------------------------------------------------
+# --- data ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("bad", [3, 99, -7])
 def test_labels_out_of_range_update_nothing(bad, backend):
@@ -203,7 +203,7 @@ def test_labels_out_of_range_in_a_call(backend):
     for _ in range(2):
         static(X, good)
         with pytest.raises(
-            IndexError, match="softmax_cross_entropy|SoftmaxCrossEntropy|out of"
+            IndexError, match=r"softmax_cross_entropy|SoftmaxCrossEntropy|out of"
         ) as caught:
             static(X, good + 4)
         assert_near(static(X, good).array, want, 1e-5, "loss")
@@ -211,7 +211,7 @@ def test_labels_out_of_range_in_a_call(backend):
     assert "test_errors.py" in text and "[5,4" in text.replace(" ", "")
 
 
-# --- errors inside ------------------------------------------------------------------------------------
+# --- errors inside ------------------------------------------------------------------------------
 class Moody(chainer.FunctionNode):
     """Fails forward or backward when told to."""
 

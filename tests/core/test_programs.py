@@ -1,4 +1,4 @@
-"""The programs of traced models: in a plain interpreter of the arrays, without passes, in memory."""
+"""The programs of traced models: in a plain interpreter, without passes, in memory."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_whole_steps_in_the_plain_interpreter(name, interpreted):
     assert [program.name for program in interpreted] == ["update", "step"]
 
 
-# --- memory -------------------------------------------------------------------------------------------
+# --- memory -------------------------------------------------------------------------------------
 def programs_of(model):
     found = []
     for candidates in model.schedule_manager.schedules.values():
@@ -137,7 +137,7 @@ def test_reuse_saves_memory():
     assert sizes["default"] < sizes["no_reuse"]
 
 
-# --- passes ---------------------------------------------------------------------------------------------
+# --- passes -------------------------------------------------------------------------------------
 OFF = [*passes.PASSES, ",".join(passes.PASSES)]
 
 

@@ -20,7 +20,8 @@ UNARY = [
     F.relu, F.tanh, F.sigmoid, F.softplus, F.elu, F.softmax, F.log_softmax, F.square, abs,
     lambda h: h * 2, lambda h: 1 - h, lambda h: h[:, ::-1], lambda h: F.transpose(F.transpose(h)),
     lambda h: F.concat(F.split_axis(h, 2, axis=1)[::-1], axis=1), lambda h: h + h,
-    lambda h: F.broadcast_to(F.mean(h, axis=1, keepdims=True), h.shape), lambda h: F.dropout(h, 0.3),
+    lambda h: F.broadcast_to(F.mean(h, axis=1, keepdims=True), h.shape),
+    lambda h: F.dropout(h, 0.3),
     lambda h: h * h.array, lambda h: F.gaussian(h, h * 0.01), lambda h: F.leaky_relu(h, 0.3),
     lambda h: F.layer_normalization(h, np.ones(WIDTH, "f"), np.zeros(WIDTH, "f")),
     lambda h: F.clip(h, -0.5, 0.5), lambda h: F.reshape(F.reshape(h, (-1,)), h.shape),
@@ -78,7 +79,7 @@ class RandomNet(chainer.Chain):
             elif kind == "binary":
                 results.append(BINARY[which](a, b))
             elif kind == "linear":
-                results.append(self["l%d" % which](a))
+                results.append(self[f"l{which}"](a))
             else:
                 self.previous = a
                 chainer.report({"mean": F.mean(b)}, self)

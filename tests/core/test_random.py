@@ -143,9 +143,13 @@ def test_test_mode_draws_nothing(backend):
 def test_first_iteration_computes_once(backend):
     """Contract 1: draws and batch statistics move once in the traced call."""
     static = sdbr.static_graph(
-        Net(lambda self, x: F.dropout(self.n(self.l(x))), l=L.Linear(4, 4), n=L.BatchNormalization(4)),
+        Net(
+            lambda self, x: F.dropout(self.n(self.l(x))),
+            l=L.Linear(4, 4),
+            n=L.BatchNormalization(4),
+        ),
         backend=backend,
-    )  # fmt: skip
+    )
     np.random.seed(0)
     F.sum(static(X)).backward()
     batch = static.l(X).array.mean(0)

@@ -24,7 +24,7 @@ def test_training(name, backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", MODELS)
 def test_test_mode(name, backend):
-    make, fresh, native = MODELS[name]
+    make, fresh, _native = MODELS[name]
     check(make, fresh, backend=backend, train=False)
 
 

@@ -51,7 +51,7 @@ X = floats(5, 4)(np.random.RandomState(7))
 Z = floats(5, 4)(np.random.RandomState(8))
 
 
-# --- parameters ------------------------------------------------------------------------------------
+# --- parameters ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     "how", ["array", "data", "in place", "load_npz", "copyparams", "non-contiguous"]
@@ -127,6 +127,41 @@ def test_python_op_sees_in_place_update_before_backward(backend):
             y.backward()
             got.append({"W": copy_of(model.W.grad), "x": copy_of(v.grad)})
         assert_all_near(got[1], got[0], 1e-4, "gradient")
+
+
+class Product(chainer.FunctionNode):
+    """Has no native row; its backward reads what it retained."""
+
+    def forward(self, inputs):
+        self.retain_inputs((0, 1))
+        return (inputs[0] * inputs[1],)
+
+    def backward(self, indexes, grads):
+        a, b = self.get_retained_inputs()
+        return grads[0] * b, grads[0] * a
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_python_op_sees_arrays_replaced_before_backward(backend):
+    plain, static = pair(
+        lambda: Net(
+            lambda self, x: F.sum(Product().apply((x, self.l.W))[0]), l=L.Linear(4, 5, nobias=True)
+        ),
+        backend=backend,
+    )
+    for i in range(4):
+        got = []
+        for model in (plain, static):
+            v = chainer.Variable(X.copy())
+            y = model(v)
+            v.array = X * (i + 2)
+            model.l.W.array = model.l.W.array + 1
+            model.cleargrads()
+            y.backward()
+            got.append({"W": copy_of(model.l.W.grad), "x": copy_of(v.grad)})
+        assert_all_near(got[1], got[0], 1e-4, "gradient")
+    assert static.schedule_manager.statistics.replays == 3
+    assert static.schedule_manager.statistics.python_ops == 6
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -208,7 +243,7 @@ def test_added_and_removed_link_in_a_list(backend):
     assert static.schedule_manager.statistics.traces == 2
 
 
-# --- arrays and numbers on the chain ----------------------------------------------------------------
+# --- arrays and numbers on the chain ------------------------------------------------------------
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_scalar_attributes_are_guarded(backend):
     def forward(self, x):
@@ -314,7 +349,7 @@ def test_history_through_state(backend):
     assert static.schedule_manager.statistics.replays == 12 - 2
 
 
-# --- copies ---------------------------------------------------------------------------------------
+# --- copies -------------------------------------------------------------------------------------
 COPIES = {
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
@@ -333,7 +368,7 @@ def test_copies_start_empty(how, wrapped):
     manager = model.schedule_manager
     twin = COPIES[how](model)
     assert isinstance(twin, type(model).__mro__[1])
-    for p, q in zip(model.params(), twin.params(), strict=True):
+    for _p, q in zip(model.params(), twin.params(), strict=True):
         if how == "copy":
             continue
         q.array = q.array + 1
@@ -396,7 +431,7 @@ def test_a_dropped_chain_frees_its_schedules():
     assert [r() for r in refs] == [None] * len(refs)
 
 
-# --- nesting --------------------------------------------------------------------------------------
+# --- nesting ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nested_static_chains(backend):
     """The outermost wins; the inner one still works by itself."""
@@ -461,7 +496,7 @@ def test_static_function_and_methods():
     assert_near(y.array, F.tanh(two.l1(X)).array, 1e-5, "features")
 
 
-# --- threads ---------------------------------------------------------------------------------------
+# --- threads ------------------------------------------------------------------------------------
 def in_threads(n, work):
     """Run ``work(i)`` in n threads; errors come back."""
     errors = []

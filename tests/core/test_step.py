@@ -129,7 +129,7 @@ def test_hyperparameters_change_between_steps(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_the_last_step_leaves(backend):
-    records, model, optimizer = train(
+    _records, model, optimizer = train(
         classifier, BATCH, OPTIMIZERS["adam"], static=True, steps=4, backend=backend
     )
     assert isinstance(model.loss, chainer.Variable) and isinstance(model.y, chainer.Variable)

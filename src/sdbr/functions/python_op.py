@@ -58,7 +58,8 @@ class PythonForward:
             if array.shape != out.shape or array.dtype != out.dtype:
                 raise NotStaticError(
                     f"output {i} of {self.label} was {out.dtype.name}{list(out.shape)} while "
-                    f"tracing and is {array.dtype.name}{list(array.shape)} now: its shape depends on values"
+                    f"tracing and is {array.dtype.name}{list(array.shape)} now: its "
+                    f"shape depends on values"
                 )
             out[...] = array
         memory.state[id(self)] = (xs, ys) if self.keep_graph else None

@@ -116,7 +116,8 @@ class AttributeRecording:
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
                     self.mark_dynamic(
                         f"attribute {name!r} of {type(link).__name__} was set to {thing!r:.60} "
-                        "during the call; code that must run every time belongs into sdbr.static_code"
+                        "during the call; code that must run every time belongs into "
+                        "sdbr.static_code"
                     )
         for (_, name), (thing, contents) in self._containers.items():
             if not _same_contents(_contents(thing), contents):

@@ -85,7 +85,8 @@ def flatten(thing, path: str, leaves: list, depth: int = 0):
         )
     raise TraceError(
         f"{path} is of type {kind.__module__}.{kind.__qualname__}, which cannot be traced; "
-        "expected a Variable, an array, None, a number, a string, or lists, tuples and dicts of these"
+        "expected a Variable, an array, None, a number, a string, or lists, tuples and "
+        "dicts of these"
     )
 
 
