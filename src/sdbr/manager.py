@@ -224,6 +224,20 @@ class ScheduleManager:
                 dynamic = [s for s in candidates if s.dynamic is not None and not s.trace.quiet]
                 if len(dynamic) > 1:
                     return dynamic[-1]
+            return self._on_another_backend(key)
+
+    def _on_another_backend(self, key) -> Schedule | None:
+        """A schedule whose programs another backend runs, now for the backend of `key`."""
+        for other_key, candidates in list(self.schedules.items()):
+            if other_key[:-1] != key[:-1] or other_key == key:
+                continue
+            for other in reversed(candidates):
+                if other.unconfirmed or not other.guards.hold():
+                    continue
+                schedule = other.on_backend(key)
+                self.schedules.setdefault(key, []).append(schedule)
+                self._evict()
+                return schedule
         return None
 
     def drop(self, key, schedule) -> None:

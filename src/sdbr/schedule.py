@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import threading
 import weakref
@@ -65,6 +66,17 @@ class Schedule:
         self.returned_leaves: list[Value] | None = None
         self._forward: ForwardPlan | None = None
         self.lock = threading.RLock()  # while a program is built
+
+    def on_backend(self, key) -> Schedule:
+        """The same programs for the executor that `key` ends with; nothing is traced or built."""
+        # Both build their backward programs into one plan.
+        _ = self.forward if self.dynamic is None else None
+        other = copy.copy(self)
+        other.key, other.backend = key, key[-1]
+        other.calls = 0
+        other.instances = []
+        other.step_plans = weakref.WeakValueDictionary()
+        return other
 
     @property
     def forward(self) -> ForwardPlan:

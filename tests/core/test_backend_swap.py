@@ -1,0 +1,49 @@
+"""The executor changes at run time; the program stays."""
+
+import sdbr
+
+import chainer
+import chainer.functions as F
+import chainer.links as L
+import numpy as np
+
+
+def test_the_same_program_on_each_backend_without_a_new_trace():
+    chain = chainer.Sequential(L.Linear(5, 7), F.tanh, L.Linear(7, 3), lambda y: F.sum(y * y))
+    static = sdbr.static_graph(chain.copy("copy"))
+    x = np.random.RandomState(0).randn(4, 5).astype("f")
+    programs = []
+    for backend in ("cython", "numpy", "cython", "numpy", "auto"):
+        with chainer.using_config("sdbr_backend", backend):
+            for c in (chain, static):
+                c.cleargrads()
+                loss = c(x)
+                loss.backward()
+            for p, q in zip(chain.params(), static.params(), strict=True):
+                np.testing.assert_allclose(p.grad, q.grad, rtol=1e-4, atol=1e-6)
+            schedule = static.schedule_manager.static_schedule
+            programs.append((schedule.programs["forward"], *schedule.programs["backward"]))
+    statistics = static.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays, statistics.python_ops) == (1, 4, 0)
+    # The first call traced; the pattern that came up is built once, for both.
+    assert all(a is b for p in programs[1:] for a, b in zip(p, programs[1], strict=True))
+    backends = {s.backend for c in static.schedule_manager.schedules.values() for s in c}
+    assert backends == {"cython", "numpy"}
+
+
+def test_a_swap_in_whole_steps():
+    model = sdbr.static_graph(L.Classifier(L.Linear(4, 3)))
+    plain = L.Classifier(model.predictor.copy("copy"))
+    optimizers = [
+        sdbr.static_optimizer(chainer.optimizers.Adam()).setup(model),
+        chainer.optimizers.Adam().setup(plain),
+    ]
+    rng = np.random.RandomState(0)
+    for i in range(8):
+        x, t = rng.randn(6, 4).astype("f"), rng.randint(0, 3, 6).astype("i")
+        with chainer.using_config("sdbr_backend", ("cython", "numpy")[i % 2]):
+            optimizers[0].update(model, x, t)
+        optimizers[1].update(plain, x, t)
+        np.testing.assert_allclose(model.loss.array, plain.loss.array, rtol=1e-5)
+    statistics = model.schedule_manager.statistics
+    assert (statistics.traces, statistics.steps) == (1, 7)
