@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sdbr._call import StepRunner
 from sdbr.errors import StaleGraphError
-from sdbr.functions.lowering import Forward, generate_backward
+from sdbr.functions.lowering import Forward, differentiable, generate_backward
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.program import passes
 from sdbr.program.buffers import BufferTable
@@ -138,13 +138,20 @@ def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
     if optimizer._loss_scale is not None or optimizer._loss_scaling_is_dynamic:
         return "loss scaling"
     targets = {id(p) for p in params}
-    for value in trace.values:
-        if not value.requires_grad:
-            continue
-        if value.kind == v.PARAMETER and id(value.source) not in targets:
-            return "a parameter outside the optimizer wants a gradient, too"
-        if value.kind in (v.ARGUMENT, v.ATTRIBUTE):
-            return "an argument or captured state wants a gradient"
+    outside = [
+        value
+        for value in trace.values
+        if value.requires_grad
+        and value.kind in (v.PARAMETER, v.ARGUMENT, v.ATTRIBUTE)
+        and not (value.kind == v.PARAMETER and id(value.source) in targets)
+    ]
+    lowered = schedule.forward.lowered if outside else None
+    if outside and result.index in differentiable(lowered, {value.index for value in outside}):
+        for value in outside:
+            if result.index in differentiable(lowered, {value.index}):
+                if value.kind == v.PARAMETER:
+                    return "a parameter outside the optimizer wants a gradient, too"
+                return "an argument or captured state wants a gradient"
     read = {(id(r.link), r.name) for r in trace.reads}
     for write in trace.writes:
         if (
