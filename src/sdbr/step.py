@@ -231,9 +231,9 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
         then goes Chainer's way, in which each part is native by itself where it can be.
     """
     runner = optimizer.__dict__.get("_sdbr_runner")
-    if runner is not None and runner.optimizer is optimizer:
-        if runner.step(lossfun, args, kwargs):
-            return True
+    mine = runner is not None and runner.optimizer is optimizer
+    if mine and runner.step(lossfun, args, kwargs):
+        return True
     found = resolve(lossfun)
     if found is None or optimizer._hookable is None or not chainer.config.enable_backprop:
         return False

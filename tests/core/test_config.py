@@ -568,3 +568,20 @@ def test_numbers_computed_out_of_sight(what):
                 result = static(X)
                 seen = result[1] if what == "returned" else reporter.observation["main/number"]
             assert seen == 0.5 * n
+
+
+def test_arrays_kept_since_an_earlier_trace():
+    """User code may hold what it saw while an earlier call was traced."""
+    kept = {}
+
+    def forward(self, x):
+        if "first" not in kept:
+            kept["first"] = x * 2
+        return self.l(x) + self.m(kept["first"])
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3), m=L.Linear(4, 3)))
+    first = static(X)
+    assert_near(first.array, (static.l(X) + static.m(X * 2)).array, 1e-5, "first")
+    for i in range(5):
+        want = static.l(X + i) + static.m(X * 2)
+        assert_near(static(X + i).array, want.array, 1e-5, f"call {i}")

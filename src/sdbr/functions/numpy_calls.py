@@ -5,12 +5,12 @@ The rest of them are Python ops; both are right, these are quicker.
 
 from __future__ import annotations
 
-import numpy as np
-
 from sdbr.functions.registry import FLOATS
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 from sdbr.trace.values import Hole
+
+import numpy as np
 
 _BINARY = {
     np.add: ("add", "add_constant", "add_constant"),

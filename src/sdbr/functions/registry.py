@@ -21,7 +21,7 @@ from sdbr.program.builder import Builder, ControlSlot
 
 import numpy as np
 
-FLOATS = (np.dtype('f4'), np.dtype('f8'))
+FLOATS = (np.dtype("f4"), np.dtype("f8"))
 
 
 class Node:
@@ -44,14 +44,14 @@ class Node:
     """
 
     __slots__ = (
-        'function',
-        'in_dtypes',
-        'in_shapes',
-        'out_dtypes',
-        'out_shapes',
-        'requires_grad',
-        'slots',
-        'state',
+        "function",
+        "in_dtypes",
+        "in_shapes",
+        "out_dtypes",
+        "out_shapes",
+        "requires_grad",
+        "slots",
+        "state",
     )
 
     def __init__(
@@ -144,9 +144,9 @@ def float_reason(node: Node, inputs: Sequence[int] | None = None) -> str | None:
     dtypes = [node.in_dtypes[i] for i in (range(len(node.in_dtypes)) if inputs is None else inputs)]
     for d in dtypes:
         if d not in FLOATS:
-            return f'dtype {d.name} has no native kernels'
+            return f"dtype {d.name} has no native kernels"
     if len(set(dtypes)) > 1:
-        return 'inputs of mixed dtypes: ' + ', '.join(d.name for d in dtypes)
+        return "inputs of mixed dtypes: " + ", ".join(d.name for d in dtypes)
     return None
 
 
@@ -158,7 +158,7 @@ def function(name: str):
 
     def register(row: type[FunctionRow]) -> type[FunctionRow]:
         if name in _table:
-            raise ValueError(f'{name} has two rows')
+            raise ValueError(f"{name} has two rows")
         _table[name] = row
         return row
 
@@ -167,7 +167,7 @@ def function(name: str):
 
 def lookup(function_class: type) -> type[FunctionRow] | None:
     """The row of a node class, or None. Subclasses have rows of their own or none."""
-    return _table.get(f'{function_class.__module__}.{function_class.__qualname__}')
+    return _table.get(f"{function_class.__module__}.{function_class.__qualname__}")
 
 
 def registered() -> dict[str, type[FunctionRow]]:

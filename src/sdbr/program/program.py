@@ -308,7 +308,6 @@ def assemble(
     opcodes, operand_offsets, operands, n_outputs = [], [0], [], []
     attribute_offsets, ints, floats, control = [(0, 0)], [], [], []
     objects: list = []
-    labels, lines = [], []
     for instruction in instructions:
         opcodes.append(instruction.op.opcode)
         for row in instruction.ins:
@@ -328,8 +327,6 @@ def assemble(
                 control.append((len(floats), value.index))
             floats.append(float(value))
         attribute_offsets.append((len(ints), len(floats)))
-        labels.append(instruction.label)
-        lines.append(instruction.line)
     return Program(
         opcodes=np.array(opcodes, np.int32),
         operand_offsets=np.array(operand_offsets, np.int32),
@@ -344,8 +341,8 @@ def assemble(
         slots=tuple(used.slots),
         arena_bytes=arena.nbytes if arena is not None and arena.kind == ARENA else 0,
         objects=tuple(objects),
-        labels=tuple(labels),
-        lines=tuple(lines),
+        labels=tuple([i.label for i in instructions]),
+        lines=tuple([i.line for i in instructions]),
         row_names=tuple(used.names),
         name=name,
     )

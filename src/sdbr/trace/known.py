@@ -95,8 +95,14 @@ class ValueRecording:
     def _of_traced(self, array) -> Value:
         if array.origin is PURE:
             return self._pure(strip(array))
-        if array.origin is not None:
-            return array.origin
+        origin = array.origin
+        if origin is not None:
+            values = self.trace.values
+            if origin.index < len(values) and values[origin.index] is origin:
+                return origin
+            # Kept by user code since an earlier trace: an array like any other.
+            plain = strip(array)
+            return self.find_array(plain) or self._unknown(plain)
         self.mark_dynamic("an array was derived from others in a way that cannot be followed")
         return self._unknown(strip(array))
 
