@@ -469,6 +469,7 @@ cpdef run_fast(list runners, tuple args, dict kwargs):
                 if i:
                     runners.remove(runner)
                     runners.insert(0, runner)
+                    runner.manager.use(runner.schedule)
                 return runner.run_call(args, kwargs)
         finally:
             runner.running = False

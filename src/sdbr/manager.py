@@ -31,7 +31,7 @@ from sdbr.schedule import (
     sources_of,
 )
 from sdbr.trace.confirmation import confirm, contents_of_constants
-from sdbr.trace.guards import Guards
+from sdbr.trace.guards import Guards, outside_conditions
 from sdbr.trace.outside import Outside
 from sdbr.trace.provenance import current, user_line
 from sdbr.trace.recorder import Recorder
@@ -240,6 +240,13 @@ class ScheduleManager:
                 return schedule
         return None
 
+    def use(self, schedule: Schedule | None) -> None:
+        """Note the schedule that was used last, here and as ``chain.static_schedule``."""
+        self.static_schedule = schedule
+        owner = None if self.owner is None else self.owner()
+        if owner is not None and owner.__dict__.get("schedule_manager") is self:
+            owner.__dict__["static_schedule"] = schedule
+
     def drop(self, key, schedule) -> None:
         """Forget a schedule that no longer fits."""
         with self._lock:
@@ -260,7 +267,9 @@ class ScheduleManager:
         start = time.perf_counter()
         recorder = Recorder()
         before = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
-        outside = Outside(self.function, getattr(function, "__self__", None))
+        outside = outside_conditions(
+            Outside(self.function, getattr(function, "__self__", None)).entries
+        )
         with collector_off():
             result = recorder.run(function, structure, leaves)
         trace = recorder.trace
@@ -276,10 +285,8 @@ class ScheduleManager:
         schedule.dynamic = trace.dynamic
         schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
         schedule.guards = Guards(trace)
-        written = recorder.effect_containers  # by static_code, which writes them every time
-        schedule.guards.watch_outside(
-            [e for e in outside.entries if not any(e[2] is c for c in written)]
-        )
+        # Not what static_code wrote: it writes that every time.
+        schedule.guards.watch_outside(outside, recorder.effect_containers)
         for _, array in structural_arrays(trace):
             schedule.guards.watch_contents(array)
         schedule.line = line
@@ -288,7 +295,7 @@ class ScheduleManager:
         with self._lock:
             self.schedules.setdefault(key, []).append(schedule)
             self._evict()
-        self.static_schedule = schedule
+        self.use(schedule)
         if trace.dynamic is not None and not trace.quiet:
             message = self._dynamic_message(schedule)
             if self.options.on_dynamic == "raise":
@@ -375,7 +382,7 @@ class ScheduleManager:
         self._history.append(False)
         self.statistics.replays += 1
         self.statistics.count_run(instance.executable)
-        self.static_schedule = schedule
+        self.use(schedule)
         apply_effects(schedule.trace, things)
         return fill_values(schedule.trace.result, things)
 
@@ -416,7 +423,7 @@ class ScheduleManager:
                     schedule.gone = True
             self.schedules.clear()
             self.runners = []
-            self.static_schedule = None
+            self.use(None)
 
     def warn(self, topic: str, message: str) -> None:
         """Issue one `SdbrWarning` per topic."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import gc
 import threading
 import weakref
@@ -67,11 +66,19 @@ class Schedule:
         self._forward: ForwardPlan | None = None
         self.lock = threading.RLock()  # while a program is built
 
+    def __reduce__(self):
+        # Copies and pickles of a chain start without.
+        return type(None), ()
+
+    def __deepcopy__(self, memo) -> None:
+        return None
+
     def on_backend(self, key) -> Schedule:
         """The same programs for the executor that `key` ends with; nothing is traced or built."""
         # Both build their backward programs into one plan.
         _ = self.forward if self.dynamic is None else None
-        other = copy.copy(self)
+        other = object.__new__(Schedule)
+        other.__dict__.update(self.__dict__)
         other.key, other.backend = key, key[-1]
         other.calls = 0
         other.instances = []

@@ -1,5 +1,8 @@
 """The executor changes at run time; the program stays."""
 
+import copy
+import pickle
+
 import sdbr
 
 import chainer
@@ -47,3 +50,20 @@ def test_a_swap_in_whole_steps():
         np.testing.assert_allclose(model.loss.array, plain.loss.array, rtol=1e-5)
     statistics = model.schedule_manager.statistics
     assert (statistics.traces, statistics.steps) == (1, 7)
+
+
+def test_static_schedule_is_the_one_used_last():
+    static = sdbr.static_graph(L.Linear(5, 3))
+    small, large = np.zeros((2, 5), "f"), np.zeros((9, 5), "f")
+    with chainer.no_backprop_mode():
+        for x in (small, large, small, small, large, small):
+            static(x)
+            assert static.static_schedule is static.schedule_manager.static_schedule
+            (value,) = [v for v in static.static_schedule.trace.values if v.kind == "argument"]
+            assert value.shape == x.shape
+    for other in (copy.copy(static), copy.deepcopy(static), pickle.loads(pickle.dumps(static))):
+        assert getattr(other, "static_schedule", None) in (None, static.static_schedule)
+        other(large)
+        assert other.static_schedule is not static.static_schedule
+    static.schedule_manager.clear()
+    assert static.static_schedule is None
