@@ -61,31 +61,18 @@ class Guards:
                     # A plain object that carries numbers, such as a namespace of options.
                     self.volatile.append((d, name, _has_fields, _numbers(fields)))
 
-    def watch_outside(self, entries: list) -> None:
-        """Look at what user code reads from outside its chain; see `Outside`.
+    def watch_outside(self, conditions: list, but: list) -> None:
+        """Look at what user code reads from outside its chain; see `outside_conditions`.
 
         Parameters
         ----------
-        entries : list of (holder, str, object)
-            Taken before the call, so that a call which changes one of them is traced again.
+        conditions : list of (object, list)
+        but : list
+            Objects that are left out.
         """
-        for holder, name, thing in entries:
-            if isinstance(thing, _SCALARS):
-                self.volatile.append((holder, name, _is_equal, thing))
-            elif isinstance(thing, dict) and is_small(thing):
-                self.volatile.append((holder, name, _is_same_dict, _snapshot(thing)))
-            elif isinstance(thing, (list, tuple)) and is_small(thing):
-                self.volatile.append((holder, name, _is_same_list, _snapshot(thing)))
-            else:
-                self.volatile.append((holder, name, _is_same, thing))
-                fields = getattr(thing, "__dict__", None)
-                if (
-                    type(fields) is dict
-                    and not callable(thing)
-                    and not isinstance(thing, _CHAINER)
-                    and _numbers(fields)
-                ):
-                    self.volatile.append((holder, name, _has_fields, _numbers(fields)))
+        for thing, found in conditions:
+            if not any(thing is other for other in but):
+                self.volatile += found
 
     def watch_contents(self, array: np.ndarray) -> None:
         """Let the conditions fail when `array` no longer has its present contents."""
@@ -114,6 +101,41 @@ _CHAINER = (chainer.Link, chainer.Variable)
 _COUNTED_LISTS = ("_children", "_layers")
 # Names of parameters and children: registering one is an attribute write.
 _COUNTED_SETS = ("_params", "_children")
+
+
+def outside_conditions(entries: list) -> list:
+    """The conditions on what `Outside` has found, as they are now.
+
+    To be taken before the call: a call that changes one of these things is traced again.
+
+    Parameters
+    ----------
+    entries : list of (holder, str, object)
+
+    Returns
+    -------
+    list of (object, list)
+        Each object with its conditions.
+    """
+    return [(thing, _conditions(holder, name, thing)) for holder, name, thing in entries]
+
+
+def _conditions(holder, name: str, thing) -> list:
+    if isinstance(thing, _SCALARS):
+        return [(holder, name, _is_equal, thing)]
+    if isinstance(thing, dict) and is_small(thing):
+        return [(holder, name, _is_same_dict, _snapshot(thing))]
+    if isinstance(thing, (list, tuple)) and is_small(thing):
+        return [(holder, name, _is_same_list, _snapshot(thing))]
+    if isinstance(thing, (set, frozenset)) and is_small(thing):
+        return [(holder, name, _is_same_set, set(thing))]
+    found = [(holder, name, _is_same, thing)]
+    fields = getattr(thing, "__dict__", None)
+    if type(fields) is dict and not callable(thing) and not isinstance(thing, _CHAINER):
+        numbers = _numbers(fields)
+        if numbers:
+            found.append((holder, name, _has_fields, numbers))
+    return found
 
 
 def _is_absent(thing, want) -> bool:
