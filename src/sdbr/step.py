@@ -137,6 +137,8 @@ def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
         return "zerograds mode"
     if optimizer._loss_scale is not None or optimizer._loss_scaling_is_dynamic:
         return "loss scaling"
+    if any(map(returned_as_is, output_values(trace))):
+        return "an argument, a parameter or captured state is reported or assigned as it is"
     targets = {id(p) for p in params}
     outside = [
         value

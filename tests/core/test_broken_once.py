@@ -234,3 +234,37 @@ def test_boolean_selection_falls_back():
         for pattern in ([1, 0, 1, 0], [1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0]):
             mask = np.array(pattern, bool)
             np.testing.assert_array_equal(f(x, mask).array, x.array[mask] * 2)
+
+
+class Reporting(chainer.Chain):
+    """Reports and keeps what it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = chainer.Variable(np.full(3, 2, "f"))
+        with self.init_scope():
+            self.layer = L.Linear(4, 3)
+
+    def forward(self, x):
+        loss = F.sum(self.layer(x) * self.scale)
+        chainer.report({"x": x, "bias": self.layer.b, "scale": self.scale, "loss": loss}, self)
+        self.seen = x
+        return loss
+
+
+def test_step_reports_what_it_was_given():
+    model = sdbr.static_graph(Reporting())
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.1))
+    optimizer.setup(model)
+    reporter = chainer.Reporter()
+    reporter.add_observer("model", model)
+    for seed in range(4):
+        x = np.random.RandomState(seed).randn(5, 4).astype("f")
+        observation = {}
+        with reporter.scope(observation):
+            optimizer.update(model, x)
+        assert observation["model/x"] is x
+        np.testing.assert_array_equal(observation["model/bias"].array, model.layer.b.array)
+        np.testing.assert_array_equal(observation["model/scale"].array, model.scale.array)
+        assert model.seen is x
+    assert model.schedule_manager.statistics.replays == 3
