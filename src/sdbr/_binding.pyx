@@ -6,7 +6,7 @@ An array is used again only when the reference counts say that nobody else holds
 from weakref import ref as _ref
 
 from sdbr.compat.link_version import bump as bump_link_version
-from sdbr.schedule import contiguous
+from sdbr.instance import contiguous
 
 import chainer
 import numpy as np

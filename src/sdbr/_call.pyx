@@ -7,8 +7,8 @@ from types import MethodType as _Method
 from weakref import ref as _ref
 
 from sdbr._memory import claim
+from sdbr.autograd import StaticCall
 from sdbr.backends import make_executable
-from sdbr.schedule import StaticCall
 from sdbr.trace.structure import fill_values
 
 import chainer

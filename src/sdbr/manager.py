@@ -15,21 +15,14 @@ from sdbr import backends
 from sdbr._binding import write_attribute
 from sdbr._call import CallRunner, GraphRunner, Statistics
 from sdbr._memory import claim
+from sdbr.autograd import StaticCall
 from sdbr.cache_key import aliasing, config_key, describe_difference, flatten_arguments
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
 from sdbr.functions.lowering import structural_arrays
+from sdbr.instance import Instance, Retrace, source_of, sources_of
 from sdbr.options import BACKEND_NAMES, Options
-from sdbr.schedule import (
-    Instance,
-    Retrace,
-    Schedule,
-    StaticCall,
-    collector_off,
-    output_values,
-    returned_as_is,
-    source_of,
-    sources_of,
-)
+from sdbr.plans import collector_off, output_values, returned_as_is
+from sdbr.schedule import Schedule
 from sdbr.trace.confirmation import confirm, contents_of_constants
 from sdbr.trace.guards import Guards, outside_conditions
 from sdbr.trace.outside import Outside

@@ -11,10 +11,11 @@ from sdbr._call import StepRunner
 from sdbr.errors import StaleGraphError
 from sdbr.functions.lowering import Forward, differentiable, generate_backward
 from sdbr.optimizers.plan import UpdatePlan
+from sdbr.plans import build, collector_off, hand_out, output_values, returned_as_is
 from sdbr.program import passes
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Builder
-from sdbr.schedule import Schedule, build, collector_off, hand_out, output_values, returned_as_is
+from sdbr.schedule import Schedule
 from sdbr.static_graph import manager_of
 from sdbr.trace import values as v
 from sdbr.trace.values import Value

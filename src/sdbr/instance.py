@@ -1,0 +1,140 @@
+"""Instances of a schedule: one set of activations each."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from sdbr._executor import Memory
+from sdbr.backends import make_executable
+from sdbr.plans import ForwardPlan
+from sdbr.trace import values as v
+from sdbr.trace.values import Value
+
+import chainer
+import numpy as np
+
+if TYPE_CHECKING:
+    from sdbr.schedule import Schedule
+
+
+class Retrace(Exception):
+    """A replay found that its schedule no longer fits; internal."""
+
+
+class Instance:
+    """One set of activations of a schedule.
+
+    Attributes
+    ----------
+    node : weakref or None
+        The autograd node of the call whose activations these are.
+    generation : int
+        Goes up when another call takes the activations.
+    backward_done : bool
+    """
+
+    def __init__(self, schedule: Schedule):
+        plan = schedule.forward
+        self.schedule = schedule
+        self.plan = plan
+        self.memory = Memory(len(plan.table.slots), 0)
+        self.memory.reserve(plan.program)
+        self.executable = make_executable(plan.program, self.memory, schedule.backend)
+        self.backward_executables: dict[tuple, object] = {}
+        self.node = None
+        self.generation = 0
+        self.backward_done = False
+        self.running = False
+        self.lock = threading.RLock()  # while a backward runs
+        self.call_line = 0  # number of the call that has the activations
+        self.binder = None
+
+    def bind(self, sources: list) -> None:
+        """Bind arguments, parameters and captured state.
+
+        Parameters
+        ----------
+        sources : list
+            Per leaf of the plan the Variable or array that the call saw (see `sources_of`).
+            A backward binds the same objects anew: an array replaced in a Variable is seen.
+
+        Raises
+        ------
+        Retrace
+            If one of them no longer has the shape and dtype of the trace.
+        """
+        for (value, slot), source in zip(self.plan.leaves, sources, strict=True):
+            array = source._data[0] if isinstance(source, chainer.Variable) else source
+            if array is None or array.shape != value.shape or array.dtype != value.dtype:
+                raise Retrace(value)
+            self.memory.bind(slot, contiguous(array))
+
+    def run_forward(self, sources: list, watch=None) -> dict[int, np.ndarray]:
+        """Run the forward program; returns output arrays by value index.
+
+        `watch` is called with the index of every op that has just run.
+        """
+        memory = self.memory
+        self.bind(sources)
+        arrays = {}
+        for value, slot, shape, dtype in self.plan.outputs:
+            array = np.empty(shape, dtype)
+            memory.bind(slot, array)
+            arrays[value.index] = array
+        if watch is None:
+            self.executable.run()
+        else:
+            for i in self.executable.step():
+                watch(i)
+        return arrays
+
+    def run_backward(self, pattern: tuple, grads: list, sources: list) -> list:
+        """Run the backward program of `pattern`; returns gradients, None where none reaches."""
+        plan = self.plan.backward(pattern)
+        executable = self.backward_executables.get(pattern)
+        if executable is None:
+            self.memory.reserve(plan.program)
+            # A gradient that goes nowhere has a slot, but no place in the program.
+            self.memory.grow(max(plan.seeds, default=-1) + 1, 0)
+            executable = make_executable(plan.program, self.memory, self.schedule.backend)
+            self.backward_executables[pattern] = executable
+        memory = self.memory
+        self.bind(sources)
+        for slot, g in zip(plan.seeds, grads, strict=True):
+            memory.bind(slot, contiguous(g))
+        arrays: list = []
+        for grad in plan.grads:
+            if grad is None:
+                arrays.append(None)
+                continue
+            slot, shape, dtype = grad
+            array = np.empty(shape, dtype)
+            memory.bind(slot, array)
+            arrays.append(array)
+        executable.run()
+        return arrays
+
+
+def contiguous(array: np.ndarray) -> np.ndarray:
+    """`array` as an exact, C-contiguous, aligned ndarray; itself where it is one."""
+    if type(array) is not np.ndarray:
+        array = np.asarray(array)
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    return array if array.flags.aligned else array.copy()
+
+
+def source_of(value: Value, leaves):
+    """The Variable or array that a leaf of the trace stands for now."""
+    if value.kind == v.ARGUMENT:
+        return leaves[value.source]
+    if value.kind == v.PARAMETER:
+        return value.source
+    link, name = value.source
+    return link.__dict__.get(name)
+
+
+def sources_of(plan: ForwardPlan, leaves) -> list:
+    """What every leaf of `plan` stands for now."""
+    return [source_of(value, leaves) for value, _ in plan.leaves]

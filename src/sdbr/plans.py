@@ -1,0 +1,246 @@
+"""The forward program of a schedule, and its backward programs as gradient patterns come up."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from typing import TYPE_CHECKING
+
+from sdbr.errors import SdbrError
+from sdbr.functions.lowering import Forward, generate_backward
+from sdbr.program import memory as memory_plan
+from sdbr.program import passes
+from sdbr.program.buffers import ARENA, BufferTable, Row
+from sdbr.program.builder import Builder
+from sdbr.program.program import Program, assemble
+from sdbr.trace import values as v
+from sdbr.trace.values import Trace, Value
+
+if TYPE_CHECKING:
+    from sdbr.schedule import Schedule
+
+
+def output_values(trace: Trace) -> list[Value]:
+    """The distinct values that are handed to the user, in order."""
+    seen: dict[int, Value] = {}
+
+    def visit(thing):
+        if isinstance(thing, Value):
+            seen.setdefault(thing.index, thing)
+        elif isinstance(thing, dict):
+            for t in thing.values():
+                visit(t)
+        elif isinstance(thing, (list, tuple)):
+            for t in thing:
+                visit(t)
+
+    visit(trace.result)
+    for write in trace.writes:
+        visit(write.value)
+    for report in trace.reports:
+        visit(report.items)
+    return list(seen.values())
+
+
+def returned_as_is(value: Value) -> bool:
+    """Leaves that come back are the caller's own objects, not copies."""
+    return value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE)
+
+
+def build(instructions, table, kept, name, reuse, backend=None) -> tuple[Program, set[int]]:
+    """Run the passes, plan memory and assemble.
+
+    Parameters
+    ----------
+    instructions : list of Instruction
+    table : BufferTable
+    kept : list of Row
+        Arena rows that are read after the program.
+    name : str
+    reuse : bool
+
+    Returns
+    -------
+    Program, set of int
+        The program and the root row indices that live on.
+    """
+    on = passes.enabled()
+    roots = {row.root.index for row in kept}
+    if "dead_code" in on:
+        instructions = passes.dead_code(instructions, roots)
+    if "fusion" in on:
+        instructions = passes.fusion(instructions, roots)
+    aliases = passes.inplace(instructions, roots) if "inplace" in on and reuse else {}
+    arena = memory_plan.plan(instructions, table, kept, f"{name} arena", reuse, aliases)
+    program = assemble(instructions, table, name, arena)
+    program.instructions = instructions
+    program.kept = kept
+    return program, roots
+
+
+class ForwardPlan:
+    """The forward program of a schedule, and its backward programs as patterns come up.
+
+    Attributes
+    ----------
+    leaves : list of (Value, int)
+        What is bound at each call, with its slot.
+    outputs : list of (Value, int, tuple, dtype)
+        Arrays handed to the user: value, slot, shape, dtype.
+    differentiable : list of Value
+        Leaves that may want a gradient: the inputs of the autograd node.
+    """
+
+    def __init__(self, schedule: Schedule):
+        self.schedule = schedule
+        trace = schedule.trace
+        self.table = BufferTable()
+        self.lowered = Forward(trace, self.table, schedule.keep_graph)
+        views = "views" in passes.enabled()
+        outs = [value for value in output_values(trace) if not returned_as_is(value)]
+        self.outputs = []
+        for value in outs:
+            row = self.lowered.output(value, views)
+            self.outputs.append((value, row.slot.index, value.shape, value.dtype))
+        self.output_slot = {value.index: slot for value, slot, _, _ in self.outputs}
+        self.graph_outputs = [
+            value
+            for value, _, _, _ in self.outputs
+            if schedule.keep_graph and value.requires_grad and value.kind == v.RESULT
+        ]
+        reached = {x.index for node in self.lowered.nodes for x in node.traced.inputs}
+        self.differentiable = [
+            value
+            for value in trace.values
+            if value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE)
+            and value.requires_grad
+            and value.index in reached
+        ]
+        self.backwards: dict[tuple, BackwardPlan] = {}
+        self.kept_rows: list[Row] = []
+        full = self._full_backward() if schedule.keep_graph and self.graph_outputs else None
+        self.program, self.kept = build(
+            self.lowered.builder.instructions, self.table, self.kept_rows, "forward", schedule.reuse
+        )
+        self.leaves = [(value, row.slot.index) for value, row in self.lowered.bound]
+        if full is not None:
+            full.finish()
+            self.backwards[full.pattern] = full
+
+    def _full_backward(self) -> BackwardPlan:
+        """The backward of every output to every leaf: tells which rows must survive the forward."""
+        pattern = (tuple(range(len(self.graph_outputs))), tuple(range(len(self.differentiable))))
+        plan = BackwardPlan(self, pattern)
+        made = {row.root.index for i in plan.instructions for row in i.outs}
+        seen = set()
+        for instruction in plan.instructions:
+            for row in instruction.ins:
+                root = row.root
+                if root.slot is None and root.index not in made and root.index not in seen:
+                    seen.add(root.index)
+                    self.kept_rows.append(root)
+        return plan
+
+    def backward(self, pattern: tuple) -> BackwardPlan:
+        """The backward program of a pattern: (outputs with a gradient, leaves that want one)."""
+        plan = self.backwards.get(pattern)
+        if plan is None:
+            with self.schedule.lock, collector_off():
+                plan = self.backwards.get(pattern) or self._new_backward(pattern)
+        return plan
+
+    def _new_backward(self, pattern: tuple) -> BackwardPlan:
+        plan = BackwardPlan(self, pattern)
+        made = {row.root.index for i in plan.instructions for row in i.outs}
+        for instruction in plan.instructions:
+            for row in instruction.ins:
+                root = row.root
+                lost = root.slot is None and root.index not in made
+                if lost or (
+                    root.slot is not None
+                    and root.slot.kind == ARENA
+                    and root.index not in self.kept
+                ):
+                    raise SdbrError(f"{instruction.label}: {row!r} was not kept by the forward")
+        plan.finish()
+        self.backwards[pattern] = plan
+        return plan
+
+
+class BackwardPlan:
+    """One backward program.
+
+    Attributes
+    ----------
+    pattern : tuple
+    seeds : list of int
+        Slots of the incoming gradients, in the order of ``pattern[0]``.
+    grads : list of (int, tuple, dtype) or None
+        Slot, shape and dtype of the gradient for each of ``pattern[1]``; None when none reaches it.
+    """
+
+    def __init__(self, forward: ForwardPlan, pattern: tuple):
+        self.forward = forward
+        self.pattern = pattern
+        self.program: Program | None = None
+        table = forward.table
+        builder = Builder(table)
+        given = [forward.graph_outputs[i] for i in pattern[0]]
+        wanted = [forward.differentiable[i] for i in pattern[1]]
+        seeds = {}
+        self.seeds = []
+        for value in given:
+            row = table.bound(value.shape, value.dtype, f"gradient of output {value.index}")
+            self.seeds.append(row.slot.index)
+            seeds[value.index] = row
+        rows = generate_backward(forward.lowered, builder, seeds, wanted)
+        views = "views" in passes.enabled()
+        self.grads = []
+        for value in wanted:
+            row = rows.get(value.index)
+            if row is None:
+                self.grads.append(None)
+                continue
+            owned = hand_out(builder, row, f"gradient of {value.index}", views)
+            self.grads.append((owned.slot.index, value.shape, value.dtype))
+        self.instructions = builder.instructions
+
+    def finish(self) -> None:
+        """Plan and assemble, after the forward has its memory."""
+        self.program, _ = build(
+            self.instructions, self.forward.table, [], "backward", self.forward.schedule.reuse
+        )
+
+
+def hand_out(builder: Builder, row: Row, name: str, forward_views: bool) -> Row:
+    """An owned row with the contents of `row`.
+
+    Where `forward_views` is true and an op of `builder` fills all of an arena row of its own, it
+    writes there directly; else the row is copied.
+    """
+    root = row.root
+    owned = builder.table.owned(row.shape, row.dtype, name)
+    if (
+        forward_views
+        and root.slot is None
+        and root.index in builder.made
+        and row.offset == 0
+        and row.nbytes == root.nbytes
+        and row.is_contiguous
+    ):
+        root.slot = owned.slot
+    else:
+        builder.emit("copy", [row], [owned])
+    return owned
+
+
+@contextlib.contextmanager
+def collector_off():
+    """Building makes many small objects that all stay: the garbage collector is in the way."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
