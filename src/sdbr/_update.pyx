@@ -349,8 +349,11 @@ cdef class Guard:
             e = &self.entries[i]
             if _get(e.param, K_DATA) != e.data or sdbr_list_size(e.data) != 1:
                 return False
-            if sdbr_list_item(e.data, 0) != e.array and not self.array_changed(i):
-                return False
+            if sdbr_list_item(e.data, 0) != e.array:
+                if not self.array_changed(i):
+                    return False
+            elif e.native and not _is_plain(e.array):
+                return False  # the same array, made read-only
             if _get(e.param, K_UPDATE_RULE) != e.rule:
                 return False
             if e.rule != NONE and not self.check_rule(e):

@@ -268,3 +268,22 @@ def test_step_reports_what_it_was_given():
         np.testing.assert_array_equal(observation["model/scale"].array, model.scale.array)
         assert model.seen is x
     assert model.schedule_manager.statistics.replays == 3
+
+
+def test_parameter_made_read_only_is_not_written():
+    model = sdbr.static_graph(L.Classifier(L.Linear(4, 3)))
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.1))
+    optimizer.setup(model)
+    x, t = np.ones((5, 4), "f"), np.zeros(5, "i")
+    for _ in range(3):
+        optimizer.update(model, x, t)
+    weight = model.predictor.W.array
+    weight.flags.writeable = False
+    before = weight.copy()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="read-only"):
+            optimizer.update(model, x, t)
+        np.testing.assert_array_equal(weight, before)
+    weight.flags.writeable = True
+    optimizer.update(model, x, t)
+    assert not np.array_equal(weight, before)
