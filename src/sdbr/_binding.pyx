@@ -44,7 +44,12 @@ cdef object _TRUE = True   # a literal True would become the C number 1
 cdef PyObject *TRUE = <PyObject *> _TRUE
 
 cdef object _Variable = chainer.Variable
+cdef object _VariableNode = chainer.variable.VariableNode
 cdef object _get_reporters = reporter._get_reporters
+cdef object _Reporter = reporter.Reporter
+cdef object _report = reporter.Reporter.report
+cdef object _local_config = chainer.config._local
+cdef dict _global_config = chainer.global_config.__dict__
 
 
 def write_attribute(dict d, str name, value):
@@ -96,6 +101,48 @@ cdef object new_variable(object array, object requires_grad, object node_class, 
     outside["_node"] = node
     variable.__dict__ = outside
     return variable
+
+
+cdef object without_history(value):
+    """``copy.copy`` of a variable: the same array, a node of its own."""
+    cdef dict inside = _node_template.copy()
+    cdef dict outside = (<dict> value.__dict__).copy()
+    array = (<list> outside["_data"])[0]
+    variable = _Variable.__new__(_Variable)
+    node = _VariableNode.__new__(_VariableNode)
+    inside["_variable"] = _ref(variable)
+    inside["name"] = value.name
+    inside["_requires_grad"] = outside["_requires_grad"]
+    inside["dtype"] = array.dtype
+    inside["shape"] = array.shape
+    node.__dict__ = inside
+    outside["_node"] = node
+    variable.__dict__ = outside
+    return variable
+
+
+cdef bint report_quickly(current, dict values, observer) except -1:
+    """What ``Reporter.report`` does, for Chainer's own class; False leaves it to that."""
+    cdef dict observation
+    if type(current) is not _Reporter or _Reporter.report is not _report:
+        return False
+    keep = (<dict> _local_config.__dict__).get("keep_graph_on_report")
+    if keep or (keep is None and _global_config.get("keep_graph_on_report")):
+        return False
+    prefix = None
+    if observer is not None:
+        # An observer that is not registered is an error, which Chainer words.
+        prefix = (<dict> current._observer_names).get(<size_t> <PyObject *> observer)
+        if type(prefix) is not str:
+            return False
+    observation = current.observation
+    for name, value in values.items():
+        if type(value) is _Variable:
+            value = without_history(value)
+        elif isinstance(value, _Variable):
+            return False
+        observation[name if prefix is None else f"{prefix}/{name}"] = value
+    return True
 
 
 cdef class Outputs:
@@ -335,11 +382,13 @@ cdef class Effects:
         if self.reports:
             reporters = _get_reporters()
             if reporters:
+                current = reporters[len(reporters) - 1]
                 for items, observer in self.reports:
                     found = {}
                     for name, place, value in items:
                         found[name] = value if <int> place < 0 else self.thing(<int> place)
-                    reporters[len(reporters) - 1].report(found, observer)
+                    if not report_quickly(current, found, observer):
+                        current.report(found, observer)
         for i in range(len(self.things)):
             self.things[i] = None
         return 0

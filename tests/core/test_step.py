@@ -309,3 +309,32 @@ def test_parameter_that_the_loss_does_not_reach(backend):
         return Net(lambda self, x: F.sum(self.l(x) ** 2), l=L.Linear(3, 2), unused=L.Linear(2, 2))
 
     compare(make, data(floats(4, 3)), OPTIMIZERS["adam"], backend=backend, steps=6)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_reports_are_those_of_chainer(keep):
+    """Names, copies without history, and the error for an observer that nobody registered."""
+    model = sdbr.static_graph(L.Classifier(L.Linear(4, 3)))
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD()).setup(model)
+    reporter = chainer.Reporter()
+    reporter.add_observer("main", model)
+    x, t = np.random.rand(5, 4).astype("f"), np.array([0, 1, 2, 1, 0], "i")
+    kept = []
+    with chainer.using_config("keep_graph_on_report", keep):
+        for _ in range(4):
+            observation = {}
+            with reporter.scope(observation):
+                optimizer.update(model, x, t)
+            assert sorted(observation) == ["main/accuracy", "main/loss"]
+            loss = observation["main/loss"]
+            assert type(loss) is chainer.Variable
+            assert (loss is model.loss) is keep
+            assert loss.array is model.loss.array
+            assert (loss.creator is None) is not keep
+            kept.append((loss, float(loss.array)))
+    assert all(float(loss.array) == value for loss, value in kept)
+    assert len({value for _, value in kept}) == 4
+    assert model.schedule_manager.statistics.steps == 3
+    stranger = chainer.Reporter()
+    with stranger.scope({}), pytest.raises(KeyError, match="not registered"):
+        optimizer.update(model, x, t)

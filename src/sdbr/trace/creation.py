@@ -90,6 +90,16 @@ def register(patches, called_by_machinery: Callable) -> None:
 
         return draw
 
+    def setting(original):
+        @functools.wraps(original)
+        def set_generator(*args, **kwargs):
+            recorder = current()
+            if recorder is not None and not recorder.depth:
+                recorder.mark_dynamic(f"numpy.random.{original.__name__} was called")
+            return original(*args, **kwargs)
+
+        return set_generator
+
     for name in CONVERSIONS:
         patches.register(np, name, converting)
     for name in CREATORS:
@@ -99,3 +109,5 @@ def register(patches, called_by_machinery: Callable) -> None:
             patches.register(np.random, name, drawing)
     for name in PYTHON_DRAWS:
         patches.register(random, name, drawing_in_python)
+    for name in ("seed", "set_state"):
+        patches.register(np.random, name, setting)

@@ -53,11 +53,28 @@ def _wrap_array(original):
 
     def write(self, array):
         recorder = current()
-        if recorder is not None and not recorder.depth and id(self._node) in recorder._nodes:
+        if (
+            recorder is not None
+            and not recorder.depth
+            and (isinstance(self, chainer.Parameter) or id(self._node) in recorder._nodes)
+        ):
             recorder.mark_dynamic("the array of a Variable was replaced during the call")
         original.fset(self, strip(array))
 
     return property(read, write, original.fdel, original.__doc__)
+
+
+def _wrap_effect(original):
+    """A method that changes arrays or gradients, which no replay would repeat."""
+
+    @functools.wraps(original)
+    def effect(self, *args, **kwargs):
+        recorder = current()
+        if recorder is not None and not recorder.depth:
+            recorder.mark_dynamic(f"{type(self).__name__}.{original.__name__} was called")
+        return original(self, *args, **kwargs)
+
+    return effect
 
 
 def _wrap_unchain(original):
@@ -110,6 +127,10 @@ PATCHES.register(chainer.FunctionNode, "apply", _wrap_apply)
 PATCHES.register(_backprop_utils, "backprop_step", _wrap_backprop_step)
 PATCHES.register(chainer.Variable, "array", _wrap_array)
 PATCHES.register(chainer.Variable, "data", _wrap_array)
+PATCHES.register(chainer.Variable, "copydata", _wrap_effect)
+PATCHES.register(chainer.Variable, "addgrad", _wrap_effect)
+PATCHES.register(chainer.Parameter, "cleargrad", _wrap_effect)
+PATCHES.register(chainer.Parameter, "zerograd", _wrap_effect)
 PATCHES.register(chainer.variable.VariableNode, "unchain", _wrap_unchain)
 PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
