@@ -29,7 +29,7 @@ class AttributeRecording:
         known = self._links.get(id(link))
         if known is None:
             known = self._links[id(link)] = (link, dict(link.__dict__))
-            for name, thing in link.__dict__.items():
+            for name, thing in list(link.__dict__.items()):
                 if isinstance(thing, (list, dict, set)) and name not in INTERNAL:
                     self._containers[id(link), name] = (thing, _contents(thing))
         return known[1]
@@ -98,7 +98,7 @@ class AttributeRecording:
 
     def _collect_writes(self) -> None:
         for link, before in self._links.values():
-            for name, thing in link.__dict__.items():
+            for name, thing in list(link.__dict__.items()):
                 first = before.get(name, _MISSING)
                 if thing is first or name in INTERNAL:
                     continue

@@ -223,7 +223,7 @@ def _snapshot(thing, depth: int = 0):
 
 
 def _numbers(fields: dict) -> dict:
-    return {k: x for k, x in fields.items() if isinstance(x, _SCALARS)}
+    return {k: x for k, x in list(fields.items()) if isinstance(x, _SCALARS)}
 
 
 def _has_fields(thing, want) -> bool:

@@ -108,7 +108,7 @@ class Outside:
     def _link(self, link: chainer.Link) -> None:
         for child in link.links():
             self._classes.setdefault(type(child))
-            for thing in child.__dict__.values():
+            for thing in list(child.__dict__.values()):
                 self._follow(thing)
 
     def _class_members(self, cls: type) -> None:

@@ -227,7 +227,7 @@ class _Attributes:
         self.pending = {
             (key, name)
             for key, (link, seen) in recorder._links.items()
-            for name, thing in link.__dict__.items()
+            for name, thing in list(link.__dict__.items())
             if thing is not seen.get(name, _MISSING) and name not in INTERNAL
         }
 
