@@ -1,5 +1,7 @@
 """What other compiled modules may use of the binding of calls."""
 
+from cpython.array cimport array as int_array
+
 from sdbr._executor cimport Executable, Memory
 from sdbr._spec cimport CallSpec
 
@@ -18,7 +20,8 @@ cdef class Outputs:
 cdef class Parameters:
     cdef list params
     cdef list dicts
-    cdef list slots
+    cdef list lists
+    cdef int_array slots
     cdef list shapes
     cdef list dtypes
     cdef Memory memory
@@ -53,6 +56,7 @@ cdef class Gradients:
     cdef list params
     cdef list arrays
     cdef list slots
+    cdef list fresh               # indices of those that have to be published
     cdef Memory memory
     cdef int bind(self) except -1
     cdef int publish(self) except -1

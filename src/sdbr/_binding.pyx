@@ -12,6 +12,7 @@ import chainer
 import numpy as np
 from chainer import reporter
 
+from cpython.array cimport array as int_array
 from cpython.object cimport PyObject
 
 cimport numpy as cnp
@@ -185,13 +186,23 @@ cdef class Outputs:
 
 
 cdef class Parameters:
-    """Binds the present arrays of parameters."""
+    """Binds the present arrays of parameters.
 
-    def __init__(self, Memory memory, pairs):
+    Parameters
+    ----------
+    memory : Memory
+    pairs : list of (Parameter, int)
+        With their slots.
+    watched : set of int
+        Ids of parameters whose list of arrays somebody else compares before each call.
+    """
+
+    def __init__(self, Memory memory, pairs, watched=frozenset()):
         self.memory = memory
         self.params = [p for p, _ in pairs]
         self.dicts = [p.__dict__ for p, _ in pairs]
-        self.slots = [s for _, s in pairs]
+        self.lists = [p._data if id(p) in watched else None for p, _ in pairs]
+        self.slots = int_array("i", [s for _, s in pairs])
         self.shapes = [p._data[0].shape for p, _ in pairs]
         self.dtypes = [p._data[0].dtype for p, _ in pairs]
 
@@ -200,17 +211,19 @@ cdef class Parameters:
         cdef Py_ssize_t i
         cdef int slot
         cdef PyObject *data
-        cdef PyObject *array
+        cdef PyObject *now
         for i in range(len(self.dicts)):
-            data = PyDict_GetItemWithError(sdbr_list_item(<PyObject *> self.dicts, i), K_DATA)
-            if data == NULL:
-                return False
-            array = sdbr_list_item(data, 0)
-            slot = self.slots[i]
-            if sdbr_list_item(<PyObject *> self.memory.owners, slot) == array:
-                if sdbr_data(array) == self.memory.pointers[slot]:
+            data = sdbr_list_item(<PyObject *> self.lists, i)
+            if data == NONE:
+                data = PyDict_GetItemWithError(sdbr_list_item(<PyObject *> self.dicts, i), K_DATA)
+                if data == NULL:
+                    return False
+            now = sdbr_list_item(data, 0)
+            slot = self.slots.data.as_ints[i]
+            if sdbr_list_item(<PyObject *> self.memory.owners, slot) == now:
+                if sdbr_data(now) == self.memory.pointers[slot]:
                     continue
-            current = <object> array
+            current = <object> now
             if type(current) is not np.ndarray:
                 return False
             if current.shape != self.shapes[i] or current.dtype != self.dtypes[i]:
@@ -403,21 +416,32 @@ cdef class Gradients:
         self.dicts = [p.__dict__ for p, _ in pairs]
         self.slots = [s for _, s in pairs]
         self.arrays = [None] * len(pairs)
+        self.fresh = []
 
     cdef int bind(self) except -1:
+        """Choose and bind the array of every gradient; notes which have to be published."""
         cdef Py_ssize_t i
         cdef PyObject *d
-        cdef PyObject *array
+        cdef PyObject *mine
+        cdef PyObject *found
+        self.fresh.clear()
         for i in range(len(self.arrays)):
-            array = sdbr_list_item(<PyObject *> self.arrays, i)
-            if array != NONE:
+            mine = sdbr_list_item(<PyObject *> self.arrays, i)
+            if mine != NONE:
                 d = sdbr_list_item(<PyObject *> self.dicts, i)
+                found = PyDict_GetItemWithError(d, K_GRAD)
                 # References: ours, the memory's, the parameter's. One that the user dropped
                 # from the parameter but kept has another number, too.
-                if PyDict_GetItemWithError(d, K_GRAD) == array and sdbr_refcount(array) == 3:
+                if found == mine and sdbr_refcount(mine) == 3:
+                    if PyDict_GetItemWithError(d, K_GRAD_VAR) != NONE:
+                        self.fresh.append(i)
+                    elif PyDict_GetItemWithError(d, K_GRAD_VALID) != TRUE:
+                        self.fresh.append(i)
                     continue
-                if PyDict_GetItemWithError(d, K_GRAD) != array and sdbr_refcount(array) == 2:
+                if found != mine and sdbr_refcount(mine) == 2:
+                    self.fresh.append(i)
                     continue
+            self.fresh.append(i)
             data = self.params[i]._data[0]
             new = np.empty(data.shape, data.dtype)
             self.arrays[i] = new
@@ -425,19 +449,14 @@ cdef class Gradients:
         return 0
 
     cdef int publish(self) except -1:
-        """Make the arrays the gradients of their parameters."""
+        """Make the arrays the gradients of their parameters; those in place stay untouched."""
         cdef Py_ssize_t i
         cdef PyObject *d
-        cdef PyObject *array
-        for i in range(len(self.arrays)):
+        for i in self.fresh:
             d = sdbr_list_item(<PyObject *> self.dicts, i)
-            array = sdbr_list_item(<PyObject *> self.arrays, i)
-            if PyDict_GetItemWithError(d, K_GRAD) != array:
-                PyDict_SetItem(d, K_GRAD, array)
-            if PyDict_GetItemWithError(d, K_GRAD_VAR) != NONE:
-                PyDict_SetItem(d, K_GRAD_VAR, NONE)
-            if PyDict_GetItemWithError(d, K_GRAD_VALID) != TRUE:
-                PyDict_SetItem(d, K_GRAD_VALID, TRUE)
+            PyDict_SetItem(d, K_GRAD, sdbr_list_item(<PyObject *> self.arrays, i))
+            PyDict_SetItem(d, K_GRAD_VAR, NONE)
+            PyDict_SetItem(d, K_GRAD_VALID, TRUE)
         return 0
 
 
@@ -455,14 +474,18 @@ cdef class Binder:
         Variable node of what is handed out.
     more : list of (Parameter, int)
         Parameters that are no leaves.
+    watched : set of int
+        See `Parameters`.
     """
 
-    def __init__(self, executable, leaves, outputs, trace, node_class, more=()):
+    def __init__(
+        self, executable, leaves, outputs, trace, node_class, more=(), watched=frozenset()
+    ):
         memory = executable.memory
         self.executable = executable
         self.compiled = executable if isinstance(executable, Executable) else None
         pairs = [(value.source, slot) for value, slot in leaves if value.kind == "parameter"]
-        self.parameters = Parameters(memory, [*pairs, *more])
+        self.parameters = Parameters(memory, [*pairs, *more], watched)
         self.arguments = Arguments(memory, leaves)
         self.outputs = Outputs(memory, outputs)
         self.effects = Effects(self.outputs, outputs, trace, node_class)

@@ -120,7 +120,7 @@ cdef class StepRunner:
         self.gradients = Gradients(memory, plan.grads)
         self.binder = Binder(
             self.executable, plan.leaves, plan.outputs, schedule.trace, node_class,
-            plan.extra_params,
+            plan.extra_params, {id(p) for p in plan.update.params},
         )
         self.spec = None
 

@@ -133,6 +133,7 @@ def _make_static(link: chainer.Link, options: Options) -> chainer.Link:
         for name in (_MANAGERS, "schedule_manager", "static_schedule"):
             link.__dict__.pop(name, None)
     link.__class__ = _static_class(base or type(link), options)
+    manager_of(link, link.__class__._sdbr_entry)
     return link
 
 
@@ -144,17 +145,19 @@ def _static_class(base: type, options: Options) -> type:
         raise TypeError(f"{base.__name__} has neither forward nor __call__")
     if hasattr(original, "_sdbr_function"):
         original = original._sdbr_function
+    entry = _wrap(original, options)
     namespace = {
-        name: _wrap(original, options),
+        name: entry,
         "__module__": base.__module__,
         "__qualname__": base.__qualname__,
         "__doc__": base.__doc__,
         "__reduce_ex__": _reduce_static,
         "_sdbr_base": base,
+        "_sdbr_entry": entry,
         "_sdbr_class_options": options,
     }
     if name == "forward" and base.__call__ is chainer.Link.__call__:
-        namespace["__call__"] = link_call(namespace[name])
+        namespace["__call__"] = link_call(entry)
     return type(base)(base.__name__, (base,), namespace)
 
 

@@ -45,7 +45,7 @@ def _manager(m: dict) -> list[str]:
     shown = m["schedules"][-SCHEDULES:]
     if not shown:
         lines.append(
-            "  no schedule: nothing was traced yet" if not s["traces"] else "  no schedule is kept"
+            "  no schedule: not traced yet" if not s["traces"] else "  no schedule is kept"
         )
     if len(shown) < len(m["schedules"]):
         lines.append(f"  {len(m['schedules'])} schedules, the last {len(shown)}:")
