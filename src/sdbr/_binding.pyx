@@ -433,10 +433,7 @@ cdef class Gradients:
                 # References: ours, the memory's, the parameter's. One that the user dropped
                 # from the parameter but kept has another number, too.
                 if found == mine and sdbr_refcount(mine) == 3:
-                    if PyDict_GetItemWithError(d, K_GRAD_VAR) != NONE:
-                        self.fresh.append(i)
-                    elif PyDict_GetItemWithError(d, K_GRAD_VALID) != TRUE:
-                        self.fresh.append(i)
+                    # A gradient variable would hold the array, too; the flag stays as we set it.
                     continue
                 if found != mine and sdbr_refcount(mine) == 2:
                     self.fresh.append(i)

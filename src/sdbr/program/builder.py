@@ -210,6 +210,8 @@ class Builder:
         if not axes:
             return x
         n = _product([x.shape[a] for a in axes])
+        if n == 1:  # nothing to combine: bias gradients of a batch of one
+            return self.reshape(x, final)
         first, last = axes[0], axes[-1]
         if last - first + 1 == len(axes):  # one run of axes: no transposition needed
             outer = _product(x.shape[:first])
