@@ -28,6 +28,12 @@ def _ratio(value: float | None) -> str:
     return f"{value:.2f}" if value >= 0.1 else f"1/{1 / value:.0f}"
 
 
+def _name(case: dict[str, Any], part: str) -> str:
+    # One observation is what an agent acts on.
+    batch = 1 if part == "act" else case["batch"]
+    return f"{case['case']}{'' if part == 'step' else ', ' + part} [{batch}]"
+
+
 def cases_table(results: dict[str, Any]) -> str:
     """Medians of all peers, one row per case and part."""
     lines = ["| case | " + " | ".join((OWN, *PEERS)) + " |", "| --- " * (len(PEERS) + 2) + "|"]
@@ -35,9 +41,8 @@ def cases_table(results: dict[str, Any]) -> str:
         parts = list(dict.fromkeys(t["part"] for t in case["times_us"]))
         for part in parts:
             times = {t["peer"]: t["median"] for t in case["times_us"] if t["part"] == part}
-            name = case["case"] + ("" if part == "step" else f", {part}")
             cells = [_text(times[p]) if p in times else "-" for p in (OWN, *PEERS)]
-            lines.append(f"| {name} [{case['batch']}] | " + " | ".join(cells) + " |")
+            lines.append(f"| {_name(case, part)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -65,10 +70,9 @@ def readme_table(results: dict[str, Any]) -> str:
         for part in dict.fromkeys(t["part"] for t in case["times_us"]):
             times = {t["peer"]: t["median"] for t in case["times_us"] if t["part"] == part}
             torch = min((times[p] for p in ("torch", "torch.compile") if p in times), default=None)
-            name = case["case"] + ("" if part == "step" else f", {part}")
             row = [times[OWN], times.get("chainer"), torch, times.get("jax"), times.get("c")]
             cells = ["-" if v is None else _text(v) for v in row]
-            lines.append(f"| {name} [{case['batch']}] | " + " | ".join(cells) + " |")
+            lines.append(f"| {_name(case, part)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -100,8 +104,8 @@ def replace(path: Path, marker: str, text: str) -> None:
         If the page has no such comments.
     """
     page = path.read_text()
-    pattern = rf"(<!-- {marker}:begin[^>]*-->\n).*?(\n<!-- {marker}:end -->)"
-    found, n = re.subn(pattern, lambda m: m[1] + text + m[2], page, count=1, flags=re.S)
+    pattern = rf"(<!-- {marker}:begin[^>]*-->\n).*?(<!-- {marker}:end -->)"
+    found, n = re.subn(pattern, lambda m: m[1] + text + "\n\n" + m[2], page, count=1, flags=re.S)
     if not n:
         raise ValueError(f"{path.name} has no comments '<!-- {marker}:begin -->' and ':end'")
     path.write_text(found)

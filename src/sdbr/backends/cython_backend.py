@@ -6,5 +6,6 @@ from sdbr._executor import Executable, Memory
 
 # Loaded with the backend, not in the first call.
 from sdbr.backends.prepare import blas, data, elementwise, loss, random, reduction, row, update  # noqa: F401
+from sdbr.program import validate  # noqa: F401
 
 __all__ = ["Executable", "Memory"]
