@@ -163,6 +163,7 @@ cdef class Outputs:
         cdef Py_ssize_t i
         cdef object array
         cdef PyObject *item
+        cdef Py_ssize_t held
         cdef list pool
         for i in range(self.n):
             if reused is not None and reused[i]:
@@ -171,8 +172,14 @@ cdef class Outputs:
             array = None
             for k in range(len(pool)):
                 item = sdbr_list_item(<PyObject *> pool, k)
-                # One reference in the pool; the memory and `arrays` hold the present one.
-                if sdbr_refcount(item) == 1 + (2 if self.arrays[i] is <object> item else 0):
+                # References: the pool's, that of `arrays`, the memory's; the memory may have been
+                # bound to another array by a call that went the slower way.
+                held = 1
+                if sdbr_list_item(<PyObject *> self.arrays, i) == item:
+                    held += 1
+                if sdbr_list_item(<PyObject *> self.memory.owners, <int> self.slots[i]) == item:
+                    held += 1
+                if sdbr_refcount(item) == held:
                     array = <object> item
                     break
             if array is None:

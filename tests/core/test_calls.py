@@ -476,3 +476,22 @@ def test_no_backprop_and_force_backprop_inside_the_call(backend):
     both(plain, static, iteration)
     assert static.a.W.grad is None and static.b.W.grad is not None
     assert static.schedule_manager.statistics.replays == 3
+
+
+def test_an_array_kept_from_the_compiled_path_survives_a_call_on_the_slower_one():
+    """Both ways bind outputs of one instance; neither may take what the user still holds."""
+    static = sdbr.static_graph(lambda x, scale=None: F.tanh(x))
+    fast = [chainer.Variable(np.full((3, 2), i, "f")) for i in range(8)]
+    for x in fast[:3]:
+        static(x)
+    manager = static.schedule_manager
+    for i, x in enumerate(fast[3:]):
+        kept = static(x).array  # the graph is gone, the array is not
+        runners, manager.runners = manager.runners, []
+        other = static(fast[i]).array
+        manager.runners = runners
+        static(fast[i])
+        static(fast[0])
+        np.testing.assert_allclose(kept, np.tanh(x.array), rtol=1e-5)
+        np.testing.assert_allclose(other, np.tanh(fast[i].array), rtol=1e-5)
+    assert manager.statistics.traces == 1
