@@ -22,24 +22,7 @@ if TYPE_CHECKING:
 
 def output_values(trace: Trace) -> list[Value]:
     """The distinct values that are handed to the user, in order."""
-    seen: dict[int, Value] = {}
-
-    def visit(thing):
-        if isinstance(thing, Value):
-            seen.setdefault(thing.index, thing)
-        elif isinstance(thing, dict):
-            for t in thing.values():
-                visit(t)
-        elif isinstance(thing, (list, tuple)):
-            for t in thing:
-                visit(t)
-
-    visit(trace.result)
-    for write in trace.writes:
-        visit(write.value)
-    for report in trace.reports:
-        visit(report.items)
-    return list(seen.values())
+    return list({value.index: value for value in v.handed_out(trace)}.values())
 
 
 def returned_as_is(value: Value) -> bool:
@@ -47,7 +30,7 @@ def returned_as_is(value: Value) -> bool:
     return value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE)
 
 
-def build(instructions, table, kept, name, reuse, backend=None) -> tuple[Program, set[int]]:
+def build(instructions, table, kept, name, reuse) -> tuple[Program, set[int]]:
     """Run the passes, plan memory and assemble.
 
     Parameters

@@ -205,21 +205,10 @@ def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
     """All function nodes (any may have an effect), and the NumPy calls whose result is used."""
     used: set[int] = set()
 
-    def use(thing):
-        if isinstance(thing, v.Value):
-            used.add(thing.source.index if thing.kind == v.ALIAS else thing.index)
-        elif isinstance(thing, dict):
-            for t in thing.values():
-                use(t)
-        elif isinstance(thing, (list, tuple)):
-            for t in thing:
-                use(t)
+    def use(values):
+        used.update(x.source.index if x.kind == v.ALIAS else x.index for x in values)
 
-    use(trace.result)
-    for write in trace.writes:
-        use(write.value)
-    for report in trace.reports:
-        use(report.items)
+    use(v.handed_out(trace))
     live = []
     for node in reversed(trace.nodes):
         if (
@@ -230,7 +219,7 @@ def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
         ):
             live.append(node)
             use(node.inputs)
-            use([r.values for r in node.rebind])
+            use(v.values_in([r.values for r in node.rebind]))
     live.reverse()
     return live
 

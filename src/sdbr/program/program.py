@@ -304,16 +304,12 @@ def assemble(
         If a row has no memory.
     """
     used = _UsedRows()
-    use = used.use
     opcodes, operand_offsets, operands, n_outputs = [], [0], [], []
     attribute_offsets, ints, floats, control = [(0, 0)], [], [], []
     objects: list = []
     for instruction in instructions:
         opcodes.append(instruction.op.opcode)
-        for row in instruction.ins:
-            operands.append(use(row))
-        for row in instruction.outs:
-            operands.append(use(row))
+        operands.extend(used.use(row) for row in (*instruction.ins, *instruction.outs))
         n_outputs.append(len(instruction.outs))
         operand_offsets.append(len(operands))
         if instruction.obj is not None:

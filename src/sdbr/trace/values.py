@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 ARGUMENT, PARAMETER, ATTRIBUTE, RESULT, CONSTANT = (
@@ -198,3 +199,24 @@ class Trace:
     dynamic: tuple[str, str] | None = None
     quiet: bool = False
     unconfirmed: bool = False
+
+
+def values_in(thing) -> Iterator[Value]:
+    """The values in a structure of dicts, lists and tuples, in order."""
+    if isinstance(thing, Value):
+        yield thing
+    elif isinstance(thing, dict):
+        for t in thing.values():
+            yield from values_in(t)
+    elif isinstance(thing, (list, tuple)):
+        for t in thing:
+            yield from values_in(t)
+
+
+def handed_out(trace: Trace) -> Iterator[Value]:
+    """What a call returns, assigns and reports, in order; a value may come more than once."""
+    yield from values_in(trace.result)
+    for write in trace.writes:
+        yield from values_in(write.value)
+    for report in trace.reports:
+        yield from values_in(report.items)
