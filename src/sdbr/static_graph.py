@@ -73,7 +73,10 @@ def _decorate(target, options: Options):
 def _wrap(function: Callable, options: Options) -> Callable:
     def slow(args, kwargs):
         if args and isinstance(args[0], chainer.Link):
-            return manager_of(args[0], call).call(args[0], args[1:], kwargs)
+            owner = args[0]
+            if not (_MANAGERS in owner.__dict__ or chainer.config.use_static_graph):
+                return function(*args, **kwargs)  # it gets a manager when it is first static
+            return manager_of(owner, call).call(owner, args[1:], kwargs)
         if call.schedule_manager is None:
             call.schedule_manager = ScheduleManager(function, options, None, _name(function))
         return call.schedule_manager.call(None, args, kwargs)
@@ -158,6 +161,8 @@ def _static_class(base: type, options: Options) -> type:
     }
     if name == "forward" and base.__call__ is chainer.Link.__call__:
         namespace["__call__"] = link_call(entry)
+    if issubclass(base, chainer.Sequential):
+        namespace["copy"] = _copy_sequential
     return type(base)(base.__name__, (base,), namespace)
 
 
@@ -171,7 +176,17 @@ def vars_of_mro(base: type) -> set[str]:
     return names
 
 
+def _copy_sequential(self, mode="share"):
+    """``Sequential.copy``, which makes a plain one whatever the class; the copy is static, too."""
+    copy = self._sdbr_base.copy(self, mode)
+    if type(copy) is self._sdbr_base:
+        copy = _make_static(copy, self._sdbr_class_options)
+    return copy
+
+
 def _reduce_static(self, protocol):
+    if isinstance(self, chainer.Sequential):
+        self._sdbr_base.__reduce__(self)  # raises for layers that cannot be pickled
     state = dict(self.__dict__)
     for name in (_MANAGERS, "schedule_manager", "static_schedule"):
         state.pop(name, None)
