@@ -5,7 +5,7 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from .arguments import N, Q, T
+from equivalence.arguments import N, Q, T
 from .cases_math import MATH_CASES
 
 W3 = np.array([0.5, 2, 1.5], np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from .arguments import N, P, Q, T
+from equivalence.arguments import N, P, Q, T
 
 BINARY = [
     (name, f, [a(*s), b(*t)])

@@ -1,0 +1,417 @@
+"""Runs a case define-by-run and static, and compares whatever a user could look at.
+
+A :class:`Case` names what is exercised, :func:`check` runs it: the first calls are traced, the
+next three are replays with fresh inputs, which the statistics have to confirm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import types
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+import sdbr
+
+import chainer
+import numpy as np
+from core.harness import copy_of, state_of, structure_of, variables_of
+
+# Of DESIGN.md section 2: (outputs, gradients), relative to the largest magnitude in the array.
+# float16 has no native kernels: Python ops compute what define-by-run computes.
+TOLERANCES = {"e": (0.0, 0.0), "f": (1e-5, 1e-4), "d": (1e-12, 1e-12)}
+REPLAYS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row of the table.
+
+    Attributes
+    ----------
+    id : str
+        The public name, then what is special about the row: ``"relu 0-d"``.
+    call : callable
+        ``call(*inputs)`` for a function; ``call(link, *inputs)`` where there is a `link`.
+    inputs : sequence of callable
+        ``maker(rng, dtype) -> array``, one per argument, see `arguments`.
+    link : callable, optional
+        Makes a new link; draws of NumPy's global generator are seeded before.
+    native : bool
+        Whether the row claims that no Python op runs (float32 and float64).
+    dynamic : str, optional
+        For what cannot be static: a pattern that warning and error have to match.
+    traces : int
+        How many calls are traced before the replays start: one more for arrays of unknown origin
+        (a second trace confirms them) or for state that is None in the first call.
+    dtypes : str
+        Of the floating point inputs: characters of `TOLERANCES`.
+    config : dict
+        Entries of ``chainer.config`` during all calls.
+    exact : bool
+        Only data movement, comparison or random numbers: not the least difference.
+    tolerances : dict, optional
+        Own tolerances by dtype; the row says why.
+    second : bool
+        Whether Chainer offers a second derivative here.
+    parameters : bool
+        Whether float inputs may be handed over as parameters of a chain as well.
+    """
+
+    id: str
+    call: Callable
+    inputs: Sequence[Callable] = ()
+    link: Callable[[], chainer.Link] | None = None
+    native: bool = False
+    dynamic: str | None = None
+    traces: int = 1
+    dtypes: str = "fd"
+    config: Mapping = dataclasses.field(default_factory=dict)
+    exact: bool = False
+    tolerances: Mapping | None = None
+    second: bool = True
+    parameters: bool = True
+
+    @property
+    def name(self) -> str:
+        """The public name that the row exercises."""
+        return self.id.partition(" ")[0]
+
+    def data(self, step: int, dtype: str) -> list:
+        """Fresh inputs for call `step`."""
+        rng = np.random.default_rng([7, step])
+        return [make(rng, dtype) for make in self.inputs]
+
+    def tolerance(self, dtype: str) -> tuple[float, float]:
+        """For outputs, for gradients."""
+        if self.exact:
+            return 0.0, TOLERANCES[dtype][1]
+        return (self.tolerances or TOLERANCES).get(dtype, TOLERANCES[dtype])
+
+
+# --- subjects: what is called ----------------------------------------------------------------
+
+
+class Subject:
+    """What a case calls: a plain function, or a method of a chain with parameters.
+
+    Attributes
+    ----------
+    model : chainer.Link or None
+    parameters : dict
+        Index of an input -> name of the parameter that takes its place.
+    shift : bool
+        Whether a parameter of zeros is added to the first input: the only one.
+    """
+
+    model: chainer.Link | None = None
+    parameters: Mapping[int, str] = types.MappingProxyType({})
+
+    def __init__(self, case: Case, dtype: str, options: dict | None):
+        def function(*xs):
+            return case.call(*xs)
+
+        self.target = function if options is None else sdbr.static_graph(function, **options)
+
+    @property
+    def statistics(self):
+        return self.target.schedule_manager.statistics
+
+    def load(self, arrays: list, step: int) -> list:
+        """Put those inputs that are parameters in their places; returns the others."""
+        return arrays
+
+
+class ChainSubject(Subject):
+    """The inputs but the first as parameters; or a parameter of zeros added to the only one."""
+
+    def __init__(self, case: Case, dtype: str, options: dict | None):
+        arrays = case.data(0, dtype)
+        floats = [i for i, a in enumerate(arrays) if a.dtype.kind == "f"]
+        self.parameters = {i: f"p{i}" for i in floats[1:]}
+        names = self.parameters
+        shift = floats[0] if len(floats) == 1 else None
+
+        def forward(self, *xs):
+            xs = list(xs)
+            for i in names:
+                xs.insert(i, getattr(self, names[i]))
+            if shift is not None:
+                xs[shift] = xs[shift] + self.shift
+            return case.call(*xs)
+
+        self.model = _chain(forward, options)
+        with self.model.init_scope():
+            for i, name in names.items():
+                setattr(self.model, name, chainer.Parameter(arrays[i].copy()))
+            if shift is not None:
+                self.model.shift = chainer.Parameter(np.zeros_like(arrays[shift]))
+        self.target = self.model
+
+    def load(self, arrays, step):
+        for i, name in self.parameters.items():
+            parameter = getattr(self.model, name)
+            if step % 2:
+                parameter.array = arrays[i].copy()
+            else:
+                parameter.array[...] = arrays[i]
+        return [a for i, a in enumerate(arrays) if i not in self.parameters]
+
+
+class LinkSubject(Subject):
+    """A link inside a chain whose method is static."""
+
+    def __init__(self, case: Case, dtype: str, options: dict | None):
+        np.random.seed(3)
+        link = case.link()
+
+        def forward(self, *xs):
+            return case.call(self.link, *xs)
+
+        self.model = _chain(forward, options)
+        with self.model.init_scope():
+            self.model.link = link
+        self.target = self.model
+
+
+class InstanceSubject(Subject):
+    """A link that was wrapped itself; only for cases whose call is the link's own."""
+
+    def __init__(self, case: Case, dtype: str, options: dict | None):
+        np.random.seed(3)
+        link = case.link()
+        self.model = link if options is None else sdbr.static_graph(link, **options)
+        self.target = self.model
+
+
+def _chain(forward, options: dict | None) -> chainer.Chain:
+    if options is not None:
+        forward = sdbr.static_graph(**options)(forward)
+    return type("Holder", (chainer.Chain,), {"forward": forward})()
+
+
+SUBJECTS = {
+    "function": Subject,
+    "chain": ChainSubject,
+    "link": LinkSubject,
+    "instance": InstanceSubject,
+}
+
+
+# --- one call and what it leaves behind --------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """How the calls are made.
+
+    Attributes
+    ----------
+    inputs : str
+        ``"variables"``, ``"arrays"`` or ``"first"`` (of the floats, only the first is a Variable).
+    """
+
+    train: bool = True
+    backprop: bool = True
+    inputs: str = "variables"
+
+
+TRAINING = Mode()
+TEST = Mode(train=False, backprop=False, inputs="arrays")
+
+
+def as_inputs(arrays, how: str) -> list:
+    """Floats as Variables that want a gradient, as `how` says; integers as arrays."""
+    xs, n = [], 0
+    for a in arrays:
+        if a.dtype.kind == "f" and (how == "variables" or (how == "first" and n == 0)):
+            xs.append(chainer.Variable(a.copy()))
+            n += 1
+        else:
+            xs.append(a.copy())
+    return xs
+
+
+def random_state() -> tuple:
+    """The state of NumPy's global generator, in a form that can be compared."""
+    name, key, *rest = np.random.get_state()
+    return name, key.tobytes(), *rest
+
+
+def run_once(subject: Subject, case: Case, dtype: str, mode: Mode, step: int, first_replay: int):
+    """One call, and a backward where there is something to go backward from."""
+    held = subject.load(case.data(step, dtype), step)
+    xs = as_inputs(held, mode.inputs)
+    accumulate = step == first_replay + 1
+    rng = np.random.default_rng([11, step])
+    if accumulate:
+        for x in xs:
+            if isinstance(x, chainer.Variable):
+                x.grad = _normal(rng, x)
+    elif subject.model is not None:
+        subject.model.cleargrads()
+    np.random.seed(step + 1)
+    result = subject.target(*xs)
+    ys = variables_of(result)
+    record = {
+        "types": structure_of(result),
+        "outputs": {f"{i}": copy_of(getattr(y, "array", y)) for i, y in enumerate(ys)},
+        "requires_grad": [isinstance(y, chainer.Variable) and y.requires_grad for y in ys],
+        "random": random_state(),
+        "gradients": {},
+    }
+    if mode.backprop:
+        record["gradients"] = backward(subject, xs, ys, rng, step == first_replay + 2)
+    record["random after backward"] = random_state()
+    if subject.model is not None:
+        record["state"] = state_of(subject.model)
+        _descend(subject.model)
+    for x, a in zip(xs, held, strict=True):
+        np.testing.assert_array_equal(getattr(x, "array", x), a, "an argument was written to")
+    return record, ys
+
+
+def backward(subject: Subject, xs, ys, rng, only_first: bool) -> dict:
+    """Seed the outputs with random gradients, go backward, collect all gradients."""
+    ends = [y for y in ys if isinstance(y, chainer.Variable) and y.creator_node is not None]
+    ends = [y for y in ends if y.dtype.kind == "f"]
+    if only_first:
+        ends = ends[:1]
+    for y in ends:
+        y.grad = _normal(rng, y)
+    if ends:
+        chainer.backward(ends)
+    grads = {
+        f"input {i}": copy_of(x.grad) for i, x in enumerate(xs) if isinstance(x, chainer.Variable)
+    }
+    if subject.model is not None:
+        grads.update({n: copy_of(p.grad) for n, p in sorted(subject.model.namedparams())})
+    return grads
+
+
+def _normal(rng, x):
+    return np.asarray(rng.standard_normal(x.shape), x.dtype)
+
+
+def _descend(model) -> None:
+    """Change the parameters in place, as an optimizer does."""
+    for p in model.params():
+        if p.grad is not None and p.array.dtype.kind == "f" and np.isfinite(p.grad).all():
+            p.array -= (0.01 * p.grad).astype(p.dtype)
+
+
+# --- comparing -----------------------------------------------------------------------------------
+
+
+def assert_near(got, want, tolerance: float, what: str) -> None:
+    """Equal up to `tolerance` times the largest magnitude, and the same NaN and infinities."""
+    assert type(got) is type(want), what
+    if want is None:
+        return
+    assert (got.shape, got.dtype) == (want.shape, want.dtype), what
+    finite = np.isfinite(want) if want.dtype.kind == "f" else np.zeros(want.shape, bool)
+    np.testing.assert_array_equal(got[~finite], want[~finite], what)
+    if not finite.any():
+        return
+    got, want = got[finite].astype("d"), want[finite].astype("d")
+    scale = np.abs(want).max() or 1.0
+    error = np.abs(got - want).max() / scale
+    assert error <= tolerance, f"{what}: off by {error:.2g} of the largest magnitude"
+
+
+def assert_same(got: dict, want: dict, tolerances, where: str) -> None:
+    """Two records of :func:`run_once` agree."""
+    tolerance, gradient_tolerance = tolerances
+    for part in ("types", "requires_grad", "random", "random after backward"):
+        assert got[part] == want[part], f"{where}: {part}"
+    for part, allowed in (
+        ("outputs", tolerance),
+        ("gradients", gradient_tolerance),
+        ("state", gradient_tolerance),
+    ):
+        ours, theirs = got.get(part, {}), want.get(part, {})
+        assert list(ours) == list(theirs), f"{where}: {part}"
+        for name in theirs:
+            assert_near(ours[name], theirs[name], allowed, f"{where}: {part} {name}")
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def configured(case: Case, dtype: str, mode: Mode):
+    """The configuration of the case and the mode."""
+    entries = {"train": mode.train, "enable_backprop": mode.backprop, "dtype": np.dtype(dtype)}
+    with contextlib.ExitStack() as stack:
+        for name, value in {**entries, **case.config}.items():
+            stack.enter_context(chainer.using_config(name, value))
+        stack.enter_context(np.errstate(all="ignore"))
+        yield
+
+
+def check(case: Case, dtype: str = "f", how: str = "function", mode: Mode = TRAINING, **options):
+    """Traced, then replayed three times with fresh inputs: as define-by-run in each call.
+
+    Parameters
+    ----------
+    case : Case
+    dtype : str
+    how : str
+        Key of `SUBJECTS`.
+    mode : Mode
+    **options
+        Of `sdbr.static_graph`.
+
+    Returns
+    -------
+    Statistics
+    """
+    options.setdefault("on_dynamic", "raise")
+    calls = case.traces + REPLAYS
+    with configured(case, dtype, mode):
+        subject = SUBJECTS[how](case, dtype, None)
+        want = [run_once(subject, case, dtype, mode, i, case.traces)[0] for i in range(calls)]
+        subject = SUBJECTS[how](case, dtype, options)
+        kept = []
+        for i in range(calls):
+            got, ys = run_once(subject, case, dtype, mode, i, case.traces)
+            assert_same(got, want[i], case.tolerance(dtype), f"call {i}")
+            kept.append((got, ys))
+    for i, (got, ys) in enumerate(kept):
+        for name, y in enumerate(ys):
+            held = getattr(y, "array", y)
+            np.testing.assert_array_equal(held, got["outputs"][str(name)], f"call {i} later on")
+    statistics = subject.statistics
+    assert statistics.define_by_run_calls == 0
+    assert (statistics.traces, statistics.replays) == (case.traces, REPLAYS)
+    if case.native and dtype in "fd":
+        assert statistics.python_ops == 0
+    return statistics
+
+
+def check_dynamic(case: Case, dtype: str = "f", how: str = "function", mode: Mode = TRAINING):
+    """One warning, define-by-run from then on; with ``on_dynamic='raise'`` the error."""
+    calls = 1 + REPLAYS
+    with configured(case, dtype, mode):
+        subject = SUBJECTS[how](case, dtype, None)
+        want = [run_once(subject, case, dtype, mode, i, 1)[0] for i in range(calls)]
+        subject = SUBJECTS[how](case, dtype, {})
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for i in range(calls):
+                got, _ = run_once(subject, case, dtype, mode, i, 1)
+                assert_same(got, want[i], (0.0, 0.0), f"call {i}")
+        texts = [str(w.message) for w in caught if issubclass(w.category, sdbr.SdbrWarning)]
+        assert len(texts) == 1, texts
+        assert case.dynamic in texts[0]
+        statistics = subject.statistics
+        assert (statistics.traces, statistics.define_by_run_calls) == (1, REPLAYS)
+        subject = SUBJECTS[how](case, dtype, {"on_dynamic": "raise"})
+        for i in range(2):
+            try:
+                run_once(subject, case, dtype, mode, i, 1)
+            except sdbr.NotStaticError as e:
+                assert case.dynamic in str(e)
+            else:
+                raise AssertionError("NotStaticError was not raised")
