@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from sdbr.program.program import DTYPE_CODES
 from sdbr.trace.structure import differing_arguments, flatten, freeze
+from sdbr.trace.values import RESULT
 
 import chainer
 import numpy as np
@@ -13,6 +15,31 @@ def flatten_arguments(args, kwargs, leaves):
     flat_args = tuple(flatten(a, f"argument {i}", leaves) for i, a in enumerate(args))
     flat_kwargs = {k: flatten(a, f"argument {k!r}", leaves) for k, a in kwargs.items()}
     return flat_args, flat_kwargs
+
+
+def unusual_array(leaves) -> str | None:
+    """Which sort of arrays among the arguments programs cannot hold, or None.
+
+    A subclass of ndarray (a masked array, a matrix) may give NumPy's operators other meanings;
+    `numpy.memmap` does not.
+    """
+    for x in leaves:
+        array = x._data[0] if isinstance(x, chainer.Variable) else x
+        kind = type(array)
+        if kind is not np.ndarray and kind is not np.memmap:
+            return f"arguments of type {kind.__module__}.{kind.__qualname__}"
+        if array.dtype not in DTYPE_CODES:
+            return f"arguments of dtype {array.dtype}"
+    return None
+
+
+def unusual_value(trace) -> tuple[str, str] | None:
+    """What makes a trace dynamic because programs cannot hold it: reason and line, or None."""
+    for value in trace.values:
+        if value.dtype not in DTYPE_CODES:
+            line = value.source[0].line if value.kind == RESULT else ""
+            return f"{value.kind} {value.index} is an array of dtype {value.dtype}", line
+    return None
 
 
 def aliasing(leaves) -> tuple:

@@ -16,8 +16,15 @@ from sdbr._binding import write_attribute
 from sdbr._call import CallRunner, GraphRunner, Statistics
 from sdbr._memory import claim
 from sdbr.autograd import StaticCall
-from sdbr.cache_key import aliasing, config_key, describe_difference, flatten_arguments
-from sdbr.errors import BackendError, NotStaticError, SdbrWarning, TraceError
+from sdbr.cache_key import (
+    aliasing,
+    config_key,
+    describe_difference,
+    flatten_arguments,
+    unusual_array,
+    unusual_value,
+)
+from sdbr.errors import BackendError, NotStaticError, SdbrWarning
 from sdbr.functions.lowering import structural_arrays
 from sdbr.instance import Instance, Retrace, source_of, sources_of
 from sdbr.options import BACKEND_NAMES, Options
@@ -106,6 +113,10 @@ class ScheduleManager:
         backend = self.backend_for(leaves)
         if backend == "off":
             return self._define_by_run(function, args, kwargs, "backend off")
+        unusual = unusual_array(leaves)
+        if unusual is not None:
+            self.warn(unusual, f"{self.name}: {unusual} run define-by-run")
+            return self._define_by_run(function, args, kwargs, unusual)
         key = self.key(structure, leaves, backend)
         for _ in range(3):
             schedule = self.find(key, leaves)
@@ -139,7 +150,7 @@ class ScheduleManager:
         leaves: list = []
         structure = flatten_arguments(args, kwargs, leaves)
         backend = self.backend_for(leaves)
-        if backend == "off":
+        if backend == "off" or unusual_array(leaves) is not None:
             return None
         schedule = self.find(self.key(structure, leaves, backend), leaves)
         if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
@@ -197,8 +208,6 @@ class ScheduleManager:
         for x in leaves:
             if isinstance(x, chainer.Variable):
                 a = x._data[0]
-                if a is None:
-                    raise TraceError("an argument is a Variable without an array")
                 specs.append((a.shape, a.dtype.str, x.requires_grad, type(x)))
             else:
                 specs.append((x.shape, x.dtype.str, None, np.ndarray))
@@ -275,6 +284,8 @@ class ScheduleManager:
         schedule = Schedule(
             key, trace, chainer.config.enable_backprop, backend, self.options.memory != "no_reuse"
         )
+        if trace.dynamic is None:
+            trace.dynamic = unusual_value(trace)
         schedule.dynamic = trace.dynamic
         schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
         schedule.guards = Guards(trace)

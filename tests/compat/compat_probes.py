@@ -167,6 +167,14 @@ def categorical(module: ModuleType) -> None:
     np.testing.assert_allclose(single, np.log(0.8), rtol=1e-6)
 
 
+@probe("softmax-cross-entropy-empty")
+def softmax_cross_entropy(module: ModuleType) -> None:
+    x = chainer.Variable(np.zeros((0, 3), np.float32))
+    loss = module.softmax_cross_entropy(x, np.zeros(0, np.int32))
+    loss.backward()
+    assert x.grad.shape == (0, 3)
+
+
 @probe("layer-normalization-eps")
 def layer_normalization(module: ModuleType) -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)

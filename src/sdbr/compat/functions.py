@@ -104,4 +104,25 @@ CATEGORICAL = FunctionFix(
     apply=_fix_categorical,
 )
 
-FIXES = (PAD_SEQUENCE, SPARSE_MATMUL, DECONVOLUTION_2D, CATEGORICAL)
+
+def _fix_softmax_cross_entropy(module: ModuleType) -> None:
+    def make(forward):
+        def one_gradient(self, inputs):
+            return forward(self, inputs)[:1]
+
+        return one_gradient
+
+    for name in ("forward_cpu", "forward_gpu"):
+        wrap(module._SoftmaxCrossEntropyGrad_NoDoubleBackprop, name, make)
+
+
+SOFTMAX_CROSS_ENTROPY = FunctionFix(
+    name="softmax-cross-entropy-empty",
+    module="chainer.functions.loss.softmax_cross_entropy",
+    reason="backward of an empty batch returns a gradient too many (an error of 7.8.1)",
+    stacks="all",
+    needed=lambda stack: True,
+    apply=_fix_softmax_cross_entropy,
+)
+
+FIXES = (PAD_SEQUENCE, SPARSE_MATMUL, DECONVOLUTION_2D, CATEGORICAL, SOFTMAX_CROSS_ENTROPY)

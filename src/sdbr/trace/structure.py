@@ -67,6 +67,10 @@ def flatten(thing, path: str, leaves: list, depth: int = 0):
         or isinstance(thing, (chainer.Variable, np.ndarray))
         or is_device_array(thing)
     ):
+        if isinstance(thing, chainer.Variable) and thing._data[0] is None:
+            raise TraceError(
+                f"{path} is a {kind.__name__} without an array; initialise it before the call"
+            )
         leaves.append(thing)
         return Leaf(len(leaves) - 1)
     if isinstance(thing, _SCALARS) or (

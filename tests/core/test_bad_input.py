@@ -1,0 +1,325 @@
+"""The bad input table: what define-by-run would do, or a clear error, and the next call works.
+
+Every row is one call that is wrong or unusual, made between good ones, in four ways of calling.
+The outcome is define-by-run's: the same exception type (or an error of sdbr), or the same values.
+A failed call leaves parameters and optimizer as they were, and the next good call is a replay that
+equals define-by-run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from .harness import BACKENDS, assert_all_near, assert_near, copy_of
+from .models import MLP, floats, labels
+
+X = floats(5, 4)(np.random.RandomState(0))
+T = labels(3, 5)(np.random.RandomState(1))
+
+
+class Own(np.ndarray):
+    """A subclass of a user."""
+
+
+def nested(depth: int):
+    thing: list = [X]
+    for _ in range(depth):
+        thing = [thing]
+    return thing
+
+
+def cycle():
+    thing: list = [X]
+    thing.append(thing)
+    return thing
+
+
+def cyclic_dict():
+    thing: dict = {"x": X}
+    thing["self"] = {"more": thing}
+    return thing
+
+
+def unaligned(array):
+    raw = np.zeros(array.nbytes + 1, np.uint8)
+    view = raw[1:].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return view
+
+
+def with_value(value, at=(2, 1)):
+    x = X.copy()
+    x[at] = value
+    return x
+
+
+def with_label(value, dtype="i"):
+    t = T.astype(dtype)
+    t[3] = value
+    return t
+
+
+def readonly(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def memory_mapped(array, tmp_path, mode="r+"):
+    path = tmp_path / "array.bin"
+    array.tofile(path)
+    return np.memmap(path, array.dtype, mode, shape=array.shape)
+
+
+class Call:
+    """A call: positional and keyword arguments."""
+
+    def __init__(self, *args, **kwargs):
+        self.args, self.kwargs = args, kwargs
+
+
+class Row(NamedTuple):
+    make: object  # (model, tmp_path) -> Call
+    sdbr_error: type | None = None  # instead of what define-by-run does
+
+
+ROWS = {
+    # --- shapes ---
+    "wider": Row(lambda m, p: Call(floats(5, 6)(np.random.RandomState(2)), T)),
+    "narrower": Row(lambda m, p: Call(X[:, :3], T)),
+    "one axis": Row(lambda m, p: Call(X[0], T)),
+    "three axes": Row(lambda m, p: Call(np.stack([X, X]), T)),
+    "three axes that fit": Row(lambda m, p: Call(X[:, :, None], T)),
+    "zero axes": Row(lambda m, p: Call(np.array(1.0, "f"), T)),
+    "empty batch": Row(lambda m, p: Call(X[:0], T[:0])),
+    "no features": Row(lambda m, p: Call(X[:, :0], T)),
+    "another batch": Row(lambda m, p: Call(X[:2], T[:2])),
+    "batches that differ": Row(lambda m, p: Call(X, T[:3])),
+    "labels of two axes": Row(lambda m, p: Call(X, T[:, None])),
+    "no labels axis": Row(lambda m, p: Call(X, np.array(1, "i"))),
+    # --- dtypes ---
+    "float16": Row(lambda m, p: Call(X.astype("e"), T)),
+    "float64": Row(lambda m, p: Call(X.astype("d"), T)),
+    "long double": Row(lambda m, p: Call(X.astype("g"), T)),
+    "integers": Row(lambda m, p: Call(X.astype("i"), T)),
+    "booleans": Row(lambda m, p: Call(X > 0, T)),
+    "complex": Row(lambda m, p: Call(X.astype("F"), T)),
+    "objects": Row(lambda m, p: Call(X.astype(object), T)),
+    "strings": Row(lambda m, p: Call(X.astype("U8"), T)),
+    "bytes": Row(lambda m, p: Call(X.astype("S8"), T)),
+    "dates": Row(lambda m, p: Call(np.zeros((5, 4), "M8[s]"), T)),
+    "records": Row(lambda m, p: Call(np.zeros((5, 4), [("a", "f"), ("b", "i")]), T)),
+    "big-endian": Row(lambda m, p: Call(X.astype(">f4"), T)),
+    "big-endian labels": Row(lambda m, p: Call(X, T.astype(">i4"))),
+    "integers that require gradients": Row(
+        lambda m, p: Call(chainer.Variable(X.astype("i"), requires_grad=True), T)
+    ),
+    "labels that require gradients": Row(
+        lambda m, p: Call(X, chainer.Variable(T, requires_grad=True))
+    ),
+    "float labels": Row(lambda m, p: Call(X, T.astype("f"))),
+    "boolean labels": Row(lambda m, p: Call(X, T > 0)),
+    "wide labels": Row(lambda m, p: Call(X, T.astype("l"))),
+    "unsigned labels": Row(lambda m, p: Call(X, T.astype("B"))),
+    "object labels": Row(lambda m, p: Call(X, T.astype(object))),
+    # --- values ---
+    "nan": Row(lambda m, p: Call(with_value(np.nan), T)),
+    "infinity": Row(lambda m, p: Call(with_value(np.inf), T)),
+    "minus infinity": Row(lambda m, p: Call(with_value(-np.inf), T)),
+    "largest": Row(lambda m, p: Call(with_value(np.finfo("f").max), T)),
+    "denormal": Row(lambda m, p: Call(with_value(1e-45), T)),
+    "label too large": Row(lambda m, p: Call(X, with_label(3))),
+    "label far too large": Row(lambda m, p: Call(X, with_label(2**31 - 1))),
+    "label that is ignored": Row(lambda m, p: Call(X, with_label(-1))),
+    "label that wraps": Row(lambda m, p: Call(X, with_label(-2))),
+    "label too small": Row(lambda m, p: Call(X, with_label(-4))),
+    "wide label too large": Row(lambda m, p: Call(X, with_label(2**40, "l"))),
+    # --- layouts ---
+    "read-only": Row(lambda m, p: Call(readonly(X), readonly(T))),
+    "column order": Row(lambda m, p: Call(np.asfortranarray(X), T)),
+    "strided": Row(lambda m, p: Call(np.repeat(X, 2, axis=1)[:, ::2], np.repeat(T, 3)[::3])),
+    "backwards": Row(lambda m, p: Call(X[::-1], T[::-1])),
+    "broadcast": Row(lambda m, p: Call(np.broadcast_to(X[:1], X.shape), np.broadcast_to(T[:1], 5))),
+    "unaligned": Row(lambda m, p: Call(unaligned(X), unaligned(T))),
+    "mapped": Row(lambda m, p: Call(memory_mapped(X, p), T)),
+    "mapped read-only": Row(lambda m, p: Call(memory_mapped(X, p, "r"), T)),
+    "masked": Row(lambda m, p: Call(np.ma.masked_array(X, X > 1), T)),
+    "matrix": Row(lambda m, p: Call(np.asmatrix(X), T)),
+    "own subclass": Row(lambda m, p: Call(X.view(Own), T)),
+    "parameter as argument": Row(lambda m, p: Call(m.predictor.l1.W.array[:5], T)),
+    "parameter itself as argument": Row(lambda m, p: Call(m.predictor.l1.W[:5], T)),
+    "output as argument": Row(lambda m, p: Call(F.tile(m.y, (1, 2))[:, :4].array, T)),
+    "view of the output as argument": Row(lambda m, p: Call(m.y.array[:, [0, 1, 2, 0]], T)),
+    # --- no arrays ---
+    "lists": Row(lambda m, p: Call(X.tolist(), T)),
+    "None": Row(lambda m, p: Call(None, T)),
+    "a string": Row(lambda m, p: Call("x", T)),
+    "a number": Row(lambda m, p: Call(1.5, T)),
+    "a NumPy number": Row(lambda m, p: Call(np.float32(1.5), T)),
+    "a set": Row(lambda m, p: Call({1, 2}, T), sdbr.TraceError),
+    "an object": Row(lambda m, p: Call(object(), T), sdbr.TraceError),
+    "a generator": Row(lambda m, p: Call((x for x in X), T), sdbr.TraceError),
+    "variable without array": Row(lambda m, p: Call(chainer.Variable(), T), sdbr.TraceError),
+    "uninitialised parameter": Row(lambda m, p: Call(chainer.Parameter(), T), sdbr.TraceError),
+    "nested deeply": Row(lambda m, p: Call(nested(60), T)),
+    "nested too deeply": Row(lambda m, p: Call(nested(5000), T), sdbr.TraceError),
+    "cyclic": Row(lambda m, p: Call(cycle(), T), sdbr.TraceError),
+    "cyclic dictionary": Row(lambda m, p: Call(cyclic_dict(), T), sdbr.TraceError),
+    # --- arguments ---
+    "no arguments": Row(lambda m, p: Call()),
+    "too few": Row(lambda m, p: Call(X)),
+    "too many": Row(lambda m, p: Call(X, T, T)),
+    "unknown keyword": Row(lambda m, p: Call(X, T, nothing=1)),
+    "labels by another name": Row(lambda m, p: Call(X, labels=T)),
+    "the other way round": Row(lambda m, p: Call(T, X)),
+    "variables": Row(lambda m, p: Call(chainer.Variable(X), chainer.Variable(T))),
+    "the same twice": Row(lambda m, p: Call(X, X)),
+}  # fmt: skip
+
+
+def make_model():
+    np.random.seed(0)
+    return L.Classifier(MLP(4, 8, 3))
+
+
+def good(k: int):
+    rng = np.random.RandomState(k)
+    return Call(floats(5, 4)(rng), labels(3, 5)(rng))
+
+
+def by_step(model, optimizer, call):
+    optimizer.update(model, *call.args, **call.kwargs)
+    return model.loss
+
+
+def by_call(model, optimizer, call):
+    loss = model(*call.args, **call.kwargs)
+    model.cleargrads()
+    loss.backward()
+    return loss
+
+
+def by_call_and_update(model, optimizer, call):
+    loss = by_call(model, optimizer, call)
+    optimizer.update()
+    return loss
+
+
+def in_test_mode(model, optimizer, call):
+    with chainer.using_config("train", False), chainer.no_backprop_mode():
+        return model(*call.args, **call.kwargs)
+
+
+WAYS = {f.__name__: f for f in (by_step, by_call, by_call_and_update, in_test_mode)}
+
+
+def outcome(way, model, optimizer, call):
+    """``(exception or None, record)``: what a call gives and leaves behind."""
+    with np.errstate(all="ignore"):
+        try:
+            loss = way(model, optimizer, call)
+        except Exception as error:
+            return error, None
+    record = {"loss": copy_of(loss.array)}
+    for name, p in sorted(model.namedparams()):
+        record[name] = copy_of(p.array)
+        record[f"{name} gradient"] = copy_of(p.grad)
+    for x in (*call.args, *call.kwargs.values()):
+        if isinstance(x, chainer.Variable) and not isinstance(x, chainer.Parameter):
+            record["argument gradient"] = copy_of(x.grad)
+    return None, record
+
+
+def assert_same_record(got: dict, want: dict, what: str) -> None:
+    tolerance = 1e-2 if want["loss"].dtype == np.float16 else 1e-4
+    for name in want:
+        g, w = got[name], want[name]
+        if w is not None and w.dtype.kind == "f":
+            assert g is not None and (g.shape, g.dtype) == (w.shape, w.dtype), (what, name)
+            # Infinities and NaNs in the same places.
+            np.testing.assert_array_equal(np.isfinite(g), np.isfinite(w), f"{what}: {name}")
+            g, w = np.where(np.isfinite(w), g, 0), np.where(np.isfinite(w), w, 0)
+        assert_near(g, w, tolerance, f"{what}: {name}")
+
+
+class Twins:
+    """The same model and optimizer twice, define-by-run and static, after a few good calls."""
+
+    def __init__(self, way, backend):
+        self.way = WAYS[way]
+        self.models = [make_model(), sdbr.static_graph(make_model(), backend=backend)]
+        self.optimizers = [
+            chainer.optimizers.Adam().setup(self.models[0]),
+            sdbr.static_optimizer(chainer.optimizers.Adam()).setup(self.models[1]),
+        ]
+        self.calls = 0
+
+    def good(self, replay=True) -> None:
+        self.calls += 1
+        statistics = self.models[1].schedule_manager.statistics
+        before = statistics.replays
+        found = [outcome(self.way, m, o, good(self.calls)) for m, o in self.pairs]
+        assert found[1][0] is found[0][0] is None
+        assert_same_record(found[1][1], found[0][1], f"good call {self.calls}")
+        if replay:
+            assert statistics.replays == before + 1
+
+    @property
+    def pairs(self):
+        return list(zip(self.models, self.optimizers, strict=True))
+
+    def state(self) -> list:
+        """Of both: parameters, state of the rules and counts."""
+        states = []
+        for model, optimizer in self.pairs:
+            state = {n: copy_of(p.array) for n, p in sorted(model.namedparams())}
+            for n, p in sorted(model.namedparams()):
+                state[f"{n} t"] = np.array(p.update_rule.t)
+                for key, array in sorted((p.update_rule.state or {}).items()):
+                    state[f"{n} {key}"] = copy_of(array)
+            states.append({**state, "t": np.array(optimizer.t)})
+        return states
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning", "ignore::RuntimeWarning")
+def test_arguments(name, way, backend, tmp_path):
+    row = ROWS[name]
+    with chainer.using_config("sdbr_backend", backend):
+        twins = Twins(way, backend)
+        for k in range(3):
+            twins.good(replay=k > 0)
+        for attempt in range(2):
+            before = twins.state()
+            calls = [row.make(m, tmp_path) for m in twins.models]
+            (want_error, want), (error, got) = [
+                outcome(twins.way, m, o, c) for (m, o), c in zip(twins.pairs, calls, strict=True)
+            ]
+            what = f"{name}, attempt {attempt}"
+            if row.sdbr_error is not None:
+                assert isinstance(error, row.sdbr_error), what
+                # define-by-run may have made sense of it.
+                twins.models[0].copyparams(twins.models[1])
+            elif want_error is not None:
+                assert type(error) is type(want_error), (what, want_error, error)
+            else:
+                assert error is None, what
+                assert_same_record(got, want, what)
+            if error is not None:
+                plain, static = twins.state()
+                nothing = all(np.array_equal(plain[n], before[0][n]) for n in plain)
+                if nothing or row.sdbr_error is not None:
+                    assert_all_near(static, before[1], 0, what)
+                else:  # Chainer itself fails half-way
+                    assert_all_near(static, plain, 1e-4, what)
+            twins.good()
