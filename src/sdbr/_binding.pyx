@@ -198,20 +198,20 @@ cdef class Parameters:
     Parameters
     ----------
     memory : Memory
-    pairs : list of (Parameter, int)
-        With their slots.
+    items : list of (Parameter, int, tuple, dtype)
+        With their slots, and the shapes and dtypes that the program was made for.
     watched : set of int
         Ids of parameters whose list of arrays somebody else compares before each call.
     """
 
-    def __init__(self, Memory memory, pairs, watched=frozenset()):
+    def __init__(self, Memory memory, items, watched=frozenset()):
         self.memory = memory
-        self.params = [p for p, _ in pairs]
-        self.dicts = [p.__dict__ for p, _ in pairs]
-        self.lists = [p._data if id(p) in watched else None for p, _ in pairs]
-        self.slots = int_array("i", [s for _, s in pairs])
-        self.shapes = [p._data[0].shape for p, _ in pairs]
-        self.dtypes = [p._data[0].dtype for p, _ in pairs]
+        self.params = [p for p, _, _, _ in items]
+        self.dicts = [p.__dict__ for p in self.params]
+        self.lists = [p._data if id(p) in watched else None for p in self.params]
+        self.slots = int_array("i", [slot for _, slot, _, _ in items])
+        self.shapes = [shape for _, _, shape, _ in items]
+        self.dtypes = [dtype for _, _, _, dtype in items]
 
     cdef bint bind(self) except -1:
         """Bind; False when one no longer has its shape and dtype."""
@@ -488,8 +488,12 @@ cdef class Binder:
         memory = executable.memory
         self.executable = executable
         self.compiled = executable if isinstance(executable, Executable) else None
-        pairs = [(value.source, slot) for value, slot in leaves if value.kind == "parameter"]
-        self.parameters = Parameters(memory, [*pairs, *more], watched)
+        items = [
+            (value.source, slot, value.shape, value.dtype)
+            for value, slot in leaves if value.kind == "parameter"
+        ]
+        items += [(p, slot, p._data[0].shape, p._data[0].dtype) for p, slot in more]
+        self.parameters = Parameters(memory, items, watched)
         self.arguments = Arguments(memory, leaves)
         self.outputs = Outputs(memory, outputs)
         self.effects = Effects(self.outputs, outputs, trace, node_class)

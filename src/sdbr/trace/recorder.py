@@ -70,6 +70,8 @@ class Recorder(ValueRecording, AttributeRecording):
             map(_is_mask, [x for r in rebind for x in r.values])
         ):
             self.mark_dynamic("the shape of a boolean selection depends on values")
+        if function._local_function_hooks:
+            self.mark_dynamic(f"{function.label} has a hook of its own", quiet=True)
         backprop = chainer.config.enable_backprop
         self.depth += 1
         try:
