@@ -1,0 +1,110 @@
+"""The pytest plugin: Chainer's gradient checks are judged first, then made as ever."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import unittest.mock
+import zlib
+
+from conformance import decorators
+from conformance.judge import EXCEPTION, judge
+
+import numpy as np
+import pytest
+from chainer import gradient_check
+
+
+class Judging:
+    """Replaces the gradient checks and writes one line of JSON per check and per test.
+
+    Parameters
+    ----------
+    log : file
+    decorator : str
+        See :func:`conformance.decorators.by_name`.
+    """
+
+    def __init__(self, log, decorator: str):
+        self.log = log
+        self.decorator = decorator
+        self.test = ""
+        self._doubles = 0
+        self._check = gradient_check.check_backward
+        self._check_immutable = gradient_check._check_backward_with_params
+        self._check_double = gradient_check.check_double_backward
+
+    # --- pytest ----------------------------------------------------------------------------
+    def pytest_configure(self, config):
+        sys.modules.setdefault("mock", unittest.mock)
+        gradient_check.check_backward = self.check_backward
+        gradient_check._check_backward_with_params = self.check_backward_with_params
+        gradient_check.check_double_backward = self.check_double_backward
+
+    def pytest_unconfigure(self, config):
+        gradient_check.check_backward = self._check
+        gradient_check._check_backward_with_params = self._check_immutable
+        gradient_check.check_double_backward = self._check_double
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item):
+        self.test = item.nodeid
+        seed = zlib.crc32(item.nodeid.encode())
+        np.random.seed(seed)
+        random.seed(seed)
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" or report.outcome != "passed":
+            self._write(test=report.nodeid, outcome=report.outcome, message=str(report.longrepr)[-1500:])
+
+    # --- the checks ------------------------------------------------------------------------
+    def check_backward(self, func, x_data, y_grad, params=(), *args, **kwargs):
+        if not self._doubles:
+            self._judge("backward", func, x_data, y_grad, params, False)
+        return self._original(self._check, func, x_data, y_grad, params, *args, **kwargs)
+
+    def check_backward_with_params(self, func, x_data, y_grad, params=(), *args, **kwargs):
+        self._judge("backward", func, x_data, y_grad, params, True)
+        return self._original(self._check_immutable, func, x_data, y_grad, params, *args, **kwargs)
+
+    def check_double_backward(
+        self, func, x_data, y_grad, x_grad_grad, params=(), params_grad_grad=(), *args, **kwargs
+    ):
+        ggs = [*_tuple(x_grad_grad), *_tuple(params_grad_grad)]
+        self._judge("double", func, x_data, y_grad, params, False, ggs)
+        self._doubles += 1
+        try:
+            return self._original(
+                self._check_double, func, x_data, y_grad, x_grad_grad, params, params_grad_grad,
+                *args, **kwargs,
+            )  # fmt: skip
+        finally:
+            self._doubles -= 1
+
+    def _judge(self, kind, func, xs, gys, params, immutable, ggs=()):
+        options = {"enable_double_backprop": True} if kind == "double" else {}
+        decorator = decorators.by_name(self.decorator, **options)
+        xs, params = _tuple(xs), _tuple(params)
+        try:
+            gys = None if gys is None else _tuple(gys)
+            found = judge(func, xs, gys, params, immutable, decorator, ggs)
+        except Exception as error:
+            self._write(test=self.test, kind=kind, verdict=EXCEPTION, detail=f"judge: {error!r}")
+            return
+        self._write(test=self.test, kind=kind, **vars(found))
+
+    def _original(self, check, *args, **kwargs):
+        try:
+            return check(*args, **kwargs)
+        except gradient_check.NondifferentiableError:
+            self._write(test=self.test, repeated=True)  # the test tries again with other data
+            raise
+
+    def _write(self, **entry):
+        self.log.write(json.dumps(entry) + "\n")
+        self.log.flush()
+
+
+def _tuple(x) -> tuple:
+    return tuple(x) if isinstance(x, (list, tuple)) else (x,)
