@@ -36,6 +36,8 @@ cdef class Statistics:
         Runs of a program (forward, backward, update or step).
     python_ops : int
         Python ops run inside them.
+    second_backwards : int
+        Second derivatives that were taken through a replayed call.
     """
 
     cdef public long long calls
@@ -46,6 +48,7 @@ cdef class Statistics:
     cdef public long long define_by_run_calls
     cdef public long long native_calls
     cdef public long long python_ops
+    cdef public long long second_backwards
 
     def count_run(self, executable):
         """Count one run of an executable."""
@@ -63,6 +66,7 @@ cdef class Statistics:
             "define_by_run_calls": self.define_by_run_calls,
             "native_calls": self.native_calls,
             "python_ops": self.python_ops,
+            "second_backwards": self.second_backwards,
         }
 
     def __repr__(self):
@@ -289,6 +293,7 @@ cdef class GraphRunner(CallRunner):
     cdef list graph_places        # output indices of the outputs of the autograd node
     cdef tuple in_layouts
     cdef tuple out_layouts
+    cdef bint double              # second derivatives may be asked for
 
     def __init__(self, manager, schedule, tuple args, dict kwargs):
         plan = schedule.forward
@@ -296,6 +301,7 @@ cdef class GraphRunner(CallRunner):
         self.schedule = schedule
         self.statistics = manager.statistics
         self.link_guards = LinkGuards(schedule.guards)
+        self.double = manager.options.enable_double_backprop
         self.python_ops = plan.program.python_ops
         self.spec = CallSpec(args, kwargs)
         self.positions = array_positions(args, kwargs)
@@ -349,6 +355,8 @@ cdef class GraphRunner(CallRunner):
             if not binder.bind(self.spec, self.positions):
                 return NotImplemented
             binder.outputs.bind(None)
+            sources = self.sources(self.leaf_sources, args)
+            snapshot = self.manager.snapshot(self.schedule.forward, sources) if self.double else None
             binder.run()
             statistics = self.statistics
             statistics.calls += 1
@@ -356,7 +364,7 @@ cdef class GraphRunner(CallRunner):
             statistics.native_calls += 1
             statistics.python_ops += self.python_ops
             effects = binder.effects
-            self.connect(instance, effects, args)
+            self.connect(instance, effects, args, sources, snapshot)
             if self.result_place >= 0:
                 result = effects.thing(self.result_place)
             else:
@@ -369,7 +377,9 @@ cdef class GraphRunner(CallRunner):
             instance.running = False
         return result
 
-    cdef int connect(self, instance, Effects effects, tuple args) except -1:
+    cdef int connect(
+        self, instance, Effects effects, tuple args, list sources, snapshot
+    ) except -1:
         """Make the autograd node and wire it in, as ``StaticCall.connect`` does."""
         cdef list inputs = []
         cdef list outputs = []
@@ -389,8 +399,9 @@ cdef class GraphRunner(CallRunner):
         call.__dict__ = {
             "instance": instance,
             "generation": instance.generation,
-            "sources": self.sources(self.leaf_sources, args),
+            "sources": sources,
             "manager": self.manager,
+            "snapshot": snapshot,
             "call_line": self.statistics.calls,
             "_input_layouts": self.in_layouts,
             "_output_layouts": self.out_layouts,

@@ -7,6 +7,7 @@ import weakref
 from sdbr._memory import claim_backward
 from sdbr.errors import SdbrError, StaleGraphError
 from sdbr.instance import Instance, Retrace
+from sdbr.second import CallGradients
 
 import chainer
 
@@ -15,6 +16,7 @@ class StaticCall(chainer.FunctionNode):
     """A replayed call in the graph: arguments, captured state and parameters in, outputs out."""
 
     reference = None  # of a call that is validated
+    snapshot = None  # of a call whose second derivative may be asked for
 
     def __init__(self, instance: Instance, sources: list, manager):
         self.instance = instance
@@ -76,11 +78,14 @@ class StaticCall(chainer.FunctionNode):
             inputs = [x.get_variable() for x in self.inputs]
             given_grads = [grad_outputs[i].array for i in given]
             self.reference.check_gradients(instance.plan, pattern, given_grads, inputs, grads)
-        gxs = [None if g is None else chainer.Variable(g) for g in grads]
         if chainer.config.enable_backprop:
             inputs = [x.get_variable() for x in self.inputs]
-            gxs = _without_second_derivative(gxs, [*inputs, *[grad_outputs[i] for i in given]])
-        return tuple(gxs)
+            given_grads = [grad_outputs[i] for i in given]
+            if self.snapshot is not None:
+                return tuple(CallGradients(self, pattern).of(grads, inputs, given_grads))
+            gxs = [None if g is None else chainer.Variable(g) for g in grads]
+            return tuple(_without_second_derivative(gxs, [*inputs, *given_grads]))
+        return tuple([None if g is None else chainer.Variable(g) for g in grads])
 
 
 class _NoSecondDerivative(chainer.FunctionNode):

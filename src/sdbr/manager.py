@@ -30,6 +30,7 @@ from sdbr.instance import Instance, Retrace, source_of, sources_of
 from sdbr.options import BACKEND_NAMES, Options
 from sdbr.plans import collector_off, output_values, returned_as_is
 from sdbr.schedule import Schedule
+from sdbr.second import Snapshot
 from sdbr.trace.confirmation import confirm, contents_of_constants
 from sdbr.trace.guards import Guards, outside_conditions
 from sdbr.trace.outside import Outside
@@ -170,8 +171,6 @@ class ScheduleManager:
             return "a link hook is active"
         if self.options.force_test_define_by_run and not config.train:
             return "force_test_define_by_run"
-        if self.options.enable_double_backprop and config.enable_backprop:
-            return "enable_double_backprop: the graph of the backward is needed"
         return None
 
     def backend_for(self, leaves) -> str:
@@ -378,8 +377,11 @@ class ScheduleManager:
         try:
             sources = sources_of(plan, leaves)
             watch = None if reference is None else reference.watch(schedule, instance)
+            snapshot = self.snapshot(plan, sources)
             arrays = instance.run_forward(sources, watch)
-            things = hand_out(schedule, instance, arrays, leaves, sources, self, reference)
+            things = hand_out(
+                schedule, instance, arrays, leaves, sources, self, reference, snapshot
+            )
         finally:
             instance.running = False
         schedule.calls += 1
@@ -389,6 +391,10 @@ class ScheduleManager:
         self.use(schedule)
         apply_effects(schedule.trace, things)
         return fill_values(schedule.trace.result, things)
+
+    def snapshot(self, plan, sources) -> Snapshot | None:
+        """To be taken before a call whose second derivative may be asked for."""
+        return Snapshot(plan, sources) if self.options.enable_double_backprop else None
 
     def _remember(self, schedule, args, kwargs) -> None:
         """Serve later calls like this one by the compiled path."""
@@ -436,7 +442,9 @@ class ScheduleManager:
             warnings.warn(message, SdbrWarning, stacklevel=_stack_level())
 
 
-def hand_out(schedule, instance, arrays: dict, leaves, sources, manager, reference) -> dict:
+def hand_out(
+    schedule, instance, arrays: dict, leaves, sources, manager, reference, snapshot
+) -> dict:
     """Variables and arrays by value index; builds the autograd node where one is needed."""
     plan = schedule.forward
     things: dict[int, object] = {}
@@ -453,6 +461,8 @@ def hand_out(schedule, instance, arrays: dict, leaves, sources, manager, referen
         node = StaticCall(instance, sources, manager)
         if reference is not None:
             node.reference = reference
+        if snapshot is not None:
+            node.snapshot = snapshot
         node.call_line = instance.call_line = manager.statistics.calls
         node.connect(inputs, [things[value.index] for value in plan.graph_outputs])
         instance.node = weakref.ref(node)

@@ -39,6 +39,7 @@ class PythonForward:
         self.rebind = rebind
         self.slots = slots
         self.n_inputs = len(node.inputs)
+        self.states = node.states
 
     def __call__(self, memory, ins, outs) -> None:
         arrays = [
@@ -46,15 +47,17 @@ class PythonForward:
             for x, slot in zip(ins, self.slots, strict=True)
         ]
         node = copy_node(self.template)
-        self._rebind(node, arrays[self.n_inputs :])
+        rebind(node, self.rebind, arrays[self.n_inputs :])
         xs = [
             chainer.Variable(x, requires_grad=r)
             for x, r in zip(arrays[: self.n_inputs], self.requires_grad, strict=True)
         ]
         with chainer.using_config("enable_backprop", self.keep_graph):
             ys = node.apply(xs)
-        for i, (y, out) in enumerate(zip(ys, outs, strict=True)):
-            array = y.array
+        results = [y.array for y in ys]
+        for name, inner in self.states:
+            results.append(getattr(inner_function(node) if inner else node, name))
+        for i, (array, out) in enumerate(zip(results, outs, strict=True)):
             if array.shape != out.shape or array.dtype != out.dtype:
                 raise NotStaticError(
                     f"output {i} of {self.label} was {out.dtype.name}{list(out.shape)} while "
@@ -64,14 +67,15 @@ class PythonForward:
             out[...] = array
         memory.state[id(self)] = (xs, ys) if self.keep_graph else None
 
-    def _rebind(self, node, arrays: list) -> None:
-        """Put the present arrays where the traced node held those of its call."""
-        start = 0
-        for r in self.rebind:
-            stop = start + len(r.values)
-            owner = inner_function(node) if r.inner else node
-            setattr(owner, r.name, _fill(r.structure, arrays[start:stop]))
-            start = stop
+
+def rebind(node, rebindings: list, arrays: list) -> None:
+    """Put the present arrays where the traced node held those of its call."""
+    start = 0
+    for r in rebindings:
+        stop = start + len(r.values)
+        owner = inner_function(node) if r.inner else node
+        setattr(owner, r.name, fill_holes(r.structure, arrays[start:stop]))
+        start = stop
 
 
 class PythonBackward:
@@ -114,7 +118,7 @@ class NumpyCall:
         self.label = node.label
 
     def __call__(self, memory, ins, outs) -> None:
-        result = self.call(*_fill(self.args, ins), **_fill(self.kwargs, ins))
+        result = self.call(*fill_holes(self.args, ins), **fill_holes(self.kwargs, ins))
         parts = result if isinstance(result, (tuple, list)) else (result,)
         for part, out in zip(parts, outs, strict=True):
             part = np.asarray(part)
@@ -126,12 +130,13 @@ class NumpyCall:
             out[...] = part
 
 
-def _fill(thing, arrays):
+def fill_holes(thing, arrays):
+    """`thing` with ``arrays[i]`` in the place of ``Hole(i)``."""
     kind = type(thing)
     if kind is Hole:
         return arrays[thing.index]
     if kind in (tuple, list):
-        return kind([_fill(t, arrays) for t in thing])
+        return kind([fill_holes(t, arrays) for t in thing])
     if kind is dict:
-        return {k: _fill(v, arrays) for k, v in thing.items()}
+        return {k: fill_holes(v, arrays) for k, v in thing.items()}
     return thing

@@ -1,0 +1,205 @@
+"""Second derivatives through a replayed call.
+
+The gradients of a replayed call are one function node, too: `CallGradients`. Its own backward
+applies copies of the recorded functions to the inputs of the call once more, differentiates that
+graph, and differentiates the result. So derivatives of any order are those of Chainer's code.
+"""
+
+from __future__ import annotations
+
+from sdbr.functions.python_op import fill_holes, rebind
+from sdbr.trace import values as v
+from sdbr.trace.nodes import copy_node
+
+import chainer
+import numpy as np
+from chainer import functions as F
+
+
+class Snapshot:
+    """What a call saw and may be something else when its second derivative is taken.
+
+    Parameters
+    ----------
+    plan : ForwardPlan
+    sources : list
+        Per leaf of the plan the Variable or array that the call sees.
+    """
+
+    __slots__ = ("arrays", "random")
+
+    def __init__(self, plan, sources: list):
+        self.random = np.random.get_state()
+        self.arrays = {}
+        written = _maybe_written(plan)
+        for (value, _), source in zip(plan.leaves, sources, strict=True):
+            if value.index in written:
+                self.arrays[value.index] = source.copy()
+
+
+def _maybe_written(plan) -> set[int]:
+    """Arrays that functions hold as attributes: persistent values, which they may update."""
+    found = plan.__dict__.get("maybe_written")
+    if found is None:
+        found = plan.maybe_written = {
+            _behind(value).index
+            for node in plan.schedule.trace.nodes
+            for r in node.rebind
+            for value in r.values
+            if _behind(value).kind in (v.ATTRIBUTE, v.ARGUMENT) and not _behind(value).is_variable
+        }
+    return found
+
+
+def _behind(value):
+    return value.source if value.kind == v.ALIAS else value
+
+
+class CallGradients(chainer.FunctionNode):
+    """The gradients of a replayed call as a function of its inputs and of the gradients given.
+
+    Parameters
+    ----------
+    call : StaticCall
+    pattern : tuple
+        Outputs that carry a gradient, inputs that want one.
+    """
+
+    def __init__(self, call, pattern: tuple):
+        plan = call.instance.plan
+        self.plan = plan
+        self.pattern = pattern
+        self.manager = call.manager
+        self.snapshot = call.snapshot
+        inputs = {value.index for value in plan.differentiable}
+        # Arrays, not Variables: those would hold their gradients, and these hold this node.
+        self.others = {
+            value.index: _array(source)
+            for (value, _), source in zip(plan.leaves, call.sources, strict=True)
+            if value.index not in inputs
+        }
+        self.others.update(self.snapshot.arrays)
+
+    @property
+    def label(self) -> str:
+        return "static_graph backward"
+
+    def of(self, grads: list, inputs: list, grad_outputs: list) -> list:
+        """`grads` (arrays and None) as Variables that have this node as creator."""
+        self.grads = tuple([g for g in grads if g is not None])
+        self.places = [i for i, g in enumerate(grads) if g is not None]
+        if not self.places:
+            return list(grads)
+        made = iter(self.apply([*inputs, *grad_outputs]))
+        return [None if g is None else next(made) for g in grads]
+
+    def forward(self, inputs):
+        self.retain_inputs(tuple(range(len(inputs))))
+        grads, self.grads = self.grads, None
+        return grads
+
+    def backward(self, target_input_indexes, grad_outputs):
+        retained = self.get_retained_inputs()
+        n = len(self.plan.differentiable)
+        self.manager.statistics.second_backwards += 1
+        want_graph = chainer.config.enable_backprop
+        with chainer.force_backprop_mode():
+            xs = [F.identity(x) for x in retained[:n]]
+            gys = [F.identity(g) for g in retained[n:]]
+            ys = self._outputs(xs)
+            given, wanted = self.pattern
+            gxs = chainer.grad(
+                [ys[i] for i in given], [xs[i] for i in wanted], gys, enable_double_backprop=True
+            )
+        pairs = [
+            (gxs[place], gg)
+            for place, gg in zip(self.places, grad_outputs, strict=True)
+            if gg is not None and gxs[place] is not None
+        ]
+        if not pairs:
+            return (None,) * len(target_input_indexes)
+        inputs = [*xs, *gys]
+        return tuple(
+            chainer.grad(
+                [g for g, _ in pairs],
+                [inputs[i] for i in target_input_indexes],
+                [gg for _, gg in pairs],
+                enable_double_backprop=want_graph,
+            )
+        )
+
+    def _outputs(self, xs: list) -> list:
+        """The outputs of the call, computed from `xs` in define-by-run."""
+        things = dict(self.others)
+        for value, x in zip(self.plan.differentiable, xs, strict=True):
+            things[value.index] = x
+        graph = _Graph(self.plan.schedule.trace, things)
+        state = np.random.get_state()
+        np.random.set_state(self.snapshot.random)
+        try:
+            graph.run()
+        finally:
+            np.random.set_state(state)
+        return [graph.thing(value) for value in self.plan.graph_outputs]
+
+
+class _Graph:
+    """The recorded functions, applied again.
+
+    Parameters
+    ----------
+    trace : Trace
+    things : dict
+        Value index -> Variable or array, of the leaves.
+    """
+
+    def __init__(self, trace: v.Trace, things: dict):
+        self.trace = trace
+        self.things = things
+
+    def thing(self, value: v.Value):
+        """The Variable or array that stands for `value`."""
+        found = self.things.get(value.index)
+        if found is None:
+            source = self.array(value.source) if value.kind == v.ALIAS else value.source
+            found = source
+        if value.is_variable and not isinstance(found, chainer.Variable):
+            found = chainer.Variable(found, requires_grad=value.requires_grad)
+        self.things[value.index] = found
+        return found
+
+    def array(self, value: v.Value):
+        """The array of `value`, whatever stands for it."""
+        return _array(self.thing(value))
+
+    def run(self) -> None:
+        """Apply every function in the order of the trace."""
+        for node in self.trace.nodes:
+            if node.function is None:
+                made = node.call[0](
+                    *fill_holes(node.call[1], [self.array(x) for x in node.inputs]),
+                    **fill_holes(node.call[2], [self.array(x) for x in node.inputs]),
+                )
+                made = made if isinstance(made, (tuple, list)) else (made,)
+                made = [np.asarray(part) for part in made]
+            else:
+                made = self._apply(node)
+            for value, y in zip(node.outputs, made, strict=True):
+                self.things[value.index] = y
+
+    def _apply(self, node: v.TracedNode):
+        function = copy_node(node.template)
+        # Copies: what a function updates in place was updated by the call itself.
+        rebind(
+            function, node.rebind, [self.array(x).copy() for r in node.rebind for x in r.values]
+        )
+        with chainer.using_config("enable_backprop", node.backprop):
+            made = function.apply([self.thing(x) for x in node.inputs])
+        for value, y in zip(node.outputs, made, strict=True):
+            if value.unchained:
+                y.unchain()
+        return made
+
+
+def _array(thing):
+    return thing.array if isinstance(thing, chainer.Variable) else thing
