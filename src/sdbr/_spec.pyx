@@ -38,6 +38,16 @@ cdef list _version = LINK_VERSION
 cdef list _traces_under_way = TRACES_UNDER_WAY
 
 
+def _configuration():
+    """The values of all entries, global and of this thread."""
+    return [*_global_config.values(), *_local_config.__dict__.values()]
+
+
+def _can_change(value):
+    """Whether a container: one compared by identity could have got other contents."""
+    return isinstance(value, (list, dict, set, tuple))
+
+
 cdef class CallSpec:
     """Arguments and the configuration of one call, to compare later calls with.
 
@@ -105,7 +115,7 @@ cdef class CallSpec:
                     return False
             elif type(x) not in (int, str, bool, type(None)):
                 return False
-        return True
+        return not any(map(_can_change, _configuration()))
 
     cdef bint config_matches(self):
         cdef Py_ssize_t place = 0

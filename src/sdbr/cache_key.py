@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sdbr.program.program import DTYPE_CODES
-from sdbr.trace.structure import differing_arguments, flatten, freeze
+from sdbr.trace.structure import describe, differing_arguments, flatten, freeze
 from sdbr.trace.values import RESULT
 
 import chainer
@@ -105,4 +105,4 @@ def _spec(spec) -> str:
 
 
 def _plain(frozen):
-    return frozen[-1] if isinstance(frozen, tuple) and frozen else frozen
+    return describe(frozen) if isinstance(frozen, tuple) and frozen else frozen

@@ -85,6 +85,39 @@ def test_every_entry_of_the_configuration_is_part_of_the_key():
         del chainer.global_config.my_entry
 
 
+@pytest.mark.parametrize("where", ["global", "local"])
+def test_entries_of_the_configuration_that_change_in_place(where):
+    static = sdbr.static_graph(Net(lambda self, x: self.l(x) * factor(), l=L.Linear(4, 3)))
+    want = static.l(X).array
+    entries = {"list": [2], "dict": {"a": {"b": 2}}, "set": {2}, "tuple": ([2],)}
+
+    def factor():
+        value = chainer.config.my_entry
+        while not isinstance(value, int):
+            value = max(value.values() if isinstance(value, dict) else value)
+        return value
+
+    config = chainer.config if where == "local" else chainer.global_config
+    try:
+        for name, entry in entries.items():
+            config.my_entry = entry
+            for _ in range(3):
+                assert_near(static(X).array, 2 * want, 1e-5, name)
+            inner = entry["a"] if name == "dict" else entry[0] if name == "tuple" else entry
+            {"list": list.append, "tuple": list.append, "set": set.add}.get(
+                name, lambda d, value: d.update(b=value)
+            )(inner, 3)
+            for _ in range(3):
+                assert_near(static(X).array, 3 * want, 1e-5, f"{name}, changed")
+    finally:
+        del config.my_entry
+    assert statistics_of(static).traces == 2 * len(entries)
+    assert statistics_of(static).replays == 4 * len(entries)
+    assert any(
+        "[3]" in differs or "{2, 3}" in differs for differs, _ in static.schedule_manager.misses
+    )
+
+
 def test_force_test_define_by_run():
     static = sdbr.static_graph(mlp(), force_test_define_by_run=True)
     for train in (True, True, False, False):

@@ -140,6 +140,8 @@ def freeze(structure):
         return kind, tuple((k, freeze(v)) for k, v in structure.items())
     if isinstance(structure, (list, tuple)):
         return kind, tuple(freeze(v) for v in structure)
+    if isinstance(structure, (set, frozenset)):
+        return kind, frozenset(freeze(v) for v in structure)
     if kind is float:
         # repr tells 0.0 from -0.0 and makes nan equal to itself
         return kind, repr(structure)
@@ -161,6 +163,8 @@ def describe(frozen) -> str:
         return "{" + ", ".join(f"{k!r}: {describe(x)}" for k, x in rest[0]) + "}"
     if issubclass(kind, (list, tuple)):
         return "[" + ", ".join(map(describe, rest[0])) + "]"
+    if issubclass(kind, (set, frozenset)):
+        return "{" + ", ".join(sorted(map(describe, rest[0]))) + "}"
     if kind is float:
         return rest[0]
     if kind is slice:
