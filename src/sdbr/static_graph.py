@@ -50,10 +50,16 @@ def static_graph(target: Any = None, **options: Any) -> Any:
     Raises
     ------
     TypeError
-        If `target` is neither callable nor a link.
+        If `target` is neither a function nor a link instance, or an argument is unknown.
     BackendError
         At a call, if the backend is not available or does not fit the arrays.
     """
+    for name in options:
+        if name not in Options.__slots__:
+            raise TypeError(
+                f"static_graph() got an unexpected keyword argument {name!r}; it takes "
+                + ", ".join(Options.__slots__)
+            )
     opts = Options(**options)
     if target is None:
         return lambda t: _decorate(t, opts)
@@ -63,10 +69,9 @@ def static_graph(target: Any = None, **options: Any) -> Any:
 def _decorate(target, options: Options):
     if isinstance(target, chainer.Link):
         return _make_static(target, options)
-    if not callable(target):
-        raise TypeError(
-            f"target: expected a function, a method or a link, got {type(target).__name__}"
-        )
+    if not callable(target) or isinstance(target, type):
+        got = f"the class {target.__name__}" if callable(target) else type(target).__name__
+        raise TypeError(f"target: expected a function, a method or a link instance, got {got}")
     return _wrap(target, options)
 
 
@@ -100,11 +105,17 @@ def manager_of(owner: chainer.Link, call: Callable) -> ScheduleManager:
     if manager is None:
         name = f"{type(owner).__name__}.{_name(function).rpartition('.')[2]}"
         manager = managers[function] = ScheduleManager(function, call._sdbr_options, owner, name)
-        if _name(function).rpartition(".")[2] in ("forward", "__call__") or (
-            "schedule_manager" not in owner.__dict__
-        ):
+        if "schedule_manager" not in owner.__dict__ or _is_main(owner, function):
             owner.__dict__["schedule_manager"] = manager
     return manager
+
+
+def _is_main(owner: chainer.Link, function: Callable) -> bool:
+    """Whether calling `owner` runs `function`, not the one of a base class."""
+    names = ("__call__", "forward")
+    return any(
+        getattr(getattr(type(owner), n, None), "_sdbr_function", None) is function for n in names
+    )
 
 
 def _name(function: Callable) -> str:
