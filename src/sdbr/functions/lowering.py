@@ -104,6 +104,7 @@ class Forward:
             obj = StaticCode(traced) if traced.effect else NumpyCall(traced)
             b.emit("python", xs, ys, ints=(0, len(xs)), obj=obj)
             reason = "code that runs every time" if traced.effect else "a NumPy call of user code"
+            reason = getattr(traced.call[0], "reason", reason)
             self._finish(LoweredNode(traced, None, None, xs, ys, reason))
             return
         node = registry.Node(
@@ -115,7 +116,12 @@ class Forward:
             tuple(x.requires_grad for x in traced.inputs),
         )
         row = registry.lookup(type(traced.function))
-        reason = "no native row" if row is None else row.reason(node)
+        if row is None:
+            reason = getattr(traced.function, "reason", "no native row")
+        elif traced.states:
+            reason = f"its {traced.states[0][0]} is handed out"
+        else:
+            reason = row.reason(node)
         if reason is None:
             reason = self._slots(node, row, traced.rebind)
         if reason is None:

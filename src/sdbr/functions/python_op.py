@@ -54,9 +54,7 @@ class PythonForward:
         ]
         with chainer.using_config("enable_backprop", self.keep_graph):
             ys = node.apply(xs)
-        results = [y.array for y in ys]
-        for name, inner in self.states:
-            results.append(getattr(inner_function(node) if inner else node, name))
+        results = [y.array for y in ys] + kept_arrays(node, self.states)
         for i, (array, out) in enumerate(zip(results, outs, strict=True)):
             if array.shape != out.shape or array.dtype != out.dtype:
                 raise NotStaticError(
@@ -66,6 +64,11 @@ class PythonForward:
                 )
             out[...] = array
         memory.state[id(self)] = (xs, ys) if self.keep_graph else None
+
+
+def kept_arrays(node, states: list) -> list:
+    """Arrays that the forward has left on the node and the call hands out."""
+    return [getattr(inner_function(node) if inner else node, name) for name, inner in states]
 
 
 def rebind(node, rebindings: list, arrays: list) -> None:

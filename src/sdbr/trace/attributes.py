@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from sdbr.trace.link_hooks import unknown_hook
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.provenance import TracedArray, strip, wrap
 from sdbr.trace.values import ABSENT, ATTRIBUTE, AttributeWrite, Read, Value
@@ -41,8 +42,9 @@ class AttributeRecording:
             return thing
         if name == "_n_local_link_hooks":
             self._note_read(link, name, thing)
-            if thing:
-                self.mark_dynamic("a link hook is active", quiet=True)
+            reason = unknown_hook(link) if thing else None
+            if reason is not None:
+                self.mark_dynamic(reason, quiet=True)
             return thing
         before = self.watch(link)
         if (id(link), name) in self.effect_writes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+
 from sdbr.compat import LINK_VERSION
+from sdbr.trace.link_hooks import hooks_of
 from sdbr.trace.outside import is_small
 from sdbr.trace.values import ABSENT, Trace
 
@@ -34,7 +37,11 @@ class Guards:
                 # kind of its value changes.
                 self.stable.append((d, name, _is_none, None))
             elif name == "_n_local_link_hooks":
-                self.stable.append((d, "_local_link_hooks", _is_as_many, value))
+                hooks = hooks_of(read.link)
+                self.stable.append((d, "_local_link_hooks", _has_hooks, hooks))
+                for hook in hooks:
+                    fields = hook.__dict__
+                    self.volatile.append(({name: hook}, name, _has_fields, _numbers(fields)))
             elif name in _COUNTED_LISTS and isinstance(value, list):
                 self.stable.append((d, name, _is_same_list, list(value)))
             elif isinstance(value, (chainer.Parameter, chainer.Link)):
@@ -146,8 +153,9 @@ def _is_none(thing, want) -> bool:
     return thing is None
 
 
-def _is_as_many(thing, want) -> bool:
-    return (0 if thing is _MISSING or thing is None else len(thing)) == want
+def _has_hooks(thing, want) -> bool:
+    hooks = () if thing is _MISSING or thing is None else tuple(thing.values())
+    return len(hooks) == len(want) and all(map(operator.is_, hooks, want))
 
 
 def _is_same(thing, want) -> bool:

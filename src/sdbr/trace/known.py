@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import weakref
 
+from sdbr.trace.nodes import inner_function
 from sdbr.trace.provenance import PURE, TracedArray, strip, user_line, wrap
-from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, Value
+from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, RESULT, TracedNode, Value
 
 import chainer
+import numpy as np
 
 
 class ValueRecording:
@@ -49,7 +51,36 @@ class ValueRecording:
         known = self._arrays.get(id(array))
         if known is not None and known[0]() is array:
             return known[1]
-        return self._pure(array) if id(array) in self._made else None
+        if id(array) in self._made:
+            return self._pure(array)
+        return self._state_of_node(array)
+
+    def know_state(self, node: TracedNode, function) -> None:
+        """Note the arrays that the forward of `node` has left on its function."""
+        for owner, before in (
+            (function, node.template),
+            (inner_function(function), inner_function(node.template)),
+        ):
+            if owner is None:
+                continue
+            for name, thing in owner.__dict__.items():
+                if type(thing) is np.ndarray and before.__dict__.get(name) is not thing:
+                    place = (name, owner is not function)
+                    self._states[id(thing)] = (weakref.ref(thing), node, place)
+
+    def _state_of_node(self, array) -> Value | None:
+        """An array that a function has kept and the call hands out: one more output of its node."""
+        known = self._states.get(id(array))
+        if known is None or known[0]() is not array:
+            return None
+        _, node, place = known
+        value = self.value(RESULT, array, False, (node, len(node.outputs)), False)
+        self.know_array(array, value)
+        node.outputs.append(value)
+        node.states.append(place)
+        if self.kept is not None:
+            self.kept[self.trace.nodes.index(node)].append(array.copy())
+        return value
 
     def made(self, array, has_contents: bool = True) -> TracedArray:
         """Note an array that was made from nothing; returns what user code gets.

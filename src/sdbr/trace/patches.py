@@ -9,6 +9,7 @@ from sdbr.compat.hooks import PatchSet
 from sdbr.trace.creation import register as register_creation
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.provenance import current, strip
+from sdbr.trace.whole import register as register_whole
 
 import chainer
 from chainer import _backprop_utils
@@ -136,3 +137,4 @@ PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
 
 register_creation(PATCHES, called_by_machinery)
+register_whole(PATCHES)

@@ -42,6 +42,7 @@ class Recorder(ValueRecording, AttributeRecording):
         self._arrays: dict[int, tuple] = {}  # id(array) -> (weakref, Value)
         self._parameters: dict[int, Value] = {}
         self._aliases: dict[int, Value] = {}  # index of a value -> its array
+        self._states: dict[int, tuple] = {}  # id(array) -> (weakref, node, where on the node)
         self._made: dict[int, tuple] = {}  # id -> (array made from nothing, its contents then)
         self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
         self._attributes: dict[tuple[int, str], Value] = {}
@@ -82,8 +83,15 @@ class Recorder(ValueRecording, AttributeRecording):
             template, None, None, values, [], backprop, rebind, template.label, user_line()
         )
         node.function = spent_node(function, template)
+        self.add_node(node, outputs)
+        self.know_state(node, function)
+        return outputs
+
+    def add_node(self, node: TracedNode, outputs) -> None:
+        """Append a function node whose outputs are these Variables."""
         for i, y in enumerate(outputs):
-            value = self.value(RESULT, y._data[0], y.requires_grad and backprop, (node, i), True)
+            requires_grad = y.requires_grad and node.backprop
+            value = self.value(RESULT, y._data[0], requires_grad, (node, i), True)
             value.shown = y.requires_grad
             self.know_variable(y, value)
             node.outputs.append(value)
@@ -92,7 +100,6 @@ class Recorder(ValueRecording, AttributeRecording):
         self.trace.nodes.append(node)
         if self.kept is not None:
             self.kept.append([y._data[0].copy() for y in outputs])
-        return outputs
 
     def _rebindings(self, template, function) -> list:
         """Arrays among the attributes of a node; traced ones are replaced by plain ones."""
@@ -166,7 +173,7 @@ class Recorder(ValueRecording, AttributeRecording):
                 f"{getattr(call, '__name__', call)} turned an array into a Python value"
             )
             return result
-        label = f"numpy {getattr(call, '__name__', call)}"
+        label = getattr(call, "label", None) or f"numpy {getattr(call, '__name__', call)}"
         node = TracedNode(
             None, None, recorded, inputs, [], False, [], label, user_line(), draws=draws
         )

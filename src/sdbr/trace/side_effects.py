@@ -165,7 +165,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     found = _Arguments(recorder, args, kwargs)
     plain_args = rebuilt(args, strip)
     plain_kwargs = rebuilt(kwargs, strip)
-    before = _Attributes(recorder)
+    before = Attributes(recorder)
     containers = _containers((args, kwargs))
     recorder.pending_writes = before.pending
     recorder.depth += 1
@@ -211,7 +211,7 @@ def _add_output(recorder, node: TracedNode, array: np.ndarray):
     return value
 
 
-class _Attributes:
+class Attributes:
     """The attributes of the links seen so far, before a ``static_code`` call.
 
     Attributes

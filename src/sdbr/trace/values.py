@@ -97,6 +97,9 @@ class TracedNode:
         A ``static_code`` call: runs every time, whether its results are used or not.
     draws : bool
         A draw of NumPy's global generator: happens every time, too.
+    states : list of (str, bool)
+        Arrays that the forward leaves on the node and the call hands out: attribute, and whether
+        it is one of the old-style ``Function`` behind the node. The last of the outputs.
     """
 
     template: Any
@@ -110,6 +113,7 @@ class TracedNode:
     line: str
     effect: bool = False
     draws: bool = False
+    states: list = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(eq=False)
