@@ -161,7 +161,7 @@ def run(call, xs, gys, ggs, params, seed: int) -> dict[str, list]:
         pairs = [
             (g, chainer.Variable(_fitting(gg, g.array), requires_grad=False))
             for g, gg in zip(firsts, ggs, strict=True)
-            if g is not None and gg is not None and g.creator_node is not None
+            if g is not None and gg is not None and g.requires_grad
         ]
         if pairs:
             chainer.backward([g for g, _ in pairs], [gg for _, gg in pairs])

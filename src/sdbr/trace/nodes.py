@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import weakref
 
 import chainer
 import numpy as np
+
+
+def config_entries() -> dict:
+    """All entries of ``chainer.config`` but the backend, as this thread sees them."""
+    config = dict(chainer.global_config.__dict__)
+    config.update(chainer.config._local.__dict__)
+    config.pop("sdbr_backend", None)
+    return config
+
+
+def config_changes(before: dict) -> dict:
+    """Entries that a ``using_config`` inside the call has changed, except enable_backprop."""
+    now = config_entries()
+    return {
+        k: thing
+        for k, thing in now.items()
+        if k != "enable_backprop" and (k not in before or thing is not before[k])
+    }
+
+
+@contextlib.contextmanager
+def configured(entries: dict):
+    """Run with these entries of ``chainer.config``."""
+    with contextlib.ExitStack() as stack:
+        for name, thing in entries.items():
+            stack.enter_context(chainer.using_config(name, thing))
+        yield
 
 
 def copy_node(function):
@@ -23,6 +51,28 @@ def copy_node(function):
         inner._node = weakref.ref(template)
         inner._owned_node = None
     return template
+
+
+def watch_backward(function, node) -> None:
+    """Note for which inputs the backward of this very node, when it runs, gives no gradient.
+
+    None is not zero: an optimizer leaves a parameter without gradient alone.
+    """
+    this = weakref.ref(function)
+    silent = node.silent
+    original = type(function).backward
+
+    def backward(target_input_indexes, grad_outputs):
+        gxs = original(this(), target_input_indexes, grad_outputs)
+        given = tuple(g is not None for g in grad_outputs)
+        n = len(gxs)
+        if n in (len(node.inputs), len(target_input_indexes)):
+            for k, i in enumerate(target_input_indexes):
+                if gxs[i if n == len(node.inputs) else k] is None:
+                    silent.setdefault(given, set()).add(i)
+        return gxs
+
+    function.backward = backward
 
 
 def inner_function(node):
