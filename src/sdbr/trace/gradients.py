@@ -1,0 +1,206 @@
+"""Gradients that a traced call takes itself, with ``chainer.grad``.
+
+Chainer goes from function to function; each step becomes one node of the trace: the gradient of a
+function that was recorded before (`GradientNode`). A replay computes it as it computes the
+backward of that function. Where the call wants to differentiate the gradient again, functions
+whose backward is nothing but functions of Variables are not recorded as a step: the functions that
+their backward applies are (`TRANSPARENT`). Everything else keeps Chainer's own graph in replays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+import weakref
+
+from sdbr.trace.machinery import called_by_machinery
+from sdbr.trace.provenance import current, user_line
+from sdbr.trace.values import TracedNode
+
+import chainer
+from chainer import _backprop, _backprop_utils
+
+#: Classes, by module below ``chainer.functions`` and name, whose backward applies functions to
+#: retained Variables, and uses no arrays and no numbers that change from call to call.
+TRANSPARENT = frozenset({
+    'activation.sigmoid.Sigmoid', 'activation.tanh.Tanh',
+    'array.broadcast.BroadcastTo', 'array.expand_dims.ExpandDims', 'array.reshape.Reshape',
+    'array.squeeze.Squeeze', 'array.transpose.Transpose',
+    'connection.linear.LinearFunction', 'connection.linear.LinearGradData',
+    'connection.linear.LinearGradWeight',
+    'math.basic_math.Add', 'math.basic_math.AddConstant', 'math.basic_math.Mul',
+    'math.basic_math.MulConstant', 'math.basic_math.Neg', 'math.basic_math.Sub',
+    'math.basic_math.SubFromConstant', 'math.basic_math.Div', 'math.basic_math.PowVarConst',
+    'math.exponential.Exp', 'math.exponential.Log', 'math.matmul.MatMul', 'math.sqrt.Sqrt',
+    'math.square.Square', 'math.sum.Sum',
+})  # fmt: skip
+
+
+@dataclasses.dataclass(eq=False)
+class GradientNode(TracedNode):
+    """Gradients of a function node that was recorded before, as a node of the trace.
+
+    Its inputs are the gradients given, then the inputs of that node.
+
+    Attributes
+    ----------
+    of : TracedNode
+    given : tuple of int
+        Outputs of `of` that carry a gradient.
+    targets : tuple of int
+        Inputs of `of` whose gradients are the outputs.
+    """
+
+    of: TracedNode | None = None
+    given: tuple = ()
+    targets: tuple = ()
+
+
+class Backward:
+    """Stands for the function of a `GradientNode`."""
+
+
+class GradientRecording:
+    """The part of the recorder that follows gradients."""
+
+    def know_function(self, function, node: TracedNode) -> None:
+        self._functions[id(function)] = (weakref.ref(function), node)
+
+    def backprop_step(self, original, func, targets, gys, grad_inputs, is_debug):
+        """Go back through one function, and record that."""
+        known = self._functions.get(id(func))
+        if known is None or known[0]() is not func:
+            return self._unseen(
+                f"a gradient was taken through {func.label}, which ran before the call or where "
+                "sdbr cannot see it; take the gradient outside the static call",
+                original, func, targets, gys, grad_inputs, is_debug,
+            )  # fmt: skip
+        if type(func).backward_accumulate is not chainer.FunctionNode.backward_accumulate:
+            return self._unseen(
+                f"a gradient was taken through {func.label}, which has a backward_accumulate of "
+                "its own; take the gradient outside the static call",
+                original, func, targets, gys, grad_inputs, is_debug,
+            )  # fmt: skip
+        for g in gys:
+            if g is not None:
+                self.of_variable(g)
+        node = known[1]
+        # A number that changes from call to call would be a constant of what its backward applies.
+        if chainer.config.enable_backprop and not node.scalars and is_transparent(type(func)):
+            return original(func, targets, gys, grad_inputs, is_debug)
+        plain, own = func.backward, func.__dict__.get("backward")
+
+        def backward(indexes, grad_outputs):
+            self.depth += 1
+            try:
+                gxs = plain(indexes, grad_outputs)
+            finally:
+                self.depth -= 1
+            self._gradients(node, indexes, grad_outputs, gxs)
+            return gxs
+
+        func.__dict__["backward"] = backward
+        try:
+            return original(func, targets, gys, grad_inputs, is_debug)
+        finally:
+            del func.__dict__["backward"]
+            if own is not None:
+                func.backward = own
+
+    def _unseen(self, reason: str, original, *args):
+        self.mark_dynamic(reason)
+        self.depth += 1
+        try:
+            return original(*args)
+        finally:
+            self.depth -= 1
+
+    def _gradients(self, of: TracedNode, indexes, gys, gxs) -> None:
+        if len(gxs) == len(of.inputs):
+            gxs = [gxs[i] for i in indexes]
+        # A Variable that is known already needs no node: an addition passes its gradient on.
+        made = {}
+        for i, g in zip(indexes, gxs, strict=True):
+            if g is not None and g._data[0] is not None and id(g._node) not in self._nodes:
+                made.setdefault(id(g), (i, g))
+        if not made:
+            return
+        given = tuple(i for i, g in enumerate(gys) if g is not None)
+        inputs = [self.of_variable(gys[i]) for i in given] + of.inputs
+        node = GradientNode(
+            None, Backward(), None, inputs, [], chainer.config.enable_backprop, [],
+            f"{of.label} backward", user_line(), of=of, given=given,
+            targets=tuple(i for i, _ in made.values()),
+        )  # fmt: skip
+        self.add_node(node, [g for _, g in made.values()])
+
+
+def is_transparent(kind: type) -> bool:
+    """Whether the backward of a class of function nodes is recorded function by function."""
+    package, _, rest = kind.__module__.partition("chainer.functions.")
+    return not package and f"{rest}.{kind.__qualname__}" in TRANSPARENT
+
+
+# --- what is patched while a call is traced -----------------------------------------------------
+
+
+def _wrap_backprop_step(original):
+    @functools.wraps(original)
+    def backprop_step(*args):
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return original(*args)
+        return recorder.backprop_step(original, *args)
+
+    return backprop_step
+
+
+def _wrap_backward(original):
+    @functools.wraps(original)
+    def backprop_to_all(*args, **kwargs):
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return original(*args, **kwargs)
+        return recorder._unseen(
+            "backward() inside the call writes gradients into Variables and parameters, which no "
+            "replay does; call it on the result, outside, or let chainer.grad return them",
+            functools.partial(original, *args, **kwargs),
+        )
+
+    return backprop_to_all
+
+
+def _wrap_gradient(original):
+    getter, setter = original.fget, original.fset
+
+    def noted(access: str):
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return
+        frame = sys._getframe(2)
+        # ``chainer.grad`` with set_grad or retain_grad, ``x.cleargrad()``: these are asked for.
+        asked = frame.f_code.co_name in ("grad", "_backprop", "cleargrad") and access == "written"
+        if asked or not called_by_machinery(frame):
+            recorder.mark_dynamic(
+                f"the gradient of a Variable was {access} during the call (x.grad, x.grad_var); "
+                "use what chainer.grad returns"
+            )
+
+    def read(self):
+        noted("read")
+        return getter(self)
+
+    def write(self, gradient):
+        noted("written")
+        setter(self, gradient)
+
+    return property(read, write, original.fdel, original.__doc__)
+
+
+def register(patches) -> None:
+    """Add the patches to the set that is in place while any call is traced."""
+    patches.register(_backprop_utils, "backprop_step", _wrap_backprop_step)
+    patches.register(_backprop, "_backprop_to_all", _wrap_backward)
+    patches.register(chainer.Variable, "grad", _wrap_gradient)
+    patches.register(chainer.Variable, "grad_var", _wrap_gradient)
