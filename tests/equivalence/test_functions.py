@@ -23,6 +23,11 @@ def test_plain_function(row, dtype):
     check(row, dtype, "function")
 
 
+@each([row for row in STATIC if row.native])
+def test_numpy_backend(row):
+    check(row, "f", "function", backend="numpy")
+
+
 @each([row for row in STATIC if row.parameters])
 def test_method_of_a_chain_with_parameters(row):
     check(row, "f", "chain", Mode(inputs="first"))
@@ -31,6 +36,11 @@ def test_method_of_a_chain_with_parameters(row):
 @each(STATIC)
 def test_test_mode(row):
     check(row, "f", "function", TEST)
+
+
+@each(STATIC)
+def test_arrays(row):
+    check(row, "f", "function", Mode(inputs="arrays"))
 
 
 @each(DYNAMIC)

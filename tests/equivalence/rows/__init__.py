@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import importlib
 
-FAMILIES = ("activation",)
+FAMILIES = (
+    "activation",
+    "array",
+    "composite",
+    "connection",
+    "evaluation",
+    "joining",
+    "loss",
+    "math",
+    "matmul",
+    "noise",
+    "operators",
+)
 
 ROWS = [
     row for family in FAMILIES for row in importlib.import_module(f"equivalence.rows.{family}").ROWS

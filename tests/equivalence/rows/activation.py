@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 import chainer.functions as F
+
 from equivalence.arguments import N, Q
-from equivalence.harness import Case
+from equivalence.harness import native
+
+ACTIVATION = [
+    ("relu", F.relu, [Q(3, 4)]),
+    ("relu 0-d", F.relu, [N()]),
+    ("relu empty", F.relu, [N(0, 4)]),
+    ("relu of a transposed view", lambda x: F.relu(F.transpose(x)), [N(3, 4)]),
+    ("leaky_relu", F.leaky_relu, [Q(3, 4)]),
+    ("leaky_relu slope 0", lambda x: F.leaky_relu(x, 0.0), [Q(3, 4)]),
+    ("leaky_relu negative slope", lambda x: F.leaky_relu(x, -0.3), [Q(3, 4)]),
+    ("elu", F.elu, [Q(3, 4)]),
+    ("elu alpha 0", lambda x: F.elu(x, 0), [Q(3, 4)]),
+    ("elu negative alpha", lambda x: F.elu(x, -0.5), [Q(3, 4)]),
+    ("elu small", lambda x: F.elu(x * 1e-6), [N(3, 4)]),
+    ("clipped_relu", lambda x: F.clipped_relu(x, 0.5), [Q(3, 4)]),
+    ("relu6", F.relu6, [N(3, 4)]),
+    ("sigmoid", F.sigmoid, [N(3, 4)]),
+    ("sigmoid large", lambda x: F.sigmoid(x * 100), [Q(3, 4)]),
+    ("tanh", F.tanh, [N(3, 4)]),
+    ("softplus", F.softplus, [N(3, 4)]),
+    ("softplus beta", lambda x: F.softplus(x, 2.5), [N(3, 4)]),
+    ("softplus large", lambda x: F.softplus(x * 1000), [N(3, 4)]),
+    *[
+        (f"{f.__name__} axis {axis}", lambda x, f=f, axis=axis: f(x, axis=axis), [N(2, 3, 4)])
+        for f in (F.softmax, F.log_softmax)
+        for axis in (0, 1, 2, -1, -3)
+    ],
+    ("crelu", F.crelu, [Q(3, 4, 2)]),
+    ("crelu axis", lambda x: F.crelu(x, axis=-1), [Q(3, 4)]),
+    ("softmax of a transposed view", lambda x: F.softmax(x.T), [N(3, 4)]),
+    ("log_softmax of a transposed view", lambda x: F.log_softmax(x.T).T, [N(3, 4)]),
+]
 
 ROWS = [
-    Case("relu", F.relu, [Q(3, 4)], native=True),
-    Case("relu 0-d", F.relu, [N()], native=True),
-    Case("selu", F.selu, [N(3, 4)]),
-    Case("rrelu", F.rrelu, [N(3, 4)]),
+    *native(ACTIVATION),
 ]

@@ -1,0 +1,13 @@
+"""The table for chainer.links: one module per family, named like those of Chainer."""
+
+from __future__ import annotations
+
+import importlib
+
+FAMILIES = ("activation", "classifier", "connection", "hooks", "loss", "normalization", "rnn")
+
+ROWS = [
+    row
+    for family in FAMILIES
+    for row in importlib.import_module(f"equivalence.link_rows.{family}").ROWS
+]

@@ -1,0 +1,48 @@
+"""chainer.links.model: Classifier. The vision models have a module of their own."""
+
+from __future__ import annotations
+
+import chainer.functions as F
+import chainer.links as L
+
+from equivalence.arguments import N, T
+
+from .make import row
+
+
+def silent():
+    link = L.Classifier(L.Linear(4, 3))
+    link.compute_accuracy = False
+    return link
+
+
+def keyed(link, x, t):
+    return link(x, truth=t)
+
+
+ROWS = [
+    row("Classifier", lambda: L.Classifier(L.Linear(4, 3)), [N(5, 4), T(3, 5)]),
+    row("Classifier of unknown size", lambda: L.Classifier(L.Linear(3)), [N(5, 4), T(3, 5)]),
+    row("Classifier without accuracy", silent, [N(5, 4), T(3, 5)]),
+    row(
+        "Classifier with ignored labels",
+        lambda: L.Classifier(L.Linear(4, 3)),
+        [N(5, 4), T(3, 5, ignore=-1)],
+    ),
+    row(
+        "Classifier other functions",
+        lambda: L.Classifier(L.Linear(4, 3), F.mean_squared_error, F.r2_score),
+        [N(5, 4), N(5, 3)],
+    ),
+    row(
+        "Classifier label by name",
+        lambda: L.Classifier(L.Linear(4, 3), label_key="truth"),
+        [N(5, 4), T(3, 5)],
+        keyed,
+    ),
+    row(
+        "Classifier label by position",
+        lambda: L.Classifier(L.Linear(4, 3), label_key=0),
+        [T(3, 5), N(5, 4)],
+    ),
+]

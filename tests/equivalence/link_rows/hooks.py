@@ -1,0 +1,64 @@
+"""chainer.link_hooks: links whose weight is computed anew before each of their calls."""
+
+from __future__ import annotations
+
+import chainer.functions as F
+import chainer.links as L
+from chainer.link_hooks import SpectralNormalization, WeightStandardization
+
+from equivalence.arguments import N, T
+
+from .make import row
+
+
+def spectral(make, **kwargs):
+    return lambda: make().add_hook(SpectralNormalization(**kwargs))
+
+
+def standard(make, **kwargs):
+    return lambda: make().add_hook(WeightStandardization(**kwargs))
+
+
+def linear():
+    return L.Linear(4, 3)
+
+
+def convolution():
+    return L.Convolution2D(2, 3, 3)
+
+
+def deconvolution():
+    return L.Deconvolution2D(2, 3, 3)
+
+
+def both():
+    return linear().add_hook(WeightStandardization()).add_hook(SpectralNormalization())
+
+
+def twice(link, x, y):
+    """As a discriminator sees real and generated images."""
+    return F.mean(link(x)) - F.mean(link(y))
+
+
+IMAGES = N(2, 2, 5, 4)
+
+ROWS = [
+    row("SpectralNormalization", spectral(linear), [N(5, 4)]),
+    row("SpectralNormalization gamma", spectral(linear, use_gamma=True), [N(5, 4)]),
+    row("SpectralNormalization factor", spectral(linear, factor=2.0, eps=1e-3), [N(5, 4)]),
+    row("SpectralNormalization iterations", spectral(linear, n_power_iteration=3), [N(5, 4)]),
+    row("SpectralNormalization twice", spectral(linear), [N(5, 4), N(5, 4)], twice),
+    row("SpectralNormalization convolution", spectral(convolution), [IMAGES]),
+    row("SpectralNormalization deconvolution", spectral(deconvolution), [IMAGES]),
+    row("SpectralNormalization embedding", spectral(lambda: L.EmbedID(5, 3)), [T(5, 6)]),
+    row("SpectralNormalization of unknown size", spectral(lambda: L.Linear(3)), [N(5, 4)]),
+    row(
+        "SpectralNormalization gamma of unknown size",
+        spectral(lambda: L.Convolution2D(None, 3, 3), use_gamma=True),
+        [IMAGES],
+    ),
+    row("WeightStandardization", standard(convolution), [IMAGES]),
+    row("WeightStandardization linear", standard(linear, eps=1e-3), [N(5, 4)]),
+    row("WeightStandardization of unknown size", standard(lambda: L.Linear(3)), [N(5, 4)]),
+    row("WeightStandardization and SpectralNormalization", both, [N(5, 4)]),
+]

@@ -1,0 +1,84 @@
+"""chainer.links.normalization."""
+
+from __future__ import annotations
+
+import chainer
+import chainer.links as L
+import numpy as np
+
+from equivalence.arguments import N
+
+from .make import row, shaken
+
+
+def batch(*args, **kwargs):
+    return lambda: shaken(L.BatchNormalization(*args, **kwargs))
+
+
+def renormalization(**kwargs):
+    return lambda: shaken(L.BatchRenormalization(4, **kwargs))
+
+
+def decorrelated(**kwargs):
+    def make():
+        return L.DecorrelatedBatchNormalization(4, 2, dtype=chainer.config.dtype, **kwargs)
+
+    return make
+
+
+def finetune(link, x):
+    return link(x, finetune=True)
+
+
+def finetune_twice(link, x):
+    return link(link(x, finetune=True), finetune=True)
+
+
+ROWS = [
+    row("BatchNormalization", batch(4), [N(6, 4)]),
+    row("BatchNormalization of images", batch(4, decay=0.5, eps=1e-3), [N(3, 4, 2, 3)]),
+    row("BatchNormalization by axes", batch((3, 4), axis=(0, 2)), [N(5, 3, 2, 4)]),
+    row("BatchNormalization of unknown size", lambda: L.BatchNormalization(axis=0), [N(6, 4)]),
+    row("BatchNormalization bare", batch(4, use_gamma=False, use_beta=False), [N(6, 4)]),
+    row("BatchNormalization without beta", batch(4, use_beta=False), [N(6, 4)]),
+    row(
+        "BatchNormalization with initial values",
+        batch(4, initial_avg_mean=np.arange(4.0), initial_avg_var=2, initial_gamma=3),
+        [N(6, 4)],
+    ),
+    row("BatchNormalization finetune", batch(4), [N(6, 4)], finetune),
+    row("BatchNormalization finetune twice", batch(4), [N(6, 4)], finetune_twice),
+    row(
+        "BatchNormalization finetune bare",
+        batch(4, use_gamma=False, use_beta=False),
+        [N(6, 4)],
+        finetune,
+    ),
+    row(
+        "BatchNormalization finetune of unknown size",
+        lambda: L.BatchNormalization(axis=(0, 2)),
+        [N(5, 3, 2)],
+        finetune,
+    ),
+    row("BatchRenormalization", renormalization(), [N(6, 4)], second=False),
+    row(
+        "BatchRenormalization limits",
+        renormalization(rmax=2.0, dmax=1.0, decay=0.7),
+        [N(6, 4, 3)],
+        second=False,
+    ),
+    row(
+        "BatchRenormalization bare",
+        renormalization(use_gamma=False, use_beta=False),
+        [N(6, 4)],
+        second=False,
+    ),
+    row("BatchRenormalization finetune", renormalization(), [N(6, 4)], finetune, second=False),
+    row("DecorrelatedBatchNormalization", decorrelated(), [N(9, 4)]),
+    row("DecorrelatedBatchNormalization of images", decorrelated(decay=0.5), [N(4, 4, 2, 3)]),
+    row("DecorrelatedBatchNormalization finetune", decorrelated(), [N(9, 4)], finetune),
+    row("GroupNormalization", lambda: shaken(L.GroupNormalization(2, 4)), [N(3, 4, 5)]),
+    row("GroupNormalization of unknown size", lambda: L.GroupNormalization(2), [N(3, 4, 2, 2)]),
+    row("LayerNormalization", lambda: shaken(L.LayerNormalization(4)), [N(3, 4)]),
+    row("LayerNormalization of unknown size", lambda: L.LayerNormalization(), [N(3, 4)]),
+]
