@@ -2,146 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from sdbr.errors import NotStaticError
 from sdbr.trace.attributes import INTERNAL
-from sdbr.trace.provenance import PURE, TracedArray, strip, user_line, wrap
-from sdbr.trace.values import CONSTANT, RESULT, Hole, TracedNode, Value
+from sdbr.trace.effect_arguments import Arguments, Input, Made, rebuilt
+from sdbr.trace.nodes import config_changes, configured
+from sdbr.trace.provenance import TracedArray, strip, user_line, wrap
+from sdbr.trace.values import CONSTANT, RESULT, TracedNode, Value
 
 import chainer
 import numpy as np
+from chainer import reporter
 
 _MISSING = object()
-
-
-class Input(Hole):
-    """A known array in the arguments; `is_variable` when the code gets it as a Variable."""
-
-    __slots__ = ("is_variable",)
-
-    def __init__(self, index: int, is_variable: bool):
-        super().__init__(index)
-        self.is_variable = is_variable
-
-
-class Made(Hole):
-    """An array of ``outputs=[...]`` that the traced call made: output `index` of the node.
-
-    It starts as `start`: contents from the trace, or a copy of a known array.
-    """
-
-    __slots__ = ("start",)
-
-    def __init__(self, index: int, start: np.ndarray | Input):
-        super().__init__(index)
-        self.start = start
-
-
-def rebuilt(thing: Any, change: Callable) -> Any:
-    """`thing` with `change` applied inside lists, tuples and dicts.
-
-    A container in which nothing changes stays the very object: the code may write to it.
-    """
-    kind = type(thing)
-    if kind in (list, tuple):
-        items = [rebuilt(t, change) for t in thing]
-        return thing if all(a is b for a, b in zip(items, thing, strict=True)) else kind(items)
-    if kind is dict:
-        items = {k: rebuilt(v, change) for k, v in thing.items()}
-        return thing if all(items[k] is thing[k] for k in thing) else items
-    return change(thing)
-
-
-class _Arguments:
-    """The arguments of one traced call, with holes where arrays of the trace go."""
-
-    def __init__(self, recorder, args: tuple, kwargs: dict):
-        self.recorder = recorder
-        self.inputs: list = []
-        self.made: list = []  # arrays that the call made and the code writes
-        kwargs = dict(kwargs)
-        given = {
-            name: kwargs.pop(name) for name in ("inputs", "outputs") if kwargs.get(name) is not None
-        }
-        for name, arrays in given.items():
-            _check(name, arrays)
-        self.args = rebuilt(args, self._argument)
-        self.kwargs = rebuilt(kwargs, self._argument)
-        if "inputs" in given:
-            self.kwargs["inputs"] = type(given["inputs"])([self._input(x) for x in given["inputs"]])
-        if "outputs" in given:
-            self.kwargs["outputs"] = type(given["outputs"])(
-                [self._output(x) for x in given["outputs"]]
-            )
-
-    def _hole(self, value, is_variable=False) -> Input:
-        self.inputs.append(_behind(value))
-        return Input(len(self.inputs) - 1, is_variable)
-
-    def _argument(self, thing):
-        """A thing outside ``inputs`` and ``outputs``: an array of the trace, or frozen as it is."""
-        if isinstance(thing, chainer.Variable):
-            return (
-                self._hole(self.recorder.of_variable(thing), True)
-                if thing.array is not None
-                else thing
-            )
-        if type(thing) is TracedArray:
-            return self._hole(self.recorder.of_array(thing))
-        if isinstance(thing, np.ndarray):
-            value = self.recorder.find_array(thing)
-            return thing if value is None else self._hole(value)
-        return thing
-
-    def _input(self, thing):
-        if isinstance(thing, chainer.Variable):
-            return self._argument(thing)
-        return self._hole(self.recorder.of_array(thing))
-
-    def _output(self, array):
-        value, is_copy = _known(self.recorder, array)
-        if value is None or value.kind == CONSTANT or is_copy:
-            start = self._hole(value) if is_copy else strip(array).copy()
-            self.made.append(array)
-            return Made(len(self.made) - 1, start)
-        if (
-            value.kind == RESULT
-            and value.source[0].function is None
-            and strip(array).base is not None
-        ):
-            self.recorder.mark_dynamic("static_code writes into a view of another array")
-        if value.kind != RESULT and not strip(array).flags.c_contiguous:
-            self.recorder.mark_dynamic("static_code writes into an array that is not C-contiguous")
-        return self._hole(value)
-
-
-def _known(recorder, array) -> tuple[Value | None, bool]:
-    """The value that `array` shows, None for one that the call made; and whether it is a copy."""
-    if type(array) is not TracedArray:
-        return _behind(recorder.find_array(array)), False
-    if array.origin is PURE:
-        return None, False
-    value = _behind(recorder.of_array(array))
-    return value, _behind(recorder.find_array(strip(array))) is not value
-
-
-def _behind(value: Value | None) -> Value | None:
-    while value is not None and isinstance(value.source, Value):  # another name of one array
-        value = value.source
-    return value
-
-
-def _check(name: str, arrays) -> None:
-    if not isinstance(arrays, (list, tuple)):
-        raise TypeError(f"{name}: expected a list of arrays, got {type(arrays).__name__}")
-    for i, array in enumerate(arrays):
-        if isinstance(array, np.ndarray) or (
-            name == "inputs" and isinstance(array, chainer.Variable)
-        ):
-            continue
-        raise TypeError(f"{name}[{i}]: expected an array, got {type(array).__name__}")
+#: Where an instance keeps what its ``static_code`` calls made, when second derivatives need it.
+EFFECTS = "effects"
+_NOTHING = contextlib.nullcontext()
 
 
 def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, label: str) -> Any:
@@ -162,7 +41,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
         What the function returned, arrays as traced arrays.
     """
     line = user_line()
-    found = _Arguments(recorder, args, kwargs)
+    found = Arguments(recorder, args, kwargs)
     plain_args = rebuilt(args, strip)
     plain_kwargs = rebuilt(kwargs, strip)
     before = Attributes(recorder)
@@ -170,17 +49,20 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     recorder.pending_writes = before.pending
     recorder.depth += 1
     try:
-        result = function(*plain_args, **plain_kwargs)
+        with _Overheard(recorder):
+            result = function(*plain_args, **plain_kwargs)
     finally:
         recorder.depth -= 1
         recorder.pending_writes = set()
     before.forgive_writes()
+    found.note_writes()
     recorder.effect_containers += [c for c, old in containers if not _same(_contents(c), old)]
     parts = (
         [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
     )
     call = (function, found.args, found.kwargs)
     node = TracedNode(None, None, call, found.inputs, [], False, [], label, line, effect=True)
+    node.config = _config_of(recorder)
     for array in found.made:
         _add_output(recorder, node, array)
     recorder.trace.nodes.append(node)
@@ -269,6 +151,48 @@ def _same(a: list, b: list) -> bool:
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
+class _Overheard:
+    """Stands on top of the stack of reporters while ``static_code`` runs in a trace.
+
+    A replay runs the code first and reports afterwards what the call itself reported: the other
+    way round for a name that both report, the call first.
+    """
+
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.below = None
+
+    def __enter__(self):
+        reporters = reporter._get_reporters()
+        if reporters:
+            self.below = reporters[-1]
+            reporters.append(self)
+
+    def __exit__(self, *error):
+        if self.below is not None:
+            reporter._get_reporters().remove(self)
+
+    def report(self, values, observer=None):
+        for earlier in self.recorder.trace.reports:
+            both = earlier.items.keys() & values.keys() if earlier.observer is observer else ()
+            for name in both:
+                self.recorder.mark_dynamic(
+                    f"static_code reports {name!r}, which the call reported before it"
+                )
+        self.below.report(values, observer)
+
+    def __getattr__(self, name):
+        return getattr(self.below, name)
+
+
+def _config_of(recorder) -> dict:
+    """Entries of ``chainer.config`` that the call has changed around the code."""
+    entries = config_changes(recorder._config)
+    if chainer.config.enable_backprop is not recorder._config.get("enable_backprop", True):
+        entries["enable_backprop"] = chainer.config.enable_backprop
+    return entries
+
+
 class StaticCode:
     """A recorded ``static_code`` call as the object of a Python op.
 
@@ -280,12 +204,23 @@ class StaticCode:
     def __init__(self, node: TracedNode):
         self.call, self.args, self.kwargs = node.call
         self.label = node.label
+        self.key = id(node)
         # Arrays of the program are handed over as copies, which the code may keep; what is the
         # user's own (arguments, parameters, attributes) is handed over itself.
         self.copied = [value.kind in (RESULT, CONSTANT) for value in node.inputs]
+        self.config = node.config
+        # Of the copies: those that the code wrote into while traced, and the others.
+        self.written: list[int] = []
+        self.read: list[int] = []
+        rebuilt((self.args, self.kwargs), self._sort)
+        self.fixed = [_is_fixed(value) for value in node.inputs]
         outputs = self.kwargs.get("outputs") or ()
-        self.written = [hole.index for hole in outputs if type(hole) is Input]
         self.n_made = sum(type(hole) is Made for hole in outputs)
+
+    def _sort(self, thing):
+        if type(thing) is Input and self.copied[thing.index]:
+            (self.written if thing.written else self.read).append(thing.index)
+        return thing
 
     def __call__(self, memory, ins, outs) -> None:
         given = [x.copy() if copied else x for x, copied in zip(ins, self.copied, strict=True)]
@@ -302,10 +237,13 @@ class StaticCode:
                 return made.setdefault(thing.index, start.copy())
             return thing
 
-        result = self.call(*rebuilt(self.args, filled), **rebuilt(self.kwargs, filled))
+        with configured(self.config) if self.config else _NOTHING:
+            result = self.call(*rebuilt(self.args, filled), **rebuilt(self.kwargs, filled))
         for i in self.written:
-            if self.copied[i]:
-                ins[i][...] = given[i]
+            ins[i][...] = given[i]
+        for i in self.read:
+            if not _same_bytes(given[i], ins[i]):
+                self._write_late(i, ins[i], given[i])
         for i, array in made.items():
             outs[i][...] = array
         parts = () if result is None else result if isinstance(result, (tuple, list)) else (result,)
@@ -322,3 +260,26 @@ class StaticCode:
                     f"while tracing and is {array.dtype.name}{list(array.shape)} now"
                 )
             out[...] = array
+        kept = memory.state.get(EFFECTS)
+        if kept is not None:
+            written = {i: ins[i].copy() for i in self.written}
+            kept[self.key] = ([out.copy() for out in outs], written)
+
+    def _write_late(self, i: int, place: np.ndarray, array: np.ndarray) -> None:
+        """The code wrote into an array that it had only read while it was traced."""
+        if self.fixed[i]:
+            raise NotStaticError(
+                f"{self.label} wrote into array {i} of its arguments, which it did not while "
+                "tracing; hand it over in outputs=[...]"
+            )
+        place[...] = array
+
+
+def _is_fixed(value: Value) -> bool:
+    """Whether a write to the copy of an array cannot reach all that share its memory."""
+    return value.kind == CONSTANT or (value.kind == RESULT and value.source[0].function is None)
+
+
+def _same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
+    b = np.ascontiguousarray(b)
+    return np.array_equal(a.reshape(-1).view("u1"), b.reshape(-1).view("u1"))
