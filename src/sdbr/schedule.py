@@ -35,6 +35,7 @@ class Schedule:
         self.instances: list = []
         # By optimizer; the optimizer keeps them alive.
         self.step_plans = weakref.WeakValueDictionary()
+        self.double = False  # second derivatives may be asked for
         self.gone = False  # the manager has forgotten it
         self.dynamic: tuple[str, str] | None = None
         self.unconfirmed = False

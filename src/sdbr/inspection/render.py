@@ -40,6 +40,8 @@ def _manager(m: dict) -> list[str]:
         + f"define-by-run {s['define_by_run_calls']}",
         f"  native calls {s['native_calls']}, Python ops in them {s['python_ops']}",
     ]
+    if s["second_backwards"]:
+        lines.append(f"  second derivatives {s['second_backwards']}, through Chainer's own code")
     for reason, n in m["define_by_run_reasons"].items():
         lines.append(f"  define-by-run x {n}: {reason}")
     shown = m["schedules"][-SCHEDULES:]
