@@ -54,6 +54,8 @@ class AttributeRecording:
             self.note_absent(link, name)  # an attribute of the class, which the link may hide later
         if first is not thing or name in INTERNAL:
             return thing  # written by this call, or a class attribute
+        if thing is None and (id(link), name) in self.written:
+            return thing  # written by this call, though it was None before
         if isinstance(thing, chainer.Parameter):
             self._note_read(link, name, thing)
             return thing
@@ -75,6 +77,16 @@ class AttributeRecording:
         """Note that the call looked for ``link.name`` and the link itself had none."""
         if name not in INTERNAL and name not in self.watch(link):
             self._note_read(link, name, ABSENT)
+
+    def came_to_be(self, link, names) -> None:
+        """Count attributes that got their first value just now as having been there before."""
+        seen = self.watch(link)
+        for name in names:
+            seen[name] = link.__dict__[name]
+            self._seen_reads.discard((id(link), name))
+        self.trace.reads = [
+            read for read in self.trace.reads if read.link is not link or read.name not in names
+        ]
 
     def _note_members(self, link, name, members) -> None:
         """Code goes over parameters or children: all of them are read, and the list itself."""
@@ -103,6 +115,8 @@ class AttributeRecording:
             for name, thing in list(link.__dict__.items()):
                 first = before.get(name, _MISSING)
                 if thing is first or name in INTERNAL:
+                    if (id(link), name) in self.written and isinstance(thing, _SCALARS):
+                        self._written_again(link, name, thing)
                     continue
                 if isinstance(thing, (chainer.Parameter, chainer.Link)):
                     self.mark_dynamic(
@@ -124,6 +138,13 @@ class AttributeRecording:
         for (_, name), (thing, contents) in self._containers.items():
             if not _same_contents(_contents(thing), contents):
                 self.mark_dynamic(f"the contents of attribute {name!r} changed during the call")
+
+    def _written_again(self, link, name, thing) -> None:
+        """The call wrote what was there: the next time something else may be there."""
+        if thing is None:
+            self.trace.writes.append(AttributeWrite(link, name, None))
+        else:
+            self._note_read(link, name, thing)
 
     def _written(self, link, name, thing) -> Value:
         if isinstance(thing, chainer.Variable):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdbr.trace.values import Value
+from sdbr.trace.values import ALIAS, Value, handed_out
 
 
 def contents_of_constants(trace) -> list:
@@ -16,16 +16,17 @@ def confirm(trace, first, before) -> None:
     `before` are the contents of the first trace's constants just before the second call: an array
     that outlives the calls may change between them, but not during one.
     """
-    if len(trace.nodes) != len(first.nodes) or len(trace.values) != len(first.values):
+    pairs = _pairs(trace, first)
+    if pairs is None:
         trace.dynamic = trace.dynamic or (
             "two traces of the same call differ in their functions",
             "",
         )
         return
-    for a, b, contents in zip(trace.values, first.values, before, strict=True):
+    for a, b in pairs:
         same = a.kind == b.kind and a.shape == b.shape and a.dtype == b.dtype
         if same and a.kind == "constant":
-            same = a.source.tobytes() == contents
+            same = a.source.tobytes() == before[b.index]
         if not same:
             trace.dynamic = trace.dynamic or (
                 "an array was computed by Python code that sdbr cannot see into, and it changes "
@@ -45,10 +46,40 @@ def confirm(trace, first, before) -> None:
         trace.dynamic = trace.dynamic or ("a returned number was computed in Python", "")
 
 
+def _pairs(trace, first) -> list[tuple[Value, Value]] | None:
+    """The values of two traces that take the same places; None when there is no such pairing.
+
+    Not by their numbers: a first call that initialises parameters meets them in another order.
+    """
+    if len(trace.nodes) != len(first.nodes):
+        return None
+    pairs: list[tuple[Value, Value]] = []
+    places = zip(_places(trace), _places(first), strict=True)
+    for ours, theirs in places:
+        if len(ours) != len(theirs):
+            return None
+        pairs += zip(ours, theirs, strict=True)
+    pairs += [(a.source, b.source) for a, b in pairs if a.kind == b.kind == ALIAS]
+    partner: dict[int, int] = {}
+    for a, b in pairs:
+        if partner.setdefault(a.index, b.index) != b.index:
+            return None
+    return pairs
+
+
+def _places(trace) -> list[list[Value]]:
+    """The values of each node, and those that are handed out."""
+    places = [
+        [*node.inputs, *node.outputs, *[x for r in node.rebind for x in r.values]]
+        for node in trace.nodes
+    ]
+    return [*places, list(handed_out(trace))]
+
+
 def repr_scalars(structure):
     """Comparable form of a result structure."""
     if isinstance(structure, Value):
-        return ("value", structure.index)
+        return "value"
     if isinstance(structure, dict):
         return [(k, repr_scalars(x)) for k, x in structure.items()]
     if isinstance(structure, (list, tuple)):

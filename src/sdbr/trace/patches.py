@@ -118,9 +118,23 @@ def _setattr(original):
         recorder = current()
         if recorder is not None and not recorder.depth:
             recorder.watch(self)
+            recorder.written.add((id(self), name))
         return original(self, name, value)
 
     return __setattr__
+
+
+def _wrap_adding(original):
+    """A method that adds an attribute and refuses to do so twice."""
+
+    @functools.wraps(original)
+    def add(self, name, *args, **kwargs):
+        recorder = current()
+        if recorder is not None and not recorder.depth:
+            recorder.note_absent(self, name)
+        return original(self, name, *args, **kwargs)
+
+    return add
 
 
 PATCHES = PatchSet("recorder")
@@ -135,6 +149,7 @@ PATCHES.register(chainer.Parameter, "zerograd", _wrap_effect)
 PATCHES.register(chainer.variable.VariableNode, "unchain", _wrap_unchain)
 PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
+PATCHES.register(chainer.Link, "add_persistent", _wrap_adding)
 
 register_creation(PATCHES, called_by_machinery)
 register_whole(PATCHES)

@@ -258,9 +258,17 @@ def record(call, args, kwargs):
     if recorder is None or recorder.depth:
         return result
     if not holds_known((args, kwargs)):
-        pure = not holds_unknown((args, kwargs)) and type(result) is np.ndarray
-        return recorder.made(result) if pure else result
+        return result if holds_unknown((args, kwargs)) else _made(recorder, result)
     return recorder.numpy_call(call, args, kwargs, result)
+
+
+def _made(recorder, result):
+    """What a NumPy call on pure arrays gives, as pure arrays."""
+    if type(result) is np.ndarray:
+        return recorder.made(result)
+    if type(result) in (tuple, list):  # such as numpy.meshgrid's
+        return type(result)([_made(recorder, part) for part in result])
+    return result
 
 
 def _leave(reason: str, *things) -> None:

@@ -57,6 +57,7 @@ class Recorder(ValueRecording, AttributeRecording):
         # Lists and dicts that were handed to static_code and changed there.
         self.effect_containers: list = []
         self.pending_writes: set = set()
+        self.written: set = set()  # (id(link), name): what the call has assigned
 
     # --- function nodes ------------------------------------------------------------------------
     def apply(self, original, function, inputs):

@@ -19,6 +19,7 @@ from sdbr.trace.values import ATTRIBUTE, TracedNode
 import chainer
 import numpy as np
 from chainer import backend, links
+from chainer.functions.loss import softmax_cross_entropy as _softmax_cross_entropy
 from chainer.link_hooks import SpectralNormalization, spectral_normalization
 from chainer.utils.walker_alias import WalkerAlias
 
@@ -183,24 +184,33 @@ def _normalize_weight(original):
     return normalize_weight
 
 
-def _prepare_parameters(original):
-    @functools.wraps(original)
-    def prepare(self, link, input_variable=None):
-        recorder = _tracing()
-        if recorder is None:
-            return original(self, link, input_variable)
-        recorder.depth += 1
-        try:
-            original(self, link, input_variable)
-        finally:
-            recorder.depth -= 1
-        # Happens in the first call only: from here on it counts as having been there before.
-        seen = recorder.watch(link)
-        for name, thing in list(link.__dict__.items()):
-            seen.setdefault(name, thing)
-        return None
+def _first_values(link_of: Callable):
+    """Code that gives attributes of a link their first values, in its first call only."""
 
-    return prepare
+    def factory(original):
+        @functools.wraps(original)
+        def prepare(self, *args, **kwargs):
+            recorder = _tracing()
+            if recorder is None:
+                return original(self, *args, **kwargs)
+            link = link_of(self, args)
+            before = dict(link.__dict__)
+            recorder.depth += 1
+            try:
+                result = original(self, *args, **kwargs)
+            finally:
+                recorder.depth -= 1
+            changed = [
+                name
+                for name, thing in link.__dict__.items()
+                if name not in before or before[name] is not thing
+            ]
+            recorder.came_to_be(link, changed)
+            return result
+
+        return prepare
+
+    return factory
 
 
 def _copyto(original):
@@ -221,6 +231,22 @@ def _copyto(original):
     return copyto
 
 
+def _normalized(original):
+    @functools.wraps(original)
+    def softmax_cross_entropy(x, t, normalize, class_weight, ignore_label, reduce, is_chainerx):
+        if _tracing() is None or reduce != "mean" or not normalize:
+            return original(x, t, normalize, class_weight, ignore_label, reduce, is_chainerx)
+        # Chainer compares the number of labels in use with 1 in Python; NumPy's maximum is recorded.
+        losses = original(x, t, normalize, class_weight, ignore_label, "no", is_chainerx)
+        labels = t.array if isinstance(t, chainer.Variable) else t
+        dtype = np.promote_types(losses.dtype, np.float32)
+        count = np.maximum((labels != ignore_label).astype(dtype).sum(), dtype.type(1))
+        loss = chainer.functions.sum(chainer.functions.cast(losses, dtype) / count)
+        return chainer.functions.cast(loss, losses.dtype)
+
+    return softmax_cross_entropy
+
+
 #: Owner, name, wrapper.
 RECORDED_WHOLE = (
     (WalkerAlias, "sample", _sample),  # L.BlackOut, L.NegativeSampling
@@ -229,8 +255,10 @@ RECORDED_WHOLE = (
     (links.DecorrelatedBatchNormalization, "forward", _finetuning),
     (spectral_normalization, "update_approximate_vectors", _power_iteration),
     (SpectralNormalization, "normalize_weight", _normalize_weight),
-    (SpectralNormalization, "_prepare_parameters", _prepare_parameters),
+    (SpectralNormalization, "_prepare_parameters", _first_values(lambda hook, args: args[0])),
+    (links.BatchNormalization, "_initialize_params", _first_values(lambda link, args: link)),
     (backend, "copyto", _copyto),
+    (_softmax_cross_entropy, "_double_backward_softmax_cross_entropy", _normalized),
 )
 
 

@@ -38,6 +38,7 @@ ROWS = [
         [N(5, 4), T(2, 5, 3, 4)],
         lambda link, x, mask: link(x, mask=mask.astype(bool)),
         second=False,
+        traces=2,  # the first call keeps the mask as a persistent value
     ),
     row("Swish", lambda: shaken(L.Swish((4,))), [N(3, 4)]),
     row("Swish 0-d", lambda: L.Swish(()), [N(3, 4)]),

@@ -31,10 +31,6 @@ def deconvolution():
     return L.Deconvolution2D(2, 3, 3)
 
 
-def both():
-    return linear().add_hook(WeightStandardization()).add_hook(SpectralNormalization())
-
-
 def twice(link, x, y):
     """As a discriminator sees real and generated images."""
     return F.mean(link(x)) - F.mean(link(y))
@@ -60,5 +56,4 @@ ROWS = [
     row("WeightStandardization", standard(convolution), [IMAGES]),
     row("WeightStandardization linear", standard(linear, eps=1e-3), [N(5, 4)]),
     row("WeightStandardization of unknown size", standard(lambda: L.Linear(3)), [N(5, 4)]),
-    row("WeightStandardization and SpectralNormalization", both, [N(5, 4)]),
 ]
