@@ -310,6 +310,7 @@ cdef class Effects:
         cdef PyObject *found
         for i in range(len(self.keep)):
             self.keep[i] = False
+            self.things[i] = None  # of a call that a signal ended before its effects
         for i in range(len(self.writes)):
             d, name, place, _ = self.writes[i]
             if <int> place < 0 or self.written[i] is None:
@@ -381,6 +382,8 @@ cdef class Effects:
         cdef Py_ssize_t i
         for i in range(len(self.written)):
             self.written[i] = None
+        for i in range(len(self.things)):
+            self.things[i] = None
 
     cdef int apply(self) except -1:
         cdef Py_ssize_t i

@@ -354,6 +354,7 @@ cdef class GraphRunner(CallRunner):
                 binder = instance.binder = instance_binder(instance)
             if not binder.bind(self.spec, self.positions):
                 return NotImplemented
+            binder.effects.forget()
             binder.outputs.bind(None)
             sources = self.sources(self.leaf_sources, args)
             snapshot = self.manager.snapshot(self.schedule.forward, sources) if self.double else None

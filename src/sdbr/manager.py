@@ -34,8 +34,8 @@ from sdbr.second import Snapshot
 from sdbr.trace.confirmation import confirm, contents_of_constants
 from sdbr.trace.guards import Guards, outside_conditions
 from sdbr.trace.outside import Outside
-from sdbr.trace.provenance import current, user_line
-from sdbr.trace.recorder import Recorder
+from sdbr.trace.provenance import user_line
+from sdbr.trace.recorder import Recorder, traced_by_caller
 from sdbr.trace.structure import fill_values, freeze
 from sdbr.trace.values import PARAMETER, Value
 from sdbr.validation import Reference
@@ -97,7 +97,7 @@ class ScheduleManager:
     def call(self, owner, args, kwargs):
         """Serve one call of the decorated callable."""
         function = self.function if owner is None else types.MethodType(self.function, owner)
-        if current() is not None:
+        if traced_by_caller():
             return function(*args, **kwargs)  # the outermost static chain wins
         self.statistics.calls += 1
         reason = self.off_reason(owner)
@@ -146,7 +146,7 @@ class ScheduleManager:
 
     def ready_schedule(self, owner, args, kwargs) -> Schedule | None:
         """The schedule that a call would replay; None when it would be traced or not be static."""
-        if current() is not None or self.off_reason(owner) is not None:
+        if traced_by_caller() or self.off_reason(owner) is not None:
             return None
         leaves: list = []
         structure = flatten_arguments(args, kwargs, leaves)

@@ -221,8 +221,8 @@ def hand_out(builder: Builder, row: Row, name: str, forward_views: bool) -> Row:
 def collector_off():
     """Building makes many small objects that all stay: the garbage collector is in the way."""
     on = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if on:

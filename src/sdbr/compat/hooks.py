@@ -29,12 +29,12 @@ class PatchSet:
         self._lock = threading.RLock()
         self._patches: list[tuple[Any, str, Callable[[Any], Any]]] = []
         self._installed: list[tuple[Any, str, Any, Any]] = []
-        self._depth = 0
+        self._holders: dict[int, int] = {}  # thread -> how many blocks it is in
 
     @property
     def active(self) -> bool:
         """Whether the patches are in place now."""
-        return self._depth > 0
+        return bool(self._holders)
 
     def register(self, owner: Any, name: str, factory: Callable[[Any], Any]) -> None:
         """Add a patch.
@@ -56,19 +56,23 @@ class PatchSet:
             If the patches are in place.
         """
         with self._lock:
-            if self._depth:
+            if self._holders:
                 raise RuntimeError(f"patch set {self.name!r} is in use: register {name!r} before")
             self._patches.append((owner, name, factory))
 
     def __enter__(self) -> PatchSet:
-        with self._lock:
-            if self._depth == 0:
-                try:
+        me = threading.get_ident()
+        before = self._holders.get(me, 0)
+        try:
+            with self._lock:
+                if not self._holders:
+                    self._remove()  # what an interrupted exit may have left
                     self._install()
-                except BaseException:
-                    self._remove()
-                    raise
-            self._depth += 1
+                self._holders[me] = before + 1
+        except BaseException:
+            # A signal may come at any point: an interrupted entry must leave nothing behind.
+            self._hold(me, before)
+            raise
         return self
 
     def __exit__(
@@ -77,28 +81,42 @@ class PatchSet:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        me = threading.get_ident()
+        self._hold(me, self._holders.get(me, 1) - 1)
+
+    def release_thread(self) -> None:
+        """End every block of this thread: for one whose exit a signal prevented."""
+        me = threading.get_ident()
+        if me in self._holders:
+            self._hold(me, 0)
+
+    def _hold(self, thread: int, times: int) -> None:
         with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
+            if times:
+                self._holders[thread] = times
+            else:
+                self._holders.pop(thread, None)
+            if not self._holders:
                 self._remove()
 
     def _install(self) -> None:
         for owner, name, factory in self._patches:
             own = vars(owner).get(name, _ABSENT)
             replacement = factory(getattr(owner, name) if own is _ABSENT else own)
-            setattr(owner, name, replacement)
             self._installed.append((owner, name, own, replacement))
+            setattr(owner, name, replacement)
 
     def _remove(self) -> None:
         while self._installed:
-            owner, name, own, replacement = self._installed.pop()
-            if vars(owner).get(name, _ABSENT) is not replacement:
-                # Somebody patched on top of us; what they hold cannot be taken out from below.
-                continue
-            if own is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, own)
+            owner, name, own, replacement = self._installed[-1]
+            # Else somebody patched on top of us (what they hold cannot be taken out from below),
+            # or a signal came between.
+            if vars(owner).get(name, _ABSENT) is replacement:
+                if own is _ABSENT:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, own)
+            self._installed.pop()
 
 
 _TRACING = PatchSet("tracing")

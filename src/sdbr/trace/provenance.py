@@ -14,9 +14,9 @@ import numpy as np
 
 _local = threading.local()
 _view = np.ndarray.view
-#: How many calls are being traced, in all threads; the compiled path looks here first.
-TRACES_UNDER_WAY = [0]
-_count = threading.Lock()
+_tracing: set[int] = set()
+#: Its only item: the threads that trace a call now; the compiled path looks here first.
+TRACES_UNDER_WAY = [_tracing]
 
 
 def current():
@@ -26,10 +26,13 @@ def current():
 
 def set_current(recorder) -> None:
     """Make `recorder` (or None) the recorder of this thread."""
-    before = current()
-    _local.recorder = recorder
-    with _count:
-        TRACES_UNDER_WAY[0] += (recorder is not None) - (before is not None)
+    # A signal may come between: never a recorder that is not counted.
+    if recorder is not None:
+        _tracing.add(threading.get_ident())
+        _local.recorder = recorder
+    else:
+        _local.recorder = None
+        _tracing.discard(threading.get_ident())
 
 
 class _Pure:

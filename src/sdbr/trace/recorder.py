@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 from sdbr.trace.attributes import AttributeRecording
 from sdbr.trace.known import ValueRecording
 from sdbr.trace.nodes import GRAPH, copy_node, inner_function, spent_node
 from sdbr.trace.patches import PATCHES
 from sdbr.trace.provenance import (
     TracedArray,
+    current,
     holds_traced,
     set_current,
     strip,
@@ -38,6 +41,7 @@ class Recorder(ValueRecording, AttributeRecording):
     def __init__(self):
         self.trace = Trace()
         self.depth = 0
+        self._frame = None  # of `run`, while the call is traced
         self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
         self._arrays: dict[int, tuple] = {}  # id(array) -> (weakref, Value)
         self._parameters: dict[int, Value] = {}
@@ -240,14 +244,17 @@ class Recorder(ValueRecording, AttributeRecording):
         args, kwargs = fill(structure, traced_leaves)
         reporters = reporter._get_reporters()
         recording = _RecordingReporter(self, reporters[-1] if reporters and not silent else None)
+        PATCHES.release_thread()  # what an interrupted trace left
         with PATCHES:
-            set_current(self)
-            reporters.append(recording)
             try:
+                self._frame = sys._getframe()
+                set_current(self)
+                reporters.append(recording)
                 result = function(*args, **kwargs)
             finally:
-                reporters.remove(recording)
                 set_current(None)
+                self._frame = None
+                _drop_recording(reporters)
         out_leaves: list = []
         out_structure = flatten(result, "the result", out_leaves)
         values = [
@@ -259,6 +266,30 @@ class Recorder(ValueRecording, AttributeRecording):
         self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(out_structure)
         plain = [x if isinstance(x, chainer.Variable) else strip(x) for x in out_leaves]
         return fill(out_structure, plain)
+
+
+def traced_by_caller() -> bool:
+    """Whether a trace of this thread is under way, so that this call is a part of it.
+
+    A signal (Ctrl-C) at the wrong moment leaves a recorder behind whose call has ended: it is
+    taken away here.
+    """
+    recorder = current()
+    if recorder is None:
+        return False
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame is recorder._frame:
+            return True
+        frame = frame.f_back
+    set_current(None)
+    PATCHES.release_thread()
+    _drop_recording(reporter._get_reporters())
+    return False
+
+
+def _drop_recording(reporters: list) -> None:
+    reporters[:] = [r for r in reporters if type(r) is not _RecordingReporter]
 
 
 class _RecordingReporter:
