@@ -91,6 +91,4 @@ def _like(new, x):
 
 
 def _is_finite(record: dict) -> bool:
-    return all(
-        np.isfinite(a).all() for part in record.values() for a in part if a is not None
-    )
+    return all(np.isfinite(a).all() for part in record.values() for a in part if a is not None)

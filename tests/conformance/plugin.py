@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-import sys
-import unittest.mock
 import zlib
-
-from conformance import decorators
-from conformance.judge import EXCEPTION, judge
 
 import numpy as np
 import pytest
 from chainer import gradient_check
+
+from conformance import decorators
+from conformance.judge import EXCEPTION, judge
 
 
 class Judging:
@@ -37,7 +35,6 @@ class Judging:
 
     # --- pytest ----------------------------------------------------------------------------
     def pytest_configure(self, config):
-        sys.modules.setdefault("mock", unittest.mock)
         gradient_check.check_backward = self.check_backward
         gradient_check._check_backward_with_params = self.check_backward_with_params
         gradient_check.check_double_backward = self.check_double_backward
@@ -56,7 +53,9 @@ class Judging:
 
     def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.outcome != "passed":
-            self._write(test=report.nodeid, outcome=report.outcome, message=str(report.longrepr)[-1500:])
+            self._write(
+                test=report.nodeid, outcome=report.outcome, message=str(report.longrepr)[-1500:]
+            )
 
     # --- the checks ------------------------------------------------------------------------
     def check_backward(self, func, x_data, y_grad, params=(), *args, **kwargs):

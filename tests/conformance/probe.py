@@ -159,7 +159,11 @@ def run(call, xs, gys, ggs, params, seed: int) -> dict[str, list]:
         record["first derivative"] = [None if g is None else _copy(g.array) for g in firsts]
         _clear([*variables, *params, *gys])
         pairs = [
-            (g, chainer.Variable(_fitting(gg, g.array), requires_grad=False))
+            # A node of its own: two first derivatives may be one and the same Variable.
+            (
+                chainer.functions.identity(g),
+                chainer.Variable(_fitting(gg, g.array), requires_grad=False),
+            )
             for g, gg in zip(firsts, ggs, strict=True)
             if g is not None and gg is not None and g.requires_grad
         ]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import unittest.mock
+
+# Chainer's tests were written for the package of this name.
+sys.modules.setdefault("mock", unittest.mock)
 
 import sdbr
 from sdbr.compat.drop_in import replace_decorators
@@ -22,6 +26,7 @@ def main() -> int:
     os.environ["CHAINER_TEST_PAIRWISE_PARAMETERIZATION"] = "always"
 
     import pytest
+
     from conformance.plugin import Judging
 
     if options.decorator == "sdbr":

@@ -30,7 +30,9 @@ def read(logs: Iterable[Path]) -> tuple[list[dict], list[dict]]:
 def group_of(test: str) -> str:
     """``functions/array`` of ``chainer_tests/functions_tests/array_tests/test_x.py::...``."""
     parts = test.partition("::")[0].replace("chainer_tests/", "").split("/")
-    return "/".join(p.removesuffix("_tests") for p in parts[:2] if not p.endswith(".py")) or parts[0]
+    return (
+        "/".join(p.removesuffix("_tests") for p in parts[:2] if not p.endswith(".py")) or parts[0]
+    )
 
 
 def counts(checks: list[dict]) -> dict[tuple[str, str], collections.Counter]:

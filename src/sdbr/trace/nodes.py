@@ -68,7 +68,8 @@ def watch_backward(function, node) -> None:
         n = len(gxs)
         if n in (len(node.inputs), len(target_input_indexes)):
             for k, i in enumerate(target_input_indexes):
-                if gxs[i if n == len(node.inputs) else k] is None:
+                gx = gxs[i if n == len(node.inputs) else k]
+                if gx is None or gx.raw_array is None:
                     silent.setdefault(given, set()).add(i)
         return gxs
 
