@@ -55,6 +55,8 @@ class Case:
         Own tolerances by dtype; the row says why.
     second : bool
         Whether Chainer offers a second derivative here.
+    partial : bool
+        Whether one output alone may carry a gradient; Chainer's ``transpose_sequence`` cannot.
     parameters : bool
         Whether float inputs may be handed over as parameters of a chain as well.
     """
@@ -71,6 +73,7 @@ class Case:
     exact: bool = False
     tolerances: Mapping | None = None
     second: bool = True
+    partial: bool = True
     parameters: bool = True
 
     @property
@@ -251,6 +254,7 @@ def run_once(subject: Subject, case: Case, dtype: str, mode: Mode, step: int, fi
     held = subject.load(case.data(step, dtype), step)
     xs = as_inputs(held, mode.inputs)
     accumulate = step == first_replay + 1
+    only_first = case.partial and step == first_replay + 2
     rng = np.random.default_rng([11, step])
     if accumulate:
         for x in xs:
@@ -269,7 +273,7 @@ def run_once(subject: Subject, case: Case, dtype: str, mode: Mode, step: int, fi
         "gradients": {},
     }
     if mode.backprop:
-        record["gradients"] = backward(subject, xs, ys, rng, step == first_replay + 2)
+        record["gradients"] = backward(subject, xs, ys, rng, only_first)
     record["random after backward"] = random_state()
     if subject.model is not None:
         record["state"] = state_of(subject.model)
@@ -391,15 +395,15 @@ def check(case: Case, dtype: str = "f", how: str = "function", mode: Mode = TRAI
             held = getattr(y, "array", y)
             np.testing.assert_array_equal(held, got["outputs"][str(name)], f"call {i} later on")
     statistics = subject.statistics
-    assert statistics.define_by_run_calls == 0
+    assert statistics.define_by_run_calls == 0, statistics
     if mode.inputs == "arrays":  # an array from outside may have met no function node
         assert 1 <= statistics.traces <= case.traces
         assert statistics.replays == calls - statistics.traces
     else:
-        assert (statistics.traces, statistics.replays) == (case.traces, REPLAYS)
+        assert (statistics.traces, statistics.replays) == (case.traces, REPLAYS), statistics
     # On bare arrays an operator or a method is a call of NumPy, not of Chainer.
     if case.native and dtype in "fd" and mode.inputs != "arrays":
-        assert statistics.python_ops == 0
+        assert statistics.python_ops == 0, statistics
     return statistics
 
 

@@ -15,7 +15,10 @@ FAMILIES = (
     "math",
     "matmul",
     "noise",
+    "normalization",
     "operators",
+    "pooling",
+    "rnn",
 )
 
 ROWS = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import chainer.functions as F
 
-from equivalence.arguments import N, Q
-from equivalence.harness import native
+from equivalence.arguments import D, N, Q, U, array_of
+from equivalence.harness import Case, native
 
 ACTIVATION = [
     ("relu", F.relu, [Q(3, 4)]),
@@ -40,4 +40,18 @@ ACTIVATION = [
 
 ROWS = [
     *native(ACTIVATION),
+    Case("hard_sigmoid", F.hard_sigmoid, [U(-4, 4, 3, 4)], dtypes="fde"),
+    Case("maxout", lambda x: F.maxout(x, 2), [D(3, 6)]),
+    Case("maxout axis", lambda x: F.maxout(x, 3, axis=2), [D(2, 2, 6)]),
+    Case("prelu", F.prelu, [N(3, 4), N(4)]),
+    Case("prelu one slope", F.prelu, [N(3, 4), N()]),
+    Case("prelu two axes", F.prelu, [N(3, 4, 2), N(4, 2)]),
+    Case("rrelu", F.rrelu, [N(3, 4)]),
+    Case("rrelu bounds", lambda x: F.rrelu(x, 0.1, 0.6), [N(3, 4)]),
+    Case("rrelu given", lambda x, r: F.rrelu(x, r=array_of(r)), [N(3, 4), U(0.1, 0.3, 3, 4)]),
+    Case("rrelu return_r", lambda x: F.rrelu(x, return_r=True), [N(3, 4)]),
+    Case("selu", F.selu, [N(3, 4)]),
+    Case("selu alpha", lambda x: F.selu(x, 1.1, 0.7), [N(3, 4)]),
+    Case("swish", F.swish, [N(3, 4), N(4)]),
+    Case("swish one beta", F.swish, [N(3, 4, 2), N()]),
 ]

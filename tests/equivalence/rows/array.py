@@ -5,8 +5,8 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import N, T
-from equivalence.harness import native
+from equivalence.arguments import PERM, B, I, N, T, U, array_of
+from equivalence.harness import Case, native
 
 S = slice
 ARRAY = [
@@ -74,4 +74,116 @@ ARRAY = [
 
 ROWS = [
     *native(ARRAY),
+    Case("as_strided", lambda x: F.as_strided(x, (3, 2), (1, 2)), [N(8)]),
+    Case("as_strided offset", lambda x: F.as_strided(x, (2, 3), (4, 1), 1), [N(2, 4)]),
+    Case("copy", lambda x: F.copy(x, -1), [N(3, 4)], exact=True),
+    Case("depth2space", lambda x: F.depth2space(x, 2), [N(2, 8, 3, 2)], exact=True),
+    Case("space2depth", lambda x: F.space2depth(x, 2), [N(2, 2, 4, 6)], exact=True),
+    Case("diagonal", F.diagonal, [N(3, 4)], exact=True),
+    Case("diagonal offset", lambda x: F.diagonal(x, 1, 1, 2), [N(2, 3, 4)], exact=True),
+    Case("diagonal below", lambda x: F.diagonal(x, -1, -1, 0), [N(2, 3, 4)], exact=True),
+    Case("get_item array of ints", lambda x: F.get_item(x, np.array([0, 2])), [N(3, 4)], traces=2),
+    Case("get_item lists", lambda x: F.get_item(x, ([0, 2], [1, 1])), [N(3, 4)]),
+    Case("get_item index argument", lambda x, i: F.get_item(x, i), [N(5, 4), I(-5, 5, 3)]),
+    Case("get_item rows and columns", lambda x, i: x[i, 1:], [N(5, 4), I(-5, 5, 3)]),
+    Case(
+        "get_item two index arguments", lambda x, i, j: x[i, j], [N(5, 4), I(0, 5, 3), I(0, 4, 3)]
+    ),
+    Case(
+        "get_item mask",
+        lambda x: F.get_item(x, np.array([True, False, True])),
+        [N(3, 4)],
+        traces=2,
+    ),
+    Case(
+        "get_item mask argument",
+        F.get_item,
+        [N(3, 4), B(3, 4)],
+        dynamic="the shape of a boolean selection depends on values",
+    ),
+    Case("im2col", lambda x: F.im2col(x, 3), [N(2, 3, 5, 4)]),
+    Case("im2col options", lambda x: F.im2col(x, (2, 3), (2, 1), (1, 0), True, 2), [N(2, 1, 6, 7)]),
+    Case("pad", lambda x: F.pad(x, ((1, 2), (0, 1)), "constant"), [N(3, 4)], exact=True, traces=2),
+    Case(
+        "pad value",
+        lambda x: F.pad(x, 2, "constant", constant_values=0.5),
+        [N(3, 4)],
+        exact=True,
+        traces=2,
+    ),
+    Case(
+        "pad two values",
+        lambda x: F.pad(x, 1, "constant", constant_values=(1, 2)),
+        [N(3)],
+        traces=2,
+    ),
+    Case("pad_sequence", lambda *xs: F.pad_sequence(xs), [N(3, 2), N(1, 2), N(4, 2)], exact=True),
+    Case(
+        "pad_sequence length and padding",
+        lambda *xs: F.pad_sequence(xs, 6, -1),
+        [N(3, 2), N(1, 2), N(4, 2)],
+        exact=True,
+    ),
+    Case("pad_sequence one", lambda x: F.pad_sequence([x], padding=2.5), [N(3)], exact=True),
+    Case("permutate", F.permutate, [N(5, 3), PERM(5)], exact=True),
+    Case("permutate axis", lambda x, i: F.permutate(x, i, 1), [N(2, 5), PERM(5)], exact=True),
+    Case("permutate inv", lambda x, i: F.permutate(x, i, inv=True), [N(5, 3), PERM(5)], exact=True),
+    Case("repeat", lambda x: F.repeat(x, 3), [N(2, 3)], exact=True),
+    Case("repeat axis", lambda x: F.repeat(x, 2, axis=1), [N(2, 3, 2)], exact=True),
+    Case("repeat each", lambda x: F.repeat(x, (1, 0, 3), axis=-1), [N(2, 3)], exact=True),
+    Case("resize_images", lambda x: F.resize_images(x, (5, 7)), [N(2, 3, 4, 4)], dtypes="f"),
+    Case(
+        "resize_images smaller", lambda x: F.resize_images(x, (2, 3)), [N(2, 3, 5, 4)], dtypes="f"
+    ),
+    Case(
+        "resize_images nearest",
+        lambda x: F.resize_images(x, (5, 7), mode="nearest"),
+        [N(2, 3, 4, 4)],
+        dtypes="f",
+    ),
+    Case(
+        "resize_images corners",
+        lambda x: F.resize_images(x, (5, 7), align_corners=False),
+        [N(2, 3, 4, 4)],
+        dtypes="f",
+    ),
+    Case("scatter_add", lambda a, b: F.scatter_add(a, slice(1, 3), b), [N(4, 3), N(2, 3)]),
+    Case("scatter_add one", lambda a, b: F.scatter_add(a, 1, b), [N(4, 3), N(3)]),
+    Case(
+        "scatter_add index argument",
+        lambda a, b, i: F.scatter_add(a, i, b),
+        [N(4, 3), N(5, 3), I(0, 4, 5)],
+    ),
+    Case(
+        "scatter_add the same place twice",
+        lambda a, b: F.scatter_add(a, [0, 0, 2], b),
+        [N(4, 3), N(3, 3)],
+    ),
+    Case(
+        "spatial_transformer_grid",
+        lambda theta: F.spatial_transformer_grid(theta, (3, 4)),
+        [N(2, 2, 3)],
+    ),
+    Case(
+        "spatial_transformer_sampler",
+        F.spatial_transformer_sampler,
+        [N(2, 3, 5, 4), U(-1.5, 1.5, 2, 2, 3, 3)],
+    ),
+    Case(
+        "spatial_transformer_sampler with its grid",
+        lambda x, theta: F.spatial_transformer_sampler(
+            x, F.spatial_transformer_grid(theta, (3, 4))
+        ),
+        [N(2, 3, 5, 4), U(-0.5, 0.5, 2, 2, 3)],
+    ),
+    Case("tile", lambda x: F.tile(x, 2), [N(2, 3)], exact=True),
+    Case("tile reps", lambda x: F.tile(x, (2, 1, 3)), [N(2, 3)], exact=True),
+    Case("tile fewer reps", lambda x: F.tile(x, (3,)), [N(2, 3)], exact=True),
+    Case("where", F.where, [B(3, 4), N(3, 4), N(3, 4)], exact=True),
+    Case("where broadcast", F.where, [B(4), N(3, 4), N(3, 1)], exact=True),
+    Case(
+        "where condition of the call",
+        lambda x, y: F.where(array_of(x) > 0, x, y),
+        [N(3, 4), N(3, 4)],
+    ),
 ]

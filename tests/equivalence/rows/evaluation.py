@@ -5,8 +5,8 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import N, Q, T
-from equivalence.harness import native
+from equivalence.arguments import I, N, Q, T
+from equivalence.harness import Case, native
 
 EVALUATION = [
     ("accuracy", F.accuracy, [N(7, 3), T(3, 7)]),
@@ -23,4 +23,27 @@ EVALUATION = [
 
 ROWS = [
     *native(EVALUATION),
+    Case("binary_accuracy", F.binary_accuracy, [N(7), I(0, 2, 7)]),
+    Case("binary_accuracy ignored", F.binary_accuracy, [N(7, 2), I(-1, 2, 7, 2)]),
+    *[
+        Case(
+            f"{f.__name__}{label}", lambda y, t, f=f, k=k: f(y, t, **k), [N(9, 3), T(3, 9, low=low)]
+        )
+        for f in (F.classification_summary, F.precision, F.recall, F.f1_score)
+        for label, low, k in [
+            ("", 0, {}),
+            (" label_num", -1, {"label_num": 3}),
+            (" ignored", 0, {"label_num": 3, "ignore_label": 1}),
+        ]
+    ],
+    Case(
+        "classification_summary beta",
+        lambda y, t: F.classification_summary(y, t, 3, beta=2.0),
+        [N(9, 3), T(3, 9)],
+    ),
+    Case("r2_score", F.r2_score, [N(7, 2), N(7, 2)]),
+    Case(
+        "r2_score raw", lambda p, t: F.r2_score(p, t, multioutput="raw_values"), [N(7, 2), N(7, 2)]
+    ),
+    Case("r2_score 1-D", F.r2_score, [N(7), N(7)]),
 ]

@@ -55,4 +55,22 @@ ROWS = [
         native=True,
         traces=2,
     ),
+    Case(
+        "transpose_sequence",
+        lambda *xs: F.transpose_sequence(xs),
+        [N(3, 2), N(2, 2), N(1, 2)],
+        partial=False,
+    ),
+    Case(
+        "transpose_sequence equal",
+        lambda *xs: F.transpose_sequence(xs),
+        [N(2, 2), N(2, 2)],
+        partial=False,
+    ),
+    Case(
+        "transpose_sequence empty",
+        lambda *xs: F.transpose_sequence(xs),
+        [N(2, 2), N(0, 2)],
+        partial=False,
+    ),
 ]

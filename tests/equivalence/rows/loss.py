@@ -5,8 +5,8 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import N, Q, T
-from equivalence.harness import native
+from equivalence.arguments import I, N, Q, T, U
+from equivalence.harness import Case, native
 
 W3 = np.array([0.5, 2, 1.5], np.float32)
 SCE, SIG = F.softmax_cross_entropy, F.sigmoid_cross_entropy
@@ -76,7 +76,111 @@ WEIGHTED = [
     ),
 ]
 
+
+def draw(shape):
+    """A sampler of negative examples as in word2vec."""
+    return np.random.choice(6, shape).astype(np.int32)
+
+
 ROWS = [
     *native(LOSS),
     *native(WEIGHTED, traces=2),
+    Case("bernoulli_nll", F.bernoulli_nll, [U(0, 1, 3, 4), N(3, 4)]),
+    Case("bernoulli_nll no", lambda x, y: F.bernoulli_nll(x, y, "no"), [U(0, 1, 3, 4), N(3, 4)]),
+    Case(
+        "black_out",
+        lambda x, W, t, s: F.black_out(x, t, W, s),
+        [N(4, 3), N(6, 3), I(0, 6, 4), I(0, 6, 4, 2)],
+    ),
+    Case(
+        "black_out no",
+        lambda x, W, t, s: F.black_out(x, t, W, s, reduce="no"),
+        [N(4, 3), N(6, 3), I(0, 6, 4), I(0, 6, 4, 2)],
+    ),
+    *[
+        Case(
+            f"connectionist_temporal_classification{label}",
+            lambda *a, k=k: F.connectionist_temporal_classification(list(a[:4]), a[4], 2, **k),
+            [*[N(2, 3)] * 4, I(0, 2, 2, 2)],
+        )
+        for label, k in [("", {}), (" no", {"reduce": "no"})]
+    ],
+    Case(
+        "connectionist_temporal_classification lengths",
+        lambda *a: F.connectionist_temporal_classification(list(a[:4]), a[4], 2, a[5], a[6]),
+        [*[N(2, 3)] * 4, I(0, 2, 2, 2), I(3, 5, 2), I(1, 3, 2)],
+    ),
+    Case("contrastive", F.contrastive, [N(5, 3), N(5, 3), I(0, 2, 5)]),
+    Case(
+        "contrastive no",
+        lambda *a: F.contrastive(*a, margin=0.7, reduce="no"),
+        [N(5, 3), N(5, 3), I(0, 2, 5)],
+    ),
+    *[
+        Case(
+            f"crf1d{label}",
+            lambda cost, a, b, c, y, z, w, k=k: F.crf1d(cost, [a, b, c], [y, z, w], **k),
+            [N(3, 3), N(4, 3), N(3, 3), N(1, 3), I(0, 3, 4), I(0, 3, 3), I(0, 3, 1)],
+        )
+        for label, k in [("", {}), (" no", {"reduce": "no"})]
+    ],
+    Case(
+        "argmax_crf1d",
+        lambda cost, a, b, c: F.argmax_crf1d(cost, [a, b, c]),
+        [N(3, 3), N(4, 3), N(3, 3), N(1, 3)],
+    ),
+    *[
+        Case(f"{f.__name__}{label}", lambda *a, f=f, k=k: f(*a, **k), inputs)
+        for f, inputs in [
+            (F.cross_covariance, [N(5, 3), N(5, 4)]),
+            (F.decov, [N(5, 3)]),
+        ]
+        for label, k in [("", {}), (" no", {"reduce": "no"})]
+    ],
+    *[
+        Case(f"{f.__name__}{label}", lambda *a, f=f, k=k: f(*a, **k), [N(3, 4)] * n)
+        for f, n in [(F.gaussian_kl_divergence, 2), (F.gaussian_nll, 3)]
+        for label, k in [("", {}), (" mean", {"reduce": "mean"}), (" no", {"reduce": "no"})]
+    ],
+    Case(
+        "discriminative_margin_based_clustering_loss",
+        lambda e, t: F.discriminative_margin_based_clustering_loss(e, t, 0.5, 1.5, 3),
+        [N(2, 3, 4, 4), I(0, 3, 2, 4, 4)],
+        dynamic="",
+    ),
+    *[
+        Case(
+            f"hinge {norm} {reduce}",
+            lambda x, t, a=(norm, reduce): F.hinge(x, t, *a),
+            [N(5, 3), T(3, 5)],
+        )
+        for norm in ("L1", "L2")
+        for reduce in ("mean", "no")
+    ],
+    *[
+        Case(
+            f"negative_sampling{label}",
+            lambda x, W, t, k=k: F.negative_sampling(x, t, W, draw, 4, **k),
+            [N(5, 3), N(6, 3), T(6, 5, ignore=-1)],
+        )
+        for label, k in [
+            ("", {}),
+            (" no", {"reduce": "no"}),
+            (" return_samples", {"return_samples": True}),
+        ]
+    ],
+    Case("sigmoid_cross_entropy int8", SIG, [N(5, 3), T(2, 5, 3, kind=np.int8)], native=True),
+    Case(
+        "softmax_cross_entropy soft targets",
+        lambda x, t: SCE(x, F.softmax(t), soft_target_loss="cross-entropy"),
+        [N(5, 3), N(5, 3)],
+    ),
+    Case(
+        "softmax_cross_entropy kl",
+        lambda x, t: SCE(x, F.softmax(t).array, soft_target_loss="kl-divergence", reduce="no"),
+        [N(5, 3), N(5, 3)],
+    ),
+    Case("softmax_cross_entropy float16", SCE, [N(5, 3), T(3, 5)], dtypes="e"),
+    Case("triplet", F.triplet, [N(5, 3), N(5, 3), N(5, 3)]),
+    Case("triplet no", lambda *a: F.triplet(*a, margin=0.5, reduce="no"), [N(5, 3)] * 3),
 ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import chainer
 import chainer.functions as F
+import numpy as np
 
-from equivalence.arguments import N, P, Q
-from equivalence.harness import native
+from equivalence.arguments import SPD, D, I, M, N, P, Q, U, array_of
+from equivalence.harness import Case, native
 
 MATH = [
     ("exp", F.exp, [N(3, 4)]),
@@ -20,11 +22,17 @@ MATH = [
     ("clip above", lambda x: F.clip(x, None, 1), [Q(3, 4)]),
     *[
         (
-            f"{f.__name__} {shape} axis {axis} keepdims {keep}",
+            f"{name} {shape} axis {axis} keepdims {keep}",
             lambda x, f=f, axis=axis, keep=keep: f(x, axis=axis, keepdims=keep),
             [make(*shape)],
         )
-        for f, make in [(F.sum, N), (F.mean, N), (F.average, N), (F.max, Q), (F.min, Q)]
+        for name, f, make in [
+            ("sum", F.sum, N),
+            ("mean", F.mean, N),
+            ("average", F.average, N),
+            ("max", F.max, Q),
+            ("min", F.min, Q),
+        ]
         for shape, axis, keep in [
             ((2, 3, 4), None, False),
             ((2, 3, 4), None, True),
@@ -53,6 +61,89 @@ MATH = [
     ("scale", lambda x, y: F.scale(x, y, axis=0), [N(2, 3, 4), N(2, 3)]),
 ]
 
+
+def _coo(x):
+    """The same pattern of nonzero elements in each call, with the values of `x`."""
+    row, col = np.indices(x.shape).reshape(2, -1)[:, ::2].astype(np.int32)
+    return chainer.utils.CooMatrix(array_of(x)[row, col], row, col, x.shape)
+
+
+def _sparse_times_dense(a, b):
+    return F.sparse_matmul(_coo(a), b)
+
+
+def _dense_times_sparse(a, b):
+    return F.sparse_matmul(b, _coo(a), transa=True, transb=True)
+
+
 ROWS = [
     *native(MATH),
+    Case("arccos", F.arccos, [U(-0.9, 0.9, 3, 4)]),
+    Case("arcsin", F.arcsin, [U(-0.9, 0.9, 3, 4)]),
+    Case("arctan", F.arctan, [N(3, 4)]),
+    Case("arctan2", F.arctan2, [N(3, 4), N(3, 4)]),
+    Case("arctanh", F.arctanh, [U(-0.9, 0.9, 3, 4)]),
+    Case("batch_l2_norm_squared", F.batch_l2_norm_squared, [N(3, 2, 2)]),
+    Case("cos", F.cos, [N(3, 4)]),
+    Case("cosh", F.cosh, [N(3, 4)]),
+    Case("digamma", F.digamma, [P(3, 4)]),
+    Case("erf", F.erf, [N(3, 4)]),
+    Case("erfc", F.erfc, [N(3, 4)]),
+    Case("erfcinv", F.erfcinv, [U(0.2, 1.8, 3, 4)]),
+    Case("erfcx", F.erfcx, [N(3, 4)]),
+    Case("erfinv", F.erfinv, [U(-0.9, 0.9, 3, 4)]),
+    Case("expm1", F.expm1, [N(3, 4)]),
+    Case("lgamma", F.lgamma, [P(3, 4)]),
+    Case("log10", F.log10, [P(3, 4)]),
+    Case("log1p", F.log1p, [P(3, 4)]),
+    Case("log2", F.log2, [P(3, 4)]),
+    Case("log_ndtr", F.log_ndtr, [N(3, 4)]),
+    Case("ndtr", F.ndtr, [N(3, 4)]),
+    Case("ndtri", F.ndtri, [U(0.1, 0.9, 3, 4)]),
+    Case("sin", F.sin, [N(3, 4)]),
+    Case("sinh", F.sinh, [N(3, 4)]),
+    Case("tan", F.tan, [U(-1, 1, 3, 4)]),
+    Case("ceil", F.ceil, [N(3, 4)]),
+    Case("floor", F.floor, [N(3, 4)]),
+    Case("fix", F.fix, [U(-3, 3, 3, 4)]),
+    Case("sign", F.sign, [Q(3, 4)]),
+    Case("fmod", F.fmod, [U(-5, 5, 3, 4), P(3, 4)]),
+    Case("fft", lambda a, b: F.fft((a, b)), [N(3, 4), N(3, 4)]),
+    Case("ifft", lambda a, b: F.ifft((a, b)), [N(3, 4), N(3, 4)]),
+    Case("argmax", F.argmax, [D(3, 4)], exact=True),
+    Case("argmax axis", lambda x: F.argmax(x, axis=1), [D(3, 4)], exact=True),
+    Case("argmin", F.argmin, [D(3, 4)], exact=True),
+    Case("argmin axis", lambda x: F.argmin(x, axis=-1), [D(3, 4)], exact=True),
+    Case("batch_det", F.batch_det, [M(2, 3, 3)]),
+    Case("det", F.det, [M(3, 3)]),
+    Case("batch_inv", F.batch_inv, [M(2, 3, 3)]),
+    Case("inv", F.inv, [M(3, 3)]),
+    Case("cholesky", F.cholesky, [SPD(3)], parameters=False),
+    Case("cumprod", F.cumprod, [P(3, 4)]),
+    Case("cumprod axis", lambda x: F.cumprod(x, axis=1), [P(3, 4)]),
+    Case("cumsum", F.cumsum, [N(3, 4)]),
+    Case("cumsum axis", lambda x: F.cumsum(x, axis=-2), [N(3, 4)]),
+    Case("prod", F.prod, [P(3, 4)]),
+    Case("prod axis", lambda x: F.prod(x, axis=1), [P(2, 3, 4)]),
+    Case("prod axes keepdims", lambda x: F.prod(x, axis=(0, -1), keepdims=True), [P(2, 3, 4)]),
+    Case("polygamma", lambda x: F.polygamma(np.array([1, 2, 3, 1]), x), [P(3, 4)], traces=2),
+    Case("polygamma argument", lambda n, x: F.polygamma(n, x), [I(1, 4, 3, 4), P(3, 4)]),
+    Case("zeta", lambda x, q: F.zeta(array_of(x), q), [U(2, 4, 3, 4), P(3, 4)]),
+    Case("einsum", lambda a, b: F.einsum("ij,jk->ik", a, b), [N(3, 4), N(4, 2)]),
+    Case("einsum implicit", lambda a, b: F.einsum("ij,jk", a, b), [N(3, 4), N(4, 2)]),
+    Case("einsum three", lambda a, b, c: F.einsum("ij,jk,k->i", a, b, c), [N(3, 4), N(4, 2), N(2)]),
+    Case("einsum trace", lambda a: F.einsum("ii->", a), [N(3, 3)]),
+    Case("einsum ellipsis", lambda a, b: F.einsum("...ij,jk->...ik", a, b), [N(2, 3, 4), N(4, 2)]),
+    Case(
+        "einsum by lists", lambda a, b: F.einsum(a, [0, 1], b, [1, 2], [0, 2]), [N(3, 4), N(4, 2)]
+    ),
+    Case("tensordot", F.tensordot, [N(2, 3, 4), N(3, 4, 5)]),
+    Case("tensordot axes", lambda a, b: F.tensordot(a, b, axes=([1], [0])), [N(2, 3, 4), N(3, 5)]),
+    Case(
+        "tensordot more axes",
+        lambda a, b: F.tensordot(a, b, axes=([0, 2], [1, 0])),
+        [N(2, 3, 4), N(4, 2, 5)],
+    ),
+    Case("sparse_matmul", _sparse_times_dense, [N(3, 4), N(4, 2)], parameters=False),
+    Case("sparse_matmul transposed", _dense_times_sparse, [N(3, 4), N(4, 2)], parameters=False),
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import chainer.functions as F
 
-from equivalence.arguments import N
-from equivalence.harness import native
+from equivalence.arguments import N, U, array_of
+from equivalence.harness import Case, native
 
 NOISE = [
     ("dropout", F.dropout, [N(3, 4)]),
@@ -17,4 +17,30 @@ NOISE = [
 
 ROWS = [
     *native(NOISE),
+    Case(
+        "dropout mask", lambda x, m: F.dropout(x, 0.5, mask=array_of(m)), [N(3, 4), U(0, 2, 3, 4)]
+    ),
+    Case("dropout return_mask", lambda x: F.dropout(x, 0.3, return_mask=True), [N(3, 4)]),
+    Case("gaussian", F.gaussian, [N(3, 4), N(3, 4)]),
+    Case(
+        "gaussian eps",
+        lambda m, v, e: F.gaussian(m, v, eps=array_of(e)),
+        [N(3, 4), N(3, 4), N(3, 4)],
+    ),
+    Case("gaussian return_eps", lambda m, v: F.gaussian(m, v, return_eps=True), [N(3, 4), N(3, 4)]),
+    Case("gumbel_softmax", F.gumbel_softmax, [N(3, 4)]),
+    Case("gumbel_softmax options", lambda x: F.gumbel_softmax(x, 0.7, axis=0), [N(3, 4)]),
+    Case("simplified_dropconnect", F.simplified_dropconnect, [N(3, 4), N(2, 4), N(2)]),
+    Case(
+        "simplified_dropconnect options",
+        lambda x, W: F.simplified_dropconnect(x, W, ratio=0.3, use_batchwise_mask=False),
+        [N(3, 4), N(2, 4)],
+    ),
+    Case(
+        "simplified_dropconnect mask",
+        lambda x, W, m: F.simplified_dropconnect(x, W, mask=array_of(m)),
+        [N(3, 4), N(2, 4), U(0, 2, 3, 2, 4)],
+    ),
+    Case("zoneout", F.zoneout, [N(3, 4), N(3, 4)]),
+    Case("zoneout ratio", lambda h, x: F.zoneout(h, x, 0.2), [N(3, 4), N(3, 4)]),
 ]

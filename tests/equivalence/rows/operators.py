@@ -9,7 +9,7 @@ from equivalence.arguments import N, P, Q
 from equivalence.harness import Case, native
 
 BINARY = [
-    (name, f, [a(*s), b(*t)])
+    (f"{name} {s} {t}", f, [a(*s), b(*t)])
     for name, f, a, b in [
         ("add", lambda x, y: x + y, N, N),
         ("operator subtract", lambda x, y: x - y, N, N),

@@ -1,0 +1,80 @@
+"""chainer.functions.normalization."""
+
+from __future__ import annotations
+
+import chainer.functions as F
+
+from equivalence.arguments import M, N, P, array_of
+from equivalence.harness import Case
+
+ROWS = [
+    Case("batch_normalization", F.batch_normalization, [N(5, 3), P(3), N(3)], dtypes="fde"),
+    Case("batch_normalization images", F.batch_normalization, [N(4, 3, 2, 2), P(3), N(3)]),
+    Case(
+        "batch_normalization options",
+        lambda *a: F.batch_normalization(*a, eps=1e-3, decay=0.7, axis=(0, 1)),
+        [N(5, 2, 3), P(3), N(3)],
+    ),
+    Case(
+        "batch_normalization running",
+        lambda x, g, b, m, v: F.batch_normalization(
+            x, g, b, running_mean=array_of(m), running_var=array_of(v)
+        ),
+        [N(5, 3), P(3), N(3), N(3), P(3)],
+        dynamic="",
+    ),
+    Case(
+        "batch_renormalization",
+        lambda x, g, b, m, v: F.batch_renormalization(
+            x, g, b, 1.5, 0.5, running_mean=array_of(m), running_var=array_of(v)
+        ),
+        [N(5, 3), P(3), N(3), N(3), P(3)],
+    ),
+    Case(
+        "decorrelated_batch_normalization",
+        F.decorrelated_batch_normalization,
+        [N(8, 4)],
+    ),
+    Case(
+        "decorrelated_batch_normalization options",
+        lambda x: F.decorrelated_batch_normalization(x, groups=2, eps=1e-3),
+        [N(8, 4, 2)],
+    ),
+    Case(
+        "fixed_batch_normalization", F.fixed_batch_normalization, [N(5, 3), P(3), N(3), N(3), P(3)]
+    ),
+    Case(
+        "fixed_batch_normalization options",
+        lambda *a: F.fixed_batch_normalization(*a, eps=1e-3, axis=(0, 1)),
+        [N(5, 2, 3), P(3), N(3), N(3), P(3)],
+    ),
+    Case(
+        "fixed_batch_renormalization",
+        F.fixed_batch_renormalization,
+        [N(5, 3), P(3), N(3), N(3), P(3)],
+    ),
+    Case(
+        "fixed_decorrelated_batch_normalization",
+        lambda x, m, p: F.fixed_decorrelated_batch_normalization(x, m, p, groups=1),
+        [N(5, 3), N(1, 3), M(1, 3, 3)],
+    ),
+    Case(
+        "group_normalization",
+        lambda x, g, b: F.group_normalization(x, 2, g, b),
+        [N(3, 4, 2), P(4), N(4)],
+    ),
+    Case("layer_normalization", F.layer_normalization, [N(3, 4), P(4), N(4)]),
+    Case(
+        "layer_normalization eps",
+        lambda *a: F.layer_normalization(*a, eps=0.1),
+        [N(3, 4), P(4), N(4)],
+    ),
+    Case("local_response_normalization", F.local_response_normalization, [N(2, 7, 3, 2)]),
+    Case(
+        "local_response_normalization options",
+        lambda x: F.local_response_normalization(x, 3, 1.5, 0.1, 0.5),
+        [N(2, 7, 3, 2)],
+    ),
+    Case("normalize", F.normalize, [N(3, 4)]),
+    Case("normalize axes", lambda x: F.normalize(x, 1e-3, (0, 2)), [N(3, 4, 2)]),
+]

@@ -1,0 +1,74 @@
+"""chainer.functions.rnn and chainer.functions.util."""
+
+from __future__ import annotations
+
+import chainer.functions as F
+
+from equivalence.arguments import N
+from equivalence.harness import Case
+
+GATES = {"lstm": 8, "gru": 6, "rnn": 2}
+LENGTHS = (3, 2, 2)  # sequences per step: the longest has three steps
+
+
+def _parts(kind):
+    """Directions, weights per layer and direction, whether there is a cell."""
+    cell = kind.removeprefix("bi")
+    return 2 if kind.startswith("bi") else 1, GATES[cell], cell == "lstm"
+
+
+def _n_step_inputs(kind, layers, n_in=3, n_out=2):
+    directions, gates, cell = _parts(kind)
+    inputs = [N(layers * directions, LENGTHS[0], n_out)] * (1 + cell)
+    for layer in range(layers):
+        width = n_in if layer == 0 else n_out * directions
+        for _ in range(directions):
+            half = gates // 2
+            inputs += [N(n_out, width)] * half + [N(n_out, n_out)] * half + [N(n_out)] * gates
+    return [*inputs, *[N(n, n_in) for n in LENGTHS]]
+
+
+def _n_step(kind, layers, ratio, **options):
+    """``F.n_step_*`` on flat arguments."""
+    directions, gates, cell = _parts(kind)
+    function = getattr(F, f"n_step_{kind}")
+
+    def call(*flat):
+        flat = list(flat)
+        states = [flat.pop(0) for _ in range(1 + cell)]
+        xs = flat[-len(LENGTHS) :]
+        del flat[-len(LENGTHS) :]
+        ws, bs = [], []
+        for _ in range(layers * directions):
+            ws.append([flat.pop(0) for _ in range(gates)])
+            bs.append([flat.pop(0) for _ in range(gates)])
+        assert not flat
+        return function(layers, ratio, *states, ws, bs, xs, **options)
+
+    return call
+
+
+ROWS = [
+    Case("lstm", F.lstm, [N(3, 2), N(3, 8)]),
+    Case("lstm fewer rows", F.lstm, [N(3, 2), N(2, 8)]),
+    Case("slstm", F.slstm, [N(3, 2), N(3, 2), N(3, 8), N(3, 8)]),
+    Case("tree_lstm", F.tree_lstm, [N(3, 2), N(3, 2), N(3, 10)]),
+    Case("tree_lstm three", F.tree_lstm, [N(3, 2), N(3, 2), N(3, 2), N(3, 12)]),
+    *[
+        Case(
+            f"n_step_{kind}{label}", _n_step(kind, layers, ratio, **k), _n_step_inputs(kind, layers)
+        )
+        for kind in ("lstm", "bilstm", "gru", "bigru", "rnn", "birnn")
+        for label, layers, ratio, k in [
+            ("", 1, 0.0, {}),
+            (" two layers, dropout", 2, 0.4, {}),
+        ]
+    ],
+    Case(
+        "n_step_rnn relu",
+        _n_step("rnn", 1, 0.0, activation="relu"),
+        _n_step_inputs("rnn", 1),
+    ),
+    Case("forget", lambda x, y: F.forget(lambda a, b: F.tanh(a) * b, x, y), [N(3, 4), N(3, 4)]),
+    Case("forget dropout", lambda x: F.forget(lambda a: F.tanh(a), x) * 2, [N(3, 4)]),
+]
