@@ -122,7 +122,10 @@ class ScheduleManager:
         for _ in range(3):
             schedule = self.find(key, leaves)
             if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
-                break
+                if schedule is None or schedule.dynamic is None or schedule.fits_parameters():
+                    break
+                self.drop(key, schedule)
+                continue
             try:
                 every = self.options.validate_every
                 if every:
@@ -285,6 +288,11 @@ class ScheduleManager:
         )
         if trace.dynamic is None:
             trace.dynamic = unusual_value(trace)
+            if trace.dynamic is not None:
+                # Parameters and attributes may get another dtype: such a trace settles nothing.
+                trace.quiet = True
+                reason = trace.dynamic[0]
+                self.warn(reason, f"{self.name}: {reason}: such calls run define-by-run")
         schedule.dynamic = trace.dynamic
         schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
         schedule.guards = Guards(trace)

@@ -6,7 +6,7 @@ import threading
 import weakref
 
 from sdbr.plans import ForwardPlan, collector_off
-from sdbr.trace.values import Trace, Value
+from sdbr.trace.values import PARAMETER, Trace, Value
 
 
 class Schedule:
@@ -86,6 +86,15 @@ class Schedule:
         for plan in list(self.step_plans.values()):
             programs["step"] = plan.program
         return programs
+
+    def fits_parameters(self) -> bool:
+        """Whether every parameter has the shape and dtype of the trace."""
+        for value in self.trace.values:
+            if value.kind == PARAMETER:
+                array = value.source.array
+                if array is None or array.shape != value.shape or array.dtype != value.dtype:
+                    return False
+        return True
 
     def __repr__(self) -> str:
         return f"<Schedule of {len(self.trace.nodes)} nodes, {self.calls} calls>"

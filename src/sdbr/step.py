@@ -245,7 +245,7 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
     if manager is None:
         return False
     schedule = manager.ready_schedule(owner, args, kwargs)
-    if schedule is None:
+    if schedule is None or not schedule.fits_parameters():
         return False
     runner = _runner(manager, schedule, optimizer, lossfun)
     if runner is None or not runner.learn(args, kwargs):

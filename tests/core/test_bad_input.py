@@ -272,6 +272,18 @@ class Twins:
         if replay:
             assert statistics.replays == before + 1
 
+    def follow(self) -> None:
+        """Make the define-by-run twin what the static one is."""
+        (plain, other), (static, optimizer) = self.pairs
+        plain.copyparams(static)
+        other.t = optimizer.t
+        for (_, p), (_, q) in zip(
+            sorted(plain.namedparams()), sorted(static.namedparams()), strict=True
+        ):
+            state = q.update_rule.state
+            p.update_rule.t = q.update_rule.t
+            p.update_rule._state = state and {k: copy_of(a) for k, a in state.items()}
+
     @property
     def pairs(self):
         return list(zip(self.models, self.optimizers, strict=True))
@@ -322,4 +334,112 @@ def test_arguments(name, way, backend, tmp_path):
                     assert_all_near(static, before[1], 0, what)
                 else:  # Chainer itself fails half-way
                     assert_all_near(static, plain, 1e-4, what)
+            twins.good()
+
+
+# --- what happens to the model between good calls -------------------------------------------------
+class Event(NamedTuple):
+    """Something that is done to model and optimizer before a call, and undone after it."""
+
+    do: object  # (model, optimizer) -> what `undo` gets
+    undo: object  # (model, optimizer, what `do` returned)
+    right: bool = False  # static gives the right answer where Chainer fails
+
+
+def put(path, array):
+    """Replace the array of a parameter; returns the one before."""
+
+    def do(model, optimizer):
+        p = dict(model.namedparams())[path]
+        before, p.array = p.array, array(p.array)
+        return before
+
+    return do
+
+
+def put_back(path):
+    def undo(model, optimizer, before):
+        dict(model.namedparams())[path].array = before
+
+    return undo
+
+
+W, B = "/predictor/l2/W", "/predictor/l2/b"
+
+
+def lock(model, optimizer):
+    dict(model.namedparams())[W].array.flags.writeable = False
+
+
+def unlock(model, optimizer, _):
+    dict(model.namedparams())[W].array.flags.writeable = True
+
+
+def remove_link(model, optimizer):
+    link = model.predictor.l2
+    del model.predictor.l2
+    return link
+
+
+def put_link_back(model, optimizer, link):
+    model.predictor.__dict__.pop("l2", None)
+    model.predictor._children.discard("l2")
+    with model.predictor.init_scope():
+        model.predictor.l2 = link
+
+
+def replaced_link(model, optimizer):
+    link = remove_link(model, optimizer)
+    np.random.seed(7)
+    with model.predictor.init_scope():
+        model.predictor.l2 = L.Linear(8, 8)
+    optimizer.setup(model)
+    return link
+
+
+EVENTS = {
+    "another shape": Event(put(W, lambda w: w[:, :5].copy()), put_back(W)),
+    "another number of axes": Event(put(B, lambda b: b[None]), put_back(B)),
+    "float64": Event(put(W, lambda w: w.astype("d")), put_back(W)),
+    "float16": Event(put(W, lambda w: w.astype("e")), put_back(W)),
+    "integers": Event(put(W, lambda w: w.astype("i")), put_back(W)),
+    "big-endian": Event(put(W, lambda w: w.astype(">f4")), put_back(W)),
+    "column order": Event(put(W, np.asfortranarray), put_back(W)),
+    "nan": Event(put(B, lambda b: b + np.float32(np.nan)), put_back(B)),
+    "matrix": Event(put(W, np.asmatrix), put_back(W), right=True),
+    "read-only": Event(put(W, readonly), put_back(W)),
+    "locked in place": Event(lock, unlock),
+    "link removed": Event(remove_link, put_link_back),
+    "another link": Event(replaced_link, put_link_back),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", EVENTS)
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning", "ignore::RuntimeWarning")
+def test_events(name, way, backend):
+    event = EVENTS[name]
+    with chainer.using_config("sdbr_backend", backend):
+        twins = Twins(way, backend)
+        for k in range(3):
+            twins.good(replay=k > 0)
+        for attempt in range(2):
+            what = f"{name}, attempt {attempt}"
+            kept = [event.do(m, o) for m, o in twins.pairs]
+            before = twins.state()
+            (want_error, want), (error, got) = [
+                outcome(twins.way, m, o, Call(X, T)) for m, o in twins.pairs
+            ]
+            if want_error is None:
+                assert error is None, what
+                assert_same_record(got, want, what)
+            elif not (event.right and error is None):
+                assert type(error) is type(want_error), (what, want_error, error)
+                assert_all_near(twins.state()[1], before[1], 0, what)
+            for (m, o), k in zip(twins.pairs, kept, strict=True):
+                event.undo(m, o, k)
+            # What Chainer changed of the twin before it failed.
+            twins.follow()
+            twins.good(replay=False)  # what fitted no longer may have been forgotten
             twins.good()

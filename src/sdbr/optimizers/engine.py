@@ -134,6 +134,8 @@ class UpdateEngine:
             Executor of the native part.
         """
         plan = self.current_plan()
+        if plan.python_params:
+            self._refuse_read_only(plan)
         if not plan.native:
             return self._in_python(plan.reason)
         native = self.native
@@ -152,6 +154,19 @@ class UpdateEngine:
         self.statistics.native_calls += 1
         if copies or plan.loss_scale is not None:
             self._finish(plan, copies)
+
+    def _refuse_read_only(self, plan: UpdatePlan) -> None:
+        """Raise what Chainer's rules would raise half-way, before anything is updated."""
+        for param in plan.python_params:
+            array = param.array
+            own = type(param.update_rule).__module__.startswith("chainer.")
+            if own and isinstance(array, np.ndarray) and not array.flags.writeable:
+                self.plan = None  # it may be writeable again at the next update
+                path = next(n for n, p in self.optimizer.target.namedparams() if p is param)
+                raise ValueError(
+                    f"the array of parameter {path} ({array.dtype.name}{list(array.shape)}) is "
+                    "read-only; nothing was updated"
+                )
 
     def _in_python(self, reason: str | None) -> None:
         self.declined = reason
