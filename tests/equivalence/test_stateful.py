@@ -86,8 +86,10 @@ def set_by_hand(net, rng):
     """The state comes from outside, with a gradient of its own."""
     net.rnn.reset_state()
     for _ in range(SEQUENCES):
-        states = [chainer.Variable(rng.standard_normal((3, 4)).astype("f")) for _ in "ch"]
-        net.rnn.set_state(*states[: 2 if hasattr(net.rnn, "c") else 1])
+        states = [chainer.Variable(rng.standard_normal((3, 4)).astype("f")) for _ in "hc"]
+        for name, state in zip("hc", states, strict=True):
+            if hasattr(net.rnn, name):
+                setattr(net.rnn, name, state)
         xs = sequences(rng)
         loss = sum(F.sum(net(x) ** 2) for x in xs)
         net.cleargrads()

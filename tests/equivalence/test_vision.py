@@ -23,6 +23,7 @@ TABLE = [
     ("VGG16Layers", 32, ["conv4_3", "pool5"]),
     ("VGG19Layers", 32, ["pool5"]),
 ]
+TOO_BIG = 3e6  # a fully connected layer of VGG: no small image reaches it
 NAMES = [name for name, _, _ in TABLE]
 
 
@@ -31,15 +32,23 @@ def quick_weights(monkeypatch):
     """Drawing 140 million normal numbers takes longer than all the rest."""
     drawn = np.random.RandomState(0).standard_normal(10007).astype("f")
 
+    base = initializers.Constant.__mro__[1]  # of the zeros and of the NaNs of first gradients, too
+    constant = base.__call__
+
+    def fill_constant(self, array):
+        if array.size < TOO_BIG:
+            constant(self, array)
+
     def fill(self, array):
-        if array.size > 3e6:
-            return  # a fully connected layer of VGG: no small image reaches it
+        if array.size >= TOO_BIG:
+            return
         scale = np.sqrt(2 / max(1, array[0].size)) if array.ndim > 1 else 0
         array[...] = np.resize(drawn, array.shape) * scale
 
     for cls in (initializers.Normal, initializers.HeNormal, initializers.LeCunUniform):
         monkeypatch.setattr(cls, "__call__", fill)
     monkeypatch.setattr(initializers.LeCunNormal, "__call__", fill)
+    monkeypatch.setattr(base, "__call__", fill_constant)
 
 
 def make(name):
