@@ -278,8 +278,8 @@ def run_once(subject: Subject, case: Case, dtype: str, mode: Mode, step: int, fi
     if subject.model is not None:
         record["state"] = state_of(subject.model)
         _descend(subject.model)
-    for x, a in zip(xs, held, strict=True):
-        np.testing.assert_array_equal(getattr(x, "array", x), a, "an argument was written to")
+    # An argument is written only where define-by-run does (running averages).
+    record["arguments"] = {f"{i}": copy_of(getattr(x, "array", x)) for i, x in enumerate(xs)}
     return record, ys
 
 
@@ -340,6 +340,7 @@ def assert_same(got: dict, want: dict, tolerances, where: str) -> None:
         ("outputs", tolerance),
         ("gradients", gradient_tolerance),
         ("state", gradient_tolerance),
+        ("arguments", tolerance),
     ):
         ours, theirs = got.get(part, {}), want.get(part, {})
         assert list(ours) == list(theirs), f"{where}: {part}"

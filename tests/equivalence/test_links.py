@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 
 import chainer
+import chainer.functions as F
+import numpy as np
 import pytest
+from core.harness import copy_of, state_of, variables_of
 
-from .harness import TEST, Mode, check
+from .harness import SUBJECTS, TEST, TRAINING, Mode, as_inputs, assert_near, check, configured
 from .link_rows import ROWS
 from .link_rows.make import own_call
 
@@ -53,6 +56,45 @@ def test_wrapped_itself(row):
 @each(ROWS)
 def test_test_mode(row):
     check(row, "f", "link", TEST)
+
+
+@each([row for row in ROWS if row.second])
+def test_second_derivatives(row):
+    """A penalty on the gradients of the inputs, or of the parameters where inputs have none."""
+    found = {}
+    options = {"on_dynamic": "raise", "enable_double_backprop": True}
+    with configured(row, "d", TRAINING):
+        for static in (False, True):
+            subject = SUBJECTS["link"](row, "d", options if static else None)
+            found[static] = [penalized(subject, row, step) for step in range(row.traces + 3)]
+    for i, (got, want) in enumerate(zip(found[True], found[False], strict=True)):
+        assert list(got) == list(want)
+        for part in want:
+            assert_near(got[part], want[part], 1e-9, f"call {i}: {part}")
+    statistics = subject.statistics
+    assert (statistics.traces, statistics.replays) == (row.traces, 3)
+    assert statistics.define_by_run_calls == 0
+
+
+def penalized(subject, row, step) -> dict:
+    """Gradients of a loss that has gradients in it; everything the call leaves behind."""
+    xs = as_inputs(row.data(step, "d"), "variables")
+    rng = np.random.default_rng([13, step])
+    model = subject.model
+    model.cleargrads()
+    np.random.seed(step + 1)
+    ys = [y for y in variables_of(subject.target(*xs)) if isinstance(y, chainer.Variable)]
+    ys = [y for y in ys if y.requires_grad and y.dtype.kind == "f"]
+    params = [p for _, p in sorted(model.namedparams()) if p.array is not None]
+    floats = [x for x in xs if isinstance(x, chainer.Variable)] or params
+    seeds = [chainer.Variable(np.asarray(rng.standard_normal(y.shape), y.dtype)) for y in ys]
+    first = chainer.grad(ys, floats, seeds, enable_double_backprop=True)
+    loss = sum(F.sum(g**2) for g in first if g is not None) + sum(F.sum(y) for y in ys)
+    loss.backward()
+    found = {f"first {i}": copy_of(getattr(g, "array", g)) for i, g in enumerate(first)}
+    found.update({f"second {i}": copy_of(x.grad) for i, x in enumerate(floats)})
+    found.update({n: copy_of(p.grad) for n, p in sorted(model.namedparams())})
+    return {**found, **state_of(model)}
 
 
 @each([row for row in ROWS if row.name not in ("EmbedID", "Parameter")])

@@ -145,8 +145,7 @@ ROWS = [
     Case(
         "discriminative_margin_based_clustering_loss",
         lambda e, t: F.discriminative_margin_based_clustering_loss(e, t, 0.5, 1.5, 3),
-        [N(2, 3, 4, 4), I(0, 3, 2, 4, 4)],
-        dynamic="",
+        [N(3, 3, 4, 4), I(0, 3, 3, 4, 4)],
     ),
     *[
         Case(

@@ -144,6 +144,12 @@ ROWS = [
         lambda a, b: F.tensordot(a, b, axes=([0, 2], [1, 0])),
         [N(2, 3, 4), N(4, 2, 5)],
     ),
-    Case("sparse_matmul", _sparse_times_dense, [N(3, 4), N(4, 2)], parameters=False),
-    Case("sparse_matmul transposed", _dense_times_sparse, [N(3, 4), N(4, 2)], parameters=False),
+    Case("sparse_matmul", _sparse_times_dense, [N(3, 4), N(4, 2)], parameters=False, traces=2),
+    Case(
+        "sparse_matmul transposed",
+        _dense_times_sparse,
+        [N(3, 4), N(4, 2)],
+        parameters=False,
+        traces=2,
+    ),
 ]
