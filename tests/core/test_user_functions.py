@@ -14,6 +14,8 @@ from chainer.utils import type_check
 from .harness import BACKENDS, assert_all_near, copy_of, gradients_of
 from .models import Net, floats
 
+pytestmark = pytest.mark.filterwarnings("ignore:retain_after_backward")
+
 BATCHES = [floats(5, 4)(np.random.RandomState(i)) for i in range(8)]
 
 
