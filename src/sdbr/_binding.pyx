@@ -7,6 +7,7 @@ from weakref import ref as _ref
 
 from sdbr.compat.link_version import bump as bump_link_version
 from sdbr.instance import contiguous
+from sdbr.trace.scalars import Scalar
 
 import chainer
 import numpy as np
@@ -279,7 +280,7 @@ cdef class Effects:
     gets the new values.
     """
 
-    def __init__(self, Outputs outputs, values, trace, node_class):
+    def __init__(self, Outputs outputs, values, trace, node_class, control_base):
         index = {value.index: i for i, (value, _, _, _) in enumerate(values)}
         self.outputs = outputs
         self.node_class = node_class
@@ -295,6 +296,12 @@ cdef class Effects:
             items = [
                 (name, index.get(getattr(x, "index", None), -1), x)
                 for name, x in report.items.items()
+            ]
+            # A number of the control block is at place -2.
+            items = [
+                (name, -2, control_base + trace.scalars.index(x)) if isinstance(x, Scalar)
+                else (name, place, x)
+                for name, place, x in items
             ]
             self.reports.append((items, report.observer))
         self.keep = [False] * len(values)
@@ -409,7 +416,12 @@ cdef class Effects:
                 for items, observer in self.reports:
                     found = {}
                     for name, place, value in items:
-                        found[name] = value if <int> place < 0 else self.thing(<int> place)
+                        if <int> place >= 0:
+                            found[name] = self.thing(<int> place)
+                        elif <int> place == -2:
+                            found[name] = self.outputs.memory.control[<int> value]
+                        else:
+                            found[name] = value
                     if not report_quickly(current, found, observer):
                         current.report(found, observer)
         for i in range(len(self.things)):
@@ -483,10 +495,13 @@ cdef class Binder:
         Parameters that are no leaves.
     watched : set of int
         See `Parameters`.
+    control_base : int
+        Where the scalars of the trace begin in the control block.
     """
 
     def __init__(
-        self, executable, leaves, outputs, trace, node_class, more=(), watched=frozenset()
+        self, executable, leaves, outputs, trace, node_class, more=(), watched=frozenset(),
+        control_base=0,
     ):
         memory = executable.memory
         self.executable = executable
@@ -499,7 +514,7 @@ cdef class Binder:
         self.parameters = Parameters(memory, items, watched)
         self.arguments = Arguments(memory, leaves)
         self.outputs = Outputs(memory, outputs)
-        self.effects = Effects(self.outputs, outputs, trace, node_class)
+        self.effects = Effects(self.outputs, outputs, trace, node_class, control_base)
 
     cdef bint bind(self, CallSpec spec, list positions) except -1:
         """Bind the inputs; False when one no longer has its shape and dtype."""

@@ -17,7 +17,7 @@ from cpython.object cimport PyObject
 
 from sdbr._binding cimport Binder, Effects, Gradients
 from sdbr._executor cimport Memory
-from sdbr._spec cimport CallSpec, LinkGuards, array_positions, hooks_are_off
+from sdbr._spec cimport CallSpec, LinkGuards, Numbers, array_positions, hooks_are_off
 from sdbr._update cimport Guard
 
 cdef object _Variable = chainer.Variable
@@ -97,6 +97,7 @@ cdef class StepRunner:
     cdef Binder binder
     cdef Statistics statistics
     cdef LinkGuards link_guards
+    cdef Numbers numbers
     cdef readonly Guard update
     cdef Gradients gradients
     cdef CallSpec spec
@@ -104,6 +105,7 @@ cdef class StepRunner:
     cdef list positions
     cdef bint running
     cdef int python_ops
+    cdef int control_base         # where the numbers of the trace begin in the control block
 
     def __init__(self, manager, schedule, plan, optimizer, lossfun, node_class):
         self.manager = manager
@@ -115,7 +117,9 @@ cdef class StepRunner:
         self.statistics = manager.statistics
         self.link_guards = LinkGuards(schedule.guards)
         self.update = plan.update
-        memory = self.memory = Memory(len(plan.table.slots), plan.update.n_control)
+        self.control_base = plan.update.n_control
+        n_control = self.control_base + len(schedule.trace.scalars)
+        memory = self.memory = Memory(len(plan.table.slots), n_control)
         for slot, array in plan.states:
             memory.bind(slot, array)
         memory.reserve(plan.program)
@@ -124,7 +128,7 @@ cdef class StepRunner:
         self.gradients = Gradients(memory, plan.grads)
         self.binder = Binder(
             self.executable, plan.leaves, plan.outputs, schedule.trace, node_class,
-            plan.extra_params, {id(p) for p in plan.update.params},
+            plan.extra_params, {id(p) for p in plan.update.params}, self.control_base,
         )
         self.spec = None
 
@@ -153,6 +157,8 @@ cdef class StepRunner:
             return False
         if not self.link_guards.hold() or not self.update.check():
             return False
+        if self.numbers.active and not self.numbers.read(self.spec):
+            return False
         d = self.optimizer_dict
         if d.get("_loss_scale") is not None or d.get("_use_cleargrads", True) is not True:
             return False
@@ -173,6 +179,7 @@ cdef class StepRunner:
         if not CallSpec.suits(args, kwargs):
             return False
         self.spec = CallSpec(args, kwargs)
+        self.numbers = Numbers(self.schedule, len(self.spec.float_positions))
         self.positions = array_positions(args, kwargs)
         return self.spec.matches(args, kwargs)
 
@@ -183,6 +190,7 @@ cdef class StepRunner:
             return False
         if not self.update.prepare(memory, 0):
             return False
+        self.numbers.write(memory, self.control_base)
         self.gradients.bind()
         binder.outputs.bind(binder.effects.in_place())
         binder.run()
@@ -223,6 +231,7 @@ cdef class CallRunner:
     cdef Binder binder
     cdef Statistics statistics
     cdef LinkGuards link_guards
+    cdef Numbers numbers
     cdef CallSpec spec
     cdef list positions
     cdef object result
@@ -240,6 +249,7 @@ cdef class CallRunner:
         self.python_ops = plan.program.python_ops
         self.binder = instance_binder(instance)
         self.spec = CallSpec(args, kwargs)
+        self.numbers = Numbers(schedule, len(self.spec.float_positions))
         self.positions = array_positions(args, kwargs)
         self.result = schedule.trace.result
         places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
@@ -259,7 +269,11 @@ cdef class CallRunner:
     cdef bint matches(self, tuple args, dict kwargs):
         if self.schedule.dynamic is not None:
             return False
-        return self.spec.matches(args, kwargs) and hooks_are_off() and self.link_guards.hold()
+        if not self.spec.matches(args, kwargs) or not hooks_are_off():
+            return False
+        if not self.link_guards.hold():
+            return False
+        return not self.numbers.active or self.numbers.read(self.spec)
 
     cdef object run_call(self, tuple args, dict kwargs):
         """The result of the call, or NotImplemented when it declines."""
@@ -268,6 +282,7 @@ cdef class CallRunner:
         if not binder.bind(self.spec, self.positions):
             return NotImplemented
         binder.outputs.bind(effects.in_place())
+        self.numbers.write(binder.outputs.memory, 0)
         binder.run()
         statistics = self.statistics
         statistics.calls += 1
@@ -280,7 +295,7 @@ cdef class CallRunner:
             things = {}
             for index, place in self.places.items():
                 things[index] = effects.hand_out(place)
-            result = fill_values(self.result, things)
+            result = fill_values(self.result, self.numbers.show(things))
         effects.apply()
         return result
 
@@ -304,6 +319,7 @@ cdef class GraphRunner(CallRunner):
         self.double = manager.options.enable_double_backprop
         self.python_ops = plan.program.python_ops
         self.spec = CallSpec(args, kwargs)
+        self.numbers = Numbers(schedule, len(self.spec.float_positions))
         self.positions = array_positions(args, kwargs)
         self.result = schedule.trace.result
         self.places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
@@ -356,6 +372,7 @@ cdef class GraphRunner(CallRunner):
                 return NotImplemented
             binder.effects.forget()
             binder.outputs.bind(None)
+            self.numbers.write(binder.outputs.memory, 0)
             sources = self.sources(self.leaf_sources, args)
             snapshot = self.manager.snapshot(self.schedule.forward, sources) if self.double else None
             binder.run()
@@ -370,7 +387,7 @@ cdef class GraphRunner(CallRunner):
                 result = effects.thing(self.result_place)
             else:
                 things = {index: effects.thing(place) for index, place in self.places.items()}
-                result = fill_values(self.result, things)
+                result = fill_values(self.result, self.numbers.show(things))
             effects.apply()
             effects.forget()
         finally:

@@ -3,9 +3,11 @@
 cimport numpy as cnp
 from cpython.object cimport PyObject
 
+from sdbr._memory cimport Memory
+
 
 ctypedef struct Leaf:
-    int kind                  # 0: array, 1: Variable, 2: anything else
+    int kind                  # 0: array, 1: Variable, 2: anything else, 3: float
     PyObject *descr
     int ndim
     cnp.npy_intp dims[8]
@@ -21,7 +23,8 @@ cdef class CallSpec:
     cdef list config_values
     cdef dict local_config
     cdef tuple names
-    cdef PyObject **arrays        # borrowed, from `matches` until the call ends
+    cdef PyObject **arrays        # borrowed, from `matches` until the call ends; floats as well
+    cdef list float_positions     # which arguments are floats
     cdef bint config_matches(self)
     cdef bint matches(self, tuple args, dict kwargs)
 
@@ -31,6 +34,20 @@ cdef class LinkGuards:
     cdef object version
     cdef bint volatile
     cdef bint hold(self)
+
+
+cdef class Numbers:
+    cdef readonly bint active     # whether there is anything to look at
+    cdef list scalars
+    cdef list holders             # per scalar: the dictionary of an attribute, else None
+    cdef list names
+    cdef object guards
+    cdef object accepted          # floats among the arguments that the guards accepted last
+    cdef int n
+    cdef double *values
+    cdef bint read(self, CallSpec spec) except -1
+    cdef void write(self, Memory memory, int base)
+    cdef dict show(self, dict things)
 
 
 cdef bint hooks_are_off()

@@ -3,6 +3,7 @@
 from sdbr.compat import LINK_VERSION
 from sdbr.trace.provenance import TRACES_UNDER_WAY
 from sdbr.trace.provenance import _local as _trace_local
+from sdbr.trace.scalars import values_now
 
 import chainer
 import numpy as np
@@ -12,6 +13,7 @@ from libc.stdlib cimport calloc, free
 
 cimport numpy as cnp
 
+from sdbr._memory cimport Memory
 from sdbr._python cimport (
     PyDict_GetItemWithError,
     PyDict_Next,
@@ -70,6 +72,7 @@ cdef class CallSpec:
         if self.leaves == NULL or self.arrays == NULL:
             raise MemoryError
         values = []
+        self.float_positions = []
         for i in range(self.n):
             x = args[i]
             array = None
@@ -79,6 +82,10 @@ cdef class CallSpec:
                 self.leaves[i].requires_grad = <PyObject *> x._requires_grad
             elif type(x) is np.ndarray:
                 array = x
+            elif type(x) is float:
+                self.leaves[i].kind = 3
+                self.float_positions.append(i)
+                values.append(None)
             else:
                 self.leaves[i].kind = 2
                 values.append(x)
@@ -113,7 +120,7 @@ cdef class CallSpec:
             elif type(x) is np.ndarray:
                 if x.ndim > 8:
                     return False
-            elif type(x) not in (int, str, bool, type(None)):
+            elif type(x) not in (int, float, str, bool, type(None)):
                 return False
         return not any(map(_can_change, _configuration()))
 
@@ -158,6 +165,11 @@ cdef class CallSpec:
             leaf = &self.leaves[i]
             arg = args[i]
             x = <PyObject *> arg
+            if leaf.kind == 3:
+                if type(arg) is not float:
+                    return False
+                self.arrays[i] = x
+                continue
             if leaf.kind == 2:
                 value = self.values[i]
                 if arg is not value and (type(arg) is not type(value) or arg != value):
@@ -203,6 +215,72 @@ cdef class LinkGuards:
                 return False
             self.version = _version[0]
         return True
+
+
+cdef class Numbers:
+    """The floats that each call reads anew, for one runner.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    n_floats : int
+        How many floats there are among the arguments.
+    """
+
+    def __cinit__(self, schedule, int n_floats):
+        self.scalars = schedule.trace.scalars
+        self.guards = schedule.guards
+        self.n = len(self.scalars)
+        self.active = self.n > 0 or n_floats > 0
+        self.accepted = None
+        self.values = <double *> calloc(max(self.n, 1), sizeof(double))
+        if self.values == NULL:
+            raise MemoryError
+        self.holders = [getattr(s, "holder", None) for s in self.scalars]
+        self.names = [getattr(s, "attribute", None) for s in self.scalars]
+
+    def __dealloc__(self):
+        free(self.values)
+
+    cdef bint read(self, CallSpec spec) except -1:
+        """Look up and compute; False when one may not be what it is now, or cannot be computed."""
+        cdef int i
+        cdef PyObject *holder
+        cdef PyObject *found
+        cdef tuple floats = ()
+        if spec.float_positions:
+            floats = tuple([<object> spec.arrays[<int> p] for p in spec.float_positions])
+            # repr tells 0.0 from -0.0; the usual case is the very object.
+            if floats != self.accepted or 0.0 in floats:
+                if not self.guards.accept(floats):
+                    return False
+                self.accepted = floats
+        for i in range(self.n):
+            holder = sdbr_list_item(<PyObject *> self.holders, i)
+            if holder != <PyObject *> None:
+                found = PyDict_GetItemWithError(holder, sdbr_list_item(<PyObject *> self.names, i))
+                if found == NULL or type(<object> found) is not float:
+                    return False
+                self.values[i] = <double> <object> found
+            else:
+                number = values_now([self.scalars[i]], floats)
+                if number is None:
+                    return False
+                self.values[i] = number[0]
+        return True
+
+    cdef void write(self, Memory memory, int base):
+        """Put the numbers into the control block, from `base` on."""
+        cdef int i
+        for i in range(self.n):
+            memory.control[base + i] = self.values[i]
+
+    cdef dict show(self, dict things):
+        """`things` with the numbers added, each under its scalar."""
+        cdef int i
+        for i in range(self.n):
+            things[self.scalars[i]] = self.values[i]
+        return things
 
 
 cdef bint hooks_are_off():

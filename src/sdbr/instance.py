@@ -38,7 +38,9 @@ class Instance:
         plan = schedule.forward
         self.schedule = schedule
         self.plan = plan
-        self.memory = Memory(len(plan.table.slots), 0)
+        self.memory = Memory(len(plan.table.slots), len(schedule.trace.scalars))
+        if schedule.double:
+            self.memory.state[EFFECTS] = {}
         self.memory.reserve(plan.program)
         self.executable = make_executable(plan.program, self.memory, schedule.backend)
         self.backward_executables: dict[tuple, object] = {}
@@ -70,14 +72,17 @@ class Instance:
                 raise Retrace(value)
             self.memory.bind(slot, contiguous(array))
 
-    def run_forward(self, sources: list, watch=None) -> dict[int, np.ndarray]:
+    def run_forward(self, sources: list, numbers=(), watch=None) -> dict[int, np.ndarray]:
         """Run the forward program; returns output arrays by value index.
 
-        `watch` is called with the index of every op that has just run.
+        `numbers` are the scalars of the trace now; `watch` is called with the index of every op
+        that has just run.
         """
         memory = self.memory
         self.bind(sources)
         arrays = {}
+        for i, number in enumerate(numbers):
+            memory.set_control(i, number)
         for value, slot, shape, dtype in self.plan.outputs:
             array = np.empty(shape, dtype)
             memory.bind(slot, array)

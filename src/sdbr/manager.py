@@ -25,7 +25,8 @@ from sdbr.cache_key import (
     unusual_value,
 )
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning
-from sdbr.functions.lowering import structural_arrays
+from sdbr.forks import reentrant_lock
+from sdbr.functions.lowering import settle_scalars, structural_arrays
 from sdbr.instance import Instance, Retrace, source_of, sources_of
 from sdbr.options import BACKEND_NAMES, Options
 from sdbr.plans import collector_off, output_values, returned_as_is
@@ -36,7 +37,8 @@ from sdbr.trace.guards import Guards, outside_conditions
 from sdbr.trace.outside import Outside
 from sdbr.trace.provenance import user_line
 from sdbr.trace.recorder import Recorder, traced_by_caller
-from sdbr.trace.structure import fill_values, freeze
+from sdbr.trace.scalars import Scalar, values_now
+from sdbr.trace.structure import fill_values, floats_in, freeze_arguments
 from sdbr.trace.values import PARAMETER, Value
 from sdbr.validation import Reference
 
@@ -118,9 +120,10 @@ class ScheduleManager:
         if unusual is not None:
             self.warn(unusual, f"{self.name}: {unusual} run define-by-run")
             return self._define_by_run(function, args, kwargs, unusual)
+        floats = floats_in(structure)
         key = self.key(structure, leaves, backend)
         for _ in range(3):
-            schedule = self.find(key, leaves)
+            schedule = self.find(key, floats)
             if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
                 if schedule is None or schedule.dynamic is None or schedule.fits_parameters():
                     break
@@ -135,8 +138,8 @@ class ScheduleManager:
                         if watched
                         else None
                     )
-                    return self.replay(schedule, leaves, reference)
-                result = self.replay(schedule, leaves)
+                    return self.replay(schedule, leaves, floats, reference)
+                result = self.replay(schedule, leaves, floats)
                 self._remember(schedule, args, kwargs)
                 return result
             except Retrace:
@@ -156,7 +159,7 @@ class ScheduleManager:
         backend = self.backend_for(leaves)
         if backend == "off" or unusual_array(leaves) is not None:
             return None
-        schedule = self.find(self.key(structure, leaves, backend), leaves)
+        schedule = self.find(self.key(structure, leaves, backend), floats_in(structure))
         if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
             return None
         return schedule
@@ -215,28 +218,30 @@ class ScheduleManager:
                 specs.append((x.shape, x.dtype.str, None, np.ndarray))
         return freeze(structure), tuple(specs), aliasing(leaves), config_key(), backend
 
-    def find(self, key, leaves) -> Schedule | None:
-        """The schedule of `key` whose guards hold."""
+    def find(self, key, floats) -> Schedule | None:
+        """The schedule of `key` whose guards hold; `floats` are those among the arguments."""
         with self._lock:
             candidates = self.schedules.get(key)
             if candidates:
                 self.schedules.move_to_end(key)
                 for schedule in reversed(candidates):
-                    if schedule.guards.hold():
+                    if schedule.guards.accept(floats) and schedule.guards.hold():
                         return schedule
                 # Twice dynamic, each time with other attributes: it will not get better.
                 dynamic = [s for s in candidates if s.dynamic is not None and not s.trace.quiet]
                 if len(dynamic) > 1:
                     return dynamic[-1]
-            return self._on_another_backend(key)
+            return self._on_another_backend(key, floats)
 
-    def _on_another_backend(self, key) -> Schedule | None:
+    def _on_another_backend(self, key, floats) -> Schedule | None:
         """A schedule whose programs another backend runs, now for the backend of `key`."""
         for other_key, candidates in list(self.schedules.items()):
             if other_key[:-1] != key[:-1] or other_key == key:
                 continue
             for other in reversed(candidates):
-                if other.unconfirmed or not other.guards.hold():
+                if other.unconfirmed:
+                    continue
+                if not (other.guards.accept(floats) and other.guards.hold()):
                     continue
                 schedule = other.on_backend(key)
                 self.schedules.setdefault(key, []).append(schedule)
@@ -271,14 +276,15 @@ class ScheduleManager:
         start = time.perf_counter()
         recorder = Recorder()
         before = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
-        outside = outside_conditions(
-            Outside(self.function, getattr(function, "__self__", None)).entries
-        )
+        around = Outside(self.function, getattr(function, "__self__", None))
+        outside = outside_conditions(around.entries)
+        recorder.follows_floats = not around.opaque
         with collector_off():
             result = recorder.run(function, structure, leaves)
         trace = recorder.trace
         self.statistics.traces += 1
         if unconfirmed is not None:
+        settle_scalars(trace)
             self.statistics.second_traces += 1
             confirm(trace, unconfirmed.trace, before)
             self.drop(key, unconfirmed)
@@ -378,7 +384,7 @@ class ScheduleManager:
         """From now on no live call loses its activations."""
         self._keep_all = True
 
-    def replay(self, schedule: Schedule, leaves, reference: Reference | None = None):
+    def replay(self, schedule: Schedule, leaves, floats, reference: Reference | None = None):
         """Run the forward program and hand out what the call would have returned."""
         plan = schedule.forward
         instance = self.acquire(schedule, leaves)
@@ -386,7 +392,7 @@ class ScheduleManager:
             sources = sources_of(plan, leaves)
             watch = None if reference is None else reference.watch(schedule, instance)
             snapshot = self.snapshot(plan, sources)
-            arrays = instance.run_forward(sources, watch)
+            arrays = instance.run_forward(sources, numbers, watch)
             things = hand_out(
                 schedule, instance, arrays, leaves, sources, self, reference, snapshot
             )
@@ -409,6 +415,10 @@ class ScheduleManager:
         if not CallRunner.suits(schedule, args, kwargs):
             return
         plan = schedule.forward
+        scalars = schedule.trace.scalars
+        numbers = values_now(scalars, floats)
+        if numbers is None:
+            raise Retrace
         if plan.graph_outputs and plan.differentiable:
             runner = GraphRunner(self, schedule, args, kwargs)
         else:
@@ -424,6 +434,7 @@ class ScheduleManager:
     # --- the rest --------------------------------------------------------------------------
     def end_forward(self) -> None:
         """Give all activations back; a later backward through them raises `StaleGraphError`.
+        things.update(zip(scalars, numbers, strict=True))
 
         Not needed: activations are free when their backward has run or their graph is gone.
         """
@@ -493,7 +504,8 @@ def apply_effects(trace, things: dict) -> None:
         if reporters:
             for report in trace.reports:
                 items = {
-                    k: things[x.index] if type(x) is Value else x for k, x in report.items.items()
+                    k: fill_values(x, things) if isinstance(x, (Value, Scalar)) else x
+                    for k, x in report.items.items()
                 }
                 reporters[-1].report(items, report.observer)
     for write in trace.writes:

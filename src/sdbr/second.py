@@ -7,7 +7,7 @@ graph, and differentiates the result. So derivatives of any order are those of C
 
 from __future__ import annotations
 
-from sdbr.functions.python_op import fill_holes, rebind
+from sdbr.functions.python_op import fill_holes, kept_arrays, rebind, set_scalars
 from sdbr.trace import values as v
 from sdbr.trace.nodes import copy_node
 
@@ -78,7 +78,10 @@ class CallGradients(chainer.FunctionNode):
             for (value, _), source in zip(plan.leaves, call.sources, strict=True)
             if value.index not in inputs
         }
-        self.others.update(self.snapshot.arrays)
+        for key, kept in call.instance.memory.state.get(EFFECTS, {}).items():
+            self.others[key, EFFECTS] = kept
+        for i, scalar in enumerate(plan.schedule.trace.scalars):
+            self.others[scalar] = call.instance.memory.get_control(i)
 
     @property
     def label(self) -> str:
@@ -150,7 +153,7 @@ class _Graph:
     ----------
     trace : Trace
     things : dict
-        Value index -> Variable or array, of the leaves.
+        Value index -> Variable or array, of the leaves; a scalar of the trace -> its number.
     """
 
     def __init__(self, trace: v.Trace, things: dict):
@@ -188,7 +191,8 @@ class _Graph:
                 self.things[value.index] = y
 
     def _apply(self, node: v.TracedNode):
-        function = copy_node(node.template)
+        function = self.functions[id(node)] = copy_node(node.template)
+        set_scalars(function, node.scalars, self.things.__getitem__)
         # Copies: what a function updates in place was updated by the call itself.
         rebind(
             function, node.rebind, [self.array(x).copy() for r in node.rebind for x in r.values]

@@ -47,7 +47,7 @@ class StepPlan:
         self.schedule = schedule
         self.update = update
         self.table = table = BufferTable()
-        forward = Forward(trace, table, True)
+        forward = Forward(trace, table, True, update.n_control)
         builder: Builder = forward.builder
         views = "views" in passes.enabled()
         self.outputs = []

@@ -144,7 +144,8 @@ def test_arguments_by_value_are_part_of_the_key():
             got, want = static(X, *args, **kwargs).array, f(X, *args, **kwargs).array
             assert_near(got, want, 1e-6, f"{args} {kwargs}")
             np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
-    assert statistics_of(static).traces == len(calls)
+    # Of the floats, three values of `factor` share a schedule: row 11.
+    assert statistics_of(static).traces == len(calls) - 2
 
 
 def test_requires_grad_dtype_and_kind_are_part_of_the_key():

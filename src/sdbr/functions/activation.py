@@ -27,6 +27,10 @@ class LeakyReLU(FunctionRow):
 
     def reason(node):
         return number_reason(node, "slope")
+    diagonal = True
+
+    scalars = ("slope",)
+
 
     def forward(b, node, xs):
         return [b.elementwise("leaky_relu", xs[0], floats=(node.scalar("slope"),))]
@@ -44,6 +48,8 @@ class ELU(FunctionRow):
 
     def forward(b, node, xs):
         return [b.elementwise("elu", xs[0], floats=(node.scalar("alpha"),))]
+    scalars = ("alpha",)
+
 
     def backward(b, node, xs, ys, gys, wanted):
         return [b.elementwise("elu_grad", xs[0], gys[0], floats=(node.scalar("alpha"),))]
@@ -55,6 +61,10 @@ class ClippedReLU(FunctionRow):
 
     def reason(node):
         return number_reason(node, "cap") or wider_reason(node, "cap")
+    diagonal = True
+
+    scalars = ("cap",)
+
 
     def forward(b, node, xs):
         return [b.elementwise("clipped_relu", xs[0], floats=(node.scalar("cap"),))]
@@ -91,6 +101,8 @@ class Softplus(FunctionRow):
 
     def forward(b, node, xs):
         return [b.elementwise("softplus", xs[0], floats=(node.scalar("beta"),))]
+    scalars = ("beta", "beta_inv")
+
 
     def backward(b, node, xs, ys, gys, wanted):
         return [b.elementwise("softplus_grad", xs[0], gys[0], floats=(node.scalar("beta"),))]

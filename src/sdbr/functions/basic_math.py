@@ -128,6 +128,7 @@ class _Constant(FunctionRow):
     """An operator with a number on one side."""
 
     name = ""
+    scalars = ("value",)
 
     @staticmethod
     def reason(node):
@@ -193,6 +194,7 @@ class PowConstVar(_Constant):
     """c ** x."""
 
     name = "rpow_constant"
+    positive = ("value",)
 
     def reason(node):
         reason = number_reason(node, "value")

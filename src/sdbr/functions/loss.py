@@ -146,6 +146,9 @@ class MeanAbsoluteError(_MeanError):
 class HuberLoss(FunctionRow):
     """Quadratic up to delta, linear beyond; summed along axis 1 or not at all."""
 
+    scalars = ("delta",)
+    positive = ("delta",)
+
     def reason(node):
         reason = number_reason(node, "delta")
         if reason is None and not node.function.delta > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 
 from sdbr import functions
 from sdbr.errors import SdbrError
@@ -10,9 +11,11 @@ from sdbr.functions import registry
 from sdbr.functions.numpy_calls import lower_call
 from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward
 from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
-from sdbr.program.builder import Builder
+from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.program import DTYPE_CODES
 from sdbr.trace import values as v
+from sdbr.trace.scalars import Condition, shown_scalars
+from sdbr.trace.gradients import GradientNode
 from sdbr.trace.side_effects import StaticCode
 
 import numpy as np
@@ -59,11 +62,14 @@ class Forward:
         What is bound at each call: arguments, parameters, attributes.
     """
 
-    def __init__(self, trace: v.Trace, table: BufferTable, keep_graph: bool):
+    def __init__(self, trace: v.Trace, table: BufferTable, keep_graph: bool, control_base: int = 0):
+    control_base : int
+        Where the scalars of the trace begin in the control block.
         self.trace = trace
         self.table = table
         self.keep_graph = keep_graph
         self.builder = Builder(table)
+        self.control_base = control_base
         self.rows: dict[int, Row] = {}
         self.nodes: list[LoweredNode] = []
         self.bound: list[tuple[v.Value, Row]] = []
@@ -135,7 +141,13 @@ class Forward:
         rebind = [r for r in traced.rebind if any(x.kind != v.CONSTANT for x in r.values)]
         ins = xs + [self.row(value) for r in rebind for value in r.values]
         ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
-        forward = PythonForward(traced, self.keep_graph, rebind, [_whole_slot(row) for row in ins])
+            for name, _, scalar in traced.scalars:
+                value = getattr(traced.function, name)
+                node.slots[name] = ControlSlot(self._control(scalar), value, scalar.name)
+        scalars = [(name, inner, self._control(s)) for name, inner, s in traced.scalars]
+        slots = [_whole_slot(row) for row in ins]
+        keep_graph = self.keep_graph or id(traced) in self.differentiated
+        forward = PythonForward(traced, keep_graph, rebind, slots, scalars)
         b.emit("python", ins, ys, ints=(0, len(ins)), obj=forward)
         self._finish(LoweredNode(traced, None, None, xs, ys, reason, forward))
 
@@ -177,6 +189,9 @@ class Forward:
         owned = self.table.owned(row.shape, row.dtype, name)
         self.builder.label, self.builder.line = "output", ""
         self.builder.emit("copy", [row], [owned])
+    def _control(self, scalar) -> int:
+        return self.control_base + self.trace.scalars.index(scalar)
+
         return owned
 
 
@@ -208,6 +223,28 @@ def leaf_name(value: v.Value) -> str:
 
 
 def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
+def settle_scalars(trace: v.Trace) -> None:
+    """Decide which floats become slots of the control block, once the trace is complete.
+
+    Where a native row looks at a float in a way that a slot does not serve, it stays as traced.
+    """
+    for node in trace.nodes:
+        row = registry.lookup(type(node.function)) if node.scalars else None
+        for name, _, scalar in node.scalars if row is not None else ():
+            if name not in row.scalars:
+                scalar.must_stay()
+            elif name in row.positive:
+                outcome = getattr(node.function, name) > 0
+                trace.conditions.append(Condition(operator.gt, (scalar, 0), outcome))
+    found = {}
+    for node in trace.nodes:
+        node.scalars = [entry for entry in node.scalars if entry[2].changes]
+        found.update((scalar, None) for _, _, scalar in node.scalars)
+    found.update((scalar, None) for scalar in shown_scalars(trace))
+    trace.scalars = list(found)
+    trace.conditions = [c for c in trace.conditions if any(s.changes for s in c.scalars)]
+
+
     """All function nodes (any may have an effect), and the NumPy calls whose result is used."""
     used: set[int] = set()
 

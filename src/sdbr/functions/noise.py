@@ -9,7 +9,10 @@ from sdbr.functions.registry import FunctionRow, float_reason, function
 class Dropout(FunctionRow):
     """Scaled random mask, drawn in NumPy's order; or the mask that the caller gave."""
 
+    diagonal = True
+
     arrays = ("mask",)
+    scalars = ("dropout_ratio",)
 
     def reason(node):
         reason = float_reason(node)

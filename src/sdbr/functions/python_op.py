@@ -29,9 +29,12 @@ class PythonForward:
         Attributes that hold arrays; these follow the inputs as operands.
     slots : list of (int or None)
         Per operand the slot whose bound array it is, for arrays of the user.
+    scalars : list of (str, bool, int)
+        Floats on the node with their place in the control block; see `set_scalars`.
     """
 
-    def __init__(self, node, keep_graph: bool, rebind: list, slots: list):
+    def __init__(self, node, keep_graph: bool, rebind: list, slots: list, scalars: list):
+        self.scalars = scalars
         self.template = node.template
         self.label = node.label
         self.requires_grad = tuple(v.requires_grad for v in node.inputs)
@@ -48,6 +51,7 @@ class PythonForward:
         ]
         node = copy_node(self.template)
         rebind(node, self.rebind, arrays[self.n_inputs :])
+        set_scalars(node, self.scalars, memory.get_control)
         xs = [
             chainer.Variable(x, requires_grad=r)
             for x, r in zip(arrays[: self.n_inputs], self.requires_grad, strict=True)
@@ -72,6 +76,20 @@ def kept_arrays(node, states: list) -> list:
 
 
 def rebind(node, rebindings: list, arrays: list) -> None:
+def set_scalars(node, scalars: list, value) -> None:
+    """Put the present numbers where the traced node held those of its call.
+
+    Parameters
+    ----------
+    node : FunctionNode
+    scalars : list of (str, bool, object)
+        Attribute, whether it is one of the old-style ``Function``, and what `value` takes.
+    value : callable
+    """
+    for name, inner, place in scalars:
+        (inner_function(node) if inner else node).__dict__[name] = value(place)
+
+
     """Put the present arrays where the traced node held those of its call."""
     start = 0
     for r in rebindings:

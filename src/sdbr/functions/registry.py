@@ -99,6 +99,11 @@ class FunctionRow:
     structural : tuple of str
         Attributes that may hold an array whose values decide about shapes: taken as they were
         when the program was built, and compared at every call.
+    scalars : tuple of str
+        Attributes that may hold a float and that the row reads through ``node.scalar`` alone:
+        their value may be another in every call.
+    positive : tuple of str
+        Those of `scalars` for which the row makes a difference between positive and not.
     """
 
     arrays: tuple[str, ...] = ()
@@ -106,6 +111,8 @@ class FunctionRow:
 
     @staticmethod
     def reason(node: Node) -> str | None:
+    scalars: tuple[str, ...] = ()
+    positive: tuple[str, ...] = ()
         """Why this very node cannot be native, or None when it can.
 
         The default accepts float32 and float64 inputs of one dtype.

@@ -71,7 +71,7 @@ class AttributeRecording:
             self.know_array(thing, value)
             return wrap(thing, value) if not called_by_machinery(sys._getframe(2)) else thing
         self._note_read(link, name, thing)
-        return thing
+        return self.float_attribute(link, name, thing) if type(thing) is float else thing
 
     def note_absent(self, link, name) -> None:
         """Note that the call looked for ``link.name`` and the link itself had none."""

@@ -7,6 +7,7 @@ import operator
 from sdbr.compat import LINK_VERSION
 from sdbr.trace.link_hooks import hooks_of
 from sdbr.trace.outside import is_small
+from sdbr.trace.scalars import ScalarArgument
 from sdbr.trace.values import ABSENT, Trace
 
 import chainer
@@ -28,6 +29,8 @@ class Guards:
         # What the traced call itself wrote has to be looked at, too.
         self.version: int | None = None
         self.failed = ""
+        self.on_floats: list = []
+        self._watch_floats(trace)
         for read in trace.reads:
             value, d, name = read.value, read.link.__dict__, read.name
             if value is ABSENT:
@@ -59,6 +62,8 @@ class Guards:
                 place.append((d, name, _is_same_set, set(value)))
             elif isinstance(value, (list, tuple)):
                 self.volatile.append((d, name, _is_same_list, _snapshot(value)))
+            elif type(value) is float and _may_change(trace.followed.get((id(read.link), name))):
+                self.stable.append((d, name, _is_float, None))
             elif isinstance(value, (int, float, str, bool)):
                 self.stable.append((d, name, _is_equal, value))
             else:
@@ -84,6 +89,31 @@ class Guards:
     def watch_contents(self, array: np.ndarray) -> None:
         """Let the conditions fail when `array` no longer has its present contents."""
         self.volatile.append(({"array": array}, "array", _has_contents, array.tobytes()))
+
+    def _watch_floats(self, trace: Trace) -> None:
+        """Conditions on floats that are not looked up by name: arguments, comparisons."""
+        self.floats = [
+            None if _may_change(trace.followed.get(i)) else repr(x)
+            for i, x in enumerate(trace.floats)
+        ]
+        for condition in trace.conditions:
+            if any(type(r) is ScalarArgument for s in condition.scalars for r in s.roots):
+                self.on_floats.append(condition)
+            else:
+                name = repr(condition)
+                self.stable.append(({name: condition}, name, _comes_out, None))
+
+    def accept(self, floats) -> bool:
+        """Whether the floats among the arguments may be these."""
+        for i, (x, want) in enumerate(zip(floats, self.floats, strict=True)):
+            if want is not None and repr(x) != want:
+                self.failed = f"float argument {i}: {want} -> {x!r}"
+                return False
+        for condition in self.on_floats:
+            if not condition.holds(floats):
+                self.failed = f"float arguments: {condition} came out differently"
+                return False
+        return True
 
     def hold(self) -> bool:
         """Whether every condition holds now."""
@@ -143,6 +173,18 @@ def _conditions(holder, name: str, thing) -> list:
         if numbers:
             found.append((holder, name, _has_fields, numbers))
     return found
+
+
+def _may_change(scalar) -> bool:
+    return scalar is not None and not scalar.keyed
+
+
+def _is_float(thing, want) -> bool:
+    return type(thing) is float
+
+
+def _comes_out(condition, want) -> bool:
+    return condition.holds(())
 
 
 def _is_absent(thing, want) -> bool:

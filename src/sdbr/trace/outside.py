@@ -18,6 +18,7 @@ import chainer
 _LIBRARIES = frozenset({"builtins", "chainer", "cupy", "numpy", "scipy", "sdbr"})
 _SCALARS = (int, float, str, bool, complex, type(None))
 _MAX_ITEMS = 64
+_COMPILED = frozenset({"array", "cmath", "ctypes", "decimal", "statistics", "struct"})
 
 
 class Cell:
@@ -72,9 +73,12 @@ class Outside:
     ----------
     entries : list of (holder, str, object)
         ``holder.get(name)`` is what the code would read; the object is what it was.
+    opaque : bool
+        Whether the code may use floats in a way that a float of another class does not notice.
     """
 
     def __init__(self, function, owner):
+        self.opaque = False
         self.entries: list[tuple[Any, str, Any]] = []
         self._functions: list = []
         self._seen: set[int] = set()
@@ -110,6 +114,8 @@ class Outside:
             self._classes.setdefault(type(child))
             for thing in list(child.__dict__.values()):
                 self._follow(thing)
+                if not is_library(type(thing)):
+                    self._classes.setdefault(type(thing))
 
     def _class_members(self, cls: type) -> None:
         """Methods and numbers among the attributes of a class that the code asks for."""
@@ -131,6 +137,7 @@ class Outside:
         names, enclosed, attributes = names_in(function.__code__)
         self._attributes |= attributes
         holder = function.__globals__
+        self.opaque |= "type" in names
         for name in names & holder.keys():
             self._thing(holder, name, holder[name], attributes)
         for name, cell in zip(
@@ -145,6 +152,7 @@ class Outside:
             self._follow(thing)
 
     def _thing(self, holder, name: str, thing, attributes) -> None:
+        self.opaque |= _takes_plain_floats(thing)
         if isinstance(thing, types.ModuleType):
             if not is_library(thing):
                 for attribute in attributes & thing.__dict__.keys():
@@ -172,6 +180,18 @@ class Outside:
         if key not in self._holders:
             self._holders[key] = None
             self.entries.append((holder, name, thing))
+
+
+def _takes_plain_floats(thing) -> bool:
+    """Whether `thing` is compiled code that takes the value of any float without asking it.
+
+    The functions of :mod:`math` are watched when they are called through their module.
+    """
+    if isinstance(thing, types.ModuleType):
+        return thing.__name__.partition(".")[0] in _COMPILED
+    if isinstance(thing, types.BuiltinFunctionType) or type(thing).__name__.startswith("cython"):
+        return (thing.__module__ or "").partition(".")[0] not in ("builtins", "numpy", "time")
+    return False
 
 
 def is_small(thing) -> bool:

@@ -10,6 +10,7 @@ from sdbr.trace.creation import register as register_creation
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.provenance import current, strip
 from sdbr.trace.whole import register as register_whole
+from sdbr.trace.scalars import register as register_math
 
 import chainer
 from chainer import _backprop_utils
@@ -137,6 +138,8 @@ def _wrap_adding(original):
     return add
 
 
+register_math(PATCHES)
+register_gradients(PATCHES)
 PATCHES = PatchSet("recorder")
 PATCHES.register(chainer.FunctionNode, "apply", _wrap_apply)
 PATCHES.register(_backprop_utils, "backprop_step", _wrap_backprop_step)

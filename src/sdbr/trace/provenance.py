@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
@@ -243,7 +244,12 @@ def strip_nested(thing):
         return [strip_nested(t) for t in thing]
     if kind is dict:
         return {k: strip_nested(v) for k, v in thing.items()}
-    return thing
+    leave = LEAVING.get(kind)
+    return thing if leave is None else leave(thing)
+
+
+#: Classes of other traced things, each with what takes the plain thing out of one.
+LEAVING: dict[type, Callable] = {}
 
 
 def wrap(array, origin) -> TracedArray:
@@ -308,11 +314,11 @@ def holds_known(thing) -> bool:
 
 
 def holds_traced(thing) -> bool:
-    """Whether `thing` contains a traced array."""
+    """Whether `thing` contains a traced array, or what else is traced."""
     kind = type(thing)
     if kind in (tuple, list):
         return any(map(holds_traced, thing))
-    return kind is TracedArray or (kind is dict and any(map(holds_traced, thing.values())))
+    return kind is TracedArray or kind in LEAVING or (kind is dict and any(map(holds_traced, thing.values())))
 
 
 def holds_unknown(thing) -> bool:

@@ -18,8 +18,19 @@ from sdbr.trace.provenance import (
     user_line,
     wrap,
 )
-from sdbr.trace.structure import fill, flatten
-from sdbr.trace.values import CONSTANT, RESULT, Hole, Rebinding, Report, Trace, TracedNode, Value
+from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
+from sdbr.trace.structure import fill, flatten, floats_in, mapped
+from sdbr.trace.values import (
+    CONSTANT,
+    RESULT,
+    Hole,
+    Rebinding,
+    Report,
+    Trace,
+    TracedNode,
+    Value,
+    VariableHole,
+)
 
 import chainer
 import numpy as np
@@ -29,7 +40,10 @@ from chainer.functions.array.get_item import GetItem
 _COPIES = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype", "copy")
 
 
-class Recorder(ValueRecording, AttributeRecording):
+_HOLDERS = (np.ndarray, list, tuple, dict, chainer.Variable)
+
+
+class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientRecording):
     """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
 
     Attributes
@@ -78,6 +92,7 @@ class Recorder(ValueRecording, AttributeRecording):
             self.mark_dynamic("the shape of a boolean selection depends on values")
         if function._local_function_hooks:
             self.mark_dynamic(f"{function.label} has a hook of its own", quiet=True)
+        scalars = self.take_floats(template, function)
         backprop = chainer.config.enable_backprop
         self.depth += 1
         try:
@@ -100,6 +115,10 @@ class Recorder(ValueRecording, AttributeRecording):
             value.shown = y.requires_grad
             self.know_variable(y, value)
             node.outputs.append(value)
+        if scalars:
+            node.scalars = scalars
+            node.label = neutral_label(node)
+        watch_backward(function, node)
             if self.kept is not None:
                 self.variables[value.index] = y
         self.trace.nodes.append(node)
@@ -120,8 +139,10 @@ class Recorder(ValueRecording, AttributeRecording):
                 structure = self._holes(thing, values)
                 if values:
                     found.append(Rebinding(name, structure, values, owner is inner))
-                    if holds_traced(thing):
-                        owner.__dict__[name] = spent.__dict__[name] = strip_nested(thing)
+                if holds_traced(thing):
+                    owner.__dict__[name] = spent.__dict__[name] = thing = strip_nested(thing)
+                if _holds_variable(thing):  # the template must not keep the graph behind it
+                    owner.__dict__[name] = _without_history(thing)
         return found
 
     def _holes(self, thing, values: list):
@@ -134,7 +155,7 @@ class Recorder(ValueRecording, AttributeRecording):
             return kind([self._holes(t, values) for t in thing])
         if kind is dict:
             return {k: self._holes(t, values) for k, t in thing.items()}
-        return thing
+        return strip_nested(thing)
 
     # --- NumPy calls of user code --------------------------------------------------------------
     def draw(self, call, args, kwargs):
@@ -165,7 +186,7 @@ class Recorder(ValueRecording, AttributeRecording):
             if isinstance(thing, np.ndarray) and self.find_array(thing) is not None:
                 inputs.append(self.find_array(thing))
                 return Hole(len(inputs) - 1)
-            return thing
+            return strip_nested(thing)
 
         recorded = (call, hole(tuple(args)), hole(dict(kwargs)))
         if call.__name__ in _COPIES and len(inputs) == 1 and _is_copy(args[0], result):
@@ -231,7 +252,10 @@ class Recorder(ValueRecording, AttributeRecording):
         structure : tuple
             ``(args, kwargs)`` with :class:`~sdbr.trace.structure.Leaf` at arrays.
         leaves : list
+            elif self.shows_scalar(thing):
+                items[name] = thing.origin
             The arrays and Variables.
+                thing = strip_nested(thing)
         silent : bool
             Keep reported values from the user's reporter.
 
@@ -241,7 +265,10 @@ class Recorder(ValueRecording, AttributeRecording):
             What the call returned, with plain arrays.
         """
         traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]
-        args, kwargs = fill(structure, traced_leaves)
+        floats = floats_in(structure)
+        handed = iter([self.float_argument(i, x) for i, x in enumerate(floats)])
+        given = mapped(structure, lambda x: next(handed) if type(x) is float else x)
+        args, kwargs = fill(given, traced_leaves)
         reporters = reporter._get_reporters()
         recording = _RecordingReporter(self, reporters[-1] if reporters and not silent else None)
         PATCHES.release_thread()  # what an interrupted trace left
@@ -256,7 +283,8 @@ class Recorder(ValueRecording, AttributeRecording):
                 self._frame = None
                 _drop_recording(reporters)
         out_leaves: list = []
-        out_structure = flatten(result, "the result", out_leaves)
+        returned = flatten(result, "the result", out_leaves)
+        out_structure = mapped(returned, self.shown_scalar)
         values = [
             self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x)
             for x in out_leaves
@@ -265,7 +293,7 @@ class Recorder(ValueRecording, AttributeRecording):
         self._collect_writes()
         self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(out_structure)
         plain = [x if isinstance(x, chainer.Variable) else strip(x) for x in out_leaves]
-        return fill(out_structure, plain)
+        return fill(mapped(returned, plain_float), plain)
 
 
 def traced_by_caller() -> bool:
@@ -280,6 +308,7 @@ def traced_by_caller() -> bool:
     frame = sys._getframe(1)
     while frame is not None:
         if frame is recorder._frame:
+        self.finish_floats(floats)
             return True
         frame = frame.f_back
     set_current(None)
@@ -307,7 +336,7 @@ class _RecordingReporter:
         if self.below is not None:
             self.recorder.depth += 1
             try:
-                self.below.report({k: strip(v) for k, v in values.items()}, observer)
+                self.below.report({k: plain_float(strip(v)) for k, v in values.items()}, observer)
             finally:
                 self.recorder.depth -= 1
 

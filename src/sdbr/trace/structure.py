@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sdbr.errors import TraceError
+from sdbr.trace.scalars import Scalar
 from sdbr.trace.values import Value
 
 import chainer
@@ -22,6 +25,16 @@ _SCALARS = (
     slice,
     type(Ellipsis),
 )
+
+
+class _AnyFloat:
+    """Stands for a float in a key."""
+
+    def __repr__(self) -> str:
+        return "a float"
+
+
+_FLOAT = _AnyFloat()
 
 
 class Leaf:
@@ -120,15 +133,44 @@ def fill(structure, leaves):
     return structure
 
 
+def mapped(structure, change: Callable):
+    """`structure` with `change` applied to everything that is no container."""
+    if isinstance(structure, dict):
+        return rebuild(structure, {k: mapped(v, change) for k, v in structure.items()})
+    if isinstance(structure, (list, tuple)):
+        return rebuild(structure, [mapped(v, change) for v in structure])
+    return change(structure)
+
+
+def floats_in(structure) -> list[float]:
+    """The Python floats in a structure, in order."""
+    found: list[float] = []
+
+    def note(thing):
+        if type(thing) is float:
+            found.append(thing)
+        return thing
+
+    mapped(structure, note)
+    return found
+
+
 def fill_values(structure, things):
-    """Put ``things[value.index]`` at every Value of a traced result."""
+    """Put ``things[value.index]`` at every Value of a traced result, ``things[s]`` at a Scalar."""
     if type(structure) is Value:
         return things[structure.index]
+    if isinstance(structure, Scalar):
+        return things[structure]
     if isinstance(structure, dict):
         return rebuild(structure, {k: fill_values(x, things) for k, x in structure.items()})
     if isinstance(structure, (list, tuple)):
         return rebuild(structure, [fill_values(x, things) for x in structure])
     return structure
+
+
+def freeze_arguments(structure):
+    """The same as `freeze` with floats by type alone: schedules have conditions on them."""
+    return freeze(mapped(structure, lambda x: _FLOAT if type(x) is float else x))
 
 
 def freeze(structure):

@@ -100,6 +100,14 @@ class TracedNode:
     states : list of (str, bool)
         Arrays that the forward leaves on the node and the call hands out: attribute, and whether
         it is one of the old-style ``Function`` behind the node. The last of the outputs.
+    config : dict
+        Entries of ``chainer.config`` that code inside the call had changed at that moment.
+    silent : dict
+        Which outputs carried a gradient (tuple of bool) -> set of the inputs for which the
+        backward of the traced call gave None.
+    scalars : list of (str, bool, Scalar)
+        Floats on the node that later calls read anew: attribute, whether it is one of the
+        old-style ``Function`` behind the node, and where the number comes from.
     """
 
     template: Any
@@ -114,6 +122,9 @@ class TracedNode:
     effect: bool = False
     draws: bool = False
     states: list = dataclasses.field(default_factory=list)
+    config: dict = dataclasses.field(default_factory=dict)
+    silent: dict = dataclasses.field(default_factory=dict)
+    scalars: list = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(eq=False)
@@ -198,6 +209,15 @@ class Trace:
     nodes: list = dataclasses.field(default_factory=list)
     result: Any = None
     writes: list = dataclasses.field(default_factory=list)
+    conditions : list of Condition
+        Comparisons of floats that later calls read anew.
+    scalars : list of Scalar
+        Those that nodes receive; the position is that in the control block.
+    floats : list of float
+        The floats among the arguments.
+    followed : dict
+        Where the trace followed a float: ``(id(link), name)`` of an attribute, or the position of
+        an argument among `floats` -> Scalar.
     reports: list = dataclasses.field(default_factory=list)
     reads: list = dataclasses.field(default_factory=list)
     dynamic: tuple[str, str] | None = None
@@ -209,6 +229,10 @@ def values_in(thing) -> Iterator[Value]:
     """The values in a structure of dicts, lists and tuples, in order."""
     if isinstance(thing, Value):
         yield thing
+    conditions: list = dataclasses.field(default_factory=list)
+    scalars: list = dataclasses.field(default_factory=list)
+    floats: list = dataclasses.field(default_factory=list)
+    followed: dict = dataclasses.field(default_factory=dict)
     elif isinstance(thing, dict):
         for t in thing.values():
             yield from values_in(t)

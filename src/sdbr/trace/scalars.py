@@ -1,0 +1,432 @@
+"""Floats of Python that change from call to call: attributes of links, and arguments.
+
+While a call is traced, such a float is handed out as a :class:`TracedFloat`. Where a function
+node receives it, as it is or after arithmetic, the node gets a slot of the control block that
+every call fills anew. A comparison becomes a condition on later values. Any other use that its
+methods notice makes the value part of what a call is compared by, as it was in the trace.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sdbr.trace.nodes import inner_function
+from sdbr.trace.provenance import LEAVING, current
+
+import numpy as np
+
+_MAX_DEPTH = 32  # of arithmetic on arithmetic
+# Code of Chainer that does nothing with ``float(x)`` but store it on a function node.
+_STORED = frozenset({
+    ("chainer.functions.activation.elu", "__init__"),
+    ("chainer.functions.activation.softplus", "__init__"),
+})  # fmt: skip
+
+
+class Scalar:
+    """A float that each call looks up or computes anew.
+
+    Attributes
+    ----------
+    name : str
+        How a program listing calls it.
+    token : object
+        Of the recorder that made it: what an earlier trace left behind is an ordinary number.
+    roots : tuple of Scalar
+        The attributes and arguments that it is computed from; itself when it is one.
+    keyed : bool
+        Whether it has to be what it was in the trace.
+    depth : int
+    """
+
+    __slots__ = ("depth", "keyed", "name", "roots", "token")
+
+    def __init__(self, name: str, token, roots=None, depth: int = 0):
+        self.name = name
+        self.token = token
+        self.roots = (self,) if roots is None else roots
+        self.keyed = False
+        self.depth = depth
+
+    def evaluate(self, floats: Sequence[float]) -> float:
+        """The value now; `floats` are the floats among the arguments."""
+        raise NotImplementedError
+
+    def must_stay(self) -> None:
+        """Let it have to be what it was in the trace."""
+        for root in self.roots:
+            root.keyed = True
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    @property
+    def changes(self) -> bool:
+        """Whether it can be another number in another call."""
+        return not all(root.keyed for root in self.roots)
+
+
+
+class ScalarAttribute(Scalar):
+    """``link.name``."""
+
+    __slots__ = ("attribute", "holder", "link")
+
+    def __init__(self, link, attribute: str, token):
+        super().__init__(attribute, token)
+        self.link = link
+        self.holder = link.__dict__
+        self.attribute = attribute
+
+    def evaluate(self, floats):
+        return self.holder[self.attribute]
+
+
+class ScalarArgument(Scalar):
+    """Float number `position` among the arguments, in their order."""
+
+    __slots__ = ("position",)
+
+    def __init__(self, position: int, token):
+        super().__init__(f"float argument {position}", token)
+        self.position = position
+
+    def evaluate(self, floats):
+        return floats[self.position]
+
+
+class Derived(Scalar):
+    """What Python computed from others."""
+
+    __slots__ = ("function", "parts")
+
+    def __init__(self, function: Callable, parts: tuple):
+        sources = [p for p in parts if isinstance(p, Scalar)]
+        roots = tuple({id(r): r for s in sources for r in s.roots}.values())
+        names = ", ".join(p.name if isinstance(p, Scalar) else f"{p:.4g}" for p in parts)
+        depth = 1 + max(s.depth for s in sources)
+        name = f"{function.__name__}({names})"
+        super().__init__(name if len(name) < 60 else "computed", sources[0].token, roots, depth)
+        self.function = function
+        self.parts = parts
+
+    def evaluate(self, floats):
+        return self.function(
+            *[p.evaluate(floats) if isinstance(p, Scalar) else p for p in self.parts]
+        )
+
+
+class Condition:
+    """A comparison that the traced code made, and how it came out."""
+
+    __slots__ = ("function", "outcome", "parts")
+
+    def __init__(self, function: Callable, parts: tuple, outcome: bool):
+        self.function = function
+        self.parts = parts
+        self.outcome = outcome
+
+    def __repr__(self) -> str:
+        parts = ", ".join(p.name if isinstance(p, Scalar) else repr(p) for p in self.parts)
+        return f"{self.function.__name__}({parts})"
+
+    @property
+    def scalars(self) -> list[Scalar]:
+        """The numbers that may be others now."""
+        return [p for p in self.parts if isinstance(p, Scalar)]
+
+    def holds(self, floats: Sequence[float]) -> bool:
+        """Whether it comes out the same now."""
+        try:
+            parts = [p.evaluate(floats) if isinstance(p, Scalar) else p for p in self.parts]
+            return bool(self.function(*parts)) is self.outcome
+        except (ArithmeticError, KeyError, TypeError, ValueError):
+            return False
+
+
+class TracedFloat(float):
+    """A float that carries the `Scalar` it shows as `origin`; outside its trace, just a float."""
+
+    __slots__ = ("origin",)
+
+    def __new__(cls, value: float, origin: Scalar):
+        self = float.__new__(cls, value)
+        self.origin = origin
+        return self
+
+    def leave(self) -> float:
+        """The number itself, for code that cannot be followed."""
+        recorder = current()
+        if recorder is not None and self.origin.token is recorder.token:
+            self.origin.must_stay()
+        return _plain(self)
+
+    def __float__(self):
+        frame = sys._getframe(1)
+        place = frame.f_globals.get("__name__"), frame.f_code.co_name
+        recorder = current()
+        if place in _STORED and recorder is not None and not recorder.depth:
+            return recorder.store_float(self)
+        return self.leave()
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return getattr(ufunc, method)(*_left(inputs), **_left(kwargs))
+
+    def __array_function__(self, function, types, args, kwargs):
+        return function(*_left(args), **_left(kwargs))
+
+    def __reduce_ex__(self, protocol):
+        return float, (self.leave(),)
+
+    def __deepcopy__(self, memo):
+        return self.leave()
+
+    def __copy__(self):
+        return self.leave()
+
+    def __bool__(self):
+        return _compared(operator.truth, (self,))
+
+    def __pos__(self):
+        return self
+
+    @property
+    def real(self):
+        return self
+
+    @property
+    def imag(self):
+        return 0.0
+
+
+_plain = float.__float__
+LEAVING[TracedFloat] = TracedFloat.leave
+
+
+def _left(thing):
+    kind = type(thing)
+    if kind is TracedFloat:
+        return thing.leave()
+    if kind in (tuple, list):
+        return kind([_left(t) for t in thing])
+    if kind is dict:
+        return {k: _left(t) for k, t in thing.items()}
+    return thing
+
+
+def _part(thing) -> Any:
+    """A scalar of this trace, or the number itself; None when it is neither."""
+    if type(thing) is TracedFloat:
+        return thing.origin if thing.origin.token is current().token else _plain(thing)
+    return thing if type(thing) in (int, float, bool) else None
+
+
+def _numbers(things) -> tuple:
+    return tuple(_plain(t) if type(t) is TracedFloat else t for t in things)
+
+
+def _followed(things: tuple) -> tuple | None:
+    """What a recorded operation on `things` is made of; None when it is not to be recorded."""
+    recorder = current()
+    if recorder is None:
+        return None
+    parts = tuple(map(_part, things))
+    sources = [p for p in parts if isinstance(p, Scalar)]
+    if not sources:
+        return None
+    too_deep = max(s.depth for s in sources) >= _MAX_DEPTH
+    if recorder.depth or too_deep or any(p is None for p in parts):
+        for source in sources:
+            source.must_stay()
+        return None
+    return parts
+
+
+def computed(function: Callable, things: tuple) -> Any:
+    """``function(*things)``, recorded where TracedFloats take part and the result is a float."""
+    parts = _followed(things)
+    result = function(*_numbers(things))
+    if parts is None:
+        return result
+    if type(result) is not float:
+        for part in parts:
+            if isinstance(part, Scalar):
+                part.must_stay()
+        return result
+    return TracedFloat(result, Derived(function, parts))
+
+
+def _compared(function: Callable, things: tuple) -> Any:
+    parts = _followed(things)
+    result = function(*_numbers(things))
+    if parts is not None:
+        current().trace.conditions.append(Condition(function, parts, bool(result)))
+    return result
+
+
+def _understood(other) -> bool:
+    """Whether float itself computes with `other`; arrays and Variables have their own way."""
+    return isinstance(other, (int, float, np.generic))
+
+
+def _binary(function: Callable, apply: Callable, swapped: bool):
+    def method(self, other):
+        if not _understood(other):
+            return NotImplemented
+        return apply(function, (other, self) if swapped else (self, other))
+
+    return method
+
+
+def _unary(function: Callable):
+    return lambda self: computed(function, (self,))
+
+
+def _leaving(name: str):
+    plain = getattr(float, name)
+
+    def method(self, *args):
+        return plain(self.leave(), *_left(args))
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _function = getattr(operator, _name)
+    setattr(TracedFloat, f"__{_name}__", _binary(_function, computed, False))
+    setattr(TracedFloat, f"__r{_name}__", _binary(_function, computed, True))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(TracedFloat, f"__{_name}__", _binary(getattr(operator, _name), _compared, False))
+for _name in ("neg", "abs"):
+    setattr(TracedFloat, f"__{_name}__", _unary(getattr(operator, _name)))
+for _name in (
+    "__int__", "__trunc__", "__floor__", "__ceil__", "__round__", "__divmod__",
+    "__rdivmod__", "__hash__", "__repr__", "__str__", "__format__", "as_integer_ratio", "hex",
+    "is_integer", "conjugate", "__getnewargs__",
+):  # fmt: skip
+    setattr(TracedFloat, _name, _leaving(_name))
+
+
+def plain_float(thing):
+    """The number that a TracedFloat shows; anything else as it is. Not a use of it."""
+    return _plain(thing) if type(thing) is TracedFloat else thing
+
+
+def values_now(scalars: list[Scalar], floats: Sequence[float]) -> list[float] | None:
+    """What each of `scalars` is now; None when one cannot be computed or is no float."""
+    try:
+        values = [s.evaluate(floats) for s in scalars]
+    except (ArithmeticError, KeyError, TypeError, ValueError):
+        return None
+    return values if all(type(x) is float for x in values) else None
+
+
+def shown_scalars(trace) -> list[Scalar]:
+    """The numbers that a call returns or reports, in order."""
+
+    def inside(thing):
+        if isinstance(thing, Scalar):
+            return [thing]
+        if isinstance(thing, dict):
+            thing = thing.values()
+        elif not isinstance(thing, (list, tuple)):
+            return []
+        return [s for t in thing for s in inside(t)]
+
+    return inside([trace.result, [report.items for report in trace.reports]])
+
+
+def neutral_label(node) -> str:
+    """Chainer's label of a node with the names of its scalars in the place of their values."""
+    label = node.label
+    for name, _, scalar in node.scalars:
+        value = getattr(node.template, name, None)
+        if type(value) is float:
+            label = label.replace(f"({value})" if value < 0 else str(value), scalar.name)
+    return label
+
+
+def watched_math(original: Callable) -> Callable:
+    """A function of :mod:`math` that follows TracedFloats; for the time of a trace."""
+
+    def call(*args, **kwargs):
+        if not any(type(a) is TracedFloat for a in args):
+            return original(*_left(args), **_left(kwargs))
+        return original(*_left(args), **_left(kwargs)) if kwargs else computed(original, args)
+
+    call.__name__ = original.__name__
+    return call
+
+
+def register(patches) -> None:
+    """Add the patches that are in place while any call is traced."""
+    for name, thing in vars(math).items():
+        if callable(thing) and name[:1] != "_":
+            patches.register(math, name, watched_math)
+
+
+class ScalarRecording:
+    """The part of the recorder that hands out floats."""
+
+    def __init__(self):
+        self.token = object()
+        self.follows_floats = True
+        self._scalars: dict = {}
+        self._stored: dict[int, tuple] = {}  # id(float) -> (float, Scalar)
+
+    def float_attribute(self, link, name: str, value: float):
+        """What user code gets for ``link.name``."""
+        if not self.follows_floats:
+            return value
+        scalar = self._scalars.get((id(link), name))
+        if scalar is None:
+            scalar = self._scalars[id(link), name] = ScalarAttribute(link, name, self.token)
+        return TracedFloat(value, scalar)
+
+    def float_argument(self, index: int, value: float):
+        """What user code gets for float number `index` among the arguments."""
+        if not self.follows_floats:
+            return value
+        scalar = self._scalars.get(index)
+        if scalar is None:
+            scalar = self._scalars[index] = ScalarArgument(index, self.token)
+        return TracedFloat(value, scalar)
+
+    def store_float(self, traced: TracedFloat) -> float:
+        """The number itself, to be known again by its identity on a function node."""
+        plain = _plain(traced)
+        self._stored[id(plain)] = (plain, traced.origin)
+        return plain
+
+    def take_floats(self, template, function) -> list:
+        """Replace the TracedFloats on a node by plain ones: ``(name, inner, Scalar)`` of each."""
+        found = []
+        inner = inner_function(template)
+        for owner, spent in ((template, function), (inner, inner_function(function))):
+            if owner is None:
+                continue
+            for name, thing in list(owner.__dict__.items()):
+                if type(thing) is float and id(thing) in self._stored:
+                    thing = TracedFloat(thing, self._stored[id(thing)][1])
+                if type(thing) is TracedFloat:
+                    owner.__dict__[name] = spent.__dict__[name] = _plain(thing)
+                    if thing.origin.token is self.token:
+                        found.append((name, owner is inner, thing.origin))
+        return found
+
+    def shows_scalar(self, thing) -> bool:
+        """Whether `thing` is a TracedFloat of this trace."""
+        return type(thing) is TracedFloat and thing.origin.token is self.token
+
+    def shown_scalar(self, thing):
+        """The Scalar that a TracedFloat of this trace shows; anything else as it is."""
+        return thing.origin if self.shows_scalar(thing) else plain_float(thing)
+
+    def finish_floats(self, floats: list) -> None:
+        """Put down in the trace which numbers were followed."""
+        self.trace.floats = floats
+        self.trace.followed = self._scalars
