@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 
+from sdbr.forks import reentrant_lock
 from sdbr.plans import ForwardPlan, collector_off
 from sdbr.trace.values import PARAMETER, Trace, Value
 
@@ -46,7 +46,7 @@ class Schedule:
         self.build_seconds = 0.0
         self.returned_leaves: list[Value] | None = None
         self._forward: ForwardPlan | None = None
-        self.lock = threading.RLock()  # while a program is built
+        self.lock = reentrant_lock()  # while a program is built
 
     def __reduce__(self):
         # Copies and pickles of a chain start without.

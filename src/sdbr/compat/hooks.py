@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from sdbr.forks import reentrant_lock
+
 _ABSENT = object()
 
 
@@ -26,7 +28,7 @@ class PatchSet:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._lock = threading.RLock()
+        self._lock = reentrant_lock()
         self._patches: list[tuple[Any, str, Callable[[Any], Any]]] = []
         self._installed: list[tuple[Any, str, Any, Any]] = []
         self._holders: dict[int, int] = {}  # thread -> how many blocks it is in
