@@ -149,9 +149,9 @@ def run(call, xs, gys, ggs, params, seed: int) -> dict[str, list]:
     if gys is None:
         gys = [np.ones_like(ys[0].array)]
     gys = [
-        None if g is None or y is None else chainer.Variable(_fitting(g, y.array), requires_grad=bool(ggs))
+        None if g is None or y is None else _constant(_fitting(g, y.array), bool(ggs))
         for g, y in zip(gys, ys, strict=True)
-    ]  # fmt: skip
+    ]
     chainer.backward(ys, gys, enable_double_backprop=bool(ggs))
     if ggs:
         firsts = [x.grad_var for x in variables if x is not None and x.dtype.kind == "f"]
@@ -160,10 +160,7 @@ def run(call, xs, gys, ggs, params, seed: int) -> dict[str, list]:
         _clear([*variables, *params, *gys])
         pairs = [
             # A node of its own: two first derivatives may be one and the same Variable.
-            (
-                chainer.functions.identity(g),
-                chainer.Variable(_fitting(gg, g.array), requires_grad=False),
-            )
+            (chainer.functions.identity(g), _constant(_fitting(gg, g.array), False))
             for g, gg in zip(firsts, ggs, strict=True)
             if g is not None and gg is not None and g.requires_grad
         ]
@@ -179,6 +176,10 @@ def run(call, xs, gys, ggs, params, seed: int) -> dict[str, list]:
 
 def _variable(x) -> chainer.Variable:
     return chainer.Variable(x, requires_grad=x.dtype.kind == "f")
+
+
+def _constant(array, requires_grad: bool) -> chainer.Variable:
+    return chainer.Variable(array, requires_grad=requires_grad)
 
 
 def _fitting(g, y):

@@ -84,3 +84,35 @@ def not_right(checks: list[dict]) -> str:
     for (verdict, kind, file), those in sorted(found.items()):
         lines.append(f"{verdict} ({kind}) {file}: {len(those)}: {those[0]['detail'][:700]}")
     return "\n".join(lines)
+
+
+def unusable(checks: list[dict]) -> str:
+    """Markdown list of the checks that were left out, by file and reason."""
+    found = collections.Counter(
+        (c["test"].partition("::")[0].rpartition("/")[2], c["kind"], c["detail"].splitlines()[0])
+        for c in checks
+        if c["verdict"] == UNUSABLE
+    )
+    return "\n".join(f"- {n} ({kind}) in {file}: {why}" for (file, kind, why), n in found.items())
+
+
+def comparison(outcomes: dict[str, list[dict]]) -> str:
+    """Markdown: passed, failed by group and by how Chainer was run; then tests that differ."""
+    groups = sorted({group_of(t["test"]) for tests in outcomes.values() for t in tests})
+    lines = [
+        "| group | " + " | ".join(f"{how}: passed | failed" for how in outcomes) + " |",
+        "| --- " * (1 + 2 * len(outcomes)) + "|",
+    ]
+    for group in groups:
+        cells = []
+        for tests in outcomes.values():
+            c = collections.Counter(t["outcome"] for t in tests if group_of(t["test"]) == group)
+            cells += [f"{c['passed']:,}", f"{c['failed']:,}"] if c else ["", ""]
+        lines.append(f"| {group} | " + " | ".join(cells) + " |")
+    first, *others = outcomes
+    ended = {t["test"]: t["outcome"] for t in outcomes[first]}
+    for how in others:
+        for t in outcomes[how]:
+            if t["outcome"] != ended.get(t["test"]):
+                lines.append(f"\n{how}: {t['test']} {t['outcome']}: {t['message'][-300:]}")
+    return "\n".join(lines)

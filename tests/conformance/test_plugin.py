@@ -1,0 +1,217 @@
+"""The judge: right for a decorator that does nothing, and it catches each way of being wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import sdbr  # noqa: F401  (first: it makes Chainer importable)
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import gradient_check
+from chainer import links as L
+
+from conformance import table
+from conformance.compare import difference
+from conformance.decorators import Decorator, Static, by_name
+from conformance.judge import DYNAMIC, EXCEPTION, NOT_REPLAYED, RIGHT, UNUSABLE, WRONG, judge
+from conformance.plugin import Judging
+
+RNG = np.random.RandomState(0)
+X = RNG.uniform(-1, 1, (4, 3)).astype("f")
+GY = RNG.uniform(-1, 1, (4, 3)).astype("f")
+GGX = RNG.uniform(-1, 1, (4, 3)).astype("f")
+
+
+def judged(func, decorator, xs=(X,), gys=(GY,), params=(), **kwargs):
+    return judge(func, xs, gys, params, False, decorator, **kwargs)
+
+
+def tanh_of_double(x):
+    return F.tanh(x * 2)
+
+
+@pytest.mark.parametrize("decorator", ["identity", "sdbr"])
+def test_right(decorator):
+    found = judged(tanh_of_double, by_name(decorator))
+    assert (found.verdict, found.detail) == (RIGHT, "")
+    assert found.data == "shuffled"
+
+
+@pytest.mark.parametrize("decorator", ["identity", "sdbr"])
+def test_right_in_the_second_order(decorator):
+    options = {"enable_double_backprop": True} if decorator == "sdbr" else {}
+    found = judged(tanh_of_double, by_name(decorator, **options), ggs=(GGX,))
+    assert (found.verdict, found.detail) == (RIGHT, "")
+
+
+@pytest.mark.parametrize("decorator", ["identity", "sdbr"])
+def test_right_with_a_link_that_has_state(decorator):
+    link = L.BatchNormalization(3)
+    before = link.avg_mean.copy()
+    found = judged(link, by_name(decorator), params=(link.gamma, link.beta))
+    assert (found.verdict, found.detail) == (RIGHT, "")
+    np.testing.assert_array_equal(link.avg_mean, before)
+    assert link.gamma.name == "gamma"
+
+
+def frozen_forward(function):
+    kept = []
+
+    def call(self, *xs):
+        if not kept:
+            kept.append(function(self, *xs).array)
+        y = function(self, *xs)
+        y.array[...] = kept[0]
+        return y
+
+    return call
+
+
+def wrong_gradient(function):
+    return lambda self, *xs: function(self, *[x * 1.01 - x.array * 0.01 for x in xs])
+
+
+def no_gradient(function):
+    def call(self, *xs):
+        return function(self, *[chainer.Variable(x.array) for x in xs])
+
+    return call
+
+
+def extra_draw(function):
+    def call(self, *xs):
+        np.random.rand()
+        return function(self, *xs)
+
+    return call
+
+
+def failing_second(function):
+    calls = []
+
+    def call(self, *xs):
+        calls.append(1)
+        if len(calls) > 1:
+            raise RuntimeError("second call")
+        return function(self, *xs)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "broken, part",
+    [
+        (frozen_forward, "call 1: forward 0"),
+        (wrong_gradient, "call 0: input gradient 0"),
+        (no_gradient, "call 0: input gradient 0"),
+        (extra_draw, "call 0: next draw 0"),
+    ],
+)
+def test_a_broken_decorator_is_wrong(broken, part):
+    found = judged(tanh_of_double, Decorator(broken))
+    assert found.verdict == WRONG
+    assert found.detail.startswith(part)
+
+
+def test_a_frozen_state_is_wrong():
+    class Counting(chainer.Link):
+        def __init__(self):
+            super().__init__()
+            self.add_persistent("seen", np.zeros(3, "f"))
+
+        def forward(self, x):
+            self.seen += x.array.sum(axis=0)
+            return x * 2
+
+    def forgetful(function):
+        def call(self, x):
+            before = self.link.seen.copy()
+            y = function(self, x)
+            self.link.seen[...] = before
+            return y
+
+        return call
+
+    found = judged(Counting(), Decorator(forgetful))
+    assert found.verdict == WRONG
+    assert "state" in found.detail
+
+
+def test_an_exception_in_a_replay():
+    found = judged(tanh_of_double, Decorator(failing_second))
+    assert found.verdict == EXCEPTION
+    assert "RuntimeError: second call" in found.detail
+
+
+class _Off(Static):
+    """Runs everything define-by-run without a word."""
+
+    def __init__(self):
+        super().__init__(backend="off")
+
+
+def test_define_by_run_in_silence_is_not_replayed():
+    found = judged(tanh_of_double, _Off())
+    assert found.verdict == NOT_REPLAYED
+    assert "backend off" in found.detail
+
+
+def test_a_warning_makes_it_declared_dynamic():
+    def branching(x):
+        return x * 2 if float(x.array.sum()) > 1e9 else x * 3
+
+    found = judged(branching, by_name("sdbr"))
+    assert found.verdict == DYNAMIC
+    assert "not static" in found.detail
+
+
+def test_define_by_run_that_fails_or_varies_is_unusable():
+    def failing(x):
+        raise ValueError("never works")
+
+    counts = []
+
+    def varying(x):
+        counts.append(1)
+        return x * len(counts)
+
+    assert judged(failing, by_name("identity")).verdict == UNUSABLE
+    assert judged(varying, by_name("identity")).verdict == UNUSABLE
+
+
+def test_the_plugin_replaces_the_checks_and_makes_them_as_well():
+    log = io.StringIO()
+    plugin = Judging(log, "sdbr")
+    original = gradient_check.check_backward
+    plugin.pytest_configure(None)
+    try:
+        plugin.test = "chainer_tests/functions_tests/activation_tests/test_tanh.py::test"
+        gradient_check.check_backward(tanh_of_double, X, GY, atol=1e-2, rtol=1e-2)
+        gradient_check.check_double_backward(tanh_of_double, X, GY, GGX, atol=1e-1, rtol=1e-1)
+        with pytest.raises(AssertionError):  # the original ran
+            gradient_check.check_backward(no_gradient(lambda _, x: x * 2).__get__(0), X, GY)
+    finally:
+        plugin.pytest_unconfigure(None)
+    assert gradient_check.check_backward is original
+    entries = [json.loads(line) for line in log.getvalue().splitlines()]
+    assert [(e["kind"], e["verdict"]) for e in entries] == [
+        ("backward", RIGHT),
+        ("double", RIGHT),
+        ("backward", RIGHT),
+    ]
+    assert "| functions/activation | 2 | 2 |" in table.verdict_table(entries, "backward")
+
+
+def test_compare():
+    a = np.array([1.0, np.nan, np.inf, -1.0])
+    assert difference(a, a.copy(), 0) is None
+    assert difference(a * (1 + 1e-6), a, 1e-5) is None
+    assert difference(a * (1 + 1e-4), a, 1e-5) is not None
+    assert difference(np.array([1.0, 0.0, np.inf, -1.0]), a, 1) is not None
+    assert difference(np.arange(3), np.arange(3) + 1, 1) is not None
+    assert difference(None, a, 1) is not None
+    assert difference(a.astype("f"), a, 1) is not None
