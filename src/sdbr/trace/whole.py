@@ -19,6 +19,7 @@ from sdbr.trace.values import ATTRIBUTE, TracedNode
 import chainer
 import numpy as np
 from chainer import backend, links
+from chainer.dataset import convert
 from chainer.functions.loss import softmax_cross_entropy as _softmax_cross_entropy
 from chainer.link_hooks import SpectralNormalization, spectral_normalization
 from chainer.utils.walker_alias import WalkerAlias
@@ -247,6 +248,23 @@ def _normalized(original):
     return softmax_cross_entropy
 
 
+def _padded(original):
+    @functools.wraps(original)
+    def concat(arrays, padding):
+        recorder = _tracing()
+        if recorder is None or not any(type(a) is TracedArray for a in arrays):
+            return original(arrays, padding)
+        recorder.depth += 1
+        try:
+            result = original([strip(a) for a in arrays], padding)
+        finally:
+            recorder.depth -= 1
+        call = OutsideCall(original, "concat_examples with padding")
+        return recorder.numpy_call(call, (list(arrays), padding), {}, result)
+
+    return concat
+
+
 #: Owner, name, wrapper.
 RECORDED_WHOLE = (
     (WalkerAlias, "sample", _sample),  # L.BlackOut, L.NegativeSampling
@@ -258,6 +276,7 @@ RECORDED_WHOLE = (
     (SpectralNormalization, "_prepare_parameters", _first_values(lambda hook, args: args[0])),
     (links.BatchNormalization, "_initialize_params", _first_values(lambda link, args: link)),
     (backend, "copyto", _copyto),
+    (convert, "_concat_arrays_with_padding", _padded),
     (_softmax_cross_entropy, "_double_backward_softmax_cross_entropy", _normalized),
 )
 
