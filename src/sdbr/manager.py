@@ -216,7 +216,7 @@ class ScheduleManager:
                 specs.append((a.shape, a.dtype.str, x.requires_grad, type(x)))
             else:
                 specs.append((x.shape, x.dtype.str, None, np.ndarray))
-        return freeze(structure), tuple(specs), aliasing(leaves), config_key(), backend
+        return freeze_arguments(structure), tuple(specs), aliasing(leaves), config_key(), backend
 
     def find(self, key, floats) -> Schedule | None:
         """The schedule of `key` whose guards hold; `floats` are those among the arguments."""

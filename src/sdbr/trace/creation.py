@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 
 from sdbr.trace.provenance import current, holds_known, record
+from sdbr.trace.scalars import strip_floats
 
 import numpy as np
 
@@ -50,7 +51,14 @@ def register(patches, called_by_machinery: Callable) -> None:
         def create(*args, **kwargs):
             result = original(*args, **kwargs)
             recorder = current()
-            if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
+            if recorder is not None:
+                args, kwargs = strip_floats(args), strip_floats(kwargs)
+            result = original(*args, **kwargs)
+            if recorder is None or recorder.depth:
+                return result
+            frame = sys._getframe(1)
+            # The ones that ``chainer.grad`` starts from are constants as well.
+            if called_by_machinery(frame) and frame.f_code.co_name != "grad":
                 return result
             if type(result) is not np.ndarray:
                 return result

@@ -30,6 +30,7 @@ class Guards:
         self.version: int | None = None
         self.failed = ""
         self.on_floats: list = []
+        self.comparisons = {repr(condition) for condition in trace.conditions}
         self._watch_floats(trace)
         for read in trace.reads:
             value, d, name = read.value, read.link.__dict__, read.name
@@ -92,10 +93,11 @@ class Guards:
 
     def _watch_floats(self, trace: Trace) -> None:
         """Conditions on floats that are not looked up by name: arguments, comparisons."""
-        self.floats = [
-            None if _may_change(trace.followed.get(i)) else repr(x)
-            for i, x in enumerate(trace.floats)
-        ]
+        self.floats = []
+        for i, x in enumerate(trace.floats):
+            scalar = trace.followed.get(i)
+            name = f"float {i} of the arguments" if scalar is None else scalar.name
+            self.floats.append((None if _may_change(scalar) else repr(x), name))
         for condition in trace.conditions:
             if any(type(r) is ScalarArgument for s in condition.scalars for r in s.roots):
                 self.on_floats.append(condition)
@@ -105,18 +107,26 @@ class Guards:
 
     def accept(self, floats) -> bool:
         """Whether the floats among the arguments may be these."""
-        for i, (x, want) in enumerate(zip(floats, self.floats, strict=True)):
+        for x, (want, name) in zip(floats, self.floats, strict=True):
             if want is not None and repr(x) != want:
-                self.failed = f"float argument {i}: {want} -> {x!r}"
+                self.failed = f"{name}: {want} -> {x!r}"
                 return False
         for condition in self.on_floats:
             if not condition.holds(floats):
-                self.failed = f"float arguments: {condition} came out differently"
+                self.failed = repr(condition)
                 return False
         return True
 
+    def describe_failure(self) -> str:
+        """What no longer held when they were last compared."""
+        if self.failed.startswith("argument "):
+            return self.failed
+        if self.failed in self.comparisons:
+            return f"comparison {self.failed}, which came out differently"
+        return f"attribute {self.failed!r} of the chain or a link below"
+
     def hold(self) -> bool:
-        """Whether every condition holds now."""
+        """Whether every condition holds now, apart from those on arguments."""
         for d, name, check, want in self.volatile:
             if not check(d.get(name, _MISSING), want):
                 self.failed = name

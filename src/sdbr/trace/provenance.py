@@ -318,7 +318,11 @@ def holds_traced(thing) -> bool:
     kind = type(thing)
     if kind in (tuple, list):
         return any(map(holds_traced, thing))
-    return kind is TracedArray or kind in LEAVING or (kind is dict and any(map(holds_traced, thing.values())))
+    return (
+        kind is TracedArray
+        or kind in LEAVING
+        or (kind is dict and any(map(holds_traced, thing.values())))
+    )
 
 
 def holds_unknown(thing) -> bool:

@@ -19,7 +19,7 @@ from sdbr.trace.provenance import (
     wrap,
 )
 from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
-from sdbr.trace.structure import fill, flatten, floats_in, mapped
+from sdbr.trace.structure import fill, flatten, float_names, floats_in, mapped
 from sdbr.trace.values import (
     CONSTANT,
     RESULT,
@@ -62,6 +62,7 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
         self._aliases: dict[int, Value] = {}  # index of a value -> its array
         self._states: dict[int, tuple] = {}  # id(array) -> (weakref, node, where on the node)
         self._made: dict[int, tuple] = {}  # id -> (array made from nothing, its contents then)
+        super().__init__()
         self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
         self._attributes: dict[tuple[int, str], Value] = {}
         self._links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
@@ -266,7 +267,8 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
         """
         traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]
         floats = floats_in(structure)
-        handed = iter([self.float_argument(i, x) for i, x in enumerate(floats)])
+        names = float_names(structure)
+        handed = iter([self.float_argument(i, x, names[i]) for i, x in enumerate(floats)])
         given = mapped(structure, lambda x: next(handed) if type(x) is float else x)
         args, kwargs = fill(given, traced_leaves)
         reporters = reporter._get_reporters()

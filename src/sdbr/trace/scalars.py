@@ -70,7 +70,6 @@ class Scalar:
         return not all(root.keyed for root in self.roots)
 
 
-
 class ScalarAttribute(Scalar):
     """``link.name``."""
 
@@ -91,8 +90,8 @@ class ScalarArgument(Scalar):
 
     __slots__ = ("position",)
 
-    def __init__(self, position: int, token):
-        super().__init__(f"float argument {position}", token)
+    def __init__(self, position: int, name: str, token):
+        super().__init__(name, token)
         self.position = position
 
     def evaluate(self, floats):
@@ -174,10 +173,10 @@ class TracedFloat(float):
         return self.leave()
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        return getattr(ufunc, method)(*_left(inputs), **_left(kwargs))
+        return getattr(ufunc, method)(*strip_floats(inputs), **strip_floats(kwargs))
 
     def __array_function__(self, function, types, args, kwargs):
-        return function(*_left(args), **_left(kwargs))
+        return function(*strip_floats(args), **strip_floats(kwargs))
 
     def __reduce_ex__(self, protocol):
         return float, (self.leave(),)
@@ -207,14 +206,15 @@ _plain = float.__float__
 LEAVING[TracedFloat] = TracedFloat.leave
 
 
-def _left(thing):
+def strip_floats(thing):
+    """`thing` with plain floats in lists, tuples and dicts, for code that cannot be followed."""
     kind = type(thing)
     if kind is TracedFloat:
         return thing.leave()
     if kind in (tuple, list):
-        return kind([_left(t) for t in thing])
+        return kind([strip_floats(t) for t in thing])
     if kind is dict:
-        return {k: _left(t) for k, t in thing.items()}
+        return {k: strip_floats(t) for k, t in thing.items()}
     return thing
 
 
@@ -290,7 +290,7 @@ def _leaving(name: str):
     plain = getattr(float, name)
 
     def method(self, *args):
-        return plain(self.leave(), *_left(args))
+        return plain(self.leave(), *strip_floats(args))
 
     return method
 
@@ -355,8 +355,12 @@ def watched_math(original: Callable) -> Callable:
 
     def call(*args, **kwargs):
         if not any(type(a) is TracedFloat for a in args):
-            return original(*_left(args), **_left(kwargs))
-        return original(*_left(args), **_left(kwargs)) if kwargs else computed(original, args)
+            return original(*strip_floats(args), **strip_floats(kwargs))
+        return (
+            original(*strip_floats(args), **strip_floats(kwargs))
+            if kwargs
+            else computed(original, args)
+        )
 
     call.__name__ = original.__name__
     return call
@@ -387,13 +391,13 @@ class ScalarRecording:
             scalar = self._scalars[id(link), name] = ScalarAttribute(link, name, self.token)
         return TracedFloat(value, scalar)
 
-    def float_argument(self, index: int, value: float):
+    def float_argument(self, index: int, value: float, name: str):
         """What user code gets for float number `index` among the arguments."""
         if not self.follows_floats:
             return value
         scalar = self._scalars.get(index)
         if scalar is None:
-            scalar = self._scalars[index] = ScalarArgument(index, self.token)
+            scalar = self._scalars[index] = ScalarArgument(index, name, self.token)
         return TracedFloat(value, scalar)
 
     def store_float(self, traced: TracedFloat) -> float:

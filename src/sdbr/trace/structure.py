@@ -155,6 +155,13 @@ def floats_in(structure) -> list[float]:
     return found
 
 
+def float_names(structure) -> list[str]:
+    """How errors call the Python floats in ``(args, kwargs)``, in the order of `floats_in`."""
+    args, kwargs = structure
+    pairs = [*enumerate(args), *kwargs.items()]
+    return [f"argument {key!r}" for key, thing in pairs for _ in floats_in(thing)]
+
+
 def fill_values(structure, things):
     """Put ``things[value.index]`` at every Value of a traced result, ``things[s]`` at a Scalar."""
     if type(structure) is Value:
