@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from sdbr.functions.python_op import fill_holes, kept_arrays, rebind, set_scalars
 from sdbr.trace import values as v
-from sdbr.trace.nodes import copy_node
+from sdbr.trace.gradients import GradientNode
+from sdbr.trace.nodes import configured, copy_node
+from sdbr.trace.side_effects import EFFECTS
+from sdbr.trace.whole import LinkCall
 
 import chainer
 import numpy as np
@@ -38,14 +41,15 @@ class Snapshot:
 
 
 def _maybe_written(plan) -> set[int]:
-    """Arrays that functions hold as attributes: persistent values, which they may update."""
+    """Arrays that functions hold as attributes, or ``static_code`` gets: they may update them."""
     found = plan.__dict__.get("maybe_written")
     if found is None:
+        nodes = plan.schedule.trace.nodes
+        values = [x for node in nodes for r in node.rebind for x in r.values]
+        values += [x for node in nodes if node.effect for x in node.inputs]
         found = plan.maybe_written = {
             _behind(value).index
-            for node in plan.schedule.trace.nodes
-            for r in node.rebind
-            for value in r.values
+            for value in values
             if _behind(value).kind in (v.ATTRIBUTE, v.ARGUMENT) and not _behind(value).is_variable
         }
     return found
@@ -114,6 +118,9 @@ class CallGradients(chainer.FunctionNode):
             gxs = chainer.grad(
                 [ys[i] for i in given], [xs[i] for i in wanted], gys, enable_double_backprop=True
             )
+            # One Variable may be the gradient of several inputs: `chainer.grad` would keep only
+            # the last of what comes in for it.
+            gxs = [None if g is None else F.identity(g) for g in gxs]
         pairs = [
             (gxs[place], gg)
             for place, gg in zip(self.places, grad_outputs, strict=True)
@@ -133,7 +140,7 @@ class CallGradients(chainer.FunctionNode):
 
     def _outputs(self, xs: list) -> list:
         """The outputs of the call, computed from `xs` in define-by-run."""
-        things = dict(self.others)
+        things = {**self.others, **{i: x.copy() for i, x in self.snapshot.arrays.items()}}
         for value, x in zip(self.plan.differentiable, xs, strict=True):
             things[value.index] = x
         graph = _Graph(self.plan.schedule.trace, things)
@@ -159,6 +166,7 @@ class _Graph:
     def __init__(self, trace: v.Trace, things: dict):
         self.trace = trace
         self.things = things
+        self.functions: dict[int, chainer.FunctionNode] = {}
 
     def thing(self, value: v.Value):
         """The Variable or array that stands for `value`."""
@@ -178,13 +186,17 @@ class _Graph:
     def run(self) -> None:
         """Apply every function in the order of the trace."""
         for node in self.trace.nodes:
-            if node.function is None:
+            if node.effect:
+                made = self._effect(node)
+            elif node.function is None:
                 made = node.call[0](
                     *fill_holes(node.call[1], [self.array(x) for x in node.inputs]),
                     **fill_holes(node.call[2], [self.array(x) for x in node.inputs]),
                 )
                 made = made if isinstance(made, (tuple, list)) else (made,)
                 made = [np.asarray(part) for part in made]
+            elif isinstance(node, GradientNode):
+                made = self._gradients(node)
             else:
                 made = self._apply(node)
             for value, y in zip(node.outputs, made, strict=True):
@@ -194,15 +206,33 @@ class _Graph:
         function = self.functions[id(node)] = copy_node(node.template)
         set_scalars(function, node.scalars, self.things.__getitem__)
         # Copies: what a function updates in place was updated by the call itself.
-        rebind(
-            function, node.rebind, [self.array(x).copy() for r in node.rebind for x in r.values]
-        )
-        with chainer.using_config("enable_backprop", node.backprop):
+        rebind(function, node.rebind, [self.array(x).copy() for r in node.rebind for x in r.values])
+        config = {**node.config, "enable_backprop": node.backprop}
+        if isinstance(function, LinkCall):
+            config["in_recomputing"] = True  # no statistics move
+        with configured(config):
             made = function.apply([self.thing(x) for x in node.inputs])
-        for value, y in zip(node.outputs, made, strict=True):
+        for value, y in zip(node.outputs, made, strict=False):
             if value.unchained:
                 y.unchain()
+        return [*made, *kept_arrays(function, node.states)]
+
+    def _effect(self, node: v.TracedNode) -> list:
+        """What ``static_code`` wrote and returned: it does not run again."""
+        made, written = self.things[id(node), EFFECTS]
+        for i, contents in written.items():
+            self.array(node.inputs[i])[...] = contents
         return made
+
+    def _gradients(self, node: GradientNode) -> list:
+        """Gradients that the call took itself."""
+        function = self.functions[id(node.of)]
+        gys: list = [None] * len(function.outputs)
+        for i, value in zip(node.given, node.inputs, strict=False):
+            gys[i] = self.thing(value)
+        with configured({**node.config, "enable_backprop": node.backprop}):
+            gxs = function.backward(node.targets, tuple(gys))
+        return [gxs[i] for i in node.targets] if len(gxs) == len(function.inputs) else list(gxs)
 
 
 def _array(thing):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import sdbr
 
 import chainer
+import chainer.functions as F
 import numpy as np
 from core.harness import copy_of, state_of, structure_of, variables_of
 
@@ -405,6 +406,72 @@ def check(case: Case, dtype: str = "f", how: str = "function", mode: Mode = TRAI
     # On bare arrays an operator or a method is a call of NumPy, not of Chainer.
     if case.native and dtype in "fd" and mode.inputs != "arrays":
         assert statistics.python_ops == 0, statistics
+    return statistics
+
+
+class NoGradient(Exception):
+    """Nothing has a gradient: nothing can have a second one."""
+
+
+def second_once(subject: Subject, case: Case, dtype: str, step: int) -> dict:
+    """First derivatives, and derivatives of a random combination of them."""
+    xs = as_inputs(subject.load(case.data(step, dtype), step), "variables")
+    wanted = [x for x in xs if isinstance(x, chainer.Variable)]
+    if subject.model is not None:
+        subject.model.cleargrads()
+        wanted += [p for _, p in sorted(subject.model.namedparams())]
+    rng = np.random.default_rng([13, step])
+    np.random.seed(step + 1)
+    ys = [y for y in variables_of(subject.target(*xs)) if isinstance(y, chainer.Variable)]
+    ends = [y for y in ys if y.creator_node is not None and y.dtype.kind == "f"]
+    gys = [chainer.Variable(_normal(rng, y)) for y in ends]
+    gxs = chainer.grad(ends, wanted, gys, enable_double_backprop=True)
+    # A gradient may be the very Variable that came in: no seeds of their own, then.
+    combined = [F.sum(g * _normal(rng, g)) for g in gxs if g is not None]
+    if not combined:
+        raise NoGradient
+    sum(combined[1:], combined[0]).backward()
+    return {
+        "first": {str(i): None if g is None else copy_of(g.array) for i, g in enumerate(gxs)},
+        "second": {str(i): copy_of(x.grad) for i, x in enumerate([*wanted, *gys])},
+    }
+
+
+def _failure(call) -> Exception | None:
+    """What `call` raises."""
+    try:
+        call()
+    except Exception as e:
+        return e
+    return None
+
+
+def check_second(case: Case, dtype: str = "f", how: str = "function", **options):
+    """Second derivatives through replayed calls; where Chainer has none, this is asserted."""
+    options.setdefault("on_dynamic", "raise")
+    options["enable_double_backprop"] = True
+    calls = case.traces + REPLAYS
+    with configured(case, dtype, TRAINING):
+        subject = SUBJECTS[how](case, dtype, None)
+        if not case.second:
+            theirs = _failure(lambda: second_once(subject, case, dtype, 0))
+            assert theirs is not None, "Chainer has a second derivative here"
+            subject = SUBJECTS[how](case, dtype, options)
+            for i in range(case.traces + 1):
+                ours = _failure(lambda i=i: second_once(subject, case, dtype, i))
+                assert type(ours) is type(theirs), ours
+            return subject.statistics
+        want = [second_once(subject, case, dtype, i) for i in range(calls)]
+        subject = SUBJECTS[how](case, dtype, options)
+        for i in range(calls):
+            got = second_once(subject, case, dtype, i)
+            for part in want[i]:
+                for name, array in want[i][part].items():
+                    tolerance = case.tolerance(dtype)[1]
+                    assert_near(got[part][name], array, tolerance, f"call {i}: {part} {name}")
+    statistics = subject.statistics
+    assert statistics.define_by_run_calls == 0, statistics
+    assert (statistics.traces, statistics.replays) == (case.traces, REPLAYS), statistics
     return statistics
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .harness import TEST, TRAINING, Mode, check, check_dynamic
+from .harness import TEST, TRAINING, Mode, check, check_dynamic, check_second
 from .rows import ROWS
 
 STATIC = [row for row in ROWS if row.dynamic is None]
@@ -41,6 +41,11 @@ def test_test_mode(row):
 @each(STATIC)
 def test_arrays(row):
     check(row, "f", "function", Mode(inputs="arrays"))
+
+
+@each(STATIC)
+def test_second_derivatives(row):
+    check_second(row, row.dtypes[-1])
 
 
 @each(DYNAMIC)

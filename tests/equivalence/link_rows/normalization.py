@@ -74,9 +74,16 @@ ROWS = [
         second=False,
     ),
     row("BatchRenormalization finetune", renormalization(), [N(6, 4)], finetune, second=False),
-    row("DecorrelatedBatchNormalization", decorrelated(), [N(9, 4)]),
-    row("DecorrelatedBatchNormalization of images", decorrelated(decay=0.5), [N(4, 4, 2, 3)]),
-    row("DecorrelatedBatchNormalization finetune", decorrelated(), [N(9, 4)], finetune),
+    row("DecorrelatedBatchNormalization", decorrelated(), [N(9, 4)], second=False),
+    row(
+        "DecorrelatedBatchNormalization of images",
+        decorrelated(decay=0.5),
+        [N(4, 4, 2, 3)],
+        second=False,
+    ),
+    row(
+        "DecorrelatedBatchNormalization finetune", decorrelated(), [N(9, 4)], finetune, second=False
+    ),
     row("GroupNormalization", lambda: shaken(L.GroupNormalization(2, 4)), [N(3, 4, 5)]),
     row("GroupNormalization of unknown size", lambda: L.GroupNormalization(2), [N(3, 4, 2, 2)]),
     row("LayerNormalization", lambda: shaken(L.LayerNormalization(4)), [N(3, 4)]),

@@ -41,7 +41,8 @@ def n_step(name, n_states, directions=1):
 
 
 def stateful(name, make):
-    return row(name, make, [N(5, 3), N(5, 3), N(5, 3)], steps)
+    second = name != "StatefulMGU"
+    return row(name, make, [N(5, 3), N(5, 3), N(5, 3)], steps, second=second)
 
 
 def tree(names):
@@ -71,13 +72,19 @@ ROWS = [
         lambda link, x: link(None, None, x),
     ),
     row("StatelessMGU", lambda: L.StatelessMGU(3, 4), [N(5, 4), N(5, 3)]),
-    row("ChildSumTreeLSTM", lambda: L.ChildSumTreeLSTM(3, 4), [*[N(5, 4)] * 4, N(5, 3)]),
+    row(
+        "ChildSumTreeLSTM",
+        lambda: L.ChildSumTreeLSTM(3, 4),
+        [*[N(5, 4)] * 4, N(5, 3)],
+        second=False,
+    ),
     row("ChildSumTreeLSTM leaf", lambda: L.ChildSumTreeLSTM(3, 4), [N(5, 3)]),
     row(
         "ChildSumTreeLSTM one child",
         lambda: L.ChildSumTreeLSTM(3, 4),
         [N(5, 4), N(5, 4), N(5, 3)],
         tree([True, False, True, False]),
+        second=False,
     ),
     row("NaryTreeLSTM", lambda: L.NaryTreeLSTM(3, 4), [*[N(5, 4)] * 4, N(5, 3)], second=False),
     row(

@@ -11,7 +11,7 @@ COMPOSITE = [
     (
         "composite multi-layer perceptron",
         lambda x, w1, b1, w2, b2, t: F.softmax_cross_entropy(
-            F.linear(F.relu(F.linear(x, w1, b1)), w2, b2), t
+            F.linear(F.relu(F.linear(x, w1, b1)), w2, b2), t, enable_double_backprop=True
         ),
         [N(6, 5), N(4, 5), N(4), N(3, 4), N(3), T(3, 6)],
     ),

@@ -85,6 +85,16 @@ def draw(shape):
 ROWS = [
     *native(LOSS),
     *native(WEIGHTED, traces=2),
+    Case(
+        "softmax_cross_entropy twice",
+        lambda x, t: SCE(x, t, enable_double_backprop=True),
+        [N(5, 3), T(3, 5)],
+    ),
+    Case(
+        "softmax_cross_entropy twice, no, ignored, 3-D",
+        lambda x, t: SCE(x, t, reduce="no", enable_double_backprop=True),
+        [N(5, 3, 2), T(3, 5, 2, ignore=-1)],
+    ),
     Case("bernoulli_nll", F.bernoulli_nll, [U(0, 1, 3, 4), N(3, 4)]),
     Case("bernoulli_nll no", lambda x, y: F.bernoulli_nll(x, y, "no"), [U(0, 1, 3, 4), N(3, 4)]),
     Case(
