@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import logging
 import os
-import threading
 import time
 import types
 import warnings
@@ -28,6 +27,7 @@ from sdbr.errors import BackendError, NotStaticError, SdbrWarning
 from sdbr.forks import reentrant_lock
 from sdbr.functions.lowering import settle_scalars, structural_arrays
 from sdbr.instance import Instance, Retrace, source_of, sources_of
+from sdbr.misses import Misses
 from sdbr.options import BACKEND_NAMES, Options
 from sdbr.plans import collector_off, output_values, returned_as_is
 from sdbr.schedule import Schedule
@@ -63,7 +63,7 @@ class ScheduleManager:
     owner : weakref or None
         The link; copies and unpickled links start with an empty manager of their own.
     misses : list of (str, str)
-        Why calls were traced again: the part of the key that differed, and the user's line.
+        Why keys were new: the part of the key that differed, and the user's line.
     define_by_run_reasons : collections.Counter
         Why calls ran define-by-run, and how often.
     """
@@ -75,7 +75,7 @@ class ScheduleManager:
         self.name = name
         self.schedules: collections.OrderedDict = collections.OrderedDict()
         self.statistics = Statistics()
-        self.misses: list[tuple[str, str]] = []
+        self._misses = Misses()
         self.define_by_run_reasons: collections.Counter = collections.Counter()
         self.static_schedule: Schedule | None = None
         self.last_instance: Instance | None = None
@@ -83,8 +83,7 @@ class ScheduleManager:
         self.step_reason: str | None = None
         self._keep_all = False
         self._warned: set[str] = set()
-        self._history: collections.deque = collections.deque(maxlen=8)
-        self._lock = threading.RLock()
+        self._lock = reentrant_lock()
         _listen(options.verbosity_level)
 
     def __reduce__(self):
@@ -120,8 +119,8 @@ class ScheduleManager:
         if unusual is not None:
             self.warn(unusual, f"{self.name}: {unusual} run define-by-run")
             return self._define_by_run(function, args, kwargs, unusual)
-        floats = floats_in(structure)
         key = self.key(structure, leaves, backend)
+        floats = floats_in(structure)
         for _ in range(3):
             schedule = self.find(key, floats)
             if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
@@ -146,8 +145,12 @@ class ScheduleManager:
                 self.drop(key, schedule)
         if schedule is not None and schedule.dynamic is not None:
             if self.options.on_dynamic == "raise" and not schedule.trace.quiet:
-                raise NotStaticError(self._dynamic_message(schedule))
+                raise NotStaticError(self._dynamic_message(schedule.dynamic))
             return self._define_by_run(function, args, kwargs, schedule.dynamic[0])
+        if schedule is None:
+            reason = self._note_miss(key)
+            if reason is not None:
+                return self._define_by_run(function, args, kwargs, reason)
         return self.trace(key, schedule, function, structure, leaves, backend)
 
     def ready_schedule(self, owner, args, kwargs) -> Schedule | None:
@@ -272,7 +275,6 @@ class ScheduleManager:
     def trace(self, key, unconfirmed, function, structure, leaves, backend):
         """Run define-by-run and record it; the result is that of this call."""
         line = user_line()
-        self._note_miss(key, unconfirmed, line)
         start = time.perf_counter()
         recorder = Recorder()
         before = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
@@ -282,16 +284,15 @@ class ScheduleManager:
         with collector_off():
             result = recorder.run(function, structure, leaves)
         trace = recorder.trace
+        settle_scalars(trace)
         self.statistics.traces += 1
         if unconfirmed is not None:
-        settle_scalars(trace)
             self.statistics.second_traces += 1
             confirm(trace, unconfirmed.trace, before)
             self.drop(key, unconfirmed)
             trace.unconfirmed = False
-        schedule = Schedule(
-            key, trace, chainer.config.enable_backprop, backend, self.options.memory != "no_reuse"
-        )
+        keep_graph = chainer.config.enable_backprop or any(node.backprop for node in trace.nodes)
+        schedule = Schedule(key, trace, keep_graph, backend, self.options.memory != "no_reuse")
         if trace.dynamic is None:
             trace.dynamic = unusual_value(trace)
             if trace.dynamic is not None:
@@ -299,6 +300,7 @@ class ScheduleManager:
                 trace.quiet = True
                 reason = trace.dynamic[0]
                 self.warn(reason, f"{self.name}: {reason}: such calls run define-by-run")
+        schedule.double = self.options.enable_double_backprop
         schedule.dynamic = trace.dynamic
         schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
         schedule.guards = Guards(trace)
@@ -313,8 +315,10 @@ class ScheduleManager:
             self.schedules.setdefault(key, []).append(schedule)
             self._evict()
         self.use(schedule)
+        if not trace.quiet:
+            self._misses.traced(key, trace.dynamic)
         if trace.dynamic is not None and not trace.quiet:
-            message = self._dynamic_message(schedule)
+            message = self._dynamic_message(trace.dynamic)
             if self.options.on_dynamic == "raise":
                 raise NotStaticError(message)
             self.warn("dynamic", message + " It runs define-by-run from now on.")
@@ -326,35 +330,56 @@ class ScheduleManager:
         )
         return result
 
-    def _dynamic_message(self, schedule: Schedule) -> str:
-        reason, where = schedule.dynamic
+    def _dynamic_message(self, place: tuple) -> str:
+        reason, where = place
         return (
             f"{self.name}: the call is not static: {reason}{where and f' at {where}'}. Use a "
             "function of chainer.functions on Variables, or put the code into sdbr.static_code."
         )
 
-    def _note_miss(self, key, unconfirmed, line) -> None:
-        if unconfirmed is None and self.schedules:
-            with self._lock:
+    def _note_miss(self, key) -> str | None:
+        """Note why `key` is new; the reason for running it define-by-run, or None to trace it.
+
+        Raises
+        ------
+        NotStaticError
+            With ``on_dynamic='raise'``, if the call is going to be dynamic.
+        """
+        misses, call = self._misses, self.statistics.calls
+        with self._lock:
+            misses.note(call)
+            if self.schedules:
                 differs = describe_difference(key, list(self.schedules))
                 same = self.schedules.get(key)
-            if same and same[-1].guards.failed:
-                differs = f"attribute {same[-1].guards.failed!r} of the chain or a link below"
-            self.misses.append((differs, line))
-            del self.misses[:-100]
-        self._history.append(unconfirmed is None)
-        if sum(self._history) >= 5 and len(self._history) == 8 and self.misses:
+                if same and same[-1].guards.failed:
+                    differs = same[-1].guards.describe_failure()
+                misses.explain(differs, user_line())
+            place = misses.always_dynamic(key)
+        if place is not None:
+            if self.options.on_dynamic == "raise":
+                raise NotStaticError(self._dynamic_message(place))
+            return place[0]
+        if misses.keep_coming(call) and misses.entries:
             self.warn(
                 "misses",
                 f"{self.name}: five of the last eight calls were traced anew because this part "
-                f"of the key keeps changing: {self.misses[-1][0]}. Pad batches to few shapes, or "
-                "pass what changes as an array.",
+                f"of the key keeps changing: {misses.entries[-1][0]}. Pad batches to few shapes, "
+                "or pass what changes as an array.",
             )
+        return None
+
+    def _n_schedules(self) -> int:
+        return sum(map(len, self.schedules.values()))
+
+    @property
+    def misses(self) -> list[tuple[str, str]]:
+        """Why keys were new; the newest 100."""
+        return self._misses.entries
 
     def _evict(self) -> None:
         if not self.options.minimize_cache_size:
             return
-        while sum(map(len, self.schedules.values())) > self.options.max_schedules:
+        while self._n_schedules() > self.options.max_schedules:
             key = next(iter(self.schedules))
             gone = self.schedules[key][0]
             self.drop(key, gone)
@@ -387,6 +412,10 @@ class ScheduleManager:
     def replay(self, schedule: Schedule, leaves, floats, reference: Reference | None = None):
         """Run the forward program and hand out what the call would have returned."""
         plan = schedule.forward
+        scalars = schedule.trace.scalars
+        numbers = values_now(scalars, floats)
+        if numbers is None:
+            raise Retrace
         instance = self.acquire(schedule, leaves)
         try:
             sources = sources_of(plan, leaves)
@@ -399,10 +428,10 @@ class ScheduleManager:
         finally:
             instance.running = False
         schedule.calls += 1
-        self._history.append(False)
         self.statistics.replays += 1
         self.statistics.count_run(instance.executable)
         self.use(schedule)
+        things.update(zip(scalars, numbers, strict=True))
         apply_effects(schedule.trace, things)
         return fill_values(schedule.trace.result, things)
 
@@ -415,10 +444,6 @@ class ScheduleManager:
         if not CallRunner.suits(schedule, args, kwargs):
             return
         plan = schedule.forward
-        scalars = schedule.trace.scalars
-        numbers = values_now(scalars, floats)
-        if numbers is None:
-            raise Retrace
         if plan.graph_outputs and plan.differentiable:
             runner = GraphRunner(self, schedule, args, kwargs)
         else:
@@ -434,7 +459,6 @@ class ScheduleManager:
     # --- the rest --------------------------------------------------------------------------
     def end_forward(self) -> None:
         """Give all activations back; a later backward through them raises `StaleGraphError`.
-        things.update(zip(scalars, numbers, strict=True))
 
         Not needed: activations are free when their backward has run or their graph is gone.
         """
@@ -451,6 +475,7 @@ class ScheduleManager:
                 for schedule in candidates:
                     schedule.gone = True
             self.schedules.clear()
+            self._misses.clear()
             self.runners = []
             self.use(None)
 

@@ -213,6 +213,50 @@ def test_five_traces_give_one_warning():
     assert caught[0].filename == __file__
 
 
+def test_replays_of_the_compiled_path_count_as_calls():
+    """One new shape in ten calls is no reason for a warning, however the others were served."""
+    static = sdbr.static_graph(lambda x: F.relu(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in range(1, 10):
+            for _ in range(10):
+                static(np.ones(n, "f"))
+    assert static.schedule_manager.statistics.traces == 9
+
+
+class SometimesDynamic(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.l = L.Linear(4, 3)
+
+    def forward(self, x):
+        if chainer.config.train and float(x.sum()) > 1e9:
+            return self.l(x)
+        return self.l(x) * 2
+
+
+@pytest.mark.parametrize("on_dynamic", ["fallback", "raise"])
+def test_new_keys_of_a_call_that_was_always_dynamic_are_not_traced(on_dynamic):
+    static = sdbr.static_graph(SometimesDynamic(), on_dynamic=on_dynamic)
+    xs = [np.ones((n, 4), "f") for n in range(1, 11)]
+    if on_dynamic == "raise":
+        for x in xs:
+            with pytest.raises(sdbr.NotStaticError, match="float"):
+                static(x)
+    else:
+        with pytest.warns(sdbr.SdbrWarning, match="define-by-run"):
+            for x in xs:
+                assert_near(static(x).array, 2 * static.l(x).array, 1e-5, "dynamic")
+    assert statistics_of(static).traces == 4
+    # Another configuration may be static, and is.
+    with chainer.using_config("train", False):
+        for x in xs[:3]:
+            for _ in range(2):
+                assert_near(static(x).array, 2 * static.l(x).array, 1e-5, "static")
+    assert (statistics_of(static).traces, statistics_of(static).replays) == (7, 3)
+
+
 def test_few_shapes_give_no_warning():
     static = sdbr.static_graph(lambda x: F.relu(x))
     with warnings.catch_warnings():

@@ -1,0 +1,62 @@
+"""Calls whose key is new: why it is, how often that happens, and where tracing is no use."""
+
+from __future__ import annotations
+
+import collections
+
+_WINDOW = 8  # calls
+_MANY = 5  # of them with a new key: keys keep changing
+_SAME_PLACE = 4  # keys that were dynamic at one place: the others will be, too
+
+
+class Misses:
+    """The misses of one manager.
+
+    Attributes
+    ----------
+    entries : list of (str, str)
+        The part of the key that differed, and the user's line; the newest 100.
+    """
+
+    def __init__(self):
+        self.entries: list[tuple[str, str]] = []
+        self._calls: collections.deque = collections.deque(maxlen=_MANY)
+        self._dynamic: dict[tuple, set] = {}
+        self._static = False
+
+    def note(self, call: int) -> None:
+        """Call number `call` had a new key."""
+        self._calls.append(call)
+
+    def explain(self, differs: str, line: str) -> None:
+        """Keep what differed from the nearest key, and the user's line."""
+        self.entries.append((differs, line))
+        del self.entries[:-100]
+
+    def keep_coming(self, call: int) -> bool:
+        """Whether five of the last eight calls had a new key, call number `call` included."""
+        many = len(self._calls) == _MANY and call - self._calls[0] < _WINDOW
+        return many and call >= _WINDOW
+
+    def traced(self, key: tuple, place: tuple | None) -> None:
+        """A call was traced; it was dynamic at `place` (reason and line), or static for None."""
+        if place is None:
+            self._static = True
+        else:
+            # Whether a call is static may depend on the configuration (`train`).
+            self._dynamic.setdefault((key[3], place), set()).add(key)
+
+    def always_dynamic(self, key: tuple) -> tuple | None:
+        """Where a call with this new key will be dynamic: all before it were, at one place."""
+        if self._static:
+            return None
+        for (config, place), keys in self._dynamic.items():
+            if config == key[3] and len(keys) >= _SAME_PLACE:
+                return place
+        return None
+
+    def clear(self) -> None:
+        """Forget all but the entries, which reports show."""
+        self._calls.clear()
+        self._dynamic.clear()
+        self._static = False
