@@ -3,6 +3,7 @@
 Everything here has a slower twin in :mod:`sdbr.manager`; whatever looks unusual is left to it.
 """
 
+from time import perf_counter as _clock
 from types import MethodType as _Method
 from weakref import ref as _ref
 
@@ -73,6 +74,60 @@ cdef class Statistics:
         return f"Statistics({', '.join(f'{k}={v}' for k, v in self.to_dict().items())})"
 
 
+cdef class Usage:
+    """How often a schedule served its manager's calls.
+
+    Attributes
+    ----------
+    served : int
+    last_call : int
+        Number of the call that it served last.
+    """
+
+    cdef public long long served
+    cdef public long long last_call
+
+    def count(self, Statistics statistics):
+        """Count the present call."""
+        self.served += 1
+        self.last_call = statistics.calls
+
+
+# Called with (manager, start, seconds) after every static call and step; None while nobody asks.
+cdef object _watcher = None
+
+
+def watch_calls(watcher):
+    """Let `watcher` see every static call and every whole step; None ends it.
+
+    Parameters
+    ----------
+    watcher : callable or None
+        ``watcher(manager, start, seconds)``: `start` by the clock of `time.perf_counter`.
+
+    Returns
+    -------
+    callable or None
+        The watcher before.
+    """
+    global _watcher
+    before = _watcher
+    _watcher = watcher
+    return before
+
+
+def call_watcher():
+    """The callable that sees every static call, or None."""
+    return _watcher
+
+
+cdef int _tell(manager, double start) except -1:
+    watcher = _watcher
+    if watcher is not None:
+        watcher(manager, start, _clock() - start)
+    return 0
+
+
 cdef class StepRunner:
     """Runs the whole step of one optimizer through one schedule.
 
@@ -96,6 +151,7 @@ cdef class StepRunner:
     cdef readonly object executable
     cdef Binder binder
     cdef Statistics statistics
+    cdef Usage usage
     cdef LinkGuards link_guards
     cdef Numbers numbers
     cdef readonly Guard update
@@ -115,6 +171,7 @@ cdef class StepRunner:
         self.optimizer_dict = optimizer.__dict__
         self.lossfun = lossfun
         self.statistics = manager.statistics
+        self.usage = schedule.usage
         self.link_guards = LinkGuards(schedule.guards)
         self.update = plan.update
         self.control_base = plan.update.n_control
@@ -141,12 +198,20 @@ cdef class StepRunner:
             None when it is another call; False when the native step declines: nothing has
             happened then.
         """
+        cdef double start = 0
         # Comparing may run Python code, and so another thread: the runner is taken before.
         if self.running:
             return None
         self.running = True
+        if _watcher is not None:
+            start = _clock()
         try:
-            return self.run() if self.matches(lossfun, args, kwargs) else None
+            if not self.matches(lossfun, args, kwargs):
+                return None
+            made = self.run()
+            if made and start:
+                _tell(self.manager, start)
+            return made
         finally:
             self.running = False
 
@@ -202,6 +267,8 @@ cdef class StepRunner:
         statistics.steps += 1
         statistics.native_calls += 1
         statistics.python_ops += self.python_ops
+        self.usage.served += 1
+        self.usage.last_call = statistics.calls
         binder.effects.apply()
         return True
 
@@ -230,6 +297,7 @@ cdef class CallRunner:
     cdef readonly object schedule
     cdef Binder binder
     cdef Statistics statistics
+    cdef Usage usage
     cdef LinkGuards link_guards
     cdef Numbers numbers
     cdef CallSpec spec
@@ -245,6 +313,7 @@ cdef class CallRunner:
         self.manager = manager
         self.schedule = schedule
         self.statistics = manager.statistics
+        self.usage = schedule.usage
         self.link_guards = LinkGuards(schedule.guards)
         self.python_ops = plan.program.python_ops
         self.binder = instance_binder(instance)
@@ -289,6 +358,8 @@ cdef class CallRunner:
         statistics.replays += 1
         statistics.native_calls += 1
         statistics.python_ops += self.python_ops
+        self.usage.served += 1
+        self.usage.last_call = statistics.calls
         if self.result_place >= 0:
             result = effects.hand_out(self.result_place)
         else:
@@ -315,6 +386,7 @@ cdef class GraphRunner(CallRunner):
         self.manager = manager
         self.schedule = schedule
         self.statistics = manager.statistics
+        self.usage = schedule.usage
         self.link_guards = LinkGuards(schedule.guards)
         self.double = manager.options.enable_double_backprop
         self.python_ops = plan.program.python_ops
@@ -381,6 +453,8 @@ cdef class GraphRunner(CallRunner):
             statistics.replays += 1
             statistics.native_calls += 1
             statistics.python_ops += self.python_ops
+            self.usage.served += 1
+            self.usage.last_call = statistics.calls
             effects = binder.effects
             self.connect(instance, effects, args, sources, snapshot)
             if self.result_place >= 0:
@@ -485,6 +559,9 @@ cpdef run_fast(list runners, tuple args, dict kwargs):
     """Serve a call by the first of `runners` that fits; NotImplemented when none does."""
     cdef CallRunner runner
     cdef Py_ssize_t i
+    cdef double start = 0
+    if _watcher is not None:
+        start = _clock()
     for i in range(len(runners)):
         if i >= len(runners):
             break
@@ -499,7 +576,10 @@ cpdef run_fast(list runners, tuple args, dict kwargs):
                     runners.remove(runner)
                     runners.insert(0, runner)
                     runner.manager.use(runner.schedule)
-                return runner.run_call(args, kwargs)
+                result = runner.run_call(args, kwargs)
+                if start and result is not NotImplemented:
+                    _tell(runner.manager, start)
+                return result
         finally:
             runner.running = False
     return NotImplemented

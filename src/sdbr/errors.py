@@ -27,3 +27,39 @@ class BackendError(SdbrError):
 
 class SdbrWarning(UserWarning):
     """Root of all warnings issued by sdbr."""
+
+
+_ADVICE = (
+    (
+        ("left NumPy", "into a Python value", "shape of a boolean", "result of"),
+        "Keep it an array: functions of chainer.functions on Variables (F.where, F.maximum, F.clip, "
+        "F.sum) do what a branch, float() or a selection does",
+    ),
+    (
+        ("written in place",),
+        "Make a new array instead (numpy.where, F.where, F.concat, F.scatter_add)",
+    ),
+    (
+        ("random",),
+        "Draw whole arrays with numpy.random and a size, or use F.dropout or F.gaussian",
+    ),
+    (
+        ("attribute",),
+        "Pass numbers that change as arguments, or set them outside the call",
+    ),
+    (("dtype",), "Cast it to a number type in native byte order before"),
+    (
+        ("derived from others", "writes into"),
+        "Hand over the array itself, contiguous, in inputs=[...] or outputs=[...]",
+    ),
+)
+
+
+def remedy(reason: str) -> str:
+    """What would make a call static that is dynamic for `reason`, as one sentence."""
+    for words, advice in _ADVICE:
+        if any(word in reason for word in words):
+            return f"{advice}; or put the code into sdbr.static_code."
+    return (
+        "Use a function of chainer.functions on Variables, or put the code into sdbr.static_code."
+    )

@@ -12,7 +12,7 @@ import weakref
 
 from sdbr import backends
 from sdbr._binding import write_attribute
-from sdbr._call import CallRunner, GraphRunner, Statistics
+from sdbr._call import CallRunner, GraphRunner, Statistics, call_watcher
 from sdbr._memory import claim
 from sdbr.autograd import StaticCall
 from sdbr.cache_key import (
@@ -23,7 +23,7 @@ from sdbr.cache_key import (
     unusual_array,
     unusual_value,
 )
-from sdbr.errors import BackendError, NotStaticError, SdbrWarning
+from sdbr.errors import BackendError, NotStaticError, SdbrWarning, remedy
 from sdbr.forks import reentrant_lock
 from sdbr.functions.lowering import settle_scalars, structural_arrays
 from sdbr.instance import Instance, Retrace, source_of, sources_of
@@ -97,6 +97,16 @@ class ScheduleManager:
     # --- a call ----------------------------------------------------------------------------
     def call(self, owner, args, kwargs):
         """Serve one call of the decorated callable."""
+        watcher = call_watcher()
+        if watcher is None:
+            return self._call(owner, args, kwargs)
+        start = time.perf_counter()
+        try:
+            return self._call(owner, args, kwargs)
+        finally:
+            watcher(self, start, time.perf_counter() - start)
+
+    def _call(self, owner, args, kwargs):
         function = self.function if owner is None else types.MethodType(self.function, owner)
         if traced_by_caller():
             return function(*args, **kwargs)  # the outermost static chain wins
@@ -314,6 +324,7 @@ class ScheduleManager:
         with self._lock:
             self.schedules.setdefault(key, []).append(schedule)
             self._evict()
+        schedule.usage.count(self.statistics)
         self.use(schedule)
         if not trace.quiet:
             self._misses.traced(key, trace.dynamic)
@@ -332,10 +343,8 @@ class ScheduleManager:
 
     def _dynamic_message(self, place: tuple) -> str:
         reason, where = place
-        return (
-            f"{self.name}: the call is not static: {reason}{where and f' at {where}'}. Use a "
-            "function of chainer.functions on Variables, or put the code into sdbr.static_code."
-        )
+        at = where and f" at {where}"
+        return f"{self.name}: the call is not static: {reason}{at}. {remedy(reason)}"
 
     def _note_miss(self, key) -> str | None:
         """Note why `key` is new; the reason for running it define-by-run, or None to trace it.
@@ -430,6 +439,7 @@ class ScheduleManager:
         schedule.calls += 1
         self.statistics.replays += 1
         self.statistics.count_run(instance.executable)
+        schedule.usage.count(self.statistics)
         self.use(schedule)
         things.update(zip(scalars, numbers, strict=True))
         apply_effects(schedule.trace, things)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 
 from sdbr.forks import reentrant_lock
+from sdbr._call import Usage
 from sdbr.plans import ForwardPlan, collector_off
 from sdbr.trace.values import PARAMETER, Trace, Value
 
@@ -32,6 +33,7 @@ class Schedule:
         self.backend = backend
         self.reuse = reuse
         self.calls = 0
+        self.usage = Usage()
         self.instances: list = []
         # By optimizer; the optimizer keeps them alive.
         self.step_plans = weakref.WeakValueDictionary()
@@ -63,6 +65,7 @@ class Schedule:
         other.__dict__.update(self.__dict__)
         other.key, other.backend = key, key[-1]
         other.calls = 0
+        other.usage = Usage()
         other.instances = []
         other.step_plans = weakref.WeakValueDictionary()
         return other
