@@ -42,8 +42,8 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     """
     line = user_line()
     found = Arguments(recorder, args, kwargs)
-    plain_args = rebuilt(args, strip)
-    plain_kwargs = rebuilt(kwargs, strip)
+    plain_args = rebuilt(args, strip_nested)
+    plain_kwargs = rebuilt(kwargs, strip_nested)
     before = Attributes(recorder)
     containers = _containers((args, kwargs))
     recorder.pending_writes = before.pending
@@ -76,7 +76,12 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
         return result
     if result is None:
         return None
-    wrapped = [wrap(a, _add_output(recorder, node, a)) for a in map(np.asarray, parts)]
+    wrapped = []
+    for part in parts:
+        array = np.asarray(part)
+        value = _add_output(recorder, node, array)
+        value.is_scalar = isinstance(part, np.generic)
+        wrapped.append(wrap(array, value))
     return type(result)(wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
 
 
@@ -216,6 +221,7 @@ class StaticCode:
         self.fixed = [_is_fixed(value) for value in node.inputs]
         outputs = self.kwargs.get("outputs") or ()
         self.n_made = sum(type(hole) is Made for hole in outputs)
+        self.outputs = [hole.index for hole in outputs if type(hole) is Input]
 
     def _sort(self, thing):
         if type(thing) is Input and self.copied[thing.index]:
@@ -262,7 +268,7 @@ class StaticCode:
             out[...] = array
         kept = memory.state.get(EFFECTS)
         if kept is not None:
-            written = {i: ins[i].copy() for i in self.written}
+            written = {i: ins[i].copy() for i in {*self.written, *self.outputs}}
             kept[self.key] = ([out.copy() for out in outs], written)
 
     def _write_late(self, i: int, place: np.ndarray, array: np.ndarray) -> None:
