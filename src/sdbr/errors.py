@@ -32,8 +32,8 @@ class SdbrWarning(UserWarning):
 _ADVICE = (
     (
         ("left NumPy", "into a Python value", "shape of a boolean", "result of"),
-        "Keep it an array: functions of chainer.functions on Variables (F.where, F.maximum, F.clip, "
-        "F.sum) do what a branch, float() or a selection does",
+        "Keep it an array: functions of chainer.functions on Variables (F.where, F.maximum, "
+        "F.clip, F.sum) do what a branch, float() or a selection does",
     ),
     (
         ("written in place",),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import weakref
 
-from sdbr.forks import reentrant_lock
 from sdbr._call import Usage
+from sdbr.forks import reentrant_lock
 from sdbr.plans import ForwardPlan, collector_off
 from sdbr.trace.values import PARAMETER, Trace, Value
 

@@ -258,7 +258,7 @@ def test_misses_name_the_arguments():
     (manager,) = facts_of(f)["managers"]
     assert [miss["differs"] for miss in manager["misses"]] == [
         "argument 1: {'a': 2} -> {'a': 3}",
-        "argument 'slope': missing -> 0.5",
+        "argument 'slope': missing -> a float",
         "argument 'name': missing -> 'n'",
         "argument 0: float32[4,3] -> float32[1,4,3]",
     ]
