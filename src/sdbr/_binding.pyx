@@ -42,6 +42,7 @@ cdef PyObject *K_GRAD = <PyObject *> _GRAD
 cdef PyObject *K_GRAD_VAR = <PyObject *> _GRAD_VAR
 cdef PyObject *K_GRAD_VALID = <PyObject *> _GRAD_VALID
 cdef PyObject *NONE = <PyObject *> None
+cdef object _SCALAR = "NumPy scalar"   # in the place of a Variable's requires_grad
 cdef object _TRUE = True   # a literal True would become the C number 1
 cdef PyObject *TRUE = <PyObject *> _TRUE
 
@@ -267,6 +268,8 @@ cdef class Arguments:
             thing = d.get(name)
             if isinstance(thing, _Variable):
                 thing = thing._data[0]
+            elif isinstance(thing, np.generic):
+                thing = np.asarray(thing)
             if type(thing) is not np.ndarray or thing.shape != shape or thing.dtype != dtype:
                 return False
             self.memory.bind(slot, contiguous(thing))
@@ -284,7 +287,10 @@ cdef class Effects:
         index = {value.index: i for i, (value, _, _, _) in enumerate(values)}
         self.outputs = outputs
         self.node_class = node_class
-        self.kinds = [v.shown if v.is_variable else None for v, _, _, _ in values]
+        self.kinds = [
+            v.shown if v.is_variable else _SCALAR if v.is_scalar else None
+            for v, _, _, _ in values
+        ]
         self.writes = []
         for write in trace.writes:
             x = write.value
@@ -328,6 +334,9 @@ cdef class Effects:
             if found != variable or sdbr_refcount(variable) != 2:
                 self.written[i] = None
                 continue
+            if self.kinds[<int> place] is _SCALAR:
+                self.written[i] = None
+                continue
             if self.kinds[<int> place] is None:
                 array = variable
                 # written, attribute, pool, arrays, memory
@@ -365,7 +374,9 @@ cdef class Effects:
         if made is None:
             made = self.outputs.arrays[place]
             kind = self.kinds[place]
-            if kind is not None:
+            if kind is _SCALAR:
+                made = made[()]
+            elif kind is not None:
                 made = new_variable(
                     made,
                     kind,

@@ -18,7 +18,7 @@ from cpython.object cimport PyObject
 
 from sdbr._binding cimport Binder, Effects, Gradients
 from sdbr._executor cimport Memory
-from sdbr._spec cimport CallSpec, LinkGuards, Numbers, array_positions, hooks_are_off
+from sdbr._spec cimport CallSpec, LinkGuards, Numbers, hooks_are_off
 from sdbr._update cimport Guard
 
 cdef object _Variable = chainer.Variable
@@ -245,7 +245,7 @@ cdef class StepRunner:
             return False
         self.spec = CallSpec(args, kwargs)
         self.numbers = Numbers(self.schedule, len(self.spec.float_positions))
-        self.positions = array_positions(args, kwargs)
+        self.positions = self.spec.array_positions(args, kwargs)
         return self.spec.matches(args, kwargs)
 
     cdef bint run(self) except -1:
@@ -319,7 +319,7 @@ cdef class CallRunner:
         self.binder = instance_binder(instance)
         self.spec = CallSpec(args, kwargs)
         self.numbers = Numbers(schedule, len(self.spec.float_positions))
-        self.positions = array_positions(args, kwargs)
+        self.positions = self.spec.array_positions(args, kwargs)
         self.result = schedule.trace.result
         places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
         self.result_place = places.get(getattr(self.result, "index", None), -1)
@@ -392,7 +392,7 @@ cdef class GraphRunner(CallRunner):
         self.python_ops = plan.program.python_ops
         self.spec = CallSpec(args, kwargs)
         self.numbers = Numbers(schedule, len(self.spec.float_positions))
-        self.positions = array_positions(args, kwargs)
+        self.positions = self.spec.array_positions(args, kwargs)
         self.result = schedule.trace.result
         self.places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
         self.result_place = self.places.get(getattr(self.result, "index", None), -1)
@@ -435,6 +435,7 @@ cdef class GraphRunner(CallRunner):
         cdef Effects effects
         if kwargs:
             args = args + tuple(kwargs.values())
+        args = self.spec.flat(args)
         instance = self.idle_instance(args)
         try:
             binder = instance.binder

@@ -25,6 +25,9 @@ cdef class CallSpec:
     cdef tuple names
     cdef PyObject **arrays        # borrowed, from `matches` until the call ends; floats as well
     cdef list float_positions     # which arguments are floats
+    cdef object shape             # how containers nest (see `shape_of`), None without any
+    cdef tuple flat(self, tuple args)
+    cdef list array_positions(self, tuple args, dict kwargs)
     cdef bint config_matches(self)
     cdef bint matches(self, tuple args, dict kwargs)
 
@@ -51,4 +54,3 @@ cdef class Numbers:
 
 
 cdef bint hooks_are_off()
-cdef list array_positions(tuple args, dict kwargs)

@@ -45,6 +45,62 @@ def _configuration():
     return [*_global_config.values(), *_local_config.__dict__.values()]
 
 
+def _is_comparable(x):
+    """Whether an argument is of a kind that is compared here."""
+    kind = type(x)
+    if kind is _Variable:
+        x = x._data[0]
+        return type(x) is np.ndarray and x.ndim <= 8
+    if kind is np.ndarray:
+        return x.ndim <= 8
+    if kind is list or kind is tuple:
+        return all(map(_is_comparable, x))
+    if kind is dict:
+        return all(map(_is_comparable, x.values()))
+    return kind in (int, float, str, bool, type(None))
+
+
+cdef bint has_containers(tuple args):
+    for x in args:
+        if type(x) is list or type(x) is tuple or type(x) is dict:
+            return True
+    return False
+
+
+def shape_of(x):
+    """Containers as tuples of their type, keys and what is in them; None for anything else."""
+    kind = type(x)
+    if kind is list or kind is tuple:
+        return kind, None, [shape_of(y) for y in x]
+    if kind is dict:
+        return kind, list(x), [shape_of(y) for y in x.values()]
+    return None
+
+
+cdef bint gather(x, shape, list leaves) except -1:
+    """Append what is in `x` to `leaves`; False when its containers are not those of `shape`."""
+    cdef Py_ssize_t i
+    cdef list parts, inner
+    if shape is None:
+        leaves.append(x)
+        return type(x) is not list and type(x) is not tuple and type(x) is not dict
+    kind, keys, inner = <tuple> shape
+    if type(x) is not kind:
+        return False
+    if kind is dict:
+        if list(<dict> x) != keys:
+            return False
+        parts = list((<dict> x).values())
+    else:
+        parts = list(x)
+        if len(parts) != len(inner):
+            return False
+    for i in range(len(parts)):
+        if not gather(parts[i], inner[i], leaves):
+            return False
+    return True
+
+
 def _can_change(value):
     """Whether a container: one compared by identity could have got other contents."""
     return isinstance(value, (list, dict, set, tuple))
@@ -56,7 +112,7 @@ cdef class CallSpec:
     Parameters
     ----------
     args : tuple
-        Variables, arrays and plain values; no containers.
+        Variables, arrays, plain values, and lists, tuples and dicts of these.
     kwargs : dict
         The same by name; the order counts.
     """
@@ -66,6 +122,8 @@ cdef class CallSpec:
         cdef object array
         self.names = tuple(kwargs)
         args = args + tuple(kwargs.values())
+        self.shape = shape_of(args) if has_containers(args) else None
+        args = self.flat(args)
         self.n = len(args)
         self.leaves = <Leaf *> calloc(max(self.n, 1), sizeof(Leaf))
         self.arrays = <PyObject **> calloc(max(self.n, 1), sizeof(PyObject *))
@@ -111,18 +169,29 @@ cdef class CallSpec:
 
     @staticmethod
     def suits(tuple args, dict kwargs):
-        """Whether a call is of the kind that can be compared: flat, at most 8 axes."""
+        """Whether a call is of the kind that can be compared: plain containers, at most 8 axes."""
         for x in args + tuple(kwargs.values()):
-            if type(x) is _Variable:
-                array = x._data[0]
-                if type(array) is not np.ndarray or array.ndim > 8:
-                    return False
-            elif type(x) is np.ndarray:
-                if x.ndim > 8:
-                    return False
-            elif type(x) not in (int, float, str, bool, type(None)):
+            if not _is_comparable(x):
                 return False
         return not any(map(_can_change, _configuration()))
+
+    cdef tuple flat(self, tuple args):
+        """What is in the containers, in order; None if they are others than in the first call.
+
+        Parameters
+        ----------
+        args : tuple
+            Positional and keyword arguments.
+        """
+        cdef list leaves = []
+        if self.shape is None:
+            return args
+        return tuple(leaves) if gather(args, self.shape, leaves) else None
+
+    cdef list array_positions(self, tuple args, dict kwargs):
+        """Which leaves are arrays or Variables: leaf i of the key is leaf ``[i]`` here."""
+        everything = self.flat(args + tuple(kwargs.values()))
+        return [i for i, x in enumerate(everything) if isinstance(x, (np.ndarray, _Variable))]
 
     cdef bint config_matches(self):
         cdef Py_ssize_t place = 0
@@ -148,7 +217,10 @@ cdef class CallSpec:
         return True
 
     cdef bint matches(self, tuple args, dict kwargs):
-        """Whether arguments and configuration are as before; fills `arrays`."""
+        """Whether arguments and configuration are as before; fills `arrays`.
+
+        The arrays are borrowed from the arguments.
+        """
         cdef int i, j, k
         cdef Leaf *leaf
         cdef PyObject *x
@@ -159,6 +231,10 @@ cdef class CallSpec:
             args = args + tuple(kwargs.values())
         elif self.names:
             return False
+        if self.shape is not None:
+            args = self.flat(args)
+            if args is None:
+                return False
         if len(args) != self.n:
             return False
         for i in range(self.n):
@@ -294,9 +370,3 @@ cdef bint hooks_are_off():
     if hooks != NULL and sdbr_dict_size(hooks):
         return False
     return not _traces_under_way[0] or getattr(_trace_local, "recorder", None) is None
-
-
-cdef list array_positions(tuple args, dict kwargs):
-    """Which arguments are arrays or Variables: leaf i of a flat call is argument ``[i]``."""
-    everything = args + tuple(kwargs.values())
-    return [i for i, x in enumerate(everything) if isinstance(x, (np.ndarray, _Variable))]

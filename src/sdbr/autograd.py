@@ -48,6 +48,12 @@ class StaticCall(chainer.FunctionNode):
             return self._backward(target_input_indexes, grad_outputs)
 
     def _backward(self, target_input_indexes, grad_outputs):
+        given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
+        if not given:
+            raise SdbrError(
+                f"a backward through {self.manager.name} got no gradient of any output: set y.grad "
+                "before y.backward(), for y is no scalar"
+            )
         instance = self.instance
         if not claim_backward(instance, self.generation):
             self.manager.keep_all_calls()
@@ -56,7 +62,6 @@ class StaticCall(chainer.FunctionNode):
                 f"{instance.schedule.line}) were taken by call {instance.call_line} before this "
                 "backward; from now on this chain keeps one schedule per live call"
             )
-        given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
         pattern = (given, tuple(target_input_indexes))
         try:
             grads = instance.run_backward(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from sdbr._executor import Memory
 from sdbr.backends import make_executable
+from sdbr.errors import SdbrError
+from sdbr.forks import reentrant_lock
 from sdbr.plans import ForwardPlan
 from sdbr.trace import values as v
+from sdbr.trace.side_effects import EFFECTS
 from sdbr.trace.values import Value
 
 import chainer
@@ -48,7 +50,7 @@ class Instance:
         self.generation = 0
         self.backward_done = False
         self.running = False
-        self.lock = threading.RLock()  # while a backward runs
+        self.lock = reentrant_lock()  # while a backward runs
         self.call_line = 0  # number of the call that has the activations
         self.binder = None
 
@@ -79,10 +81,10 @@ class Instance:
         that has just run.
         """
         memory = self.memory
-        self.bind(sources)
-        arrays = {}
         for i, number in enumerate(numbers):
             memory.set_control(i, number)
+        self.bind(sources)
+        arrays = {}
         for value, slot, shape, dtype in self.plan.outputs:
             array = np.empty(shape, dtype)
             memory.bind(slot, array)
@@ -106,7 +108,13 @@ class Instance:
             self.backward_executables[pattern] = executable
         memory = self.memory
         self.bind(sources)
-        for slot, g in zip(plan.seeds, grads, strict=True):
+        for i, slot, g in zip(pattern[0], plan.seeds, grads, strict=True):
+            value = self.plan.graph_outputs[i]
+            if g.shape != value.shape or g.dtype != value.dtype:
+                raise SdbrError(
+                    f"the gradient of output {i} of a static call has to be {value.dtype.name}"
+                    f"{list(value.shape)} as the output is, got {g.dtype.name}{list(g.shape)}"
+                )
             memory.bind(slot, contiguous(g))
         arrays: list = []
         for grad in plan.grads:

@@ -509,7 +509,7 @@ def hand_out(
                 array, requires_grad=value.shown, is_chainerx_array=False
             )
         else:
-            things[value.index] = array
+            things[value.index] = array[()] if value.is_scalar else array
     if plan.graph_outputs and plan.differentiable:
         inputs = [source_of(value, leaves) for value in plan.differentiable]
         node = StaticCall(instance, sources, manager)

@@ -11,6 +11,7 @@ FAMILIES = (
     "basic_math",
     "connection",
     "evaluation",
+    "gradients",
     "joining",
     "loss",
     "math",

@@ -14,6 +14,8 @@ BASE = "chainer.functions.activation."
 class ReLU(FunctionRow):
     """max(x, 0); the gradient looks at the output."""
 
+    diagonal = True
+
     def forward(b, node, xs):
         return [b.elementwise("relu", xs[0])]
 
@@ -25,12 +27,12 @@ class ReLU(FunctionRow):
 class LeakyReLU(FunctionRow):
     """x, or slope * x where x <= 0."""
 
-    def reason(node):
-        return number_reason(node, "slope")
     diagonal = True
 
     scalars = ("slope",)
 
+    def reason(node):
+        return number_reason(node, "slope")
 
     def forward(b, node, xs):
         return [b.elementwise("leaky_relu", xs[0], floats=(node.scalar("slope"),))]
@@ -46,10 +48,10 @@ class LeakyReLU(FunctionRow):
 class ELU(FunctionRow):
     """x, or alpha * (exp(x) - 1) where x <= 0."""
 
-    def forward(b, node, xs):
-        return [b.elementwise("elu", xs[0], floats=(node.scalar("alpha"),))]
     scalars = ("alpha",)
 
+    def forward(b, node, xs):
+        return [b.elementwise("elu", xs[0], floats=(node.scalar("alpha"),))]
 
     def backward(b, node, xs, ys, gys, wanted):
         return [b.elementwise("elu_grad", xs[0], gys[0], floats=(node.scalar("alpha"),))]
@@ -59,12 +61,12 @@ class ELU(FunctionRow):
 class ClippedReLU(FunctionRow):
     """min(max(x, 0), cap); 0 < x < cap exactly where 0 < y < cap."""
 
-    def reason(node):
-        return number_reason(node, "cap") or wider_reason(node, "cap")
     diagonal = True
 
     scalars = ("cap",)
 
+    def reason(node):
+        return number_reason(node, "cap") or wider_reason(node, "cap")
 
     def forward(b, node, xs):
         return [b.elementwise("clipped_relu", xs[0], floats=(node.scalar("cap"),))]
@@ -99,10 +101,10 @@ class Tanh(FunctionRow):
 class Softplus(FunctionRow):
     """log(1 + exp(beta x)) / beta."""
 
-    def forward(b, node, xs):
-        return [b.elementwise("softplus", xs[0], floats=(node.scalar("beta"),))]
     scalars = ("beta", "beta_inv")
 
+    def forward(b, node, xs):
+        return [b.elementwise("softplus", xs[0], floats=(node.scalar("beta"),))]
 
     def backward(b, node, xs, ys, gys, wanted):
         return [b.elementwise("softplus_grad", xs[0], gys[0], floats=(node.scalar("beta"),))]

@@ -9,13 +9,13 @@ from sdbr import functions
 from sdbr.errors import SdbrError
 from sdbr.functions import registry
 from sdbr.functions.numpy_calls import lower_call
-from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward
+from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward, Sum
 from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.program import DTYPE_CODES
 from sdbr.trace import values as v
-from sdbr.trace.scalars import Condition, shown_scalars
 from sdbr.trace.gradients import GradientNode
+from sdbr.trace.scalars import Condition, shown_scalars
 from sdbr.trace.side_effects import StaticCode
 
 import numpy as np
@@ -37,7 +37,9 @@ class LoweredNode:
     xs, ys : list of Row
     reason : str
         Why it is a Python op.
-    python : PythonForward or None
+    python : PythonForward or PythonBackward or None
+    of : LoweredNode or None
+        What this node is the gradient of.
     """
 
     traced: v.TracedNode
@@ -47,6 +49,7 @@ class LoweredNode:
     ys: list
     reason: str = ""
     python: object = None
+    of: LoweredNode | None = None
 
 
 class Forward:
@@ -60,20 +63,23 @@ class Forward:
     nodes : list of LoweredNode
     bound : list of (Value, Row)
         What is bound at each call: arguments, parameters, attributes.
+    control_base : int
+        Where the scalars of the trace begin in the control block.
     """
 
     def __init__(self, trace: v.Trace, table: BufferTable, keep_graph: bool, control_base: int = 0):
-    control_base : int
-        Where the scalars of the trace begin in the control block.
         self.trace = trace
+        self.control_base = control_base
         self.table = table
         self.keep_graph = keep_graph
         self.builder = Builder(table)
-        self.control_base = control_base
         self.rows: dict[int, Row] = {}
         self.nodes: list[LoweredNode] = []
         self.bound: list[tuple[v.Value, Row]] = []
         self.structural = {r for r, _ in structural_arrays(trace)}
+        gradients = [node for node in trace.nodes if isinstance(node, GradientNode)]
+        self.differentiated = {id(node.of) for node in gradients}
+        self.differentiated_twice = {id(node.of) for node in gradients if node.backprop}
         for node in _live_nodes(trace):
             self._lower(node)
 
@@ -101,6 +107,9 @@ class Forward:
         b = self.builder
         b.label, b.line = traced.label, traced.line
         xs = [self.row(x) for x in traced.inputs]
+        if isinstance(traced, GradientNode):
+            self._lower_gradient(traced, xs)
+            return
         if traced.function is None:
             ys = None if traced.effect else lower_call(b, traced, xs)
             if ys is not None:
@@ -124,12 +133,17 @@ class Forward:
         row = registry.lookup(type(traced.function))
         if row is None:
             reason = getattr(traced.function, "reason", "no native row")
+        elif id(traced) in self.differentiated_twice and not row.diagonal:
+            reason = "the call differentiates its gradient"
         elif traced.states:
             reason = f"its {traced.states[0][0]} is handed out"
         else:
             reason = row.reason(node)
         if reason is None:
             reason = self._slots(node, row, traced.rebind)
+            for name, _, scalar in traced.scalars:
+                value = getattr(traced.function, name)
+                node.slots[name] = ControlSlot(self._control(scalar), value, scalar.name)
         if reason is None:
             ys = row.forward(b, node, xs)
             for y, value in zip(ys, traced.outputs, strict=True):
@@ -141,15 +155,29 @@ class Forward:
         rebind = [r for r in traced.rebind if any(x.kind != v.CONSTANT for x in r.values)]
         ins = xs + [self.row(value) for r in rebind for value in r.values]
         ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
-            for name, _, scalar in traced.scalars:
-                value = getattr(traced.function, name)
-                node.slots[name] = ControlSlot(self._control(scalar), value, scalar.name)
         scalars = [(name, inner, self._control(s)) for name, inner, s in traced.scalars]
         slots = [_whole_slot(row) for row in ins]
         keep_graph = self.keep_graph or id(traced) in self.differentiated
         forward = PythonForward(traced, keep_graph, rebind, slots, scalars)
         b.emit("python", ins, ys, ints=(0, len(ins)), obj=forward)
         self._finish(LoweredNode(traced, None, None, xs, ys, reason, forward))
+
+    def _lower_gradient(self, traced: GradientNode, xs: list) -> None:
+        """Gradients that the call itself takes: the backward of the function, here."""
+        of = next(lowered for lowered in self.nodes if lowered.traced is traced.of)
+        gys: list[Row | None] = [None] * len(of.ys)
+        for i, g in zip(traced.given, xs, strict=False):
+            gys[i] = g
+        python, reason = None, ""
+        if of.row is None:
+            python = PythonBackward(of.python, traced.targets, traced.given, traced.backprop)
+            reason = of.reason
+        rows = _node_gradients(of, self.builder, gys, traced.targets, python)
+        ys = [
+            self.builder.fill(y.shape, y.dtype, 0.0) if row is None else row
+            for row, y in zip(rows, traced.outputs, strict=True)
+        ]
+        self._finish(LoweredNode(traced, None, None, xs, ys, reason, python, of))
 
     def _slots(self, node, row, rebind) -> str | None:
         """Give the row the arrays on its node as operands; why that cannot be, or None."""
@@ -160,6 +188,9 @@ class Forward:
                 return f"attribute {r.name!r} holds an array"
             node.slots[r.name] = self.row(r.values[0])
         return None
+
+    def _control(self, scalar) -> int:
+        return self.control_base + self.trace.scalars.index(scalar)
 
     def _finish(self, lowered: LoweredNode) -> None:
         self.nodes.append(lowered)
@@ -189,10 +220,29 @@ class Forward:
         owned = self.table.owned(row.shape, row.dtype, name)
         self.builder.label, self.builder.line = "output", ""
         self.builder.emit("copy", [row], [owned])
-    def _control(self, scalar) -> int:
-        return self.control_base + self.trace.scalars.index(scalar)
-
         return owned
+
+
+def settle_scalars(trace: v.Trace) -> None:
+    """Decide which floats become slots of the control block, once the trace is complete.
+
+    Where a native row looks at a float in a way that a slot does not serve, it stays as traced.
+    """
+    for node in trace.nodes:
+        row = registry.lookup(type(node.function)) if node.scalars else None
+        for name, _, scalar in node.scalars if row is not None else ():
+            if name not in row.scalars:
+                scalar.must_stay()
+            elif name in row.positive:
+                outcome = getattr(node.function, name) > 0
+                trace.conditions.append(Condition(operator.gt, (scalar, 0), outcome))
+    found = {}
+    for node in trace.nodes:
+        node.scalars = [entry for entry in node.scalars if entry[2].changes]
+        found.update((scalar, None) for _, _, scalar in node.scalars)
+    found.update((scalar, None) for scalar in shown_scalars(trace))
+    trace.scalars = list(found)
+    trace.conditions = [c for c in trace.conditions if any(s.changes for s in c.scalars)]
 
 
 def structural_arrays(trace: v.Trace) -> list[tuple[v.Rebinding, np.ndarray]]:
@@ -223,28 +273,6 @@ def leaf_name(value: v.Value) -> str:
 
 
 def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
-def settle_scalars(trace: v.Trace) -> None:
-    """Decide which floats become slots of the control block, once the trace is complete.
-
-    Where a native row looks at a float in a way that a slot does not serve, it stays as traced.
-    """
-    for node in trace.nodes:
-        row = registry.lookup(type(node.function)) if node.scalars else None
-        for name, _, scalar in node.scalars if row is not None else ():
-            if name not in row.scalars:
-                scalar.must_stay()
-            elif name in row.positive:
-                outcome = getattr(node.function, name) > 0
-                trace.conditions.append(Condition(operator.gt, (scalar, 0), outcome))
-    found = {}
-    for node in trace.nodes:
-        node.scalars = [entry for entry in node.scalars if entry[2].changes]
-        found.update((scalar, None) for _, _, scalar in node.scalars)
-    found.update((scalar, None) for scalar in shown_scalars(trace))
-    trace.scalars = list(found)
-    trace.conditions = [c for c in trace.conditions if any(s.changes for s in c.scalars)]
-
-
     """All function nodes (any may have an effect), and the NumPy calls whose result is used."""
     used: set[int] = set()
 
@@ -308,7 +336,7 @@ def generate_backward(
             return None
         total = parts[0]
         for part in parts[1:]:
-            total = builder.elementwise("add", total, part)
+            total = _sum(builder, total, part)
         return total
 
     for lowered in reversed(forward.nodes):
@@ -334,17 +362,48 @@ def generate_backward(
     return result
 
 
-def _node_gradients(lowered: LoweredNode, builder: Builder, gys, targets) -> list[Row | None]:
+def _sum(builder: Builder, a: Row, b: Row) -> Row:
+    if a.dtype in registry.FLOATS:
+        return builder.elementwise("add", a, b)
+    total = builder.new(a.shape, a.dtype)
+    builder.emit("python", [a, b], [total], ints=(0, 2), obj=Sum())
+    return total
+
+
+def _silent(seen: dict, given: list) -> set:
+    """The inputs that get no gradient: what gave none gives none for fewer outputs, either."""
+    return set().union(
+        *(
+            inputs
+            for more, inputs in seen.items()
+            if all(m or not g for m, g in zip(more, given, strict=True))
+        )
+    )
+
+
+def _node_gradients(
+    lowered: LoweredNode, builder: Builder, gys, targets, python: PythonBackward | None = None
+) -> list[Row | None]:
+    """Emit the gradients of one node; `python` is what to run where it has no row."""
     if lowered.row is not None:
         grads = lowered.row.backward(builder, lowered.node, lowered.xs, lowered.ys, gys, targets)
         return [grads[i] for i in targets]
-    if not lowered.python.keep_graph:
+    of = lowered.of
+    if of is not None and of.row is not None:  # a diagonal row: its inputs are gy, x
+        (g,) = of.row.backward(builder, of.node, of.xs, of.ys, gys, (0,))
+        return [g if i == 0 else None for i in targets]
+    if lowered.python is None or not lowered.python.keep_graph:
         raise SdbrError(
             f"{lowered.traced.label}: a backward was asked for, but the forward keeps no graph"
         )
+    silent = _silent(lowered.traced.silent, [g is not None for g in gys])
+    wanted = [i for i in targets if python is not None or i not in silent]
+    if not wanted:
+        return [None] * len(targets)
     given = [i for i, g in enumerate(gys) if g is not None]
     ins = [gys[i] for i in given]
-    outs = [builder.new(lowered.xs[i].shape, lowered.xs[i].dtype) for i in targets]
-    backward = PythonBackward(lowered.python, targets, given)
+    outs = [builder.new(lowered.xs[i].shape, lowered.xs[i].dtype) for i in wanted]
+    backward = python or PythonBackward(lowered.python, wanted, given)
     builder.emit("python", ins, outs, ints=(0, len(ins)), obj=backward)
-    return outs
+    made = dict(zip(wanted, outs, strict=True))
+    return [made.get(i) for i in targets]

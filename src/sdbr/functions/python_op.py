@@ -10,8 +10,8 @@ way in: Chainer may keep them after the program has reused their memory.
 from __future__ import annotations
 
 from sdbr.errors import NotStaticError
-from sdbr.trace.nodes import copy_node, inner_function
-from sdbr.trace.values import Hole
+from sdbr.trace.nodes import configured, copy_node, inner_function
+from sdbr.trace.values import Hole, VariableHole
 
 import chainer
 import numpy as np
@@ -43,6 +43,7 @@ class PythonForward:
         self.slots = slots
         self.n_inputs = len(node.inputs)
         self.states = node.states
+        self.config = {**node.config, "enable_backprop": self.keep_graph}
 
     def __call__(self, memory, ins, outs) -> None:
         arrays = [
@@ -50,13 +51,13 @@ class PythonForward:
             for x, slot in zip(ins, self.slots, strict=True)
         ]
         node = copy_node(self.template)
-        rebind(node, self.rebind, arrays[self.n_inputs :])
         set_scalars(node, self.scalars, memory.get_control)
+        rebind(node, self.rebind, arrays[self.n_inputs :])
         xs = [
             chainer.Variable(x, requires_grad=r)
             for x, r in zip(arrays[: self.n_inputs], self.requires_grad, strict=True)
         ]
-        with chainer.using_config("enable_backprop", self.keep_graph):
+        with configured(self.config):
             ys = node.apply(xs)
         results = [y.array for y in ys] + kept_arrays(node, self.states)
         for i, (array, out) in enumerate(zip(results, outs, strict=True)):
@@ -75,7 +76,6 @@ def kept_arrays(node, states: list) -> list:
     return [getattr(inner_function(node) if inner else node, name) for name, inner in states]
 
 
-def rebind(node, rebindings: list, arrays: list) -> None:
 def set_scalars(node, scalars: list, value) -> None:
     """Put the present numbers where the traced node held those of its call.
 
@@ -90,6 +90,7 @@ def set_scalars(node, scalars: list, value) -> None:
         (inner_function(node) if inner else node).__dict__[name] = value(place)
 
 
+def rebind(node, rebindings: list, arrays: list) -> None:
     """Put the present arrays where the traced node held those of its call."""
     start = 0
     for r in rebindings:
@@ -109,13 +110,20 @@ class PythonBackward:
         Inputs whose gradient is wanted.
     given : tuple of int
         Outputs that carry a gradient, in the order of the operands.
+    keep_graph : bool
+        Whether these gradients are differentiated in turn: as a `forward` whose inputs are the
+        gradients given, then the inputs of its own `forward`.
     """
 
-    def __init__(self, forward: PythonForward, wanted, given):
+    def __init__(
+        self, forward: PythonForward | PythonBackward, wanted, given, keep_graph: bool = False
+    ):
         self.forward = forward
         self.wanted = tuple(wanted)
         self.given = tuple(given)
         self.label = forward.label
+        self.keep_graph = keep_graph
+        self.slots = [*([None] * len(self.given)), *forward.slots]
 
     def __call__(self, memory, ins, outs) -> None:
         xs, ys = memory.state[id(self.forward)]
@@ -123,12 +131,29 @@ class PythonBackward:
             if slot is not None and memory.array(slot) is not x.array:
                 x.array = memory.array(slot)  # replaced since the forward
         gys = [chainer.Variable(g.copy()) for g in ins]
-        grads = chainer.grad([ys[i] for i in self.given], [xs[i] for i in self.wanted], gys)
+        pairs = [(ys[i], g) for i, g in zip(self.given, gys, strict=True) if ys[i] is not None]
+        grads = chainer.grad(
+            [y for y, _ in pairs],
+            [xs[i] for i in self.wanted],
+            [g for _, g in pairs],
+            enable_double_backprop=self.keep_graph,
+        )
+        if self.keep_graph:
+            memory.state[id(self)] = ([*gys, *xs], grads)
         for g, out in zip(grads, outs, strict=True):
             if g is None:
                 out[...] = 0
             else:
                 out[...] = g.array
+
+
+class Sum:
+    """Two gradients of a dtype without native kernels, added up."""
+
+    label = "gradient sum"
+
+    def __call__(self, memory, ins, outs) -> None:
+        np.add(ins[0], ins[1], out=outs[0])
 
 
 class NumpyCall:
@@ -156,6 +181,8 @@ def fill_holes(thing, arrays):
     kind = type(thing)
     if kind is Hole:
         return arrays[thing.index]
+    if kind is VariableHole:
+        return chainer.Variable(arrays[thing.index])
     if kind in (tuple, list):
         return kind([fill_holes(t, arrays) for t in thing])
     if kind is dict:

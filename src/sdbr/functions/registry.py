@@ -106,13 +106,16 @@ class FunctionRow:
         Those of `scalars` for which the row makes a difference between positive and not.
     """
 
+    #: Whether the gradient is ``gy`` times what does not depend on the input where it has a
+    #: derivative, element by element: a gradient of the gradient is taken by `backward`, too.
+    diagonal: bool = False
     arrays: tuple[str, ...] = ()
     structural: tuple[str, ...] = ()
+    scalars: tuple[str, ...] = ()
+    positive: tuple[str, ...] = ()
 
     @staticmethod
     def reason(node: Node) -> str | None:
-    scalars: tuple[str, ...] = ()
-    positive: tuple[str, ...] = ()
         """Why this very node cannot be native, or None when it can.
 
         The default accepts float32 and float64 inputs of one dtype.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import weakref
 
 from sdbr.trace.link_hooks import unknown_hook
 from sdbr.trace.machinery import called_by_machinery
-from sdbr.trace.provenance import TracedArray, strip, wrap
+from sdbr.trace.provenance import TracedArray, shown, wrap
 from sdbr.trace.values import ABSENT, ATTRIBUTE, AttributeWrite, Read, Value
 
 import chainer
@@ -21,6 +22,9 @@ INTERNAL = frozenset({
     '_DeviceResident__overridden'                        '_to_methods',
 })  # fmt: skip
 _SCALARS = (int, float, bool, str, type(None))
+# Link -> names of attributes to which a traced call has assigned a NumPy scalar that it computed.
+# Another NumPy scalar is a number that the user has set: the call may branch on it.
+_SCALAR_STATE: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 class AttributeRecording:
@@ -70,6 +74,11 @@ class AttributeRecording:
             value = self._attribute(link, name, thing, False, False)
             self.know_array(thing, value)
             return wrap(thing, value) if not called_by_machinery(sys._getframe(2)) else thing
+        if isinstance(thing, np.generic) and name in _SCALAR_STATE.get(link, ()):
+            self._note_read(link, name, np.asarray(thing))
+            value = self._attribute(link, name, np.asarray(thing), False, False)
+            value.is_scalar = True
+            return wrap(np.asarray(thing), value)
         self._note_read(link, name, thing)
         return self.float_attribute(link, name, thing) if type(thing) is float else thing
 
@@ -150,7 +159,9 @@ class AttributeRecording:
         if isinstance(thing, chainer.Variable):
             return self.of_variable(thing)
         if type(thing) is TracedArray:
-            link.__dict__[name] = strip(thing)
+            link.__dict__[name] = plain = shown(thing)
+            if isinstance(plain, np.generic):
+                _SCALAR_STATE.setdefault(link, set()).add(name)
         return self.of_array(thing)
 
 

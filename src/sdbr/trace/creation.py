@@ -49,7 +49,6 @@ def register(patches, called_by_machinery: Callable) -> None:
     def creating(original):
         @functools.wraps(original)
         def create(*args, **kwargs):
-            result = original(*args, **kwargs)
             recorder = current()
             if recorder is not None:
                 args, kwargs = strip_floats(args), strip_floats(kwargs)

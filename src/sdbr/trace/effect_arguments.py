@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.trace.provenance import PURE, TracedArray, strip
+from sdbr.trace.provenance import PURE, TracedArray, strip, strip_nested
 from sdbr.trace.values import CONSTANT, RESULT, Hole, Value
 
 import chainer
@@ -114,7 +114,7 @@ class Arguments:
         if isinstance(thing, np.ndarray):
             value = self.recorder.find_array(thing)
             return thing if value is None else self._hole(value, thing)
-        return thing
+        return strip_nested(thing)
 
     def _input(self, thing):
         if isinstance(thing, chainer.Variable):

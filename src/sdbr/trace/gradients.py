@@ -16,7 +16,7 @@ import weakref
 
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.provenance import current, user_line
-from sdbr.trace.values import TracedNode
+from sdbr.trace.values import RESULT, TracedNode
 
 import chainer
 from chainer import _backprop, _backprop_utils
@@ -24,7 +24,8 @@ from chainer import _backprop, _backprop_utils
 #: Classes, by module below ``chainer.functions`` and name, whose backward applies functions to
 #: retained Variables, and uses no arrays and no numbers that change from call to call.
 TRANSPARENT = frozenset({
-    'activation.sigmoid.Sigmoid', 'activation.tanh.Tanh',
+    'activation.sigmoid.Sigmoid', 'activation.sigmoid.SigmoidGrad', 'activation.tanh.Tanh',
+    'activation.tanh.TanhGrad',
     'array.broadcast.BroadcastTo', 'array.expand_dims.ExpandDims', 'array.reshape.Reshape',
     'array.squeeze.Squeeze', 'array.transpose.Transpose',
     'connection.linear.LinearFunction', 'connection.linear.LinearGradData',
@@ -32,6 +33,8 @@ TRANSPARENT = frozenset({
     'math.basic_math.Add', 'math.basic_math.AddConstant', 'math.basic_math.Mul',
     'math.basic_math.MulConstant', 'math.basic_math.Neg', 'math.basic_math.Sub',
     'math.basic_math.SubFromConstant', 'math.basic_math.Div', 'math.basic_math.PowVarConst',
+    'math.batch_l2_norm_squared.BatchL2NormSquared',
+    'math.batch_l2_norm_squared.BatchL2NormSquaredGrad',
     'math.exponential.Exp', 'math.exponential.Log', 'math.matmul.MatMul', 'math.sqrt.Sqrt',
     'math.square.Square', 'math.sum.Sum',
 })  # fmt: skip
@@ -66,6 +69,17 @@ class GradientRecording:
 
     def know_function(self, function, node: TracedNode) -> None:
         self._functions[id(function)] = (weakref.ref(function), node)
+
+    def cut(self, node) -> None:
+        """Note that no gradient flows back beyond a variable node from here on."""
+        known = self._nodes.get(id(node))
+        if known is not None and known[1].kind == RESULT:
+            known[1].unchained = True
+        elif node._creator_node is not None and not self.depth:
+            self.mark_dynamic(
+                "the history of an argument or of captured state was cut during the call (unchain, "
+                "unchain_backward); cut it outside the static call"
+            )
 
     def backprop_step(self, original, func, targets, gys, grad_inputs, is_debug):
         """Go back through one function, and record that."""

@@ -233,7 +233,7 @@ def _is_variable_like(thing, want) -> bool:
 
 
 def _is_array_like(thing, want) -> bool:
-    return isinstance(thing, np.ndarray) and (thing.shape, thing.dtype) == want
+    return isinstance(thing, (np.ndarray, np.generic)) and (thing.shape, thing.dtype) == want
 
 
 def _has_contents(thing, want) -> bool:

@@ -7,13 +7,13 @@ import sys
 
 from sdbr.compat.hooks import PatchSet
 from sdbr.trace.creation import register as register_creation
+from sdbr.trace.gradients import register as register_gradients
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.provenance import current, strip
-from sdbr.trace.whole import register as register_whole
 from sdbr.trace.scalars import register as register_math
+from sdbr.trace.whole import register as register_whole
 
 import chainer
-from chainer import _backprop_utils
 
 
 def _wrap_apply(original):
@@ -25,22 +25,6 @@ def _wrap_apply(original):
         return recorder.apply(original, self, inputs)
 
     return apply
-
-
-def _wrap_backprop_step(original):
-    @functools.wraps(original)
-    def backprop_step(*args, **kwargs):
-        recorder = current()
-        if recorder is None or recorder.depth:
-            return original(*args, **kwargs)
-        recorder.mark_dynamic("a backward ran inside the call")
-        recorder.depth += 1
-        try:
-            return original(*args, **kwargs)
-        finally:
-            recorder.depth -= 1
-
-    return backprop_step
 
 
 def _wrap_array(original):
@@ -79,15 +63,17 @@ def _wrap_effect(original):
     return effect
 
 
-def _wrap_unchain(original):
-    @functools.wraps(original)
-    def unchain(self):
-        recorder = current()
-        if recorder is not None and id(self) in recorder._nodes:
-            recorder._nodes[id(self)][1].unchained = True
-        return original(self)
+def _wrap_creator(original):
+    """What ``unchain`` and ``unchain_backward`` do is to take the creator away."""
+    setter = original.fset
 
-    return unchain
+    def write(self, creator):
+        recorder = current()
+        if creator is None and recorder is not None:
+            recorder.cut(self)
+        setter(self, creator)
+
+    return property(original.fget, write, original.fdel, original.__doc__)
 
 
 def _getattribute(original):
@@ -138,21 +124,20 @@ def _wrap_adding(original):
     return add
 
 
-register_math(PATCHES)
-register_gradients(PATCHES)
 PATCHES = PatchSet("recorder")
 PATCHES.register(chainer.FunctionNode, "apply", _wrap_apply)
-PATCHES.register(_backprop_utils, "backprop_step", _wrap_backprop_step)
 PATCHES.register(chainer.Variable, "array", _wrap_array)
 PATCHES.register(chainer.Variable, "data", _wrap_array)
 PATCHES.register(chainer.Variable, "copydata", _wrap_effect)
 PATCHES.register(chainer.Variable, "addgrad", _wrap_effect)
 PATCHES.register(chainer.Parameter, "cleargrad", _wrap_effect)
 PATCHES.register(chainer.Parameter, "zerograd", _wrap_effect)
-PATCHES.register(chainer.variable.VariableNode, "unchain", _wrap_unchain)
+PATCHES.register(chainer.variable.VariableNode, "creator_node", _wrap_creator)
 PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
 PATCHES.register(chainer.Link, "add_persistent", _wrap_adding)
 
 register_creation(PATCHES, called_by_machinery)
+register_math(PATCHES)
+register_gradients(PATCHES)
 register_whole(PATCHES)

@@ -206,6 +206,22 @@ for _name in [
     "dumps",
 ]:
     setattr(TracedArray, _name, _leaving(_name, f"a value left NumPy through {_name.strip('_')}()"))
+
+
+def _in_place(name):
+    plain = getattr(np.ndarray, name)
+
+    def method(self, other):
+        if getattr(self.origin, "is_scalar", False):
+            return NotImplemented  # a NumPy scalar is not written: Python makes a new one
+        return plain(self, other)
+
+    method.__name__ = name
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"):
+    setattr(TracedArray, f"__i{_name}__", _in_place(f"__i{_name}__"))
 for _name in ("nonzero", "compress"):
     setattr(
         TracedArray, _name, _leaving(_name, f"the shape of the result of {_name} depends on values")
@@ -231,6 +247,14 @@ def strip(array):
     if type(array) is not TracedArray:
         return array
     return _view(array, np.ndarray) if array.plain is None else array.plain
+
+
+def shown(thing):
+    """What define-by-run has in the place of `thing`: a plain array, a NumPy scalar, itself."""
+    plain = strip(thing)
+    if plain is not thing and plain.ndim == 0 and getattr(thing.origin, "is_scalar", False):
+        return plain[()]
+    return plain
 
 
 def strip_nested(thing):

@@ -5,21 +5,31 @@ from __future__ import annotations
 import sys
 
 from sdbr.trace.attributes import AttributeRecording
+from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.known import ValueRecording
-from sdbr.trace.nodes import GRAPH, copy_node, inner_function, spent_node
+from sdbr.trace.nodes import (
+    GRAPH,
+    config_changes,
+    config_entries,
+    copy_node,
+    inner_function,
+    spent_node,
+    watch_backward,
+)
 from sdbr.trace.patches import PATCHES
 from sdbr.trace.provenance import (
     TracedArray,
     current,
     holds_traced,
     set_current,
+    shown,
     strip,
     strip_nested,
     user_line,
     wrap,
 )
 from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
-from sdbr.trace.structure import fill, flatten, float_names, floats_in, mapped
+from sdbr.trace.structure import fill, flatten, float_names, floats_in, mapped, rebuild
 from sdbr.trace.values import (
     CONSTANT,
     RESULT,
@@ -53,16 +63,18 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
     """
 
     def __init__(self):
+        super().__init__()
         self.trace = Trace()
         self.depth = 0
         self._frame = None  # of `run`, while the call is traced
+        self._config = config_entries()
         self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
+        self._functions: dict[int, tuple] = {}  # id(function) -> (weakref, node)
         self._arrays: dict[int, tuple] = {}  # id(array) -> (weakref, Value)
         self._parameters: dict[int, Value] = {}
         self._aliases: dict[int, Value] = {}  # index of a value -> its array
         self._states: dict[int, tuple] = {}  # id(array) -> (weakref, node, where on the node)
         self._made: dict[int, tuple] = {}  # id -> (array made from nothing, its contents then)
-        super().__init__()
         self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
         self._attributes: dict[tuple[int, str], Value] = {}
         self._links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
@@ -81,6 +93,7 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
     # --- function nodes ------------------------------------------------------------------------
     def apply(self, original, function, inputs):
         template = copy_node(function)
+        scalars = self.take_floats(template, function)
         values = [
             self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x)
             for x in inputs
@@ -93,7 +106,6 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
             self.mark_dynamic("the shape of a boolean selection depends on values")
         if function._local_function_hooks:
             self.mark_dynamic(f"{function.label} has a hook of its own", quiet=True)
-        scalars = self.take_floats(template, function)
         backprop = chainer.config.enable_backprop
         self.depth += 1
         try:
@@ -104,22 +116,24 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
             template, None, None, values, [], backprop, rebind, template.label, user_line()
         )
         node.function = spent_node(function, template)
+        if scalars:
+            node.scalars = scalars
+            node.label = neutral_label(node)
+        watch_backward(function, node)
         self.add_node(node, outputs)
         self.know_state(node, function)
+        self.know_function(function, node)
         return outputs
 
     def add_node(self, node: TracedNode, outputs) -> None:
         """Append a function node whose outputs are these Variables."""
+        node.config = config_changes(self._config)
         for i, y in enumerate(outputs):
             requires_grad = y.requires_grad and node.backprop
             value = self.value(RESULT, y._data[0], requires_grad, (node, i), True)
             value.shown = y.requires_grad
             self.know_variable(y, value)
             node.outputs.append(value)
-        if scalars:
-            node.scalars = scalars
-            node.label = neutral_label(node)
-        watch_backward(function, node)
             if self.kept is not None:
                 self.variables[value.index] = y
         self.trace.nodes.append(node)
@@ -134,7 +148,7 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
             if owner is None:
                 continue
             for name, thing in list(owner.__dict__.items()):
-                if name in GRAPH or not isinstance(thing, (np.ndarray, list, tuple, dict)):
+                if name in GRAPH or not isinstance(thing, _HOLDERS):
                     continue
                 values: list[Value] = []
                 structure = self._holes(thing, values)
@@ -152,6 +166,9 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
             values.append(self.of_array(thing))
             return Hole(len(values) - 1)
         kind = type(thing)
+        if kind is chainer.Variable:  # a Parameter stays: it is the user's own
+            values.append(self.of_variable(thing))
+            return VariableHole(len(values) - 1)
         if kind in (tuple, list):
             return kind([self._holes(t, values) for t in thing])
         if kind is dict:
@@ -190,7 +207,8 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
             return strip_nested(thing)
 
         recorded = (call, hole(tuple(args)), hole(dict(kwargs)))
-        if call.__name__ in _COPIES and len(inputs) == 1 and _is_copy(args[0], result):
+        copied = call.__name__ in _COPIES and len(inputs) == 1 and _is_copy(args[0], result)
+        if copied and not inputs[0].is_scalar:
             return wrap(
                 result, inputs[0]
             )  # writes to a traced array are noticed: no copy is needed
@@ -208,13 +226,14 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
         for i, part in enumerate(parts):
             array = np.asarray(part)
             value = self.value(RESULT, array, False, (node, i), False)
+            value.is_scalar = isinstance(part, np.generic)
             self.know_array(array, value)
             node.outputs.append(value)
             wrapped.append(wrap(array, value))
         self.trace.nodes.append(node)
         if self.kept is not None:
             self.kept.append([np.array(part) for part in parts])
-        return type(result)(wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
+        return rebuild(result, wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
 
     def read_array(self, variable, array):
         """What ``variable.array`` gives to user code."""
@@ -234,9 +253,12 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
         for name, thing in values.items():
             if isinstance(thing, chainer.Variable):
                 items[name] = self.of_variable(thing)
-            elif isinstance(thing, (np.ndarray, np.generic)) and not isinstance(thing, np.generic):
+            elif isinstance(thing, np.ndarray):
                 items[name] = self.of_array(thing)
+            elif self.shows_scalar(thing):
+                items[name] = thing.origin
             else:
+                thing = strip_nested(thing)
                 items[name] = thing
                 if not isinstance(thing, (int, str)):
                     self.trace.unconfirmed = True
@@ -253,10 +275,7 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
         structure : tuple
             ``(args, kwargs)`` with :class:`~sdbr.trace.structure.Leaf` at arrays.
         leaves : list
-            elif self.shows_scalar(thing):
-                items[name] = thing.origin
             The arrays and Variables.
-                thing = strip_nested(thing)
         silent : bool
             Keep reported values from the user's reporter.
 
@@ -293,8 +312,9 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
         ]
         self.trace.result = fill(out_structure, values)
         self._collect_writes()
+        self.finish_floats(floats)
         self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(out_structure)
-        plain = [x if isinstance(x, chainer.Variable) else strip(x) for x in out_leaves]
+        plain = [x if isinstance(x, chainer.Variable) else shown(x) for x in out_leaves]
         return fill(mapped(returned, plain_float), plain)
 
 
@@ -310,7 +330,6 @@ def traced_by_caller() -> bool:
     frame = sys._getframe(1)
     while frame is not None:
         if frame is recorder._frame:
-        self.finish_floats(floats)
             return True
         frame = frame.f_back
     set_current(None)
@@ -338,12 +357,30 @@ class _RecordingReporter:
         if self.below is not None:
             self.recorder.depth += 1
             try:
-                self.below.report({k: plain_float(strip(v)) for k, v in values.items()}, observer)
+                self.below.report({k: plain_float(shown(v)) for k, v in values.items()}, observer)
             finally:
                 self.recorder.depth -= 1
 
     def __getattr__(self, name):
         return getattr(self.below, name)
+
+
+def _holds_variable(thing) -> bool:
+    kind = type(thing)
+    if kind in (list, tuple):
+        return any(map(_holds_variable, thing))
+    if kind is dict:
+        return any(map(_holds_variable, thing.values()))
+    return kind is chainer.Variable
+
+
+def _without_history(thing):
+    kind = type(thing)
+    if kind in (list, tuple):
+        return kind([_without_history(t) for t in thing])
+    if kind is dict:
+        return {k: _without_history(t) for k, t in thing.items()}
+    return chainer.Variable(thing._data[0]) if kind is chainer.Variable else thing
 
 
 def _is_mask(value: Value) -> bool:

@@ -10,7 +10,7 @@ from sdbr.errors import NotStaticError
 from sdbr.trace.attributes import INTERNAL
 from sdbr.trace.effect_arguments import Arguments, Input, Made, rebuilt
 from sdbr.trace.nodes import config_changes, configured
-from sdbr.trace.provenance import TracedArray, strip, user_line, wrap
+from sdbr.trace.provenance import TracedArray, strip, strip_nested, user_line, wrap
 from sdbr.trace.values import CONSTANT, RESULT, TracedNode, Value
 
 import chainer

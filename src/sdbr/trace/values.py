@@ -45,11 +45,14 @@ class Value:
         True when user code cut the graph here: no gradient flows further back.
     is_variable : bool
         Whether the user's code held it as a Variable (else as an array).
+    is_scalar : bool
+        Whether define-by-run has a NumPy scalar in its place, not an array without dimensions.
     """
 
     __slots__ = (
         "dtype",
         "index",
+        "is_scalar",
         "is_variable",
         "kind",
         "requires_grad",
@@ -69,6 +72,7 @@ class Value:
         self.source = source
         self.unchained = False
         self.is_variable = is_variable
+        self.is_scalar = False
 
     def __repr__(self) -> str:
         return f"<Value {self.index} {self.kind} {self.dtype}{list(self.shape)}>"
@@ -156,6 +160,12 @@ class Hole:
         self.index = index
 
 
+class VariableHole(Hole):
+    """A Hole whose array is handed over as a Variable without history."""
+
+    __slots__ = ()
+
+
 @dataclasses.dataclass(eq=False)
 class Report:
     """One ``chainer.report``: ``items`` maps names to a Value or a plain object."""
@@ -203,12 +213,6 @@ class Trace:
         Whether that needs no warning.
     unconfirmed : bool
         True when constants came from untracked places and a second trace has to confirm them.
-    """
-
-    values: list = dataclasses.field(default_factory=list)
-    nodes: list = dataclasses.field(default_factory=list)
-    result: Any = None
-    writes: list = dataclasses.field(default_factory=list)
     conditions : list of Condition
         Comparisons of floats that later calls read anew.
     scalars : list of Scalar
@@ -218,21 +222,27 @@ class Trace:
     followed : dict
         Where the trace followed a float: ``(id(link), name)`` of an attribute, or the position of
         an argument among `floats` -> Scalar.
+    """
+
+    values: list = dataclasses.field(default_factory=list)
+    nodes: list = dataclasses.field(default_factory=list)
+    result: Any = None
+    writes: list = dataclasses.field(default_factory=list)
     reports: list = dataclasses.field(default_factory=list)
     reads: list = dataclasses.field(default_factory=list)
     dynamic: tuple[str, str] | None = None
     quiet: bool = False
     unconfirmed: bool = False
+    conditions: list = dataclasses.field(default_factory=list)
+    scalars: list = dataclasses.field(default_factory=list)
+    floats: list = dataclasses.field(default_factory=list)
+    followed: dict = dataclasses.field(default_factory=dict)
 
 
 def values_in(thing) -> Iterator[Value]:
     """The values in a structure of dicts, lists and tuples, in order."""
     if isinstance(thing, Value):
         yield thing
-    conditions: list = dataclasses.field(default_factory=list)
-    scalars: list = dataclasses.field(default_factory=list)
-    floats: list = dataclasses.field(default_factory=list)
-    followed: dict = dataclasses.field(default_factory=dict)
     elif isinstance(thing, dict):
         for t in thing.values():
             yield from values_in(t)
