@@ -61,7 +61,10 @@ NO_SECOND = {
 
 def _rows(family: str) -> list:
     rows = importlib.import_module(f"equivalence.rows.{family}").ROWS
-    return [replace(row, second=row.name not in NO_SECOND or "twice" in row.id) for row in rows]
+    return [
+        replace(row, second=row.second and (row.name not in NO_SECOND or "twice" in row.id))
+        for row in rows
+    ]
 
 
 ROWS = [row for family in FAMILIES for row in _rows(family)]
