@@ -20,6 +20,8 @@ _BINARY = {
     np.maximum: ("maximum", None, None),
     np.minimum: ("minimum", None, None),
 }
+# A copy need not be one: what writes to an array makes the trace dynamic.
+_CONVERSIONS = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype")
 _UNARY = {
     np.negative: "negative",
     np.absolute: "absolute",
@@ -43,19 +45,23 @@ def lower_call(b: Builder, traced, xs: list[Row]) -> list[Row] | None:
         The known arrays, in the order of their holes.
     """
     call, args, kwargs = traced.call
-    if len(traced.outputs) != 1 or kwargs:
+    if len(traced.outputs) != 1:
         return None
     want = traced.outputs[0]
-    if getattr(call, "__name__", "") == "astype":
-        return _astype(b, args, xs, want)
+    if getattr(call, "__name__", "") in _CONVERSIONS:
+        return _conversion(b, args, kwargs, xs, want)
+    if kwargs:
+        return None
     if want.dtype not in FLOATS or any(x.dtype != want.dtype for x in xs):
         return None
     y = _ufunc(b, call, args, xs)
     return [y] if y is not None and y.shape == want.shape else None
 
 
-def _astype(b: Builder, args, xs, want) -> list[Row] | None:
-    if len(xs) != 1 or len(args) != 2 or type(args[0]) is not Hole:
+def _conversion(b: Builder, args, kwargs, xs, want) -> list[Row] | None:
+    if len(xs) != 1 or len(args) not in (1, 2) or type(args[0]) is not Hole:
+        return None
+    if not kwargs.keys() <= {"dtype", "copy"}:
         return None
     x = xs[0]
     if x.dtype == want.dtype:
