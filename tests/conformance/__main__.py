@@ -47,12 +47,22 @@ PLAIN = (
 OPTIMIZERS = ("test_optimizer.py", "optimizers_tests", "optimizer_hooks_tests")
 
 
+KINDS = {
+    "backward": "First derivatives",
+    "double": "Second derivatives",
+    "step": "Whole steps",
+}
+
+
 def main() -> int:
     """Run what was asked for and print the tables; 1 when a check was not right."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--decorator", choices=("sdbr", "identity", "chainer"), default="sdbr")
     parser.add_argument("--logs", type=Path, help="keep the logs in this folder")
+    parser.add_argument(
+        "--steps", action="store_true", help="judge every first-order check as a whole step, too"
+    )
     parser.add_argument("--only", nargs="+", default=None, help="paths below tests/chainer_tests")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -66,7 +76,8 @@ def main() -> int:
             if p.startswith(("functions", "links")) and p not in judged
         ]
         plain = [p for p in PLAIN if _is_asked(p, options.only)]
-        logs_judged = [_run(tests, logs, "judge", [p], options.decorator) for p in judged]
+        how = [options.decorator, *(["--steps"] if options.steps else [])]
+        logs_judged = [_run(tests, logs, "judge", [p], *how) for p in judged]
         by_how = {}
         if plain and options.decorator == "sdbr":
             by_how = {how: [_run(tests, logs, how, plain)] for how in ("fixes", "sdbr")}
@@ -80,11 +91,11 @@ def _is_asked(path: str, only) -> bool:
     return only is None or path in only
 
 
-def _run(tests: Path, logs: Path, how: str, paths, decorator: str = "sdbr") -> Path:
+def _run(tests: Path, logs: Path, how: str, paths, decorator: str = "sdbr", *more) -> Path:
     name = paths[0].replace("/", ".") if len(paths) == 1 else "plain"
     log = logs / f"{decorator}.{how}.{name}.jsonl"
     command = [sys.executable, "-m", "conformance.runner", "--log", str(log), "--how", how]
-    command += ["--decorator", decorator, *(f"chainer_tests/{p}" for p in paths)]
+    command += ["--decorator", decorator, *more, *(f"chainer_tests/{p}" for p in paths)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))
     done = subprocess.run(command, cwd=tests, env=environment, capture_output=True, text=True)
@@ -97,7 +108,7 @@ def _run(tests: Path, logs: Path, how: str, paths, decorator: str = "sdbr") -> P
 
 def _show(judged: list[Path], by_how: dict) -> int:
     checks, tests = table.read(judged)
-    for kind, title in (("backward", "First-order checks"), ("double", "Second-order checks")):
+    for kind, title in KINDS.items():
         if any(c["kind"] == kind for c in checks):
             print(f"\n### {title}\n\n{table.verdict_table(checks, kind)}")
     problems = table.not_right(checks)

@@ -19,6 +19,18 @@ class Decorator:
     def python_ops(self, chain) -> int:
         return 0
 
+    def steps(self, chain) -> int:
+        """Replays that were whole steps."""
+        return 0
+
+    def optimizer(self, optimizer):
+        """The optimizer that goes with the decorator."""
+        return optimizer
+
+    def was_second_trace(self, chain) -> bool:
+        """Whether the call before was traced to confirm the first one."""
+        return False
+
     def wants_second_trace(self, chain) -> bool:
         return False
 
@@ -42,6 +54,17 @@ class Static(Decorator):
     def python_ops(self, chain) -> int:
         manager = chain.__dict__.get("schedule_manager")
         return 0 if manager is None else manager.statistics.python_ops
+
+    def steps(self, chain) -> int:
+        manager = chain.__dict__.get("schedule_manager")
+        return 0 if manager is None else manager.statistics.steps
+
+    def optimizer(self, optimizer):
+        return sdbr.static_optimizer(optimizer)
+
+    def was_second_trace(self, chain) -> bool:
+        statistics = chain.schedule_manager.statistics
+        return statistics.second_traces == 1 and statistics.calls == 2
 
     def wants_second_trace(self, chain) -> bool:
         schedule = chain.schedule_manager.static_schedule

@@ -34,12 +34,15 @@ class Verdict:
         Runs of Python ops.
     data : str
         How the other data were made.
+    steps : int
+        Whole steps among the replays.
     """
 
     verdict: str
     detail: str = ""
     python_ops: int = 0
     data: str = ""
+    steps: int = 0
 
 
 def judge(func, xs, gys, params, immutable: bool, decorator: Decorator, ggs=()) -> Verdict:

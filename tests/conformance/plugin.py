@@ -7,6 +7,7 @@ from chainer import gradient_check
 from conformance import decorators
 from conformance.judge import EXCEPTION, UNUSABLE, judge
 from conformance.outcomes import Outcomes
+from conformance.step import judge_steps
 
 #: Checks that no replay can pass: file, kind, reason.
 OUT_OF_REACH = {
@@ -22,11 +23,14 @@ class Judging(Outcomes):
     log : file
     decorator : str
         See :func:`conformance.decorators.by_name`.
+    steps : bool
+        Whether every first-order check is judged as a whole step as well.
     """
 
-    def __init__(self, log, decorator: str):
+    def __init__(self, log, decorator: str, steps: bool = False):
         super().__init__(log)
         self.decorator = decorator
+        self.steps = steps
         self._doubles = 0
         self._check = gradient_check.check_backward
         self._check_immutable = gradient_check._check_backward_with_params
@@ -82,6 +86,10 @@ class Judging(Outcomes):
             self.write(test=self.test, kind=kind, verdict=EXCEPTION, detail=f"judge: {error!r}")
             return
         self.write(test=self.test, kind=kind, **vars(found))
+        if self.steps and kind == "backward":
+            decorator = decorators.by_name(self.decorator)
+            found = judge_steps(func, xs, gys, params, immutable, decorator)
+            self.write(test=self.test, kind="step", **vars(found))
 
     def _original(self, check, *args, **kwargs):
         try:

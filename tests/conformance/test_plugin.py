@@ -19,6 +19,7 @@ from conformance.compare import difference
 from conformance.decorators import Decorator, Static, by_name
 from conformance.judge import DYNAMIC, EXCEPTION, NOT_REPLAYED, RIGHT, UNUSABLE, WRONG, judge
 from conformance.plugin import Judging
+from conformance.step import judge_steps
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-1, 1, (4, 3)).astype("f")
@@ -215,3 +216,52 @@ def test_compare():
     assert difference(np.arange(3), np.arange(3) + 1, 1) is not None
     assert difference(None, a, 1) is not None
     assert difference(a.astype("f"), a, 1) is not None
+
+
+class _Slow:
+    """An optimizer whose updates are a little smaller than they should be."""
+
+    @staticmethod
+    def make(optimizer):
+        optimizer.hyperparam.lr *= 0.99
+        return optimizer
+
+
+@pytest.mark.parametrize("decorator", ["identity", "sdbr"])
+def test_whole_steps_are_right(decorator):
+    found = judge_steps(tanh_of_double, (X,), (GY,), (), False, by_name(decorator))
+    assert (found.verdict, found.detail) == (RIGHT, "")
+    assert found.steps == (4 if decorator == "sdbr" else 0)
+
+
+def test_whole_steps_with_parameters_and_state():
+    link = L.BatchNormalization(3)
+    before = [link.gamma.array.copy(), link.avg_mean.copy()]
+    found = judge_steps(link, (X,), (GY,), (link.gamma, link.beta), False, by_name("sdbr"))
+    assert (found.verdict, found.detail) == (RIGHT, "")
+    for array, was in zip((link.gamma.array, link.avg_mean), before, strict=True):
+        np.testing.assert_array_equal(array, was)
+
+
+def test_a_wrong_update_is_wrong():
+    decorator = Decorator(lambda function: function)
+    decorator.optimizer = _Slow.make
+    found = judge_steps(tanh_of_double, (X,), (GY,), (), False, decorator)
+    assert found.verdict == WRONG
+    assert found.detail.startswith("step 0: parameter 0")
+
+
+def test_a_wrong_gradient_is_wrong_in_steps():
+    def broken(function):
+        def call(self, g):
+            return function(self, g * np.float32(1.01))
+
+        return call
+
+    found = judge_steps(tanh_of_double, (X,), (GY,), (), False, Decorator(broken))
+    assert found.verdict == WRONG
+
+
+def test_steps_in_silence_are_not_replayed():
+    found = judge_steps(tanh_of_double, (X,), (GY,), (), False, _Off())
+    assert found.verdict == NOT_REPLAYED
