@@ -436,6 +436,7 @@ cdef class GraphRunner(CallRunner):
         if kwargs:
             args = args + tuple(kwargs.values())
         args = self.spec.flat(args)
+        args = self.spec.flat(args)
         instance = self.idle_instance(args)
         try:
             binder = instance.binder
