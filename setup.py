@@ -6,7 +6,8 @@ compiles to nothing unless its macro (``SDBR_HAVE_AVX2``, ``SDBR_HAVE_AVX512``) 
 macros are defined here, after asking the compiler what it can do.
 
 ``SDBR_EXTENSIONS=0`` leaves the extension modules out: `make` installs the package that way and
-then builds them in place.
+then builds them in place. ``SDBR_SANITIZE=address,undefined`` builds with the compiler's
+sanitizers, see .ci/sanitize.
 """
 
 from __future__ import annotations
@@ -34,6 +35,14 @@ C_FLAGS = ["-std=c99", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-con
 # Python's own flags often ask for debug information: slow to write and large in a wheel.
 if "-g" not in os.environ.get("CFLAGS", ""):
     C_FLAGS.append("-g0")
+
+# A finding ends the process. The frames must be there for the report to name them, and gcc's null
+# checks stay on Cython's own code, which is C like any other.
+SANITIZERS = os.environ.get("SDBR_SANITIZE", "")
+if SANITIZERS:
+    C_FLAGS = [flag for flag in C_FLAGS if flag not in ("-O3", "-g0")]
+    C_FLAGS += ["-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
+    C_FLAGS.append(f"-fsanitize={SANITIZERS}")
 
 # level -> (the target string its kernel files use, an instruction that proves it)
 SIMD_LEVELS = {
@@ -84,7 +93,7 @@ class BuildExt(build_ext):
         self.parallel = self.parallel or os.cpu_count()
         translated = cythonize(
             self.extensions,
-            build_dir="build/cython",
+            build_dir="build/sanitize/cython" if SANITIZERS else "build/cython",
             include_path=[str(SOURCES.parent)],
             compiler_directives={"language_level": 3},
             quiet=True,
@@ -167,6 +176,7 @@ def extensions() -> list[Extension]:
             include_dirs=[str(KERNELS)],
             depends=["setup.py", *headers, *declarations],
             extra_compile_args=list(C_FLAGS),
+            extra_link_args=[f"-fsanitize={SANITIZERS}"] if SANITIZERS else [],
         )
         for path in sorted(SOURCES.glob("_*.pyx"))
     ]

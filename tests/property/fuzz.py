@@ -1,0 +1,142 @@
+"""Random cases for as long as wanted: ``python -m tests.property.fuzz --seconds 600``.
+
+Each seed draws some hundred cases. A failing case shrinks, is written to a folder as a script that
+needs nothing of these tests, and the next seed follows. Prints the number of cases tried; the exit
+code is 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import sdbr  # noqa: F401  (first: it makes Chainer importable)
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from .cases import Tally, cases, check
+from .operations import all_templates
+
+
+class OutOfTime(Exception):
+    """The time is over, in the middle of a seed."""
+
+
+class Fuzz:
+    """Cases until a time, failures as scripts.
+
+    Parameters
+    ----------
+    end : float
+        When to stop, by `time.monotonic`.
+    folder : Path
+        Where scripts go.
+    shrink : float
+        Seconds that a failing case may take to shrink.
+    """
+
+    def __init__(self, end: float, folder: Path, shrink: float):
+        self.end, self.folder, self.shrink = end, folder, shrink
+        self.tally = Tally()
+        self.failures: list[Path] = []
+        self.smallest: str | None = None
+        self.failed_at = 0.0
+
+    def one(self, case) -> None:
+        """Check a case; remember the smallest failure of this seed."""
+        now = time.monotonic()
+        if self.smallest is None and now > self.end:
+            raise OutOfTime
+        if self.smallest is not None and now > self.failed_at + self.shrink:
+            return  # small enough
+        try:
+            check(case, self.tally)
+        except AssertionError as error:
+            text = str(error)
+            if self.smallest is None:
+                self.failed_at = now
+            if self.smallest is None or len(text) < len(self.smallest):
+                self.smallest = text
+            raise
+
+    def seed(self, number: int, n_cases: int) -> None:
+        """All cases of one seed, or those up to the first failure."""
+        self.smallest = None
+
+        @seed(number)
+        @settings(
+            max_examples=n_cases,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate, Phase.shrink],
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(cases)
+        def run(case):
+            self.one(case)
+
+        try:
+            run()
+        except OutOfTime:
+            raise
+        except BaseException as error:
+            # Also what hypothesis says when a failure did not come again while it shrank.
+            if self.smallest is None or isinstance(error, KeyboardInterrupt):
+                raise
+        if self.smallest is not None:
+            self.write(number)
+
+    def write(self, number: int) -> None:
+        """Write the smallest failure as a script."""
+        message, _, script = self.smallest.partition("\n\n")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"case_{number}.py"
+        quoted = "".join(f"# {line}\n" for line in message.splitlines())
+        path.write_text(f"{quoted}\n{script}")
+        self.failures.append(path)
+        print(f"FAILED: {path}\n{message}", flush=True)
+
+    def report(self, seconds: float) -> str:
+        """What was tried."""
+        t = self.tally
+        unused = [x for x in all_templates() if x not in t.used]
+        lines = [
+            f"{t['cases']} cases in {seconds:.0f} s, {len(self.failures)} seeds with a failure",
+            f"calls {t['calls']}: traced {t['traces']}, replayed {t['replays']} "
+            f"(whole steps {t['steps']}), define-by-run {t['define_by_run_calls']}",
+            f"arrays compared {t['arrays']}, of which {t['arrays without digits']} hang on the "
+            "last digits of the data",
+            f"cases that Chainer itself refuses {t['refused by Chainer']}",
+            f"statements used {len(t.used)} of {len(all_templates())}"
+            + (f", not: {', '.join(unused[:8])}" if unused else ""),
+        ]
+        return "\n".join(lines + [str(path) for path in self.failures])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--cases", type=int, default=300, help="per seed")
+    parser.add_argument("--shrink", type=float, default=60, help="seconds per failure")
+    parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
+    options = parser.parse_args(arguments)
+    start = time.monotonic()
+    fuzz = Fuzz(start + options.seconds, options.folder, options.shrink)
+    number = options.seed
+    try:
+        while True:
+            fuzz.seed(number, options.cases)
+            number += 1
+    except (OutOfTime, KeyboardInterrupt):
+        pass
+    print(fuzz.report(time.monotonic() - start))
+    return 1 if fuzz.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
