@@ -60,6 +60,8 @@ class Case:
         Whether one output alone may carry a gradient; Chainer's ``transpose_sequence`` cannot.
     parameters : bool
         Whether float inputs may be handed over as parameters of a chain as well.
+    batch : sequence of int
+        Inputs whose first axis is twice as long in every other call; see `check_batches`.
     """
 
     id: str
@@ -76,6 +78,7 @@ class Case:
     second: bool = True
     partial: bool = True
     parameters: bool = True
+    batch: Sequence[int] = ()
 
     @property
     def name(self) -> str:
@@ -85,7 +88,11 @@ class Case:
     def data(self, step: int, dtype: str) -> list:
         """Fresh inputs for call `step`."""
         rng = np.random.default_rng([7, step])
-        return [make(rng, dtype) for make in self.inputs]
+        arrays = [make(rng, dtype) for make in self.inputs]
+        if step % 2:
+            for i in self.batch:
+                arrays[i] = np.concatenate([arrays[i], self.inputs[i](rng, dtype)])
+        return arrays
 
     def tolerance(self, dtype: str) -> tuple[float, float]:
         """For outputs, for gradients."""
@@ -411,6 +418,11 @@ def check(case: Case, dtype: str = "f", how: str = "function", mode: Mode = TRAI
 
 class NoGradient(Exception):
     """Nothing has a gradient: nothing can have a second one."""
+
+
+def check_batches(case: Case, dtype: str = "f", how: str = "function"):
+    """Two batch sizes in turn: two traces, and replays of both schedules."""
+    check(dataclasses.replace(case, traces=2 * case.traces), dtype, how)
 
 
 def second_once(subject: Subject, case: Case, dtype: str, step: int) -> dict:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from .harness import TEST, TRAINING, Mode, check, check_dynamic, check_second
+from .harness import TEST, TRAINING, Mode, check, check_batches, check_dynamic, check_second
 from .rows import ROWS
 
 STATIC = [row for row in ROWS if row.dynamic is None]
@@ -41,6 +43,42 @@ def test_test_mode(row):
 @each(STATIC)
 def test_arrays(row):
     check(row, "f", "function", Mode(inputs="arrays"))
+
+
+# Name of the row -> the inputs whose first axis is the batch.
+BATCHES = {
+    "average_pooling_2d": (0,),
+    "batch_normalization": (0,),
+    "bilinear": (0, 1),
+    "concat axis -1": (0, 1),
+    "convolution_2d": (0,),
+    "deconvolution_2d": (0,),
+    "dropout ratio": (0,),
+    "embed_id": (0,),
+    "gaussian": (0, 1),
+    "gumbel_softmax": (0,),
+    "layer_normalization": (0,),
+    "linear": (0,),
+    "lstm": (0, 1),
+    "matmul (3, 4) (4, 5) 00": (0,),
+    "max_pooling_2d": (0,),
+    "mean (2, 3, 4) axis None keepdims False": (0,),
+    "mean_squared_error": (0, 1),
+    "pad_sequence": (0, 1),
+    "reshape -1": (0,),
+    "select_item": (0, 1),
+    "sigmoid_cross_entropy": (0, 1),
+    "softmax_cross_entropy": (0, 1),
+    "sum (2, 3, 4) axis 0 keepdims False": (0,),
+    "where": (0, 1, 2),
+    "zoneout": (0, 1),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_two_batch_sizes(name):
+    (row,) = [row for row in STATIC if row.id == name]
+    check_batches(dataclasses.replace(row, batch=BATCHES[name]))
 
 
 @each(STATIC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from sdbr.trace.attributes import AttributeRecording
+from sdbr.trace.data_shaped import data_shaped
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.known import ValueRecording
 from sdbr.trace.nodes import (
@@ -31,7 +32,6 @@ from sdbr.trace.provenance import (
 from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
 from sdbr.trace.structure import fill, flatten, float_names, floats_in, mapped, rebuild
 from sdbr.trace.values import (
-    CONSTANT,
     RESULT,
     Hole,
     Rebinding,
@@ -45,7 +45,6 @@ from sdbr.trace.values import (
 import chainer
 import numpy as np
 from chainer import reporter
-from chainer.functions.array.get_item import GetItem
 
 _COPIES = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype", "copy")
 
@@ -100,10 +99,9 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
         ]
         inputs = [x if isinstance(x, chainer.Variable) else strip(x) for x in inputs]
         rebind = self._rebindings(template, function)
-        if isinstance(function, GetItem) and any(
-            map(_is_mask, [x for r in rebind for x in r.values])
-        ):
-            self.mark_dynamic("the shape of a boolean selection depends on values")
+        reason = data_shaped(function, values, [x for r in rebind for x in r.values])
+        if reason is not None:
+            self.mark_dynamic(reason)
         if function._local_function_hooks:
             self.mark_dynamic(f"{function.label} has a hook of its own", quiet=True)
         backprop = chainer.config.enable_backprop
@@ -381,11 +379,6 @@ def _without_history(thing):
     if kind is dict:
         return {k: _without_history(t) for k, t in thing.items()}
     return chainer.Variable(thing._data[0]) if kind is chainer.Variable else thing
-
-
-def _is_mask(value: Value) -> bool:
-    """Whether the value is a boolean array with other contents in each call."""
-    return value.dtype == bool and value.kind != CONSTANT
 
 
 def _is_copy(array, result) -> bool:

@@ -31,10 +31,18 @@ ROWS = [
         )
         for f in (F.classification_summary, F.precision, F.recall, F.f1_score)
         for label, low, k in [
-            ("", 0, {}),
             (" label_num", -1, {"label_num": 3}),
             (" ignored", 0, {"label_num": 3, "ignore_label": 1}),
         ]
+    ],
+    *[
+        Case(
+            f"{f.__name__} of unknown labels",
+            f,
+            [N(4, 5), I(0, 5, 4)],
+            dynamic="without label_num the number of classes is the largest label plus one",
+        )
+        for f in (F.classification_summary, F.precision, F.recall, F.f1_score)
     ],
     Case(
         "classification_summary beta",
