@@ -294,6 +294,11 @@ cdef class Effects:
         self.writes = []
         for write in trace.writes:
             x = write.value
+            if isinstance(x, (dict, list, tuple)):
+                # A container of results is at place -3; it is made anew each time.
+                places = {value.index: index[value.index] for value in values_in(x)}
+                self.writes.append((write.link.__dict__, write.name, -3, (x, places)))
+                continue
             place = index.get(getattr(x, "index", None), -1)
             self.writes.append((write.link.__dict__, write.name, place, x))
         self.written = [None] * len(self.writes)
@@ -408,8 +413,9 @@ cdef class Effects:
         cdef dict found
         for i in range(len(self.writes)):
             d, name, place, value = self.writes[i]
-            if <int> place < 0:
+            if <int> place == -1:
                 write_attribute(<dict> d, name, value)
+            if <int> place < 0:
                 continue
             if self.written[i] is not None:
                 self.things[<int> place] = self.written[i]
@@ -420,6 +426,10 @@ cdef class Effects:
                 made = self.thing(<int> place)
                 write_attribute(<dict> d, name, made)
                 self.written[i] = made
+            elif <int> place == -3:
+                structure, places = value
+                made = {index: self.thing(<int> at) for index, at in places.items()}
+                write_attribute(<dict> d, name, fill_values(structure, made))
         if self.reports:
             reporters = _get_reporters()
             if reporters:

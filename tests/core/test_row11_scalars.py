@@ -130,7 +130,7 @@ def test_an_annealed_argument_traces_once(name, how):
     assert_same_losses(losses(static, call), losses(plain, call))
     statistics = static.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (1, 19)
-    assert bool(static.schedule_manager.runners) == (how != "in a container")
+    assert static.schedule_manager.runners
 
 
 @pytest.mark.parametrize("as_argument", [False, True])

@@ -138,6 +138,8 @@ class AttributeRecording:
                     )
                 elif thing is None:
                     self.trace.writes.append(AttributeWrite(link, name, None))
+                elif thing and _is_tree(thing):
+                    self._write_tree(link, name, thing)
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
                     self.mark_dynamic(
                         f"attribute {name!r} of {type(link).__name__} was set to {thing!r:.60} "
@@ -155,6 +157,22 @@ class AttributeRecording:
         else:
             self._note_read(link, name, thing)
 
+    def _write_tree(self, link, name, thing) -> None:
+        """A list, tuple or dict of results: each replay makes a new one."""
+
+        def tree(x):
+            if isinstance(x, dict):
+                return {k: tree(v) for k, v in x.items()}
+            if isinstance(x, (list, tuple)):
+                return type(x)([tree(v) for v in x])
+            if isinstance(x, chainer.Variable):
+                return self.of_variable(x)
+            return None if x is None else self.of_array(x)
+
+        self.trace.writes.append(AttributeWrite(link, name, tree(thing)))
+        if holds_traced(thing):
+            link.__dict__[name] = strip_nested(thing)
+
     def _written(self, link, name, thing) -> Value:
         if isinstance(thing, chainer.Variable):
             return self.of_variable(thing)
@@ -163,6 +181,16 @@ class AttributeRecording:
             if isinstance(plain, np.generic):
                 _SCALAR_STATE.setdefault(link, set()).add(name)
         return self.of_array(thing)
+
+
+def _is_tree(thing) -> bool:
+    """Whether `thing` consists of Variables, arrays and None, in plain containers."""
+    if type(thing) in (list, tuple):
+        return all(map(_is_tree, thing))
+    if type(thing) is dict:
+        return all(map(_is_tree, thing.values()))
+    is_result = isinstance(thing, (chainer.Variable, np.ndarray))
+    return thing is None or (is_result and not isinstance(thing, chainer.Parameter))
 
 
 def _contents(thing):
