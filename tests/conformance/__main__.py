@@ -51,6 +51,7 @@ KINDS = {
     "backward": "First derivatives",
     "double": "Second derivatives",
     "step": "Whole steps",
+    "inference": "Test mode",
 }
 
 
@@ -61,7 +62,9 @@ def main() -> int:
     parser.add_argument("--decorator", choices=("sdbr", "identity", "chainer"), default="sdbr")
     parser.add_argument("--logs", type=Path, help="keep the logs in this folder")
     parser.add_argument(
-        "--steps", action="store_true", help="judge every first-order check as a whole step, too"
+        "--more",
+        action="store_true",
+        help="judge first-order checks as whole steps and in test mode, too",
     )
     parser.add_argument("--only", nargs="+", default=None, help="paths below tests/chainer_tests")
     options = parser.parse_args()
@@ -76,7 +79,7 @@ def main() -> int:
             if p.startswith(("functions", "links")) and p not in judged
         ]
         plain = [p for p in PLAIN if _is_asked(p, options.only)]
-        how = [options.decorator, *(["--steps"] if options.steps else [])]
+        how = [options.decorator, *(["--more"] if options.more else [])]
         logs_judged = [_run(tests, logs, "judge", [p], *how) for p in judged]
         by_how = {}
         if plain and options.decorator == "sdbr":

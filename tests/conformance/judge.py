@@ -11,7 +11,7 @@ import numpy as np
 from conformance.compare import TOLERANCES, coarsest, difference
 from conformance.data import Data
 from conformance.decorators import Decorator
-from conformance.probe import Probe, run
+from conformance.probe import Probe, infer, run
 
 RIGHT, DYNAMIC, WRONG = "right", "declared dynamic", "wrong"
 EXCEPTION, NOT_REPLAYED, UNUSABLE = "exception", "not replayed", "unusable"
@@ -45,7 +45,9 @@ class Verdict:
     steps: int = 0
 
 
-def judge(func, xs, gys, params, immutable: bool, decorator: Decorator, ggs=()) -> Verdict:
+def judge(
+    func, xs, gys, params, immutable: bool, decorator: Decorator, ggs=(), inference: bool = False
+) -> Verdict:
     """Run `func` five times, define-by-run and decorated, and compare.
 
     Parameters
@@ -60,6 +62,8 @@ def judge(func, xs, gys, params, immutable: bool, decorator: Decorator, ggs=()) 
     decorator : Decorator
     ggs : sequence of (ndarray or None)
         Gradients of the first derivatives; with these the second derivatives are judged.
+    inference : bool
+        Judge forwards in test mode, without a graph, instead.
     """
     draws = np.random.get_state()
     probe = Probe(func, params, immutable, decorator.decorate)
@@ -68,7 +72,7 @@ def judge(func, xs, gys, params, immutable: bool, decorator: Decorator, ggs=()) 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _Judge(probe, xs, gys, ggs, decorator).verdict()
+            return _Judge(probe, xs, gys, ggs, decorator, inference).verdict()
     finally:
         probe.state.restore(beginning)
         for p, value in zip(probe.params, values, strict=True):
@@ -80,10 +84,11 @@ def judge(func, xs, gys, params, immutable: bool, decorator: Decorator, ggs=()) 
 
 
 class _Judge:
-    def __init__(self, probe, xs, gys, ggs, decorator):
+    def __init__(self, probe, xs, gys, ggs, decorator, inference):
         self.probe = probe
         self.xs, self.gys, self.ggs = xs, gys, ggs
         self.decorator = decorator
+        self.inference = inference
 
     def verdict(self) -> Verdict:
         try:
@@ -152,7 +157,10 @@ class _Judge:
 
     def _run(self, call, at: int, data) -> dict:
         xs = [None if x is None else _copy_like(x) for x in data.xs]
-        record = run(call, xs, data.gys, data.ggs, self.probe.params, 1000 + at)
+        if self.inference:
+            record = infer(call, xs, 1000 + at)
+        else:
+            record = run(call, xs, data.gys, data.ggs, self.probe.params, 1000 + at)
         record["state"] = self.probe.state.arrays()
         return record
 

@@ -23,14 +23,14 @@ class Judging(Outcomes):
     log : file
     decorator : str
         See :func:`conformance.decorators.by_name`.
-    steps : bool
-        Whether every first-order check is judged as a whole step as well.
+    more : bool
+        Whether every first-order check is judged as a whole step and in test mode as well.
     """
 
-    def __init__(self, log, decorator: str, steps: bool = False):
+    def __init__(self, log, decorator: str, more: bool = False):
         super().__init__(log)
         self.decorator = decorator
-        self.steps = steps
+        self.more = more
         self._doubles = 0
         self._check = gradient_check.check_backward
         self._check_immutable = gradient_check._check_backward_with_params
@@ -86,10 +86,13 @@ class Judging(Outcomes):
             self.write(test=self.test, kind=kind, verdict=EXCEPTION, detail=f"judge: {error!r}")
             return
         self.write(test=self.test, kind=kind, **vars(found))
-        if self.steps and kind == "backward":
+        if self.more and kind == "backward":
             decorator = decorators.by_name(self.decorator)
             found = judge_steps(func, xs, gys, params, immutable, decorator)
             self.write(test=self.test, kind="step", **vars(found))
+            decorator = decorators.by_name(self.decorator)
+            found = judge(func, xs, gys, params, immutable, decorator, inference=True)
+            self.write(test=self.test, kind="inference", **vars(found))
 
     def _original(self, check, *args, **kwargs):
         try:

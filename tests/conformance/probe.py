@@ -174,6 +174,17 @@ def run(call, xs, gys, ggs, params, seed: int) -> dict[str, list]:
     return record
 
 
+def infer(call, xs, seed: int) -> dict[str, list]:
+    """One forward in test mode, without a graph."""
+    np.random.seed(seed)
+    with chainer.no_backprop_mode(), chainer.using_config("train", False):
+        ys = _as_tuple(call(*[None if x is None else _variable(x) for x in xs]))
+    record = {"forward": [None if y is None else _copy(y.array) for y in ys]}
+    record["creator"] = [np.array([y is not None and y.creator_node is not None for y in ys])]
+    record["next draw"] = [np.random.rand(1)]
+    return record
+
+
 def _variable(x) -> chainer.Variable:
     return chainer.Variable(x, requires_grad=x.dtype.kind == "f")
 

@@ -6,7 +6,7 @@
 - ``sdbr``: sdbr is imported, and ``chainer.static_graph`` is sdbr's
 - ``optimizers``: the same, and every ``GradientMethod`` that is set up is static
 - ``judge``: the same as sdbr, and every gradient check is judged with ``--decorator``,
-  with ``--steps`` as a whole step, too
+  with ``--more`` as a whole step and in test mode, too
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--log", required=True)
     parser.add_argument("--how", choices=("fixes", "sdbr", "optimizers", "judge"), default="judge")
     parser.add_argument("--decorator", default="sdbr")
-    parser.add_argument("--steps", action="store_true")
+    parser.add_argument("--more", action="store_true")
     parser.add_argument("paths", nargs="+")
     options, rest = parser.parse_known_args()
     os.environ["CHAINER_TEST_PAIRWISE_PARAMETERIZATION"] = "always"
@@ -45,7 +45,7 @@ def _plugin(log, options):
     if options.how == "judge":
         from conformance.plugin import Judging
 
-        return Judging(log, options.decorator, options.steps)
+        return Judging(log, options.decorator, options.more)
     from conformance.outcomes import Outcomes
 
     if options.how == "optimizers":

@@ -265,3 +265,14 @@ def test_a_wrong_gradient_is_wrong_in_steps():
 def test_steps_in_silence_are_not_replayed():
     found = judge_steps(tanh_of_double, (X,), (GY,), (), False, _Off())
     assert found.verdict == NOT_REPLAYED
+
+
+@pytest.mark.parametrize("decorator", ["identity", "sdbr"])
+def test_inference_is_right(decorator):
+    found = judged(tanh_of_double, by_name(decorator), inference=True)
+    assert (found.verdict, found.detail) == (RIGHT, "")
+
+
+def test_a_frozen_inference_is_wrong():
+    found = judged(tanh_of_double, Decorator(frozen_forward), inference=True)
+    assert (found.verdict, found.detail[:6]) == (WRONG, "call 1")
