@@ -156,6 +156,7 @@ class ScheduleManager:
         if schedule is not None and schedule.dynamic is not None:
             if self.options.on_dynamic == "raise" and not schedule.trace.quiet:
                 raise NotStaticError(self._dynamic_message(schedule.dynamic))
+            schedule.usage.count(self.statistics)
             return self._define_by_run(function, args, kwargs, schedule.dynamic[0])
         if schedule is None:
             reason = self._note_miss(key)
@@ -257,6 +258,7 @@ class ScheduleManager:
                 if not (other.guards.accept(floats) and other.guards.hold()):
                     continue
                 schedule = other.on_backend(key)
+                schedule.usage.last_call = self.statistics.calls
                 self.schedules.setdefault(key, []).append(schedule)
                 self._evict()
                 return schedule
@@ -321,10 +323,10 @@ class ScheduleManager:
         schedule.line = line
         schedule.created = time.time()
         schedule.trace_seconds = time.perf_counter() - start
+        schedule.usage.count(self.statistics)
         with self._lock:
             self.schedules.setdefault(key, []).append(schedule)
             self._evict()
-        schedule.usage.count(self.statistics)
         self.use(schedule)
         if not trace.quiet:
             self._misses.traced(key, trace.dynamic)
@@ -389,9 +391,9 @@ class ScheduleManager:
         if not self.options.minimize_cache_size:
             return
         while self._n_schedules() > self.options.max_schedules:
-            key = next(iter(self.schedules))
-            gone = self.schedules[key][0]
-            self.drop(key, gone)
+            # Calls on the compiled path do not touch the order of the dictionary.
+            every = [(key, s) for key, group in self.schedules.items() for s in group]
+            self.drop(*min(every, key=lambda entry: entry[1].usage.last_call))
 
     # --- replay ----------------------------------------------------------------------------
     def acquire(self, schedule: Schedule, leaves) -> Instance:

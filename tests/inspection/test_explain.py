@@ -277,3 +277,187 @@ def test_gradient_patterns_are_counted():
     names = [program["name"] for program in schedule["programs"]]
     assert names == ["forward"] + ["backward"] * 6
     assert "and 4 more backward programs" in str(sdbr.explain(f))
+
+
+# --- one screen, whatever happened ----------------------------------------------------------------
+def assert_fits(report) -> str:
+    """At most 40 lines of at most 120 columns, and data that JSON can hold."""
+    text = str(report)
+    lines = text.splitlines()
+    assert len(lines) <= 40 and max(map(len, lines)) <= 120, text
+    again = json.loads(json.dumps(report.to_dict()))
+    assert again == report.to_dict()
+    return text
+
+
+def test_one_screen_with_many_schedules_and_long_names():
+    def a_function_with_a_name_that_is_longer_than_any_name_should_be_in_a_program_of_today(x):
+        return triple(x)
+
+    model, optimizer = trained(
+        between=lambda h: F.relu(
+            a_function_with_a_name_that_is_longer_than_any_name_should_be_in_a_program_of_today(h)
+        ),
+        max_schedules=40,
+    )
+    for n in range(5, 40):
+        for _ in range(2):
+            with chainer.using_config("train", bool(n % 2)):
+                optimizer.update(model, *batch(n))
+    optimizer.update(model, *batch(4))
+    text = assert_fits(sdbr.explain(model))
+    assert len(facts_of(model)["managers"][0]["schedules"]) > 20
+    assert "schedules in" in text and "used last" in text and "Python op Triple" in text
+
+
+def test_one_screen_with_many_static_children():
+    class Part(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.l = L.Linear(3, 3)
+
+        @sdbr.static_graph
+        def first(self, x):
+            return triple(self.l(x))
+
+        @sdbr.static_graph
+        def second(self, x):
+            return F.relu(self.l(x))
+
+    parts = chainer.ChainList(*[Part() for _ in range(12)])
+    x, _ = batch()
+    for _ in range(3):
+        for i, part in enumerate(parts):
+            for _ in range(i + 1):
+                part.first(x)
+            part.second(x)
+    report = sdbr.explain(parts)
+    text = assert_fits(report)
+    assert len(report.to_dict()["managers"]) == 24
+    assert text.count("Part.first:") == text.count("Part.second:") == 12
+
+
+def test_age_and_use_of_each_schedule():
+    model, optimizer = trained(steps=4)
+    for _ in range(3):
+        optimizer.update(model, *batch(6))
+    with chainer.using_config("train", False), chainer.no_backprop_mode():
+        for _ in range(5):
+            model(*batch(7))
+    optimizer.update(model, *batch())
+    found = {
+        s["arguments"][0]["shape"][0]: (s["served"], s["calls_ago"])
+        for s in facts_of(model)["managers"][0]["schedules"]
+    }
+    assert found == {4: (5, 0), 6: (3, 6), 7: (5, 1)}
+    text = assert_fits(sdbr.explain(model))
+    assert "used 6 calls ago, served 3" in text and "used last, served 5" in text
+
+
+def test_what_is_used_on_the_compiled_path_stays():
+    """The least recently used schedule goes, whichever path its calls took."""
+    model, optimizer = trained(steps=3, max_schedules=3)
+    used = model.schedule_manager.static_schedule
+    for n in range(5, 12):
+        model(*batch(n))
+        optimizer.update(model, *batch())
+    assert any(used in group for group in model.schedule_manager.schedules.values())
+    assert model.schedule_manager.statistics.steps == 9
+
+
+def test_time_of_a_step():
+    model, optimizer = trained(between=lambda h: triple(F.relu(h)))
+    assert facts_of(model)["managers"][0]["time"] is None
+    assert "time: not measured" in str(sdbr.explain(model))
+    report = sdbr.explain(model, lambda: optimizer.update(model, *batch()))
+    (manager,) = report.to_dict()["managers"]
+    time = manager["time"]
+    assert time["calls"] == 10
+    assert all(time[part] > 0 for part in ("native", "python", "wrapping", "outside"))
+    parts = sum(time[part] for part in ("native", "python", "wrapping", "outside"))
+    assert time["total"] == pytest.approx(parts)
+    assert "time a call" in assert_fits(report)
+    # It is known later as well, and from a block of the user's.
+    assert facts_of(optimizer)["managers"][0]["time"]["total"] == time["total"]
+    with sdbr.profile(optimizer) as p:
+        for _ in range(3):
+            optimizer.update(model, *batch())
+    assert facts_of(model)["managers"][0]["time"]["calls"] == 3 == p.breakdown()["calls"]
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_what_made_a_trace_dynamic_and_what_would_mend_it():
+    model, _ = trained(between=lambda h: h * 2 if h.array.sum() > 0 else h)
+    (schedule,) = facts_of(model)["managers"][0]["schedules"]
+    dynamic = schedule["dynamic"]
+    assert "bool()" in dynamic["reason"] and "test_explain.py" in dynamic["line"]
+    assert "F.where" in dynamic["remedy"] and "sdbr.static_code" in dynamic["remedy"]
+    text = assert_fits(sdbr.explain(model))
+    assert "F.where" in text and "whole step: no, the call is not static" in text
+
+
+def test_memory():
+    model, _ = trained()
+    (manager,) = facts_of(model)["managers"]
+    (schedule,) = manager["schedules"]
+    programs = {p["name"]: p for p in schedule["programs"]}
+    step = programs["step"]
+    outputs = 2 * 4 + 4 * 2 * 4  # loss, accuracy, y
+    gradients = 4 * (3 * 8 + 8 + 8 * 2 + 2)
+    assert step["owned_bytes"] == outputs + gradients
+    assert step["peak_bytes"] == step["arena_bytes"] + outputs + gradients
+    assert programs["backward"]["owned_bytes"] == gradients
+    assert manager["memory_bytes"] >= step["arena_bytes"] > 0
+
+
+class TwoWays(Net):
+    @sdbr.static_graph
+    def encode(self, x):
+        return F.relu(self.l1(x))
+
+    @sdbr.static_graph
+    def decode(self, h):
+        return self.l2(h)
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_every_kind_of_thing_in_every_state():
+    """Before any call, after some, after a failure, after eviction, after clear, copied."""
+    x, _ = batch()
+
+    @sdbr.static_graph(max_schedules=1)
+    def function(x):
+        return F.relu(x) * 2
+
+    chain = TwoWays()
+    instance = sdbr.static_graph(Net(), max_schedules=1)
+    sequential = sdbr.static_graph(chainer.Sequential(L.Linear(3, 2), F.relu))
+    things = [
+        (function, function),
+        (chain, chain.encode),
+        (chain.encode, chain.encode),
+        (chain.decode, lambda x: chain.decode(chain.encode(x))),
+        (instance, instance),
+        (instance.schedule_manager, instance),
+        (sequential, sequential),
+        (chainer.ChainList(instance, sequential), sequential),
+    ]
+    for thing, call in things:
+        assert_fits(sdbr.explain(thing))
+        for _ in range(3):
+            call(x)
+        assert "replays" in assert_fits(sdbr.explain(thing))
+        call(np.concatenate([x, x]))
+        assert_fits(sdbr.explain(thing))
+        if call is not function:
+            with pytest.raises(chainer.utils.type_check.InvalidType):
+                call(x[:, :2])
+        assert_fits(sdbr.explain(thing))
+        with pytest.raises(TypeError):
+            call()
+        assert_fits(sdbr.explain(thing))
+    copied = chain.copy()
+    assert "not traced yet" in assert_fits(sdbr.explain(copied))
+    instance.schedule_manager.clear()
+    assert "no schedule is kept" in assert_fits(sdbr.explain(instance))

@@ -4,7 +4,7 @@ import contextlib
 import json
 
 import sdbr
-from sdbr import _executor
+from sdbr import _call, _executor
 
 import chainer
 import chainer.functions as F
@@ -151,3 +151,68 @@ def test_limit_of_the_table():
     n = len(p.rows())
     assert f"and {n - 2} more ops" in p.table(limit=2)
     assert "more ops" not in p.table(limit=None)
+
+
+@BACKENDS
+def test_breakdown_of_calls_backwards_and_updates(backend):
+    """Programs that run after a call count as its ops; the rest of the time is outside."""
+    x, t = batch()
+    with chainer.using_config("sdbr_backend", backend):
+        model, optimizer = trained(backend=None, between=triple)
+        model(x, t)
+        with sdbr.profile(model) as p:
+            for _ in range(4):
+                model.cleargrads()
+                model(x, t).backward()
+                optimizer.update()
+    found = p.breakdown()
+    assert found["calls"] == 4 and p.to_dict()["breakdown"] == found
+    parts = [found[name] for name in ("native", "python", "wrapping", "outside")]
+    assert all(part > 0 for part in parts)
+    assert found["total"] == pytest.approx(sum(parts))
+    rows = p.rows()
+    python = sum(row["seconds"] for row in rows if row["op"] == "python")
+    # Medians of four calls cannot be more than what all four took.
+    assert found["python"] <= python and found["native"] <= p.seconds - python
+    assert "a call took" in str(p)
+
+
+def test_breakdown_leaves_traced_calls_out():
+    model, optimizer = trained(steps=0)
+    with sdbr.profile() as p:
+        optimizer.update(model, *batch())
+    assert p.breakdown() is None
+    with sdbr.profile() as p:
+        for _ in range(4):
+            optimizer.update(model, *batch())
+            with chainer.using_config("use_static_graph", False):
+                model(*batch())
+    assert p.breakdown()["calls"] == 4
+
+
+def test_calls_inside_calls_count_once():
+    inner = sdbr.static_graph(lambda x: F.relu(x))
+
+    @sdbr.static_code
+    def code(inputs):
+        inner(inputs[0])
+
+    @sdbr.static_graph
+    def outer(x):
+        code(inputs=[x])
+        return F.relu(x) * 2
+
+    x, _ = batch()
+    for _ in range(3):
+        outer(x)
+    with sdbr.profile() as p:
+        for _ in range(3):
+            outer(x)
+    assert p.breakdown()["calls"] == 3
+
+
+def test_nobody_watches_afterwards():
+    model, optimizer = trained()
+    with sdbr.profile(model), contextlib.suppress(TypeError):
+        optimizer.update(model)
+    assert _call.call_watcher() is None and _executor.observer() is None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections
 
-from sdbr.errors import SdbrError
+from sdbr._call import CallRunner
+from sdbr.errors import SdbrError, remedy
 from sdbr.inspection.targets import schedules_of
-from sdbr.program.buffers import ARENA
+from sdbr.program.buffers import ARENA, OWNED
 from sdbr.program.memory import ALIGNMENT
 from sdbr.program.ops import OPS
 from sdbr.program.program import DTYPES
@@ -21,37 +22,67 @@ def manager_facts(manager, now: float) -> dict:
     owner = None if manager.owner is None else manager.owner()
     schedules = schedules_of(manager)
     steps = any(schedule.step_plans for schedule in schedules)
+    calls = manager.statistics.calls
+    facts = [schedule_facts(schedule, now, calls, manager.runners) for schedule in schedules]
+    measured = getattr(manager, "measured", None)
     return {
         "name": manager.name,
         "backend": manager.options.backend,
         "off": manager.off_reason(owner),
         "define_by_run_reasons": dict(getattr(manager, "define_by_run_reasons", {})),
         "statistics": manager.statistics.to_dict(),
-        "schedules": [schedule_facts(schedule, now) for schedule in schedules],
+        "schedules": facts,
+        "memory_bytes": sum(f["memory_bytes"] for f in facts),
+        "time": None
+        if measured is None
+        else {
+            "age_seconds": max(0.0, now - measured["when"]),
+            **{k: v for k, v in measured.items() if k != "when"},
+        },
         "misses": [{"differs": text, "line": line} for text, line in list(manager.misses)],
-        "whole_step": {"native": steps, "reason": None if steps else manager.step_reason},
+        "whole_step": {"native": steps, "reason": None if steps else _no_step(manager, facts)},
     }
 
 
-def schedule_facts(schedule, now: float) -> dict:
-    """One schedule: its key, its programs, and why it is dynamic if it is."""
+def _no_step(manager, facts: list[dict]) -> str | None:
+    if facts and all(f["dynamic"] is not None for f in facts):
+        return "the call is not static"
+    return manager.step_reason
+
+
+def schedule_facts(schedule, now: float, calls: int, runners=()) -> dict:
+    """One schedule: its key, its programs, and why it is dynamic if it is.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    now : float
+        By the clock of `time.time`.
+    calls : int
+        How many calls its manager has had.
+    runners : list of CallRunner
+        Those of its manager.
+    """
     facts = {
         **_key_facts(schedule.key),
         "backend": schedule.backend,
         "line": schedule.line,
         "age_seconds": max(0.0, now - schedule.created),
         "trace_seconds": schedule.trace_seconds,
+        "served": int(schedule.usage.served),
+        "calls_ago": int(calls - schedule.usage.last_call),
         "nodes": len(schedule.trace.nodes),
         "dynamic": None,
         "unconfirmed": bool(schedule.unconfirmed),
         "instances": len(schedule.instances),
         "programs": [],
         "python_nodes": [],
+        "memory_bytes": memory_bytes(schedule, runners),
         "error": None,
     }
     if schedule.dynamic is not None:
         reason, line = schedule.dynamic
-        facts["dynamic"] = {"reason": reason, "line": line}
+        facts["dynamic"] = {"reason": reason, "line": line, "remedy": remedy(reason)}
         return facts
     if schedule.unconfirmed:
         return facts
@@ -87,8 +118,30 @@ def program_facts(program) -> dict:
         "ops_by_name": dict(counts.most_common()),
         "arena_bytes": int(program.arena_bytes),
         "bytes_without_reuse": bytes_without_reuse(program),
+        "owned_bytes": sum(_slot_bytes(s) for s in program.slots if s.kind == OWNED),
+        "peak_bytes": int(program.arena_bytes)
+        + sum(_slot_bytes(s) for s in program.slots if s.kind == OWNED),
         "constant_bytes": sum(s.array.nbytes for s in program.slots if s.array is not None),
     }
+
+
+def memory_bytes(schedule, runners=()) -> int:
+    """The arenas that a schedule holds now: of its sets of activations and its whole steps."""
+    programs = [plan.program for plan in list(schedule.step_plans.values())]
+    for instance in list(schedule.instances):
+        programs.append(instance.executable.program)
+        programs += [each.program for each in list(instance.backward_executables.values())]
+    for runner in list(runners):
+        if type(runner) is CallRunner and runner.schedule is schedule:
+            programs.append(runner.executable.program)
+    return sum(int(program.arena_bytes) for program in programs)
+
+
+def _slot_bytes(slot) -> int:
+    n = np.dtype(slot.dtype).itemsize
+    for length in slot.shape:
+        n *= length
+    return n
 
 
 def bytes_without_reuse(program) -> int:

@@ -6,9 +6,12 @@ import collections
 import json
 import os
 import threading
+import time
 from typing import Any
 
 from sdbr import _executor
+from sdbr._call import watch_calls
+from sdbr.inspection.breakdown import Breakdown
 from sdbr.inspection.targets import Target
 from sdbr.program.ops import OPS
 
@@ -65,20 +68,36 @@ class Profile:
         self._programs: dict[int, _ProgramTimes] = {}
         self._ours: dict[int, tuple] = {}
         self._history: collections.deque = collections.deque(maxlen=KEPT_RUNS)
-        self._before = None
+        self._before = self._watcher_before = None
         self._lock = threading.Lock()
+        self._breakdown = Breakdown()
 
     def __enter__(self) -> Profile:
+        self._breakdown.begin([] if self.target is None else self.target.managers())
         self._before = _executor.observe(self._see)
+        self._watcher_before = watch_calls(self._called)
         return self
 
     def __exit__(self, *error) -> None:
+        watch_calls(self._watcher_before)
         _executor.observe(self._before)
-        self._before = None
+        self._before = self._watcher_before = None
+        self._breakdown.close()
+        for manager in self._breakdown.managers():
+            found = self._breakdown.of(manager)
+            if found is not None:
+                manager.measured = {**found, "when": time.time()}
+
+    def _called(self, manager, start: float, seconds: float) -> None:
+        if self._watcher_before is not None:
+            self._watcher_before(manager, start, seconds)
+        if self.target is None or any(m is manager for m in self.target.managers()):
+            self._breakdown.call(manager, start, seconds)
 
     def _see(self, executable, start: float, seconds: np.ndarray) -> None:
         if self._before is not None:
             self._before(executable, start, seconds)
+        now = time.perf_counter()
         program = executable.program
         with self._lock:
             if not self._is_ours(program):
@@ -93,6 +112,11 @@ class Profile:
             self.runs += 1
             self.seconds += float(seconds.sum())
             self._history.append((times, start, seconds, threading.get_ident()))
+        python = float(seconds[times.python].sum())
+        # What lies between the start of a run and this line, besides its ops, is measuring, too.
+        run = float(seconds.sum())
+        measuring = time.perf_counter() - now + max(now - start - run, 0.0)
+        self._breakdown.run(start, run - python, python, measuring)
 
     def _is_ours(self, program) -> bool:
         if self.target is None:
@@ -109,6 +133,18 @@ class Profile:
         return program.name if not n else f"{program.name} #{n + 1}"
 
     # --- results ---------------------------------------------------------------------------
+    def breakdown(self) -> dict | None:
+        """Where the time of a replayed call goes: medians in seconds, None without a replay.
+
+        Returns
+        -------
+        dict
+            ``calls``, ``native`` ops, ``python`` ops, ``wrapping`` (the rest of the call),
+            ``outside`` (up to the next call) and ``total``. The programs that run after a call (its
+            backward, the update) count as native and Python ops of the call.
+        """
+        return self._breakdown.of()
+
     def rows(self) -> list[dict]:
         """One dict per op: program, index, op, label, line, calls, seconds; slowest first."""
         rows = [row for times in self._programs.values() for row in times.rows()]
@@ -129,6 +165,9 @@ class Profile:
             f"{times.seconds.sum() / times.runs * 1e6:.1f} us per run"
             for times in self._programs.values()
         ]
+        found = self.breakdown()
+        if found is not None:
+            lines.append(breakdown_line(found))
         lines.append(
             f"{'program':12s} {'op':>5s} {'name':26s} {'calls':>7s} {'total us':>11s} "
             f"{'mean us':>9s} {'share':>6s}  label and line"
@@ -153,10 +192,11 @@ class Profile:
         return f"<Profile of {self.runs} runs>"
 
     def to_dict(self) -> dict:
-        """All figures as plain data: runs, seconds, programs, ops."""
+        """All figures as plain data: runs, seconds, breakdown, programs, ops."""
         return {
             "runs": self.runs,
             "seconds": self.seconds,
+            "breakdown": self.breakdown(),
             "programs": [
                 {
                     "name": t.name,
@@ -201,6 +241,17 @@ class Profile:
             json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
 
 
+def breakdown_line(found: dict) -> str:
+    """A breakdown as one line."""
+    native, python, wrapping, outside, total = (
+        f"{found[name] * 1e6:.1f}" for name in ("native", "python", "wrapping", "outside", "total")
+    )
+    return (
+        f"a call took {total} us: native ops {native}, Python ops {python}, wrapping {wrapping}, "
+        f"outside {outside} (median of {found['calls']})"
+    )
+
+
 class _ProgramTimes:
     """The sums of one program."""
 
@@ -209,6 +260,7 @@ class _ProgramTimes:
         self.name = name
         self.runs = 0
         self.seconds = np.zeros(len(program))
+        self.python = np.flatnonzero(program.opcodes == 0)
         self._described: list[dict] | None = None
 
     def described(self) -> list[dict]:

@@ -4,21 +4,63 @@ from __future__ import annotations
 
 import collections
 import os
+from typing import NamedTuple
 
-SCHEDULES, BACKWARDS, PYTHON_NODES, MISSES, NAMES = 4, 2, 8, 3, 8
+LINES, COLUMNS = 40, 120
+
+
+class Limits(NamedTuple):
+    """How much of each thing is shown."""
+
+    managers: int
+    schedules: int
+    programs: bool
+    backwards: int
+    python_ops: int
+    misses: int
+    reasons: int
+
+
+# The most detailed of them that fits on a screen is taken.
+_LEVELS = (
+    Limits(8, 6, True, 2, 8, 5, 5),
+    Limits(8, 4, True, 2, 6, 3, 4),
+    Limits(6, 3, True, 1, 4, 3, 3),
+    Limits(5, 3, True, 1, 3, 2, 2),
+    Limits(4, 2, True, 1, 2, 1, 1),
+    Limits(4, 2, False, 0, 1, 1, 1),
+    Limits(4, 1, False, 0, 0, 0, 1),
+    Limits(30, 0, False, 0, 0, 0, 0),
+)
 
 
 def render(facts: dict) -> str:
-    """The facts of :func:`sdbr.explain` as text."""
-    head = f"{facts['name']}: backend {facts['backend']}, SIMD {facts['simd']}"
-    lines = [head]
-    if not facts["managers"]:
+    """The facts of :func:`sdbr.explain` as text: at most 40 lines of at most 120 columns."""
+    lines: list[str] = []
+    for limits in _LEVELS:
+        lines = _lines(facts, limits)
+        if len(lines) <= LINES:
+            break
+    if len(lines) > LINES:
+        hidden = len(lines) - LINES + 1
+        lines = [*lines[: LINES - 1], f"... {hidden} more lines: see to_dict()"]
+    return "\n".join(_short(line, COLUMNS) for line in lines)
+
+
+def _lines(facts: dict, limits: Limits) -> list[str]:
+    lines = [f"{facts['name']}: backend {facts['backend']}, SIMD {facts['simd']}"]
+    managers = facts["managers"]
+    if not managers:
         lines.append("  " + _nothing(facts))
-    for manager in facts["managers"]:
-        lines += _manager(manager)
-    for optimizer in facts["optimizers"]:
-        lines += _optimizer(optimizer)
-    return "\n".join(lines)
+    # Those that did most are shown.
+    order = sorted(range(len(managers)), key=lambda i: -managers[i]["statistics"]["calls"])
+    for i in sorted(order[: limits.managers]):
+        lines += _manager(managers[i], limits)
+    if len(managers) > limits.managers:
+        lines.append(f"and {len(managers) - limits.managers} more static callables, called less")
+    for optimizer in facts["optimizers"][: limits.managers]:
+        lines += _optimizer(optimizer, limits)
+    return lines
 
 
 def _nothing(facts: dict) -> str:
@@ -29,8 +71,14 @@ def _nothing(facts: dict) -> str:
     return "nothing static here: decorate a method with sdbr.static_graph, or wrap the link"
 
 
-def _manager(m: dict) -> list[str]:
+def _manager(m: dict, limits: Limits) -> list[str]:
     s = m["statistics"]
+    if not limits.schedules:
+        n = len(m["schedules"])
+        return [
+            f"{m['name']}: calls {s['calls']}, replays {s['replays']}, traces {s['traces']}, "
+            f"define-by-run {s['define_by_run_calls']}; {n} schedule{'s' * (n != 1)}"
+        ]
     lines = [m["name"] + (f" (backend={m['backend']!r})" if m["backend"] else "")]
     if m["off"]:
         lines.append(f"  a call now would run define-by-run: {m['off']}")
@@ -40,26 +88,41 @@ def _manager(m: dict) -> list[str]:
         + f"define-by-run {s['define_by_run_calls']}",
         f"  native calls {s['native_calls']}, Python ops in them {s['python_ops']}",
     ]
-    if s["second_backwards"]:
-        lines.append(f"  second derivatives {s['second_backwards']}, through Chainer's own code")
-    for reason, n in m["define_by_run_reasons"].items():
+    reasons = sorted(m["define_by_run_reasons"].items(), key=lambda item: -item[1])
+    for reason, n in reasons[: limits.reasons]:
         lines.append(f"  define-by-run x {n}: {reason}")
-    shown = m["schedules"][-SCHEDULES:]
-    if not shown:
-        lines.append(
-            "  no schedule: not traced yet" if not s["traces"] else "  no schedule is kept"
-        )
-    if len(shown) < len(m["schedules"]):
-        lines.append(f"  {len(m['schedules'])} schedules, the last {len(shown)}:")
-    for schedule in shown:
-        lines += _schedule(schedule)
+    if len(reasons) > limits.reasons:
+        lines.append(f"  and {len(reasons) - limits.reasons} more reasons for define-by-run")
+    lines.append(_time(m["time"]))
+    lines += _schedules(m, limits)
     lines += _step(m["whole_step"])
     if m["misses"]:
         lines.append(f"  traced anew {len(m['misses'])} times, because of")
-        lines += [
-            f"    {_short(x['differs'], 100)} at {_where(x['line'])}" for x in m["misses"][-MISSES:]
-        ]
+        for (text, line), n in _grouped(m["misses"])[: limits.misses]:
+            times = f" ({n} times)" if n > 1 else ""
+            where = _where(line)
+            lines.append(f"    {_short(text, COLUMNS - 12 - len(where))}{times} at {where}")
     return lines
+
+
+def _grouped(misses: list[dict]) -> list:
+    """Misses for one reason at one line together, the newest first."""
+    counts = collections.Counter((x["differs"], x["line"]) for x in misses)
+    order = {(x["differs"], x["line"]): i for i, x in enumerate(misses)}
+    return sorted(counts.items(), key=lambda item: -order[item[0]])
+
+
+def _time(t: dict | None) -> str:
+    if t is None:
+        return "  time: not measured; a block under sdbr.profile(...) does"
+    unit, scale = ("us", 1e6) if t["total"] < 1e-2 else ("ms", 1e3)
+    native, python, wrapping, outside, total = (
+        f"{t[name] * scale:.1f}" for name in ("native", "python", "wrapping", "outside", "total")
+    )
+    return (
+        f"  time a call {total} {unit}: native ops {native}, Python ops {python}, wrapping "
+        f"{wrapping}, outside {outside} (median of {t['calls']}, {_age(t['age_seconds'])} ago)"
+    )
 
 
 def _step(step: dict) -> list[str]:
@@ -72,17 +135,42 @@ def _step(step: dict) -> list[str]:
     ]
 
 
-def _schedule(s: dict) -> list[str]:
+def _schedules(m: dict, limits: Limits) -> list[str]:
+    schedules = m["schedules"]
+    if not schedules:
+        traced = m["statistics"]["traces"]
+        return ["  no schedule is kept" if traced else "  no schedule: not traced yet"]
+    shown = sorted(schedules, key=lambda s: s["calls_ago"])[: limits.schedules]
+    lines = []
+    if len(shown) < len(schedules) or m["memory_bytes"]:
+        n = len(schedules)
+        lines.append(
+            f"  {n} schedule{'s' * (n > 1)} in {_bytes(m['memory_bytes'])} of arenas"
+            + (f"; used last ({len(shown)} shown):" if len(shown) < n else ":")
+        )
+    for schedule in shown:
+        lines += _schedule(schedule, limits)
+    return lines
+
+
+def _schedule(s: dict, limits: Limits) -> list[str]:
     arguments = ", ".join(_argument(a) for a in s["arguments"]) or "no arrays"
     mode = "train" if s["train"] else "test"
     backprop = "backprop" if s["enable_backprop"] else "no backprop"
+    last = "used last" if not s["calls_ago"] else f"used {s['calls_ago']} calls ago"
+    sets = f", {s['instances']} sets of activations" if s["instances"] > 1 else ""
     lines = [
-        f"  schedule ({arguments}; {mode}, {backprop}), {_age(s['age_seconds'])} old, "
-        f"{s['nodes']} nodes, traced at {_where(s['line'])}"
+        f"  schedule ({_short(arguments, 60)}; {mode}, {backprop}), {_age(s['age_seconds'])} old, "
+        f"{last}, served {s['served']}",
+        f"    {s['nodes']} nodes, traced at {_where(s['line'])}{sets}",
     ]
     if s["dynamic"] is not None:
         where = f" at {_where(s['dynamic']['line'])}" if s["dynamic"]["line"] else ""
-        return [*lines, f"    runs define-by-run: {s['dynamic']['reason']}{where}"]
+        return [
+            *lines,
+            f"    runs define-by-run: {s['dynamic']['reason']}{where}",
+            *_wrapped(s["dynamic"]["remedy"], "      "),
+        ]
     if s["unconfirmed"]:
         return [
             *lines,
@@ -90,50 +178,69 @@ def _schedule(s: dict) -> list[str]:
         ]
     if s["error"] is not None:
         return [*lines, f"    cannot be built: {s['error']}"]
-    lines += _programs(s["programs"])
-    return lines + _python_nodes(s["python_nodes"])
+    if limits.programs:
+        lines += _programs(s["programs"], limits)
+    else:
+        native = sum(p["native_ops"] for p in s["programs"])
+        python = sum(p["python_ops"] for p in s["programs"])
+        lines.append(f"    {len(s['programs'])} programs: {native} native, {python} Python ops")
+    return lines + _python_nodes(s["python_nodes"], limits)
 
 
-def _programs(programs: list[dict]) -> list[str]:
+def _programs(programs: list[dict], limits: Limits) -> list[str]:
     backwards = [p for p in programs if p["name"] == "backward"]
-    hidden = backwards[BACKWARDS:]
-    lines = [_program(p) for p in programs if not any(p is h for h in hidden)]
+    hidden = backwards[limits.backwards :]
+    lines = []
+    for p in programs:
+        if not any(p is h for h in hidden):
+            lines += _program(p)
     if hidden:
         lines.append(f"    and {len(hidden)} more backward programs, for other gradient patterns")
     return lines
 
 
-def _program(p: dict) -> str:
-    names = list(p["ops_by_name"].items())
-    text = ", ".join(f"{name} x {n}" if n > 1 else name for name, n in names[:NAMES])
-    if len(names) > NAMES:
-        text += f", {len(names) - NAMES} more kinds"
-    return (
-        f"    {p['name']}: {p['native_ops']} native, {p['python_ops']} Python ops ({text}); "
-        f"arena {_bytes(p['arena_bytes'])}, without reuse {_bytes(p['bytes_without_reuse'])}"
+def _program(p: dict) -> list[str]:
+    head = f"    {p['name']}: {p['native_ops']} native, {p['python_ops']} Python ops"
+    memory = (
+        f"; arena {_bytes(p['arena_bytes'])} (no reuse {_bytes(p['bytes_without_reuse'])}), "
+        f"with outputs {_bytes(p['peak_bytes'])}"
     )
+    names = [f"{name} x {n}" if n > 1 else name for name, n in p["ops_by_name"].items()]
+    room = COLUMNS - len(head) - len(memory) - 3
+    text = ""
+    for k, name in enumerate(names):
+        more = f", {len(names) - k} more kinds"
+        if len(text) + len(name) + 2 + len(more) > room:
+            text += more if text else f"{len(names)} kinds"
+            break
+        text += f", {name}" if text else name
+    return [f"{head} ({text}){memory}"]
 
 
-def _python_nodes(nodes: list[dict]) -> list[str]:
+def _python_nodes(nodes: list[dict], limits: Limits) -> list[str]:
     groups: dict = collections.Counter((n["label"], n["reason"], n["line"]) for n in nodes)
     lines = [
         f"    Python op {label}" + (f" x {n}" if n > 1 else "") + f": {reason}; at {_where(line)}"
-        for (label, reason, line), n in list(groups.items())[:PYTHON_NODES]
+        for (label, reason, line), n in groups.most_common(limits.python_ops)
     ]
-    if len(groups) > PYTHON_NODES:
-        lines.append(f"    and {len(groups) - PYTHON_NODES} more Python ops")
+    if len(groups) > limits.python_ops:
+        rest = sum(groups.values()) - sum(n for _, n in groups.most_common(limits.python_ops))
+        lines.append(f"    and {rest} more Python ops")
     return lines
 
 
-def _optimizer(o: dict) -> list[str]:
+def _optimizer(o: dict, limits: Limits) -> list[str]:
     if not o["static"]:
         text = "a plain optimizer, Chainer updates; sdbr.static_optimizer makes it native"
         return [f"{o['name']}: {text}"]
     if o["plan"] is None:
         return [f"{o['name']}: static, no update was made yet"]
-    lines = [f"{o['name']}: update", *[f"  {line}" for line in o["plan"].splitlines()]]
+    plan = [f"  {line}" for line in o["plan"].splitlines()]
+    if len(plan) > limits.reasons + 1:
+        plan = [*plan[: limits.reasons], f"  and {len(plan) - limits.reasons} more parts"]
+    lines = [f"{o['name']}: update", *plan]
     if o["program"]:
-        lines.append("  " + _program(o["program"]).strip())
+        lines += [f"  {line.strip()}" for line in _program(o["program"])]
     if o["declined"]:
         lines.append(f"  the last update that was Chainer's as a whole: {o['declined']}")
     return lines
@@ -156,11 +263,25 @@ def _bytes(n: int) -> str:
     return f"{n / 1024:.0f} KiB" if n < 10 * 1024**2 else f"{n / 1024**2:.1f} MiB"
 
 
-def _where(line: str) -> str:
+def _where(line: str, limit: int = 70) -> str:
     """A source line, its file relative to the working directory where it lies below."""
     here = os.getcwd() + os.sep
-    return line[len(here) :] if line.startswith(here) else line or "?"
+    text = line[len(here) :] if line.startswith(here) else line or "?"
+    return text if len(text) <= limit else "..." + text[3 - limit :]
 
 
 def _short(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    text = text.replace("\n", " ")
+    return text if len(text) <= limit else text[: max(limit - 3, 0)] + "..."
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    """`text` in lines that fit, at most two."""
+    words, lines = text.split(), [indent]
+    for word in words:
+        if len(lines[-1]) + len(word) + 1 > COLUMNS:
+            lines.append(indent)
+        lines[-1] += word if lines[-1].isspace() else f" {word}"
+    return (
+        lines if len(lines) < 3 else [lines[0], _short(" ".join([lines[1], *lines[2:]]), COLUMNS)]
+    )
