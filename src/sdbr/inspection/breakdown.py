@@ -16,13 +16,13 @@ PARTS = ("native", "python", "wrapping", "outside")
 class _Call:
     """One static call: its own time, that of the ops in it, and of the ops up to the next call."""
 
-    __slots__ = ("after", "end", "inside", "kind", "manager", "start", "wall")
+    __slots__ = ("after", "end", "inside", "manager", "replay", "start", "wall")
 
-    def __init__(self, manager, start: float, wall: float, kind: str):
+    def __init__(self, manager, start: float, wall: float, replay: bool):
         self.manager = manager
         self.start = start
         self.wall = wall
-        self.kind = kind
+        self.replay = replay  # a program ran in it
         self.end = start + wall
         # Seconds of native ops, of Python ops, and of measuring.
         self.inside = [0.0, 0.0, 0.0]
@@ -45,12 +45,14 @@ class _Thread:
         self.calls: collections.deque[_Call] = collections.deque(maxlen=KEPT_CALLS)
         self.runs: list[tuple] = []  # (start, native, python, measuring) since the last call
 
-    def flush(self, start: float) -> list[float]:
-        """Give the runs before `start` to the last call; the sums of those after it."""
+    def flush(self, start: float) -> tuple[list[float], int]:
+        """Give the runs before `start` to the last call; sums and number of those after it."""
         inside = [0.0, 0.0, 0.0]
+        n = 0
         for began, *seconds in self.runs:
             if began >= start:
                 sums = inside
+                n += 1
             elif self.calls:
                 sums = self.calls[-1].after
             else:
@@ -58,7 +60,7 @@ class _Thread:
             for i, s in enumerate(seconds):
                 sums[i] += s
         self.runs.clear()
-        return inside
+        return inside, n
 
 
 class Breakdown:
@@ -66,7 +68,6 @@ class Breakdown:
 
     def __init__(self):
         self._threads: dict[int, _Thread] = {}
-        self._counts: dict[int, tuple] = {}
         self._lock = threading.Lock()
 
     def run(self, start: float, native: float, python: float, measuring: float) -> None:
@@ -78,12 +79,13 @@ class Breakdown:
         """A call of `manager` has ended."""
         with self._lock:
             thread = self._thread()
-            inside = thread.flush(start)
+            inside, runs = thread.flush(start)
             while thread.calls and thread.calls[-1].start >= start:
                 inner = thread.calls.pop()  # a call inside this one
+                runs += inner.replay
                 for i in range(3):
                     inside[i] += inner.inside[i] + inner.after[i]
-            call = _Call(manager, start, wall, self._kind(manager))
+            call = _Call(manager, start, wall, bool(runs))
             call.inside = inside
             if thread.calls:
                 thread.calls[-1].end = start
@@ -117,7 +119,7 @@ class Breakdown:
             call.parts()
             for thread in self._threads.values()
             for call in thread.calls
-            if call.kind == "replay" and (manager is None or call.manager is manager)
+            if call.replay and (manager is None or call.manager is manager)
         ]
         if not parts:
             return None
@@ -126,18 +128,3 @@ class Breakdown:
 
     def _thread(self) -> _Thread:
         return self._threads.setdefault(threading.get_ident(), _Thread())
-
-    def begin(self, managers) -> None:
-        """Note where the counters of these managers stand."""
-        for manager in managers:
-            self._kind(manager)
-
-    def _kind(self, manager) -> str:
-        """How the call that has just ended was served: by its manager's counters."""
-        s = manager.statistics
-        now = (s.traces, s.define_by_run_calls, s.replays)
-        before = self._counts.get(id(manager), (0, 0, 0))
-        self._counts[id(manager)] = now
-        if now[0] != before[0]:
-            return "trace"
-        return "replay" if now[2] != before[2] else "define-by-run"

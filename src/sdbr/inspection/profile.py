@@ -73,7 +73,6 @@ class Profile:
         self._breakdown = Breakdown()
 
     def __enter__(self) -> Profile:
-        self._breakdown.begin([] if self.target is None else self.target.managers())
         self._before = _executor.observe(self._see)
         self._watcher_before = watch_calls(self._called)
         return self
