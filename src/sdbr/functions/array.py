@@ -156,6 +156,8 @@ class Broadcast(FunctionRow):
 class GetItem(MovesData):
     """Basic indexing: ints, slices, None and Ellipsis give a view."""
 
+    linear = True
+
     def reason(node):
         for s in node.function.slices:
             basic = s is None or s is Ellipsis or isinstance(s, (int, np.integer, slice))

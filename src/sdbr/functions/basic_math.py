@@ -27,6 +27,8 @@ class Neg(FunctionRow):
 class Absolute(FunctionRow):
     """abs(x); gradient 0 at 0."""
 
+    diagonal = True
+
     def forward(b, node, xs):
         return [b.elementwise("absolute", xs[0])]
 

@@ -37,6 +37,8 @@ def _put(b: Builder, piece: Row | None, place: Row) -> None:
 class _Joining(MovesData):
     """Pieces one after the other; `layout` gives the axis and the shape of each piece there."""
 
+    linear = True
+
     @staticmethod
     def layout(node) -> tuple[int, list[tuple[int, ...]]]:
         raise NotImplementedError

@@ -133,7 +133,7 @@ class Forward:
         row = registry.lookup(type(traced.function))
         if row is None:
             reason = getattr(traced.function, "reason", "no native row")
-        elif id(traced) in self.differentiated_twice and not row.diagonal:
+        elif id(traced) in self.differentiated_twice and not (row.diagonal or row.linear):
             reason = "the call differentiates its gradient"
         elif traced.states:
             reason = f"its {traced.states[0][0]} is handed out"
@@ -389,9 +389,8 @@ def _node_gradients(
         grads = lowered.row.backward(builder, lowered.node, lowered.xs, lowered.ys, gys, targets)
         return [grads[i] for i in targets]
     of = lowered.of
-    if of is not None and of.row is not None:  # a diagonal row: its inputs are gy, x
-        (g,) = of.row.backward(builder, of.node, of.xs, of.ys, gys, (0,))
-        return [g if i == 0 else None for i in targets]
+    if of is not None and of.row is not None:
+        return _second_gradients(lowered, builder, gys, targets)
     if lowered.python is None or not lowered.python.keep_graph:
         raise SdbrError(
             f"{lowered.traced.label}: a backward was asked for, but the forward keeps no graph"
@@ -407,3 +406,21 @@ def _node_gradients(
     builder.emit("python", ins, outs, ints=(0, len(ins)), obj=backward)
     made = dict(zip(wanted, outs, strict=True))
     return [made.get(i) for i in targets]
+
+
+def _second_gradients(lowered: LoweredNode, builder: Builder, gys, targets) -> list[Row | None]:
+    """Gradients of a native gradient: its inputs are gy and then the inputs of the function."""
+    of = lowered.of
+    if 0 not in targets:
+        return [None] * len(targets)
+    if of.row.diagonal:
+        (g,) = of.row.backward(builder, of.node, of.xs, of.ys, gys, (0,))
+    else:
+        there = dict(zip(lowered.traced.targets, gys, strict=True))
+        rows = [there.get(i) for i in range(len(of.xs))]
+        full = [
+            builder.fill(x.shape, x.dtype, 0.0) if row is None else row
+            for row, x in zip(rows, of.xs, strict=True)
+        ]
+        (g,) = of.row.forward(builder, of.node, full)
+    return [g if i == 0 else None for i in targets]

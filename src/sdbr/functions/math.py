@@ -98,6 +98,8 @@ def _summed(b, xs, grads):
 class Clip(FunctionRow):
     """Clip to [x_min, x_max]; either may be None. The bounds themselves pass the gradient."""
 
+    diagonal = True
+
     scalars = ("x_min", "x_max")
 
     def reason(node):

@@ -109,6 +109,9 @@ class FunctionRow:
     #: Whether the gradient is ``gy`` times what does not depend on the input where it has a
     #: derivative, element by element: a gradient of the gradient is taken by `backward`, too.
     diagonal: bool = False
+    #: Whether the output is a linear function of all inputs: `forward` takes gradients of the
+    #: gradient.
+    linear: bool = False
     arrays: tuple[str, ...] = ()
     structural: tuple[str, ...] = ()
     scalars: tuple[str, ...] = ()

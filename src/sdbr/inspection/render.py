@@ -86,7 +86,7 @@ def _manager(m: dict, limits: Limits) -> list[str]:
         f"  calls {s['calls']}: replays {s['replays']} (whole steps {s['steps']}), "
         f"traces {s['traces']} (second {s['second_traces']}), "
         + f"define-by-run {s['define_by_run_calls']}",
-        f"  native calls {s['native_calls']}, Python ops in them {s['python_ops']}",
+        f"  native calls {s['native_calls']}, Python ops in them {s['python_ops']}" + _second(s),
     ]
     reasons = sorted(m["define_by_run_reasons"].items(), key=lambda item: -item[1])
     for reason, n in reasons[: limits.reasons]:
@@ -103,6 +103,11 @@ def _manager(m: dict, limits: Limits) -> list[str]:
             where = _where(line)
             lines.append(f"    {_short(text, COLUMNS - 12 - len(where))}{times} at {where}")
     return lines
+
+
+def _second(s: dict) -> str:
+    n = s["second_backwards"]
+    return f"; second derivatives {n}, through Chainer's own code" if n else ""
 
 
 def _grouped(misses: list[dict]) -> list:

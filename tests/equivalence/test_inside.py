@@ -1,0 +1,50 @@
+"""Every function of chainer.functions: ``chainer.grad`` inside the static call."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import chainer
+import numpy as np
+import pytest
+from core.harness import variables_of
+
+from .harness import TOLERANCES, check
+from .rows import ROWS
+
+STATIC = [row for row in ROWS if row.dynamic is None]
+
+
+def with_gradients(case, double: bool):
+    """The case with the gradients of its outputs as further outputs of the same call."""
+
+    def call(*xs):
+        result = case.call(*xs)
+        ys = [y for y in variables_of(result) if isinstance(y, chainer.Variable)]
+        ends = [y for y in ys if y.creator_node is not None and y.dtype.kind == "f"]
+        wanted = [x for x in xs if isinstance(x, chainer.Variable)]
+        if not ends or not wanted:
+            return result
+        gys = [
+            chainer.Variable(np.cos(np.arange(y.size) + 1.0).reshape(y.shape).astype(y.dtype))
+            for y in ends
+        ]
+        return result, chainer.grad(ends, wanted, gys, enable_double_backprop=double)
+
+    # Gradients are summed in another order than Chainer's: in float16 that shows.
+    tolerances = {**(case.tolerances or TOLERANCES), "e": (2e-3, 2e-3)}
+    return dataclasses.replace(case, call=call, native=False, tolerances=tolerances)
+
+
+@pytest.mark.parametrize("row", STATIC, ids=[row.id for row in STATIC])
+def test_first_order(row):
+    check(with_gradients(row, False), row.dtypes[-1])
+
+
+# The derivative of x / x is rounding error and nothing else.
+TWICE = [row for row in STATIC if row.second and row.id != "operator x / x"]
+
+
+@pytest.mark.parametrize("row", TWICE, ids=[row.id for row in TWICE])
+def test_second_order(row):
+    check(with_gradients(row, True), row.dtypes[-1])
