@@ -5,23 +5,38 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 
-_locks: weakref.WeakSet = weakref.WeakSet()
+_locks: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def reentrant_lock() -> threading.RLock:
-    """A `threading.RLock`; in a forked child it is free unless the forking thread itself has it."""
+def reentrant_lock(after_fork: Callable[[bool], None] | None = None) -> threading.RLock:
+    """A `threading.RLock`; in a forked child it is free unless the forking thread itself has it.
+
+    Parameters
+    ----------
+    after_fork : bound method, optional
+        Called in a forked child, while its object lives, with whether another thread had the
+        lock: what it guards may be half changed then.
+    """
     lock = threading.RLock()
-    _locks.add(lock)
+    _locks[lock] = None if after_fork is None else weakref.WeakMethod(after_fork)
     return lock
 
 
-def _free_those_of_other_threads() -> None:
-    # The threads that hold them do not exist in the child, so nobody would ever release them.
-    for lock in list(_locks):
-        if not lock._is_owned():
+def _in_the_child() -> None:
+    # The threads that hold locks do not exist in the child, so nobody would ever release them.
+    for lock, reference in list(_locks.items()):
+        mine = lock._is_owned()
+        free = mine or lock.acquire(blocking=False)
+        if not free:
             lock._at_fork_reinit()
+        elif not mine:
+            lock.release()
+        method = None if reference is None else reference()
+        if method is not None:
+            method(not free)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free_those_of_other_threads)
+    os.register_at_fork(after_in_child=_in_the_child)

@@ -83,7 +83,7 @@ class ScheduleManager:
         self.step_reason: str | None = None
         self._keep_all = False
         self._warned: set[str] = set()
-        self._lock = reentrant_lock()
+        self._lock = reentrant_lock(self._after_fork)
         _listen(options.verbosity_level)
 
     def __reduce__(self):
@@ -490,6 +490,12 @@ class ScheduleManager:
             self._misses.clear()
             self.runners = []
             self.use(None)
+
+    def _after_fork(self, interrupted: bool) -> None:
+        """In a forked child: what another thread was changing is made anew."""
+        if interrupted:
+            self.schedules = collections.OrderedDict()
+            self.runners = []
 
     def warn(self, topic: str, message: str) -> None:
         """Issue one `SdbrWarning` per topic."""

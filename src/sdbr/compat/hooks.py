@@ -28,7 +28,7 @@ class PatchSet:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._lock = reentrant_lock()
+        self._lock = reentrant_lock(self._after_fork)
         self._patches: list[tuple[Any, str, Callable[[Any], Any]]] = []
         self._installed: list[tuple[Any, str, Any, Any]] = []
         self._holders: dict[int, int] = {}  # thread -> how many blocks it is in
@@ -100,6 +100,13 @@ class PatchSet:
                 self._holders.pop(thread, None)
             if not self._holders:
                 self._remove()
+
+    def _after_fork(self, interrupted: bool) -> None:
+        """In a forked child: the blocks of other threads will never end."""
+        me = threading.get_ident()
+        self._holders = {k: n for k, n in self._holders.items() if k == me}
+        if not self._holders:
+            self._remove()
 
     def _install(self) -> None:
         for owner, name, factory in self._patches:
