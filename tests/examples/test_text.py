@@ -66,10 +66,7 @@ def test_language_model_with_truncated_backprop(dtype, unrolled):
             if i == ITERATIONS:
                 net.reset_state()
             xs, ts = list(words(rng, length, 5)), list(words(rng, length, 5))
-            if unrolled:
-                losses = map(F.softmax_cross_entropy, model(xs), ts)
-            else:
-                losses = map(model, xs, ts)
+            losses = map(*((F.softmax_cross_entropy, model(xs)) if unrolled else (model, xs)), ts)
             loss = sum(losses, 0)
             model.cleargrads()
             loss.backward()
