@@ -8,6 +8,8 @@ from weakref import ref as _ref
 from sdbr.compat.link_version import bump as bump_link_version
 from sdbr.instance import contiguous
 from sdbr.trace.scalars import Scalar
+from sdbr.trace.structure import fill_values
+from sdbr.trace.values import values_in
 
 import chainer
 import numpy as np

@@ -552,8 +552,7 @@ def apply_effects(trace, things: dict) -> None:
                 }
                 reporters[-1].report(items, report.observer)
     for write in trace.writes:
-        x = write.value
-        write_attribute(write.link.__dict__, write.name, things[x.index] if type(x) is Value else x)
+        write_attribute(write.link.__dict__, write.name, fill_values(write.value, things))
 
 
 def _array(x):

@@ -157,10 +157,8 @@ def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
                 return "an argument or captured state wants a gradient"
     read = {(id(r.link), r.name) for r in trace.reads}
     for write in trace.writes:
-        if (
-            isinstance(write.value, Value)
-            and write.value.requires_grad
-            and (id(write.link), write.name) in read
+        if (id(write.link), write.name) in read and any(
+            value.requires_grad for value in v.values_in(write.value)
         ):
             return "state with a history passes from call to call"
     return None

@@ -7,7 +7,7 @@ import weakref
 
 from sdbr.trace.link_hooks import unknown_hook
 from sdbr.trace.machinery import called_by_machinery
-from sdbr.trace.provenance import TracedArray, shown, wrap
+from sdbr.trace.provenance import TracedArray, holds_traced, shown, strip_nested, wrap
 from sdbr.trace.values import ABSENT, ATTRIBUTE, AttributeWrite, Read, Value
 
 import chainer
@@ -189,8 +189,10 @@ def _is_tree(thing) -> bool:
         return all(map(_is_tree, thing))
     if type(thing) is dict:
         return all(map(_is_tree, thing.values()))
-    is_result = isinstance(thing, (chainer.Variable, np.ndarray))
-    return thing is None or (is_result and not isinstance(thing, chainer.Parameter))
+    if isinstance(thing, chainer.Variable):
+        return not isinstance(thing, chainer.Parameter)
+    # What stands for a NumPy scalar is none of them.
+    return thing is None or isinstance(shown(thing), np.ndarray)
 
 
 def _contents(thing):
