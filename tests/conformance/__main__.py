@@ -64,7 +64,7 @@ def main() -> int:
     parser.add_argument(
         "--more",
         action="store_true",
-        help="judge first-order checks as whole steps and in test mode, too",
+        help="judge whole steps and test mode, too",
     )
     parser.add_argument("--only", nargs="+", default=None, help="paths below tests/chainer_tests")
     options = parser.parse_args()

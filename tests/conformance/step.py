@@ -113,7 +113,7 @@ def _verdict(probe, xs, gys, decorator) -> Verdict:
         plain([(0, 0)])
         saved = probe.state.save()
         again = [plain([(0, 0)]) for _ in range(2) if probe.state.restore(saved) is None]
-        if _compare(again[0][0], again[1][0], xs):
+        if _compare(again[0][0], again[1][0]):
             return Verdict(UNUSABLE, "define-by-run differs from define-by-run")
         kind = data.settle(lambda d: plain_record(probe, chain, d), again[0][0]["values"])
         probe.state.restore(saved)
@@ -121,7 +121,7 @@ def _verdict(probe, xs, gys, decorator) -> Verdict:
     except Exception as error:
         return Verdict(UNUSABLE, f"define-by-run: {error!r}"[:300])
     probe.state.restore(saved)
-    found = _static(probe, decorator, data, want, xs)
+    found = _static(probe, decorator, data, want)
     found.data = kind
     found.python_ops = decorator.python_ops(chain)
     found.steps = decorator.steps(chain)
@@ -134,7 +134,7 @@ def plain_record(probe, chain, data) -> dict:
     return _update(probe, optimizer, chain.plain, data, 1)["values"]
 
 
-def _static(probe, decorator, data, want, xs) -> Verdict:
+def _static(probe, decorator, data, want) -> Verdict:
     chain = probe.chain
     optimizer = decorator.optimizer(chainer.optimizers.MomentumSGD(0.01)).setup(chain)
     with warnings.catch_warnings(record=True) as caught:
@@ -148,7 +148,7 @@ def _static(probe, decorator, data, want, xs) -> Verdict:
                 where = "".join(traceback.format_exception(error)[-3:])
                 text = f"step {at}: {type(error).__name__}: {error}\n{where}"
                 return Verdict(EXCEPTION, text[:1500])
-            found = _compare(got, want[at], xs)
+            found = _compare(got, want[at])
             if found is not None:
                 return Verdict(WRONG, f"step {at}: {found}")
             if at and decorator.replays(chain) == before:
@@ -177,14 +177,15 @@ def _update(probe, optimizer, loss, data, at: int) -> dict:
     return {
         "moves": moves,
         "sizes": sizes,
+        "coarsest": coarsest([*data.xs, *data.params]),
         "state": probe.state.arrays(),
         "values": {"parameters": [p.array.copy() for p in probe.params[:n]]},
         "draw": np.random.rand(),
     }
 
 
-def _compare(got: dict, want: dict, xs) -> str | None:
-    values, gradients = TOLERANCES[coarsest(xs)]
+def _compare(got: dict, want: dict) -> str | None:
+    values, gradients = TOLERANCES[want["coarsest"]]
     for i, (a, b) in enumerate(zip(got["moves"], want["moves"], strict=True)):
         if not np.array_equal(np.isfinite(a), np.isfinite(b)):
             return f"parameter {i}: other NaN or infinities"
