@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr._call import link_call, static_entry
+from sdbr.compat import first_look
 from sdbr.manager import Options, ScheduleManager
 
 import chainer
@@ -116,6 +117,37 @@ def _is_main(owner: chainer.Link, function: Callable) -> bool:
     return any(
         getattr(getattr(type(owner), n, None), "_sdbr_function", None) is function for n in names
     )
+
+
+def _first_manager(link: chainer.Link, manager):
+    """What ``link.schedule_manager`` shows; made for a static link that was not called yet."""
+    managers = link.__dict__.get(_MANAGERS)
+    shared = isinstance(manager, ScheduleManager) and (
+        managers is None or managers.owner_id != id(link)  # a copy has one of its own
+    )
+    if manager is not None and not shared:
+        return manager
+    if not getattr(chainer.config, "use_static_graph", True):
+        return NotImplemented
+    others = [name for cls in type(link).__mro__ for name in vars(cls)]
+    for name in dict.fromkeys(["__call__", "forward", *others]):
+        call = None if name in _ATTRIBUTES else getattr(type(link), name, None)
+        if hasattr(call, "_sdbr_function"):
+            return manager_of(link, call)
+    return NotImplemented
+
+
+def _first_schedule(link: chainer.Link, schedule):
+    """What ``link.static_schedule`` shows: None before the first call."""
+    manager = _first_manager(link, link.__dict__.get("schedule_manager"))
+    if isinstance(manager, ScheduleManager):
+        return manager.static_schedule
+    return NotImplemented if schedule is None else schedule
+
+
+_ATTRIBUTES = ("schedule_manager", "static_schedule")
+first_look.install("schedule_manager", _first_manager)
+first_look.install("static_schedule", _first_schedule)
 
 
 def _name(function: Callable) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 import statistics
 import threading
 import time
@@ -73,7 +74,10 @@ class Breakdown:
     def run(self, start: float, native: float, python: float, measuring: float) -> None:
         """A program was run."""
         with self._lock:
-            self._thread().runs.append((start, native, python, measuring))
+            thread = self._thread()
+            thread.runs.append((start, native, python, measuring))
+            if len(thread.runs) > KEPT_CALLS:  # updates without a call
+                thread.flush(math.inf)
 
     def call(self, manager, start: float, wall: float) -> None:
         """A call of `manager` has ended."""
