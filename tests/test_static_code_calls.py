@@ -391,3 +391,57 @@ def test_returned_arrays_in_a_function_node_in_the_order_of_the_backward():
     assert got == want and len(want) == 16
     np.testing.assert_array_equal(got_grads, want_grads)
     assert replays(call) == 3
+
+
+def test_a_scope_of_reports_inside_the_call_is_its_own_affair():
+    class Scoped(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.l = L.Linear(3, 2, initialW=1)
+
+        def forward(self, x):
+            seen = {}
+            with reporter.report_scope(seen):
+                reporter.report({"inside": F.sum(self.l(x))})
+            reporter.report({"outside": F.sum(x)}, self)
+            return seen["inside"] * 2
+
+    static = sdbr.static_graph(Scoped(), on_dynamic="raise")
+    r = chainer.Reporter()
+    r.add_observer("main", static)
+    for i in range(3):
+        observation: dict = {}
+        with r.scope(observation):
+            assert float(static(X * i).array) == 4 * i * X.sum()
+        assert {k: float(v.array) for k, v in observation.items()} == {"main/outside": i * X.sum()}
+    assert static.schedule_manager.statistics.replays == 2
+
+
+@pytest.mark.parametrize("where", ["attribute", "argument", "inside a list", "computed"])
+def test_numbers_that_are_handed_over_may_change(where):
+    class Scaled(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            self.scale = 1.0
+
+        @sdbr.static_code
+        def multiply(self, numbers, inputs):
+            number = numbers[0] if isinstance(numbers, list) else numbers
+            assert type(number) is float
+            return (inputs[0] * number,)
+
+        def forward(self, x, scale):
+            number = scale if where == "argument" else self.scale
+            number = number * 2 - 1 if where == "computed" else number
+            number = [number, 3] if where == "inside a list" else number
+            (y,) = self.multiply(number, inputs=[x])
+            return F.relu(x) + y
+
+    static = sdbr.static_graph(Scaled(), on_dynamic="raise")
+    for scale in (1.0, 2.5, -0.5, 2.5):
+        static.scale = scale
+        got = static(X, scale if where == "argument" else 7.0).array
+        factor = 2 * scale - 1 if where == "computed" else scale
+        np.testing.assert_allclose(got, np.maximum(X, 0) + X * np.float32(factor), rtol=1e-6)
+    assert static.schedule_manager.statistics.traces == 1

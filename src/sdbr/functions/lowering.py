@@ -116,7 +116,11 @@ class Forward:
                 self._finish(LoweredNode(traced, None, None, xs, ys))
                 return
             ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
-            obj = StaticCode(traced) if traced.effect else NumpyCall(traced)
+            if traced.effect:
+                places = {scalar: self._control(scalar) for _, _, scalar in traced.scalars}
+                obj = StaticCode(traced, places)
+            else:
+                obj = NumpyCall(traced)
             b.emit("python", xs, ys, ints=(0, len(xs)), obj=obj)
             reason = "code that runs every time" if traced.effect else "a NumPy call of user code"
             reason = getattr(traced.call[0], "reason", reason)

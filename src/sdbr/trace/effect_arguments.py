@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.trace.provenance import PURE, TracedArray, strip, strip_nested
+from sdbr.trace.scalars import Scalar, TracedFloat, plain_float
 from sdbr.trace.values import CONSTANT, RESULT, Hole, Value
 
 import chainer
@@ -44,6 +45,29 @@ class Made(Hole):
         self.start = start
 
 
+class Number(Hole):
+    """A float in the arguments that each call reads or computes anew.
+
+    Attributes
+    ----------
+    scalar : Scalar
+    value : float
+        In the traced call.
+    """
+
+    __slots__ = ("scalar", "value")
+
+    def __init__(self, index: int, scalar: Scalar, value: float):
+        super().__init__(index)
+        self.scalar = scalar
+        self.value = value
+
+
+def plain(thing: Any) -> Any:
+    """What define-by-run has in the place of a traced array or float."""
+    return plain_float(strip(thing))
+
+
 def rebuilt(thing: Any, change: Callable) -> Any:
     """`thing` with `change` applied inside lists, tuples and dicts.
 
@@ -65,6 +89,7 @@ class Arguments:
     def __init__(self, recorder, args: tuple, kwargs: dict):
         self.recorder = recorder
         self.inputs: list = []
+        self.numbers: list[Number] = []
         self.made: list = []  # arrays that the call made and the code writes
         self._read: list = []  # (array, its bytes, Input): not for writing, as far as we are told
         kwargs = dict(kwargs)
@@ -114,6 +139,10 @@ class Arguments:
         if isinstance(thing, np.ndarray):
             value = self.recorder.find_array(thing)
             return thing if value is None else self._hole(value, thing)
+        if type(thing) is TracedFloat and thing.origin.token is self.recorder.token:
+            number = Number(len(self.numbers), thing.origin, plain_float(thing))
+            self.numbers.append(number)
+            return number
         return strip_nested(thing)
 
     def _input(self, thing):

@@ -29,6 +29,7 @@ from sdbr.trace.provenance import (
     user_line,
     wrap,
 )
+from sdbr.trace.reports import RecordingReporter
 from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
 from sdbr.trace.structure import fill, flatten, float_names, floats_in, mapped, rebuild
 from sdbr.trace.values import (
@@ -289,7 +290,7 @@ class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientReco
         given = mapped(structure, lambda x: next(handed) if type(x) is float else x)
         args, kwargs = fill(given, traced_leaves)
         reporters = reporter._get_reporters()
-        recording = _RecordingReporter(self, reporters[-1] if reporters and not silent else None)
+        recording = RecordingReporter(self, reporters[-1] if reporters and not silent else None)
         PATCHES.release_thread()  # what an interrupted trace left
         with PATCHES:
             try:
@@ -337,30 +338,7 @@ def traced_by_caller() -> bool:
 
 
 def _drop_recording(reporters: list) -> None:
-    reporters[:] = [r for r in reporters if type(r) is not _RecordingReporter]
-
-
-class _RecordingReporter:
-    """Stands on top of the stack of reporters while tracing; passes on what it notes."""
-
-    def __init__(self, recorder, below):
-        self.recorder = recorder
-        self.below = below
-
-    def report(self, values, observer=None):
-        if (
-            not self.recorder.depth
-        ):  # inside a function or static_code it happens again in every run
-            self.recorder.report(values, observer)
-        if self.below is not None:
-            self.recorder.depth += 1
-            try:
-                self.below.report({k: plain_float(shown(v)) for k, v in values.items()}, observer)
-            finally:
-                self.recorder.depth -= 1
-
-    def __getattr__(self, name):
-        return getattr(self.below, name)
+    reporters[:] = [r for r in reporters if type(r) is not RecordingReporter]
 
 
 def _holds_variable(thing) -> bool:

@@ -8,14 +8,14 @@ from typing import Any
 
 from sdbr.errors import NotStaticError
 from sdbr.trace.attributes import INTERNAL
-from sdbr.trace.effect_arguments import Arguments, Input, Made, rebuilt
+from sdbr.trace.effect_arguments import Arguments, Input, Made, Number, plain, rebuilt
 from sdbr.trace.nodes import config_changes, configured
-from sdbr.trace.provenance import TracedArray, strip, strip_nested, user_line, wrap
+from sdbr.trace.provenance import TracedArray, strip, user_line, wrap
+from sdbr.trace.reports import Overheard
 from sdbr.trace.values import CONSTANT, RESULT, TracedNode, Value
 
 import chainer
 import numpy as np
-from chainer import reporter
 
 _MISSING = object()
 #: Where an instance keeps what its ``static_code`` calls made, when second derivatives need it.
@@ -42,14 +42,14 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     """
     line = user_line()
     found = Arguments(recorder, args, kwargs)
-    plain_args = rebuilt(args, strip_nested)
-    plain_kwargs = rebuilt(kwargs, strip_nested)
+    plain_args = rebuilt(args, plain)
+    plain_kwargs = rebuilt(kwargs, plain)
     before = Attributes(recorder)
     containers = _containers((args, kwargs))
     recorder.pending_writes = before.pending
     recorder.depth += 1
     try:
-        with _Overheard(recorder):
+        with Overheard(recorder):
             result = function(*plain_args, **plain_kwargs)
     finally:
         recorder.depth -= 1
@@ -63,6 +63,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     call = (function, found.args, found.kwargs)
     node = TracedNode(None, None, call, found.inputs, [], False, [], label, line, effect=True)
     node.config = _config_of(recorder)
+    node.scalars = [(str(n.index), False, n.scalar) for n in found.numbers]
     for array in found.made:
         _add_output(recorder, node, array)
     recorder.trace.nodes.append(node)
@@ -156,40 +157,6 @@ def _same(a: list, b: list) -> bool:
     return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
-class _Overheard:
-    """Stands on top of the stack of reporters while ``static_code`` runs in a trace.
-
-    A replay runs the code first and reports afterwards what the call itself reported: the other
-    way round for a name that both report, the call first.
-    """
-
-    def __init__(self, recorder):
-        self.recorder = recorder
-        self.below = None
-
-    def __enter__(self):
-        reporters = reporter._get_reporters()
-        if reporters:
-            self.below = reporters[-1]
-            reporters.append(self)
-
-    def __exit__(self, *error):
-        if self.below is not None:
-            reporter._get_reporters().remove(self)
-
-    def report(self, values, observer=None):
-        for earlier in self.recorder.trace.reports:
-            both = earlier.items.keys() & values.keys() if earlier.observer is observer else ()
-            for name in both:
-                self.recorder.mark_dynamic(
-                    f"static_code reports {name!r}, which the call reported before it"
-                )
-        self.below.report(values, observer)
-
-    def __getattr__(self, name):
-        return getattr(self.below, name)
-
-
 def _config_of(recorder) -> dict:
     """Entries of ``chainer.config`` that the call has changed around the code."""
     entries = config_changes(recorder._config)
@@ -204,9 +171,12 @@ class StaticCode:
     Parameters
     ----------
     node : TracedNode
+    places : dict of Scalar to int
+        Where in the control block the numbers are that may change; the others are as they were.
     """
 
-    def __init__(self, node: TracedNode):
+    def __init__(self, node: TracedNode, places: dict):
+        self.places = places
         self.call, self.args, self.kwargs = node.call
         self.label = node.label
         self.key = id(node)
@@ -237,6 +207,9 @@ class StaticCode:
             if kind is Input:
                 array = given[thing.index]
                 return chainer.Variable(array) if thing.is_variable else array
+            if kind is Number:
+                place = self.places.get(thing.scalar)
+                return thing.value if place is None else memory.get_control(place)
             if kind is Made:
                 start = thing.start
                 start = given[start.index] if type(start) is Input else start
