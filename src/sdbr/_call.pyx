@@ -37,8 +37,9 @@ cdef class Statistics:
         Runs of a program (forward, backward, update or step).
     python_ops : int
         Python ops run inside them.
-    second_backwards : int
-        Second derivatives that were taken through a replayed call.
+    second_backwards, second_replays : int
+        Second derivatives that were taken through a replayed call, and how many of them were
+        replays of their own.
     """
 
     cdef public long long calls
@@ -50,6 +51,7 @@ cdef class Statistics:
     cdef public long long native_calls
     cdef public long long python_ops
     cdef public long long second_backwards
+    cdef public long long second_replays
 
     def count_run(self, executable):
         """Count one run of an executable."""
@@ -68,6 +70,7 @@ cdef class Statistics:
             "native_calls": self.native_calls,
             "python_ops": self.python_ops,
             "second_backwards": self.second_backwards,
+            "second_replays": self.second_replays,
         }
 
     def __repr__(self):

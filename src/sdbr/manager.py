@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import logging
 import os
 import time
@@ -12,7 +13,7 @@ import weakref
 
 from sdbr import backends
 from sdbr._binding import write_attribute
-from sdbr._call import CallRunner, GraphRunner, Statistics, call_watcher
+from sdbr._call import CallRunner, GraphRunner, Statistics, call_watcher, run_fast
 from sdbr._memory import claim
 from sdbr.autograd import StaticCall
 from sdbr.cache_key import (
@@ -446,6 +447,19 @@ class ScheduleManager:
         things.update(zip(scalars, numbers, strict=True))
         apply_effects(schedule.trace, things)
         return fill_values(schedule.trace.result, things)
+
+    def silent_child(self, function) -> ScheduleManager:
+        """A manager for a part of the work that falls back to define-by-run without a word."""
+        options = copy.copy(self.options)
+        options.on_dynamic, options.validate_every = "fallback", 0
+        child = ScheduleManager(function, options, None, f"second derivative of {self.name}")
+        child._warned |= {"dynamic", "misses"}
+        return child
+
+    def serve(self, args: tuple):
+        """A call from inside, by the compiled path where it is like one before."""
+        result = run_fast(self.runners, args, {}) if self.runners else NotImplemented
+        return self.call(None, args, {}) if result is NotImplemented else result
 
     def snapshot(self, plan, sources) -> Snapshot | None:
         """To be taken before a call whose second derivative may be asked for."""

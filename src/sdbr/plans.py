@@ -100,6 +100,7 @@ class ForwardPlan:
             and value.index in reached
         ]
         self.backwards: dict[tuple, BackwardPlan] = {}
+        self.seconds: dict[tuple, object] = {}  # managers of second derivatives
         self.kept_rows: list[Row] = []
         full = self._full_backward() if schedule.keep_graph and self.graph_outputs else None
         self.program, self.kept = build(
@@ -131,6 +132,12 @@ class ForwardPlan:
             with self.schedule.lock, collector_off():
                 plan = self.backwards.get(pattern) or self._new_backward(pattern)
         return plan
+
+    def forget(self, plan: BackwardPlan) -> None:
+        """The next backward of its pattern gets a new program."""
+        with self.schedule.lock:
+            if self.backwards.get(plan.pattern) is plan:
+                del self.backwards[plan.pattern]
 
     def _new_backward(self, pattern: tuple) -> BackwardPlan:
         plan = BackwardPlan(self, pattern)

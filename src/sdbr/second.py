@@ -2,11 +2,16 @@
 
 The gradients of a replayed call are one function node, too: `CallGradients`. Its own backward
 applies copies of the recorded functions to the inputs of the call once more, differentiates that
-graph, and differentiates the result. So derivatives of any order are those of Chainer's code.
+graph, and differentiates the result: `Derivative`. So derivatives of any order are those of
+Chainer's code. Where nothing is drawn, that is a static call of its own: it is traced, and
+replayed the next time.
 """
 
 from __future__ import annotations
 
+import itertools
+
+from sdbr.functions import registry
 from sdbr.functions.python_op import fill_holes, kept_arrays, rebind, set_scalars
 from sdbr.trace import values as v
 from sdbr.trace.gradients import GradientNode
@@ -82,10 +87,9 @@ class CallGradients(chainer.FunctionNode):
             for (value, _), source in zip(plan.leaves, call.sources, strict=True)
             if value.index not in inputs
         }
-        for key, kept in call.instance.memory.state.get(EFFECTS, {}).items():
-            self.others[key, EFFECTS] = kept
-        for i, scalar in enumerate(plan.schedule.trace.scalars):
-            self.others[scalar] = call.instance.memory.get_control(i)
+        memory = call.instance.memory
+        self.effects = dict(memory.state.get(EFFECTS, {}))
+        self.numbers = [memory.get_control(i) for i in range(len(plan.schedule.trace.scalars))]
 
     @property
     def label(self) -> str:
@@ -107,13 +111,89 @@ class CallGradients(chainer.FunctionNode):
 
     def backward(self, target_input_indexes, grad_outputs):
         retained = self.get_retained_inputs()
-        n = len(self.plan.differentiable)
-        self.manager.statistics.second_backwards += 1
+        statistics = self.manager.statistics
+        statistics.second_backwards += 1
+        present = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
+        # Copies: what a function updates in place was updated by the call itself.
+        others = [
+            self.snapshot.arrays[i].copy() if i in self.snapshot.arrays else x
+            for i, x in self.others.items()
+        ]
+        args = (*retained, *[grad_outputs[i] for i in present], *others, *self.numbers)
+        derivative = Derivative(
+            self.plan, self.pattern, [self.places[i] for i in present], target_input_indexes,
+            list(self.others), self.effects,
+        )  # fmt: skip
+        manager = None
+        if not self.effects and is_repeatable(self.plan.schedule.trace):
+            key = (self.pattern, present, target_input_indexes)
+            manager = self.plan.seconds.get(key)
+            if manager is None:
+                made = self.manager.silent_child(derivative)
+                manager = self.plan.seconds.setdefault(key, made)
+        if manager is None:
+            return tuple(self._in_define_by_run(derivative, args))
+        before = manager.statistics.replays
+        gradients = manager.serve(args)
+        statistics.second_replays += manager.statistics.replays > before
+        return tuple(gradients)
+
+    def _in_define_by_run(self, derivative: Derivative, args: tuple) -> list:
+        """With the draws of the call."""
+        state = np.random.get_state()
+        np.random.set_state(self.snapshot.random)
+        try:
+            return derivative(*args)
+        finally:
+            np.random.set_state(state)
+
+
+class Derivative:
+    """Gradients of the gradients of a call, by Chainer's own code.
+
+    Parameters
+    ----------
+    plan : ForwardPlan
+    pattern : tuple
+        Of the gradients: outputs that carry one, inputs that want one.
+    places : list of int
+        Which of the inputs in `pattern` have a gradient that carries one in turn.
+    targets : tuple of int
+        Which of the inputs, and then of the gradients given, want a gradient.
+    others : list
+        Value indices of the leaves that are no inputs.
+    effects : dict
+        What ``static_code`` left, by the identity of its node.
+    """
+
+    def __init__(self, plan, pattern, places, targets, others, effects):
+        self.plan = plan
+        self.pattern = pattern
+        self.places = places
+        self.targets = targets
+        self.others = others
+        self.effects = effects
+
+    def __call__(self, *args) -> list:
+        """The gradients; None where none reaches.
+
+        Parameters
+        ----------
+        *args : Variable, ndarray, float
+            Inputs of the call, gradients given to its backward, gradients of what that gave;
+            arrays of `others`; the scalars of the trace.
+        """
         want_graph = chainer.config.enable_backprop
+        rest = iter(args)
+        xs, gys, ggs, others = (
+            list(itertools.islice(rest, len(part)))
+            for part in (self.plan.differentiable, self.pattern[0], self.places, self.others)
+        )
+        numbers = list(rest)
         with chainer.force_backprop_mode():
-            xs = [F.identity(x) for x in retained[:n]]
-            gys = [F.identity(g) for g in retained[n:]]
-            ys = self._outputs(xs)
+            xs = [F.identity(x) for x in xs]
+            gys = [F.identity(g) for g in gys]
+            ys = self._outputs(xs, others, numbers)
             given, wanted = self.pattern
             gxs = chainer.grad(
                 [ys[i] for i in given], [xs[i] for i in wanted], gys, enable_double_backprop=True
@@ -123,34 +203,54 @@ class CallGradients(chainer.FunctionNode):
             gxs = [None if g is None else F.identity(g) for g in gxs]
         pairs = [
             (gxs[place], gg)
-            for place, gg in zip(self.places, grad_outputs, strict=True)
-            if gg is not None and gxs[place] is not None
+            for place, gg in zip(self.places, ggs, strict=True)
+            if gxs[place] is not None
         ]
-        if not pairs:
-            return (None,) * len(target_input_indexes)
         inputs = [*xs, *gys]
-        return tuple(
-            chainer.grad(
-                [g for g, _ in pairs],
-                [inputs[i] for i in target_input_indexes],
-                [gg for _, gg in pairs],
-                enable_double_backprop=want_graph,
-            )
+        if not pairs:
+            return [None] * len(self.targets)
+        return chainer.grad(
+            [g for g, _ in pairs],
+            [inputs[i] for i in self.targets],
+            [gg for _, gg in pairs],
+            enable_double_backprop=want_graph,
         )
 
-    def _outputs(self, xs: list) -> list:
+    def _outputs(self, xs: list, others: list, numbers: list) -> list:
         """The outputs of the call, computed from `xs` in define-by-run."""
-        things = {**self.others, **{i: x.copy() for i, x in self.snapshot.arrays.items()}}
+        trace = self.plan.schedule.trace
+        things: dict = dict(zip(self.others, others, strict=True))
         for value, x in zip(self.plan.differentiable, xs, strict=True):
             things[value.index] = x
-        graph = _Graph(self.plan.schedule.trace, things)
-        state = np.random.get_state()
-        np.random.set_state(self.snapshot.random)
-        try:
-            graph.run()
-        finally:
-            np.random.set_state(state)
+        things.update(zip(trace.scalars, numbers, strict=True))
+        for key, kept in self.effects.items():
+            things[key, EFFECTS] = kept
+        graph = _Graph(trace, things)
+        graph.run()
         return [graph.thing(value) for value in self.plan.graph_outputs]
+
+
+#: Where Chainer's functions draw nothing; for the others the draws of the call are made again.
+_REPEATABLE = ("activation", "array", "connection", "math", "normalization", "pooling")
+
+
+def is_repeatable(trace: v.Trace) -> bool:
+    """Whether the functions of a trace give the same whenever they run, as far as is known."""
+    return all(isinstance(node, GradientNode) or _repeats(node) for node in trace.nodes)
+
+
+def _repeats(node: v.TracedNode) -> bool:
+    if node.function is None:
+        return not (node.draws or node.effect)
+    kind = type(node.function)
+    family, _, module = kind.__module__.removeprefix("chainer.functions.").partition(".")
+    if registry.lookup(kind) is not None:
+        return family != "noise"
+    return (
+        kind.__module__.startswith("chainer.functions.")
+        and family in _REPEATABLE
+        and module not in ("rrelu", "simplified_dropconnect")
+    )
 
 
 class _Graph:

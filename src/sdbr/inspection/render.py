@@ -106,8 +106,12 @@ def _manager(m: dict, limits: Limits) -> list[str]:
 
 
 def _second(s: dict) -> str:
-    n = s["second_backwards"]
-    return f"; second derivatives {n}, through Chainer's own code" if n else ""
+    n, replayed = s["second_backwards"], s["second_replays"]
+    if not n:
+        return ""
+    rest = n - replayed
+    through = f", {rest} through Chainer's own code" if rest else ""
+    return f"; second derivatives {n}: {replayed} replayed{through}"
 
 
 def _grouped(misses: list[dict]) -> list:

@@ -22,9 +22,12 @@ import chainer
 from chainer import _backprop, _backprop_utils
 
 #: Classes, by module below ``chainer.functions`` and name, whose backward applies functions to
-#: retained Variables, and uses no arrays and no numbers that change from call to call.
+#: retained Variables, and uses no other arrays, and no numbers that change from call to call.
 TRANSPARENT = frozenset({
-    'activation.log_softmax.LogSoftmax', 'activation.sigmoid.Sigmoid',
+    'activation.clipped_relu.ClippedReLU', 'activation.clipped_relu.ClippedReLUGrad2',
+    'activation.elu.ELU', 'activation.leaky_relu.LeakyReLU',
+    'activation.leaky_relu._LeakyReLUGrad', 'activation.log_softmax.LogSoftmax',
+    'activation.relu.ReLU', 'activation.relu.ReLUGrad2', 'activation.sigmoid.Sigmoid',
     'activation.sigmoid.SigmoidGrad', 'activation.softmax.Softmax',
     'activation.softplus.Softplus', 'activation.tanh.Tanh', 'activation.tanh.TanhGrad',
     'array.broadcast.Broadcast', 'array.broadcast.BroadcastTo', 'array.cast.Cast',
@@ -35,8 +38,9 @@ TRANSPARENT = frozenset({
     'array.transpose.Transpose', 'connection.linear.LinearFunction',
     'connection.linear.LinearGradData', 'connection.linear.LinearGradWeight',
     'loss.huber_loss.HuberLoss', 'loss.mean_squared_error.MeanSquaredError',
-    'loss.squared_error.SquaredError', 'math.average.Mean', 'math.basic_math.Add',
-    'math.basic_math.AddConstant', 'math.basic_math.Div', 'math.basic_math.DivFromConstant',
+    'loss.squared_error.SquaredError', 'math.average.Mean', 'math.basic_math.Absolute',
+    'math.basic_math.AbsoluteGrad', 'math.basic_math.Add', 'math.basic_math.AddConstant',
+    'math.basic_math.Div', 'math.basic_math.DivFromConstant', 'math.basic_math.DivGrad',
     'math.basic_math.Mul', 'math.basic_math.MulConstant', 'math.basic_math.MultiAdd',
     'math.basic_math.Neg', 'math.basic_math.PowVarConst', 'math.basic_math.Sub',
     'math.basic_math.SubFromConstant', 'math.batch_l2_norm_squared.BatchL2NormSquared',
