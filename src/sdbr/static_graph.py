@@ -30,7 +30,8 @@ def static_graph(target: Any = None, **options: Any) -> Any:
     verbosity_level : int, default 0
         Above 0, log records go to standard error when the ``sdbr`` logger has no handler.
     enable_double_backprop : bool, default False
-        Allow second derivatives through the chain.
+        Allow second derivatives through the chain, taken outside of it. Inside the call,
+        ``chainer.grad(..., enable_double_backprop=True)`` needs no switch.
     backend : str, optional
         ``'auto'``, ``'cython'``, ``'numpy'``, ``'cuda'`` or ``'off'``; wins over
         ``chainer.config.sdbr_backend``.
