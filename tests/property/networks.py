@@ -89,24 +89,30 @@ class Body:
 
     Parameters
     ----------
-    drawn : list of (int, int, int)
-        Index of a template, a number that picks the operands, one that picks the axis.
+    drawn : list of (int, tuple of int, int)
+        Index of a template, which of the latest results its operands are, an axis.
     tail : tuple of int
         Shape of one row.
     dtype : str
+    learns : bool
+        Whether a parameter takes part from the first statement on.
+    outputs : list of int
+        What is returned besides the last result.
     """
 
-    def __init__(self, drawn, tail, dtype, templates=None):
-        self.templates = templates or all_templates()
-        self.lines: list[str] = ["x = chainer.as_variable(x)"]
+    def __init__(self, drawn, tail, dtype, learns=False, outputs=()):
+        self.outputs = outputs
+        self.templates = all_templates()
+        start = "chainer.as_variable(x) + 0.3 * self.p" if learns else "chainer.as_variable(x)"
+        self.lines: list[str] = [f"x = {start}"]
         self.used: list[str] = []
         self.names = ["x"]
         self.results: list[str] = []
         self.scopes = [self.scope(n, tail, dtype) for n in (2, 3)]
-        for index, pick, axis in drawn:
-            self.add(self.templates[index % len(self.templates)], pick, axis)
+        for index, picks, axis in drawn:
+            self.add(self.templates[index], picks, axis)
         if not self.results:
-            self.add("F.tanh({a})", 0, 0)
+            self.add("F.tanh({a})", (0, 0, 0), 0)
 
     @staticmethod
     def scope(n, tail, dtype) -> dict:
@@ -121,15 +127,15 @@ class Body:
             "t": rng.randint(0, 3, n).astype("i"),
         }
 
-    def add(self, template: str, pick: int, axis: int) -> None:
+    def add(self, template: str, picks: tuple, axis: int) -> None:
         """Add a statement with the first operands, from those picked on, that it takes."""
         for shift in range(min(len(self.names), 4)):
+            # The latest results first, so that networks grow deep as well as wide.
             operands = {
-                # The latest results first, so that networks grow deep as well as wide.
-                name: self.names[-1 - (pick // 7**i + shift) % len(self.names)]
-                for i, name in enumerate("abc")
+                name: self.names[-1 - (pick + shift) % len(self.names)]
+                for name, pick in zip("abc", picks, strict=True)
             }
-            source = template.format(**operands, t="t", axis=(0, 1, -1, 2)[axis % 4])
+            source = template.format(**operands, t="t", axis=axis)
             if self.try_out(source, template):
                 self.used.append(template)
                 return
@@ -165,13 +171,12 @@ class Body:
             for scope, y in zip(self.scopes, (small, large), strict=True):
                 scope[name] = y
 
-    def source(self, outputs: int) -> str:
-        """The classes of the network; `outputs` picks what it returns besides the last result."""
-        last = self.results[-1]
-        chosen = [last]
-        for i in range(3):
-            name = self.results[(outputs >> 4 * i) % len(self.results)]
-            if outputs >> 12 + i & 1 and name not in chosen:
+    def source(self) -> str:
+        """The classes of the network."""
+        chosen = [self.results[-1]]
+        for i in self.outputs:
+            name = self.results[i % len(self.results)]
+            if name not in chosen:
                 chosen.append(name)
         lines = [*self.lines, f"results = {', '.join(chosen)},", TAIL]
         return HEAD + textwrap.indent("\n".join(lines), " " * 8)
