@@ -481,19 +481,24 @@ cdef class Executable:
         try:
             op.call(self.memory, ins, outs)
         except Exception as error:
-            _annotate(error, f"in op {self.program.describe_op(op.index).strip()}")
+            _annotate(error, f"in {_where(self.program, op.index)}")
             raise
         return 0
 
     cdef int fail(self, int64_t index, int status) except -1:
         """Turn the status of a kernel into an exception."""
-        where = f"op {self.program.describe_op(index).strip()}"
+        where = f"in {_where(self.program, index)}"
         if status == SDBR_INDEX_ERROR:
             raise IndexError(
                 f"index {self.runtime.fault_value} at position {self.runtime.fault_position} is "
                 f"out of range for {self.runtime.fault_bound} entries; {where}"
             )
         raise BackendError(f"kernel status {status}; {where}")
+
+
+def _where(program, index):
+    """The program, the op and its index, its operands, the user's line."""
+    return f"{program.name or 'program'}, op {' '.join(program.describe_op(index).split())}"
 
 
 def _annotate(error, text):

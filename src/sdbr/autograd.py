@@ -70,12 +70,13 @@ class StaticCall(chainer.FunctionNode):
             self.manager.statistics.count_run(instance.backward_executables[pattern])
             instance.backward_done = True
         except Retrace as e:
-            value = e.args[0]
+            value, now = e.args
             name = getattr(value.source, "name", None) or value.source
+            got = "no array" if now is None else f"{now.dtype.name}{list(now.shape)}"
             raise SdbrError(
                 f"{value.kind} {name} of {self.manager.name} was "
-                f"{value.dtype.name}{list(value.shape)} in the forward and has got "
-                "another shape or dtype before the backward"
+                f"{value.dtype.name}{list(value.shape)} in the forward (traced at "
+                f"{instance.schedule.line}) and is {got} in the backward: another shape or dtype"
             ) from None
         finally:
             instance.running = False

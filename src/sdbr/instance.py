@@ -8,6 +8,7 @@ from sdbr._executor import Memory
 from sdbr.backends import make_executable
 from sdbr.errors import SdbrError
 from sdbr.forks import reentrant_lock
+from sdbr.functions.python_op import NO_GRADIENT
 from sdbr.plans import ForwardPlan
 from sdbr.trace import values as v
 from sdbr.trace.side_effects import EFFECTS
@@ -71,7 +72,7 @@ class Instance:
         for (value, slot), source in zip(self.plan.leaves, sources, strict=True):
             array = source._data[0] if isinstance(source, chainer.Variable) else source
             if array is None or array.shape != value.shape or array.dtype != value.dtype:
-                raise Retrace(value)
+                raise Retrace(value, array)
             self.memory.bind(slot, contiguous(array))
 
     def run_forward(self, sources: list, numbers=(), watch=None) -> dict[int, np.ndarray]:
@@ -126,6 +127,12 @@ class Instance:
             memory.bind(slot, array)
             arrays.append(array)
         executable.run()
+        if memory.state.pop(NO_GRADIENT, False):
+            # The traced call has had no backward yet: only now it shows that a function gives
+            # None. That is not zeros; another program leaves these gradients out.
+            self.plan.forget(plan)
+            del self.backward_executables[pattern]
+            return self.run_backward(pattern, grads, sources)
         return arrays
 
 

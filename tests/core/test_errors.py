@@ -324,3 +324,147 @@ def test_double_backprop_with_the_switch():
             F.sum(g * g).backward()
             found.append(copy_of(x.grad))
         assert_near(found[1], found[0], 1e-4, "second derivative")
+
+
+# --- what an error of an op says ------------------------------------------------------------------
+def told(error) -> str:
+    """The message and the notes of an exception."""
+    return "\n".join([str(error), *getattr(error, "__notes__", [])])
+
+
+EMBED = L.EmbedID(10, 4)
+INDICES = np.array([0, 1, 2, 3, 0], "i")
+
+
+def with_bad(array, value=99):
+    array = array.copy()
+    array[2] = value
+    return array
+
+
+OPS = {
+    "SoftmaxCrossEntropy": lambda x, i: F.softmax_cross_entropy(x, i),
+    "SelectItem": lambda x, i: F.select_item(x, i),
+    "EmbedIDFunction": lambda x, i: EMBED(i) + x,
+    "GetItem": lambda x, i: F.get_item(x, (i,)),
+    "Permutate": lambda x, i: F.permutate(x, np.array([4, 3, 2, 1, 0], "i") * 0 + i),
+    "ScatterAdd": lambda x, i: F.scatter_add(x, (i,), np.ones((5, 4), "f")),
+    "Hinge": lambda x, i: F.hinge(x, i),
+    "numpy take": lambda x, i: F.relu(x) * np.take(np.arange(5, dtype="f"), i)[:, None],
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("label", OPS)
+def test_an_index_from_data_names_the_op(label, backend):
+    """IndexError as in define-by-run, with program, op, index, shapes and the user's line."""
+    function = OPS[label]
+    static = sdbr.static_graph(function, backend=backend)
+    want = function(X, INDICES)
+    for _ in range(3):
+        static(X, INDICES)
+    bad = with_bad(INDICES)
+    with pytest.raises(IndexError):
+        function(X, bad)
+    for _ in range(2):
+        with pytest.raises(IndexError) as caught:
+            static(X, bad)
+        text = told(caught.value)
+        assert f"; {label} at " in text and "test_errors.py" in text and "99" in text
+        assert "in forward, op " in text and "int32[5" in text
+        replays = static.schedule_manager.statistics.replays
+        assert_near(static(X, INDICES).array, want.array, 1e-5, "output")
+        assert static.schedule_manager.statistics.replays == replays + 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_type_check_in_a_python_op_names_the_op(backend, monkeypatch):
+    """An exception that Chainer itself raises inside a replay keeps its type."""
+    monkeypatch.setattr(Moody, "mood", "good")
+    static = sdbr.static_graph(lambda x: Moody().apply((x,))[0], backend=backend)
+    for _ in range(3):
+        static(X)
+
+    def check(self, in_types):
+        chainer.utils.type_check.expect(in_types[0].ndim == 7)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Moody, "check_type_forward", check)
+        with pytest.raises(chainer.utils.type_check.InvalidType) as caught:
+            static(X)
+    text = told(caught.value)
+    assert "op 0 python" in text and "float32[5,4]" in text and "test_errors.py" in text
+    assert_near(static(X).array, 2 * X, 0, "output")
+
+
+def test_an_error_without_a_text_keeps_its_arguments(monkeypatch):
+    monkeypatch.setattr(Moody, "mood", "good")
+    static = sdbr.static_graph(lambda x: Moody().apply((x,))[0])
+    for _ in range(3):
+        static(X)
+
+    def forward(self, inputs):
+        raise KeyError(3, "x")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Moody, "forward", forward)
+        with pytest.raises(KeyError) as caught:
+            static(X)
+    assert caught.value.args[0] == 3
+
+
+def test_the_first_call_fails_as_in_define_by_run():
+    for label, function in OPS.items():
+        static = sdbr.static_graph(function)
+        for _ in range(2):
+            with pytest.raises(IndexError):
+                static(X, with_bad(INDICES))
+        for _ in range(3):
+            static(X, INDICES)
+        assert static.schedule_manager.statistics.replays == 2, label
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: sdbr.static_code(3), TypeError, "func: expected a function.*got int"),
+        (lambda: sdbr.static_optimizer(3), TypeError, "optimizer: expected .*got int"),
+        (
+            lambda: sdbr.static_optimizer(chainer.optimizers.Adam),
+            TypeError,
+            "got type .the class itself",
+        ),
+        (lambda: sdbr.explain(3), TypeError, "obj: expected a link.*got int"),
+        (lambda: sdbr.profile("x"), TypeError, "obj: expected a link.*got str"),
+        (lambda: sdbr.static_graph(None)(None), TypeError, "target: expected .*got NoneType"),
+    ],
+)
+def test_arguments_of_the_public_functions(call, error, text):
+    """The argument, what was expected, what came."""
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_there_is_a_manager_before_the_first_call():
+    class Decorated(Net):
+        @sdbr.static_graph
+        def predict(self, x):
+            return self.forward(x)
+
+        @sdbr.static_graph
+        def __call__(self, x):
+            return self.forward(x)
+
+    net = Decorated(lambda self, x: F.relu(x))
+    assert net.schedule_manager.name == "Decorated.__call__"
+    assert net.static_schedule is None
+    assert net.schedule_manager is net.schedule_manager
+    for _ in range(3):
+        net(X)
+    assert net.schedule_manager.statistics.replays == 2
+    copied = net.copy()
+    assert copied.schedule_manager is not net.schedule_manager
+    assert copied.schedule_manager.statistics.calls == 0 and copied.static_schedule is None
+    assert not hasattr(chainer.Chain(), "schedule_manager")
+    with chainer.using_config("use_static_graph", False):
+        assert not hasattr(Decorated(None), "schedule_manager")  # as in Chainer
