@@ -29,6 +29,20 @@ class SdbrWarning(UserWarning):
     """Root of all warnings issued by sdbr."""
 
 
+# What static_code could not do.
+_GRADIENTS = (
+    (
+        "writes gradients",
+        "Call it on what the static call returns, or let chainer.grad return the gradients.",
+    ),
+    ("gradient of a Variable", "Use the gradients that chainer.grad returns."),
+    (
+        "gradient was taken through",
+        "Take the gradient of what the static call returns; enable_double_backprop=True lets it be "
+        "differentiated again.",
+    ),
+    ("history of", "Cut it before or after the static call."),
+)
 _ADVICE = (
     (
         ("left NumPy", "into a Python value", "shape of a boolean", "result of"),
@@ -57,6 +71,9 @@ _ADVICE = (
 
 def remedy(reason: str) -> str:
     """What would make a call static that is dynamic for `reason`, as one sentence."""
+    for words, advice in _GRADIENTS:
+        if words in reason:
+            return advice
     for words, advice in _ADVICE:
         if any(word in reason for word in words):
             return f"{advice}; or put the code into sdbr.static_code."

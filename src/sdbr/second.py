@@ -37,7 +37,7 @@ class Snapshot:
     __slots__ = ("arrays", "random")
 
     def __init__(self, plan, sources: list):
-        self.random = np.random.get_state()
+        self.random = None if is_repeatable(plan) else np.random.get_state()
         self.arrays = {}
         written = _maybe_written(plan)
         for (value, _), source in zip(plan.leaves, sources, strict=True):
@@ -125,7 +125,7 @@ class CallGradients(chainer.FunctionNode):
             list(self.others), self.effects,
         )  # fmt: skip
         manager = None
-        if not self.effects and is_repeatable(self.plan.schedule.trace):
+        if not self.effects and is_repeatable(self.plan):
             key = (self.pattern, present, target_input_indexes)
             manager = self.plan.seconds.get(key)
             if manager is None:
@@ -140,6 +140,8 @@ class CallGradients(chainer.FunctionNode):
 
     def _in_define_by_run(self, derivative: Derivative, args: tuple) -> list:
         """With the draws of the call."""
+        if self.snapshot.random is None:
+            return derivative(*args)
         state = np.random.get_state()
         np.random.set_state(self.snapshot.random)
         try:
@@ -234,9 +236,14 @@ class Derivative:
 _REPEATABLE = ("activation", "array", "connection", "math", "normalization", "pooling")
 
 
-def is_repeatable(trace: v.Trace) -> bool:
-    """Whether the functions of a trace give the same whenever they run, as far as is known."""
-    return all(isinstance(node, GradientNode) or _repeats(node) for node in trace.nodes)
+def is_repeatable(plan) -> bool:
+    """Whether the functions of a call give the same whenever they run, as far as is known."""
+    found = plan.__dict__.get("repeatable")
+    if found is None:
+        found = plan.repeatable = all(
+            isinstance(node, GradientNode) or _repeats(node) for node in plan.schedule.trace.nodes
+        )
+    return found
 
 
 def _repeats(node: v.TracedNode) -> bool:

@@ -89,7 +89,7 @@ class GradientRecording:
         elif node._creator_node is not None and not self.depth:
             self.mark_dynamic(
                 "the history of an argument or of captured state was cut during the call (unchain, "
-                "unchain_backward); cut it outside the static call"
+                "unchain_backward)"
             )
 
     def backprop_step(self, original, func, targets, gys, grad_inputs, is_debug):
@@ -98,13 +98,13 @@ class GradientRecording:
         if known is None or known[0]() is not func:
             return self._unseen(
                 f"a gradient was taken through {func.label}, which ran before the call or where "
-                "sdbr cannot see it; take the gradient outside the static call",
+                "sdbr cannot see it",
                 original, func, targets, gys, grad_inputs, is_debug,
             )  # fmt: skip
         if type(func).backward_accumulate is not chainer.FunctionNode.backward_accumulate:
             return self._unseen(
                 f"a gradient was taken through {func.label}, which has a backward_accumulate of "
-                "its own; take the gradient outside the static call",
+                "its own",
                 original, func, targets, gys, grad_inputs, is_debug,
             )  # fmt: skip
         for g in gys:
@@ -189,7 +189,7 @@ def _wrap_backward(original):
             return original(*args, **kwargs)
         return recorder._unseen(
             "backward() inside the call writes gradients into Variables and parameters, which no "
-            "replay does; call it on the result, outside, or let chainer.grad return them",
+            "replay does",
             functools.partial(original, *args, **kwargs),
         )
 
@@ -208,8 +208,7 @@ def _wrap_gradient(original):
         asked = frame.f_code.co_name in ("grad", "_backprop", "cleargrad") and access == "written"
         if asked or not called_by_machinery(frame):
             recorder.mark_dynamic(
-                f"the gradient of a Variable was {access} during the call (x.grad, x.grad_var); "
-                "use what chainer.grad returns"
+                f"the gradient of a Variable was {access} during the call (x.grad, x.grad_var)"
             )
 
     def read(self):
