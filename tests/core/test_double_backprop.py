@@ -512,3 +512,91 @@ def wgan(style: str, backend: str | None = None) -> dict:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_wgan_gp(style, backend):
     assert_all_near(wgan(style, backend), wgan("plain"), 1e-4, style)
+
+
+# --- with everything else ----------------------------------------------------------------------
+def inside_loss(model, x):
+    return model(x)
+
+
+@pytest.mark.parametrize("name", ["leaky_relu", "tanh", "dropout", "batch normalization", "lstm"])
+def test_validation_passes(name):
+    body, links = BODIES[name]
+    inside = sdbr.static_graph(make(penalised(body), links)(), validate_every=1)
+    train(inside, inside_loss)
+    outside = sdbr.static_graph(make(body, links)(), validate_every=1, enable_double_backprop=True)
+    train(outside, penalty)
+    for model in (inside, outside):
+        assert model.schedule_manager.statistics.replays == 4
+
+
+@pytest.mark.parametrize("name", ["leaky_relu", "sigmoid", "dropout", "shapes", "elu"])
+@pytest.mark.parametrize("off", ["dead_code", "views", "fusion", "inplace", "memory"])
+def test_without_passes(name, off):
+    body, links = BODIES[name]
+    build = make(penalised(body), links)
+    options = {"memory": "no_reuse"} if off == "memory" else {}
+    disabled = "" if off == "memory" else off
+    with chainer.using_config("sdbr_disabled_passes", disabled):
+        static = sdbr.static_graph(build(), on_dynamic="raise", **options)
+        compare(train(static, inside_loss), train(build(), inside_loss))
+    assert static.schedule_manager.statistics.replays == 4
+
+
+def test_gradients_inside_the_call_in_test_mode():
+    """Without backprop there is nothing to go back through, unless the call asks for it."""
+
+    def saliency(x):
+        with chainer.force_backprop_mode():
+            y = F.sum(F.tanh(x) ** 2)
+            (g,) = chainer.grad([y], [x])
+        return g, y
+
+    static = sdbr.static_graph(saliency, on_dynamic="raise")
+    for mode in (chainer.no_backprop_mode, chainer.force_backprop_mode):
+        for x in BATCHES[:3]:
+            with chainer.using_config("train", False), mode():
+                got = static(chainer.Variable(x))
+                want = saliency(chainer.Variable(x))
+            for g, w in zip(got, want, strict=True):
+                assert_near(g.array, w.array, 1e-5, "saliency")
+                assert (g.creator is None) == (w.creator is None)
+    assert static.schedule_manager.statistics.replays == 4
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_through_captured_state_and_nested_static_chains(backend):
+    """Truncated backprop with a penalty on the gradient of the input, step by step."""
+
+    def forward(self, x):
+        h = self.rnn(x)
+        y = F.sum(self.b(h) ** 2)
+        (g,) = chainer.grad([y], [x], enable_double_backprop=True)
+        chainer.report({"norm": F.sum(g * g)}, self)
+        self.last = g
+        return y + F.sum(g * g)
+
+    build = make(forward, {"rnn": lambda: L.LSTM(6, 8)})
+    found = []
+    for static in (False, True):
+        model = build()
+        if static:
+            sdbr.static_graph(model.rnn)
+            model = sdbr.static_graph(model, backend=backend, on_dynamic="raise")
+        optimizer = chainer.optimizers.SGD(0.05).setup(model)
+        records = []
+        for i in range(9):
+            if i % 3 == 0:
+                model.rnn.reset_state()
+                loss = 0
+            loss += model(chainer.Variable(BATCHES[i]))
+            if i % 3 == 2:
+                model.cleargrads()
+                loss.backward()
+                loss.unchain_backward()
+                optimizer.update()
+            records.append({"loss": copy_of(loss.array), "g": model.last.array, **state_of(model)})
+        found.append(records)
+    for got, want in zip(found[1], found[0], strict=True):
+        assert_all_near(got, want, 1e-4, "step")
+    assert model.schedule_manager.statistics.replays >= 6
