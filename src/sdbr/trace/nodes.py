@@ -28,9 +28,16 @@ def config_changes(before: dict) -> dict:
     }
 
 
-@contextlib.contextmanager
 def configured(entries: dict):
-    """Run with these entries of ``chainer.config``."""
+    """A context with these entries of ``chainer.config``."""
+    if len(entries) == 1:  # nearly always, and in every run of a Python op
+        ((name, thing),) = entries.items()
+        return chainer.using_config(name, thing)
+    return _configured(entries)
+
+
+@contextlib.contextmanager
+def _configured(entries: dict):
     with contextlib.ExitStack() as stack:
         for name, thing in entries.items():
             stack.enter_context(chainer.using_config(name, thing))
