@@ -392,3 +392,29 @@ def test_updates_with_user_functions(whole):
                 optimizer.update()
         found.append({n: p.array for n, p in sorted(model.namedparams())})
     assert_all_near(found[1], found[0], 1e-4, "parameters")
+
+
+# Chainer has no second derivatives of old-style functions.
+INSIDE = [(n, double) for n in FUNCTIONS for double in (False, True) if not (double and "old" in n)]
+
+
+@pytest.mark.parametrize(("name", "double"), INSIDE)
+def test_gradients_inside_the_call(name, double):
+    def forward(self, x):
+        result = FUNCTIONS[name](self, x)
+        ys = [
+            y for y in (result if isinstance(result, tuple) else (result,)) if y.dtype.kind == "f"
+        ]
+        wanted = [x, self.l.W, self.m.W]
+        grads = chainer.grad([F.sum(y * y) for y in ys], wanted, enable_double_backprop=double)
+        return (*ys, *[g for g in grads if g is not None])
+
+    build = make(forward)
+    plain, static = build(), sdbr.static_graph(build())
+    for i in range(5):
+        assert_all_near(iteration(static, i), iteration(plain, i), 1e-4, f"iteration {i}")
+    statistics = static.schedule_manager.statistics
+    if name == "accumulating":
+        assert "backward_accumulate" in static.static_schedule.dynamic[0]
+    else:
+        assert statistics.define_by_run_calls == 0 and statistics.replays >= 3
