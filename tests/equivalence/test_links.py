@@ -41,7 +41,8 @@ def test_every_public_name_has_a_row():
     assert {row.name for row in ROWS} == (PUBLIC - BIG) | HOOKS
 
 
-BY_DTYPE = [(row, dtype) for row in ROWS for dtype in row.dtypes]
+# Second derivatives are tried in float64, the first ones with them.
+BY_DTYPE = [(row, d) for row in ROWS for d in row.dtypes if d == "f" or not row.second]
 
 
 @pytest.mark.parametrize(("row", "dtype"), BY_DTYPE, ids=[f"{r.id}-{d}" for r, d in BY_DTYPE])

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.trace.provenance import PURE, TracedArray, current, strip, user_line
+from sdbr.trace.provenance import PURE, TracedArray, current, strip, user_line, wrap
 from sdbr.trace.side_effects import Attributes, record_static_code
 from sdbr.trace.values import ATTRIBUTE, TracedNode
 
@@ -20,7 +20,11 @@ import chainer
 import numpy as np
 from chainer import backend, links
 from chainer.dataset import convert
+from chainer.functions.activation import rrelu
+from chainer.functions.loss import negative_sampling
 from chainer.functions.loss import softmax_cross_entropy as _softmax_cross_entropy
+from chainer.functions.noise import dropout, gaussian
+from chainer.functions.pooling import max_pooling_nd
 from chainer.link_hooks import SpectralNormalization, spectral_normalization
 from chainer.utils.walker_alias import WalkerAlias
 
@@ -237,7 +241,7 @@ def _normalized(original):
     def softmax_cross_entropy(x, t, normalize, class_weight, ignore_label, reduce, is_chainerx):
         if _tracing() is None or reduce != "mean" or not normalize:
             return original(x, t, normalize, class_weight, ignore_label, reduce, is_chainerx)
-        # Chainer compares the number of labels in use with 1 in Python; NumPy's maximum is recorded.
+        # Chainer compares the number of labels in use with 1 in Python; NumPy's maximum is noted.
         losses = original(x, t, normalize, class_weight, ignore_label, "no", is_chainerx)
         labels = t.array if isinstance(t, chainer.Variable) else t
         dtype = np.promote_types(losses.dtype, np.float32)
@@ -265,8 +269,40 @@ def _padded(original):
     return concat
 
 
+def _handing_out(original):
+    """A function that hands out what its node keeps: as an array that knows where it is from."""
+
+    @functools.wraps(original)
+    def function(*args, **kwargs):
+        result = original(*args, **kwargs)
+        recorder = _tracing()
+        if recorder is None or type(result) is not tuple:
+            return result
+        return tuple([_known(recorder, part) for part in result])
+
+    return function
+
+
+def _known(recorder, part):
+    if type(part) is not np.ndarray:
+        return part
+    value = recorder.find_array(part)
+    return part if value is None else wrap(part, value)
+
+
+_HANDING_OUT = (
+    (max_pooling_nd, "max_pooling_2d"),
+    (max_pooling_nd, "max_pooling_nd"),
+    (dropout, "dropout"),
+    (gaussian, "gaussian"),
+    (negative_sampling, "negative_sampling"),
+    (rrelu, "rrelu"),
+)
+
 #: Owner, name, wrapper.
 RECORDED_WHOLE = (
+    *[(module, name, _handing_out) for module, name in _HANDING_OUT],
+    *[(chainer.functions, name, _handing_out) for _, name in _HANDING_OUT],
     (WalkerAlias, "sample", _sample),  # L.BlackOut, L.NegativeSampling
     (links.BatchNormalization, "forward", _finetuning),
     (links.BatchRenormalization, "forward", _finetuning),
