@@ -81,8 +81,10 @@ def _wrap(function: Callable, options: Options) -> Callable:
     def slow(args, kwargs):
         if args and isinstance(args[0], chainer.Link):
             owner = args[0]
-            if not (_MANAGERS in owner.__dict__ or chainer.config.use_static_graph):
-                return function(*args, **kwargs)  # it gets a manager when it is first static
+            if not (owner.__dict__.get(_MANAGERS) or chainer.config.use_static_graph):
+                # As in Chainer, it shows no manager until it is called as a static chain.
+                owner.__dict__[_MANAGERS] = _Managers(id(owner))
+                return function(*args, **kwargs)
             return manager_of(owner, call).call(owner, args[1:], kwargs)
         if call.schedule_manager is None:
             call.schedule_manager = ScheduleManager(function, options, None, _name(function))
@@ -128,7 +130,8 @@ def _first_manager(link: chainer.Link, manager):
     )
     if manager is not None and not shared:
         return manager
-    if not getattr(chainer.config, "use_static_graph", True):
+    called = managers is not None and managers.owner_id == id(link)
+    if called or not getattr(chainer.config, "use_static_graph", True):
         return NotImplemented
     others = [name for cls in type(link).__mro__ for name in vars(cls)]
     for name in dict.fromkeys(["__call__", "forward", *others]):
