@@ -27,6 +27,7 @@ filterwarnings =
     ignore::FutureWarning
     ignore::SyntaxWarning
     ignore::pytest.PytestWarning
+    ignore:overflow encountered in scalar:RuntimeWarning
 python_files = test_*.py
 markers =
     chainerx
