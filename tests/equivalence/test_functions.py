@@ -8,6 +8,7 @@ import pytest
 
 from .harness import TEST, TRAINING, Mode, check, check_batches, check_dynamic, check_second
 from .rows import ROWS
+from .variations import check_among_others, check_two_live_calls
 
 STATIC = [row for row in ROWS if row.dynamic is None]
 DYNAMIC = [row for row in ROWS if row.dynamic is not None]
@@ -15,6 +16,11 @@ DYNAMIC = [row for row in ROWS if row.dynamic is not None]
 
 def each(rows):
     return pytest.mark.parametrize("row", rows, ids=[row.id for row in rows])
+
+
+def dtype_of(row) -> str:
+    """The dtype in which cancellation hides least."""
+    return "d" if "d" in row.dtypes else row.dtypes[0]
 
 
 BY_DTYPE = [(row, dtype) for row in STATIC for dtype in row.dtypes]
@@ -81,10 +87,20 @@ def test_two_batch_sizes(name):
     check_batches(dataclasses.replace(row, batch=BATCHES[name]))
 
 
+@each(STATIC)
+def test_among_other_functions(row):
+    check_among_others(row, dtype_of(row))
+
+
+@each([row for row in STATIC if row.partial])
+def test_two_calls_before_their_backward(row):
+    check_two_live_calls(row, dtype_of(row))
+
+
 # The second derivative of x / x is rounding error and nothing else.
 @each([row for row in STATIC if row.id != "operator x / x"])
 def test_second_derivatives(row):
-    check_second(row, row.dtypes[-1])
+    check_second(row, dtype_of(row))
 
 
 @each(DYNAMIC)

@@ -374,7 +374,7 @@ def _sum(builder: Builder, a: Row, b: Row) -> Row:
     return total
 
 
-def _silent(seen: dict, given: list) -> set:
+def _silent(seen: dict, given: tuple) -> set:
     """The inputs that get no gradient: what gave none gives none for fewer outputs, either."""
     return set().union(
         *(
@@ -399,14 +399,17 @@ def _node_gradients(
         raise SdbrError(
             f"{lowered.traced.label}: a backward was asked for, but the forward keeps no graph"
         )
-    silent = _silent(lowered.traced.silent, [g is not None for g in gys])
+    present = tuple(g is not None for g in gys)
+    silent = _silent(lowered.traced.silent, present)
     wanted = [i for i in targets if python is not None or i not in silent]
     if not wanted:
         return [None] * len(targets)
     given = [i for i, g in enumerate(gys) if g is not None]
     ins = [gys[i] for i in given]
     outs = [builder.new(lowered.xs[i].shape, lowered.xs[i].dtype) for i in wanted]
-    backward = python or PythonBackward(lowered.python, wanted, given)
+    backward = python or PythonBackward(
+        lowered.python, wanted, given, silent=lowered.traced.silent.setdefault(present, set())
+    )
     builder.emit("python", ins, outs, ints=(0, len(ins)), obj=backward)
     made = dict(zip(wanted, outs, strict=True))
     return [made.get(i) for i in targets]

@@ -100,6 +100,10 @@ def rebind(node, rebindings: list, arrays: list) -> None:
         start = stop
 
 
+#: In the state of a memory: a backward found that a planned gradient is None, not zeros.
+NO_GRADIENT = "no gradient"
+
+
 class PythonBackward:
     """The gradients of one function node, through the graph that its forward left.
 
@@ -113,16 +117,25 @@ class PythonBackward:
     keep_graph : bool
         Whether these gradients are differentiated in turn: as a `forward` whose inputs are the
         gradients given, then the inputs of its own `forward`.
+    silent : set, optional
+        Where inputs are noted that get None in spite of `wanted`, beside the mark `NO_GRADIENT`
+        in the state of the memory.
     """
 
     def __init__(
-        self, forward: PythonForward | PythonBackward, wanted, given, keep_graph: bool = False
+        self,
+        forward: PythonForward | PythonBackward,
+        wanted,
+        given,
+        keep_graph: bool = False,
+        silent: set | None = None,
     ):
         self.forward = forward
         self.wanted = tuple(wanted)
         self.given = tuple(given)
         self.label = forward.label
         self.keep_graph = keep_graph
+        self.silent = silent
         self.slots = [*([None] * len(self.given)), *forward.slots]
 
     def __call__(self, memory, ins, outs) -> None:
@@ -140,11 +153,14 @@ class PythonBackward:
         )
         if self.keep_graph:
             memory.state[id(self)] = ([*gys, *xs], grads)
-        for g, out in zip(grads, outs, strict=True):
-            if g is None:
-                out[...] = 0
-            else:
+        for i, g, out in zip(self.wanted, grads, outs, strict=True):
+            if g is not None:
                 out[...] = g.array
+                continue
+            out[...] = 0
+            if self.silent is not None:
+                self.silent.add(i)
+                memory.state[NO_GRADIENT] = True
 
 
 class Sum:

@@ -30,7 +30,13 @@ ROWS = [
         [N(3, 4), N(3, 4), N(3, 4)],
     ),
     Case("gaussian return_eps", lambda m, v: F.gaussian(m, v, return_eps=True), [N(3, 4), N(3, 4)]),
-    Case("gumbel_softmax", F.gumbel_softmax, [N(3, 4)]),
+    Case(
+        "gumbel_softmax",
+        F.gumbel_softmax,
+        [N(3, 4)],
+        # A tau of 0.1 saturates the softmax: gradients are differences of nearly equal numbers.
+        tolerances={"d": (1e-12, 1e-9)},
+    ),
     Case("gumbel_softmax options", lambda x: F.gumbel_softmax(x, 0.7, axis=0), [N(3, 4)]),
     Case("simplified_dropconnect", F.simplified_dropconnect, [N(3, 4), N(2, 4), N(2)]),
     Case(

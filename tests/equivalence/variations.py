@@ -1,0 +1,91 @@
+"""Other ways to call what a case calls: among other functions, twice before the backward."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import chainer
+import chainer.functions as F
+import numpy as np
+
+from .harness import (
+    TRAINING,
+    Case,
+    Subject,
+    as_inputs,
+    assert_near,
+    check,
+    configured,
+    copy_of,
+    seeded,
+    variables_of,
+)
+
+
+def among_others(case: Case) -> Case:
+    """The same case, its inputs made and its outputs used by other functions of the call."""
+
+    def call(*xs):
+        made = [x * 1.25 if _is_float(x) else x for x in xs]
+        result = case.call(*[x / 1.25 if _is_float(x) else x for x in made])
+        total = sum([F.sum(x) for x in made if _is_float(x)])
+        return _map(lambda y: y * 2 + F.cast(total, y.dtype), result), result, made
+
+    return dataclasses.replace(case, call=call, exact=False)
+
+
+def _is_float(x) -> bool:
+    return isinstance(x, chainer.Variable) and x.dtype.kind == "f"
+
+
+def _map(function, result):
+    if isinstance(result, (tuple, list)):
+        return [_map(function, part) for part in result]
+    return function(result) if _is_float(result) else result
+
+
+def check_among_others(case: Case, dtype: str = "f", how: str = "function") -> None:
+    """See `among_others`; what is native stays native."""
+    check(among_others(case), dtype, how)
+
+
+# A second backward through one and the same call gives other numbers in Chainer itself: it
+# changes what the forward left.
+ONE_BACKWARD = {"connectionist_temporal_classification"}
+
+
+def check_two_live_calls(case: Case, dtype: str = "f") -> None:
+    """Two calls, a backward through both at once, and one more through the first of them."""
+    with configured(case, dtype, TRAINING):
+        want = [_two_calls(Subject(case, dtype, None), case, dtype, i) for i in range(3)]
+        subject = Subject(case, dtype, {"on_dynamic": "raise"})
+        for i in range(case.traces - 1):
+            subject.target(*as_inputs(case.data(20 + i, dtype), "variables"))
+        for i in range(3):
+            got = _two_calls(subject, case, dtype, i)
+            for part, arrays in want[i].items():
+                tolerance = case.tolerance(dtype)["gradient" in part]
+                for k, (g, w) in enumerate(zip(got[part], arrays, strict=True)):
+                    assert_near(g, w, tolerance, f"step {i}: {part} {k}")
+    statistics = subject.statistics
+    assert statistics.define_by_run_calls == 0, statistics
+    assert statistics.traces == case.traces, statistics
+    assert statistics.replays == 5, statistics
+
+
+def _two_calls(subject: Subject, case: Case, dtype: str, step: int) -> dict:
+    np.random.seed(step)
+    inputs = [as_inputs(case.data(2 * step + k, dtype), "variables") for k in range(2)]
+    calls = [variables_of(subject.target(*xs)) for xs in inputs]
+    outputs = [copy_of(getattr(y, "array", y)) for ys in calls for y in ys]
+    rng = np.random.default_rng([17, step])
+    ends = [seeded(ys, rng) for ys in calls]
+    if ends[0]:
+        chainer.backward([*ends[0], *ends[1]])
+    variables = [x for xs in inputs for x in xs if isinstance(x, chainer.Variable)]
+    gradients = [copy_of(x.grad) for x in variables]
+    seeded(calls[0], rng)
+    if ends[0] and case.name not in ONE_BACKWARD:
+        chainer.backward(ends[0])
+    again = [copy_of(x.grad) for x in variables]
+    return {"outputs": outputs, "gradients": gradients, "gradients of two": again}
