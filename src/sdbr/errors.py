@@ -61,6 +61,11 @@ _ADVICE = (
         ("attribute",),
         "Pass numbers that change as arguments, or set them outside the call",
     ),
+    (("iterator", "time."), "Pass what it gives as an argument"),
+    (
+        ("gradient of", "backward", "history", "Variable.", "Parameter.", "array of a Variable"),
+        "Do that outside the call",
+    ),
     (("dtype",), "Cast it to a number type in native byte order before"),
     (
         ("derived from others", "writes into"),

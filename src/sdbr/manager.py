@@ -376,7 +376,7 @@ class ScheduleManager:
                 "misses",
                 f"{self.name}: five of the last eight calls were traced anew because this part "
                 f"of the key keeps changing: {misses.entries[-1][0]}. Pad batches to few shapes, "
-                "or pass what changes as an array.",
+                "pass what changes as an array, or put code that changes it into sdbr.static_code.",
             )
         return None
 

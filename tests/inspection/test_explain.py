@@ -240,7 +240,7 @@ def test_misses_name_the_attribute():
         net(x)
     (manager,) = facts_of(net)["managers"]
     assert [miss["differs"] for miss in manager["misses"]] == [
-        "attribute 'scale' of the chain or a link below"
+        "'scale', an attribute or a variable that the call reads"
     ]
 
 

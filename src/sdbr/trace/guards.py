@@ -123,7 +123,7 @@ class Guards:
             return self.failed
         if self.failed in self.comparisons:
             return f"comparison {self.failed}, which came out differently"
-        return f"attribute {self.failed!r} of the chain or a link below"
+        return f"{self.failed!r}, an attribute or a variable that the call reads"
 
     def hold(self) -> bool:
         """Whether every condition holds now, apart from those on arguments."""
