@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 
 import sdbr
@@ -46,6 +47,14 @@ def a_dict(self, x, hs):
     self.steps = {"first": hs[0], "rest": (hs[1], [hs[2], None, hs[2].array.max(axis=1)])}
 
 
+def ordered(self, x, hs):
+    self.steps = collections.OrderedDict([("b", hs[0]), ("a", hs[1].array)])
+
+
+def with_a_parameter(self, x, hs):
+    self.steps = [hs[0], self.l.W]
+
+
 def with_an_argument(self, x, hs):
     self.steps = [hs[0], chainer.as_variable(x)]
 
@@ -66,7 +75,7 @@ def compare(got, want):
             assert_near(getattr(a, "array", a), getattr(b, "array", b), 1e-5, "kept")
 
 
-KEEPING = [a_list, appended, a_dict, with_an_argument]
+KEEPING = [a_list, appended, a_dict, ordered, with_a_parameter, with_an_argument]
 
 
 @pytest.mark.parametrize("keep", KEEPING)
@@ -90,6 +99,9 @@ def test_results_in_containers(keep, backprop):
                     grads.append(model.l.W.grad.copy())
                 assert_near(*grads, 1e-4, "gradient")
     assert static.schedule_manager.statistics.replays == 4
+    if keep is with_a_parameter:
+        assert static.steps[1] is static.l.W
+        return
     for steps, arrays, copies in kept:  # nothing changes under who holds it
         for x, array, old in zip(leaves(steps), arrays, copies, strict=True):
             assert getattr(x, "array", x) is array

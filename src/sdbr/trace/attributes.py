@@ -7,7 +7,8 @@ import weakref
 
 from sdbr.trace.link_hooks import unknown_hook
 from sdbr.trace.machinery import called_by_machinery
-from sdbr.trace.provenance import TracedArray, holds_traced, shown, strip_nested, wrap
+from sdbr.trace.provenance import TracedArray, shown, wrap
+from sdbr.trace.structure import mapped
 from sdbr.trace.values import ABSENT, ATTRIBUTE, AttributeWrite, Read, Value
 
 import chainer
@@ -138,7 +139,7 @@ class AttributeRecording:
                     )
                 elif thing is None:
                     self.trace.writes.append(AttributeWrite(link, name, None))
-                elif thing and _is_tree(thing):
+                elif _is_tree(thing):
                     self._write_tree(link, name, thing)
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
                     self.mark_dynamic(
@@ -160,18 +161,18 @@ class AttributeRecording:
     def _write_tree(self, link, name, thing) -> None:
         """A list, tuple or dict of results: each replay makes a new one."""
 
-        def tree(x):
-            if isinstance(x, dict):
-                return {k: tree(v) for k, v in x.items()}
-            if isinstance(x, (list, tuple)):
-                return type(x)([tree(v) for v in x])
+        traced = []
+
+        def value(x):
+            if type(x) is TracedArray:
+                traced.append(x)
             if isinstance(x, chainer.Variable):
                 return self.of_variable(x)
             return None if x is None else self.of_array(x)
 
-        self.trace.writes.append(AttributeWrite(link, name, tree(thing)))
-        if holds_traced(thing):
-            link.__dict__[name] = strip_nested(thing)
+        self.trace.writes.append(AttributeWrite(link, name, mapped(thing, value)))
+        if traced:
+            link.__dict__[name] = mapped(thing, shown)
 
     def _written(self, link, name, thing) -> Value:
         if isinstance(thing, chainer.Variable):
@@ -184,15 +185,13 @@ class AttributeRecording:
 
 
 def _is_tree(thing) -> bool:
-    """Whether `thing` consists of Variables, arrays and None, in plain containers."""
-    if type(thing) in (list, tuple):
+    """Whether `thing` consists of Variables, arrays and None, in containers."""
+    if isinstance(thing, (list, tuple)):
         return all(map(_is_tree, thing))
-    if type(thing) is dict:
+    if isinstance(thing, dict):
         return all(map(_is_tree, thing.values()))
-    if isinstance(thing, chainer.Variable):
-        return not isinstance(thing, chainer.Parameter)
     # What stands for a NumPy scalar is none of them.
-    return thing is None or isinstance(shown(thing), np.ndarray)
+    return thing is None or isinstance(shown(thing), (chainer.Variable, np.ndarray))
 
 
 def _contents(thing):
