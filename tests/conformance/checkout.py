@@ -27,7 +27,7 @@ filterwarnings =
     ignore::FutureWarning
     ignore::SyntaxWarning
     ignore::pytest.PytestWarning
-    ignore:overflow encountered in scalar:RuntimeWarning
+    ignore:overflow encountered:RuntimeWarning
 python_files = test_*.py
 markers =
     chainerx
