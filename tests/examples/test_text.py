@@ -450,3 +450,80 @@ def test_tagging_with_a_conditional_random_field(dtype):
     static = both(train, dtype)
     assert static.statistics().traces <= 2
     assert static.statistics().define_by_run_calls == 0
+
+
+class Put(chainer.Function):
+    """Writes rows into the very array it is given, and hands that out."""
+
+    def forward(self, inputs):
+        stack, place, rows = inputs
+        stack[np.arange(len(place)), place] = rows
+        return (stack,)
+
+    def backward(self, inputs, grads):
+        place, (g,) = inputs[1], grads
+        taken = g[np.arange(len(place)), place]
+        g[np.arange(len(place)), place] = 0
+        return g, None, taken
+
+
+class Take(chainer.Function):
+    """Gives rows of a stack, and the stack on."""
+
+    def forward(self, inputs):
+        stack, place = inputs
+        return stack[np.arange(len(place)), place], stack
+
+    def backward(self, inputs, grads):
+        stack, place = inputs
+        g, rest = grads
+        rest = np.zeros_like(stack) if rest is None else rest
+        if g is not None:
+            rest[np.arange(len(place)), place] += g
+        return rest, None
+
+
+class StackedTree(Tree):
+    """Trees of one shape side by side: their nodes lie in one array, which is written in place."""
+
+    def forward(self, words, labels, lefts, rights):
+        n, n_leaves = words.shape
+        stack = np.zeros((n, 2 * n_leaves, 5), chainer.get_dtype())
+        loss = right = 0
+        for i in range(n_leaves):
+            stack = Put()(stack, np.full(n, i, "i"), self.embed(words[:, i]))
+        for i in range(n_leaves - 1):
+            left, stack = Take()(stack, lefts[:, i])
+            other, stack = Take()(stack, rights[:, i])
+            v = self.node(left, other)
+            y = self.score(v)
+            loss += F.softmax_cross_entropy(y, labels[:, i]) * n
+            right += (np.argmax(y.array, axis=1) == labels[:, i]).sum()
+            stack = Put()(stack, np.full(n, n_leaves + i, "i"), v)
+        reporter.report({"loss": loss, "right": right}, self)
+        return loss / n
+
+
+@DTYPES
+def test_trees_side_by_side_in_an_array_written_in_place(dtype):
+    def train(static):
+        model = static(StackedTree())
+        optimizer = static.optimizer(optimizers.SGD(0.1)).setup(model)
+        r = chainer.Reporter()
+        r.add_observer("main", model)
+        rng = np.random.RandomState(2)
+        for _ in range(ITERATIONS):
+            # Each inner node joins two that are there: which ones, differs from tree to tree.
+            order = np.array([rng.permutation(4 + i)[:2] for i in range(3) for _ in range(3)], "i")
+            lefts, rights = order.reshape(3, 3, 2).transpose(2, 1, 0)
+            observation: dict = {}
+            with r.scope(observation):
+                optimizer.update(
+                    model, words(rng, 3, 4), rng.randint(0, 3, (3, 3)).astype("i"), lefts, rights
+                )
+            observed = {k: float(getattr(v, "array", v)) for k, v in observation.items()}
+            yield {**observed, **parameters(model)}
+
+    static = both(train, dtype)
+    assert static.statistics().define_by_run_calls == 0
+    assert static.statistics().replays >= ITERATIONS - 2
