@@ -445,3 +445,65 @@ def test_numbers_that_are_handed_over_may_change(where):
         factor = 2 * scale - 1 if where == "computed" else scale
         np.testing.assert_allclose(got, np.maximum(X, 0) + X * np.float32(factor), rtol=1e-6)
     assert static.schedule_manager.statistics.traces == 1
+
+
+class Ordered(chainer.Chain):
+    """Reads and writes parameters and persistent values between the ops that use them."""
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.l = L.Linear(3, 4)
+            self.bn = L.BatchNormalization(4)
+            self.m = L.Linear(4, 1)
+        self.seen = ()
+
+    @sdbr.static_code
+    def look(self, where):
+        weight, mean = float(self.l.W.array.sum()), float(self.bn.avg_mean.sum())
+        self.seen = (*self.seen, (ord(where), weight, mean))
+
+    @sdbr.static_code
+    def clip(self):
+        self.l.W.array[...] = np.clip(self.l.W.array, -0.3, 0.3)
+
+    @sdbr.static_code
+    def halve(self):
+        self.bn.avg_mean *= 0.5
+
+    def forward(self, x):
+        self.look("a")
+        self.clip()
+        self.look("b")
+        h = self.bn(self.l(x))
+        self.look("c")
+        self.halve()
+        with chainer.using_config("train", False):
+            k = self.bn(h)
+        self.look("d")
+        return F.sum(self.m(F.relu(h) + k))
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["parts", "whole step"])
+def test_order_among_writes_to_parameters_and_persistent_values(whole):
+    def run(static):
+        np.random.seed(0)
+        model = Ordered()
+        optimizer = chainer.optimizers.SGD(0.1)
+        if static:
+            model = sdbr.static_graph(model, on_dynamic="raise")
+            optimizer = sdbr.static_optimizer(optimizer) if whole else optimizer
+        optimizer.setup(model)
+        rng = np.random.RandomState(1)
+        for _ in range(6):
+            optimizer.update(model, rng.randn(4, 3).astype("f"))
+        return [p.array for p in model.params()] + [model.bn.avg_mean, model.bn.avg_var], model
+
+    want, plain = run(False)
+    got, static = run(True)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-5)
+    assert len(plain.seen) == 24
+    np.testing.assert_allclose(static.seen, plain.seen, rtol=1e-4, atol=1e-5)
+    statistics = static.schedule_manager.statistics
+    assert (statistics.replays, statistics.steps) == (5, 5 if whole else 0)
