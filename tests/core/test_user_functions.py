@@ -418,3 +418,22 @@ def test_gradients_inside_the_call(name, double):
         assert "backward_accumulate" in static.static_schedule.dynamic[0]
     else:
         assert statistics.define_by_run_calls == 0 and statistics.replays >= 3
+
+
+def test_a_node_that_is_applied_again():
+    """One object for all calls; its gradients are those of its last forward."""
+    function = Retaining()
+
+    def f(x, y):
+        return function.apply((x, y))[0]
+
+    static = sdbr.static_graph(f, enable_double_backprop=True, on_dynamic="raise")
+    for i in range(5):
+        found = []
+        for call in (f, static):
+            x, y = chainer.Variable(BATCHES[i]), chainer.Variable(BATCHES[i + 1])
+            (g,) = chainer.grad([F.sum(call(x, y))], [x], enable_double_backprop=True)
+            F.sum(g * g).backward()
+            found.append({"g": copy_of(g.array), "x": copy_of(x.grad), "y": copy_of(y.grad)})
+        assert_all_near(found[1], found[0], 1e-4, f"iteration {i}")
+    assert static.schedule_manager.statistics.replays == 4

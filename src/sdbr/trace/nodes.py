@@ -50,6 +50,8 @@ def copy_node(function):
     for name, thing in template.__dict__.items():
         if type(thing) in (list, dict, set):
             template.__dict__[name] = copy.copy(thing)
+    if hasattr(template.__dict__.get("backward"), "watches"):
+        del template.__dict__["backward"]  # a node that is applied again
     old = inner_function(template)
     if old is not None:
         # An old-style Function keeps its state on itself and a weak reference to its node.
@@ -80,6 +82,7 @@ def watch_backward(function, node) -> None:
                     silent.setdefault(given, set()).add(i)
         return gxs
 
+    backward.watches = node
     function.backward = backward
 
 
