@@ -2,12 +2,14 @@
 #
 #   make demo  ARGS="--epochs 5"     the main job             make bench     the benchmarks
 #   make test  ARGS="-k relu -x"     the whole test suite     make lint      ruff, cython-lint, C warnings
+#   make fuzz  ARGS="--seconds 3600" random networks          make soak      long runs: leaks, threads
+#   make sanitize                    kernels and loop with the address and undefined-behaviour sanitizers
 #
 # PYTHON=python3.12 chooses the interpreter, VENV=folder the environment.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench doctor lint build clean
+.PHONY: help demo test bench doctor fuzz soak sanitize lint build clean
 
 # The first interpreter that can make an environment and compile against its headers.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
@@ -36,6 +38,17 @@ bench: build $(VENV)/.bench
 
 doctor: build
 	$(venv_python) -m sdbr doctor
+
+# Not part of the tests: as long as one likes. Failing cases are written to build/fuzz as scripts.
+fuzz: build
+	$(venv_python) -m tests.property.fuzz $(ARGS)
+
+soak: build
+	$(venv_python) -m tests.soak.soak $(ARGS)
+
+# Builds into build/sanitize; ARGS names tests, the default is all that runs native code.
+sanitize: build
+	PYTHON=$(venv_python) .ci/sanitize $(ARGS)
 
 # cython-lint looks for pycodestyle on PATH.
 lint: $(VENV)/.lint

@@ -10,7 +10,7 @@ import sdbr  # noqa: F401  (first: it makes Chainer importable)
 from hypothesis import strategies as st
 
 from . import networks
-from .operations import TEMPLATES, all_templates
+from .operations import TEMPLATES, all_templates, gradients
 from .runner import Refused
 
 
@@ -86,14 +86,21 @@ settings_of_cases = st.fixed_dictionaries(
 
 
 def _number(limit: int):
-    """Numbers below `limit`, at most 256, evenly: hypothesis prefers the small of a long range."""
-    digit = st.sampled_from(range(16))
-    return st.tuples(digit, digit).map(lambda d: (16 * d[0] + d[1]) % limit)
+    """Numbers below `limit`, at most 512, evenly: hypothesis prefers the small of a long range."""
+    digit = st.sampled_from(range(8))
+    return st.tuples(digit, digit, digit).map(lambda d: (64 * d[0] + 8 * d[1] + d[2]) % limit)
 
 
-N_CURATED, N_FOUND = len(TEMPLATES), len(all_templates()) - len(TEMPLATES)
+N_CURATED, N_ALL = len(TEMPLATES), len(all_templates())
+N_FOUND = N_ALL - N_CURATED - len(gradients())
 # Curated templates (state, links, the native ones) as often as all the discovered together.
-indices = st.one_of(_number(N_CURATED), _number(N_FOUND).map(lambda i: N_CURATED + i))
+indices = st.one_of(
+    _number(N_CURATED),
+    _number(N_CURATED),
+    _number(N_FOUND).map(lambda i: N_CURATED + i),
+    _number(N_FOUND).map(lambda i: N_CURATED + i),
+    _number(len(gradients())).map(lambda i: N_ALL - 1 - i),
+)
 picks = st.sampled_from(range(4))
 statements = st.tuples(indices, st.tuples(picks, picks, picks), st.sampled_from([0, 1, -1, 2]))
 bodies = st.fixed_dictionaries(

@@ -242,6 +242,17 @@ def quiet():
 
 
 @functools.cache
+def gradients() -> list[str]:
+    """Gradients that a call takes itself: their nodes are functions like others."""
+    of_a = [t for t in discovered() if "{b}" not in t]
+    templates = [
+        f"chainer.grad([F.sum(F.tanh({t}))], [{{a}}], enable_double_backprop=True)[0]"
+        for t in (*ELEMENTWISE, *SHAPES, *REDUCTIONS, *LINKS[:8], *of_a)
+    ]
+    return [*templates, templates[0].replace("{a}", "self.b({a})", 1).replace("{a}]", "self.b.W]")]
+
+
+@functools.cache
 def all_templates() -> list[str]:
-    """Those above, then the discovered ones."""
-    return list(itertools.chain(TEMPLATES, discovered()))
+    """Those above, then the discovered ones, then gradients."""
+    return list(itertools.chain(TEMPLATES, discovered(), gradients()))

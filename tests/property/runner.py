@@ -158,6 +158,9 @@ class Run:
 
     # --- events ----------------------------------------------------------------------------
     def data(self, n):
+        h = self.model.first.lstm.h
+        if h is not None and len(h) < n:  # which Chainer refuses
+            self.model.first.lstm.reset_state()
         shape = (n, *self.settings["tail"])
         x = self.rng.uniform(-1, 1, shape).astype(self.settings["dtype"])
         return self.disturbed(x), self.rng.randint(0, 3, n).astype("i")
@@ -212,11 +215,11 @@ class Run:
         self.later = []
 
     def clear(self, how):
-        for optimizer in self.optimizers:
-            optimizer.use_cleargrads(how != "zerograds")
-        if how != "keep":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # zerograds is deprecated
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zerograds is deprecated
+            for optimizer in self.optimizers:
+                optimizer.use_cleargrads(how != "zerograds")
+            if how != "keep":
                 getattr(self.model, how)()
 
     def backward(self, ys, inputs, o):
