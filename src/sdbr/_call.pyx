@@ -421,7 +421,7 @@ cdef class GraphRunner(CallRunner):
             elif <int> position == -1:
                 found.append(thing)
             else:
-                found.append((<dict> thing)[name])
+                found.append(thing[name])
         return found
 
     cdef object idle_instance(self, tuple args):
@@ -438,7 +438,6 @@ cdef class GraphRunner(CallRunner):
         cdef Effects effects
         if kwargs:
             args = args + tuple(kwargs.values())
-        args = self.spec.flat(args)
         args = self.spec.flat(args)
         instance = self.idle_instance(args)
         try:
@@ -552,7 +551,8 @@ def link_call(entry):
     """A ``__call__`` for links whose ``forward`` is `entry`: past the hooks when there are none."""
 
     def __call__(self, *args, **kwargs):
-        if "_local_link_hooks" in (<dict> self.__dict__) or not hooks_are_off():
+        cdef dict d = self.__dict__
+        if "_local_link_hooks" in d or "forward" in d or not hooks_are_off():
             return _Link.__call__(self, *args, **kwargs)
         return entry(self, *args, **kwargs)
 

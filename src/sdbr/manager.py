@@ -294,6 +294,8 @@ class ScheduleManager:
         around = Outside(self.function, getattr(function, "__self__", None))
         outside = outside_conditions(around.entries)
         recorder.follows_floats = not around.opaque
+        if around.reason is not None:
+            recorder.mark_dynamic(around.reason)
         with collector_off():
             result = recorder.run(function, structure, leaves)
         trace = recorder.trace
@@ -317,6 +319,7 @@ class ScheduleManager:
         schedule.dynamic = trace.dynamic
         schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
         schedule.guards = Guards(trace)
+        schedule.guards.watch_definitions(around.definitions, getattr(function, "__self__", None))
         # Not what static_code wrote: it writes that every time.
         schedule.guards.watch_outside(outside, recorder.effect_containers)
         for _, array in structural_arrays(trace):

@@ -7,6 +7,7 @@ import weakref
 
 from sdbr.trace.link_hooks import unknown_hook
 from sdbr.trace.machinery import called_by_machinery
+from sdbr.trace.outside import moves_on
 from sdbr.trace.provenance import TracedArray, shown, wrap
 from sdbr.trace.structure import mapped
 from sdbr.trace.values import ABSENT, ATTRIBUTE, AttributeWrite, Read, Value
@@ -81,7 +82,13 @@ class AttributeRecording:
             value.is_scalar = True
             return wrap(np.asarray(thing), value)
         self._note_read(link, name, thing)
-        return self.float_attribute(link, name, thing) if type(thing) is float else thing
+        if type(thing) is float:
+            return self.float_attribute(link, name, thing)
+        reason = moves_on(thing)
+        if reason is not None:
+            self.mark_dynamic(f"attribute {name!r} {reason}")
+        self.look_into(link, name, thing)
+        return thing
 
     def note_absent(self, link, name) -> None:
         """Note that the call looked for ``link.name`` and the link itself had none."""
@@ -147,6 +154,7 @@ class AttributeRecording:
                         "during the call; code that must run every time belongs into "
                         "sdbr.static_code"
                     )
+        self.finish_prints()
         for (_, name), (thing, contents) in self._containers.items():
             if not _same_contents(_contents(thing), contents):
                 self.mark_dynamic(f"the contents of attribute {name!r} changed during the call")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 import random
 import sys
+import time
 from collections.abc import Callable
 
-from sdbr.trace.provenance import current, holds_known, record
+from sdbr.trace.outside import CLOCKS, is_library_name
+from sdbr.trace.provenance import current, holds_traced, record
 from sdbr.trace.scalars import strip_floats
 
 import numpy as np
@@ -22,7 +24,7 @@ CREATORS = (
 )  # fmt: skip
 
 # These look at an array past its class: NumPy does not tell when they are called with one.
-CONVERSIONS = ("array", "asanyarray", "asarray", "ascontiguousarray")
+CONVERSIONS = ("argsort", "array", "asanyarray", "asarray", "ascontiguousarray")
 
 DRAWS = (
     'beta', 'binomial', 'chisquare', 'choice', 'dirichlet', 'exponential', 'f', 'gamma',
@@ -41,6 +43,18 @@ PYTHON_DRAWS = (
     'randrange', 'sample', 'shuffle', 'triangular', 'uniform', 'vonmisesvariate',
     'weibullvariate',
 )  # fmt: skip
+
+
+def by_chainer(frame) -> bool:
+    """Whether the code of `frame` is Chainer's own: what it makes arrays of, it was given."""
+    return frame.f_globals.get("__name__", "").partition(".")[0] == "chainer"
+
+
+def _only_numbers(thing) -> bool:
+    """Whether `thing` consists of plain Python numbers (and dtypes), in lists and tuples."""
+    if type(thing) in (list, tuple):
+        return all(map(_only_numbers, thing))
+    return type(thing) in (bool, float, int, str) or isinstance(thing, (np.dtype, type))
 
 
 def register(patches, called_by_machinery: Callable) -> None:
@@ -79,11 +93,13 @@ def register(patches, called_by_machinery: Callable) -> None:
         @functools.wraps(original)
         def convert(*args, **kwargs):
             recorder = current()
-            if recorder is None or recorder.depth or not holds_known((args, kwargs)):
+            if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
                 return original(*args, **kwargs)
-            if called_by_machinery(sys._getframe(1)):
-                return original(*args, **kwargs)
-            return record(original, args, kwargs)
+            if holds_traced((args, kwargs)):
+                return record(original, args, kwargs)
+            result = original(*args, **kwargs)
+            made = by_chainer(sys._getframe(1)) and _only_numbers([*args, *kwargs.values()])
+            return recorder.made(result) if made and type(result) is np.ndarray else result
 
         return convert
 
@@ -107,6 +123,21 @@ def register(patches, called_by_machinery: Callable) -> None:
 
         return set_generator
 
+    def telling(original):
+        @functools.wraps(original)
+        def tell(*args):
+            recorder = current()
+            if recorder is not None and not recorder.depth:
+                name = sys._getframe(1).f_globals.get("__name__", "")
+                if not is_library_name(name):
+                    recorder.mark_dynamic(f"time.{original.__name__} was called")
+            return original(*args)
+
+        return tell
+
+    for name in CLOCKS:
+        if hasattr(time, name):
+            patches.register(time, name, telling)
     for name in CONVERSIONS:
         patches.register(np, name, converting)
     for name in CREATORS:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import operator
+import types
 
 from sdbr.compat import LINK_VERSION
 from sdbr.trace.link_hooks import hooks_of
 from sdbr.trace.outside import is_small
+from sdbr.trace.prints import is_constant, same, taken
 from sdbr.trace.scalars import ScalarArgument
 from sdbr.trace.values import ABSENT, Trace
 
@@ -29,8 +32,10 @@ class Guards:
         # What the traced call itself wrote has to be looked at, too.
         self.version: int | None = None
         self.failed = ""
+        self.definitions: list[tuple] = []
         self.on_floats: list = []
         self.comparisons = {repr(condition) for condition in trace.conditions}
+        self._live = trace.live
         self._watch_floats(trace)
         for read in trace.reads:
             value, d, name = read.value, read.link.__dict__, read.name
@@ -56,23 +61,20 @@ class Guards:
                 self.volatile.append((d, name, _is_variable_like, want))
             elif isinstance(value, np.ndarray):
                 self.volatile.append((d, name, _is_array_like, (value.shape, value.dtype)))
-            elif isinstance(value, dict):
-                self.volatile.append((d, name, _is_same_dict, _snapshot(value)))
-            elif isinstance(value, (set, frozenset)):
-                place = self.stable if name in _COUNTED_SETS else self.volatile
-                place.append((d, name, _is_same_set, set(value)))
-            elif isinstance(value, (list, tuple)):
-                self.volatile.append((d, name, _is_same_list, _snapshot(value)))
+            elif name in _COUNTED_SETS and isinstance(value, (set, frozenset)):
+                self.stable.append((d, name, _is_same_set, set(value)))
             elif type(value) is float and _may_change(trace.followed.get((id(read.link), name))):
                 self.stable.append((d, name, _is_float, None))
             elif isinstance(value, (int, float, str, bool)):
                 self.stable.append((d, name, _is_equal, value))
+            elif is_constant(value):
+                self.stable.append((d, name, _holds_same, (taken(value), {})))
+            elif (id(read.link), name) in trace.prints:
+                want = trace.prints[id(read.link), name]
+                if want is not None:  # else static_code changes it in every replay
+                    self.volatile.append((d, name, _holds_same, (want, trace.live)))
             else:
                 self.stable.append((d, name, _is_same, value))
-                fields = getattr(value, "__dict__", None)
-                if type(fields) is dict and fields and not callable(value):
-                    # A plain object that carries numbers, such as a namespace of options.
-                    self.volatile.append((d, name, _has_fields, _numbers(fields)))
 
     def watch_outside(self, conditions: list, but: list) -> None:
         """Look at what user code reads from outside its chain; see `outside_conditions`.
@@ -85,7 +87,30 @@ class Guards:
         """
         for thing, found in conditions:
             if not any(thing is other for other in but):
-                self.volatile += found
+                for holder, name, check, want in found:
+                    if check is _holds_same:
+                        want = (want, self._live)
+                    self.volatile.append((holder, name, check, want))
+
+    def watch_definitions(self, definitions: list, owner) -> None:
+        """Look whether functions are defined anew.
+
+        Parameters
+        ----------
+        definitions : list of (holder, str, object)
+        owner : chainer.Link or None
+            It may get a ``forward`` of its own.
+        """
+        found = {}
+        for holder, name, thing in definitions:
+            if type(holder) is types.MappingProxyType:
+                (holder,) = gc.get_referents(holder)  # the dictionary of a class itself
+            found[id(holder), name] = (holder, name, thing)
+        self.definitions = list(found.values())
+        if owner is not None:
+            for name in ("forward", "__call__"):
+                if name not in owner.__dict__:
+                    self.stable.append((owner.__dict__, name, _is_absent, None))
 
     def watch_contents(self, array: np.ndarray) -> None:
         """Let the conditions fail when `array` no longer has its present contents."""
@@ -127,6 +152,10 @@ class Guards:
 
     def hold(self) -> bool:
         """Whether every condition holds now, apart from those on arguments."""
+        for holder, name, thing in self.definitions:
+            if holder.get(name) is not thing:
+                self.failed = name
+                return False
         for d, name, check, want in self.volatile:
             if not check(d.get(name, _MISSING), want):
                 self.failed = name
@@ -143,7 +172,6 @@ class Guards:
 
 _MISSING = object()
 _SCALARS = (int, float, str, bool)
-_CHAINER = (chainer.Link, chainer.Variable)
 # Children of chain lists: their methods count up when they change.
 _COUNTED_LISTS = ("_children", "_layers")
 # Names of parameters and children: registering one is an attribute write.
@@ -168,21 +196,9 @@ def outside_conditions(entries: list) -> list:
 
 
 def _conditions(holder, name: str, thing) -> list:
-    if isinstance(thing, _SCALARS):
-        return [(holder, name, _is_equal, thing)]
-    if isinstance(thing, dict) and is_small(thing):
-        return [(holder, name, _is_same_dict, _snapshot(thing))]
-    if isinstance(thing, (list, tuple)) and is_small(thing):
-        return [(holder, name, _is_same_list, _snapshot(thing))]
-    if isinstance(thing, (set, frozenset)) and is_small(thing):
-        return [(holder, name, _is_same_set, set(thing))]
-    found = [(holder, name, _is_same, thing)]
-    fields = getattr(thing, "__dict__", None)
-    if type(fields) is dict and not callable(thing) and not isinstance(thing, _CHAINER):
-        numbers = _numbers(fields)
-        if numbers:
-            found.append((holder, name, _has_fields, numbers))
-    return found
+    if isinstance(thing, (dict, list, tuple, set, frozenset)) and not is_small(thing):
+        return [(holder, name, _is_same, thing)]
+    return [(holder, name, _holds_same, taken(thing))]
 
 
 def _may_change(scalar) -> bool:
@@ -242,44 +258,12 @@ def _has_contents(thing, want) -> bool:
 
 def _is_same_list(thing, want) -> bool:
     return (
-        isinstance(thing, (list, tuple))
-        and len(thing) == len(want)
-        and all(map(_same_item, thing, want))
+        isinstance(thing, list) and len(thing) == len(want) and all(map(operator.is_, thing, want))
     )
 
 
-def _is_same_dict(thing, want) -> bool:
-    return (
-        isinstance(thing, dict)
-        and thing.keys() == want.keys()
-        and all(_same_item(thing[k], want[k]) for k in want)
-    )
-
-
-def _same_item(a, b) -> bool:
-    if type(b) is _Container:
-        return type(a) is b.kind and b.check(a, b.items)
-    return a is b or (type(a) is type(b) and isinstance(a, _SCALARS) and repr(a) == repr(b))
-
-
-class _Container:
-    """What a container inside a container held."""
-
-    def __init__(self, thing, depth: int):
-        self.kind = type(thing)
-        self.items = _snapshot(thing, depth)
-        self.check = _is_same_dict if isinstance(thing, dict) else _is_same_list
-
-
-def _snapshot(thing, depth: int = 0):
-    """The items of a container now; containers inside by their own items, ten levels deep."""
-
-    def item(x):
-        return _Container(x, depth + 1) if isinstance(x, (dict, list, tuple)) and depth < 10 else x
-
-    if isinstance(thing, dict):
-        return {k: item(x) for k, x in thing.items()}
-    return [item(x) for x in thing]
+def _holds_same(thing, want) -> bool:
+    return same(thing, *want)
 
 
 def _numbers(fields: dict) -> dict:
@@ -288,4 +272,7 @@ def _numbers(fields: dict) -> dict:
 
 def _has_fields(thing, want) -> bool:
     fields = getattr(thing, "__dict__", None)
-    return type(fields) is dict and _is_same_dict(_numbers(fields), want)
+    if type(fields) is not dict:
+        return False
+    numbers = _numbers(fields)
+    return numbers.keys() == want.keys() and all(_is_equal(numbers[k], want[k]) for k in want)

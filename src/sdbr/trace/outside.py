@@ -7,17 +7,28 @@ reading the byte code of the functions that a call may run.
 
 from __future__ import annotations
 
+import datetime
 import dis
 import functools
+import io
+import random
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import chainer
+import numpy as np
 
 _LIBRARIES = frozenset({"builtins", "chainer", "cupy", "numpy", "scipy", "sdbr"})
 _SCALARS = (int, float, str, bool, complex, type(None))
 _MAX_ITEMS = 64
+# Functions of the module `time`.
+CLOCKS = (
+    'clock_gettime', 'clock_gettime_ns', 'monotonic', 'monotonic_ns', 'perf_counter',
+    'perf_counter_ns', 'process_time', 'process_time_ns', 'thread_time', 'thread_time_ns', 'time',
+    'time_ns',
+)  # fmt: skip
 _COMPILED = frozenset({"array", "cmath", "ctypes", "decimal", "statistics", "struct"})
 
 
@@ -62,7 +73,12 @@ def is_library(thing) -> bool:
         if isinstance(thing, types.ModuleType)
         else getattr(thing, "__module__", None)
     )
-    root = (name or "builtins").partition(".")[0]
+    return is_library_name(name or "builtins")
+
+
+def is_library_name(name: str) -> bool:
+    """Whether a module of this name is not the user's own."""
+    root = name.partition(".")[0]
     return root in _LIBRARIES or (root in sys.stdlib_module_names and root != "__main__")
 
 
@@ -73,13 +89,19 @@ class Outside:
     ----------
     entries : list of (holder, str, object)
         ``holder.get(name)`` is what the code would read; the object is what it was.
+    definitions : list of (holder, str, object)
+        The same for functions, which are compared by identity.
     opaque : bool
         Whether the code may use floats in a way that a float of another class does not notice.
+    reason : str or None
+        Why the call cannot be static.
     """
 
     def __init__(self, function, owner):
         self.opaque = False
+        self.reason: str | None = None
         self.entries: list[tuple[Any, str, Any]] = []
+        self.definitions: list[tuple[Any, str, Any]] = []
         self._functions: list = []
         self._seen: set[int] = set()
         self._classes: dict[type, None] = {}
@@ -119,11 +141,13 @@ class Outside:
 
     def _class_members(self, cls: type) -> None:
         """Methods and numbers among the attributes of a class that the code asks for."""
+        before: list[type] = []
         for base in cls.__mro__:
             if is_library(base):
                 continue
             for name in self._attributes & base.__dict__.keys():
                 thing = base.__dict__[name]
+                self._define(base.__dict__, name, thing, before)
                 if isinstance(thing, property):
                     self._follow(thing.fget)
                 elif isinstance(thing, (staticmethod, classmethod)):
@@ -132,6 +156,8 @@ class Outside:
                     self._add(base.__dict__, name, thing)
                 else:
                     self._follow(thing)
+            if "_sdbr_base" not in base.__dict__:
+                before.append(base)
 
     def _read(self, function: types.FunctionType) -> None:
         names, enclosed, attributes = names_in(function.__code__)
@@ -153,6 +179,9 @@ class Outside:
 
     def _thing(self, holder, name: str, thing, attributes) -> None:
         self.opaque |= _takes_plain_floats(thing)
+        if self.reason is None:
+            reason = moves_on(thing) or _tells_time(thing, attributes)
+            self.reason = reason and f"{name!r} {reason}"
         if isinstance(thing, types.ModuleType):
             if not is_library(thing):
                 for attribute in attributes & thing.__dict__.keys():
@@ -172,14 +201,39 @@ class Outside:
         if callable(thing) and not isinstance(thing, chainer.Link):
             self._follow(thing)
             if getattr(thing, "__name__", None) == name:
-                return  # a definition
+                self._define(holder, name, thing)
+                return
         self._add(holder, name, thing)
+
+    def _define(self, holder, name: str, thing, before=()) -> None:
+        """Note a function of the user's; in a notebook it may be defined anew.
+
+        `before` are classes that may get one of the name.
+        """
+        plain = getattr(thing, "fget", None) or getattr(thing, "__func__", thing)
+        if isinstance(plain, types.FunctionType) or hasattr(plain, "_sdbr_function"):
+            if not is_library(plain):
+                self.definitions.append((holder, name, thing))
+                self.definitions += [(cls.__dict__, name, None) for cls in before]
 
     def _add(self, holder, name: str, thing) -> None:
         key = (id(holder.cell) if isinstance(holder, Cell) else id(holder), name)
         if key not in self._holders:
             self._holders[key] = None
             self.entries.append((holder, name, thing))
+
+
+def _tells_time(thing, attributes) -> str | None:
+    """Why a clock that is called past its module makes a call dynamic."""
+    if isinstance(thing, types.BuiltinFunctionType):
+        is_clock = thing.__module__ == "time" and thing.__name__ in CLOCKS
+        return "reads the clock; what it tells has to come in as an argument" if is_clock else None
+    now = isinstance(thing, type) and issubclass(thing, datetime.date)
+    if now or thing is datetime:
+        found = attributes & {"now", "today", "utcnow"}
+        if found:
+            return f"is asked for {found.pop()}(); what it tells has to come in as an argument"
+    return None
 
 
 def _takes_plain_floats(thing) -> bool:
@@ -192,6 +246,15 @@ def _takes_plain_floats(thing) -> bool:
     if isinstance(thing, types.BuiltinFunctionType) or type(thing).__name__.startswith("cython"):
         return (thing.__module__ or "").partition(".")[0] not in ("builtins", "numpy", "time")
     return False
+
+
+def moves_on(thing) -> str | None:
+    """Why a thing gives something else each time it is asked, so that no schedule can read it."""
+    if isinstance(thing, (random.Random, np.random.RandomState, np.random.Generator)):
+        return "is a random generator of its own; draw with numpy.random, or in static_code"
+    if isinstance(thing, Iterator) and not isinstance(thing, io.IOBase):
+        return "is an iterator, which goes on from call to call; pass what it gives as an argument"
+    return None
 
 
 def is_small(thing) -> bool:

@@ -18,6 +18,7 @@ from sdbr.trace.nodes import (
     watch_backward,
 )
 from sdbr.trace.patches import PATCHES
+from sdbr.trace.prints import PrintRecording
 from sdbr.trace.provenance import (
     TracedArray,
     current,
@@ -53,7 +54,9 @@ _COPIES = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype", "cop
 _HOLDERS = (np.ndarray, list, tuple, dict, chainer.Variable)
 
 
-class Recorder(ValueRecording, AttributeRecording, ScalarRecording, GradientRecording):
+class Recorder(
+    ValueRecording, AttributeRecording, ScalarRecording, GradientRecording, PrintRecording
+):
     """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
 
     Attributes

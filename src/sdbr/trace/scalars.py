@@ -377,6 +377,7 @@ class ScalarRecording:
     """The part of the recorder that hands out floats."""
 
     def __init__(self):
+        super().__init__()
         self.token = object()
         self.follows_floats = True
         self._scalars: dict = {}

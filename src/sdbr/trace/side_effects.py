@@ -111,6 +111,7 @@ class Attributes:
     def __init__(self, recorder):
         self.recorder = recorder
         self.before = {key: dict(link.__dict__) for key, (link, _) in recorder._links.items()}
+        self.prints = recorder.unchanged_prints()
         self.contents = {key: _contents(thing) for key, (thing, _) in recorder._containers.items()}
         self.pending = {
             (key, name)
@@ -133,6 +134,7 @@ class Attributes:
                     seen.pop(name, None)
                 else:
                     seen[name] = thing
+        recorder.forgive_prints(self.prints)
         for key, old in self.contents.items():
             thing, recorded = recorder._containers[key]
             if _same(old, recorded) and not _same(_contents(thing), recorded):

@@ -213,6 +213,11 @@ class Trace:
         Whether that needs no warning.
     unconfirmed : bool
         True when constants came from untracked places and a second trace has to confirm them.
+    prints : dict
+        ``(id(link), name)`` -> what an attribute that can change in place held, or None where
+        that does not matter; see `sdbr.trace.prints`.
+    live : dict
+        Ids of arrays and Variables that are read anew -> how.
     conditions : list of Condition
         Comparisons of floats that later calls read anew.
     scalars : list of Scalar
@@ -233,6 +238,8 @@ class Trace:
     dynamic: tuple[str, str] | None = None
     quiet: bool = False
     unconfirmed: bool = False
+    prints: dict = dataclasses.field(default_factory=dict)
+    live: dict = dataclasses.field(default_factory=dict)
     conditions: list = dataclasses.field(default_factory=list)
     scalars: list = dataclasses.field(default_factory=list)
     floats: list = dataclasses.field(default_factory=list)

@@ -1,0 +1,305 @@
+"""What can be reached from an object, as it is now, to compare with later.
+
+Lists, dicts, plain objects and arrays inside them change without anybody noticing: what a call
+reads of them is compared after the traced call, and before every replay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import functools
+import hashlib
+import types
+from typing import Any
+
+from sdbr.trace.outside import is_library
+from sdbr.trace.values import ATTRIBUTE, CONSTANT, values_in
+
+import chainer
+import numpy as np
+
+_SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
+_DEPTH = 10
+_EXACT = 1 << 16  # bytes that are compared one by one
+_WHOLE = 1 << 22  # bytes of which a digest is compared; of larger arrays that of a sample
+_MOST_CAPTURED = 64
+_OPEN = (types.SimpleNamespace, argparse.Namespace)
+_CLOSED = (
+    chainer.Link, chainer.Variable, types.ModuleType, types.FunctionType, types.MethodType,
+    types.BuiltinFunctionType, functools.partial, type, chainer.FunctionHook, chainer.LinkHook,
+)  # fmt: skip
+
+# How an array or a Variable is used: bound as the very object, or read anew in every call.
+SAME, LIKE = "same", "like"
+
+
+class _Array:
+    """An array: by its contents, unless the schedule reads it anew."""
+
+    __slots__ = ("array", "contents")
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+        self.contents = _contents(array)
+
+    def matches(self, thing, live: dict) -> bool:
+        mine, how = self.array, live.get(id(self.array))
+        if how is SAME:
+            return thing is mine
+        if type(thing) is not type(mine) or (thing.shape, thing.dtype) != (mine.shape, mine.dtype):
+            return False
+        return how is LIKE or _contents(thing) == self.contents
+
+
+class _Variable:
+    """A Variable: by identity, unless the schedule reads it anew."""
+
+    __slots__ = ("kind", "variable")
+
+    def __init__(self, variable: chainer.Variable):
+        self.variable = variable
+        self.kind = _kind_of(variable)
+
+    def matches(self, thing, live: dict) -> bool:
+        if live.get(id(self.variable)) is LIKE:
+            return isinstance(thing, chainer.Variable) and _kind_of(thing) == self.kind
+        return thing is self.variable
+
+
+class _Items:
+    """A list, tuple or deque."""
+
+    __slots__ = ("items", "kind")
+
+    def __init__(self, thing, depth: int):
+        self.kind = type(thing)
+        self.items = [taken(x, depth + 1) for x in thing]
+
+    def matches(self, thing, live: dict) -> bool:
+        if type(thing) is not self.kind or len(thing) != len(self.items):
+            return False
+        return all(same(a, b, live) for a, b in zip(thing, self.items, strict=False))
+
+
+class _Set:
+    """A set or frozenset."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, thing):
+        self.items = frozenset(thing)
+
+    def matches(self, thing, live: dict) -> bool:
+        return isinstance(thing, (set, frozenset)) and thing == self.items
+
+
+class _Fields:
+    """A dict, or the attributes of a plain object, which has to be the very one."""
+
+    __slots__ = ("items", "owner", "whole")
+
+    def __init__(self, owner, fields: dict, whole: bool, depth: int):
+        self.owner = owner
+        self.whole = whole
+        if not whole:  # an object of a library: its numbers alone
+            fields = _numbers(fields)
+        self.items = {k: taken(x, depth + 1) for k, x in fields.items()}
+
+    def matches(self, thing, live: dict) -> bool:
+        if self.owner is not None:
+            if thing is not self.owner:
+                return False
+            thing = thing.__dict__
+            if not self.whole:
+                thing = _numbers(thing)
+        elif not isinstance(thing, dict):
+            return False
+        if thing.keys() != self.items.keys():
+            return False
+        return all(same(thing[k], want, live) for k, want in self.items.items())
+
+
+_PRINTS = (_Array, _Variable, _Items, _Set, _Fields)
+
+
+def taken(thing, depth: int = 0) -> Any:
+    """What `thing` holds now, to be given to `same` later."""
+    if isinstance(thing, _SCALARS):
+        return thing
+    if isinstance(thing, np.ndarray):
+        return _Array(thing) if thing.dtype != object else thing
+    if isinstance(thing, chainer.Variable):
+        return thing if isinstance(thing, chainer.Parameter) else _Variable(thing)
+    if depth > _DEPTH:
+        return thing
+    if isinstance(thing, dict):
+        return _Fields(None, dict(thing), True, depth)
+    if isinstance(thing, (list, tuple, collections.deque)):
+        return _Items(thing, depth)
+    if isinstance(thing, (set, frozenset)):
+        return _Set(thing)
+    fields = getattr(thing, "__dict__", None)
+    if type(fields) is not dict or isinstance(thing, _CLOSED):
+        return thing
+    whole = isinstance(thing, _OPEN) or not is_library(type(thing))
+    if isinstance(thing, (chainer.FunctionNode, chainer.Function)):
+        whole = False  # each application leaves its graph there
+    if not whole and callable(thing):
+        return thing
+    return _Fields(thing, fields, whole, depth)
+
+
+def same(thing, want, live: dict) -> bool:
+    """Whether `thing` is as it was; `live` maps ids of arrays and Variables to `SAME` or `LIKE`."""
+    if isinstance(want, _PRINTS):
+        return want.matches(thing, live)
+    # repr tells 0.0 from -0.0 and makes nan equal to itself.
+    return thing is want or (
+        type(thing) is type(want) and isinstance(want, _SCALARS) and repr(thing) == repr(want)
+    )
+
+
+def is_constant(thing) -> bool:
+    """Whether `thing` cannot change in place: a tuple of numbers, texts and the like."""
+    if type(thing) is tuple:
+        return all(map(is_constant, thing))
+    return isinstance(thing, (*_SCALARS, type, np.dtype))
+
+
+def _numbers(fields: dict) -> dict:
+    return {k: x for k, x in list(fields.items()) if isinstance(x, (int, float, str, bool))}
+
+
+def _kind_of(variable) -> tuple:
+    array = variable._data[0]
+    if array is None:
+        return (None,)
+    return array.shape, array.dtype, variable.requires_grad
+
+
+def _contents(array: np.ndarray) -> bytes:
+    if array.nbytes <= _EXACT:
+        return array.tobytes()
+    if array.nbytes > _WHOLE:
+        array = array.reshape(-1)[:: max(1, array.nbytes // _EXACT)]
+    return hashlib.blake2b(np.ascontiguousarray(array), digest_size=16).digest()
+
+
+class Inside:
+    """Stands for a link in the source of a value that lies in a container: ``d[name]``.
+
+    Its ``__dict__`` finds the value by a path of keys.
+    """
+
+    __slots__ = ("holder", "link_name", "name")
+
+    def __init__(self, link, name: str):
+        self.holder = link.__dict__
+        self.link_name = type(link).__name__
+        self.name = name
+
+    @property
+    def __dict__(self):
+        return self
+
+    def get(self, path: tuple, default=None):
+        """What lies at `path` now."""
+        try:
+            return self[path]
+        except (KeyError, IndexError, TypeError):
+            return default
+
+    def __getitem__(self, path: tuple):
+        thing = self.holder[self.name]
+        for key in path:
+            thing = thing[key]
+        return thing
+
+    def __repr__(self) -> str:
+        return f"{self.link_name}.{self.name}"
+
+
+class PrintRecording:
+    """The part of the recorder that looks into what attributes hold."""
+
+    def __init__(self):
+        super().__init__()
+        self._prints: dict[tuple, tuple] = {}  # (id(link), name) -> (thing, its print)
+        self._captured: list = []  # (array or Variable, Value)
+
+    def look_into(self, link, name: str, thing) -> None:
+        """Note what an attribute holds, when it is first read."""
+        if (id(link), name) in self._prints or is_constant(thing):
+            return
+        print_ = taken(thing)
+        if isinstance(print_, _PRINTS):
+            self._prints[id(link), name] = (thing, print_)
+            found = list(_inside(thing, ()))
+            if len(found) <= _MOST_CAPTURED:
+                for path, leaf in found:
+                    self._capture(Inside(link, name), path, leaf)
+
+    def _capture(self, inside: Inside, path: tuple, leaf) -> None:
+        """A Variable or array in a container: what lies in its place is read in every call."""
+        if isinstance(leaf, chainer.Variable):
+            if leaf._data[0] is None or id(leaf._node) in self._nodes:
+                return
+            value = self.value(ATTRIBUTE, leaf._data[0], leaf.requires_grad, (inside, path), True)
+            self.know_variable(leaf, value)
+        else:
+            if self.find_array(leaf) is not None:
+                return
+            value = self.value(ATTRIBUTE, leaf, False, (inside, path), False)
+            self.know_array(leaf, value)
+        self._captured.append((leaf, value))
+
+    def unchanged_prints(self) -> list:
+        """Keys of what is as it was when it was first read."""
+        return [k for k, (thing, print_) in self._prints.items() if same(thing, print_, {})]
+
+    def forgive_prints(self, keys: list) -> None:
+        """What has changed of these since was changed by ``static_code``: no replay compares it."""
+        for key in keys:
+            thing, print_ = self._prints[key]
+            if not same(thing, print_, {}):
+                self._prints[key] = (thing, taken(thing))
+                self.effect_containers.append(thing)
+
+    def finish_prints(self) -> None:
+        """After the call: what changed makes it dynamic; what has to be compared later."""
+        for (_, name), (thing, print_) in self._prints.items():
+            if not same(thing, print_, {}):
+                self.mark_dynamic(f"what attribute {name!r} holds changed during the call")
+        trace = self.trace
+        forgiven = {id(thing) for thing in self.effect_containers}
+        trace.prints = {
+            key: None if id(thing) in forgiven else print_
+            for key, (thing, print_) in self._prints.items()
+        }
+        used = {x.index for node in trace.nodes for x in node.inputs}
+        used.update(x.index for node in trace.nodes for r in node.rebind for x in r.values)
+        used.update(x.index for x in values_in([trace.result, [w.value for w in trace.writes]]))
+        used.update(x.index for x in values_in([r.items for r in trace.reports]))
+        used.update(x.source.index for x in trace.values if x.kind == "alias" and x.index in used)
+        trace.live = {id(x.source): SAME for x in trace.values if x.kind == CONSTANT}
+        for thing, value in self._captured:
+            if value.is_variable or value.index in used:
+                trace.live[id(thing)] = LIKE
+
+
+def _inside(thing, path: tuple):
+    """Variables and arrays in containers, each with its path of keys."""
+    if isinstance(thing, chainer.Variable):
+        if path and not isinstance(thing, chainer.Parameter):
+            yield path, thing
+    elif type(thing) is np.ndarray:
+        if path:
+            yield path, thing
+    elif len(path) < _DEPTH:
+        if type(thing) in (list, tuple):
+            for i, x in enumerate(thing[: _MOST_CAPTURED + 1]):
+                yield from _inside(x, (*path, i))
+        elif isinstance(thing, dict):
+            for key, x in list(thing.items())[: _MOST_CAPTURED + 1]:
+                yield from _inside(x, (*path, key))
