@@ -27,7 +27,7 @@ filterwarnings =
     ignore::FutureWarning
     ignore::SyntaxWarning
     ignore::pytest.PytestWarning
-    ignore:overflow encountered:RuntimeWarning
+    ignore:.* encountered in :RuntimeWarning
 python_files = test_*.py
 markers =
     chainerx
