@@ -8,8 +8,9 @@ import operator
 from sdbr import functions
 from sdbr.errors import SdbrError
 from sdbr.functions import registry
+from sdbr.functions.node_gradients import added, node_gradients
 from sdbr.functions.numpy_calls import lower_call
-from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward, Sum
+from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward
 from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.program import DTYPE_CODES
@@ -176,7 +177,7 @@ class Forward:
         if of.row is None:
             python = PythonBackward(of.python, traced.targets, traced.given, traced.backprop)
             reason = of.reason
-        rows = _node_gradients(of, self.builder, gys, traced.targets, python)
+        rows = node_gradients(of, self.builder, gys, traced.targets, python)
         ys = [
             self.builder.fill(y.shape, y.dtype, 0.0) if row is None else row
             for row, y in zip(rows, traced.outputs, strict=True)
@@ -340,7 +341,7 @@ def generate_backward(
             return None
         total = parts[0]
         for part in parts[1:]:
-            total = _sum(builder, total, part)
+            total = added(builder, total, part)
         return total
 
     for lowered in reversed(forward.nodes):
@@ -354,7 +355,7 @@ def generate_backward(
         )
         if not targets or all(g is None for g in gys):
             continue
-        for i, g in zip(targets, _node_gradients(lowered, builder, gys, targets), strict=True):
+        for i, g in zip(targets, node_gradients(lowered, builder, gys, targets), strict=True):
             if g is not None:
                 grads.setdefault(traced.inputs[i].index, []).append(g)
     builder.label, builder.line = "gradient", ""
@@ -364,70 +365,3 @@ def generate_backward(
         if g is not None:
             result[value.index] = g
     return result
-
-
-def _sum(builder: Builder, a: Row, b: Row) -> Row:
-    if a.dtype in registry.FLOATS:
-        return builder.elementwise("add", a, b)
-    total = builder.new(a.shape, a.dtype)
-    builder.emit("python", [a, b], [total], ints=(0, 2), obj=Sum())
-    return total
-
-
-def _silent(seen: dict, given: tuple) -> set:
-    """The inputs that get no gradient: what gave none gives none for fewer outputs, either."""
-    return set().union(
-        *(
-            inputs
-            for more, inputs in seen.items()
-            if all(m or not g for m, g in zip(more, given, strict=True))
-        )
-    )
-
-
-def _node_gradients(
-    lowered: LoweredNode, builder: Builder, gys, targets, python: PythonBackward | None = None
-) -> list[Row | None]:
-    """Emit the gradients of one node; `python` is what to run where it has no row."""
-    if lowered.row is not None:
-        grads = lowered.row.backward(builder, lowered.node, lowered.xs, lowered.ys, gys, targets)
-        return [grads[i] for i in targets]
-    of = lowered.of
-    if of is not None and of.row is not None:
-        return _second_gradients(lowered, builder, gys, targets)
-    if lowered.python is None or not lowered.python.keep_graph:
-        raise SdbrError(
-            f"{lowered.traced.label}: a backward was asked for, but the forward keeps no graph"
-        )
-    present = tuple(g is not None for g in gys)
-    silent = _silent(lowered.traced.silent, present)
-    wanted = [i for i in targets if python is not None or i not in silent]
-    if not wanted:
-        return [None] * len(targets)
-    given = [i for i, g in enumerate(gys) if g is not None]
-    ins = [gys[i] for i in given]
-    outs = [builder.new(lowered.xs[i].shape, lowered.xs[i].dtype) for i in wanted]
-    backward = python or PythonBackward(
-        lowered.python, wanted, given, silent=lowered.traced.silent.setdefault(present, set())
-    )
-    builder.emit("python", ins, outs, ints=(0, len(ins)), obj=backward)
-    made = dict(zip(wanted, outs, strict=True))
-    return [made.get(i) for i in targets]
-
-
-def _second_gradients(lowered: LoweredNode, builder: Builder, gys, targets) -> list[Row | None]:
-    """Gradients of a native gradient: its inputs are gy and then the inputs of the function."""
-    of = lowered.of
-    if 0 not in targets:
-        return [None] * len(targets)
-    if of.row.diagonal:
-        (g,) = of.row.backward(builder, of.node, of.xs, of.ys, gys, (0,))
-    else:
-        there = dict(zip(lowered.traced.targets, gys, strict=True))
-        rows = [there.get(i) for i in range(len(of.xs))]
-        full = [
-            builder.fill(x.shape, x.dtype, 0.0) if row is None else row
-            for row, x in zip(rows, of.xs, strict=True)
-        ]
-        (g,) = of.row.forward(builder, of.node, full)
-    return [g if i == 0 else None for i in targets]
