@@ -24,6 +24,7 @@ INTERNAL = frozenset({
     '_DeviceResident__overridden'                        '_to_methods',
 })  # fmt: skip
 _SCALARS = (int, float, bool, str, type(None))
+_NUMBERS = (int, bool, str)  # that may lie beside Variables and arrays in what a call assigns
 # Link -> names of attributes to which a traced call has assigned a NumPy scalar that it computed.
 # Another NumPy scalar is a number that the user has set: the call may branch on it.
 _SCALAR_STATE: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -146,7 +147,7 @@ class AttributeRecording:
                     )
                 elif thing is None:
                     self.trace.writes.append(AttributeWrite(link, name, None))
-                elif _is_tree(thing):
+                elif _is_tree(thing, ()) or (_is_tree(thing, _NUMBERS) and _has_array(thing)):
                     self._write_tree(link, name, thing)
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
                     self.mark_dynamic(
@@ -176,7 +177,8 @@ class AttributeRecording:
                 traced.append(x)
             if isinstance(x, chainer.Variable):
                 return self.of_variable(x)
-            return None if x is None else self.of_array(x)
+            # A number of a state that was read is compared before each replay.
+            return x if x is None or isinstance(x, _NUMBERS) else self.of_array(x)
 
         self.trace.writes.append(AttributeWrite(link, name, mapped(thing, value)))
         if traced:
@@ -192,14 +194,22 @@ class AttributeRecording:
         return self.of_array(thing)
 
 
-def _is_tree(thing) -> bool:
-    """Whether `thing` consists of Variables, arrays and None, in containers."""
+def _is_tree(thing, more: tuple) -> bool:
+    """Whether `thing` consists of Variables, arrays, None and what is of `more`, in containers."""
     if isinstance(thing, (list, tuple)):
-        return all(map(_is_tree, thing))
+        return all(_is_tree(x, more) for x in thing)
     if isinstance(thing, dict):
-        return all(map(_is_tree, thing.values()))
+        return all(_is_tree(x, more) for x in thing.values())
     # What stands for a NumPy scalar is none of them.
-    return thing is None or isinstance(shown(thing), (chainer.Variable, np.ndarray))
+    return thing is None or isinstance(shown(thing), (chainer.Variable, np.ndarray, *more))
+
+
+def _has_array(thing) -> bool:
+    if isinstance(thing, (list, tuple)):
+        return any(map(_has_array, thing))
+    if isinstance(thing, dict):
+        return any(map(_has_array, thing.values()))
+    return isinstance(thing, (chainer.Variable, np.ndarray))
 
 
 def _contents(thing):

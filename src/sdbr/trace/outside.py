@@ -214,7 +214,9 @@ class Outside:
         if isinstance(plain, types.FunctionType) or hasattr(plain, "_sdbr_function"):
             if not is_library(plain):
                 self.definitions.append((holder, name, thing))
-                self.definitions += [(cls.__dict__, name, None) for cls in before]
+                self.definitions += [
+                    (cls.__dict__, name, None) for cls in before if name not in cls.__dict__
+                ]
 
     def _add(self, holder, name: str, thing) -> None:
         key = (id(holder.cell) if isinstance(holder, Cell) else id(holder), name)
