@@ -61,6 +61,8 @@ class Case:
         Whether one output alone may carry a gradient; Chainer's ``transpose_sequence`` cannot.
     parameters : bool
         Whether float inputs may be handed over as parameters of a chain as well.
+    loss : bool
+        Whether an output is a floating point number: something to go backward from.
     batch : sequence of int
         Inputs whose first axis is twice as long in every other call; see `check_batches`.
     """
@@ -80,6 +82,7 @@ class Case:
     partial: bool = True
     parameters: bool = True
     batch: Sequence[int] = ()
+    loss: bool = True
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from .harness import TEST, TRAINING, Mode, check, check_batches, check_dynamic, check_second
 from .rows import ROWS
-from .variations import check_among_others, check_two_live_calls
+from .variations import check_among_others, check_step, check_two_live_calls
 
 STATIC = [row for row in ROWS if row.dynamic is None]
 DYNAMIC = [row for row in ROWS if row.dynamic is not None]
@@ -90,6 +90,11 @@ def test_two_batch_sizes(name):
 @each(STATIC)
 def test_among_other_functions(row):
     check_among_others(row, dtype_of(row))
+
+
+@each([row for row in STATIC if row.parameters and row.loss])
+def test_whole_steps(row):
+    check_step(row, dtype_of(row))
 
 
 @each([row for row in STATIC if row.partial])

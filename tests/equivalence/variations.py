@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
+import sdbr
+
 import chainer
 import chainer.functions as F
 import numpy as np
 
 from .harness import (
+    REPLAYS,
     TRAINING,
     Case,
+    ChainSubject,
     Subject,
     as_inputs,
     assert_near,
@@ -89,3 +93,51 @@ def _two_calls(subject: Subject, case: Case, dtype: str, step: int) -> dict:
         chainer.backward(ends[0])
     again = [copy_of(x.grad) for x in variables]
     return {"outputs": outputs, "gradients": gradients, "gradients of two": again}
+
+
+def check_step(case: Case, dtype: str = "f") -> None:
+    """Whole steps: forward, backward and update of a chain whose inputs are parameters."""
+    with configured(case, dtype, TRAINING):
+        want = _steps(case, dtype, None)
+        got = _steps(case, dtype, {"on_dynamic": "raise"})
+    for i, (ours, theirs) in enumerate(zip(got, want, strict=True)):
+        for name, array in theirs.items():
+            assert_near(ours[name], array, case.tolerance(dtype)[1], f"step {i}: {name}")
+
+
+def _steps(case: Case, dtype: str, options: dict | None) -> list[dict]:
+    """Three steps more than are traced; everything that each leaves behind."""
+
+    def call(*xs):
+        ys = [y for y in variables_of(case.call(*xs)) if _is_float(y)]
+        return sum([F.sum(F.cast(y * y, np.dtype(dtype)) * (1 + i)) for i, y in enumerate(ys)])
+
+    subject = ChainSubject(dataclasses.replace(case, call=call), dtype, options)
+    optimizer = chainer.optimizers.MomentumSGD(0.01)
+    if options is not None:
+        optimizer = sdbr.static_optimizer(optimizer)
+    optimizer.setup(subject.model)
+    held = subject.parameters
+    records = []
+    calls = case.traces + REPLAYS
+    for step in range(calls):
+        arrays = [a for i, a in enumerate(case.data(step, dtype)) if i not in held]
+        np.random.seed(step)
+        optimizer.update(subject.model, *as_inputs(arrays, "constants"))
+        record = {"t": np.array(optimizer.t)}
+        for name, p in sorted(subject.model.namedparams()):
+            record[name] = copy_of(p.array)
+            record[f"gradient {name}"] = copy_of(p.grad)
+            for key, state in (p.update_rule.state or {}).items():
+                record[f"{key} {name}"] = copy_of(state)
+        records.append(record)
+    if options is not None:
+        statistics = subject.statistics
+        assert statistics.define_by_run_calls == 0, statistics
+        assert (statistics.traces, statistics.replays) == (case.traces, REPLAYS), statistics
+        grads = [g for key, g in records[0].items() if key.startswith("gradient")]
+        if dtype in "fd" and any(np.any(g) for g in grads):
+            assert statistics.steps == REPLAYS, statistics
+        if case.native and dtype in "fd":
+            assert statistics.python_ops == 0, statistics
+    return records

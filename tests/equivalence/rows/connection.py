@@ -72,13 +72,11 @@ ROWS = [
         "deformable_convolution_2d_sampler",
         F.deformable_convolution_2d_sampler,
         [N(2, 3, 5, 5), U(-1, 1, 2, 18, 3, 3), N(2, 3, 3, 3), N(2)],
-        traces=2,
     ),
     Case(
         "deformable_convolution_2d_sampler options",
         lambda x, o, W: F.deformable_convolution_2d_sampler(x, o, W, stride=2, pad=1),
         [N(2, 3, 5, 5), U(-1, 1, 2, 18, 3, 3), N(2, 3, 3, 3)],
-        traces=2,
     ),
     Case(
         "depthwise_convolution_2d", F.depthwise_convolution_2d, [N(2, 3, 5, 4), N(2, 3, 3, 2), N(6)]

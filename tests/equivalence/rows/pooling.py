@@ -93,7 +93,6 @@ ROWS = [
         "roi_pooling_2d",
         lambda x, r: F.roi_pooling_2d(x, F.pad(r, ((0, 0), (1, 0)), "constant").array, 3, 2, 0.5),
         [D(1, 3, 8, 8), ROIS(4, 8, 0.5)],
-        traces=2,
     ),
     Case(
         "spatial_pyramid_pooling_2d",
