@@ -54,6 +54,7 @@ REFUSED = [
     ("wide bound", lambda x: F.clip(x, np.float64(0.1), 1), [X], "float64 that float32 cannot"),
     ("array bound", lambda x: F.clip(x, np.zeros(4, "f"), None), [X], "x_min is of type ndarray"),
     ("delta 0", lambda x, y: F.huber_loss(x, y, 0), [X, X], "delta is not positive"),
+    ("delta inf", lambda x, y: F.huber_loss(x, y, np.inf), [X, X], "delta is not finite"),
     ("negative base", lambda x: (-2) ** x, [X], "the base is not positive"),
     (
         "falling split",

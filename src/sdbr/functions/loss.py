@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sdbr.functions.common import label_layout, label_reason, number_reason
 from sdbr.functions.registry import FunctionRow, function
 
@@ -154,6 +156,8 @@ class HuberLoss(FunctionRow):
         if reason is None and not node.function.delta > 0:
             # Chainer's backward clips to [-delta, delta] and refuses an empty interval.
             reason = "delta is not positive"
+        elif reason is None and not math.isfinite(node.function.delta):
+            reason = "delta is not finite"  # Chainer's formula then gives NaN throughout
         return reason
 
     def forward(b, node, xs):
