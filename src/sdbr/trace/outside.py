@@ -234,7 +234,7 @@ def _tells_time(thing, attributes) -> str | None:
     if now or thing is datetime:
         found = attributes & {"now", "today", "utcnow"}
         if found:
-            return f"is asked for {found.pop()}(); what it tells has to come in as an argument"
+            return f"is asked for {min(found)}(); what it tells has to come in as an argument"
     return None
 
 
