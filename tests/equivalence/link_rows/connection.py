@@ -113,14 +113,12 @@ CONVOLUTIONS = [
         lambda: shaken(L.DeformableConvolution2D(2, 3, 3)),
         [N(2, 2, 6, 5)],
         second=False,
-        traces=2,
     ),
     row(
         "DeformableConvolution2D of unknown size",
         lambda: L.DeformableConvolution2D(None, 3, 3, pad=1, stride=2, deform_nobias=True),
         [N(2, 2, 6, 5)],
         second=False,
-        traces=2,
     ),
     row("DepthwiseConvolution2D", lambda: L.DepthwiseConvolution2D(2, 3, 3), [N(2, 2, 6, 5)]),
     row(
