@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sdbr.program.program import DTYPE_CODES
-from sdbr.trace.structure import describe, differing_arguments, flatten, freeze
+from sdbr.trace.structure import describe, differing_arguments, flatten, freeze, leaf_names
 from sdbr.trace.values import RESULT
 
 import chainer
@@ -79,13 +79,14 @@ def describe_difference(key, others) -> str:
         if name == "chainer.config":
             new, old = dict(new), dict(old)
             texts += [
-                f"chainer.config.{k}: {_plain(old.get(k))} -> {_plain(new.get(k))}"
-                for k in new
-                if new.get(k) != old.get(k)
+                f"chainer.config.{k}: {_entry(old, k)} -> {_entry(new, k)}"
+                for k in sorted({*old, *new})
+                if k not in old or k not in new or new[k] != old[k]
             ]
         elif name.startswith("shapes"):
+            places = leaf_names(key[0])
             texts += [
-                f"argument {i}: {_spec(o)} -> {_spec(n)}"
+                f"{places[i]}: {_spec(o)} -> {_spec(n)}"
                 for i, (n, o) in enumerate(zip(new, old, strict=False))
                 if n != o
             ]
@@ -104,5 +105,8 @@ def _spec(spec) -> str:
     )
 
 
-def _plain(frozen):
-    return describe(frozen) if isinstance(frozen, tuple) and frozen else frozen
+def _entry(config: dict, name: str) -> str:
+    if name not in config:
+        return "missing"
+    frozen = config[name]
+    return describe(frozen) if isinstance(frozen, tuple) and frozen else str(frozen)

@@ -221,6 +221,28 @@ def describe(frozen) -> str:
     return f"{rest[0]!r:.60}"
 
 
+def leaf_names(frozen) -> list[str]:
+    """How errors call the arrays in a frozen ``(args, kwargs)``, in their order."""
+    found: dict[int, str] = {}
+
+    def walk(thing, name: str) -> None:
+        if type(thing) is Leaf:
+            found[thing.index] = name
+            return
+        kind, *rest = thing
+        if issubclass(kind, dict):
+            for k, x in rest[0]:
+                walk(x, f"{name}[{k!r}]")
+        elif issubclass(kind, (list, tuple)):
+            for i, x in enumerate(rest[0]):
+                walk(x, f"{name}[{i}]")
+
+    (_, args), (_, kwargs) = frozen[1]
+    for name, thing in [*enumerate(args), *kwargs]:
+        walk(thing, f"argument {name!r}")
+    return [found[i] for i in sorted(found)]
+
+
 def differing_arguments(new, old) -> str:
     """Which arguments differ between two frozen ``(args, kwargs)``, and how."""
     (new_args, new_kwargs), (old_args, old_kwargs) = new[1], old[1]
