@@ -318,6 +318,69 @@ def test_a_list_attribute_that_changes_in_place():
         assert_close(static(X), sum(X**p for p in static.powers) + X.sum())
 
 
+def test_functions_defined_anew():
+    """Functions and methods that are defined anew, as in a notebook, are seen at the next call."""
+
+    class Child(chainer.Link):
+        def forward(self, x):
+            return x * 2
+
+    class Base(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.child = Child()
+
+        def activate(self, x):
+            return F.relu(x)
+
+        def forward(self, x):
+            return helper(self.child(self.activate(x)))
+
+    class Derived(Base):
+        pass
+
+    def helper(x):
+        return x + 1
+
+    plain, static = Derived(), sdbr.static_graph(Derived())
+
+    def check():
+        for _ in range(3):
+            assert_close(static(X), plain(X))
+
+    check()
+    Child.forward = lambda self, x: x * 5
+    check()
+    Base.activate = lambda self, x: F.tanh(x)
+    check()
+    Derived.activate = lambda self, x: F.sigmoid(x)
+    check()
+
+    helper = lambda x: x - 1  # noqa: E731, F811
+    check()
+    Derived.forward = lambda self, x: F.exp(self.activate(x))
+    check()
+    for model in (plain, static):
+        model.activate = lambda x: F.softplus(x)
+    check()
+    assert counts(static)[1] >= 14
+    for model in (plain, static):
+        model.forward = lambda x: x * 100
+    check()  # one of its own, that is not decorated
+
+
+def test_functions_of_chainer_replaced(monkeypatch):
+    """A function of ``chainer.functions`` that is replaced after the trace is not noticed."""
+    static = sdbr.static_graph(lambda x: F.relu(x) * 2)
+    for _ in range(2):
+        static(X)
+    monkeypatch.setattr(F, "relu", F.tanh)
+    assert_close(static(X), 2 * np.maximum(X, 0))
+    static.schedule_manager.clear()
+    assert_close(static(X), 2 * np.tanh(X))
+
+
 # --- arguments -----------------------------------------------------------------------------------
 def test_objects_as_arguments():
     """An argument that is no array, number, string or container of these is an error by name."""

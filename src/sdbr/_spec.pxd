@@ -36,6 +36,7 @@ cdef class LinkGuards:
     cdef object guards
     cdef object version
     cdef bint volatile
+    cdef list definitions
     cdef bint hold(self)
 
 

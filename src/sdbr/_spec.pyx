@@ -32,6 +32,7 @@ cdef str _REQUIRES_GRAD = "_requires_grad"
 cdef PyObject *K_DATA = <PyObject *> _DATA
 cdef PyObject *K_REQUIRES_GRAD = <PyObject *> _REQUIRES_GRAD
 
+cdef PyObject *NONE = <PyObject *> None
 cdef object _Variable = chainer.Variable
 cdef dict _global_config = chainer.global_config.__dict__
 cdef object _local_config = chainer.config._local
@@ -284,8 +285,19 @@ cdef class LinkGuards:
         self.guards = guards
         self.volatile = bool(guards.volatile)
         self.version = None
+        self.definitions = [d for d in guards.definitions if type(d[0]) is dict]
+        if len(self.definitions) != len(guards.definitions):
+            self.volatile = True  # a variable of an enclosing function
 
     cdef bint hold(self):
+        cdef Py_ssize_t i
+        cdef tuple definition
+        cdef PyObject *found
+        for i in range(len(self.definitions)):
+            definition = <tuple> self.definitions[i]
+            found = PyDict_GetItemWithError(<PyObject *> definition[0], <PyObject *> definition[1])
+            if (NONE if found == NULL else found) != <PyObject *> definition[2]:
+                return False
         if self.volatile or self.version is not _version[0]:
             if not self.guards.hold():
                 return False

@@ -195,7 +195,7 @@ def _static_class(base: type, options: Options) -> type:
         raise TypeError(f"{base.__name__} has neither forward nor __call__")
     if hasattr(original, "_sdbr_function"):
         original = original._sdbr_function
-    entry = _wrap(original, options)
+    entry = _wrap(_present(base, name, original), options)
     namespace = {
         name: entry,
         "__module__": base.__module__,
@@ -211,6 +211,18 @@ def _static_class(base: type, options: Options) -> type:
     if issubclass(base, chainer.Sequential):
         namespace["copy"] = _copy_sequential
     return type(base)(base.__name__, (base,), namespace)
+
+
+def _present(base: type, name: str, original: Callable) -> Callable:
+    """The method `name` of `base` as it is when called: in a notebook it may be defined anew."""
+
+    @functools.wraps(original)
+    def method(self, *args, **kwargs):
+        found = getattr(base, name)
+        return getattr(found, "_sdbr_function", found)(self, *args, **kwargs)
+
+    method._sdbr_function = original
+    return method
 
 
 def vars_of_mro(base: type) -> set[str]:

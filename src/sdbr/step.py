@@ -112,6 +112,8 @@ class StepPlan:
 def resolve(lossfun):
     """The static callable behind a loss function: ``(decorated, owner)``, or None."""
     if isinstance(lossfun, chainer.Link):
+        if "forward" in lossfun.__dict__:
+            return None  # one of its own
         cls = type(lossfun)
         call = cls.__call__
         if hasattr(call, "_sdbr_function"):
