@@ -41,8 +41,8 @@ ACTIVATION = [
 ROWS = [
     *native(ACTIVATION),
     Case("hard_sigmoid", F.hard_sigmoid, [U(-4, 4, 3, 4)], dtypes="fde"),
-    Case("maxout", lambda x: F.maxout(x, 2), [D(3, 6)]),
-    Case("maxout axis", lambda x: F.maxout(x, 3, axis=2), [D(2, 2, 6)]),
+    Case("maxout", lambda x: F.maxout(x, 2), [D(3, 6)], native=True),
+    Case("maxout axis", lambda x: F.maxout(x, 3, axis=2), [D(2, 2, 6)], native=True),
     Case("prelu", F.prelu, [N(3, 4), N(4)]),
     Case("prelu one slope", F.prelu, [N(3, 4), N()]),
     Case("prelu two axes", F.prelu, [N(3, 4, 2), N(4, 2)]),
@@ -50,8 +50,8 @@ ROWS = [
     Case("rrelu bounds", lambda x: F.rrelu(x, 0.1, 0.6), [N(3, 4)]),
     Case("rrelu given", lambda x, r: F.rrelu(x, r=array_of(r)), [N(3, 4), U(0.1, 0.3, 3, 4)]),
     Case("rrelu return_r", lambda x: F.rrelu(x, return_r=True), [N(3, 4)]),
-    Case("selu", F.selu, [N(3, 4)]),
-    Case("selu alpha", lambda x: F.selu(x, 1.1, 0.7), [N(3, 4)]),
+    Case("selu", F.selu, [N(3, 4)], native=True),
+    Case("selu alpha", lambda x: F.selu(x, 1.1, 0.7), [N(3, 4)], native=True),
     Case("swish", F.swish, [N(3, 4), N(4)]),
     Case("swish one beta", F.swish, [N(3, 4, 2), N()]),
 ]

@@ -95,8 +95,13 @@ ROWS = [
         lambda x, t: SCE(x, t, reduce="no", enable_double_backprop=True),
         [N(5, 3, 2), T(3, 5, 2, ignore=-1)],
     ),
-    Case("bernoulli_nll", F.bernoulli_nll, [U(0, 1, 3, 4), N(3, 4)]),
-    Case("bernoulli_nll no", lambda x, y: F.bernoulli_nll(x, y, "no"), [U(0, 1, 3, 4), N(3, 4)]),
+    Case("bernoulli_nll", F.bernoulli_nll, [U(0, 1, 3, 4), N(3, 4)], native=True),
+    Case(
+        "bernoulli_nll no",
+        lambda x, y: F.bernoulli_nll(x, y, "no"),
+        [U(0, 1, 3, 4), N(3, 4)],
+        native=True,
+    ),
     Case(
         "black_out",
         lambda x, W, t, s: F.black_out(x, t, W, s),
@@ -148,7 +153,7 @@ ROWS = [
         for label, k in [("", {}), (" no", {"reduce": "no"})]
     ],
     *[
-        Case(f"{f.__name__}{label}", lambda *a, f=f, k=k: f(*a, **k), [N(3, 4)] * n)
+        Case(f"{f.__name__}{label}", lambda *a, f=f, k=k: f(*a, **k), [N(3, 4)] * n, native=True)
         for f, n in [(F.gaussian_kl_divergence, 2), (F.gaussian_nll, 3)]
         for label, k in [("", {}), (" mean", {"reduce": "mean"}), (" no", {"reduce": "no"})]
     ],

@@ -57,13 +57,14 @@ def _node_matmul(x, y, ta, tb):
 
 ROWS = [
     *native(MATMUL),
-    Case("batch_matmul", F.batch_matmul, [N(2, 3, 4), N(2, 4, 5)], dtypes="f"),
+    Case("batch_matmul", F.batch_matmul, [N(2, 3, 4), N(2, 4, 5)], dtypes="f", native=True),
     Case(
         "batch_matmul transposed",
         lambda a, b: F.batch_matmul(a, b, True, True),
         [N(2, 4, 3), N(2, 5, 4)],
         dtypes="f",
+        native=True,
     ),
-    Case("batch_matmul vectors", F.batch_matmul, [N(2, 3, 4), N(2, 4)], dtypes="f"),
+    Case("batch_matmul vectors", F.batch_matmul, [N(2, 3, 4), N(2, 4)], dtypes="f", native=True),
     Case("matmul float16", F.matmul, [N(3, 4), N(4, 5)], dtypes="e"),
 ]

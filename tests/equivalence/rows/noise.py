@@ -21,6 +21,7 @@ ROWS = [
         "dropout mask",
         lambda x, m: F.dropout(x, 0.5, mask=array_of(m)),
         [N(3, 4), U(0, 2, 3, 4)],
+        native=True,
     ),
     Case("dropout return_mask", lambda x: F.dropout(x, 0.3, return_mask=True), [N(3, 4)]),
     Case("gaussian", F.gaussian, [N(3, 4), N(3, 4)]),

@@ -56,18 +56,19 @@ ROWS = [
     Case("tree_lstm three", F.tree_lstm, [N(3, 2), N(3, 2), N(3, 2), N(3, 12)]),
     *[
         Case(
-            f"n_step_{kind}{label}", _n_step(kind, layers, ratio, **k), _n_step_inputs(kind, layers)
+            f"n_step_{kind}{label}",
+            _n_step(kind, layers, ratio),
+            _n_step_inputs(kind, layers),
+            native="lstm" not in kind,
         )
         for kind in ("lstm", "bilstm", "gru", "bigru", "rnn", "birnn")
-        for label, layers, ratio, k in [
-            ("", 1, 0.0, {}),
-            (" two layers, dropout", 2, 0.4, {}),
-        ]
+        for label, layers, ratio in [("", 1, 0.0), (" two layers, dropout", 2, 0.4)]
     ],
     Case(
         "n_step_rnn relu",
         _n_step("rnn", 1, 0.0, activation="relu"),
         _n_step_inputs("rnn", 1),
+        native=True,
     ),
     Case("forget", lambda x, y: F.forget(lambda a, b: F.tanh(a) * b, x, y), [N(3, 4), N(3, 4)]),
     Case("forget dropout", lambda x: F.forget(lambda a: F.tanh(a), x) * 2, [N(3, 4)]),
