@@ -21,9 +21,11 @@ import numpy as np
 
 _SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
 _DEPTH = 10
-_EXACT = 1 << 16  # bytes that are compared one by one
+_EXACT = 1 << 18  # bytes that are compared one by one
 _WHOLE = 1 << 22  # bytes of which a digest is compared; of larger arrays that of a sample
 _MOST_CAPTURED = 64
+_MOST_ARRAYS = 64
+_MOST_OBJECTS = 1000
 _OPEN = (types.SimpleNamespace, argparse.Namespace)
 _CLOSED = (
     chainer.Link, chainer.Variable, types.ModuleType, types.FunctionType, types.MethodType,
@@ -72,9 +74,9 @@ class _Items:
 
     __slots__ = ("items", "kind")
 
-    def __init__(self, thing, depth: int):
+    def __init__(self, thing, depth: int, walk: _Walk):
         self.kind = type(thing)
-        self.items = [taken(x, depth + 1) for x in thing]
+        self.items = [walk.taken(x, depth + 1) for x in thing]
 
     def matches(self, thing, live: dict) -> bool:
         if type(thing) is not self.kind or len(thing) != len(self.items):
@@ -99,12 +101,12 @@ class _Fields:
 
     __slots__ = ("items", "owner", "whole")
 
-    def __init__(self, owner, fields: dict, whole: bool, depth: int):
+    def __init__(self, owner, fields: dict, whole: bool, depth: int, walk: _Walk):
         self.owner = owner
         self.whole = whole
         if not whole:  # an object of a library: its numbers alone
             fields = _numbers(fields)
-        self.items = {k: taken(x, depth + 1) for k, x in fields.items()}
+        self.items = {k: walk.taken(x, depth + 1) for k, x in fields.items()}
 
     def matches(self, thing, live: dict) -> bool:
         if self.owner is not None:
@@ -123,31 +125,44 @@ class _Fields:
 _PRINTS = (_Array, _Variable, _Items, _Set, _Fields)
 
 
-def taken(thing, depth: int = 0) -> Any:
+class _Walk:
+    """Takes the print of one thing; what is met again, and the rest of very much, by identity."""
+
+    def __init__(self):
+        self.seen: set[int] = set()
+        self.arrays = _MOST_ARRAYS
+
+    def taken(self, thing, depth: int = 0) -> Any:
+        """What `thing` holds now."""
+        if isinstance(thing, _SCALARS):
+            return thing
+        if isinstance(thing, np.ndarray):
+            self.arrays -= 1
+            return _Array(thing) if self.arrays >= 0 and thing.dtype != object else thing
+        if isinstance(thing, chainer.Variable):
+            return thing if isinstance(thing, chainer.Parameter) else _Variable(thing)
+        if depth > _DEPTH or id(thing) in self.seen or len(self.seen) > _MOST_OBJECTS:
+            return thing
+        if isinstance(thing, (dict, list, tuple, collections.deque)):
+            self.seen.add(id(thing))
+            if isinstance(thing, dict):
+                return _Fields(None, dict(thing), True, depth, self)
+            return _Items(thing, depth, self)
+        if isinstance(thing, (set, frozenset)):
+            return _Set(thing)
+        fields = getattr(thing, "__dict__", None)
+        if type(fields) is not dict or isinstance(thing, _CLOSED):
+            return thing
+        whole = isinstance(thing, _OPEN) or not is_library(type(thing))
+        if not whole and callable(thing):
+            return thing
+        self.seen.add(id(thing))
+        return _Fields(thing, fields, whole, depth, self)
+
+
+def taken(thing) -> Any:
     """What `thing` holds now, to be given to `same` later."""
-    if isinstance(thing, _SCALARS):
-        return thing
-    if isinstance(thing, np.ndarray):
-        return _Array(thing) if thing.dtype != object else thing
-    if isinstance(thing, chainer.Variable):
-        return thing if isinstance(thing, chainer.Parameter) else _Variable(thing)
-    if depth > _DEPTH:
-        return thing
-    if isinstance(thing, dict):
-        return _Fields(None, dict(thing), True, depth)
-    if isinstance(thing, (list, tuple, collections.deque)):
-        return _Items(thing, depth)
-    if isinstance(thing, (set, frozenset)):
-        return _Set(thing)
-    fields = getattr(thing, "__dict__", None)
-    if type(fields) is not dict or isinstance(thing, _CLOSED):
-        return thing
-    whole = isinstance(thing, _OPEN) or not is_library(type(thing))
-    if isinstance(thing, (chainer.FunctionNode, chainer.Function)):
-        whole = False  # each application leaves its graph there
-    if not whole and callable(thing):
-        return thing
-    return _Fields(thing, fields, whole, depth)
+    return _Walk().taken(thing)
 
 
 def same(thing, want, live: dict) -> bool:
