@@ -14,7 +14,8 @@ import types
 from typing import Any
 
 from sdbr.trace.outside import is_library
-from sdbr.trace.values import ATTRIBUTE, CONSTANT, values_in
+from sdbr.trace.provenance import PURE, TracedArray, strip
+from sdbr.trace.values import ATTRIBUTE, CONSTANT, AttributeWrite, values_in
 
 import chainer
 import numpy as np
@@ -242,6 +243,7 @@ class PrintRecording:
         super().__init__()
         self._prints: dict[tuple, tuple] = {}  # (id(link), name) -> (thing, its print)
         self._captured: list = []  # (array or Variable, Value)
+        self.looked_at: set[int] = set()  # ids of nodes of strange Variables whose array was read
 
     def look_into(self, link, name: str, thing) -> None:
         """Note what an attribute holds, when it is first read."""
@@ -283,10 +285,12 @@ class PrintRecording:
 
     def finish_prints(self) -> None:
         """After the call: what changed makes it dynamic; what has to be compared later."""
-        for (_, name), (thing, print_) in self._prints.items():
-            if not same(thing, print_, {}):
-                self.mark_dynamic(f"what attribute {name!r} holds changed during the call")
         trace = self.trace
+        kept = []
+        for (_, name), (thing, print_) in self._prints.items():
+            fields = _changed_fields(thing, print_)
+            if fields is None or not all(self._write_field(*field, kept) for field in fields):
+                self.mark_dynamic(f"what attribute {name!r} holds changed during the call")
         forgiven = {id(thing) for thing in self.effect_containers}
         trace.prints = {
             key: None if id(thing) in forgiven else print_
@@ -298,9 +302,68 @@ class PrintRecording:
         used.update(x.index for x in values_in([r.items for r in trace.reports]))
         used.update(x.source.index for x in trace.values if x.kind == "alias" and x.index in used)
         trace.live = {id(x.source): SAME for x in trace.values if x.kind == CONSTANT}
+        trace.live.update((id(thing), LIKE) for thing in kept)
         for thing, value in self._captured:
             if value.is_variable or value.index in used:
                 trace.live[id(thing)] = LIKE
+
+    def _write_field(self, owner, name: str, old, kept: list) -> bool:
+        """A result that the call gave to an attribute of a plain object: replays do so, too.
+
+        What was there before goes to `kept` where the call has not looked at it: later calls may
+        find another in its place.
+        """
+        new = owner.__dict__[name]
+        if type(new) is TracedArray:
+            if new.ndim == 0 or new.origin is PURE:
+                return False
+            value, owner.__dict__[name] = self.of_array(new), strip(new)
+        elif isinstance(new, chainer.Parameter) or id(new._node) not in self._nodes:
+            return False
+        else:
+            value = self.of_variable(new)
+        if isinstance(old, _Variable):
+            array = old.variable._data[0]
+            node = id(old.variable._node)
+            if node in self._nodes or node in self.looked_at or self.find_array(array) is not None:
+                return False
+            kept.append(old.variable)
+        elif isinstance(old, _Array):
+            return False  # NumPy may have read it out of our sight
+        self.trace.writes.append(AttributeWrite(owner, name, value))
+        return True
+
+
+_MISSING = object()
+
+
+def _changed_fields(thing, want) -> list | None:
+    """Attributes of plain objects in `thing` that now hold another Variable or traced array.
+
+    Returns
+    -------
+    list of (object, str, object) or None
+        The object, the attribute, and the print of what it was; None when anything else changed.
+    """
+    if same(thing, want, {}):
+        return []
+    if isinstance(want, _Items) and type(thing) is want.kind and len(thing) == len(want.items):
+        parts = [_changed_fields(a, b) for a, b in zip(thing, want.items, strict=True)]
+    elif isinstance(want, _Fields) and want.whole:
+        now = thing if want.owner is None else thing.__dict__ if thing is want.owner else {}
+        if not want.items.keys() <= now.keys():
+            return None
+        parts = []
+        for name, x in now.items():
+            old = want.items.get(name, _MISSING)
+            is_new = want.owner is not None and type(x) in (chainer.Variable, TracedArray)
+            if is_new and not same(x, old, {}):
+                parts.append([(want.owner, name, old)])
+            else:
+                parts.append(None if old is _MISSING else _changed_fields(x, old))
+    else:
+        return None
+    return None if any(part is None for part in parts) else [f for part in parts for f in part]
 
 
 def _inside(thing, path: tuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from sdbr.trace.attributes import AttributeRecording
-from sdbr.trace.data_shaped import data_shaped
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.known import ValueRecording
 from sdbr.trace.nodes import (
@@ -17,6 +16,7 @@ from sdbr.trace.nodes import (
     spent_node,
     watch_backward,
 )
+from sdbr.trace.not_static import why_not_static
 from sdbr.trace.patches import PATCHES
 from sdbr.trace.prints import PrintRecording
 from sdbr.trace.provenance import (
@@ -34,6 +34,8 @@ from sdbr.trace.reports import RecordingReporter
 from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
 from sdbr.trace.structure import fill, flatten, float_names, floats_in, mapped, rebuild
 from sdbr.trace.values import (
+    ARGUMENT,
+    ATTRIBUTE,
     RESULT,
     Hole,
     Rebinding,
@@ -103,7 +105,7 @@ class Recorder(
         ]
         inputs = [x if isinstance(x, chainer.Variable) else strip(x) for x in inputs]
         rebind = self._rebindings(template, function)
-        reason = data_shaped(function, values, [x for r in rebind for x in r.values])
+        reason = why_not_static(function, values, [x for r in rebind for x in r.values])
         if reason is not None:
             self.mark_dynamic(reason)
         if function._local_function_hooks:
@@ -165,7 +167,11 @@ class Recorder(
     def _holes(self, thing, values: list):
         """`thing` with a `Hole` in the place of each array, whose values go to `values`."""
         if isinstance(thing, np.ndarray):
-            values.append(self.of_array(thing))
+            value = self.of_array(thing)
+            if value.kind in (ARGUMENT, ATTRIBUTE) and not thing.flags.c_contiguous:
+                # The function may update it in place, and a program would work on a copy.
+                self.mark_dynamic("an array that a function keeps is not contiguous")
+            values.append(value)
             return Hole(len(values) - 1)
         kind = type(thing)
         if kind is chainer.Variable:  # a Parameter stays: it is the user's own
@@ -247,7 +253,10 @@ class Recorder(
             value = self._parameter(variable)
         if value is None:
             value = self.find_array(array)
-        return array if value is None else wrap(array, value)
+        if value is None:
+            self.looked_at.add(id(variable._node))
+            return array
+        return wrap(array, value)
 
     # --- reports -------------------------------------------------------------------------------
     def report(self, values, observer) -> None:
