@@ -1,4 +1,8 @@
-"""Functions of Chainer whose outputs have a shape that depends on values."""
+"""Functions of Chainer that a schedule cannot hold.
+
+The outputs of some have a shape that depends on values; `as_strided` looks past the shape of its
+input at the memory behind it, which is laid out otherwise in a program.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ from collections.abc import Sequence
 from sdbr.trace.nodes import inner_function
 from sdbr.trace.values import CONSTANT, Value
 
+from chainer.functions.array.as_strided import AsStrided
 from chainer.functions.array.get_item import GetItem
 from chainer.functions.evaluation.classification_summary import ClassificationSummary
 
 
-def data_shaped(function, inputs: Sequence[Value], held: Sequence[Value]) -> str | None:
-    """Why the shapes of the outputs may be others in the next call, or None.
+def why_not_static(function, inputs: Sequence[Value], held: Sequence[Value]) -> str | None:
+    """Why no schedule can hold this function, or None.
 
     Parameters
     ----------
@@ -23,6 +28,8 @@ def data_shaped(function, inputs: Sequence[Value], held: Sequence[Value]) -> str
     """
     if isinstance(function, GetItem) and any(map(_is_mask, held)):
         return "the shape of a boolean selection depends on values"
+    if isinstance(function, AsStrided):
+        return "as_strided depends on how its input lies in memory"
     inner = inner_function(function)
     if (
         isinstance(inner, ClassificationSummary)
