@@ -1,4 +1,4 @@
-"""static_code: how it may be called, where, and in which order it happens among the rest."""
+"""Row 9: side effects happen in order; static_code, reports, writes, wherever they stand."""
 
 import sdbr
 
