@@ -48,6 +48,7 @@ cdef class Effects:
     cdef object thing(self, int place)
     cdef object hand_out(self, int place)
     cdef void forget(self)
+    cdef bint can_report(self) except -1
     cdef int apply(self) except -1
 
 

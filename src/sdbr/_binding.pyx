@@ -410,6 +410,19 @@ cdef class Effects:
         for i in range(len(self.things)):
             self.things[i] = None
 
+    cdef bint can_report(self) except -1:
+        """Whether Chainer's own Reporter knows every observer; else reporting raises."""
+        if not self.reports:
+            return True
+        reporters = _get_reporters()
+        if not reporters or type(reporters[len(reporters) - 1]) is not _Reporter:
+            return True
+        names = reporters[len(reporters) - 1]._observer_names
+        for _, observer in self.reports:
+            if observer is not None and <size_t> <PyObject *> observer not in names:
+                return False
+        return True
+
     cdef int apply(self) except -1:
         cdef Py_ssize_t i
         cdef dict found

@@ -254,7 +254,7 @@ cdef class StepRunner:
     cdef bint run(self) except -1:
         cdef Memory memory = self.memory
         cdef Binder binder = self.binder
-        if not binder.bind(self.spec, self.positions):
+        if not binder.bind(self.spec, self.positions) or not binder.effects.can_report():
             return False
         if not self.update.prepare(memory, 0):
             return False

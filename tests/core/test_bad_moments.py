@@ -337,3 +337,32 @@ def test_a_loss_that_is_no_variable(returned):
         with pytest.raises(AttributeError, match="backward"):
             optimizer.update(static, X)
     assert optimizer.t == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_reporter_that_does_not_know_the_model(backend):
+    """KeyError as in define-by-run, where the forward fails: nothing is updated."""
+    with chainer.using_config("sdbr_backend", backend):
+        plain, static = twins(lambda: L.Classifier(MLP(4, 8, 3)), backend=backend)
+        optimizers = [
+            chainer.optimizers.Adam().setup(plain),
+            sdbr.static_optimizer(chainer.optimizers.Adam()).setup(static),
+        ]
+        for k in range(6):
+            for model, optimizer in zip((plain, static), optimizers, strict=True):
+                if k in (3, 4):
+                    before = copy_of(model.predictor.l1.W.array)
+                    with chainer.Reporter().scope({}), pytest.raises(KeyError):
+                        optimizer.update(model, X, T)
+                    np.testing.assert_array_equal(model.predictor.l1.W.array, before)
+                    assert optimizer.t == 3
+                    continue
+                reporter = chainer.Reporter()
+                reporter.add_observer("main", model)
+                seen: dict = {}
+                with reporter.scope(seen):
+                    optimizer.update(model, X, T)
+                assert sorted(seen) == ["main/accuracy", "main/loss"]
+        for p, q in zip(plain.params(), static.params(), strict=True):
+            assert_near(q.array, p.array, 1e-4, p.name)
+    assert static.schedule_manager.statistics.steps == 3
