@@ -162,6 +162,11 @@ class Threads:
         for x, _ in self.cases:
             answer(self.model, x)
 
+    def sets(self) -> int:
+        """Sets of activations: as many as calls were under way at once."""
+        lists = self.model.schedule_manager.schedules.values()
+        return sum(len(schedule.instances) for schedules in lists for schedule in schedules)
+
     def round(self, calls: int) -> int:
         """How many of the threads got only right answers."""
 
@@ -236,15 +241,20 @@ def soak(iterations: int, say=print) -> list[str]:
 
     threads = Threads()
     rounds, right = max(iterations // 500, 3), 0
-    for k in range(3 + rounds):
+    sets, since, calls = 0, Use.now(), 0
+    for _ in range(3 + rounds):
         right += threads.round(20)
-        if k == 2:
-            before = Use.now()
+        calls += 20 * threads.n
+        if threads.sets() != sets:
+            # Never before were so many calls under way at once.
+            sets, since, calls = threads.sets(), Use.now(), 0
     after = Use.now()
-    say(line(f"eight threads, {rounds} rounds", after))
+    say(line(f"eight threads, {rounds} rounds", after) + f", {sets} sets of activations")
     if right != threads.n * (3 + rounds):
         problems.append(f"threads: {right} of {threads.n * (3 + rounds)} right")
-    return problems + [f"threads: {x}" for x in growth(before, after, rounds * 160)]
+    if sets > threads.n * len(threads.cases) * 2:
+        problems.append(f"threads: {sets} sets of activations")
+    return problems + [f"threads: {x}" for x in growth(since, after, calls)]
 
 
 def main(arguments: list[str] | None = None) -> int:
