@@ -473,7 +473,7 @@ class ScheduleManager:
         if not CallRunner.suits(schedule, args, kwargs):
             return
         plan = schedule.forward
-        if plan.graph_outputs and plan.differentiable:
+        if plan.graph_outputs:
             runner = GraphRunner(self, schedule, args, kwargs)
         else:
             runner = CallRunner(self, schedule, Instance(schedule), args, kwargs)
@@ -535,7 +535,7 @@ def hand_out(
             )
         else:
             things[value.index] = array[()] if value.is_scalar else array
-    if plan.graph_outputs and plan.differentiable:
+    if plan.graph_outputs:
         inputs = [source_of(value, leaves) for value in plan.differentiable]
         node = StaticCall(instance, sources, manager)
         if reference is not None:

@@ -113,6 +113,14 @@ def test_a_difference_is_found_and_shown(monkeypatch):
             compare(change)
 
 
+def test_results_that_no_argument_reaches_have_a_history():
+    """Found by `make fuzz`: they were leaves, which keep their gradients."""
+    index = all_templates().index("chainer.Variable({a}.array) * {b}")
+    body = networks.Body([(index, (0, 0, 0), 1)], (4,), "d")
+    for plan in ([("call", {"calls": 2, "x": "fed"})], [("call", {"x": "constant"})]):
+        networks.compare(body.source(), plan, SETTINGS)
+
+
 def test_held_results_are_compared_again_at_the_end():
     make = networks.made_from(body_of("F.tanh({a})").source(), SETTINGS)
     run = runner.Run(lambda: make(True), True, EVENTS, SETTINGS)
