@@ -172,8 +172,9 @@ class TracedFloat(float):
             return recorder.store_float(self)
         return self.leave()
 
-    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        return getattr(ufunc, method)(*strip_floats(inputs), **strip_floats(kwargs))
+    # NumPy before 2.0 computes with the value at once where there is an `__array_ufunc__`, and
+    # asks for the number (`__float__`, `__rmul__`) where there is none.
+    __array_priority__ = 1e6
 
     def __array_function__(self, function, types, args, kwargs):
         return function(*strip_floats(args), **strip_floats(kwargs))
@@ -204,6 +205,14 @@ class TracedFloat(float):
 
 _plain = float.__float__
 LEAVING[TracedFloat] = TracedFloat.leave
+
+
+def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    return getattr(ufunc, method)(*strip_floats(inputs), **strip_floats(kwargs))
+
+
+if int(np.__version__.partition(".")[0]) >= 2:
+    TracedFloat.__array_ufunc__ = _array_ufunc
 
 
 def strip_floats(thing):
@@ -269,8 +278,8 @@ def _compared(function: Callable, things: tuple) -> Any:
 
 
 def _understood(other) -> bool:
-    """Whether float itself computes with `other`; arrays and Variables have their own way."""
-    return isinstance(other, (int, float, np.generic))
+    """Whether a float computes with `other` by itself; Variables have their own way."""
+    return isinstance(other, (int, float, np.generic, np.ndarray))
 
 
 def _binary(function: Callable, apply: Callable, swapped: bool):
