@@ -10,7 +10,7 @@ import numpy as np
 from chainer import functions as F
 from hypothesis import HealthCheck, given, settings
 
-from .harness import assert_all_near, copy_of
+from .harness import copy_of
 
 
 def halves(h):
@@ -51,8 +51,8 @@ OPS = {
     "normalize": F.normalize, "twice": lambda h: h * h + h,
 }  # fmt: skip
 
-NAMES = st.sampled_from(sorted(OPS))
-PROGRAM = st.lists(st.one_of(NAMES, st.just("linear"), st.just("skip")), min_size=1, max_size=6)
+# Without repetition: examples with many different ops are worth more.
+PROGRAM = st.lists(st.sampled_from(["linear", "skip", *OPS]), min_size=3, max_size=7, unique=True)
 
 
 class Expression(chainer.Chain):
@@ -122,11 +122,19 @@ def run(model, sizes, outside) -> list[dict]:
     return records
 
 
+def assert_close(got, want, what: str) -> None:
+    """Equal up to rounding of numbers around one: some of these gradients are exactly zero."""
+    assert (got is None) == (want is None), what
+    if want is not None:
+        assert (got.shape, got.dtype) == (want.shape, want.dtype), what
+        assert np.abs(got - want).max() <= 1e-10 * max(np.abs(want).max(), 1.0), what
+
+
 KINDS = {"inside twice": (Penalised, 0), "inside": (Graded, 0), "outside": (Expression, 1),
          "outside twice": (Expression, 2)}  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     program=PROGRAM,
     kind=st.sampled_from(sorted(KINDS)),
@@ -140,7 +148,9 @@ def test_random_expressions(program, kind, sizes, backend):
     )
     got, want = run(static, sizes, outside), run(cls(program), sizes, outside)
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
-        assert_all_near(g, w, 1e-9, f"batch {i} of {sizes}")
+        assert list(g) == list(w)
+        for name in w:
+            assert_close(g[name], w[name], f"batch {i} of {sizes}: {name}")
     statistics = static.schedule_manager.statistics
     assert statistics.define_by_run_calls == 0
     assert statistics.replays == len(sizes) - statistics.traces
