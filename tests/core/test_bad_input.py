@@ -8,6 +8,7 @@ equals define-by-run.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import sdbr
@@ -443,3 +444,110 @@ def test_events(name, way, backend):
             twins.follow()
             twins.good(replay=False)  # what fitted no longer may have been forgotten
             twins.good()
+
+
+# --- one array into functions that take anything --------------------------------------------------
+ARRAYS = {
+    "0-d": lambda p: np.array(2.0, "f"),
+    "0-d integer": lambda p: np.array(2, "i"),
+    "a NumPy number": lambda p: np.float32(2),
+    "a number": lambda p: 2.0,
+    "an integer": lambda p: 3,
+    "empty": lambda p: X[:0],
+    "empty in the middle": lambda p: np.zeros((2, 0, 3), "f"),
+    "one element": lambda p: X[:1, :1],
+    "eight axes": lambda p: X.reshape(1, 1, 1, 5, 1, 4, 1, 1),
+    "booleans": lambda p: X > 0,
+    "bytes of integers": lambda p: (X * 10).astype("b"),
+    "unsigned": lambda p: np.abs(X * 10).astype("Q"),
+    "integers": lambda p: (X * 10).astype("i"),
+    "float16": lambda p: X.astype("e"),
+    "float64": lambda p: X.astype("d"),
+    "long double": lambda p: X.astype("g"),
+    "complex": lambda p: X.astype("F"),
+    "objects": lambda p: X.astype(object),
+    "strings": lambda p: X.astype("U8"),
+    "dates": lambda p: np.zeros((5, 4), "M8[s]"),
+    "big-endian": lambda p: X.astype(">f4"),
+    "big-endian integers": lambda p: (X * 10).astype(">i8"),
+    "read-only": lambda p: readonly(X),
+    "column order": lambda p: np.asfortranarray(X),
+    "backwards": lambda p: X[::-1, ::-1],
+    "broadcast": lambda p: np.broadcast_to(X[:1], (5, 4)),
+    "unaligned": lambda p: unaligned(X),
+    "mapped": lambda p: memory_mapped(X, p),
+    "masked": lambda p: np.ma.masked_array(X, X > 1),
+    "matrix": lambda p: np.asmatrix(X),
+    "own subclass": lambda p: X.view(Own),
+    "nan and infinities": lambda p: np.array([np.nan, np.inf, -np.inf, -0.0], "f"),
+}  # fmt: skip
+
+FUNCTIONS = {
+    "arithmetic": lambda x: (x * 2 + 1) / 3,
+    "sum": lambda x: F.sum(x),
+    "concat": lambda x: F.concat([x, x], axis=-1),
+    "reshape": lambda x: F.reshape(x, (-1,)) * 1,
+    "transpose": lambda x: F.transpose(x) + 0,
+    "slice": lambda x: x[..., :1] * 2,
+    "cast": lambda x: F.cast(x, "f") * 2,
+    "numpy": lambda x: F.broadcast_to(
+        chainer.as_variable((1 - x.array) * 0.5 + np.sqrt(np.abs(x.array))), x.shape
+    ),
+    "maximum": lambda x: F.maximum(x, x * 0),
+    "as it is": lambda x: x,
+}
+
+
+def outcome_of(function, make, variable: bool):
+    """Type of the exception, or output and gradient."""
+    with np.errstate(all="ignore"):
+        try:
+            x = make()
+            if variable:
+                x = chainer.Variable(x)
+            y = function(x)
+            y = chainer.as_variable(y)
+            if y.requires_grad and y.size and y.dtype.kind == "f" and y.creator is not None:
+                y.grad = np.ones_like(y.array)
+                y.backward()
+            return y.array, x.grad if variable else None
+        except Exception as error:
+            return error
+
+
+def assert_same_outcome(got, want, what: str) -> None:
+    if isinstance(want, Exception):
+        assert type(got) is type(want), (what, got, want)
+        return
+    assert not isinstance(got, Exception), (what, got)
+    for g, w in zip(got, want, strict=True):
+        assert type(g) is type(w), what
+        if w is None:
+            continue
+        assert (g.shape, g.dtype) == (w.shape, w.dtype), what
+        if w.dtype.kind not in "fc":
+            np.testing.assert_array_equal(g, w, what)
+        else:
+            tolerance = 1e-2 if w.dtype.itemsize == 2 else 1e-5
+            np.testing.assert_allclose(g, w, tolerance, tolerance, err_msg=what)
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.filterwarnings(
+    "ignore::sdbr.SdbrWarning", "ignore::RuntimeWarning", "ignore::PendingDeprecationWarning",
+    "ignore:Casting complex",
+)  # fmt: skip
+def test_arrays(name, tmp_path):
+    for function_name, function in FUNCTIONS.items():
+        for backend, variable in zip(BACKENDS, (True, False), strict=True):
+            if name.startswith("0-d") and function_name in ("numpy", "maximum"):
+                continue  # NumPy makes scalars of 0-d arrays, which Chainer refuses
+            if function_name == "numpy" and not variable:
+                continue  # x.array
+            static = sdbr.static_graph(function, backend=backend)
+            for k in range(5):
+                make = functools.partial(ARRAYS[name], tmp_path) if k % 2 else lambda: X
+                want = outcome_of(function, make, variable)
+                got = outcome_of(static, make, variable)
+                what = f"{function_name} of {name}, {backend}, variable={variable}, call {k}"
+                assert_same_outcome(got, want, what)

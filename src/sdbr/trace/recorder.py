@@ -97,6 +97,8 @@ class Recorder(
 
     # --- function nodes ------------------------------------------------------------------------
     def apply(self, original, function, inputs):
+        if not all(isinstance(x, (chainer.Variable, np.ndarray)) for x in inputs):
+            return original(function, [plain_float(x) for x in inputs])  # raises Chainer's error
         template = copy_node(function)
         scalars = self.take_floats(template, function)
         values = [
