@@ -22,7 +22,7 @@ import numpy as np
 
 _SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
 _DEPTH = 10
-_EXACT = 1 << 18  # bytes that are compared one by one
+_EXACT = 1 << 16  # bytes that are compared one by one
 _WHOLE = 1 << 22  # bytes of which a digest is compared; of larger arrays that of a sample
 _MOST_CAPTURED = 64
 _MOST_ARRAYS = 64
