@@ -31,6 +31,7 @@ cdef class Parameters:
 cdef class Arguments:
     cdef list positions           # of (argument, slot)
     cdef list attributes          # of (dict, name, slot, shape, dtype)
+    cdef frozenset held           # slots of arrays that a function may update in place
     cdef Memory memory
     cdef bint bind(self, CallSpec spec, list positions) except -1
 

@@ -250,6 +250,7 @@ cdef class Arguments:
         self.memory = memory
         self.positions = []
         self.attributes = []
+        self.held = frozenset([slot for value, slot in leaves if value.held])
         for value, slot in leaves:
             if value.kind == "argument":
                 self.positions.append((value.source, slot))
@@ -264,8 +265,10 @@ cdef class Arguments:
             array = spec.arrays[<int> positions[position]]
             if sdbr_is_plain(array):
                 self.memory.bind_fast(slot, array)
-            else:
-                self.memory.bind(slot, contiguous(<object> array))
+                continue
+            if slot in self.held:  # a function may update it: a copy will not do
+                return False
+            self.memory.bind(slot, contiguous(<object> array))
         for d, name, slot, shape, dtype in self.attributes:
             thing = d.get(name)
             if isinstance(thing, _Variable):
@@ -273,6 +276,8 @@ cdef class Arguments:
             elif isinstance(thing, np.generic):
                 thing = np.asarray(thing)
             if type(thing) is not np.ndarray or thing.shape != shape or thing.dtype != dtype:
+                return False
+            if slot in self.held and not thing.flags.c_contiguous:
                 return False
             self.memory.bind(slot, contiguous(thing))
         return True

@@ -73,6 +73,8 @@ class Instance:
             array = source._data[0] if isinstance(source, chainer.Variable) else source
             if array is None or array.shape != value.shape or array.dtype != value.dtype:
                 raise Retrace(value, array)
+            if value.held and not array.flags.c_contiguous:
+                raise Retrace(value, array)  # a function may update it: a copy will not do
             self.memory.bind(slot, contiguous(array))
 
     def run_forward(self, sources: list, numbers=(), watch=None) -> dict[int, np.ndarray]:

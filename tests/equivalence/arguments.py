@@ -97,6 +97,11 @@ def SIGN(*shape):
     return lambda rng, dtype: (rng.integers(0, 2, shape) * 2 - 1).astype(np.int32)
 
 
+def H(*shape):
+    """Normal numbers in float16, whatever the others are."""
+    return lambda rng, dtype: np.asarray(rng.standard_normal(shape), np.float16)
+
+
 def array_of(x):
     """The array of a Variable; an array as it is."""
     return getattr(x, "array", x)

@@ -230,7 +230,8 @@ class Mode:
     ----------
     inputs : str
         What becomes of the floats: ``"variables"``, ``"constants"`` (Variables that want no
-        gradient), ``"arrays"``, ``"first"`` (a Variable; the others are arrays).
+        gradient), ``"arrays"``, ``"first"`` (a Variable; the others are arrays), ``"layouts"``
+        (Variables on arrays that are not contiguous in every other call).
     """
 
     train: bool = True
@@ -246,13 +247,24 @@ def as_inputs(arrays, how: str) -> list:
     """Floats as Variables that want a gradient, as `how` says; integers as arrays."""
     xs, n = [], 0
     for a in arrays:
-        wanted = how in ("variables", "constants") or (how == "first" and n == 0)
+        a = scattered(a) if how == "scattered" else a.copy()
+        wanted = how in ("variables", "constants", "scattered") or (how == "first" and n == 0)
         if a.dtype.kind == "f" and wanted:
-            xs.append(chainer.Variable(a.copy(), requires_grad=how != "constants"))
+            xs.append(chainer.Variable(a, requires_grad=how != "constants"))
             n += 1
         else:
-            xs.append(a.copy())
+            xs.append(a)
     return xs
+
+
+def scattered(array: np.ndarray) -> np.ndarray:
+    """The same contents, every second element of a larger array, in Fortran's order."""
+    if not array.ndim:
+        return array.copy()
+    larger = np.zeros([2 * n for n in array.shape[::-1]], array.dtype).T
+    view = larger[(slice(None, None, 2),) * array.ndim]
+    view[...] = array
+    return view
 
 
 def random_state() -> tuple:
@@ -264,7 +276,10 @@ def random_state() -> tuple:
 def run_once(subject: Subject, case: Case, dtype: str, mode: Mode, step: int, first_replay: int):
     """One call, and a backward where there is something to go backward from."""
     held = subject.load(case.data(step, dtype), step)
-    xs = as_inputs(held, mode.inputs)
+    how = mode.inputs
+    if how == "layouts":
+        how = "scattered" if step % 2 else "variables"
+    xs = as_inputs(held, how)
     accumulate = step == first_replay + 1
     only_first = case.partial and step == first_replay + 2
     rng = np.random.default_rng([11, step])
@@ -343,6 +358,8 @@ def assert_near(got, want, tolerance: float, what: str) -> None:
     np.testing.assert_array_equal(got[~finite], want[~finite], what)
     if not finite.any():
         return
+    if tolerance and want.dtype == np.float16:
+        tolerance = max(tolerance, TOLERANCES["e"][1])
     got, want = got[finite].astype("d"), want[finite].astype("d")
     scale = np.abs(want).max() or 1.0
     error = np.abs(got - want).max() / scale

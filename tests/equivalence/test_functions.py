@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import sdbr
+
 import pytest
 
 from .harness import TEST, TRAINING, Mode, check, check_batches, check_dynamic, check_second
@@ -85,6 +87,24 @@ BATCHES = {
 def test_two_batch_sizes(name):
     (row,) = [row for row in STATIC if row.id == name]
     check_batches(dataclasses.replace(row, batch=BATCHES[name]))
+
+
+# Their running averages are updated in place.
+UPDATED = {"batch_normalization running", "batch_renormalization"}
+
+
+@each([row for row in STATIC if row.dtypes != "e" and row.id not in UPDATED])
+def test_layouts(row):
+    check(row, dtype_of(row), "function", Mode(inputs="layouts"))
+
+
+@each([row for row in STATIC if row.id in UPDATED])
+def test_running_averages_that_are_not_contiguous(row):
+    reason = "an array that a function may update in place is not contiguous"
+    row = dataclasses.replace(row, dynamic=reason)
+    check_dynamic(row, "d", "function", Mode(inputs="scattered"))
+    with pytest.raises(sdbr.NotStaticError, match=reason):  # contiguous while it is traced
+        check(row, "d", "function", Mode(inputs="layouts"))
 
 
 @each(STATIC)

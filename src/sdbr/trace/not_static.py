@@ -43,3 +43,11 @@ def why_not_static(function, inputs: Sequence[Value], held: Sequence[Value]) -> 
 def _is_mask(value: Value) -> bool:
     """Whether the value is a boolean array with other contents in each call."""
     return value.dtype == bool and value.kind != CONSTANT
+
+
+def may_update(owner, name: str) -> bool:
+    """Whether a function node may write to the array that it keeps as attribute `name`.
+
+    Chainer's own functions write to running averages alone.
+    """
+    return "running_" in name or type(owner).__module__.partition(".")[0] != "chainer"

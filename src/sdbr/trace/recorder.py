@@ -16,7 +16,7 @@ from sdbr.trace.nodes import (
     spent_node,
     watch_backward,
 )
-from sdbr.trace.not_static import why_not_static
+from sdbr.trace.not_static import may_update, why_not_static
 from sdbr.trace.patches import PATCHES
 from sdbr.trace.prints import PrintRecording
 from sdbr.trace.provenance import (
@@ -34,6 +34,7 @@ from sdbr.trace.reports import RecordingReporter
 from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
 from sdbr.trace.structure import fill, flatten, float_names, floats_in, mapped, rebuild
 from sdbr.trace.values import (
+    ALIAS,
     ARGUMENT,
     ATTRIBUTE,
     RESULT,
@@ -160,19 +161,25 @@ class Recorder(
                 structure = self._holes(thing, values)
                 if values:
                     found.append(Rebinding(name, structure, values, owner is inner))
+                if isinstance(thing, np.ndarray) and may_update(owner, name):
+                    self._hold(thing, values[0])
                 if holds_traced(thing):
                     owner.__dict__[name] = spent.__dict__[name] = thing = strip_nested(thing)
                 if _holds_variable(thing):  # the template must not keep the graph behind it
                     owner.__dict__[name] = _without_history(thing)
         return found
 
+    def _hold(self, array, value: Value) -> None:
+        """Note an array that a function may update in place: no copy can stand for it."""
+        behind = value.source if value.kind == ALIAS else value
+        behind.held = True
+        if behind.kind in (ARGUMENT, ATTRIBUTE) and not array.flags.c_contiguous:
+            self.mark_dynamic("an array that a function may update in place is not contiguous")
+
     def _holes(self, thing, values: list):
         """`thing` with a `Hole` in the place of each array, whose values go to `values`."""
         if isinstance(thing, np.ndarray):
             value = self.of_array(thing)
-            if value.kind in (ARGUMENT, ATTRIBUTE) and not thing.flags.c_contiguous:
-                # The function may update it in place, and a program would work on a copy.
-                self.mark_dynamic("an array that a function keeps is not contiguous")
             values.append(value)
             return Hole(len(values) - 1)
         kind = type(thing)

@@ -47,10 +47,13 @@ class Value:
         Whether the user's code held it as a Variable (else as an array).
     is_scalar : bool
         Whether define-by-run has a NumPy scalar in its place, not an array without dimensions.
+    held : bool
+        Whether a function may update the array in place: a copy cannot stand for it.
     """
 
     __slots__ = (
         "dtype",
+        "held",
         "index",
         "is_scalar",
         "is_variable",
@@ -73,6 +76,7 @@ class Value:
         self.unchained = False
         self.is_variable = is_variable
         self.is_scalar = False
+        self.held = False
 
     def __repr__(self) -> str:
         return f"<Value {self.index} {self.kind} {self.dtype}{list(self.shape)}>"
@@ -244,6 +248,11 @@ class Trace:
     scalars: list = dataclasses.field(default_factory=list)
     floats: list = dataclasses.field(default_factory=list)
     followed: dict = dataclasses.field(default_factory=dict)
+
+
+def keeps_history(node: TracedNode) -> bool:
+    """Whether the node has a Variable as attribute through which a second derivative may flow."""
+    return any(x.is_variable and x.requires_grad for r in node.rebind for x in r.values)
 
 
 def values_in(thing) -> Iterator[Value]:

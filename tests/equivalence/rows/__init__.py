@@ -27,7 +27,6 @@ NO_SECOND = {
     "accuracy",
     "argmax",
     "argmin",
-    "as_strided",
     "batch_renormalization",
     "binary_accuracy",
     "ceil",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import I, N, T, U
+from equivalence.arguments import H, I, N, T, U
 from equivalence.harness import Case, native
 
 CONNECTION = [
@@ -111,4 +111,12 @@ ROWS = [
     ),
     Case("shift", F.shift, [N(2, 9, 4, 5)], exact=True),
     Case("shift options", lambda x: F.shift(x, 5, 2), [N(2, 26, 4, 5)], exact=True),
+    Case(
+        "convolution_2d mixed dtypes",
+        F.convolution_2d,
+        [H(2, 3, 5, 4), N(4, 3, 3, 3), H(4)],
+        dtypes="f",
+        second=False,
+    ),
+    Case("linear mixed dtypes", F.linear, [H(5, 3), N(4, 3), H(4)], dtypes="f", second=False),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import chainer.functions as F
 
-from equivalence.arguments import M, N, P, array_of
+from equivalence.arguments import H, M, N, P, array_of
 from equivalence.harness import Case
 
 ROWS = [
@@ -79,4 +79,11 @@ ROWS = [
     ),
     Case("normalize", F.normalize, [N(3, 4)]),
     Case("normalize axes", lambda x: F.normalize(x, 1e-3, (0, 2)), [N(3, 4, 2)]),
+    Case(
+        "batch_normalization mixed dtypes",
+        F.batch_normalization,
+        [H(5, 3), P(3), N(3)],
+        dtypes="f",
+        second=False,
+    ),
 ]
