@@ -249,6 +249,8 @@ def is_repeatable(plan) -> bool:
 def _repeats(node: v.TracedNode) -> bool:
     if node.function is None:
         return not (node.draws or node.effect)
+    if v.keeps_history(node):
+        return False
     kind = type(node.function)
     family, _, module = kind.__module__.removeprefix("chainer.functions.").partition(".")
     if registry.lookup(kind) is not None:
@@ -312,8 +314,11 @@ class _Graph:
     def _apply(self, node: v.TracedNode):
         function = self.functions[id(node)] = copy_node(node.template)
         set_scalars(function, node.scalars, self.things.__getitem__)
-        # Copies: what a function updates in place was updated by the call itself.
-        rebind(function, node.rebind, [self.array(x).copy() for r in node.rebind for x in r.values])
+        # Copies: what a function updates in place was updated by the call itself. A Variable that
+        # the node keeps has a history: its backward may differentiate through it.
+        kept = [x for r in node.rebind for x in r.values]
+        things = [self.thing(x) if x.is_variable else self.array(x).copy() for x in kept]
+        rebind(function, node.rebind, things)
         config = {**node.config, "enable_backprop": node.backprop}
         if isinstance(function, LinkCall):
             config["in_recomputing"] = True  # no statistics move

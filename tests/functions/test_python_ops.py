@@ -183,3 +183,57 @@ def test_softmax_cross_entropy_for_second_derivatives_normalizes_by_the_labels_i
         np.testing.assert_allclose(got.array, want.array, rtol=tolerance)
         np.testing.assert_allclose(b.grad, a.grad, atol=tolerance)
     assert replays(static) == 3
+
+
+class Powered(chainer.FunctionNode):
+    """``x * log_x``, whose backward goes through the Variable that it was given."""
+
+    def __init__(self, log_x):
+        self.log_x = log_x
+
+    def forward(self, inputs):
+        return (inputs[0] * self.log_x.array,)
+
+    def backward(self, indexes, gys):
+        return (gys[0] * (1 + self.log_x),)
+
+
+def test_second_derivatives_flow_through_a_variable_that_a_node_keeps():
+    def f(x):
+        return Powered(F.log(x)).apply((x,))[0]
+
+    static = sdbr.static_graph(f, on_dynamic="raise", enable_double_backprop=True)
+    for _ in range(4):
+        found = []
+        x = RNG.uniform(0.5, 2, (4, 3)).astype("f")
+        for function in (f, static):
+            a = chainer.Variable(x)
+            (g,) = chainer.grad([F.sum(function(a))], [a], enable_double_backprop=True)
+            (gg,) = chainer.grad([F.sum(g * g)], [a])
+            found.append((g.array, gg.array))
+        (want, want_second), (got, got_second) = found
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+        np.testing.assert_allclose(got_second, want_second, rtol=1e-5)
+    assert replays(static) == 3
+
+
+def test_a_gradient_inside_the_call_through_a_variable_that_a_node_keeps_is_dynamic():
+    def f(x):
+        y = Powered(F.log(x)).apply((x,))[0]
+        (g,) = chainer.grad([F.sum(y)], [x], enable_double_backprop=True)
+        return F.sum(g * g)
+
+    static = sdbr.static_graph(f)
+    for i in range(3):
+        x = RNG.uniform(0.5, 2, (4, 3)).astype("f")
+        grads = []
+        for function in (f, static):
+            a = chainer.Variable(x)
+            if function is static and i == 0:
+                with pytest.warns(sdbr.SdbrWarning, match="keeps a Variable"):
+                    loss = function(a)
+            else:
+                loss = function(a)
+            loss.backward()
+            grads.append(a.grad)
+        np.testing.assert_allclose(*grads, rtol=1e-5)

@@ -198,7 +198,8 @@ def fill_holes(thing, arrays):
     if kind is Hole:
         return arrays[thing.index]
     if kind is VariableHole:
-        return chainer.Variable(arrays[thing.index])
+        x = arrays[thing.index]
+        return x if isinstance(x, chainer.Variable) else chainer.Variable(x)
     if kind in (tuple, list):
         return kind([fill_holes(t, arrays) for t in thing])
     if kind is dict:

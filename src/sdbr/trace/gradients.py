@@ -16,7 +16,7 @@ import weakref
 
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.provenance import current, user_line
-from sdbr.trace.values import RESULT, TracedNode
+from sdbr.trace.values import RESULT, TracedNode, keeps_history
 
 import chainer
 from chainer import _backprop, _backprop_utils
@@ -114,10 +114,16 @@ class GradientRecording:
                 "its own",
                 original, func, targets, gys, grad_inputs, is_debug,
             )  # fmt: skip
+        node = known[1]
+        if chainer.config.enable_backprop and keeps_history(node):
+            return self._unseen(
+                f"a gradient that is differentiated in turn was taken through {func.label}, which "
+                "keeps a Variable",
+                original, func, targets, gys, grad_inputs, is_debug,
+            )  # fmt: skip
         for g in gys:
             if g is not None:
                 self.of_variable(g)
-        node = known[1]
         # A number that changes from call to call would be a constant of what its backward applies.
         if chainer.config.enable_backprop and not node.scalars and is_transparent(type(func)):
             return original(func, targets, gys, grad_inputs, is_debug)
