@@ -97,7 +97,7 @@ def unusable(checks: list[dict]) -> str:
 
 
 def comparison(outcomes: dict[str, list[dict]]) -> str:
-    """Markdown: passed, failed by group and by how Chainer was run; then tests that differ."""
+    """Markdown: passed and failed by group and by how Chainer was run; then what fails anew."""
     groups = sorted({group_of(t["test"]) for tests in outcomes.values() for t in tests})
     lines = [
         "| group | " + " | ".join(f"{how}: passed | failed" for how in outcomes) + " |",
@@ -113,6 +113,6 @@ def comparison(outcomes: dict[str, list[dict]]) -> str:
     ended = {t["test"]: t["outcome"] for t in outcomes[first]}
     for how in others:
         for t in outcomes[how]:
-            if t["outcome"] != ended.get(t["test"]):
+            if t["outcome"] == "failed" and ended.get(t["test"]) != "failed":
                 lines.append(f"\n{how}: {t['test']} {t['outcome']}: {t['message'][-300:]}")
     return "\n".join(lines)
