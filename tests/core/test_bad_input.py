@@ -220,6 +220,7 @@ def in_test_mode(model, optimizer, call):
 
 
 WAYS = {f.__name__: f for f in (by_step, by_call, by_call_and_update, in_test_mode)}
+COMBINATIONS = [*[(way, "cython") for way in WAYS], ("by_step", "numpy")]
 
 
 def outcome(way, model, optimizer, call):
@@ -302,8 +303,7 @@ class Twins:
         return states
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "backend"), COMBINATIONS)
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning", "ignore::RuntimeWarning")
 def test_arguments(name, way, backend, tmp_path):
@@ -415,8 +415,7 @@ EVENTS = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "backend"), COMBINATIONS)
 @pytest.mark.parametrize("name", EVENTS)
 @pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning", "ignore::RuntimeWarning")
 def test_events(name, way, backend):

@@ -91,14 +91,14 @@ def test_while_patches_come_and_go():
         sdbr.static_graph(lambda x: F.relu(x) * 2)(X)
 
     modules = ("sdbr.compat.hooks", "sdbr.trace.provenance", "sdbr.trace.recorder")
-    for _ in interrupted(call, modules, 3):
+    for _ in interrupted(call, modules, 7):
         points += 1
         static = sdbr.static_graph(lambda x: F.relu(x) * 2)
         for _ in range(3):
             assert_near(static(X).array, np.maximum(X, 0) * 2, 0, "output")
         assert static.schedule_manager.statistics.replays == 2
         assert_clean()
-    assert points > 40
+    assert points > 20
 
 
 def forget(model) -> None:
@@ -131,7 +131,7 @@ def test_anywhere_in_a_call(what):
         call()
 
     call(), call()
-    steps = {"trace": 97, "replay": 5, "compiled replay": 3}
+    steps = {"trace": 193, "replay": 5, "compiled replay": 3}
     points = 0
     for _ in interrupted(once, ("sdbr.",), steps[what]):
         points += 1
@@ -141,7 +141,7 @@ def test_anywhere_in_a_call(what):
         assert_all_near(call(), want, 1e-5, "gradient")
         assert static.schedule_manager.statistics.replays == replays + 1
         assert_clean()
-    assert points > {"trace": 20, "replay": 20, "compiled replay": 5}[what]
+    assert points > {"trace": 10, "replay": 20, "compiled replay": 5}[what]
 
 
 @pytest.mark.parametrize("what", ["build", "step", "update"])
@@ -180,7 +180,7 @@ def test_anywhere_in_an_update(what):
     once(), once()
     modules, step = ("sdbr.",), 1
     if what == "build":
-        step = 211
+        step = 503
     elif what == "update":
         modules = ("sdbr.optimizers", "sdbr.static_optimizer")
     points = 0
