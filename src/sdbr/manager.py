@@ -78,7 +78,7 @@ class ScheduleManager:
         self.statistics = Statistics()
         self._misses = Misses()
         self.define_by_run_reasons: collections.Counter = collections.Counter()
-        self.static_schedule: Schedule | None = None
+        self._used: Schedule | None = None
         self.last_instance: Instance | None = None
         self.runners: list[CallRunner] = []
         self.step_reason: str | None = None
@@ -265,9 +265,16 @@ class ScheduleManager:
                 return schedule
         return None
 
+    @property
+    def static_schedule(self) -> Schedule | None:
+        """The schedule that served the last call."""
+        every = [schedule for group in list(self.schedules.values()) for schedule in list(group)]
+        # Calls on the compiled path, and whole steps, count their use and nothing else.
+        return max(every, key=lambda schedule: schedule.usage.last_call, default=self._used)
+
     def use(self, schedule: Schedule | None) -> None:
         """Note the schedule that was used last, here and as ``chain.static_schedule``."""
-        self.static_schedule = schedule
+        self._used = schedule
         owner = None if self.owner is None else self.owner()
         if owner is not None and owner.__dict__.get("schedule_manager") is self:
             owner.__dict__["static_schedule"] = schedule

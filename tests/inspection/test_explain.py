@@ -461,3 +461,16 @@ def test_every_kind_of_thing_in_every_state():
     assert "not traced yet" in assert_fits(sdbr.explain(copied))
     instance.schedule_manager.clear()
     assert "no schedule is kept" in assert_fits(sdbr.explain(instance))
+
+
+def test_the_schedule_used_last_on_every_path():
+    """Whole steps and compiled calls in turn: ``static_schedule`` is that of the last one."""
+    model, optimizer = trained()
+    for _ in range(3):
+        with chainer.using_config("train", False), chainer.no_backprop_mode():
+            model(*batch())
+        assert model.static_schedule is model.schedule_manager.static_schedule
+        assert not model.static_schedule.keep_graph
+        optimizer.update(model, *batch())
+        assert model.static_schedule is model.schedule_manager.static_schedule
+        assert model.static_schedule.keep_graph
