@@ -183,14 +183,14 @@ class Threads:
         return sum(together(self.n, work))
 
 
-def growth(before: Use, after: Use, iterations: int) -> list[str]:
+def growth(before: Use, after: Use, iterations: int, memory: bool = True) -> list[str]:
     """What grew more than noise: memory by 2 % and 4 MiB, objects by one in ten iterations."""
     found = []
     for name in ("objects", "blocks"):
         more = getattr(after, name) - getattr(before, name)
         if more > max(200, iterations / 10):
             found.append(f"{name}: {more} more after {iterations} iterations")
-    if after.rss - before.rss > max(4 << 20, before.rss // 50):
+    if memory and after.rss - before.rss > max(4 << 20, before.rss // 50):
         found.append(f"memory: {(after.rss - before.rss) / 2**20:.1f} MiB more")
     for name in ("descriptors", "threads"):
         if getattr(after, name) > getattr(before, name):

@@ -102,7 +102,8 @@ def child_of(start, data):
     """In another process: an unpickled chain starts empty, then is static like any other."""
     with watched():
         model = pickle.loads(data)
-        assert not hasattr(model, "schedule_manager")
+        manager = getattr(model, "schedule_manager", None)
+        assert manager is None or (not manager.schedules and manager.statistics.calls == 0)
         results = [answer(model, X) for _ in range(3)]
         statistics = model.schedule_manager.statistics
         assert (statistics.traces, statistics.replays) == (1, 2)

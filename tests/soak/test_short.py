@@ -21,7 +21,7 @@ def test_mixed_shapes_leave_nothing_behind():
     for k in range(10 * ROUND, 20 * ROUND):
         mixed.iterate(k)
     assert mixed.wrong == []
-    assert growth(before, Use.now(), 10 * ROUND) == []
+    assert growth(before, Use.now(), 10 * ROUND, memory=False) == []
     statistics = mixed.model.schedule_manager.statistics
     assert statistics.replays > statistics.traces
     assert statistics.steps > 20
@@ -33,7 +33,7 @@ def test_dropped_chains_are_gone():
     before = Use.now()
     for k in range(6):
         assert create_and_drop(k) == []
-    assert growth(before, Use.now(), 6) == []
+    assert growth(before, Use.now(), 6, memory=False) == []
 
 
 def test_eight_threads_get_eight_right_answers():
