@@ -347,7 +347,7 @@ cdef class Numbers:
             holder = sdbr_list_item(<PyObject *> self.holders, i)
             if holder != <PyObject *> None:
                 found = PyDict_GetItemWithError(holder, sdbr_list_item(<PyObject *> self.names, i))
-                if found == NULL or type(<object> found) is not float:
+                if found == NULL or not isinstance(<object> found, float):
                     return False
                 self.values[i] = <double> <object> found
             else:

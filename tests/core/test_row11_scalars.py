@@ -195,13 +195,47 @@ def test_second_derivatives_see_the_number_of_the_call():
     assert static.schedule_manager.statistics.traces == 1
 
 
+@pytest.mark.parametrize("name", ["y * c", "y / c", "dropout", "elu", "arithmetic", "zoneout"])
+def test_an_attribute_that_is_a_numpy_float64(name):
+    """What NumPy has computed for an annealing schedule; it follows NumPy's rules for dtypes."""
+    function, _ = ANNEALED[name]
+    plain, static = pair(
+        lambda: Net(lambda self, x: F.sum(function(self.l(x), self.c)), l=L.Linear(4, 3))
+    )
+
+    def call(model, c):
+        model.c = np.float64(c)
+        return model(X)
+
+    assert_same_losses(losses(static, call), losses(plain, call))
+    assert static.schedule_manager.statistics.traces == 1
+    static.c = 0.5  # another type
+    static(X)
+    assert static.schedule_manager.statistics.traces == 2
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_dtypes_with_a_numpy_float64():
+    def forward(self, x):
+        return self.l(x), self.c * x, self.c.dtype, self.c + 1
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(4, 3)))
+    for c in (0.5, 0.5, 0.5, 0.75, 0.75, 0.75):
+        plain.c = static.c = np.float64(c)
+        for got, want in zip(static(X)[1:], plain(X)[1:], strict=True):
+            assert type(got) is type(want)
+            assert getattr(got, "dtype", None) == getattr(want, "dtype", None)
+            np.testing.assert_array_equal(got, want)
+    assert static.schedule_manager.statistics.replays >= 2
+
+
 # --- values that decide something ---------------------------------------------------------------
 USED_BY_PYTHON = {
     "float()": lambda y, c: y * float(c),
     "int()": lambda y, c: y * int(10 * c),
     "round()": lambda y, c: y * round(c, 1),
     "NumPy function": lambda y, c: y * np.exp(c),
-    "NumPy scalar before": lambda y, c: y * (np.sqrt(2.0) * c),
+    "NumPy scalar before": lambda y, c: y * (np.float32(1.5) * c),
     "NumPy scalar behind": lambda y, c: y * (c * np.float32(2)),
     "array": lambda y, c: y * (np.ones((5, 3), "f") * c),
     "array after": lambda y, c: y * (c * np.ones((5, 3), "f")),

@@ -63,7 +63,7 @@ class ClippedReLU(FunctionRow):
 
     diagonal = True
 
-    scalars = ("cap",)
+    scalars = typed = ("cap",)
 
     def reason(node):
         return number_reason(node, "cap") or wider_reason(node, "cap")

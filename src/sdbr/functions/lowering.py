@@ -237,10 +237,11 @@ def settle_scalars(trace: v.Trace) -> None:
     for node in trace.nodes:
         row = registry.lookup(type(node.function)) if node.scalars else None
         for name, _, scalar in node.scalars if row is not None else ():
-            if name not in row.scalars:
+            by_type = name in row.typed and type(getattr(node.function, name)) is not float
+            if name not in row.scalars or by_type:
                 scalar.must_stay()
             elif name in row.positive:
-                outcome = getattr(node.function, name) > 0
+                outcome = bool(getattr(node.function, name) > 0)
                 trace.conditions.append(Condition(operator.gt, (scalar, 0), outcome))
     found = {}
     for node in trace.nodes:

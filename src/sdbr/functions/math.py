@@ -100,7 +100,7 @@ class Clip(FunctionRow):
 
     diagonal = True
 
-    scalars = ("x_min", "x_max")
+    scalars = typed = ("x_min", "x_max")
 
     def reason(node):
         reason = float_reason(node)

@@ -87,7 +87,8 @@ def set_scalars(node, scalars: list, value) -> None:
     value : callable
     """
     for name, inner, place in scalars:
-        (inner_function(node) if inner else node).__dict__[name] = value(place)
+        fields = (inner_function(node) if inner else node).__dict__
+        fields[name] = type(fields[name])(value(place))
 
 
 def rebind(node, rebindings: list, arrays: list) -> None:

@@ -104,6 +104,8 @@ class FunctionRow:
         their value may be another in every call.
     positive : tuple of str
         Those of `scalars` for which the row makes a difference between positive and not.
+    typed : tuple of str
+        Those of `scalars` for which a NumPy scalar may decide about dtypes.
     """
 
     #: Whether the gradient is ``gy`` times what does not depend on the input where it has a
@@ -116,6 +118,7 @@ class FunctionRow:
     structural: tuple[str, ...] = ()
     scalars: tuple[str, ...] = ()
     positive: tuple[str, ...] = ()
+    typed: tuple[str, ...] = ()
 
     @staticmethod
     def reason(node: Node) -> str | None:

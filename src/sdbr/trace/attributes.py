@@ -9,6 +9,7 @@ from sdbr.trace.link_hooks import unknown_hook
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.outside import moves_on
 from sdbr.trace.provenance import TracedArray, shown, wrap
+from sdbr.trace.scalars import KINDS
 from sdbr.trace.structure import mapped
 from sdbr.trace.values import ABSENT, ATTRIBUTE, AttributeWrite, Read, Value
 
@@ -83,7 +84,7 @@ class AttributeRecording:
             value.is_scalar = True
             return wrap(np.asarray(thing), value)
         self._note_read(link, name, thing)
-        if type(thing) is float:
+        if type(thing) in KINDS:
             return self.float_attribute(link, name, thing)
         reason = moves_on(thing)
         if reason is not None:

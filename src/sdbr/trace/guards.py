@@ -10,7 +10,7 @@ from sdbr.compat import LINK_VERSION
 from sdbr.trace.link_hooks import hooks_of
 from sdbr.trace.outside import is_small
 from sdbr.trace.prints import is_constant, same, taken
-from sdbr.trace.scalars import ScalarArgument
+from sdbr.trace.scalars import KINDS, ScalarArgument
 from sdbr.trace.values import ABSENT, Trace
 
 import chainer
@@ -63,8 +63,8 @@ class Guards:
                 self.volatile.append((d, name, _is_array_like, (value.shape, value.dtype)))
             elif name in _COUNTED_SETS and isinstance(value, (set, frozenset)):
                 self.stable.append((d, name, _is_same_set, set(value)))
-            elif type(value) is float and _may_change(trace.followed.get((id(read.link), name))):
-                self.stable.append((d, name, _is_float, None))
+            elif type(value) in KINDS and _may_change(trace.followed.get((id(read.link), name))):
+                self.stable.append((d, name, _is_of_type, type(value)))
             elif isinstance(value, (int, float, str, bool)):
                 self.stable.append((d, name, _is_equal, value))
             elif is_constant(value):
@@ -205,8 +205,8 @@ def _may_change(scalar) -> bool:
     return scalar is not None and not scalar.keyed
 
 
-def _is_float(thing, want) -> bool:
-    return type(thing) is float
+def _is_of_type(thing, want) -> bool:
+    return type(thing) is want
 
 
 def _comes_out(condition, want) -> bool:

@@ -29,7 +29,8 @@ _MOST_ARRAYS = 64
 _MOST_OBJECTS = 1000
 _OPEN = (types.SimpleNamespace, argparse.Namespace)
 _CLOSED = (
-    chainer.Link, chainer.Variable, types.ModuleType, types.FunctionType, types.MethodType,
+    chainer.Link, chainer.Variable, chainer.FunctionNode, chainer.Function, types.ModuleType,
+    types.FunctionType, types.MethodType,
     types.BuiltinFunctionType, functools.partial, type, chainer.FunctionHook, chainer.LinkHook,
 )  # fmt: skip
 

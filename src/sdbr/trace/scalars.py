@@ -19,6 +19,7 @@ from sdbr.trace.provenance import LEAVING, current
 
 import numpy as np
 
+KINDS = (float, np.float64)
 _MAX_DEPTH = 32  # of arithmetic on arithmetic
 # Code of Chainer that does nothing with ``float(x)`` but store it on a function node.
 _STORED = frozenset({
@@ -150,12 +151,18 @@ class Condition:
 class TracedFloat(float):
     """A float that carries the `Scalar` it shows as `origin`; outside its trace, just a float."""
 
-    __slots__ = ("origin",)
+    __slots__ = ("kind", "origin")
 
     def __new__(cls, value: float, origin: Scalar):
         self = float.__new__(cls, value)
         self.origin = origin
+        self.kind = type(value)  # float or numpy.float64, which decides about dtypes
         return self
+
+    def __getattr__(self, name):
+        if self.kind is float:
+            raise AttributeError(f"'float' object has no attribute {name!r}")
+        return getattr(self.leave(), name)  # what numpy.float64 has besides
 
     def leave(self) -> float:
         """The number itself, for code that cannot be followed."""
@@ -170,7 +177,7 @@ class TracedFloat(float):
         recorder = current()
         if place in _STORED and recorder is not None and not recorder.depth:
             return recorder.store_float(self)
-        return self.leave()
+        return float.__float__(self.leave())
 
     # NumPy before 2.0 computes with the value at once where there is an `__array_ufunc__`, and
     # asks for the number (`__float__`, `__rmul__`) where there is none.
@@ -200,10 +207,14 @@ class TracedFloat(float):
 
     @property
     def imag(self):
-        return 0.0
+        return self.kind(0.0)
 
 
-_plain = float.__float__
+def _plain(traced: TracedFloat) -> float:
+    value = float.__float__(traced)
+    return value if traced.kind is float else traced.kind(value)
+
+
 LEAVING[TracedFloat] = TracedFloat.leave
 
 
@@ -231,7 +242,7 @@ def _part(thing) -> Any:
     """A scalar of this trace, or the number itself; None when it is neither."""
     if type(thing) is TracedFloat:
         return thing.origin if thing.origin.token is current().token else _plain(thing)
-    return thing if type(thing) in (int, float, bool) else None
+    return thing if type(thing) in (int, bool, *KINDS) else None
 
 
 def _numbers(things) -> tuple:
@@ -261,7 +272,7 @@ def computed(function: Callable, things: tuple) -> Any:
     result = function(*_numbers(things))
     if parts is None:
         return result
-    if type(result) is not float:
+    if type(result) not in KINDS:
         for part in parts:
             if isinstance(part, Scalar):
                 part.must_stay()
@@ -296,10 +307,8 @@ def _unary(function: Callable):
 
 
 def _leaving(name: str):
-    plain = getattr(float, name)
-
     def method(self, *args):
-        return plain(self.leave(), *strip_floats(args))
+        return getattr(self.leave(), name)(*strip_floats(args))
 
     return method
 
@@ -331,7 +340,7 @@ def values_now(scalars: list[Scalar], floats: Sequence[float]) -> list[float] | 
         values = [s.evaluate(floats) for s in scalars]
     except (ArithmeticError, KeyError, TypeError, ValueError):
         return None
-    return values if all(type(x) is float for x in values) else None
+    return values if all(type(x) in KINDS for x in values) else None
 
 
 def shown_scalars(trace) -> list[Scalar]:
@@ -354,7 +363,7 @@ def neutral_label(node) -> str:
     label = node.label
     for name, _, scalar in node.scalars:
         value = getattr(node.template, name, None)
-        if type(value) is float:
+        if type(value) in KINDS:
             label = label.replace(f"({value})" if value < 0 else str(value), scalar.name)
     return label
 
@@ -412,7 +421,7 @@ class ScalarRecording:
 
     def store_float(self, traced: TracedFloat) -> float:
         """The number itself, to be known again by its identity on a function node."""
-        plain = _plain(traced)
+        plain = float.__float__(traced)
         self._stored[id(plain)] = (plain, traced.origin)
         return plain
 
@@ -433,12 +442,13 @@ class ScalarRecording:
         return found
 
     def shows_scalar(self, thing) -> bool:
-        """Whether `thing` is a TracedFloat of this trace."""
-        return type(thing) is TracedFloat and thing.origin.token is self.token
+        """Whether `thing` is a TracedFloat of this trace that shows a float of Python."""
+        mine = type(thing) is TracedFloat and thing.origin.token is self.token
+        return mine and thing.kind is float
 
     def shown_scalar(self, thing):
         """The Scalar that a TracedFloat of this trace shows; anything else as it is."""
-        return thing.origin if self.shows_scalar(thing) else plain_float(thing)
+        return thing.origin if self.shows_scalar(thing) else strip_floats(thing)
 
     def finish_floats(self, floats: list) -> None:
         """Put down in the trace which numbers were followed."""
