@@ -139,7 +139,7 @@ def check(case, tally: Tally | None = None) -> None:
     tally = Tally() if tally is None else tally
     body = networks.Body(dtype=settings["dtype"], **drawn)
     source = body.source()
-    settings = {**settings, "tail": drawn["tail"]}
+    settings = {**settings, "tail": drawn["tail"], "single": "'f4'" in source}
     plan = [(kind, dict(options)) for kind, options in plan]
     try:
         with warnings.catch_warnings():

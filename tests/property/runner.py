@@ -308,9 +308,12 @@ class Run:
             setattr(optimizer, name, options["value"])
 
 
-def tolerance_of(dtype, what):
-    """The contract: relative to the largest magnitude of the array."""
-    if dtype == np.dtype("f8"):
+def tolerance_of(dtype, what, single):
+    """The contract: relative to the largest magnitude of the array.
+
+    `single`: something on the way went through float32, whose last digit is all there is then.
+    """
+    if dtype == np.dtype("f8") and not single:
         return 1e-12
     return 1e-5 if "result" in what or "reported" in what else 1e-4
 
@@ -362,7 +365,7 @@ def compare(make_plain, make_static, events, settings):
                 continue
             if not np.isfinite(w).all():
                 return static, loose + 1  # define-by-run left the finite numbers
-            tolerance = tolerance_of(w.dtype, what)
+            tolerance = tolerance_of(w.dtype, what, settings.get("single"))
             scale = np.abs(w).max(initial=0)
             difference = np.abs(g - w).max(initial=0)
             if difference <= tolerance * scale:
