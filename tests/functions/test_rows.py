@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 
+import sdbr
 from sdbr.functions.registry import Node, lookup, registered
 from sdbr.program.builder import Builder
 
@@ -229,3 +230,18 @@ def test_a_label_out_of_range_raises(f, bad, backend):
     t[2] = bad
     with pytest.raises(IndexError):
         lowered.run(backend, [x, t], [gy])
+
+
+def test_a_delta_that_becomes_infinite_is_not_replayed_natively():
+    """Chainer's formula gives NaN throughout, which the native op does not."""
+
+    @sdbr.static_graph
+    def loss(x, delta):
+        return F.huber_loss(x, np.zeros_like(X), delta, reduce="no")
+
+    for delta in (1.0, 2.0, 3.0, np.inf, np.inf, 2.0):
+        with np.errstate(invalid="ignore"):
+            want = F.huber_loss(X, np.zeros_like(X), delta, reduce="no").array
+            got = loss(chainer.Variable(X), float(delta)).array
+        np.testing.assert_allclose(got, want, 1e-5)
+    assert loss.schedule_manager.statistics.replays >= 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 
 from sdbr import functions
@@ -241,8 +242,11 @@ def settle_scalars(trace: v.Trace) -> None:
             if name not in row.scalars or by_type:
                 scalar.must_stay()
             elif name in row.positive:
-                outcome = bool(getattr(node.function, name) > 0)
-                trace.conditions.append(Condition(operator.gt, (scalar, 0), outcome))
+                number = getattr(node.function, name)
+                trace.conditions += [
+                    Condition(operator.gt, (scalar, 0), bool(number > 0)),
+                    Condition(math.isfinite, (scalar,), math.isfinite(number)),
+                ]
     found = {}
     for node in trace.nodes:
         node.scalars = [entry for entry in node.scalars if entry[2].changes]

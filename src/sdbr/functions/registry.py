@@ -103,7 +103,8 @@ class FunctionRow:
         Attributes that may hold a float and that the row reads through ``node.scalar`` alone:
         their value may be another in every call.
     positive : tuple of str
-        Those of `scalars` for which the row makes a difference between positive and not.
+        Those of `scalars` for which the row makes a difference between positive and not, finite
+        and not.
     typed : tuple of str
         Those of `scalars` for which a NumPy scalar may decide about dtypes.
     """
