@@ -76,7 +76,7 @@ def main() -> int:
         judged += [
             p
             for p in options.only or ()
-            if p.startswith(("functions", "links")) and p not in judged
+            if p.startswith(("functions_", "links_", "distributions_")) and p not in judged
         ]
         plain = [p for p in PLAIN if _is_asked(p, options.only)]
         how = [options.decorator, *(["--more"] if options.more else [])]
