@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from sdbr.program.program import DTYPE_CODES
-from sdbr.trace.structure import describe, differing_arguments, flatten, freeze, leaf_names
+from sdbr.trace.structure import (
+    describe,
+    differing_arguments,
+    flatten,
+    freeze,
+    freeze_arguments,
+    leaf_names,
+)
 from sdbr.trace.values import RESULT
 
 import chainer
@@ -40,6 +47,27 @@ def unusual_value(trace) -> tuple[str, str] | None:
             line = value.source[0].line if value.kind == RESULT else ""
             return f"{value.kind} {value.index} is an array of dtype {value.dtype}", line
     return None
+
+
+def call_key(structure, leaves, backend: str) -> tuple:
+    """The cache key of a call, without what the schedule's guards look at.
+
+    Parameters
+    ----------
+    structure : tuple
+        ``(args, kwargs)`` from `flatten_arguments`.
+    leaves : list
+        The arrays and Variables among the arguments.
+    backend : str
+    """
+    specs = []
+    for x in leaves:
+        if isinstance(x, chainer.Variable):
+            a = x._data[0]
+            specs.append((a.shape, a.dtype.str, x.requires_grad, type(x)))
+        else:
+            specs.append((x.shape, x.dtype.str, None, np.ndarray))
+    return freeze_arguments(structure), tuple(specs), aliasing(leaves), config_key(), backend
 
 
 def aliasing(leaves) -> tuple:

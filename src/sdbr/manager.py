@@ -12,13 +12,10 @@ import warnings
 import weakref
 
 from sdbr import backends
-from sdbr._binding import write_attribute
 from sdbr._call import CallRunner, GraphRunner, Statistics, call_watcher, run_fast
 from sdbr._memory import claim
-from sdbr.autograd import StaticCall
 from sdbr.cache_key import (
-    aliasing,
-    config_key,
+    call_key,
     describe_difference,
     flatten_arguments,
     unusual_array,
@@ -30,7 +27,8 @@ from sdbr.functions.lowering import settle_scalars, structural_arrays
 from sdbr.instance import Instance, Retrace, source_of, sources_of
 from sdbr.misses import Misses
 from sdbr.options import BACKEND_NAMES, Options
-from sdbr.plans import collector_off, output_values, returned_as_is
+from sdbr.plans import collector_off
+from sdbr.results import apply_effects, hand_out
 from sdbr.schedule import Schedule
 from sdbr.second import Snapshot
 from sdbr.trace.confirmation import confirm, contents_of_constants
@@ -38,14 +36,13 @@ from sdbr.trace.guards import Guards, outside_conditions
 from sdbr.trace.outside import Outside
 from sdbr.trace.provenance import user_line
 from sdbr.trace.recorder import Recorder, traced_by_caller
-from sdbr.trace.scalars import Scalar, values_now
-from sdbr.trace.structure import fill_values, floats_in, freeze_arguments
-from sdbr.trace.values import PARAMETER, Value
+from sdbr.trace.scalars import values_now
+from sdbr.trace.structure import fill_values, floats_in
+from sdbr.trace.values import PARAMETER
 from sdbr.validation import Reference
 
 import chainer
 import numpy as np
-from chainer import reporter
 
 logger = logging.getLogger("sdbr")
 
@@ -130,7 +127,7 @@ class ScheduleManager:
         if unusual is not None:
             self.warn(unusual, f"{self.name}: {unusual} run define-by-run")
             return self._define_by_run(function, args, kwargs, unusual)
-        key = self.key(structure, leaves, backend)
+        key = call_key(structure, leaves, backend)
         floats = floats_in(structure)
         for _ in range(3):
             schedule = self.find(key, floats)
@@ -174,7 +171,7 @@ class ScheduleManager:
         backend = self.backend_for(leaves)
         if backend == "off" or unusual_array(leaves) is not None:
             return None
-        schedule = self.find(self.key(structure, leaves, backend), floats_in(structure))
+        schedule = self.find(call_key(structure, leaves, backend), floats_in(structure))
         if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
             return None
         return schedule
@@ -221,17 +218,6 @@ class ScheduleManager:
                 f"{', '.join(backends.available())}, off"
             )
         return "cython" if name == "auto" else name
-
-    def key(self, structure, leaves, backend) -> tuple:
-        """The cache key of a call, without what the schedule's guards look at."""
-        specs = []
-        for x in leaves:
-            if isinstance(x, chainer.Variable):
-                a = x._data[0]
-                specs.append((a.shape, a.dtype.str, x.requires_grad, type(x)))
-            else:
-                specs.append((x.shape, x.dtype.str, None, np.ndarray))
-        return freeze_arguments(structure), tuple(specs), aliasing(leaves), config_key(), backend
 
     def find(self, key, floats) -> Schedule | None:
         """The schedule of `key` whose guards hold; `floats` are those among the arguments."""
@@ -526,57 +512,6 @@ class ScheduleManager:
         if topic not in self._warned:
             self._warned.add(topic)
             warnings.warn(message, SdbrWarning, stacklevel=_stack_level())
-
-
-def hand_out(
-    schedule, instance, arrays: dict, leaves, sources, manager, reference, snapshot
-) -> dict:
-    """Variables and arrays by value index; builds the autograd node where one is needed."""
-    plan = schedule.forward
-    things: dict[int, object] = {}
-    for value, _, _, _ in plan.outputs:
-        array = arrays[value.index]
-        if value.is_variable:
-            things[value.index] = chainer.Variable._init_unchecked(
-                array, requires_grad=value.shown, is_chainerx_array=False
-            )
-        else:
-            things[value.index] = array[()] if value.is_scalar else array
-    if plan.graph_outputs:
-        inputs = [source_of(value, leaves) for value in plan.differentiable]
-        node = StaticCall(instance, sources, manager)
-        if reference is not None:
-            node.reference = reference
-        if snapshot is not None:
-            node.snapshot = snapshot
-        node.call_line = instance.call_line = manager.statistics.calls
-        node.connect(inputs, [things[value.index] for value in plan.graph_outputs])
-        instance.node = weakref.ref(node)
-    for value in _returned_leaves(schedule):
-        things[value.index] = source_of(value, leaves)
-    return things
-
-
-def _returned_leaves(schedule: Schedule):
-
-    if schedule.returned_leaves is None:
-        schedule.returned_leaves = [x for x in output_values(schedule.trace) if returned_as_is(x)]
-    return schedule.returned_leaves
-
-
-def apply_effects(trace, things: dict) -> None:
-    """Write attributes and report values, in the order of the trace."""
-    if trace.reports:
-        reporters = reporter._get_reporters()
-        if reporters:
-            for report in trace.reports:
-                items = {
-                    k: fill_values(x, things) if isinstance(x, (Value, Scalar)) else x
-                    for k, x in report.items.items()
-                }
-                reporters[-1].report(items, report.observer)
-    for write in trace.writes:
-        write_attribute(write.link.__dict__, write.name, fill_values(write.value, things))
 
 
 def _array(x):
