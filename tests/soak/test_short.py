@@ -8,11 +8,12 @@ import pytest
 
 from .soak import SIZES, Mixed, Threads, Use, create_and_drop, growth
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*five of the last eight")  # on purpose
+
 #: After so many iterations every kind of call came with every batch size.
 ROUND = 5 * len(SIZES)
 
 
-@pytest.mark.filterwarnings("ignore:.*five of the last eight")
 def test_mixed_shapes_leave_nothing_behind():
     mixed = Mixed()
     for k in range(10 * ROUND):
