@@ -526,6 +526,22 @@ def test_the_graph_of_a_call_is_one_node():
     assert gradient.shape == (8, 4)
 
 
+def test_one_result_with_respect_to_another():
+    """Results of one call are siblings: for a gradient between them, make it two calls."""
+    features = sdbr.static_graph(lambda x: F.tanh(x))
+    both = sdbr.static_graph(lambda x: (lambda h: (F.sum(h * h), h))(F.tanh(x)))
+    head = sdbr.static_graph(lambda h: F.sum(h * h))
+    for _ in range(3):
+        x = chainer.Variable(X)
+        y, h = both(x)
+        first = chainer.grad([y], [x, h])
+        h = features(x)
+        second = chainer.grad([head(h)], [x, h])
+    assert first[1] is None
+    np.testing.assert_allclose(first[0].array, second[0].array, rtol=1e-5)
+    np.testing.assert_allclose(second[1].array, 2 * h.array, rtol=1e-5)
+
+
 # --- backward ------------------------------------------------------------------------------------
 def test_backward_after_a_whole_step():
     """The activations of a step are used up: a backward through its loss says so."""
