@@ -450,7 +450,9 @@ cdef class GraphRunner(CallRunner):
             binder.outputs.bind(None)
             self.numbers.write(binder.outputs.memory, 0)
             sources = self.sources(self.leaf_sources, args)
-            snapshot = self.manager.snapshot(self.schedule.forward, sources) if self.double else None
+            snapshot = None
+            if self.double:
+                snapshot = self.manager.snapshot(self.schedule.forward, sources)
             binder.run()
             statistics = self.statistics
             statistics.calls += 1
