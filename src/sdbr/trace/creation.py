@@ -36,6 +36,9 @@ DRAWS = (
     'uniform', 'vonmises', 'wald', 'weibull', 'zipf',
 )  # fmt: skip
 
+# These give no new array: what they do cannot be recorded.
+SETTERS = ("bytes", "seed", "set_state", "shuffle")
+
 # Numbers of Python's own generator: what they decide cannot be repeated by a schedule.
 PYTHON_DRAWS = (
     'betavariate', 'choice', 'choices', 'expovariate', 'gammavariate', 'gauss', 'getrandbits',
@@ -113,13 +116,17 @@ def register(patches, called_by_machinery: Callable) -> None:
 
         return draw
 
+    python_own = (random.seed, random.setstate)
+
     def setting(original):
         @functools.wraps(original)
         def set_generator(*args, **kwargs):
             recorder = current()
+            result = original(*args, **kwargs)  # may mark it, with a better reason
             if recorder is not None and not recorder.depth:
-                recorder.mark_dynamic(f"numpy.random.{original.__name__} was called")
-            return original(*args, **kwargs)
+                module = "random" if original in python_own else "numpy.random"
+                recorder.mark_dynamic(f"{module}.{original.__name__} was called")
+            return result
 
         return set_generator
 
@@ -147,5 +154,7 @@ def register(patches, called_by_machinery: Callable) -> None:
             patches.register(np.random, name, drawing)
     for name in PYTHON_DRAWS:
         patches.register(random, name, drawing_in_python)
-    for name in ("seed", "set_state"):
+    for name in ("seed", "setstate"):
+        patches.register(random, name, setting)
+    for name in SETTERS:
         patches.register(np.random, name, setting)

@@ -8,7 +8,7 @@ import types
 
 from sdbr.compat import LINK_VERSION
 from sdbr.trace.link_hooks import hooks_of
-from sdbr.trace.outside import is_small
+from sdbr.trace.outside import holds_scalars, is_small
 from sdbr.trace.prints import is_constant, same, taken
 from sdbr.trace.scalars import KINDS, ScalarArgument
 from sdbr.trace.values import ABSENT, Trace
@@ -197,8 +197,13 @@ def outside_conditions(entries: list) -> list:
 
 def _conditions(holder, name: str, thing) -> list:
     if isinstance(thing, (dict, list, tuple, set, frozenset)) and not is_small(thing):
-        return [(holder, name, _is_same, thing)]
+        same = holds_scalars(thing)
+        return [(holder, name, _equals if same else _is_same, same or thing)]
     return [(holder, name, _holds_same, taken(thing))]
+
+
+def _equals(thing, want) -> bool:
+    return thing == want
 
 
 def _may_change(scalar) -> bool:

@@ -7,8 +7,9 @@ reading the byte code of the functions that a call may run.
 
 from __future__ import annotations
 
+import argparse
+import collections
 import datetime
-import dis
 import functools
 import io
 import random
@@ -17,12 +18,26 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from sdbr.trace.reading import Cell, Field, get, names_imported, names_in, plain_fields
+
 import chainer
 import numpy as np
 
 _LIBRARIES = frozenset({"builtins", "chainer", "cupy", "numpy", "scipy", "sdbr"})
 _SCALARS = (int, float, str, bool, complex, type(None))
 _MAX_ITEMS = 64
+_MOST_COMPARED = 1 << 14
+_MOST_WALKED = 1000
+_OPEN = (types.SimpleNamespace, argparse.Namespace)
+_CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, bytearray, *_OPEN)
+# Methods that no call of a static function runs, and what is no method.
+_NOT_ASKED = {
+    "__init__", "__new__", "__del__", "__repr__", "__reduce__", "__getstate__", "__setstate__",
+    "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__annotations__",
+    "__slots__", "__static_attributes__", "__firstlineno__", "__match_args__", "__orig_bases__",
+    "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "__parameters__",
+}  # fmt: skip
+_LEAVES = (*_SCALARS, bytes, np.ndarray, np.generic, chainer.Variable, types.ModuleType)
 # Functions of the module `time`.
 CLOCKS = (
     'clock_gettime', 'clock_gettime_ns', 'monotonic', 'monotonic_ns', 'perf_counter',
@@ -30,40 +45,6 @@ CLOCKS = (
     'time_ns',
 )  # fmt: skip
 _COMPILED = frozenset({"array", "cmath", "ctypes", "decimal", "statistics", "struct"})
-
-
-class Cell:
-    """A variable of an enclosing function, read like a dictionary."""
-
-    __slots__ = ("cell",)
-
-    def __init__(self, cell):
-        self.cell = cell
-
-    def get(self, name: str, default: Any = None) -> Any:
-        try:
-            return self.cell.cell_contents
-        except ValueError:  # not assigned yet
-            return default
-
-
-@functools.lru_cache(maxsize=1024)
-def names_in(code: types.CodeType) -> tuple[frozenset, frozenset, frozenset]:
-    """Names of globals, of variables of enclosing functions and of attributes that `code` reads."""
-    found: tuple[set, set, set] = set(), set(), set()
-    for instruction in dis.get_instructions(code):
-        kind = instruction.opname
-        if kind in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"):
-            found[0].add(instruction.argval)
-        elif kind in ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "STORE_DEREF"):
-            found[1].add(instruction.argval)
-        elif kind in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
-            found[2].add(instruction.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            for names, more in zip(found, names_in(constant), strict=True):
-                names.update(more)
-    return frozenset(found[0]), frozenset(found[1]), frozenset(found[2])
 
 
 def is_library(thing) -> bool:
@@ -104,7 +85,9 @@ class Outside:
         self.definitions: list[tuple[Any, str, Any]] = []
         self._functions: list = []
         self._seen: set[int] = set()
+        self._walked: dict[int, Any] = {}
         self._classes: dict[type, None] = {}
+        self._members: dict[type, Any] = {}
         self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
         self._follow(function)
@@ -119,10 +102,10 @@ class Outside:
                 self._class_members(cls)
 
     def _follow(self, function) -> None:
-        if hasattr(function, "_sdbr_static_code"):
+        if get(function, "_sdbr_static_code") is not None:
             return  # runs every time: nothing that it reads is frozen
-        function = getattr(function, "_sdbr_function", function)
-        function = getattr(function, "__func__", function)
+        function = get(function, "_sdbr_function", function)
+        function = get(function, "__func__", function)
         if (
             isinstance(function, types.FunctionType)
             and id(function) not in self._seen
@@ -135,9 +118,44 @@ class Outside:
         for child in link.links():
             self._classes.setdefault(type(child))
             for thing in list(child.__dict__.values()):
-                self._follow(thing)
-                if not is_library(type(thing)):
-                    self._classes.setdefault(type(thing))
+                self._walk(thing)
+
+    def _walk(self, thing) -> None:
+        """Follow the functions in `thing`, also in containers, plain objects and partials."""
+        if isinstance(thing, _LEAVES) or id(thing) in self._walked:
+            return
+        if len(self._walked) > _MOST_WALKED:
+            return
+        self._walked[id(thing)] = thing
+        if isinstance(thing, type):
+            if not is_library(thing):
+                self._classes.setdefault(thing)
+            return
+        if isinstance(thing, chainer.Link):
+            self._link(thing)
+            return
+        if not is_library(type(thing)):
+            self._classes.setdefault(type(thing))
+        if isinstance(thing, (dict, list, tuple, collections.deque)):
+            items = thing.values() if isinstance(thing, dict) else thing
+            for item in list(items)[: 4 * _MAX_ITEMS]:
+                self._walk(item)
+        elif isinstance(thing, functools.partial):
+            self._walk(thing.func)
+            for name in ("args", "keywords"):
+                part = getattr(thing, name)
+                if part:
+                    self._thing(Field(thing, name), f"{name} of a partial", part, frozenset())
+        elif isinstance(thing, types.MethodType):
+            self._follow(thing)
+            self._walk(thing.__self__)
+        elif isinstance(thing, types.FunctionType) or is_library(type(thing)):
+            self._follow(thing)
+            if isinstance(thing, _OPEN):
+                self._walk(thing.__dict__)
+        else:
+            self._follow(thing)
+            self._walk(plain_fields(thing) or {})
 
     def _class_members(self, cls: type) -> None:
         """Methods and numbers among the attributes of a class that the code asks for."""
@@ -145,17 +163,25 @@ class Outside:
         for base in cls.__mro__:
             if is_library(base):
                 continue
-            for name in self._attributes & base.__dict__.keys():
-                thing = base.__dict__[name]
-                self._define(base.__dict__, name, thing, before)
+            # One for all: asking the class again gives another.
+            members = self._members.setdefault(base, base.__dict__)
+            asked = self._attributes & members.keys()
+            if not issubclass(cls, chainer.Link):  # Python itself calls these
+                asked |= {n for n in members.keys() - _NOT_ASKED if n[:2] == n[-2:] == "__"}
+            for name in asked:
+                thing = members[name]
+                self._define(members, name, thing, before)
                 if isinstance(thing, property):
                     self._follow(thing.fget)
                 elif isinstance(thing, (staticmethod, classmethod)):
                     self._follow(thing.__func__)
                 elif isinstance(thing, _SCALARS):
-                    self._add(base.__dict__, name, thing)
+                    self._add(members, name, thing)
+                    self._not_yet(name, before)
+                elif isinstance(thing, _CONTAINERS) or _is_plain(thing):
+                    self._thing(members, name, thing, frozenset())
                 else:
-                    self._follow(thing)
+                    self._walk(thing)
             if "_sdbr_base" not in base.__dict__:
                 before.append(base)
 
@@ -174,55 +200,80 @@ class Outside:
                 thing = enclosing.get(name, self)
                 if thing is not self:
                     self._thing(enclosing, name, thing, attributes)
-        for thing in [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]:
-            self._follow(thing)
+        for kind in ("__defaults__", "__kwdefaults__"):
+            defaults = getattr(function, kind)
+            if defaults:
+                name = f"defaults of {function.__name__}"
+                self._thing(Field(function, kind), name, defaults, frozenset())
+                for thing in defaults.values() if isinstance(defaults, dict) else defaults:
+                    self._note_reason(name, thing, frozenset())
+        for name in names_imported(function):
+            module = sys.modules.get(name)
+            if module is not None:
+                self._thing(sys.modules, name, module, attributes)
 
     def _thing(self, holder, name: str, thing, attributes) -> None:
         self.opaque |= _takes_plain_floats(thing)
-        if self.reason is None:
-            reason = moves_on(thing) or _tells_time(thing, attributes)
-            self.reason = reason and f"{name!r} {reason}"
+        self._note_reason(name, thing, attributes)
         if isinstance(thing, types.ModuleType):
             if not is_library(thing):
-                for attribute in attributes & thing.__dict__.keys():
-                    if not isinstance(thing.__dict__[attribute], types.ModuleType):
-                        self._thing(
-                            thing.__dict__, attribute, thing.__dict__[attribute], frozenset()
-                        )
+                self._module(thing, attributes)
             return
         if isinstance(thing, type):
             if not is_library(thing):
-                for attribute in attributes & thing.__dict__.keys():
-                    if isinstance(thing.__dict__[attribute], _SCALARS):
-                        self._add(thing.__dict__, attribute, thing.__dict__[attribute])
+                self._classes.setdefault(thing)
+                if not issubclass(thing, chainer.Link):
+                    self._follow(thing.__init__)
             return
-        if isinstance(thing, chainer.Link):
-            self._link(thing)
-        if callable(thing) and not isinstance(thing, chainer.Link):
-            self._follow(thing)
-            if getattr(thing, "__name__", None) == name:
-                self._define(holder, name, thing)
-                return
+        self._walk(thing)
+        if callable(thing) and get(thing, "__name__") == name:
+            self._define(holder, name, thing)
+            return
         self._add(holder, name, thing)
+
+    def _module(self, module, attributes) -> None:
+        for name in attributes & module.__dict__.keys():
+            thing = module.__dict__[name]
+            if not isinstance(thing, types.ModuleType):
+                self._thing(module.__dict__, name, thing, frozenset())
+            elif not is_library(thing) and id(thing) not in self._seen:
+                self._seen.add(id(thing))
+                self._thing(module.__dict__, name, thing, attributes)
+
+    def _note_reason(self, name: str, thing, attributes) -> None:
+        if self.reason is None:
+            reason = moves_on(thing) or _tells_time(thing, attributes)
+            self.reason = reason and f"{name!r} {reason}"
 
     def _define(self, holder, name: str, thing, before=()) -> None:
         """Note a function of the user's; in a notebook it may be defined anew.
 
         `before` are classes that may get one of the name.
         """
-        plain = getattr(thing, "fget", None) or getattr(thing, "__func__", thing)
-        if isinstance(plain, types.FunctionType) or hasattr(plain, "_sdbr_function"):
-            if not is_library(plain):
-                self.definitions.append((holder, name, thing))
-                self.definitions += [
-                    (cls.__dict__, name, None) for cls in before if name not in cls.__dict__
-                ]
+        plain = get(thing, "fget") or get(thing, "__func__", thing)
+        is_function = isinstance(plain, types.FunctionType) or get(plain, "_sdbr_function")
+        if is_function and not is_library(plain):
+            self.definitions.append((holder, name, thing))
+            self._not_yet(name, before)
+
+    def _not_yet(self, name: str, classes) -> None:
+        """Note classes that have no `name` of their own, but may get one."""
+        self.definitions += [
+            (cls.__dict__, name, None) for cls in classes if name not in cls.__dict__
+        ]
 
     def _add(self, holder, name: str, thing) -> None:
-        key = (id(holder.cell) if isinstance(holder, Cell) else id(holder), name)
+        key = (holder.key if isinstance(holder, (Cell, Field)) else id(holder), name)
         if key not in self._holders:
             self._holders[key] = None
             self.entries.append((holder, name, thing))
+
+
+def _is_plain(thing) -> bool:
+    """Whether `thing` is an object of a user's class that holds data."""
+    if isinstance(thing, (type, chainer.Link, *_LEAVES)) or callable(thing):
+        return False
+    return not is_library(type(thing)) and plain_fields(thing) is not None
 
 
 def _tells_time(thing, attributes) -> str | None:
@@ -262,6 +313,14 @@ def moves_on(thing) -> str | None:
 def is_small(thing) -> bool:
     """Whether the items of a container can be compared at every call."""
     return len(thing) <= _MAX_ITEMS
+
+
+def holds_scalars(thing):
+    """A copy of a container too large for prints, which compares fast; None if it is no such."""
+    if type(thing) not in (dict, list, set) or len(thing) > _MOST_COMPARED:
+        return None
+    items = thing.values() if type(thing) is dict else thing
+    return thing.copy() if all(type(x) in _SCALARS for x in items) else None
 
 
 __all__ = ["Cell", "Outside", "is_small", "names_in"]

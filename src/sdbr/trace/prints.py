@@ -15,6 +15,7 @@ from typing import Any
 
 from sdbr.trace.outside import is_library
 from sdbr.trace.provenance import PURE, TracedArray, strip
+from sdbr.trace.reading import get, plain_fields
 from sdbr.trace.values import ATTRIBUTE, CONSTANT, AttributeWrite, values_in
 
 import chainer
@@ -114,7 +115,7 @@ class _Fields:
         if self.owner is not None:
             if thing is not self.owner:
                 return False
-            thing = thing.__dict__
+            thing = plain_fields(thing)
             if not self.whole:
                 thing = _numbers(thing)
         elif not isinstance(thing, dict):
@@ -124,7 +125,20 @@ class _Fields:
         return all(same(thing[k], want, live) for k, want in self.items.items())
 
 
-_PRINTS = (_Array, _Variable, _Items, _Set, _Fields)
+class _Both:
+    """A container that has attributes as well."""
+
+    __slots__ = ("attributes", "items")
+
+    def __init__(self, items, attributes: _Fields):
+        self.items = items
+        self.attributes = attributes
+
+    def matches(self, thing, live: dict) -> bool:
+        return self.items.matches(thing, live) and self.attributes.matches(thing, live)
+
+
+_PRINTS = (_Array, _Variable, _Items, _Set, _Fields, _Both)
 
 
 class _Walk:
@@ -148,12 +162,19 @@ class _Walk:
         if isinstance(thing, (dict, list, tuple, collections.deque)):
             self.seen.add(id(thing))
             if isinstance(thing, dict):
-                return _Fields(None, dict(thing), True, depth, self)
-            return _Items(thing, depth, self)
+                print_ = _Fields(None, dict(thing), True, depth, self)
+            else:
+                print_ = _Items(thing, depth, self)
+            fields = None if is_library(type(thing)) else plain_fields(thing)
+            if fields and fields is not thing:  # a subclass, with attributes
+                return _Both(print_, _Fields(thing, fields, True, depth, self))
+            return print_
         if isinstance(thing, (set, frozenset)):
             return _Set(thing)
-        fields = getattr(thing, "__dict__", None)
-        if type(fields) is not dict or isinstance(thing, _CLOSED):
+        if isinstance(thing, bytearray):
+            return _Items(thing, depth, self)
+        fields = None if isinstance(thing, _CLOSED) else plain_fields(thing)
+        if fields is None:
             return thing
         whole = isinstance(thing, _OPEN) or not is_library(type(thing))
         if not whole and callable(thing):
@@ -314,7 +335,9 @@ class PrintRecording:
         What was there before goes to `kept` where the call has not looked at it: later calls may
         find another in its place.
         """
-        new = owner.__dict__[name]
+        new = get(owner, "__dict__", {}).get(name)
+        if new is None:
+            return False  # in a slot
         if type(new) is TracedArray:
             if new.ndim == 0 or new.origin is PURE:
                 return False
@@ -351,7 +374,7 @@ def _changed_fields(thing, want) -> list | None:
     if isinstance(want, _Items) and type(thing) is want.kind and len(thing) == len(want.items):
         parts = [_changed_fields(a, b) for a, b in zip(thing, want.items, strict=True)]
     elif isinstance(want, _Fields) and want.whole:
-        now = thing if want.owner is None else thing.__dict__ if thing is want.owner else {}
+        now = thing if want.owner is None else plain_fields(thing) if thing is want.owner else {}
         if not want.items.keys() <= now.keys():
             return None
         parts = []

@@ -218,9 +218,13 @@ class Recorder(
                 return kind([hole(t) for t in thing])
             if kind is dict:
                 return {k: hole(v) for k, v in thing.items()}
-            if isinstance(thing, np.ndarray) and self.find_array(thing) is not None:
-                inputs.append(self.find_array(thing))
-                return Hole(len(inputs) - 1)
+            if isinstance(thing, np.ndarray):
+                known = self.find_array(thing)
+                if known is None and kind is np.ndarray and thing.dtype != object:
+                    known = self._unknown(thing)
+                if known is not None:
+                    inputs.append(known)
+                    return Hole(len(inputs) - 1)
             return strip_nested(thing)
 
         recorded = (call, hole(tuple(args)), hole(dict(kwargs)))
