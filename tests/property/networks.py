@@ -205,7 +205,7 @@ def compare(source, events, settings):
 def script(source, events, settings) -> str:
     """The case as a script of its own."""
     body = inspect.getsource(runner)
-    body = body[body.index("import copy") :].replace(
+    body = body[body.index("import contextlib") :].replace(
         "from chainer import functions as F", "from chainer import functions as F, links as L"
     )
     return f"""{body}
