@@ -31,6 +31,7 @@ from sdbr.plans import collector_off
 from sdbr.results import apply_effects, hand_out
 from sdbr.schedule import Schedule
 from sdbr.second import Snapshot
+from sdbr.trace.borrowed import arrays_traced
 from sdbr.trace.confirmation import confirm, contents_of_constants
 from sdbr.trace.guards import Guards, outside_conditions
 from sdbr.trace.outside import Outside
@@ -289,7 +290,7 @@ class ScheduleManager:
         recorder.follows_floats = not around.opaque
         if around.reason is not None:
             recorder.mark_dynamic(around.reason)
-        with collector_off():
+        with collector_off(), arrays_traced(around.entries, recorder):
             result = recorder.run(function, structure, leaves)
         trace = recorder.trace
         settle_scalars(trace)

@@ -263,3 +263,64 @@ def test_generators_used_past_draws_of_arrays(draw):
 def test_deques():
     items = collections.deque([1.0, 2.0], maxlen=2)
     follows(lambda x: F.relu(x) * items[0], lambda: items.append(3.0))
+
+
+TABLE = np.random.RandomState(1).randn(4, 2).astype("f")
+BATCHES = [np.random.RandomState(k).randint(0, 4, 3).astype("i") for k in (0, 0, 1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, t: F.relu(x) * TABLE[t],
+        lambda x, t: F.relu(x) * TABLE[t, 0][:, None],
+        lambda x, t: F.relu(x) * TABLE.take(t, axis=0),
+        lambda x, t: F.relu(x) * np.take(TABLE, t, axis=0),
+        lambda x, t: F.relu(x) * np.asarray(TABLE, "f")[t],
+        lambda x, t: F.relu(x) * TABLE[np.ix_(t, [0, 1])],
+        lambda x, t: F.relu(TABLE.dot(x[:2])[:3] * t[0]),
+        lambda x, t: F.relu(x) * np.full((3, 2), t[0], "f"),
+    ],
+)
+@pytest.mark.parametrize("outside", ["global", "closure"])
+def test_tables_indexed_by_arguments(f, outside):
+    """Also where the first calls all get the same indices."""
+    if outside == "closure":
+        inner, table = f, TABLE
+        f = lambda x, t: inner(x, t) * table[t]  # noqa: E731
+    static = sdbr.static_graph(f, on_dynamic="raise")
+    for t in BATCHES:
+        got = static(X, t).array
+        np.testing.assert_allclose(got, f(X, t).array, 1e-6)
+        assert type(TABLE) is np.ndarray
+    assert static.schedule_manager.statistics.replays >= 3
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda t: {"a0": 1.0, "a1": 2.0, "a2": 3.0, "a3": 4.0}[f"a{t[0]}"],
+        lambda t: float(str(t[0])),
+        lambda t: {0: 1.0, 1: 2.0}.get(t[0], 3.0),
+        lambda t: 1.0 if t[0] in {0, 1} else 2.0,
+        lambda t: round(t[0] * 1.5, 1),
+        lambda t: np.repeat(t, t).sum(),
+        lambda t: np.split(t, [t[0]])[0].sum(),
+    ],
+)
+def test_values_that_decide_in_python(use):
+    f = lambda x, t: F.relu(x) * np.float32(use(t))  # noqa: E731
+    static = sdbr.static_graph(f)
+    with pytest.warns(sdbr.SdbrWarning, match="is not static"):
+        for t in BATCHES:
+            np.testing.assert_array_equal(static(X, t).array, f(X, t).array)
+
+
+def test_tables_are_back_after_an_error():
+    def f(x):
+        raise ValueError(TABLE[0])
+
+    static = sdbr.static_graph(f)
+    with pytest.raises(ValueError, match=r"\["):
+        static(X)
+    assert type(TABLE) is np.ndarray

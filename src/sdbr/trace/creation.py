@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from sdbr.trace.outside import CLOCKS, is_library_name
-from sdbr.trace.provenance import current, holds_traced, record
+from sdbr.trace.provenance import current, holds_known, holds_traced, record
 from sdbr.trace.scalars import strip_floats
 
 import numpy as np
@@ -69,6 +69,9 @@ def register(patches, called_by_machinery: Callable) -> None:
             recorder = current()
             if recorder is not None:
                 args, kwargs = strip_floats(args), strip_floats(kwargs)
+                filled = holds_known((args[1:2], kwargs.get("fill_value")))
+                if original.__name__[:4] == "full" and filled and not recorder.depth:
+                    return record(original, args, kwargs)
             result = original(*args, **kwargs)
             if recorder is None or recorder.depth:
                 return result

@@ -73,7 +73,11 @@ class TracedArray(np.ndarray):
     def __array_function__(self, func, types, args, kwargs):
         if func in _STATIC:
             return func(*strip_nested(args), **strip_nested(kwargs))
-        if func in _DATA_SHAPED or (func is np.where and len(args) == 1):
+        if (
+            func in _DATA_SHAPED
+            or (func is np.where and len(args) == 1)
+            or (func in _COUNTED and holds_known((args[1:], kwargs)))
+        ):
             _leave(
                 f"the shape of the result of numpy.{func.__name__} depends on values", args, kwargs
             )
@@ -101,9 +105,26 @@ class TracedArray(np.ndarray):
         return iter([self[i] for i in range(len(self))])
 
     def __repr__(self):
-        return repr(strip(self))
+        return repr(self._told())
 
-    __str__ = __repr__
+    def __str__(self):
+        return str(self._told())
+
+    def __format__(self, spec):
+        return format(self._told(), spec)
+
+    def __round__(self, digits=None):
+        return round(self._told(), digits)
+
+    def __hash__(self):
+        return hash(self._told())
+
+    def _told(self):
+        """What code sees of a number as a text, a key and the like; arrays may be printed."""
+        thing = shown(self)
+        if thing.ndim == 0:
+            _leave("a value left NumPy through str(), round() or hash()", self)
+        return thing
 
     def __reduce__(self):
         return strip(self).__reduce__()
@@ -173,7 +194,6 @@ for _name in [
     "min",
     "prod",
     "ravel",
-    "repeat",
     "reshape",
     "round",
     "searchsorted",
@@ -226,6 +246,13 @@ for _name in ("nonzero", "compress"):
     setattr(
         TracedArray, _name, _leaving(_name, f"the shape of the result of {_name} depends on values")
     )
+
+
+def _repeat(self, repeats, axis=None):
+    return np.repeat(self, repeats, axis)
+
+
+TracedArray.repeat = _repeat
 for _name in ("fill", "put", "sort", "partition", "resize"):
     setattr(TracedArray, _name, _leaving(_name, f"an array was written in place by {_name}"))
 
@@ -239,6 +266,8 @@ _DATA_SHAPED = {
     np.union1d, np.setdiff1d, np.setxor1d, np.trim_zeros, np.histogram, np.bincount, np.delete,
     np.allclose, np.array_equal, np.array_equiv,
 }  # fmt: skip
+# Their results have shapes that depend on the values of the second argument.
+_COUNTED = {np.repeat, np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit}
 _WRITERS = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
 
 

@@ -1,0 +1,56 @@
+"""Arrays outside the chain are seen as traced ones while a call is traced.
+
+NumPy does not tell when a plain array is indexed by a traced one, or has a method called with one:
+``TABLE[labels]`` would be an array from nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from sdbr.trace.provenance import TracedArray, wrap
+from sdbr.trace.reading import Cell
+from sdbr.trace.values import CONSTANT
+
+import numpy as np
+
+
+@contextlib.contextmanager
+def arrays_traced(entries: list, recorder) -> Iterator[None]:
+    """Globals and variables of enclosing functions that are arrays show where they come from.
+
+    Parameters
+    ----------
+    entries : list of (holder, str, object)
+        What :class:`~sdbr.trace.outside.Outside` has found.
+    recorder : sdbr.trace.recorder.Recorder
+    """
+    put: list[tuple[Any, str, TracedArray]] = []
+    try:
+        for holder, name, thing in entries:
+            if _fits(thing) and holder.get(name) is thing:
+                value = recorder.find_array(thing)
+                if value is None:
+                    value = recorder.value(CONSTANT, thing, False, thing, False)
+                    recorder.know_array(thing, value)
+                traced = wrap(thing, value)
+                put.append((holder, name, traced))
+                _set(holder, name, traced)
+        yield
+    finally:
+        for holder, name, traced in put:
+            if holder.get(name) is traced:  # else the call has assigned another
+                _set(holder, name, traced.plain)
+
+
+def _fits(thing) -> bool:
+    return type(thing) is np.ndarray and thing.dtype.isnative and thing.dtype.kind in "biufc"
+
+
+def _set(holder, name: str, thing) -> None:
+    if isinstance(holder, Cell):
+        holder.cell.cell_contents = thing
+    elif type(holder) is dict:
+        holder[name] = thing
