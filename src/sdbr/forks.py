@@ -20,22 +20,23 @@ def reentrant_lock(after_fork: Callable[[bool], None] | None = None) -> threadin
         lock: what it guards may be half changed then.
     """
     lock = threading.RLock()
-    _locks[lock] = None if after_fork is None else weakref.WeakMethod(after_fork)
+    # No WeakMethod: what it leaves behind fails, with a message, when the interpreter ends.
+    _locks[lock] = after_fork and (weakref.ref(after_fork.__self__), after_fork.__func__)
     return lock
 
 
 def _in_the_child() -> None:
     # The threads that hold locks do not exist in the child, so nobody would ever release them.
-    for lock, reference in list(_locks.items()):
+    for lock, method in list(_locks.items()):
         mine = lock._is_owned()
         free = mine or lock.acquire(blocking=False)
         if not free:
             lock._at_fork_reinit()
         elif not mine:
             lock.release()
-        method = None if reference is None else reference()
-        if method is not None:
-            method(not free)
+        owner = method and method[0]()
+        if owner is not None:
+            method[1](owner, not free)
 
 
 if hasattr(os, "register_at_fork"):

@@ -6,6 +6,7 @@ same for signals during native code.
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import signal
 import sys
@@ -203,26 +204,28 @@ def test_anywhere_in_an_update(what):
 
 
 # --- inside Python code of the call --------------------------------------------------------------
+# Where to raise, and what. No part of the key: what a context variable holds is not compared.
+BURN = contextvars.ContextVar("burn", default=(None, None))
+
+
 class Fuse(chainer.FunctionNode):
     """Raises in its forward or backward when told to."""
 
-    burn = (None, None)
-
     def forward(self, inputs):
-        if Fuse.burn[0] == "forward":
-            raise Fuse.burn[1]
+        if BURN.get()[0] == "forward":
+            raise BURN.get()[1]
         return (inputs[0] * 2,)
 
     def backward(self, indexes, grads):
-        if Fuse.burn[0] == "backward":
-            raise Fuse.burn[1]
+        if BURN.get()[0] == "backward":
+            raise BURN.get()[1]
         return (grads[0] * 2,)
 
 
 @sdbr.static_code
 def look(inputs):
-    if Fuse.burn[0] == "static_code":
-        raise Fuse.burn[1]
+    if BURN.get()[0] == "static_code":
+        raise BURN.get()[1]
 
 
 def guarded(self, x, t):
@@ -237,15 +240,15 @@ class Hook:
     call_for_each_param = False
 
     def __call__(self, rule):
-        if Fuse.burn[0] == "hook":
-            raise Fuse.burn[1]
+        if BURN.get()[0] == "hook":
+            raise BURN.get()[1]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit])
 @pytest.mark.parametrize("where", ["forward", "backward", "static_code", "hook"])
 @pytest.mark.parametrize("whole_step", [True, False])
-def test_in_python_code_of_a_step(where, error, whole_step, backend, monkeypatch):
+def test_in_python_code_of_a_step(where, error, whole_step, backend):
     np.random.seed(0)
     twin = Net(guarded, l=L.Linear(4, 3))
     static = sdbr.static_graph(twin.copy(mode="copy"), backend=backend)
@@ -261,10 +264,10 @@ def test_in_python_code_of_a_step(where, error, whole_step, backend, monkeypatch
         for i in range(6):
             if i >= 2:
                 before, t = state_of(static), optimizer.t
-                monkeypatch.setattr(Fuse, "burn", (where, error("fuse")))
+                burning = BURN.set((where, error("fuse")))
                 with pytest.raises(error, match="fuse"):
                     optimizer.update(static, X, T)
-                monkeypatch.setattr(Fuse, "burn", (None, None))
+                BURN.reset(burning)
                 assert_all_near(state_of(static), before, 0, f"failed step {i}")
                 assert optimizer.t == t == other.t
             for m, o in ((static, optimizer), (twin, other)):

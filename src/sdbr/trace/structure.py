@@ -184,7 +184,8 @@ def freeze(structure):
     """A hashable key of a structure: types, order, and non-array leaves by value and type."""
     kind = type(structure)
     if kind is Leaf:
-        return structure
+        # Compared without any Python code of ours, which a signal could interrupt inside a dict.
+        return kind, structure.index
     if isinstance(structure, dict):
         return kind, tuple((k, freeze(v)) for k, v in structure.items())
     if isinstance(structure, (list, tuple)):
@@ -205,9 +206,9 @@ def freeze(structure):
 
 def describe(frozen) -> str:
     """A frozen structure as the user would write it, with ``array`` at each array."""
-    if type(frozen) is Leaf:
-        return "array"
     kind, *rest = frozen
+    if kind is Leaf:
+        return "array"
     if issubclass(kind, dict):
         return "{" + ", ".join(f"{k!r}: {describe(x)}" for k, x in rest[0]) + "}"
     if issubclass(kind, (list, tuple)):
@@ -226,10 +227,10 @@ def leaf_names(frozen) -> list[str]:
     found: dict[int, str] = {}
 
     def walk(thing, name: str) -> None:
-        if type(thing) is Leaf:
-            found[thing.index] = name
-            return
         kind, *rest = thing
+        if kind is Leaf:
+            found[rest[0]] = name
+            return
         if issubclass(kind, dict):
             for k, x in rest[0]:
                 walk(x, f"{name}[{k!r}]")
