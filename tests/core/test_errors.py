@@ -347,7 +347,7 @@ OPS = {
     "SelectItem": lambda x, i: F.select_item(x, i),
     "EmbedIDFunction": lambda x, i: EMBED(i) + x,
     "GetItem": lambda x, i: F.get_item(x, (i,)),
-    "Permutate": lambda x, i: F.permutate(x, np.array([4, 3, 2, 1, 0], "i") * 0 + i),
+    "Permutate": lambda x, i: F.permutate(x, np.zeros(5, "i") + i),
     "ScatterAdd": lambda x, i: F.scatter_add(x, (i,), np.ones((5, 4), "f")),
     "Hinge": lambda x, i: F.hinge(x, i),
     "numpy take": lambda x, i: F.relu(x) * np.take(np.arange(5, dtype="f"), i)[:, None],

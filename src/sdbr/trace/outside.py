@@ -30,6 +30,7 @@ _MOST_COMPARED = 1 << 14
 _MOST_WALKED = 1000
 _OPEN = (types.SimpleNamespace, argparse.Namespace)
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, bytearray, *_OPEN)
+_NODES = (chainer.FunctionNode, chainer.Function)  # replays run their methods anew
 # Methods that no call of a static function runs, and what is no method.
 _NOT_ASKED = {
     "__init__", "__new__", "__del__", "__repr__", "__reduce__", "__getstate__", "__setstate__",
@@ -128,8 +129,10 @@ class Outside:
             return
         self._walked[id(thing)] = thing
         if isinstance(thing, type):
-            if not is_library(thing):
+            if not is_library(thing) and not issubclass(thing, _NODES):
                 self._classes.setdefault(thing)
+            return
+        if isinstance(thing, _NODES):
             return
         if isinstance(thing, chainer.Link):
             self._link(thing)
@@ -166,8 +169,8 @@ class Outside:
             # One for all: asking the class again gives another.
             members = self._members.setdefault(base, base.__dict__)
             asked = self._attributes & members.keys()
-            if not issubclass(cls, chainer.Link):  # Python itself calls these
-                asked |= {n for n in members.keys() - _NOT_ASKED if n[:2] == n[-2:] == "__"}
+            # Python itself calls these.
+            asked |= {n for n in members.keys() - _NOT_ASKED if n[:2] == n[-2:] == "__"}
             for name in asked:
                 thing = members[name]
                 self._define(members, name, thing, before)
@@ -221,9 +224,14 @@ class Outside:
             return
         if isinstance(thing, type):
             if not is_library(thing):
-                self._classes.setdefault(thing)
-                if not issubclass(thing, chainer.Link):
+                if not issubclass(thing, (chainer.Link, *_NODES)):
                     self._follow(thing.__init__)
+                if not issubclass(thing, _NODES):
+                    self._classes.setdefault(thing)
+                for attribute in attributes & thing.__dict__.keys():
+                    if isinstance(thing.__dict__[attribute], _SCALARS):
+                        members = self._members.setdefault(thing, thing.__dict__)
+                        self._add(members, attribute, members[attribute])
             return
         self._walk(thing)
         if callable(thing) and get(thing, "__name__") == name:
