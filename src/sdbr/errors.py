@@ -45,6 +45,10 @@ _GRADIENTS = (
 )
 _ADVICE = (
     (
+        ("among the arguments was changed",),
+        "Let the call change a copy of it",
+    ),
+    (
         ("left NumPy", "into a Python value", "shape of a boolean", "result of"),
         "Keep it an array: functions of chainer.functions on Variables (F.where, F.maximum, "
         "F.clip, F.sum) do what a branch, float() or a selection does",

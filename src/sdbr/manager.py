@@ -161,7 +161,7 @@ class ScheduleManager:
             reason = self._note_miss(key)
             if reason is not None:
                 return self._define_by_run(function, args, kwargs, reason)
-        return self.trace(key, schedule, function, structure, leaves, backend)
+        return self.trace(key, schedule, function, structure, leaves, backend, (args, kwargs))
 
     def ready_schedule(self, owner, args, kwargs) -> Schedule | None:
         """The schedule that a call would replay; None when it would be traced or not be static."""
@@ -279,7 +279,7 @@ class ScheduleManager:
             schedule.gone = True
 
     # --- tracing ---------------------------------------------------------------------------
-    def trace(self, key, unconfirmed, function, structure, leaves, backend):
+    def trace(self, key, unconfirmed, function, structure, leaves, backend, given):
         """Run define-by-run and record it; the result is that of this call."""
         line = user_line()
         start = time.perf_counter()
@@ -291,7 +291,7 @@ class ScheduleManager:
         if around.reason is not None:
             recorder.mark_dynamic(around.reason)
         with collector_off(), arrays_traced(around.entries, recorder):
-            result = recorder.run(function, structure, leaves)
+            result = recorder.run(function, structure, leaves, given=given)
         trace = recorder.trace
         settle_scalars(trace)
         self.statistics.traces += 1

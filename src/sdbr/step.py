@@ -234,7 +234,11 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
         then goes Chainer's way, in which each part is native by itself where it can be.
     """
     runner = optimizer.__dict__.get("_sdbr_runner")
-    mine = runner is not None and runner.optimizer is optimizer
+    mine = (
+        runner is not None
+        and runner.optimizer is optimizer
+        and not getattr(lossfun, "_n_local_link_hooks", 0)  # those of parts are conditions
+    )
     if mine and runner.step(lossfun, args, kwargs):
         return True
     found = resolve(lossfun)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from sdbr.trace.attributes import AttributeRecording
+from sdbr.trace.containers import Handed
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.known import ValueRecording
 from sdbr.trace.nodes import (
@@ -289,7 +290,7 @@ class Recorder(
         self.trace.reports.append(Report(items, observer))
 
     # --- the whole call ------------------------------------------------------------------------
-    def run(self, function, structure, leaves, silent: bool = False):
+    def run(self, function, structure, leaves, silent: bool = False, given=None):
         """Call ``function(*args, **kwargs)`` while recording.
 
         Parameters
@@ -302,6 +303,9 @@ class Recorder(
             The arrays and Variables.
         silent : bool
             Keep reported values from the user's reporter.
+        given : tuple, optional
+            ``(args, kwargs)`` of the caller, whose lists and dicts change when the call changes
+            its own: such a call is dynamic.
 
         Returns
         -------
@@ -311,9 +315,11 @@ class Recorder(
         traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]
         floats = floats_in(structure)
         names = float_names(structure)
-        handed = iter([self.float_argument(i, x, names[i]) for i, x in enumerate(floats)])
-        given = mapped(structure, lambda x: next(handed) if type(x) is float else x)
-        args, kwargs = fill(given, traced_leaves)
+        slots = iter([self.float_argument(i, x, names[i]) for i, x in enumerate(floats)])
+        own = mapped(structure, lambda x: next(slots) if type(x) is float else x)
+        filled = fill(own, traced_leaves)
+        handed = None if given is None else Handed(given, filled)
+        args, kwargs = filled if handed is None else handed.arguments
         reporters = reporter._get_reporters()
         recording = RecordingReporter(self, reporters[-1] if reporters and not silent else None)
         PATCHES.release_thread()  # what an interrupted trace left
@@ -336,6 +342,8 @@ class Recorder(
         ]
         self.trace.result = fill(out_structure, values)
         self._collect_writes()
+        if handed is not None and handed.give_back():
+            self.mark_dynamic("a list or dict among the arguments was changed")
         self.finish_floats(floats)
         self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(out_structure)
         plain = [x if isinstance(x, chainer.Variable) else shown(x) for x in out_leaves]

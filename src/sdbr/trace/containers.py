@@ -1,0 +1,77 @@
+"""Lists and dicts among the arguments: a traced call gets lists and dicts of its own."""
+
+from __future__ import annotations
+
+from sdbr.trace.provenance import shown
+from sdbr.trace.scalars import plain_float
+from sdbr.trace.structure import mapped, rebuild
+
+
+class Handed:
+    """What a traced call gets in the place of what the caller gave.
+
+    Parameters
+    ----------
+    given : tuple
+        ``(args, kwargs)`` of the caller.
+    filled : tuple
+        The same with traced arrays, in new containers; one that the caller gave twice becomes
+        one here as well.
+    """
+
+    def __init__(self, given: tuple, filled: tuple):
+        self._pairs: list = []
+        self._made: dict = {}
+        self._origins: dict = {}
+        self.arguments = tuple(map(self._hand, given, filled))
+
+    def _hand(self, given, filled):
+        if isinstance(given, (list, dict)):
+            if id(given) in self._made:
+                return self._made[id(given)]
+            self._made[id(given)] = filled
+            for i in range(len(given)) if isinstance(given, list) else given:
+                filled[i] = self._hand(given[i], filled[i])
+            self._pairs.append((given, filled, _contents(filled)))
+        elif isinstance(given, tuple):
+            filled = rebuild(filled, list(map(self._hand, given, filled)))
+        self._origins[id(filled)] = (given, filled)  # `filled` keeps its id while it is here
+        return filled
+
+    def give_back(self) -> bool:
+        """Change the caller's containers as the call has changed its own; whether it did.
+
+        That a ``defaultdict`` was asked for what it has not is no change: it makes up the same
+        again.
+        """
+        changed = False
+        for given, filled, before in self._pairs:
+            if hasattr(given, "default_factory"):
+                now = _contents({key: filled[key] for key in given if key in filled})
+            else:
+                now = _contents(filled)
+            if len(now) == len(before) and all(map(_is, now, before)):
+                continue
+            changed = True
+            if isinstance(given, dict):
+                items = {key: self._back(x) for key, x in filled.items()}
+                given.clear()
+                given.update(items)
+            else:
+                given[:] = [self._back(x) for x in filled]
+        return changed
+
+    def _back(self, thing):
+        if id(thing) in self._origins:
+            return self._origins[id(thing)][0]
+        return mapped(thing, lambda x: self._origins.get(id(x), (plain_float(shown(x)),))[0])
+
+
+def _contents(container) -> list:
+    if isinstance(container, dict):
+        return [*container, *container.values()]
+    return list(container)
+
+
+def _is(a, b) -> bool:
+    return a is b
