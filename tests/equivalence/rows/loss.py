@@ -84,7 +84,7 @@ def draw(shape):
 
 ROWS = [
     *native(LOSS),
-    *native(WEIGHTED, traces=2),
+    *native(WEIGHTED),
     Case(
         "softmax_cross_entropy twice",
         lambda x, t: SCE(x, t, enable_double_backprop=True),
