@@ -34,15 +34,29 @@ class Snapshot:
         Per leaf of the plan the Variable or array that the call sees.
     """
 
-    __slots__ = ("arrays", "random")
+    __slots__ = ("arrays", "random", "updates")
 
     def __init__(self, plan, sources: list):
         self.random = None if is_repeatable(plan) else np.random.get_state()
         self.arrays = {}
+        self.updates = {
+            id(x): x.update_rule.t
+            for x in sources
+            if isinstance(x, chainer.Parameter) and x.update_rule is not None
+        }
         written = _maybe_written(plan)
         for (value, _), source in zip(plan.leaves, sources, strict=True):
             if value.index in written:
                 self.arrays[value.index] = source.copy()
+
+    def precedes_update(self, inputs) -> bool:
+        """Whether an optimizer has updated one of the parameters since."""
+        return any(
+            id(x) in self.updates
+            and getattr(x, "update_rule", None) is not None
+            and x.update_rule.t > self.updates[id(x)]
+            for x in inputs
+        )
 
 
 def _maybe_written(plan) -> set[int]:
@@ -113,6 +127,13 @@ class CallGradients(chainer.FunctionNode):
         retained = self.get_retained_inputs()
         statistics = self.manager.statistics
         statistics.second_backwards += 1
+        if self.snapshot.precedes_update(retained):
+            self.manager.warn(
+                "updated",
+                f"{self.manager.name}: parameters were updated between the call and its second "
+                "derivative, which is that of the call with the new ones; define-by-run mixes old "
+                "activations and new parameters. Update after the last backward",
+            )
         present = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
         # Copies: what a function updates in place was updated by the call itself.
         others = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import sdbr
 
 import chainer
@@ -81,3 +83,26 @@ def test_a_link_hook_on_the_static_chain_itself_between_whole_steps():
     optimizer.update(model, x)
     assert hook.seen == 3
     assert model.schedule_manager.statistics.steps == steps + 1
+
+
+@pytest.mark.parametrize("updated", [False, True])
+def test_an_update_between_a_call_and_its_second_derivative_is_said_aloud(updated):
+    model = sdbr.static_graph(
+        Net(lambda self, x: F.sum(F.tanh(self.l(x))), l=L.Linear(3, 2)), enable_double_backprop=True
+    )
+    optimizer = chainer.optimizers.SGD().setup(model)
+    said = []
+    for array in X[:4].astype("f"):
+        x = chainer.Variable(array)
+        y = model(x)
+        (g,) = chainer.grad([y], [x], enable_double_backprop=True)
+        model.cleargrads()
+        if updated:
+            y.backward()
+            optimizer.update()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            F.sum(g**2).backward()
+        said += [w for w in caught if "between the call and its second" in str(w.message)]
+        optimizer.update()
+    assert len(said) == updated
