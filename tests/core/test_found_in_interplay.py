@@ -106,3 +106,27 @@ def test_an_update_between_a_call_and_its_second_derivative_is_said_aloud(update
         said += [w for w in caught if "between the call and its second" in str(w.message)]
         optimizer.update()
     assert len(said) == updated
+
+
+@pytest.mark.parametrize("place", ["attributes", "list", "both"])
+def test_one_variable_in_two_places_of_the_state_and_later_two(place):
+    def total(self, x):
+        a = self.hs[0] if place != "attributes" else self.a
+        b = self.hs[1] if place == "list" else self.b
+        return F.sum(self.l(x) + a * 2 + b * 3)
+
+    models = [Net(total, l=L.Linear(3, 3)) for _ in range(2)]
+    models[1].copyparams(models[0])
+    sdbr.static_graph(models[1])
+    v, w = (chainer.Variable(x.astype("f")) for x in X[:2])
+    for a, b in ((v, v), (w, w), (v, w), (v, v), (w, v), (w, w)):
+        found = []
+        for model in models:
+            model.a, model.b, model.hs = a, b, [a, b]
+            v.cleargrad(), w.cleargrad()
+            y = model(X[2].astype("f"))
+            y.backward()
+            found.append([y.array, a.grad.copy(), b.grad.copy()])
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    assert models[1].schedule_manager.statistics.traces <= 2

@@ -72,6 +72,8 @@ class AttributeRecording:
             if thing._data[0] is not None and id(thing._node) not in self._nodes:
                 value = self._attribute(link, name, thing._data[0], thing.requires_grad, True)
                 self.know_variable(thing, value)
+            else:
+                self.note_alias(thing, (link, name))
             return thing
         if isinstance(thing, np.ndarray):
             self._note_read(link, name, thing)
@@ -91,6 +93,12 @@ class AttributeRecording:
             self.mark_dynamic(f"attribute {name!r} {reason}")
         self.look_into(link, name, thing)
         return thing
+
+    def note_alias(self, variable, source: tuple) -> None:
+        """Captured state that was captured from another place already: one value for both."""
+        _, value = self._nodes.get(id(variable._node), (None, None))
+        if value is not None and value.kind == ATTRIBUTE and value.source != source:
+            self.trace.aliases.append((value.source, source))
 
     def note_absent(self, link, name) -> None:
         """Note that the call looked for ``link.name`` and the link itself had none."""

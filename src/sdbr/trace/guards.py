@@ -76,6 +76,11 @@ class Guards:
             else:
                 self.stable.append((d, name, _is_same, value))
 
+        for sources in trace.aliases:
+            holder, name = sources[1]
+            name = name if isinstance(name, str) else holder.name
+            self.volatile.append(({name: sources}, name, _are_one, None))
+
     def watch_outside(self, conditions: list, but: list) -> None:
         """Look at what user code reads from outside its chain; see `outside_conditions`.
 
@@ -233,6 +238,11 @@ def _has_hooks(thing, want) -> bool:
 
 def _is_same(thing, want) -> bool:
     return thing is want
+
+
+def _are_one(sources, want) -> bool:
+    one, other = (holder.__dict__.get(name) for holder, name in sources)
+    return one is other
 
 
 def _is_equal(thing, want) -> bool:

@@ -283,6 +283,7 @@ class PrintRecording:
         """A Variable or array in a container: what lies in its place is read in every call."""
         if isinstance(leaf, chainer.Variable):
             if leaf._data[0] is None or id(leaf._node) in self._nodes:
+                self.note_alias(leaf, (inside, path))
                 return
             value = self.value(ATTRIBUTE, leaf._data[0], leaf.requires_grad, (inside, path), True)
             self.know_variable(leaf, value)

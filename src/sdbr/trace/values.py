@@ -220,6 +220,8 @@ class Trace:
     prints : dict
         ``(id(link), name)`` -> what an attribute that can change in place held, or None where
         that does not matter; see `sdbr.trace.prints`.
+    aliases : list of (tuple, tuple)
+        Sources of captured state that held one and the same Variable.
     live : dict
         Ids of arrays and Variables that are read anew -> how.
     conditions : list of Condition
@@ -243,6 +245,7 @@ class Trace:
     quiet: bool = False
     unconfirmed: bool = False
     prints: dict = dataclasses.field(default_factory=dict)
+    aliases: list = dataclasses.field(default_factory=list)
     live: dict = dataclasses.field(default_factory=dict)
     conditions: list = dataclasses.field(default_factory=list)
     scalars: list = dataclasses.field(default_factory=list)
