@@ -130,3 +130,18 @@ def test_one_variable_in_two_places_of_the_state_and_later_two(place):
         for ours, theirs in zip(*found, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5)
     assert models[1].schedule_manager.statistics.traces <= 2
+
+
+def test_a_variable_that_is_state_and_argument_at_once():
+    def total(self, x):
+        return F.sum(self.l(x) + self.a * 2)
+
+    models = [Net(total, l=L.Linear(3, 3)) for _ in range(2)]
+    models[1].copyparams(models[0])
+    sdbr.static_graph(models[1])
+    v, w = (chainer.Variable(x.astype("f")) for x in X[:2])
+    with pytest.warns(sdbr.SdbrWarning, match="'a' holds a Variable that is an argument as well"):
+        for a, x in ((v, v), (v, v), (v, w), (w, v)):
+            models[0].a = models[1].a = a
+            ours, theirs = (model(x).array for model in models)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5)

@@ -11,7 +11,7 @@ from sdbr.trace.outside import moves_on
 from sdbr.trace.provenance import TracedArray, shown, wrap
 from sdbr.trace.scalars import KINDS
 from sdbr.trace.structure import mapped
-from sdbr.trace.values import ABSENT, ATTRIBUTE, AttributeWrite, Read, Value
+from sdbr.trace.values import ABSENT, ARGUMENT, ATTRIBUTE, AttributeWrite, Read, Value
 
 import chainer
 import numpy as np
@@ -99,6 +99,10 @@ class AttributeRecording:
         _, value = self._nodes.get(id(variable._node), (None, None))
         if value is not None and value.kind == ATTRIBUTE and value.source != source:
             self.trace.aliases.append((value.source, source))
+        elif value is not None and value.kind == ARGUMENT:
+            # Which of both is meant where cannot be told.
+            name = source[1] if isinstance(source[1], str) else source[0].name
+            self.mark_dynamic(f"attribute {name!r} holds a Variable that is an argument as well")
 
     def note_absent(self, link, name) -> None:
         """Note that the call looked for ``link.name`` and the link itself had none."""
