@@ -13,3 +13,22 @@ import threadpoolctl  # noqa: E402
 
 # A plugin may have loaded NumPy before this file; held for the whole run.
 _LIMIT = threadpoolctl.threadpool_limits(1)
+
+import chainer  # noqa: E402
+import pytest  # noqa: E402
+
+
+def _configuration() -> tuple[dict, dict]:
+    return dict(chainer.global_config.__dict__), dict(chainer.config._local.__dict__)
+
+
+@pytest.fixture(autouse=True)
+def leave_the_configuration_as_it_was():
+    """A test that changes ``chainer.config`` for those after it fails itself."""
+    before = _configuration()
+    yield
+    after = _configuration()
+    for config, entries in zip((chainer.global_config, chainer.config._local), before, strict=True):
+        config.__dict__.clear()
+        config.__dict__.update(entries)
+    assert after == before
