@@ -120,15 +120,14 @@ def adversarial(static, backend):
     rules[0].setup(judge)
     rules[1].setup(generator)
     rng = np.random.RandomState(0)
-    with chainer.using_config("sdbr_backend", backend):
-        for _ in range(8):
-            rules[0].update(judge_loss, floats(6, 4)(rng), floats(6, 3)(rng))
-            first = gradients_of(judge)
-            rules[1].update(generator_loss, floats(6, 3)(rng))
-            yield {
-                **{f"judge{k}": v for k, v in [*state_of(judge).items(), *first.items()]},
-                **{f"generator{k}": v for k, v in state_of(generator).items()},
-            }
+    for _ in range(8):
+        rules[0].update(judge_loss, floats(6, 4)(rng), floats(6, 3)(rng))
+        first = gradients_of(judge)
+        rules[1].update(generator_loss, floats(6, 3)(rng))
+        yield {
+            **{f"judge{k}": v for k, v in [*state_of(judge).items(), *first.items()]},
+            **{f"generator{k}": v for k, v in state_of(generator).items()},
+        }
     if static:
         assert judge_loss.schedule_manager.statistics.steps == 7
         assert generator_loss.schedule_manager.statistics.replays == 7
@@ -136,7 +135,9 @@ def adversarial(static, backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_two_optimizers_take_turns(backend):
-    both(lambda static: adversarial(static, backend))
+    # Around the generators: they take turns, and each would put back what the other has set.
+    with chainer.using_config("sdbr_backend", backend):
+        both(lambda static: adversarial(static, backend))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
