@@ -182,3 +182,31 @@ def test_library_code_is_not_looked_at():
     static = sdbr.static_graph(L.Classifier(L.Linear(4, 3)))
     static(X, np.zeros(5, "i"))
     assert not static.schedule_manager.static_schedule.guards.volatile
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_model_that_reads_nothing_from_outside_needs_no_python_before_a_replay(wrapped):
+    """The compiled path compares in C; conditions that Python checks cost more than a small net."""
+    model = PlainChain()
+    if wrapped:
+        sdbr.static_graph(model)
+        forward = model
+    else:
+        forward = model.static
+    for _ in range(3):
+        forward(np.ones((2, 4), "f"))
+    assert model.static_schedule.guards.volatile == []
+
+
+class PlainChain(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.l = L.Linear(4, 3)
+
+    def forward(self, x):
+        return F.relu(self.l(x))
+
+    @sdbr.static_graph
+    def static(self, x):
+        return F.relu(self.l(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import sdbr
@@ -445,3 +446,36 @@ def test_validation_and_listings_with_an_annealed_number():
     assert static.schedule_manager.statistics.replays == 2
     listing = static.schedule_manager.static_schedule.programs["forward"].disassemble()
     assert "beta" in listing
+
+
+class OutOfSight(chainer.Chain):
+    """Reads `beta` in a way that no float of ours can notice."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.beta = 0.5
+        self._read = read
+
+    def forward(self, x):
+        return x * self._read(self)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda self: len("%.3f" % self.beta),  # noqa: UP031
+        lambda self: len(json.dumps({"beta": self.beta})),
+        lambda self: vars(self)["beta"],
+        lambda self: self.__dict__["beta"],
+    ],
+    ids=["percent", "json", "vars", "dict"],
+)
+def test_floats_read_out_of_sight(read):
+    static = sdbr.static_graph(OutOfSight(read))
+    x = np.ones(3)
+    for beta in (0.5, 0.25, 12.125, -100.5):
+        static.beta = beta
+        for _ in range(3):
+            np.testing.assert_array_equal(static(chainer.Variable(x)).array, x * read(static))
+    assert static.schedule_manager.statistics.traces == 4
+    assert static.schedule_manager.statistics.replays == 8

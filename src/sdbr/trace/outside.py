@@ -18,7 +18,15 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from sdbr.trace.reading import Cell, Field, get, names_imported, names_in, plain_fields
+from sdbr.trace.reading import (
+    Cell,
+    Field,
+    formats_with_percent,
+    get,
+    names_imported,
+    names_in,
+    plain_fields,
+)
 
 import chainer
 import numpy as np
@@ -45,7 +53,7 @@ CLOCKS = (
     'perf_counter_ns', 'process_time', 'process_time_ns', 'thread_time', 'thread_time_ns', 'time',
     'time_ns',
 )  # fmt: skip
-_COMPILED = frozenset({"array", "cmath", "ctypes", "decimal", "statistics", "struct"})
+_COMPILED = frozenset({"array", "cmath", "ctypes", "decimal", "json", "statistics", "struct"})
 
 
 def is_library(thing) -> bool:
@@ -91,6 +99,7 @@ class Outside:
         self._members: dict[type, Any] = {}
         self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
+        self._past_links = False
         self._follow(function)
         if owner is not None:
             self._link(owner)
@@ -101,6 +110,8 @@ class Outside:
                 self._read(self._functions.pop())
             for cls in list(self._classes):
                 self._class_members(cls)
+        if self._past_links and owner is not None:
+            self._raw_attributes(owner)
 
     def _follow(self, function) -> None:
         if get(function, "_sdbr_static_code") is not None:
@@ -120,6 +131,13 @@ class Outside:
             self._classes.setdefault(type(child))
             for thing in list(child.__dict__.values()):
                 self._walk(thing)
+
+    def _raw_attributes(self, link: chainer.Link) -> None:
+        """Numbers that ``vars(self)['name']`` would read, which passes no hook of ours."""
+        for child in link.links():
+            for name in self._attributes & child.__dict__.keys():
+                if isinstance(child.__dict__[name], _SCALARS):
+                    self._add(child.__dict__, name, child.__dict__[name])
 
     def _walk(self, thing) -> None:
         """Follow the functions in `thing`, also in containers, plain objects and partials."""
@@ -189,10 +207,14 @@ class Outside:
                 before.append(base)
 
     def _read(self, function: types.FunctionType) -> None:
+        # functools.wraps gives a wrapper of ours the module of what it wraps.
+        if is_library_name(function.__globals__.get("__name__", "")):
+            return
         names, enclosed, attributes = names_in(function.__code__)
         self._attributes |= attributes
         holder = function.__globals__
-        self.opaque |= "type" in names
+        self.opaque |= "type" in names or formats_with_percent(function.__code__)
+        self._past_links |= "vars" in names or "__dict__" in attributes
         for name in names & holder.keys():
             self._thing(holder, name, holder[name], attributes)
         for name, cell in zip(

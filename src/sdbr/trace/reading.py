@@ -64,6 +64,17 @@ def names_in(code: types.CodeType) -> tuple[frozenset, frozenset, frozenset]:
     return frozenset(found[0]), frozenset(found[1]), frozenset(found[2])
 
 
+def formats_with_percent(code: types.CodeType) -> bool:
+    """Whether `code` may format with ``'...' % x``, which takes a float's value unasked."""
+    modulo = any(
+        i.opname == "BINARY_MODULO" or (i.opname == "BINARY_OP" and i.argrepr in ("%", "%="))
+        for i in dis.get_instructions(code)
+    )
+    texts = [x for x in code.co_consts if isinstance(x, str) and "%" in x]
+    inner = [x for x in code.co_consts if isinstance(x, types.CodeType)]
+    return bool(modulo and texts) or any(map(formats_with_percent, inner))
+
+
 def names_imported(function: types.FunctionType) -> frozenset:
     """Full names of modules that `function` imports when it runs."""
     return _imported(function.__code__, function.__globals__.get("__package__") or "")
