@@ -62,6 +62,12 @@ def _only_numbers(thing) -> bool:
 
 def register(patches, called_by_machinery: Callable) -> None:
     """Add the patches to the set that is in place while any call is traced."""
+    _register_arrays(patches, called_by_machinery)
+    _register_what_cannot_be_repeated(patches)
+
+
+def _register_arrays(patches, called_by_machinery: Callable) -> None:
+    """What makes arrays: out of nothing, of the generator, of other things."""
 
     def creating(original):
         @functools.wraps(original)
@@ -109,6 +115,18 @@ def register(patches, called_by_machinery: Callable) -> None:
 
         return convert
 
+    for name in CONVERSIONS:
+        patches.register(np, name, converting)
+    for name in CREATORS:
+        patches.register(np, name, creating)
+    for name in DRAWS:
+        if hasattr(np.random, name):
+            patches.register(np.random, name, drawing)
+
+
+def _register_what_cannot_be_repeated(patches) -> None:
+    """What sets a generator, draws Python numbers or tells the time: dynamic."""
+
     def drawing_in_python(original):
         @functools.wraps(original)
         def draw(*args, **kwargs):
@@ -148,13 +166,6 @@ def register(patches, called_by_machinery: Callable) -> None:
     for name in CLOCKS:
         if hasattr(time, name):
             patches.register(time, name, telling)
-    for name in CONVERSIONS:
-        patches.register(np, name, converting)
-    for name in CREATORS:
-        patches.register(np, name, creating)
-    for name in DRAWS:
-        if hasattr(np.random, name):
-            patches.register(np.random, name, drawing)
     for name in PYTHON_DRAWS:
         patches.register(random, name, drawing_in_python)
     for name in ("seed", "setstate"):
