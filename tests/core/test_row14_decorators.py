@@ -168,3 +168,22 @@ def test_what_cannot_be_decorated(options):
             sdbr.static_graph(target, **options)
     with pytest.raises(TypeError, match="unexpected keyword argument 'max_schedule'; it takes"):
         sdbr.static_graph(Net(), max_schedule=3)
+
+
+class WithHelper(Base):
+    @sdbr.static_graph
+    def helper(self, x):
+        return F.tanh(self.a(x))
+
+
+@pytest.mark.parametrize("first", ["helper", "forward"])
+def test_the_manager_of_a_chain_is_that_of_its_forward(first):
+    """Whichever of its methods was called first, and however often the other one was."""
+    net = WithHelper()
+    calls = {"helper": net.helper, "forward": net}
+    for name in (first, *calls):
+        calls[name](X)
+    net.helper(X)
+    forward = Base.forward._sdbr_function
+    assert net.schedule_manager is net._sdbr_managers[forward]
+    assert net.schedule_manager.statistics.calls == (2 if first == "forward" else 1)
