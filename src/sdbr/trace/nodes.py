@@ -91,6 +91,26 @@ def inner_function(node):
     return node._function if isinstance(node, chainer.function.FunctionAdapter) else None
 
 
+def attributes_of(template, function):
+    """What a node and the old-style Function behind it hold, while both copies are changed.
+
+    Yields
+    ------
+    owner, spent : object
+        The copy from before the forward and the node itself, or the Functions behind them.
+    inner : bool
+        Whether they are the Functions.
+    name : str
+    thing : object
+    """
+    pairs = [(template, function, False)]
+    if inner_function(template) is not None:
+        pairs.append((inner_function(template), inner_function(function), True))
+    for owner, spent, inner in pairs:
+        for name, thing in list(owner.__dict__.items()):
+            yield owner, spent, inner, name, thing
+
+
 GRAPH = ("inputs", "outputs", "_retained_output_data", "stack", "_chainerx_retained_inputs")
 
 

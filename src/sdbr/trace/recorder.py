@@ -10,10 +10,10 @@ from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.known import ValueRecording
 from sdbr.trace.nodes import (
     GRAPH,
+    attributes_of,
     config_changes,
     config_entries,
     copy_node,
-    inner_function,
     spent_node,
     watch_backward,
 )
@@ -151,23 +151,19 @@ class Recorder(
     def _rebindings(self, template, function) -> list:
         """Arrays among the attributes of a node; traced ones are replaced by plain ones."""
         found = []
-        inner = inner_function(template)
-        for owner, spent in ((template, function), (inner, inner_function(function))):
-            if owner is None:
+        for owner, spent, inner, name, thing in attributes_of(template, function):
+            if name in GRAPH or not isinstance(thing, _HOLDERS):
                 continue
-            for name, thing in list(owner.__dict__.items()):
-                if name in GRAPH or not isinstance(thing, _HOLDERS):
-                    continue
-                values: list[Value] = []
-                structure = self._holes(thing, values)
-                if values:
-                    found.append(Rebinding(name, structure, values, owner is inner))
-                if isinstance(thing, np.ndarray) and may_update(owner, name):
-                    self._hold(thing, values[0])
-                if holds_traced(thing):
-                    owner.__dict__[name] = spent.__dict__[name] = thing = strip_nested(thing)
-                if _holds_variable(thing):  # the template must not keep the graph behind it
-                    owner.__dict__[name] = _without_history(thing)
+            values: list[Value] = []
+            structure = self._holes(thing, values)
+            if values:
+                found.append(Rebinding(name, structure, values, inner))
+            if isinstance(thing, np.ndarray) and may_update(owner, name):
+                self._hold(thing, values[0])
+            if holds_traced(thing):
+                owner.__dict__[name] = spent.__dict__[name] = thing = strip_nested(thing)
+            if _holds_variable(thing):  # the template must not keep the graph behind it
+                owner.__dict__[name] = _without_history(thing)
         return found
 
     def _hold(self, array, value: Value) -> None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sdbr.trace.nodes import inner_function
+from sdbr.trace.nodes import attributes_of
 from sdbr.trace.provenance import LEAVING, current
 
 import numpy as np
@@ -428,17 +428,13 @@ class ScalarRecording:
     def take_floats(self, template, function) -> list:
         """Replace the TracedFloats on a node by plain ones: ``(name, inner, Scalar)`` of each."""
         found = []
-        inner = inner_function(template)
-        for owner, spent in ((template, function), (inner, inner_function(function))):
-            if owner is None:
-                continue
-            for name, thing in list(owner.__dict__.items()):
-                if type(thing) is float and id(thing) in self._stored:
-                    thing = TracedFloat(thing, self._stored[id(thing)][1])
-                if type(thing) is TracedFloat:
-                    owner.__dict__[name] = spent.__dict__[name] = _plain(thing)
-                    if thing.origin.token is self.token:
-                        found.append((name, owner is inner, thing.origin))
+        for owner, spent, inner, name, thing in attributes_of(template, function):
+            if type(thing) is float and id(thing) in self._stored:
+                thing = TracedFloat(thing, self._stored[id(thing)][1])
+            if type(thing) is TracedFloat:
+                owner.__dict__[name] = spent.__dict__[name] = _plain(thing)
+                if thing.origin.token is self.token:
+                    found.append((name, inner, thing.origin))
         return found
 
     def shows_scalar(self, thing) -> bool:
