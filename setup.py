@@ -1,9 +1,9 @@
 """Builds the extension modules; everything else is declared in pyproject.toml.
 
-Every ``src/sdbr/_*.pyx`` becomes an extension module. The C sources in ``src/sdbr/kernels`` are
-linked into ``sdbr._executor``. A kernel file for one SIMD level begins with a target pragma and
-compiles to nothing unless its macro (``SDBR_HAVE_AVX2``, ``SDBR_HAVE_AVX512``) is defined; the
-macros are defined here, after asking the compiler what it can do.
+Every ``src/sdbr/_*.pyx`` becomes an extension module. The kernels in ``src/sdbr/kernels`` are
+linked into ``sdbr._executor``: ``unit.c`` is compiled for each unit that ``units.h`` names and each
+SIMD level that the compiler has (asked here; ``SDBR_HAVE_AVX2`` and ``SDBR_HAVE_AVX512`` tell the
+loop). The compiler notes what each object includes, so a change compiles what it concerns.
 
 ``SDBR_EXTENSIONS=0`` leaves the extension modules out: `make` installs the package that way and
 then builds them in place. ``SDBR_SANITIZE=address,undefined`` builds with the compiler's
@@ -13,6 +13,7 @@ sanitizers, see .ci/sanitize.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -30,8 +31,10 @@ KERNELS = SOURCES / "kernels"
 
 # Never -ffast-math: NaN, infinities and signed zeros behave as in NumPy. These two change no
 # result; they only free the compiler from errno and floating-point traps that nobody reads.
-# ISO mode turns contraction into fused multiply-add off, so it is asked for.
+# ISO mode turns contraction into fused multiply-add off, so it is asked for. A kernel that a unit
+# forgot to include would only be missed when the module is loaded.
 C_FLAGS = ["-std=c99", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+C_FLAGS.append("-Werror=implicit-function-declaration")
 # Python's own flags often ask for debug information: slow to write and large in a wheel.
 if "-g" not in os.environ.get("CFLAGS", ""):
     C_FLAGS.append("-g0")
@@ -119,23 +122,34 @@ class BuildExt(build_ext):
             ("SDBR_BUILD_SIMD", c_string(" ".join(["baseline", *levels]))),
             ("SDBR_CYTHON_VERSION", c_string(Cython.__version__)),
         ]
-        sources = [str(path) for path in sorted(KERNELS.glob("*.c"))]
-
-        def compiled(source: str) -> str:
-            [target] = self.compiler.object_filenames([source], output_dir=self.build_temp)
-            if self.force or newer_group([source, *ext.depends], target):
-                self.compiler.compile(
-                    [source],
-                    output_dir=self.build_temp,
-                    macros=have,
-                    include_dirs=[str(KERNELS)],
-                    extra_postargs=ext.extra_compile_args,
-                )
-            return target
-
+        jobs = [(path, "", "") for path in sorted(KERNELS.glob("*.c")) if path.name != "unit.c"]
+        jobs += [
+            (KERNELS / "unit.c", unit, level) for unit in units() for level in ["baseline", *levels]
+        ]
         with ThreadPoolExecutor(self.parallel) as pool:
-            ext.extra_objects = list(pool.map(compiled, sources))
+            ext.extra_objects = list(pool.map(lambda job: self.kernel(ext, have, *job), jobs))
         ext.depends += ext.extra_objects
+
+    def kernel(self, ext: Extension, have: list, source: Path, unit: str, level: str) -> str:
+        """The object of a kernel source; compiled unless it is newer than all it was made from."""
+        folder = str(Path(self.build_temp, f"{unit}-{level}" if unit else ""))
+        [target] = self.compiler.object_filenames([str(source)], output_dir=folder)
+        notes = f"{target}.d"
+        made_from = dependencies(notes) if Path(target).exists() else None
+        if not self.force and made_from and not newer_group(["setup.py", *made_from], target):
+            return target
+        macros = list(have)
+        if unit:
+            macros += [("SDBR_UNIT", unit), ("SDBR_LEVEL", level)]
+            macros += [(f"SDBR_LEVEL_{level.upper()}", "1")]
+        self.compiler.compile(
+            [str(source)],
+            output_dir=folder,
+            macros=macros,
+            include_dirs=[str(KERNELS)],
+            extra_postargs=[*ext.extra_compile_args, "-MMD", "-MF", notes],
+        )
+        return target
 
     def compiles(self, level: str) -> bool:
         """Whether the compiler builds and links a program for this SIMD level."""
@@ -148,6 +162,20 @@ class BuildExt(build_ext):
             command = [*self.compiler.compiler_so, "-std=c99", str(source)]
             command = [part for part in command if part != "-c"]
             return quiet_run([*command, "-o", str(Path(folder, "probe"))])
+
+
+def units() -> list[str]:
+    """Names of the units of kernels."""
+    return re.findall(r"X\((\w+)\)", (KERNELS / "units.h").read_text())
+
+
+def dependencies(notes: str) -> list[str] | None:
+    """The files named by a compiler's dependency file, or None where one of them is gone."""
+    try:
+        files = Path(notes).read_text().replace("\\\n", " ").split(":", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    return files if all(Path(file).exists() for file in files) else None
 
 
 def quiet_run(command: list[str]) -> bool:
@@ -167,7 +195,7 @@ def extensions() -> list[Extension]:
     """One extension module per ``src/sdbr/_*.pyx``; none when SDBR_EXTENSIONS=0."""
     if os.environ.get("SDBR_EXTENSIONS") == "0":
         return []
-    headers = [str(path) for path in sorted(KERNELS.glob("*.h"))]
+    headers = [str(KERNELS / name) for name in ("sdbr_abi.h", "sdbr_loop.h", "units.h")]
     declarations = [str(path) for path in sorted(SOURCES.rglob("*.pxd"))]
     return [
         Extension(

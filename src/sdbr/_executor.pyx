@@ -69,7 +69,7 @@ cdef extern from "sdbr_loop.h":
     int64_t sdbr_sync_slots(
         char **, char **, char **, const int64_t *, const int32_t *, const int64_t *, int64_t,
         const int64_t *, const int32_t *, const int64_t *) noexcept nogil
-    const sdbr_registry_entry *sdbr_registry(int) noexcept nogil
+    const sdbr_registry_entry *const *sdbr_registries(int) noexcept nogil
     int sdbr_supports(int) noexcept nogil
 
 cdef enum:
@@ -87,11 +87,15 @@ def _choose_level():
 
 
 cdef dict _kernel_addresses(int level):
-    cdef const sdbr_registry_entry *entry = sdbr_registry(level)
+    cdef const sdbr_registry_entry *const *unit = sdbr_registries(level)
+    cdef const sdbr_registry_entry *entry
     found = {}
-    while entry.name != NULL:
-        found[entry.name.decode()] = <uintptr_t> entry.kernel
-        entry += 1
+    while unit[0] != NULL:
+        entry = unit[0]
+        while entry.name != NULL:
+            found[entry.name.decode()] = <uintptr_t> entry.kernel
+            entry += 1
+        unit += 1
     return found
 
 

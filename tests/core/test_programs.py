@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sdbr.backends
-from sdbr.backends.numpy_formulas import DIRECT, FORMULAS
+from sdbr.backends.formulas import DIRECT, FORMULAS
 from sdbr.program import passes
 from sdbr.program.memory import check_overlaps
 from sdbr.program.ops import OPS

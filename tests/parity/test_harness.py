@@ -1,6 +1,6 @@
 """The comparison itself: each kind of wrong result is found."""
 
-from sdbr.backends import numpy_formulas
+from sdbr.backends import formulas
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def _add_case(**options) -> Case:
 def _found(case: Case, monkeypatch, formula) -> str:
     want = execute([case], "numpy")
     assert difference(case, want, execute([case], "numpy")) == ""
-    monkeypatch.setitem(numpy_formulas.FORMULAS, case.op, formula)
+    monkeypatch.setitem(formulas.FORMULAS, case.op, formula)
     return difference(case, want, execute([case], "numpy"))
 
 

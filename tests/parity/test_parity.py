@@ -4,7 +4,7 @@ import os
 
 import sdbr.backends
 from sdbr import _executor
-from sdbr.backends import numpy_formulas
+from sdbr.backends import formulas
 from sdbr.program.ops import BY_NAME, OPS
 
 import numpy as np
@@ -32,9 +32,9 @@ def test_op(backend, name, dtype):
 
 def test_every_op_has_cases_and_a_reference():
     assert [name for name in NAMES if generator(BY_NAME[name]) is None] == []
-    references = set(numpy_formulas.FORMULAS) | set(numpy_formulas.DIRECT)
+    references = set(formulas.FORMULAS) | set(formulas.DIRECT)
     assert references == set(BY_NAME) - {"python"}
-    assert not set(numpy_formulas.FORMULAS) & set(numpy_formulas.DIRECT)
+    assert not set(formulas.FORMULAS) & set(formulas.DIRECT)
 
 
 @pytest.mark.parametrize("name", NAMES)

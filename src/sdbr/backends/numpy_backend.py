@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from sdbr._executor import observer
-from sdbr.backends.numpy_formulas import DIRECT, FORMULAS
+from sdbr.backends.formulas import DIRECT, FORMULAS
 from sdbr.program.ops import OPS
 from sdbr.program.program import DTYPES, Program
 

@@ -1,4 +1,4 @@
-/* The blas family for one dtype; see kernels_blas.h. */
+/* The blas family for one dtype; see unit_blas.h. */
 
 /* y = act(y) where the tiles have not done it: sigmoid and tanh */
 static void FN(activate)(int activation, T *y, int64_t size) {

@@ -1,5 +1,5 @@
 /* Tiles of a product for one dtype and width: rows x (VECTORS vectors of BYTES bytes).
- * Included with T, SUFFIX, INTEGER, KIND (part of the names), BYTES and VECTORS defined. */
+ * Included with T, SUFFIX, INT, KIND (part of the names), BYTES and VECTORS defined. */
 
 #define TILE(name) FN(SDBR_CAT(name, KIND))
 #define V TILE(vector)
@@ -7,7 +7,7 @@
 #define LANES ((int)(BYTES / sizeof(T)))
 
 typedef T V __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
-typedef INTEGER I __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
+typedef INT I __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
 
 /* c[i, :] = epilogue(sum[i]) */
 SDBR_INLINE void TILE(store)(const int rows, V sum[][VECTORS], T *c, int64_t ldc, const FN(epilogue) *e, const T *bias,

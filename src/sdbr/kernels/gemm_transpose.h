@@ -5,7 +5,7 @@
 #define LANES ((int)(BYTES / sizeof(T)))
 
 typedef T FN(block_vector) __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
-typedef INTEGER FN(block_index) __attribute__((vector_size(BYTES)));
+typedef INT FN(block_index) __attribute__((vector_size(BYTES)));
 #define V FN(block_vector)
 #define I FN(block_index)
 

@@ -5,7 +5,7 @@
 
 typedef T FN(wide_vector) __attribute__((vector_size(SDBR_GEMM_BYTES), aligned(sizeof(T)), may_alias));
 typedef T FN(small_vector) __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
-typedef INTEGER FN(small_index) __attribute__((vector_size(16)));
+typedef INT FN(small_index) __attribute__((vector_size(16)));
 #define W FN(wide_vector)
 #define B FN(block_vector)
 #define BLOCK ((int)(sizeof(B) / sizeof(T)))

@@ -51,14 +51,10 @@ typedef struct sdbr_op {
 
 typedef int (*sdbr_kernel)(const sdbr_op *op);
 
-/* One registry per SIMD level, ended by a NULL name. Names: <op>_<variant>_<dtype>. */
+/* What a unit of kernels holds, ended by a NULL name. Names: <op>_<variant>_<dtype>. */
 typedef struct sdbr_registry_entry {
     const char *name;
     sdbr_kernel kernel;
 } sdbr_registry_entry;
-
-extern const sdbr_registry_entry sdbr_registry_baseline[];
-extern const sdbr_registry_entry sdbr_registry_avx2[];   /* empty where the compiler has no such target */
-extern const sdbr_registry_entry sdbr_registry_avx512[];
 
 #endif

@@ -3,6 +3,7 @@
 #define SDBR_LOOP_H
 
 #include "sdbr_abi.h"
+#include "units.h"
 
 #include <time.h>
 
@@ -76,18 +77,36 @@ static inline int64_t sdbr_sync_slots(char **operands, char **last, char *const 
 
 enum sdbr_level { SDBR_BASELINE, SDBR_AVX2, SDBR_AVX512 };
 
-static inline const sdbr_registry_entry *sdbr_registry(int level)
+#define SDBR_DECLARE_UNIT(unit)                                                                      \
+    extern const sdbr_registry_entry sdbr_registry_##unit##_baseline[];                              \
+    extern const sdbr_registry_entry sdbr_registry_##unit##_avx2[];                                  \
+    extern const sdbr_registry_entry sdbr_registry_##unit##_avx512[];
+SDBR_UNITS(SDBR_DECLARE_UNIT)
+
+#define SDBR_BASELINE_UNIT(unit) sdbr_registry_##unit##_baseline,
+#define SDBR_AVX2_UNIT(unit) sdbr_registry_##unit##_avx2,
+#define SDBR_AVX512_UNIT(unit) sdbr_registry_##unit##_avx512,
+
+/* The units of a level, ended by NULL; NULL for a level that was not built. */
+static inline const sdbr_registry_entry *const *sdbr_registries(int level)
 {
+    static const sdbr_registry_entry *const baseline[] = {SDBR_UNITS(SDBR_BASELINE_UNIT) NULL};
+#ifdef SDBR_HAVE_AVX2
+    static const sdbr_registry_entry *const avx2[] = {SDBR_UNITS(SDBR_AVX2_UNIT) NULL};
+#endif
+#ifdef SDBR_HAVE_AVX512
+    static const sdbr_registry_entry *const avx512[] = {SDBR_UNITS(SDBR_AVX512_UNIT) NULL};
+#endif
     switch (level) {
     case SDBR_BASELINE:
-        return sdbr_registry_baseline;
+        return baseline;
 #ifdef SDBR_HAVE_AVX2
     case SDBR_AVX2:
-        return sdbr_registry_avx2;
+        return avx2;
 #endif
 #ifdef SDBR_HAVE_AVX512
     case SDBR_AVX512:
-        return sdbr_registry_avx512;
+        return avx512;
 #endif
     default:
         return NULL;
@@ -97,8 +116,7 @@ static inline const sdbr_registry_entry *sdbr_registry(int level)
 /* Whether processor and operating system support a level that was built. */
 static inline int sdbr_supports(int level)
 {
-    const sdbr_registry_entry *entries = sdbr_registry(level);
-    if (entries == NULL || entries->name == NULL)
+    if (sdbr_registries(level) == NULL)
         return 0;
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_cpu_init();

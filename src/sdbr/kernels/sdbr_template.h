@@ -1,7 +1,9 @@
-/* Helpers that every kernel header uses. A header "by dtype" is included twice, with
+/* Helpers that every kernel header uses. A header "by dtype" is included twice (by_dtype.h), with
  *   T       float / double
  *   SUFFIX  f4 / f8
+ *   INT     the integer of that width
  *   FN(x)   x_f4 / x_f8
+ *   FABS, SQRT, POW, COPYSIGN; SDBR_GEMM (member of sdbr_runtime); SDBR_FLOATS 1 / 0
  * and is compiled once per SIMD level; everything in it is static. */
 #ifndef SDBR_TEMPLATE_H
 #define SDBR_TEMPLATE_H
@@ -34,11 +36,14 @@
 #define SDBR_SCALAR_LOOP __asm__ __volatile__("")
 
 /* Width of the vectors that sums and maxima are written in: their associativity is chosen by
- * hand, so no fast-math is needed. kernels_<level>.c sets it. */
+ * hand, so no fast-math is needed. unit.c sets it. */
 #ifndef SDBR_VECTOR_BYTES
 #define SDBR_VECTOR_BYTES 16
 #endif
 
 #define SDBR_MAX_DIM 32
+
+/* Both dtypes of a kernel in the list SDBR_ENTRIES of a unit. */
+#define SDBR_ENTRY(name) {#name "_f4", name##_f4}, {#name "_f8", name##_f8},
 
 #endif

@@ -1,4 +1,5 @@
-/* Update kernels for one dtype; see kernels_update.h. */
+/* Update kernels for one dtype; operands are C-contiguous, ints[0] is the size. Scalars are
+ * rounded to T first, as NumPy does with Python floats next to an array of T. */
 
 /* p_out = p - lr * g */
 static int FN(sgd)(const sdbr_op *op) {

@@ -1,5 +1,5 @@
-/* The families that exist once per dtype. */
-#include "elementwise.h"
+/* What unit_rows.h has once per dtype. */
+#include "arithmetic.h"
 #include "vector.h"
 #include "reduction.h"
 #include "row.h"

@@ -1,13 +1,4 @@
-"""The NumPy reference: what each op of the table computes, one line where one line is enough.
-
-A formula takes the inputs as arrays, then the attributes by name, and returns
-the outputs (one array or a tuple); the executor writes them into place. Ops
-that look at the old contents or at the shape of an output, or that write an
-input, are in :data:`DIRECT` and get ``(ins, outs, attributes)``.
-
-Attributes are Python numbers, so that an array keeps its dtype when it meets
-one. Indices that come from data are checked before anything is written.
-"""
+"""Formulas of data movement, elementwise ops, reductions, products, losses and updates."""
 
 from __future__ import annotations
 

@@ -1,0 +1,68 @@
+"""What a row of the op table is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Op:
+    """One row of the op table.
+
+    Attributes
+    ----------
+    name : str
+        Name, as printed by the disassembler.
+    opcode : int
+        Index of the row.
+    inputs, outputs : tuple of str
+        Operand names with dtype class, ``'x:T'``; a trailing ``*`` marks the
+        one variadic input (zero or more).
+    ints, floats : tuple of str
+        Names of the integer and float attributes, in order.
+    family : str
+        ``elementwise``, ``reduction``, ``row``, ``blas``, ``loss``,
+        ``random``, ``data``, ``update`` or ``control``.
+    inplace : tuple of int
+        Inputs whose memory the first output may reuse.
+    effect : bool
+        True when the op must run even if nobody reads its outputs.
+    doc : str
+        The formula; NumPy notation.
+    """
+
+    name: str
+    opcode: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    ints: tuple[str, ...] = ()
+    floats: tuple[str, ...] = ()
+    family: str = "elementwise"
+    inplace: tuple[int, ...] = ()
+    effect: bool = False
+    doc: str = ""
+
+
+class Rows:
+    """Collects the rows of one family: a call adds one; names and attributes as in `Op`.
+
+    `inputs`, `outputs`, `ints` and `floats` are words in one string.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[Op] = []
+
+    def __call__(
+        self,
+        name: str,
+        inputs: str,
+        outputs: str,
+        doc: str,
+        ints: str = "",
+        floats: str = "",
+        family: str = "elementwise",
+        inplace: tuple[int, ...] = (),
+        effect: bool = False,
+    ) -> None:
+        words = [tuple(text.split()) for text in (inputs, outputs, ints, floats)]
+        self.rows.append(Op(name, -1, *words, family, inplace, effect, doc))

@@ -1,0 +1,12 @@
+"""Ops that draw."""
+
+from sdbr.program.op import Rows
+
+row = Rows()
+
+# --- random ------------------------------------------------------------------------------------
+row('dropout', 'x:T', 'y:T mask:T',
+    'mask = (rand(*x.shape) >= ratio) * x.dtype.type(1 / (1 - ratio)); y = x * mask; draws one double per element '
+    'of x in C order; x, y, mask C-contiguous', floats='ratio', family='random', effect=True)  # fmt: skip
+
+ROWS = row.rows
