@@ -117,6 +117,53 @@ def test_numpy_calls_are_recorded(name, backend):
     check(linear(RECORDED[name]), lambda rng: (rng.randn(5, 4).astype("f"),), backend=backend)
 
 
+VIEWS = {
+    "column": lambda x: x[:, 1],
+    "row, reversed": lambda x: x[2, ::-1],
+    "newaxis": lambda x: x[..., None, 1:3],
+    "one element": lambda x: x[1, -1],
+    "transposed": lambda x: x.T,
+    "axes": lambda x: np.transpose(x[None], (2, 0, 1)),
+    "flipped": lambda x: np.flip(x, axis=0),
+    "broadcast": lambda x: np.broadcast_to(x[:1], (2, 4)),
+    "reshaped": lambda x: x.reshape(2, -1),
+    "reshaped columns": lambda x: x[:, 1:3].reshape((-1,)),
+    "flat": lambda x: np.ravel(x.T),
+    "squeezed": lambda x: x[:, :1].squeeze(),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["f", "i"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_arrays_are_no_python_ops(name, dtype, backend):
+    def forward(self, x):
+        picked = VIEWS[name](x)
+        return F.sum(self.l(picked.astype("f").reshape(1, -1))), picked
+
+    def data(rng):
+        return (rng.randint(-9, 9, (6, 4)).astype(dtype),)
+
+    size = VIEWS[name](np.zeros((6, 4))).size
+    make = lambda: Net(forward, l=L.Linear(size, 3))  # noqa: E731
+    check(make, data, backend=backend, python_ops=False)
+
+
+ORDERED = {
+    "ravel": lambda x: x.ravel("F"),
+    "reshape": lambda x: x.reshape((4, 6), order="F"),
+    "by a list": lambda x: x[[2, 0]],
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_what_is_no_view_in_c_order_is_right(name):
+    check(
+        linear(lambda self, x: self.l(x) * ORDERED[name](x).sum()),
+        lambda rng: (rng.randn(6, 4).astype("f"),),
+    )
+
+
 DRAWN = {
     "rand": lambda self, x: self.l(x) * np.random.rand(3).astype("f"),
     "normal": lambda self, x: self.l(x) + np.random.normal(0, 1, (5, 3)).astype("f"),

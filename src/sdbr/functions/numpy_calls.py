@@ -5,6 +5,7 @@ The rest of them are Python ops; both are right, these are quicker.
 
 from __future__ import annotations
 
+from sdbr.functions.numpy_views import lower_view
 from sdbr.functions.registry import FLOATS
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
@@ -50,6 +51,9 @@ def lower_call(b: Builder, traced, xs: list[Row]) -> list[Row] | None:
     want = traced.outputs[0]
     if getattr(call, "__name__", "") in _CONVERSIONS:
         return _conversion(b, args, kwargs, xs, want)
+    view = lower_view(b, call, args, kwargs, xs, want)
+    if view is not None:
+        return [view]
     if kwargs:
         return None
     if want.dtype not in FLOATS or any(x.dtype != want.dtype for x in xs):

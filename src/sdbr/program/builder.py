@@ -122,11 +122,17 @@ class Builder:
 
     def slice(self, x: Row, key) -> Row:
         """``x[key]`` for basic indexing: ints, slices, None and Ellipsis."""
-        # NumPy itself works out shape, strides and offset on an array without memory.
         # The Ellipsis keeps it an array when every axis is picked by an int.
-        dummy = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), x.shape, x.strides)
         key = key if isinstance(key, tuple) else (key,)
-        part = dummy[key if any(k is Ellipsis for k in key) else (*key, Ellipsis)]
+        return self.view_like(
+            x, lambda dummy: dummy[key if any(k is Ellipsis for k in key) else (*key, Ellipsis)]
+        )
+
+    def view_like(self, x: Row, look) -> Row:
+        """The view that ``look(array)`` gives of an array laid out as `x`; it must not read it."""
+        # NumPy itself works out shape, strides and offset on an array without memory.
+        dummy = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), x.shape, x.strides)
+        part = look(dummy)
         offset = (
             part.__array_interface__["data"][0] - dummy.__array_interface__["data"][0]
             if part.size
