@@ -49,10 +49,7 @@ def build(instructions, table, kept, name, reuse) -> tuple[Program, set[int]]:
     """
     on = passes.enabled()
     roots = {row.root.index for row in kept}
-    if "dead_code" in on:
-        instructions = passes.dead_code(instructions, roots)
-    if "fusion" in on:
-        instructions = passes.fusion(instructions, roots)
+    instructions = passes.transform(instructions, roots, table, on)
     aliases = passes.inplace(instructions, roots) if "inplace" in on and reuse else {}
     arena = memory_plan.plan(instructions, table, kept, f"{name} arena", reuse, aliases)
     program = assemble(instructions, table, name, arena)

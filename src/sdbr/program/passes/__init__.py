@@ -1,0 +1,75 @@
+"""Passes over the instructions of a program; each can be switched off by name.
+
+``chainer.config.sdbr_disabled_passes`` (or ``SDBR_DISABLED_PASSES``) is a
+comma-separated list of names out of `PASSES`.
+
+A pass is a function of a module of its own, named like the pass:
+
+    pass_(instructions, kept, table) -> instructions
+
+`kept` holds the indices of the root rows that are read after the program; rows in slots count as
+kept. What a pass makes new comes from `table`. `TRANSFORMS` lists them in the order they run in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from sdbr.program.buffers import BufferTable
+from sdbr.program.builder import Instruction
+from sdbr.program.passes.dead_code import dead_code
+from sdbr.program.passes.fusion import fusion
+from sdbr.program.passes.inplace import inplace
+
+import chainer
+
+#: Passes from instructions to instructions, in order.
+TRANSFORMS: tuple[tuple[str, Callable], ...] = (
+    ("dead_code", dead_code),
+    ("fusion", fusion),
+)
+
+#: All names. ``views`` lets an op write into the memory that is handed out, instead of a copy at
+#: the end; ``inplace`` belongs to the memory plan.
+PASSES = (*(name for name, _ in TRANSFORMS), "views", "inplace")
+
+__all__ = ["PASSES", "TRANSFORMS", "enabled", "inplace", "transform"]
+
+
+def enabled() -> frozenset[str]:
+    """Names of the passes that are on."""
+    off = getattr(chainer.config, "sdbr_disabled_passes", None)
+    if off is None:
+        off = os.environ.get("SDBR_DISABLED_PASSES", "")
+    names = {n.strip() for n in off.split(",")} if isinstance(off, str) else set(off)
+    unknown = names - set(PASSES) - {""}
+    if unknown:
+        raise ValueError(
+            f"sdbr_disabled_passes: unknown {sorted(unknown)}, expected some of {PASSES}"
+        )
+    return frozenset(PASSES) - names
+
+
+def transform(
+    instructions: list[Instruction], kept: set[int], table: BufferTable, on: frozenset[str]
+) -> list[Instruction]:
+    """Run the transforms that are on.
+
+    Parameters
+    ----------
+    instructions : list of Instruction
+    kept : set of int
+        Root row indices that are read after the program.
+    table : BufferTable
+    on : frozenset of str
+        See `enabled`.
+
+    Returns
+    -------
+    list of Instruction
+    """
+    for name, run in TRANSFORMS:
+        if name in on:
+            instructions = run(instructions, kept, table)
+    return instructions
