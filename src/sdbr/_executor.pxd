@@ -18,6 +18,8 @@ cdef extern from "sdbr_abi.h":
         int64_t fault_value
         int64_t fault_bound
         int64_t fault_position
+        int32_t threads
+        int32_t flush
 
     ctypedef int (*sdbr_kernel)(const sdbr_op *op) noexcept nogil
 
@@ -35,6 +37,7 @@ cdef class Prepared:
     cdef int64_t n_slots
     cdef bint draws
     cdef bint blas
+    cdef readonly int threads         # that large ops are cut for
     cdef sdbr_kernel *kernels         # per op; NULL for a Python op
     cdef int64_t *int_starts          # per op, into ints
     cdef int32_t *operand_offsets
@@ -48,6 +51,7 @@ cdef class Prepared:
     cdef int32_t *patch_operands
     cdef int64_t *patch_offsets
     cdef list python                  # of PythonOp
+    cdef readonly dict choices        # by index of the op; what they hold lives as long
 
     cdef bint fits(self, program) except -1
 
@@ -82,6 +86,8 @@ cdef class Executable:
     cdef int enter(self) except -1
     cdef int sync(self) except -1
     cdef int raise_unbound(self, int64_t local) except -1
+    cdef int64_t run_native(
+        self, int64_t begin, int64_t end, double *seconds, int *status) except -1
     cdef int run_segment(self, int64_t begin, int64_t end, double *seconds) except -1
     cdef int run_python(self, PythonOp op) except -1
     cdef int fail(self, int64_t index, int status) except -1

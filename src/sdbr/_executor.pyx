@@ -15,9 +15,10 @@ from sdbr.errors import BackendError
 from sdbr.program.buffers import ARENA
 from sdbr.program.ops import BY_NAME
 from sdbr.program.program import DTYPES
+from sdbr.threads import flushes_denormals, num_threads
 
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
-from libc.stdint cimport int32_t, int64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -50,6 +51,11 @@ cdef extern from *:
     """
     object sdbr_view(cnp.dtype dtype, int ndim, cnp.npy_intp *shape, cnp.npy_intp *strides,
                      char *data, object owner)
+
+cdef extern from "flush.h":
+    uint64_t sdbr_flush_begin() noexcept nogil
+    void sdbr_flush_end(uint64_t) noexcept nogil
+    enum: SDBR_CAN_FLUSH
 
 cdef extern from "sdbr_loop.h":
     ctypedef struct sdbr_registry_entry:
@@ -124,6 +130,11 @@ def build_info():
 def simd_level():
     """The SIMD level in use: ``'baseline'``, ``'avx2'`` or ``'avx512'``."""
     return LEVELS[_level]
+
+
+def can_flush_denormals():
+    """Whether this processor has a mode in which denormals count as zeros."""
+    return bool(SDBR_CAN_FLUSH)
 
 
 def kernel_names():
@@ -222,14 +233,21 @@ def _no_preparation():
 
 
 cdef class Prepared:
-    """The part of a prepared program that does not depend on memory; shared by its executables."""
+    """The part of a prepared program that does not depend on memory; shared by its executables.
+
+    Attributes
+    ----------
+    choices : dict
+        Index of an op -> what was chosen for it where there was a choice; kept alive for the run.
+    """
 
     def __init__(self, program):
         program.validate()
         self.source = tuple([getattr(program, name) for name in _ARRAYS])
         for array in self.source:
             array.flags.writeable = False
-        plan = prepare_program(program)
+        self.threads = num_threads()
+        plan = prepare_program(program, self.threads)
         missing = [name for name in plan.names if name not in _kernels]
         if missing:
             i = int(np.flatnonzero(plan.kernels == plan.names.index(missing[0]))[0])
@@ -238,6 +256,8 @@ cdef class Prepared:
                 f"op {program.describe_op(i).strip()}"
             )
         addresses = np.array([_kernels[name] for name in plan.names] + [0], np.uintp)
+        for position, kernel in plan.inner:
+            plan.ints[position] = addresses[kernel]
         rows = program.rows[program.operands]
         order = np.argsort(rows["slot"], kind="stable").astype(np.int32)
         counts = np.bincount(rows["slot"], minlength=len(program.slots))
@@ -256,6 +276,7 @@ cdef class Prepared:
             "patch_offsets": rows["offset"][order].astype(np.int64),
         }
         self.arrays = arrays
+        self.choices = plan.choices
         self.n_ops = len(program)
         self.n_operands = len(program.operands)
         self.n_slots = len(program.slots)
@@ -325,6 +346,8 @@ cdef class Executable:
         self.python_ops = len(prepared.python)
         self.native_ops = prepared.n_ops - self.python_ops
         self.runtime = _blas
+        self.runtime.threads = prepared.threads
+        self.runtime.flush = flushes_denormals()
         references = np.ascontiguousarray(program.control_references, np.int32)
         self.references = references
         self.control_references = <int32_t *> cnp.PyArray_DATA(references)
@@ -453,14 +476,29 @@ cdef class Executable:
         """Run native ops [begin, end) without the GIL."""
         cdef int64_t at = end
         cdef int status = SDBR_OK
+        cdef uint64_t mode = 0
         if begin == end:
             return 0
+        if self.runtime.flush:
+            mode = sdbr_flush_begin()
+        try:
+            at = self.run_native(begin, end, seconds, &status)
+        finally:
+            if self.runtime.flush:
+                sdbr_flush_end(mode)
+        if at != end:
+            self.fail(at, status)
+        return 0
+
+    cdef int64_t run_native(self, int64_t begin, int64_t end, double *seconds, int *status) except -1:
+        """Run them; the index of the op that failed, or `end`."""
+        cdef int64_t at = end
         if not self.prepared.draws:
             with nogil:
                 if seconds == NULL:
-                    at = sdbr_run_segment(self.ops, begin, end, &status)
+                    at = sdbr_run_segment(self.ops, begin, end, status)
                 else:
-                    at = sdbr_run_timed(self.ops, begin, end, &status, seconds)
+                    at = sdbr_run_timed(self.ops, begin, end, status, seconds)
         else:
             # Fetched at each run: np.random.seed keeps the generator, set_bit_generator does not.
             generator = np.random.mtrand._rand._bit_generator
@@ -469,12 +507,10 @@ cdef class Executable:
                 self.runtime.bitgen = <sdbr_bitgen *> PyCapsule_GetPointer(capsule, "BitGenerator")
                 with nogil:
                     if seconds == NULL:
-                        at = sdbr_run_segment(self.ops, begin, end, &status)
+                        at = sdbr_run_segment(self.ops, begin, end, status)
                     else:
-                        at = sdbr_run_timed(self.ops, begin, end, &status, seconds)
-        if at != end:
-            self.fail(at, status)
-        return 0
+                        at = sdbr_run_timed(self.ops, begin, end, status, seconds)
+        return at
 
     cdef int run_python(self, PythonOp op) except -1:
         cdef char **operands = self.operands + op.first_operand
@@ -552,6 +588,44 @@ def dispatch_baseline(Executable executable not None, int repeats=1):
             seconds = sdbr_time_kernel(executable.ops, executable.prepared.n_ops)
         best = seconds if best < 0 else min(best, seconds)
     return best
+
+
+def kernel_seconds(name, ints, list operands, double budget, int runs):
+    """Seconds of each run of one kernel on arrays; no more once they are `budget` together.
+
+    Raises
+    ------
+    BackendError
+        If there is no such kernel, or it reports an error.
+    """
+    cdef sdbr_runtime runtime
+    cdef sdbr_op op
+    cdef double seconds
+    cdef double total = 0.0
+    cdef int status = SDBR_OK
+    cdef int64_t at
+    if name not in _kernels:
+        raise BackendError(f"no kernel {name!r} at SIMD level {LEVELS[_level]}")
+    _load_blas()
+    numbers = np.array(list(ints) or [0], np.int64)
+    addresses = np.array([a.ctypes.data for a in operands] or [0], np.uintp)
+    runtime = _blas
+    memset(&op, 0, sizeof(op))
+    op.kernel = <sdbr_kernel> <uintptr_t> _kernels[name]
+    op.operands = <char **> cnp.PyArray_DATA(addresses)
+    op.ints = <const int64_t *> cnp.PyArray_DATA(numbers)
+    op.runtime = &runtime
+    taken = []
+    while len(taken) < runs and total < budget:
+        with nogil:
+            seconds = sdbr_seconds()
+            at = sdbr_run_segment(&op, 0, 1, &status)
+            seconds = sdbr_seconds() - seconds
+        if at != 1:
+            raise BackendError(f"kernel {name!r} gave status {status}")
+        taken.append(seconds)
+        total += seconds
+    return taken
 
 
 def loop_seconds(Executable executable not None, int repeats=1):

@@ -51,6 +51,12 @@ typedef struct sdbr_op {
 
 typedef int (*sdbr_kernel)(const sdbr_op *op);
 
+/* What a library outside of the kernels has prepared: the kernel `foreign` finds its address in
+ * op->ints[0]. A status above SDBR_INDEX_ERROR is that of the library. */
+typedef struct sdbr_foreign {
+    int (*run)(struct sdbr_foreign *self, char **operands);
+} sdbr_foreign;
+
 /* What a unit of kernels holds, ended by a NULL name. Names: <op>_<variant>_<dtype>. */
 typedef struct sdbr_registry_entry {
     const char *name;

@@ -2,13 +2,14 @@
 
 One module per family of the op table has a function
 
-    prepare(name, ins, outs, ints) -> (kernel name, integers)
+    prepare(name, ins, outs, ints) -> (kernel name, integers[, choice])
 
 `name` is the name of the op, `ins` and `outs` are its operands as
 ``(dtype code, shape, strides)`` (codes of :data:`sdbr.program.program.DTYPES`,
 strides in bytes), `ints` its integer attributes. The integers are what the
-kernel finds in ``op->ints``. A prepare function that has no kernel for its
-operands raises :class:`~sdbr.errors.BackendError`.
+kernel finds in ``op->ints``. The choice, where there was one, is an object that lives as long
+as the prepared program; ``str(choice)`` is what `explain` shows. A prepare function that has no
+kernel for its operands raises :class:`~sdbr.errors.BackendError`.
 """
 
 from __future__ import annotations
@@ -42,12 +43,15 @@ class KernelPlan:
         int64[n], where the integers of the op begin.
     ints : numpy.ndarray
         int64[]; equal ops share their integers.
+    choices : dict
+        Index of an op -> the choice that was made for it.
     """
 
     names: list[str]
     kernels: np.ndarray
     int_starts: np.ndarray
     ints: np.ndarray
+    choices: dict[int, object] = dataclasses.field(default_factory=dict)
 
 
 def prepare_program(program: Program) -> KernelPlan:
@@ -59,7 +63,8 @@ def prepare_program(program: Program) -> KernelPlan:
         If an op has no kernel; the message names the op and its index.
     """
     known_kernels: dict[str, int] = {}
-    plans: dict[tuple, tuple[int, int]] = {}
+    plans: dict[tuple, tuple[int, int, object]] = {}
+    choices: dict[int, object] = {}
     ints: list[int] = []
     kernels: list[int] = []
     starts: list[int] = []
@@ -91,19 +96,24 @@ def prepare_program(program: Program) -> KernelPlan:
             cut = len(operands) - n_outputs[i]
             own = tuple(attributes[int_offsets[i] : int_offsets[i + 1]])
             try:
-                name, numbers = prepare(OPS[opcode].name, operands[:cut], operands[cut:], own)
+                name, numbers, *choice = prepare(
+                    OPS[opcode].name, operands[:cut], operands[cut:], own
+                )
             except BackendError as error:
                 raise BackendError(f"{error}; op {i}: {program.describe_op(i).strip()}") from error
-            plan = (known_kernels.setdefault(name, len(known_kernels)), len(ints))
+            plan = (known_kernels.setdefault(name, len(known_kernels)), len(ints), choice)
             ints.extend(numbers)
             plans[key] = plan
         kernels.append(plan[0])
         starts.append(plan[1])
+        if plan[2]:
+            choices[i] = plan[2][0]
     return KernelPlan(
         list(known_kernels),
         np.array(kernels, np.int32),
         np.array(starts, np.int64),
         np.array(ints or [0], np.int64),
+        choices,
     )
 
 
