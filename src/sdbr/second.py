@@ -272,10 +272,11 @@ def _repeats(node: v.TracedNode) -> bool:
         return not (node.draws or node.effect)
     if v.keeps_history(node):
         return False
-    kind = type(node.function)
+    kind = type(registry.function_of(node.function))
     family, _, module = kind.__module__.removeprefix("chainer.functions.").partition(".")
-    if registry.lookup(kind) is not None:
-        return family != "noise"
+    row = registry.lookup(kind)
+    if row is not None:
+        return not row.draws
     return (
         kind.__module__.startswith("chainer.functions.")
         and family in _REPEATABLE

@@ -12,7 +12,7 @@ import dataclasses
 import sdbr.backends
 from sdbr._executor import Memory
 from sdbr.functions import load_all
-from sdbr.functions.registry import Node, lookup
+from sdbr.functions.registry import Node, function_of, row_of
 from sdbr.program.buffers import ARENA, CONSTANT, OWNED, BufferTable
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import check_overlaps, plan
@@ -136,16 +136,17 @@ class Lowered:
         slots = {
             attribute: slot
             for (cls, attribute), slot in self.watched.items()
-            if cls == type(a.function).__name__
+            if cls == type(function_of(a.function)).__name__
         }
         return Node(
-            a.function,
+            function_of(a.function),
             tuple(x.shape for x in a.ins),
             tuple(x.dtype for x in a.ins),
             tuple(y.shape for y in a.outs),
             tuple(y.dtype for y in a.outs),
             tuple(x.requires_grad for x in a.ins),
             slots,
+            chainer.config.train,
         )
 
     def _lower_forward(self, ys):
@@ -153,10 +154,10 @@ class Lowered:
         self.nodes = []
         for a in self.applied:
             node = self._node(a)
-            row = lookup(type(a.function))
-            assert row is not None, f"no row for {type(a.function).__name__}"
+            row = row_of(a.function)
+            assert row is not None, f"no row for {type(node.function).__name__}"
             reason = row.reason(node)
-            assert reason is None, f"{type(a.function).__name__}: {reason}"
+            assert reason is None, f"{type(node.function).__name__}: {reason}"
             ins = [self.row(x) for x in a.ins]
             b.label = a.function.label
             outs = row.forward(b, node, ins)

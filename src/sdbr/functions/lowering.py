@@ -39,7 +39,7 @@ class LoweredNode:
     node : Node
     xs, ys : list of Row
     reason : str
-        Why it is a Python op.
+        Why it is a Python op, or a part of it.
     python : PythonForward or PythonBackward or None
     of : LoweredNode or None
         What this node is the gradient of.
@@ -129,34 +129,38 @@ class Forward:
             reason = getattr(traced.call[0], "reason", reason)
             self._finish(LoweredNode(traced, None, None, xs, ys, reason))
             return
+        function = registry.function_of(traced.function)
         node = registry.Node(
-            traced.function,
+            function,
             tuple(x.shape for x in traced.inputs),
             tuple(x.dtype for x in traced.inputs),
             tuple(y.shape for y in traced.outputs),
             tuple(y.dtype for y in traced.outputs),
             tuple(x.requires_grad for x in traced.inputs),
+            train=traced.train,
         )
-        row = registry.lookup(type(traced.function))
+        row = registry.row_of(traced.function)
+        handed_out = [name for name, _ in traced.states]
         if row is None:
             reason = getattr(traced.function, "reason", "no native row")
         elif id(traced) in self.differentiated_twice and not (row.diagonal or row.linear):
             reason = "the call differentiates its gradient"
-        elif traced.states:
-            reason = f"its {traced.states[0][0]} is handed out"
+        elif not set(handed_out) <= set(row.states):
+            reason = f"its {handed_out[0]} is handed out"
         else:
             reason = row.reason(node)
         if reason is None:
-            reason = self._slots(node, row, traced.rebind)
+            reason = self._slots(node, row, traced)
             for name, _, scalar in traced.scalars:
-                value = getattr(traced.function, name)
+                value = getattr(function, name)
                 node.slots[name] = ControlSlot(self._control(scalar), value, scalar.name)
         if reason is None:
-            ys = row.forward(b, node, xs)
+            ys = list(row.forward(b, node, xs))
+            ys += [node.state[name] for name in handed_out]
             for y, value in zip(ys, traced.outputs, strict=True):
                 if y.shape != value.shape or y.dtype != value.dtype:
                     raise SdbrError(f"{traced.label}: the row made {y!r} for {value!r}")
-            self._finish(LoweredNode(traced, row, node, xs, ys))
+            self._finish(LoweredNode(traced, row, node, xs, ys, node.python))
             return
         # An array that nobody knows stays on the node itself.
         rebind = [r for r in traced.rebind if any(x.kind != v.CONSTANT for x in r.values)]
@@ -186,12 +190,13 @@ class Forward:
         ]
         self._finish(LoweredNode(traced, None, None, xs, ys, reason, python, of))
 
-    def _slots(self, node, row, rebind) -> str | None:
+    def _slots(self, node, row, traced) -> str | None:
         """Give the row the arrays on its node as operands; why that cannot be, or None."""
-        for r in rebind:
+        old = node.function is not traced.function
+        for r in traced.rebind:
             if r in self.structural:
                 continue
-            if r.name not in row.arrays or r.inner or type(r.structure) is not v.Hole:
+            if r.name not in row.arrays or r.inner != old or type(r.structure) is not v.Hole:
                 return f"attribute {r.name!r} holds an array"
             node.slots[r.name] = self.row(r.values[0])
         return None
@@ -236,13 +241,13 @@ def settle_scalars(trace: v.Trace) -> None:
     Where a native row looks at a float in a way that a slot does not serve, it stays as traced.
     """
     for node in trace.nodes:
-        row = registry.lookup(type(node.function)) if node.scalars else None
+        row = registry.row_of(node.function) if node.scalars else None
         for name, _, scalar in node.scalars if row is not None else ():
-            by_type = name in row.typed and type(getattr(node.function, name)) is not float
+            number = getattr(registry.function_of(node.function), name)
+            by_type = name in row.typed and type(number) is not float
             if name not in row.scalars or by_type:
                 scalar.must_stay()
             elif name in row.positive:
-                number = getattr(node.function, name)
                 trace.conditions += [
                     Condition(operator.gt, (scalar, 0), bool(number > 0)),
                     Condition(math.isfinite, (scalar,), math.isfinite(number)),
@@ -261,7 +266,7 @@ def structural_arrays(trace: v.Trace) -> list[tuple[v.Rebinding, np.ndarray]]:
     found = []
     for node in trace.nodes:
         for r in node.rebind:
-            row = registry.lookup(type(node.function))
+            row = registry.row_of(node.function)
             if row is not None and r.name in row.structural and r.values[0].kind == v.CONSTANT:
                 found.append((r, r.values[0].source))
     return found

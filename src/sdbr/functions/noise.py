@@ -10,16 +10,15 @@ class Dropout(FunctionRow):
     """Scaled random mask, drawn in NumPy's order; or the mask that the caller gave."""
 
     diagonal = True
+    draws = True
 
-    arrays = ("mask",)
+    arrays = states = ("mask",)
     scalars = ("dropout_ratio",)
 
     def reason(node):
         reason = float_reason(node)
         if reason is not None:
             return reason
-        if node.function.return_mask:
-            return "the mask is handed to the caller"
         mask = node.function.mask
         if mask is not None and (mask.dtype, mask.shape) != (node.in_dtypes[0], node.in_shapes[0]):
             return f"a mask of dtype {mask.dtype.name} and shape {mask.shape}"

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
+from sdbr.trace.nodes import inner_function
 
 import numpy as np
 
@@ -31,7 +32,8 @@ class Node:
     ----------
     function : chainer.FunctionNode
         The node as it was before its first forward: its class and its attributes
-        (never arrays of the call: those reach the row as rows).
+        (never arrays of the call: those reach the row as rows). For an old-style ``Function``
+        the function itself.
     in_shapes, in_dtypes, out_shapes, out_dtypes : tuple
         Of inputs and outputs.
     requires_grad : tuple of bool
@@ -41,6 +43,10 @@ class Node:
         contents are known to change (a parameter, a persistent value, an argument).
     state : dict
         Rows (and anything else) that `forward` leaves for `backward`.
+    train : bool
+        ``chainer.config.train`` at that moment.
+    python : str
+        Why a part of the row is a Python op after all; `forward` says so.
     """
 
     __slots__ = (
@@ -49,9 +55,11 @@ class Node:
         "in_shapes",
         "out_dtypes",
         "out_shapes",
+        "python",
         "requires_grad",
         "slots",
         "state",
+        "train",
     )
 
     def __init__(
@@ -63,6 +71,7 @@ class Node:
         out_dtypes,
         requires_grad,
         slots=None,
+        train=True,
     ):
         self.function = function
         self.in_shapes = in_shapes
@@ -72,6 +81,8 @@ class Node:
         self.requires_grad = requires_grad
         self.slots = slots or {}
         self.state: dict = {}
+        self.train = train
+        self.python = ""
 
     def scalar(self, attribute: str) -> float | ControlSlot:
         """A number on the node: a control slot when it is a watched float, else the value."""
@@ -107,6 +118,9 @@ class FunctionRow:
         and not.
     typed : tuple of str
         Those of `scalars` for which a NumPy scalar may decide about dtypes.
+    states : tuple of str
+        Arrays that the forward leaves on the node and that the call may hand out: `forward`
+        puts the row of each into ``node.state`` under that name.
     """
 
     #: Whether the gradient is ``gy`` times what does not depend on the input where it has a
@@ -115,11 +129,14 @@ class FunctionRow:
     #: Whether the output is a linear function of all inputs: `forward` takes gradients of the
     #: gradient.
     linear: bool = False
+    #: Whether the forward draws random numbers: it is not the same when it runs again.
+    draws: bool = False
     arrays: tuple[str, ...] = ()
     structural: tuple[str, ...] = ()
     scalars: tuple[str, ...] = ()
     positive: tuple[str, ...] = ()
     typed: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
 
     @staticmethod
     def reason(node: Node) -> str | None:
@@ -185,6 +202,16 @@ def function(name: str):
 def lookup(function_class: type) -> type[FunctionRow] | None:
     """The row of a node class, or None. Subclasses have rows of their own or none."""
     return _table.get(f"{function_class.__module__}.{function_class.__qualname__}")
+
+
+def function_of(node):
+    """What a row is about: a function node, or the old-style ``Function`` behind it."""
+    return inner_function(node) or node
+
+
+def row_of(node) -> type[FunctionRow] | None:
+    """The row of a function node, or None."""
+    return lookup(type(function_of(node)))
 
 
 def registered() -> dict[str, type[FunctionRow]]:

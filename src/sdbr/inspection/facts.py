@@ -94,7 +94,7 @@ def schedule_facts(schedule, now: float, calls: int, runners=()) -> dict:
     facts["python_nodes"] = [
         {"label": node.traced.label, "line": node.traced.line, "reason": node.reason}
         for node in forward.lowered.nodes
-        if node.row is None and node.reason
+        if node.reason
     ]
     facts["programs"] = [
         program_facts(program)

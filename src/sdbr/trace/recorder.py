@@ -136,6 +136,7 @@ class Recorder(
     def add_node(self, node: TracedNode, outputs) -> None:
         """Append a function node whose outputs are these Variables."""
         node.config = config_changes(self._config)
+        node.train = bool(chainer.config.train)
         for i, y in enumerate(outputs):
             requires_grad = y.requires_grad and node.backprop
             value = self.value(RESULT, y._data[0], requires_grad, (node, i), True)

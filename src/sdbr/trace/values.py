@@ -116,6 +116,8 @@ class TracedNode:
     scalars : list of (str, bool, Scalar)
         Floats on the node that later calls read anew: attribute, whether it is one of the
         old-style ``Function`` behind the node, and where the number comes from.
+    train : bool
+        ``chainer.config.train`` at that moment.
     """
 
     template: Any
@@ -133,6 +135,7 @@ class TracedNode:
     config: dict = dataclasses.field(default_factory=dict)
     silent: dict = dataclasses.field(default_factory=dict)
     scalars: list = dataclasses.field(default_factory=list)
+    train: bool = True
 
 
 @dataclasses.dataclass(eq=False)

@@ -23,7 +23,12 @@ ROWS = [
         [N(3, 4), U(0, 2, 3, 4)],
         native=True,
     ),
-    Case("dropout return_mask", lambda x: F.dropout(x, 0.3, return_mask=True), [N(3, 4)]),
+    Case(
+        "dropout return_mask",
+        lambda x: F.dropout(x, 0.3, return_mask=True),
+        [N(3, 4)],
+        native=True,
+    ),
     Case("gaussian", F.gaussian, [N(3, 4), N(3, 4)]),
     Case(
         "gaussian eps",
