@@ -195,7 +195,7 @@ def extensions() -> list[Extension]:
     """One extension module per ``src/sdbr/_*.pyx``; none when SDBR_EXTENSIONS=0."""
     if os.environ.get("SDBR_EXTENSIONS") == "0":
         return []
-    headers = [str(KERNELS / name) for name in ("sdbr_abi.h", "sdbr_loop.h", "units.h")]
+    headers = [str(KERNELS / name) for name in ("sdbr_abi.h", "sdbr_loop.h", "units.h", "elementwise_names.h")]
     declarations = [str(path) for path in sorted(SOURCES.rglob("*.pxd"))]
     return [
         Extension(
@@ -204,7 +204,7 @@ def extensions() -> list[Extension]:
             include_dirs=[str(KERNELS)],
             depends=["setup.py", *headers, *declarations],
             extra_compile_args=list(C_FLAGS),
-            extra_link_args=[f"-fsanitize={SANITIZERS}"] if SANITIZERS else [],
+            extra_link_args=["-pthread", *([f"-fsanitize={SANITIZERS}"] if SANITIZERS else [])],
         )
         for path in sorted(SOURCES.glob("_*.pyx"))
     ]

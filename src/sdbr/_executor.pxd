@@ -38,6 +38,7 @@ cdef class Prepared:
     cdef bint draws
     cdef bint blas
     cdef readonly int threads         # that large ops are cut for
+    cdef readonly Py_ssize_t cut_ops
     cdef sdbr_kernel *kernels         # per op; NULL for a Python op
     cdef int64_t *int_starts          # per op, into ints
     cdef int32_t *operand_offsets

@@ -58,6 +58,7 @@ cdef extern from "flush.h":
     enum: SDBR_CAN_FLUSH
 
 cdef extern from "sdbr_loop.h":
+    const char *const sdbr_step_names[]
     ctypedef struct sdbr_registry_entry:
         const char *name
         sdbr_kernel kernel
@@ -140,6 +141,21 @@ def can_flush_denormals():
 def kernel_names():
     """Names of the native kernels, sorted."""
     return sorted(_kernels)
+
+
+def step_codes():
+    """The steps that a fused op may consist of: name -> position of its row function.
+
+    Returns
+    -------
+    dict
+    """
+    cdef int i = 0
+    codes = {}
+    while sdbr_step_names[i] != NULL:
+        codes[sdbr_step_names[i].decode()] = i
+        i += 1
+    return codes
 
 
 cdef int _load_blas() except -1:
@@ -239,6 +255,10 @@ cdef class Prepared:
     ----------
     choices : dict
         Index of an op -> what was chosen for it where there was a choice; kept alive for the run.
+    threads : int
+        Threads that large ops may use.
+    cut_ops : int
+        How many ops are cut into parts for them.
     """
 
     def __init__(self, program):
@@ -277,6 +297,8 @@ cdef class Prepared:
         }
         self.arrays = arrays
         self.choices = plan.choices
+        self.cut_ops = int(np.count_nonzero(plan.kernels == plan.names.index("split"))) \
+            if plan.inner else 0
         self.n_ops = len(program)
         self.n_operands = len(program.operands)
         self.n_slots = len(program.slots)

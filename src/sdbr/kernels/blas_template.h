@@ -91,7 +91,7 @@ static int FN(linear_row)(const sdbr_op *op) {
 }
 #undef SDBR_LINEAR
 
-/* --- gemm: c = op(a) @ op(b) + (accumulate ? c : 0); ints: n, m, k, trans_a, trans_b, accumulate - */
+/* --- gemm: c = op(a) @ op(b) + (accumulate ? c : 0); ints: n, m, k, trans_a, trans_b, accumulate, lda */
 #define SDBR_PRODUCT                                                                                 \
     const int64_t n = op->ints[0], m = op->ints[1], depth = op->ints[2];                             \
     const int trans_a = (int)op->ints[3], trans_b = (int)op->ints[4];                                \
@@ -102,7 +102,8 @@ static int FN(linear_row)(const sdbr_op *op) {
 static int FN(gemm)(const sdbr_op *op) {
     SDBR_PRODUCT
     const FN(epilogue) e = {NULL, NULL, 0, 0, (int)op->ints[5], 0};
-    FN(product)(n, m, depth, a, trans_a ? 1 : depth, trans_a ? n : 1, b, trans_b ? depth : m, trans_b, c, &e);
+    const int64_t lda = op->ints[6];
+    FN(product)(n, m, depth, a, trans_a ? 1 : lda, trans_a ? lda : 1, b, trans_b ? depth : m, trans_b, c, &e);
     return SDBR_OK;
 }
 

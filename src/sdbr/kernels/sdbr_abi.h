@@ -39,6 +39,8 @@ typedef struct sdbr_runtime {
     int64_t fault_value;
     int64_t fault_bound;
     int64_t fault_position;
+    int32_t threads; /* that parts of one op may run on */
+    int32_t flush;   /* whether denormals count as zeros */
 } sdbr_runtime;
 
 typedef struct sdbr_op {

@@ -18,6 +18,7 @@ import dataclasses
 import importlib
 from collections.abc import Callable
 
+from sdbr.backends.prepare.splitting import split_of
 from sdbr.errors import BackendError
 from sdbr.program.buffers import is_c_contiguous
 from sdbr.program.ops import OPS
@@ -45,6 +46,8 @@ class KernelPlan:
         int64[]; equal ops share their integers.
     choices : dict
         Index of an op -> the choice that was made for it.
+    inner : list of (int, int)
+        Index into `ints` of the address of a kernel, and the index of that kernel in `names`.
     """
 
     names: list[str]
@@ -52,10 +55,17 @@ class KernelPlan:
     int_starts: np.ndarray
     ints: np.ndarray
     choices: dict[int, object] = dataclasses.field(default_factory=dict)
+    inner: list[tuple[int, int]] = dataclasses.field(default_factory=list)
 
 
-def prepare_program(program: Program) -> KernelPlan:
+def prepare_program(program: Program, threads: int = 1) -> KernelPlan:
     """Choose the kernel of every op; equal ops are prepared once.
+
+    Parameters
+    ----------
+    program : Program
+    threads : int
+        Above 1, large ops are cut into parts.
 
     Raises
     ------
@@ -65,6 +75,7 @@ def prepare_program(program: Program) -> KernelPlan:
     known_kernels: dict[str, int] = {}
     plans: dict[tuple, tuple[int, int, object]] = {}
     choices: dict[int, object] = {}
+    inner: list[tuple[int, int]] = []
     ints: list[int] = []
     kernels: list[int] = []
     starts: list[int] = []
@@ -101,7 +112,15 @@ def prepare_program(program: Program) -> KernelPlan:
                 )
             except BackendError as error:
                 raise BackendError(f"{error}; op {i}: {program.describe_op(i).strip()}") from error
-            plan = (known_kernels.setdefault(name, len(known_kernels)), len(ints), choice)
+            number = known_kernels.setdefault(name, len(known_kernels))
+            split = None
+            if threads > 1:
+                split = split_of(name, operands[:cut], operands[cut:], numbers)
+            if split is not None:
+                inner.append((len(ints), number))
+                number = known_kernels.setdefault("split", len(known_kernels))
+                numbers = [*split.header(0, len(numbers)), *numbers]
+            plan = (number, len(ints), choice)
             ints.extend(numbers)
             plans[key] = plan
         kernels.append(plan[0])
@@ -114,6 +133,7 @@ def prepare_program(program: Program) -> KernelPlan:
         np.array(starts, np.int64),
         np.array(ints or [0], np.int64),
         choices,
+        inner,
     )
 
 

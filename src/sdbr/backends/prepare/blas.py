@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 
 from sdbr.backends.prepare import Operand, contiguous, suffix
+from sdbr.threads import num_threads
 
-#: Multiply-adds from which BLAS is called (measured, see docs/performance.md): when it has one
-#: thread, when it has more, and on machines for which there are no wide vectors here.
+#: Multiply-adds per thread from which BLAS is called (measured, see docs/performance.md), and on
+#: machines for which there are no wide vectors here.
 ONE_THREAD = 1 << 28
-MANY_THREADS = 1 << 21
 NO_VECTORS = 1 << 12
 
 
@@ -32,7 +32,7 @@ def _large(n: int, m: int, k: int) -> bool:
         return False
     if _level() == "baseline":
         return True
-    return work >= (ONE_THREAD if work < MANY_THREADS or _threads() == 1 else MANY_THREADS)
+    return work >= ONE_THREAD * num_threads()
 
 
 @functools.cache
@@ -40,22 +40,6 @@ def _level() -> str:
     from sdbr._executor import simd_level
 
     return simd_level()
-
-
-def _threads() -> int:
-    """Threads of SciPy's BLAS; of any BLAS when SciPy's cannot be told apart."""
-    libraries = _libraries()
-    own = [lib for lib in libraries if "scipy" in (lib.filepath or "")]
-    return max((lib.num_threads or 1 for lib in own or libraries), default=1)
-
-
-@functools.cache
-def _libraries() -> list:
-    import scipy.linalg.cython_blas  # noqa: F401  (loads its BLAS)
-    import threadpoolctl
-
-    controller = threadpoolctl.ThreadpoolController()
-    return controller.select(user_api="blas").lib_controllers
 
 
 def _linear(ins, outs, ints):
@@ -70,7 +54,8 @@ def _gemm(ins, outs, ints):
     n, m = outs[0][1]
     trans_a, trans_b, accumulate = ints
     k = ins[0][1][0 if trans_a else 1]
-    numbers = (n, m, k, trans_a, trans_b, accumulate)
+    # The step between rows of a, or between its columns: parts of an op see fewer rows.
+    numbers = (n, m, k, trans_a, trans_b, accumulate, n if trans_a else k)
     if _large(n, m, k):
         return "gemm_blas", numbers
     if k == 1:

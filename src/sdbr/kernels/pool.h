@@ -1,0 +1,28 @@
+/* Threads that take parts of one op. */
+#ifndef SDBR_POOL_H
+#define SDBR_POOL_H
+
+#include "sdbr_abi.h"
+
+/* The kernel of an op that is cut into parts along one axis. Its integers are those of
+ * sdbr_split_header, then `n_operands` steps in bytes per unit of that axis, then `n_ints` integers
+ * of the kernel itself. */
+typedef struct sdbr_split_header {
+    int64_t kernel; /* address of the kernel that runs each part */
+    int64_t n_operands;
+    int64_t n_ints;
+    int64_t count; /* which of its integers is the length of the axis */
+    int64_t grain; /* parts begin at multiples of this */
+    int64_t least; /* units that are worth a thread */
+} sdbr_split_header;
+
+enum { SDBR_SPLIT_OPERANDS = 32, SDBR_SPLIT_INTS = 64 };
+
+int sdbr_split(const sdbr_op *op);
+
+/* Calls run(context, 0) to run(context, n - 1), each once, on up to `threads` threads, this one among
+ * them; returns when all are done. Other threads that come meanwhile run their calls themselves, as
+ * does a call out of a call: there are never more threads at work than were asked for. */
+void sdbr_parallel(int threads, int64_t n, void (*run)(void *, int64_t), void *context);
+
+#endif
