@@ -417,10 +417,10 @@ def test_strided_products_are_refused():
 
 def test_blas_is_chosen_by_size_threads_and_level(monkeypatch):
     monkeypatch.setattr(blas, "_level", lambda: "avx512")
-    monkeypatch.setattr(blas, "_threads", lambda: 1)
+    monkeypatch.setattr(blas, "num_threads", lambda: 1)
     assert not blas._large(100, 1000, 1000) and blas._large(1000, 1000, 1000)
-    monkeypatch.setattr(blas, "_threads", lambda: 4)
-    assert not blas._large(64, 128, 128) and blas._large(100, 1000, 1000)
+    monkeypatch.setattr(blas, "num_threads", lambda: 4)
+    assert not blas._large(1000, 1000, 1000) and blas._large(1000, 1000, 2000)
     monkeypatch.setattr(blas, "_level", lambda: "baseline")
     assert not blas._large(8, 8, 8) and blas._large(64, 128, 128)
 
