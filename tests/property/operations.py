@@ -249,7 +249,13 @@ def gradients() -> list[str]:
         f"chainer.grad([F.sum(F.tanh({t}))], [{{a}}], enable_double_backprop=True)[0]"
         for t in (*ELEMENTWISE, *SHAPES, *REDUCTIONS, *LINKS[:8], *of_a)
     ]
-    return [*templates, templates[0].replace("{a}", "self.b({a})", 1).replace("{a}]", "self.b.W]")]
+    weights = [
+        f"chainer.grad([F.sum(F.tanh(F.{name}({{a}}, {{b}})))], [{{b}}], "
+        "enable_double_backprop=True)[0]"
+        for name in ("convolution_2d", "convolution_nd")
+    ]
+    of_link = templates[0].replace("{a}", "self.b({a})", 1).replace("{a}]", "self.b.W]")
+    return [*templates, *weights, of_link]
 
 
 @functools.cache

@@ -10,6 +10,7 @@ FAMILIES = (
     "array",
     "basic_math",
     "connection",
+    "convolution",
     "evaluation",
     "gradients",
     "joining",

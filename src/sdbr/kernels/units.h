@@ -7,6 +7,7 @@
 #define SDBR_UNITS(X) \
     X(elementwise)    \
     X(rows)           \
-    X(blas)
+    X(blas)           \
+    X(conv)
 
 #endif

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sdbr.backends.formulas import basic
+from sdbr.backends.formulas import basic, convolution
 
-FAMILIES = (basic,)
+FAMILIES = (basic, convolution)
 
 #: Op name -> formula. `python` is the executor's own.
 FORMULAS: dict[str, Callable] = {}

@@ -8,6 +8,7 @@ from sdbr.program.op import Op
 from sdbr.program.op_rows import (
     blas,
     control,
+    convolution,
     data,
     elementwise,
     loss,
@@ -16,7 +17,7 @@ from sdbr.program.op_rows import (
     update,
 )
 
-FAMILIES = (control, data, elementwise, random, reduction, blas, loss, update)
+FAMILIES = (control, data, elementwise, random, reduction, blas, loss, update, convolution)
 
 
 def all_rows() -> tuple[Op, ...]:

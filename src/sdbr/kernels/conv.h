@@ -1,0 +1,7 @@
+/* What unit_conv.h has once per dtype. */
+#include "gemm_transpose.h"
+#include "conv_panel.h"
+#include "conv_patches.h"
+#include "conv_forward.h"
+#include "conv_grad_x.h"
+#include "conv_grad_w.h"

@@ -1,0 +1,8 @@
+/* Convolutions: products of w with patches of x, which are packed panel by panel and never as a whole. */
+#include "gemm_setup.h"
+#include "conv_shape.h"
+
+#define SDBR_BY_DTYPE "conv.h"
+#include "by_dtype.h"
+
+#define SDBR_ENTRIES SDBR_ENTRY(convolution) SDBR_ENTRY(convolution_grad_x) SDBR_ENTRY(convolution_grad_w)
