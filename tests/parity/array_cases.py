@@ -23,7 +23,7 @@ PRODUCTS = (
     (4, 3, 0), (4, 0, 3), (3, 1100, 9), (1, 1100, 40), (41, 1, 37),
 )  # fmt: skip
 #: So many multiplications that a library may be faster than a loop.
-LARGE = ((70, 300, 260),)
+LARGE = ((70, 300, 260), (1100, 40, 100))
 #: Every number of rows and columns that is left over when tiles have been cut.
 TAILS = tuple(
     (n, 5, m) for n in (1, 2, 3, 4, 5, 6, 7, 11, 13) for m in (2, 4, 7, 8, 15, 16, 23, 47)

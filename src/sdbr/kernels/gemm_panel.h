@@ -231,8 +231,9 @@ static void FN(block_product)(int64_t n, int64_t m, int64_t depth, const T *a, i
 
 /* c[i, j] = epilogue(sum over k of a[i * row_step + k * a_step] * b[k, j]), c[n, m]; b[k, j] is at
  * b[k * ldb + j], or at b[k + j * ldb] when it is given transposed. */
-static void FN(product)(int64_t n, int64_t m, int64_t depth, const T *a, int64_t row_step, int64_t a_step,
-                        const T *b, int64_t ldb, int transposed, T *c, const FN(epilogue) *epilogue) {
+static void FN(plain_product)(int64_t n, int64_t m, int64_t depth, const T *a, int64_t row_step, int64_t a_step,
+                              const T *b, int64_t ldb, int transposed, T *c, int64_t ldc,
+                              const FN(epilogue) *epilogue) {
     T panel[SDBR_GEMM_DEPTH * 2 * WIDTH] __attribute__((aligned(64)));
     const int thin = n >= WIDTH ? (int)(m % WIDTH) : 0;
     const int64_t wide = m - thin;
@@ -245,13 +246,15 @@ static void FN(product)(int64_t n, int64_t m, int64_t depth, const T *a, int64_t
             e.relu = 0;
         }
         FN(block_product)(n, wide, last ? depth - k : SDBR_GEMM_DEPTH, a + k * a_step, row_step, a_step,
-                          b + (transposed ? k : k * ldb), ldb, transposed, panel, c, m, &e);
+                          b + (transposed ? k : k * ldb), ldb, transposed, panel, c, ldc, &e);
     }
     if (thin > 0)
         FN(thin_product)(n, thin, depth, a, row_step, a_step, b + (transposed ? wide * ldb : wide), ldb, transposed,
-                         panel, c + wide, m, epilogue, epilogue->bias == NULL ? NULL : epilogue->bias + wide,
+                         panel, c + wide, ldc, epilogue, epilogue->bias == NULL ? NULL : epilogue->bias + wide,
                          epilogue->mask == NULL ? NULL : epilogue->mask + wide);
 }
+
+#include "gemm_blocks.h"
 
 #undef SDBR_PART_ROWS
 #undef WIDTH

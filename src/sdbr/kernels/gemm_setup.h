@@ -6,6 +6,8 @@
 #ifndef SDBR_GEMM_SETUP_H
 #define SDBR_GEMM_SETUP_H
 
+#include "workspace.h"
+
 /* Bytes of a vector register: from the file of the level, else from the compiler's target. */
 #if !defined(SDBR_GEMM_BYTES)
 #if defined(__AVX512F__)
@@ -28,6 +30,10 @@
 
 /* Rows of b in a panel: with 2 vectors of 64 bytes that is 32 KiB, a first-level cache. */
 #define SDBR_GEMM_DEPTH 256
+
+/* Multiply-adds from which packing a pays. */
+#define SDBR_BLOCKED_WORK (1 << 21)
+#define SDBR_PLAIN_ROWS 1024
 
 enum { SDBR_NO_ACTIVATION, SDBR_RELU, SDBR_SIGMOID, SDBR_TANH };
 
