@@ -6,6 +6,9 @@ import os
 for _name in ("OPENBLAS", "MKL", "BLIS", "OMP", "VECLIB_MAXIMUM"):
     os.environ[f"{_name}_NUM_THREADS"] = "1"
 
+# Our own kernels, nothing timed, nothing kept on disk; tests of the choice say so themselves.
+os.environ.update(SDBR_ONEDNN="off", SDBR_TUNE="0", SDBR_CACHE="")
+
 import sdbr  # noqa: E402, F401  (first: it makes Chainer importable)
 
 import scipy.linalg  # noqa: E402, F401  (loads SciPy's own BLAS)

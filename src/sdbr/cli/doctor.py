@@ -46,6 +46,7 @@ def examine() -> dict[str, list[Finding]]:
         "Versions": versions,
         "Native code": native_code,
         "BLAS": blas,
+        "oneDNN": onednn,
         "GPU": gpu,
         "Fixes that Chainer needed": fixes,
     }
@@ -143,6 +144,22 @@ def blas() -> Iterator[Finding]:
     if not libraries:
         yield Finding("BLAS", "none that threadpoolctl can see (Accelerate is such a one)")
     yield Finding("usable cores", str(cores))
+
+
+def onednn() -> Iterator[Finding]:
+    """The library that convolutions may use, and where measurements are kept."""
+    from sdbr.backends.onednn import library
+    from sdbr.backends.tuning import cache, options
+
+    found, text = library.find()
+    # Without it everything works, so only a file that cannot be used wants mending.
+    broken = found is None and os.path.sep in text
+    mend = "pip install --force-reinstall onednn-cpu-gomp, or unset SDBR_ONEDNN_LIBRARY"
+    yield Finding("library", text, mend if broken else None)
+    yield Finding("sdbr_onednn", options.onednn())
+    yield Finding("sdbr_tune", str(options.tune()))
+    folder = cache.folder()
+    yield Finding("measurements", "not kept on disk" if folder is None else str(folder))
 
 
 def gpu() -> Iterator[Finding]:

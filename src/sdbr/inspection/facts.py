@@ -122,7 +122,25 @@ def program_facts(program) -> dict:
         "peak_bytes": int(program.arena_bytes)
         + sum(_slot_bytes(s) for s in program.slots if s.kind == OWNED),
         "constant_bytes": sum(s.array.nbytes for s in program.slots if s.array is not None),
+        "choices": choices(program),
     }
+
+
+def choices(program) -> list[dict]:
+    """Which kernel was chosen for each op that had a choice; empty before a program is prepared."""
+    prepared = getattr(program, "prepared", None)
+    if prepared is None:
+        return []
+    return [
+        {
+            "op": i,
+            "name": OPS[program.opcodes[i]].name,
+            "label": program.labels[i] if program.labels else "",
+            "kernel": choice.name,
+            "text": str(choice),
+        }
+        for i, choice in sorted(prepared.choices.items())
+    ]
 
 
 def memory_bytes(schedule, runners=()) -> int:

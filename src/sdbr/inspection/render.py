@@ -223,7 +223,17 @@ def _program(p: dict) -> list[str]:
             text += more if text else f"{len(names)} kinds"
             break
         text += f", {name}" if text else name
-    return [f"{head} ({text}){memory}"]
+    return [f"{head} ({text}){memory}", *_choices(p["choices"])]
+
+
+def _choices(choices: list[dict]) -> list[str]:
+    """One line: how often each kernel was chosen, and for which ops."""
+    if not choices:
+        return []
+    counts = collections.Counter(choice["kernel"] for choice in choices)
+    names = ", ".join(dict.fromkeys(choice["name"] for choice in choices))
+    text = ", ".join(f"{kernel} x {n}" for kernel, n in counts.most_common())
+    return [f"      chosen: {text} ({names}); each with its times in to_dict()"]
 
 
 def _python_nodes(nodes: list[dict], limits: Limits) -> list[str]:

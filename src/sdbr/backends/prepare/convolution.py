@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from sdbr.backends.onednn.convolution import Convolution
 from sdbr.backends.prepare import Operand, contiguous, suffix
 from sdbr.backends.prepare.space import describe, floating
+from sdbr.backends.tuning.convolution import choose
 from sdbr.errors import BackendError
 from sdbr.program.convolution import Sizes, sizes_of
 from sdbr.program.program import DTYPES
@@ -26,7 +28,10 @@ def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int,
         problem = f"scratch memory of {outs[1][1]}, not {sizes.scratch(name, itemsize)} elements"
     if problem is not None:
         raise BackendError(f"op {name!r}: {problem}; got {describe(operands)}")
-    return f"{name}_{suffix(outs[0])}", _numbers(name, sizes, bias is not None, ints[10], itemsize)
+    numbers = _numbers(name, sizes, bias is not None, ints[10], itemsize)
+    own = {"own": (f"{name}_{suffix(outs[0])}", numbers)}
+    specs = [(operand[1], DTYPES[operand[0]]) for operand in operands]
+    return choose(_problem(name, sizes, bias is not None, ints[10]), own, specs)
 
 
 def _sizes(name, ins, outs, ints) -> tuple[Sizes, tuple[int, ...] | None]:
@@ -38,6 +43,24 @@ def _sizes(name, ins, outs, ints) -> tuple[Sizes, tuple[int, ...] | None]:
         "convolution_grad_w": (first, result, second),
     }[name]
     return sizes_of(shapes, ints), ins[2][1] if len(ins) > 2 else None
+
+
+def _problem(name: str, sizes: Sizes, has_bias: bool, last: int) -> Convolution:
+    """The same as what is measured and what oneDNN is asked for."""
+    accumulates = name == "convolution_grad_w"
+    return Convolution(
+        name,
+        sizes.x,
+        sizes.w,
+        sizes.y,
+        sizes.stride,
+        sizes.pad,
+        sizes.dilate,
+        sizes.groups,
+        bias=has_bias,
+        relu=bool(last) and not accumulates,
+        accumulate=bool(last) and accumulates,
+    )
 
 
 def _numbers(name: str, sizes: Sizes, has_bias: bool, last: int, itemsize: int) -> list[int]:

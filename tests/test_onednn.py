@@ -1,0 +1,91 @@
+"""oneDNN: finding the library, and what is said where there is none."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+from sdbr import _executor
+from sdbr.backends.onednn import library
+from sdbr.cli import doctor
+
+import pytest
+
+
+@pytest.fixture
+def lookup(monkeypatch):
+    """`library.find` as in a new process, with a library where the test says."""
+
+    def find(path):
+        monkeypatch.setenv("SDBR_ONEDNN_LIBRARY", str(path))
+        return library.find.__wrapped__()
+
+    return find
+
+
+def test_a_file_that_is_not_there(lookup, tmp_path):
+    found, text = lookup(tmp_path / "libdnnl.so.3")
+    assert found is None
+    assert "libdnnl.so.3 cannot be loaded" in text
+
+
+def test_a_file_that_is_no_library(lookup, tmp_path):
+    (tmp_path / "libdnnl.so.3").write_text("not a library")
+    found, text = lookup(tmp_path / "libdnnl.so.3")
+    assert found is None
+    assert "cannot be loaded" in text
+
+
+def test_another_library(lookup):
+    found, text = lookup(_executor.__file__)
+    assert found is None
+    assert text.endswith("has no function dnnl_version")
+
+
+@pytest.mark.parametrize("version", [(2, 7, 0), (3, 1, 9), (4, 0, 0)])
+def test_versions_with_another_interface(lookup, monkeypatch, version):
+    def function(self, name, argtypes=(), restype=ctypes.c_int):
+        return lambda: type("Pointer", (), {"contents": library._Version(*version)})
+
+    monkeypatch.setattr(library.OneDNN, "_function", function)
+    found, text = lookup(_executor.__file__)
+    assert found is None
+    assert f"is oneDNN {'.'.join(map(str, version))}; 3.2 or later is needed" in text
+
+
+def test_none_at_all(monkeypatch):
+    monkeypatch.setattr(library, "candidates", lambda: ["libdnnl-of-nobody.so.3"])
+    found, text = library.find.__wrapped__()
+    assert found is None
+    assert text.startswith("not found (pip install")
+
+
+def test_doctor_names_a_broken_one(monkeypatch):
+    monkeypatch.setattr(library, "find", lambda: (None, "/x/libdnnl.so.3 cannot be loaded"))
+    section = {finding.name: finding for finding in doctor.examine()["oneDNN"]}
+    assert "onednn-cpu-gomp" in section["library"].mend
+    monkeypatch.setattr(library, "find", lambda: (None, "not found"))
+    assert not any(finding.mend for finding in doctor.examine()["oneDNN"])
+
+
+def test_the_environment_comes_before_the_system(monkeypatch, tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libdnnl.so.3").write_text("")
+    monkeypatch.delenv("SDBR_ONEDNN_LIBRARY", raising=False)
+    monkeypatch.setattr(library.sys, "prefix", str(tmp_path))
+    found = library.candidates()
+    assert found[0] == str(tmp_path / "lib" / "libdnnl.so.3")
+    assert found[-2:] == list(library.NAMES)
+
+
+def test_nothing_is_loaded_where_it_is_off(tmp_path):
+    code = (
+        "import sdbr, chainer, numpy as np, chainer.functions as F\n"
+        "f = sdbr.static_graph(lambda x, w: F.convolution_2d(x, w))\n"
+        "x = np.ones((1, 2, 5, 5), 'f')\n"
+        "[f(x, x) for _ in range(3)]\n"
+        "assert 'libdnnl' not in open('/proc/self/maps').read()\n"
+    )
+    if not os.path.exists("/proc/self/maps"):
+        pytest.skip("needs /proc")
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ})
