@@ -36,7 +36,8 @@ def main(argv: list[str] | None = None) -> int:
         rounds=options.rounds,
         seconds=options.seconds,
         timeout=options.timeout,
-        cpu=machine.last_core(),
+        cpus=machine.last_cores(options.threads),
+        threads=options.threads,
         peer_python=options.peer_python,
         peers=tuple(options.peers),
     )
@@ -47,7 +48,11 @@ def main(argv: list[str] | None = None) -> int:
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": facts,
         "load_at_start": machine.load(),
-        "settings": {"rounds": settings.rounds, "seconds_per_turn": settings.seconds, "threads": 1},
+        "settings": {
+            "rounds": settings.rounds,
+            "seconds_per_turn": settings.seconds,
+            "threads": settings.threads,
+        },
     }
     outcomes = []
     for name in options.cases:
@@ -65,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, str]:
     parser = argparse.ArgumentParser(
         prog="python -m sdbr bench",
-        description="Time sdbr and its peers on the same networks, in turn, one thread each.",
+        description="Time sdbr and its peers on the same networks, in turn.",
         epilog=f"cases: {', '.join(cases.NAMES)}; micro: what a call, an op and a guard cost",
     )
     parser.add_argument("names", nargs="*", metavar="CASE|micro", help="default: all cases")
@@ -73,6 +78,7 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, str]:
     parser.add_argument("--plot", metavar="FILE", help="write a picture of the medians")
     parser.add_argument("--rounds", type=int, default=15, metavar="N")
     parser.add_argument("--seconds", type=float, default=0.1, help="per turn of one peer")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="per peer")
     parser.add_argument("--timeout", type=float, default=900.0, help="for one answer of a peer")
     parser.add_argument(
         "--peer-python",
@@ -96,8 +102,8 @@ def _problem(options: argparse.Namespace) -> str:
     for name in options.peers:
         if name not in PEERS:
             return f"no peer {name!r}; there are {', '.join(PEERS)}"
-    if options.rounds < 1 or options.seconds <= 0 or options.timeout <= 0:
-        return "--rounds, --seconds and --timeout must be above 0"
+    if min(options.rounds, options.threads) < 1 or min(options.seconds, options.timeout) <= 0:
+        return "--rounds, --seconds, --threads and --timeout must be above 0"
     if options.peer_python is not None:
         found = shutil.which(options.peer_python)
         if found is None:
@@ -123,7 +129,8 @@ def _write(options: argparse.Namespace, result: dict[str, Any], outcomes: list[A
         print(f"\nwrote {options.json}")
     if options.plot:
         try:
-            plot.draw(options.plot, outcomes, result["machine"]["processor"])
+            machine_name = result["machine"]["processor"]
+            plot.draw(options.plot, outcomes, machine_name, options.threads)
         except ImportError:
             print("no picture: matplotlib is missing (pip install 'sdbr[bench]')")
         else:

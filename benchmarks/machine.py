@@ -66,8 +66,18 @@ def load() -> str:
         return ""
 
 
-def last_core() -> int | None:
-    """Return the number of a core to stay on: the last that this process may use."""
+def last_cores(n: int) -> tuple[int, ...]:
+    """Return the cores to stay on: the last `n` that this process may use; none is no limit."""
     if hasattr(os, "sched_getaffinity"):
-        return max(os.sched_getaffinity(0))
-    return None
+        return tuple(sorted(os.sched_getaffinity(0))[-n:])
+    return ()
+
+
+def stay_on_cores() -> None:
+    """Keep this process on the cores that the driver names; as many as it has threads.
+
+    All workers share them: only one is busy at a time, and no hidden helper thread gains.
+    """
+    named = os.environ.get("SDBR_BENCH_CPU")
+    if named and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {int(core) for core in named.split(",")})

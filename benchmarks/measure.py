@@ -20,7 +20,8 @@ class Settings:
     rounds: int = 15
     seconds: float = 0.1
     timeout: float = 600.0
-    cpu: int | None = None
+    cpus: tuple[int, ...] = ()
+    threads: int = 1
     peer_python: str | None = None
     peers: tuple[str, ...] = tuple(PEERS)
 
@@ -66,7 +67,7 @@ def _start(peer: Peer, name: str, settings: Settings, outcome: Outcome, log: Any
         outcome.left_out[peer.name] = "no --peer-python"
         return None
     try:
-        worker = Worker(peer, name, python, settings.cpu, settings.timeout, log)
+        worker = Worker(peer, name, python, settings.cpus, settings.threads, settings.timeout, log)
     except OSError as error:
         outcome.left_out[peer.name] = f"{python}: {error.strerror}"
         return None

@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.stats import threads_as_text
+
 ROOT = Path(__file__).resolve().parents[1]
-PEERS = ("chainer", "chainer.static_graph", "torch", "torch.compile", "jax", "c")
+PEERS = ("sdbr-own", "chainer", "chainer.static_graph", "torch", "torch.compile", "jax", "c")
 OWN = "sdbr-cython"
 
 
@@ -52,6 +54,8 @@ def targets_table(results: dict[str, Any]) -> str:
     for case in results["cases"]:
         for t in case["targets"]:
             name = case["case"] + ("" if t["part"] == "step" else f", {t['part']}")
+            if t.get("own", OWN) != OWN:
+                name += f" ({t['own']})"
             against = " / ".join(t["against"])
             met = "yes" if t["met"] else "**no**"
             lines.append(
@@ -90,7 +94,7 @@ def machine_text(results: dict[str, Any]) -> str:
             f"{machine['compiler']}; load at the start {results['load_at_start']}",
             "- " + ", ".join(f"{k} {v}" for k, v in sorted(versions.items())),
             f"- {results['settings']['rounds']} rounds in turn, "
-            f"{results['settings']['threads']} thread, medians",
+            f"{threads_as_text(results['settings']['threads'])}, medians",
         ]
     )
 

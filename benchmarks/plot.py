@@ -7,12 +7,12 @@ from typing import Any
 
 from benchmarks import cases, targets
 from benchmarks.measure import Outcome
-from benchmarks.stats import seconds_as_text
+from benchmarks.stats import seconds_as_text, threads_as_text
 
 OWN, LIGHT, OTHER, INK = "#d1495b", "#2e7d5b", "#a8b1bb", "#1f2328"
 
 
-def draw(path: str, outcomes: list[Outcome], machine: str) -> None:
+def draw(path: str, outcomes: list[Outcome], machine: str, threads: int = 1) -> None:
     """Write a picture of the medians.
 
     Raises
@@ -40,7 +40,7 @@ def draw(path: str, outcomes: list[Outcome], machine: str) -> None:
         _panel(axes, outcome, part)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
-    figure.suptitle(f"median time, one thread, {machine}", fontsize=10, color=INK)
+    figure.suptitle(f"median time, {threads_as_text(threads)}, {machine}", fontsize=10, color=INK)
     figure.savefig(path)
 
 

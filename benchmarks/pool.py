@@ -14,32 +14,35 @@ from typing import Any
 from benchmarks.peers import Peer
 
 ROOT = Path(__file__).resolve().parents[1]
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "VECLIB_MAXIMUM_THREADS": "1",
-    "NUMEXPR_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "JAX_PLATFORMS": "cpu",
-    "CUDA_VISIBLE_DEVICES": "",
-}
+THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
+
+
+def thread_variables(n: int) -> dict[str, str]:
+    """Return the variables that give every peer `n` threads."""
+    eigen = "true" if n > 1 else "false"
+    return {
+        **{f"{name}_NUM_THREADS": str(n) for name in THREADS},
+        "VECLIB_MAXIMUM_THREADS": str(n),
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={eigen} intra_op_parallelism_threads={n}",
+        "JAX_PLATFORMS": "cpu",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
 
 
 class WorkerError(Exception):
     """A worker died, took too long or answered with an error; the message is one line."""
 
 
-def environment(own: bool, cpu: int | None) -> dict[str, str]:
-    """Return the environment variables of a worker: one thread, and the sources on the path."""
+def environment(own: bool, cpus: tuple[int, ...], threads: int = 1) -> dict[str, str]:
+    """Return the environment variables of a worker: its threads, and the sources on the path."""
     path = [str(ROOT)]
     if own:  # the peers' environment must not pick up this one's packages
         path += [entry for entry in (str(ROOT / "src"), os.environ.get("PYTHONPATH")) if entry]
-    variables = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(path)}
+    variables = {**os.environ, **thread_variables(threads), "PYTHONPATH": os.pathsep.join(path)}
     variables.pop("SDBR_BENCH_CPU", None)
-    if cpu is not None:
-        variables["SDBR_BENCH_CPU"] = str(cpu)
+    if cpus:
+        variables["SDBR_BENCH_CPU"] = ",".join(map(str, cpus))
     return variables
 
 
@@ -58,8 +61,9 @@ class Worker:
         Name of the case.
     python : str
         The interpreter.
-    cpu : int or None
-        The core to stay on.
+    cpus : tuple of int
+        The cores to stay on; empty for any.
+    threads : int
     timeout : float
         Seconds after which an answer is given up on.
     log : file
@@ -67,7 +71,14 @@ class Worker:
     """
 
     def __init__(
-        self, peer: Peer, case: str, python: str, cpu: int | None, timeout: float, log: Any
+        self,
+        peer: Peer,
+        case: str,
+        python: str,
+        cpus: tuple[int, ...],
+        threads: int,
+        timeout: float,
+        log: Any,
     ):
         self.peer = peer
         self.timeout = timeout
@@ -77,7 +88,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=log,
             cwd=ROOT,
-            env=environment(peer.own, cpu),
+            env=environment(peer.own, cpus, threads),
         )
         self._pending = b""
 

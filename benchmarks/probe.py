@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import subprocess
 import sys
 from typing import Any
+
+from benchmarks.machine import stay_on_cores
 
 PROBES = {
     "calls": "benchmarks.micro_calls:calls",
@@ -27,7 +28,7 @@ class ProbeError(Exception):
     """A measurement failed; the message is the last line that it printed."""
 
 
-def ask(name: str, *arguments: str, cpu: int | None, timeout: float) -> Any:
+def ask(name: str, *arguments: str, cpus: tuple[int, ...], timeout: float) -> Any:
     """Run a probe in a process of its own and return what it found.
 
     Raises
@@ -41,7 +42,7 @@ def ask(name: str, *arguments: str, cpu: int | None, timeout: float) -> Any:
         done = subprocess.run(
             command,
             cwd=ROOT,
-            env=environment(True, cpu),
+            env=environment(True, cpus),
             capture_output=True,
             text=True,
             check=False,
@@ -57,8 +58,7 @@ def ask(name: str, *arguments: str, cpu: int | None, timeout: float) -> Any:
 
 def main() -> int:
     """Run the probe that is named on the command line."""
-    if os.environ.get("SDBR_BENCH_CPU") and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {int(os.environ["SDBR_BENCH_CPU"])})
+    stay_on_cores()
     module, _, function = PROBES[sys.argv[1]].partition(":")
     found = getattr(importlib.import_module(module), function)(*sys.argv[2:])
     print(json.dumps(found))

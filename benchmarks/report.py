@@ -74,6 +74,7 @@ def _case_as_json(outcome: Outcome) -> dict[str, Any]:
                 "part": verdict.target.part,
                 "limit": verdict.target.limit,
                 "against": list(verdict.target.against),
+                "own": verdict.target.own,
                 "ratio": verdict.ratio,
                 "met": verdict.met,
             }

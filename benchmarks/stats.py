@@ -42,3 +42,8 @@ def seconds_as_text(seconds: float) -> str:
 
 def _three_digits(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def threads_as_text(n: int) -> str:
+    """Return '1 thread' or '2 threads'."""
+    return f"{n} thread{'s' if n > 1 else ''}"

@@ -12,12 +12,13 @@ SDBR = "sdbr-cython"
 
 @dataclass(frozen=True)
 class Target:
-    """At most ``limit`` times the fastest of ``against``."""
+    """Of ``own`` at most ``limit`` times the fastest of ``against``."""
 
     case: str
     part: str
     limit: float
     against: tuple[str, ...]
+    own: str = SDBR
 
     @property
     def text(self) -> str:
@@ -25,10 +26,12 @@ class Target:
         names = (
             self.against[0] if len(self.against) == 1 else f"the best of {', '.join(self.against)}"
         )
-        return f"at most {limit_as_text(self.limit)} of {names}"
+        who = "" if self.own == SDBR else f"{self.own} "
+        return f"{who}at most {limit_as_text(self.limit)} of {names}"
 
 
-TORCH, JAX = ("torch", "torch.compile"), ("jax",)
+SDBR_ALONE = "sdbr-own"  # without oneDNN
+TORCH, EAGER, JAX = ("torch", "torch.compile"), ("torch",), ("jax",)
 TARGETS = (
     Target("mlp_tiny", "step", 1 / 30, ("chainer",)),
     Target("mlp_tiny", "step", 0.33, JAX),
@@ -40,6 +43,17 @@ TARGETS = (
     Target("trainer_digits", "step", 1 / 4, ("chainer",)),
     Target("dqn_cartpole", "update", 1 / 10, ("chainer",)),
     Target("dqn_cartpole", "act", 1 / 10, ("chainer",)),
+    Target("lenet", "step", 0.6, EAGER),
+    Target("lenet", "step", 0.5, JAX),
+    Target("lenet", "step", 0.7, EAGER, SDBR_ALONE),
+    Target("infer_lenet", "step", 0.7, JAX),
+    Target("vgg_cifar", "step", 1.0, EAGER),
+    Target("vgg_cifar", "step", 1.5, EAGER, SDBR_ALONE),
+    Target("resnet50", "step", 1.0, EAGER),
+    Target("resnet50", "step", 1.5, EAGER, SDBR_ALONE),
+    Target("lstm_ptb", "step", 0.95, ("torch.compile",)),
+    Target("transformer", "step", 0.85, EAGER),
+    Target("dqn", "update", 0.85, EAGER),
 )
 
 
@@ -62,7 +76,7 @@ def judge(case: str, times: Mapping[tuple[str, str], Spread]) -> list[Verdict]:
 
 
 def _ratio(target: Target, times: Mapping[tuple[str, str], Spread]) -> float | None:
-    own = times.get((target.part, SDBR))
+    own = times.get((target.part, target.own))
     others = [
         times[target.part, name].median for name in target.against if (target.part, name) in times
     ]

@@ -13,11 +13,13 @@ import sys
 from time import perf_counter
 from typing import Any, TextIO
 
+from benchmarks.machine import stay_on_cores
+
 
 def main() -> int:
     """Serve; the exit code is 0 when the input has ended."""
     answers = _keep_standard_output()
-    _pin(os.environ.get("SDBR_BENCH_CPU"))
+    stay_on_cores()
     from benchmarks import cases
     from benchmarks.peers import PEERS
     from benchmarks.peers.base import LeftOut
@@ -43,12 +45,6 @@ def _keep_standard_output() -> TextIO:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return answers
-
-
-def _pin(cpu: str | None) -> None:
-    # One core for all workers: only one is busy at a time, and no hidden helper thread gains.
-    if cpu and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {int(cpu)})
 
 
 def _answer(answers: TextIO, message: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ def test_the_checkout_is_found():
         (["mlp_huge"], "no case 'mlp_huge'"),
         (["--peers", "chainer,tensorflow"], "no peer 'tensorflow'"),
         (["--rounds", "0"], "must be above 0"),
+        (["--threads", "0"], "must be above 0"),
         (["--peer-python", "/no/such/python"], "no such program"),
         (["--json", "/no/such/directory/f.json"], "no such directory"),
     ],
@@ -47,15 +48,63 @@ def test_wrong_commands(capsys, arguments, message):
 
 
 def test_every_case_and_its_numbers_are_the_same_each_time():
+    import dataclasses
+
     from benchmarks import cases
 
     for name in cases.NAMES:
         case = cases.load(name)
         assert case.name == name
-        assert case.inputs().shape == (case.ring, case.batch, case.sizes[0])
+        case = dataclasses.replace(case, ring=2)
+        assert case.inputs().shape == (2, case.batch, *case.sample_shape)
         assert (case.inputs() == case.inputs()).all()
-        first, second = case.weights(), case.weights()
-        assert all((a[0] == b[0]).all() for a, b in zip(first, second, strict=True))
+        assert (case.labels() == case.labels()).all()
+        assert case.labels().max() < case.n_classes
+        if name != "resnet50":  # 25 million numbers
+            first, second = (_arrays(case.weights()) for _ in range(2))
+            assert all((a == b).all() for a, b in zip(first, second, strict=True))
+
+
+def _arrays(weights):
+    if isinstance(weights, dict):
+        return list(weights.values())
+    return [array for pair in weights for array in pair]
+
+
+def test_chainer_has_a_place_for_every_weight_of_a_network():
+    from benchmarks import cases
+    from benchmarks.peers.chainer_networks import NETWORKS
+
+    for name in cases.NAMES:
+        case = cases.load(name)
+        if case.network == "perceptron":
+            continue
+        network = NETWORKS[case.network]()
+        have = {path[1:]: param.shape for path, param in network.namedparams()}
+        assert have == {path: shape for path, shape, _ in case.specs()}
+
+
+def test_the_replay_buffer_holds_samples_of_the_case():
+    from benchmarks import cases
+    from benchmarks.cases import replay
+
+    for name in ("dqn_cartpole", "dqn"):
+        case = cases.load(name)
+        buffer = replay.buffer(case)
+        assert buffer.obs.shape == buffer.obs_next.shape == (case.transitions, *case.sample_shape)
+        rows = replay.Sampler(case).rows()
+        assert rows.shape == (case.batch,) and (rows == replay.Sampler(case).rows()).all()
+
+
+def test_threads_reach_the_workers():
+    from benchmarks import machine, pool
+
+    two = pool.environment(True, (0, 1), 2)
+    assert two["OMP_NUM_THREADS"] == two["OPENBLAS_NUM_THREADS"] == "2"
+    assert "intra_op_parallelism_threads=2" in two["XLA_FLAGS"]
+    assert two["SDBR_BENCH_CPU"] == "0,1"
+    assert "SDBR_BENCH_CPU" not in pool.environment(True, ())
+    assert len(machine.last_cores(1)) <= 1
 
 
 def test_the_deep_chain_keeps_its_signal():
@@ -74,7 +123,7 @@ def test_targets_name_cases_and_peers_that_exist():
     from benchmarks import cases, targets
     from benchmarks.peers import PEERS
 
-    assert targets.SDBR in PEERS
+    assert {targets.SDBR, targets.SDBR_ALONE} <= set(PEERS)
     for target in targets.TARGETS:
         assert target.part in cases.load(target.case).parts
         assert set(target.against) <= set(PEERS)
@@ -96,6 +145,11 @@ def test_verdicts():
     times = spreads(torch=3.0, torch_compile=2.0, jax=4.0) | spreads(**{"sdbr-cython": 2.1})
     (best,) = targets.judge("mlp_mnist", times)
     assert best.ratio == pytest.approx(1.05) and not best.met
+    times = spreads(torch=2.0) | spreads(**{"sdbr-cython": 1.5, "sdbr-own": 1.3})
+    verdicts = targets.judge("lenet", times)
+    ratios = {(v.target.own, *v.target.against): v.ratio for v in verdicts}
+    assert ratios["sdbr-cython", "torch"] == pytest.approx(0.75)
+    assert ratios["sdbr-own", "torch"] == pytest.approx(0.65)
     (absent, _) = targets.judge("mlp_tiny", spreads(jax=2.0))
     assert absent.ratio is None and absent.met is None
 

@@ -14,6 +14,13 @@ NAMES = (
     "infer_tiny",
     "trainer_digits",
     "dqn_cartpole",
+    "lenet",
+    "infer_lenet",
+    "vgg_cifar",
+    "resnet50",
+    "lstm_ptb",
+    "transformer",
+    "dqn",
 )
 
 

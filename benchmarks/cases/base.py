@@ -10,16 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 
 Layers = list[tuple[np.ndarray, np.ndarray]]
+Weights = Layers | dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark case.
+    """One benchmark case: a perceptron, unless a subclass says otherwise.
 
     ``kind`` says what is done: 'train' (loss, backward, update), 'chain' (a deep chain trained by
     SGD), 'infer' (forward only), 'trainer' ('train' through Chainer's Trainer) or 'dqn'.
     ``parts`` are the things timed; ``ring`` is the number of different batches used in turn, large
-    enough that the network cannot learn them by heart while it is timed.
+    enough that the network cannot learn them by heart while it is timed; ``transitions`` is the
+    length of the replay buffer of a 'dqn'.
     """
 
     name: str
@@ -32,8 +34,25 @@ class Case:
     check_steps: int = 10
     tolerance: float = 1e-4
     seed: int = 0
+    transitions: int = 4096
+    memory_steps: int = 20
 
-    def weights(self) -> Layers:
+    @property
+    def network(self) -> str:
+        """Name of the network; the peers hold one implementation each."""
+        return "perceptron"
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return (self.sizes[0],)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of outputs."""
+        return self.sizes[-1]
+
+    def weights(self) -> Weights:
         """Weights (out, in) drawn as Chainer's LeCunNormal does, and zero biases, in float32."""
         random = np.random.RandomState(self.seed)
         pairs = zip(self.sizes[:-1], self.sizes[1:], strict=True)
@@ -50,12 +69,12 @@ class Case:
     def inputs(self) -> np.ndarray:
         """Return the batches: float32 of shape (ring, batch, first size)."""
         random = np.random.RandomState(self.seed + 1)
-        return random.rand(self.ring, self.batch, self.sizes[0]).astype(np.float32)
+        return random.rand(self.ring, self.batch, *self.sample_shape).astype(np.float32)
 
     def labels(self) -> np.ndarray:
         """Return the classes of the batches: int32 of shape (ring, batch)."""
         random = np.random.RandomState(self.seed + 2)
-        return random.randint(0, self.sizes[-1], (self.ring, self.batch)).astype(np.int32)
+        return random.randint(0, self.n_classes, (self.ring, self.batch)).astype(np.int32)
 
 
 def _signal_keeping(random: np.random.RandomState, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -31,6 +31,7 @@ PEERS = {
         Peer("chainer", "chainer_peer", "plain", "chainer", True),
         Peer("chainer.static_graph", "chainer_peer", "chainer.static_graph", "chainer", True),
         Peer("sdbr-cython", "chainer_peer", "sdbr:cython", "sdbr", True),
+        Peer("sdbr-own", "chainer_peer", "sdbr:cython:own", "sdbr", True),
         Peer("sdbr-numpy", "chainer_peer", "sdbr:numpy", "sdbr", True),
         Peer("torch", "torch_peer", "eager", "torch", False),
         Peer("torch.compile", "torch_peer", "compiled", "torch", False),

@@ -1,4 +1,4 @@
-"""dqn_cartpole: double DQN, written as Chainer code that can be decorated.
+"""Double DQN, written as Chainer code that can be decorated.
 
 Two pieces are static: the targets, which need no gradient, and the loss. Both are ordinary chains;
 define-by-run uses the same ones without decorators.
@@ -13,9 +13,9 @@ import chainer
 import chainer.functions as F
 import numpy as np
 
-from benchmarks.cases import dqn_cartpole
+from benchmarks.cases import replay
 from benchmarks.cases.base import Case
-from benchmarks.peers.chainer_peer import ChainerRunner, Perceptron
+from benchmarks.peers.chainer_peer import ChainerRunner
 
 
 class Targets(chainer.Chain):
@@ -31,7 +31,7 @@ class Targets(chainer.Chain):
         best = F.argmax(self.q(obs_next), axis=1)
         value = F.select_item(self.q_target(obs_next), best)
         # The variable comes first: GAMMA * not_done would be NumPy's product, outside Chainer.
-        return value * not_done * dqn_cartpole.GAMMA + reward
+        return value * not_done * replay.GAMMA + reward
 
 
 class TdLoss(chainer.Chain):
@@ -52,14 +52,14 @@ class Dqn(ChainerRunner):
 
     def __init__(self, case: Case, style: str):
         super().__init__(case, style)
-        q = self.network(Perceptron, case.weights())
-        q_target = self.network(Perceptron, dqn_cartpole.target_weights(case))
+        q = self.network(case.weights())
+        q_target = self.network(replay.target_weights(case))
         self.q = self.static(q)
         self.targets = self.static(Targets(q, q_target))
-        adam = chainer.optimizers.Adam(eps=dqn_cartpole.ADAM_EPS)
+        adam = chainer.optimizers.Adam(eps=replay.ADAM_EPS)
         self.with_optimizer(adam, self.static(TdLoss(q)))
-        self.buffer = dqn_cartpole.buffer(case)
-        self.sampler = dqn_cartpole.Sampler(case)
+        self.buffer = replay.buffer(case)
+        self.sampler = replay.Sampler(case)
         self.observations = list(self.buffer.obs[: case.ring])
 
     def managed(self) -> list[Any]:

@@ -18,7 +18,8 @@ import chainer.links as L
 import numpy as np
 
 from benchmarks.cases import deep_chain
-from benchmarks.cases.base import Case, Layers
+from benchmarks.cases.base import Case, Layers, Weights
+from benchmarks.peers import chainer_networks
 from benchmarks.peers.base import LeftOut, Runner
 
 PLAIN, CHAINER_STATIC, SDBR = "plain", "chainer.static_graph", "sdbr"
@@ -27,8 +28,13 @@ PLAIN, CHAINER_STATIC, SDBR = "plain", "chainer.static_graph", "sdbr"
 def make(case: Case, style: str) -> Runner:
     """Return the runner of a case in style 'plain', 'chainer.static_graph' or 'sdbr:BACKEND'."""
     style, _, backend = style.partition(":")
+    backend, _, products = backend.partition(":")
+    if case.network != "perceptron" and backend == "numpy":
+        raise LeftOut("the reference backend is measured on perceptrons")
     if backend:
         chainer.global_config.sdbr_backend = backend
+    if products:
+        _use_own_kernels(case)
     if case.kind == "trainer":
         from benchmarks.peers.chainer_trainer import Trained as runner
     elif case.kind == "dqn":
@@ -36,6 +42,14 @@ def make(case: Case, style: str) -> Runner:
     else:
         runner = {"train": Train, "chain": Train, "infer": Infer}[case.kind]
     return runner(case, style)
+
+
+def _use_own_kernels(case: Case) -> None:
+    if case.network == "perceptron":
+        raise LeftOut("there is nothing here that oneDNN would do")
+    if not hasattr(chainer.config, "sdbr_onednn"):
+        raise LeftOut("this sdbr knows no oneDNN: sdbr-cython is the same")
+    chainer.global_config.sdbr_onednn = "off"
 
 
 class Perceptron(chainer.Chain):
@@ -114,9 +128,12 @@ class ChainerRunner(Runner):
         super().__init__(case)
         self.style = style
 
-    def network(self, cls: type, layers: Layers) -> chainer.Chain:
-        """Build a network; Chainer's own decorator belongs to the class."""
-        return (chainer_static(cls) if self.style == CHAINER_STATIC else cls)(layers)
+    def network(self, weights: Weights, cls: type = Perceptron) -> chainer.Chain:
+        """Build the network of the case; Chainer's own decorator belongs to the class."""
+        known = chainer_networks.NETWORKS.get(self.case.network)
+        cls = known or cls
+        cls = chainer_static(cls) if self.style == CHAINER_STATIC else cls
+        return cls(weights) if known is None else chainer_networks.load(cls(), weights)
 
     def static(self, model: chainer.Link) -> chainer.Link:
         """Decorate the largest static piece, where the style is sdbr's."""
@@ -183,11 +200,11 @@ class Train(ChainerRunner):
         super().__init__(case, style)
         layers = case.weights()
         if case.kind == "chain":
-            model = Sum(self.network(DeepChain, layers))
+            model = Sum(self.network(layers, DeepChain))
             optimizer = chainer.optimizers.SGD(lr=deep_chain.LEARNING_RATE)
             self.batches = [(x,) for x in case.inputs()]
         else:
-            model = CrossEntropy(self.network(Perceptron, layers))
+            model = CrossEntropy(self.network(layers))
             optimizer = chainer.optimizers.Adam()
             self.batches = list(zip(case.inputs(), case.labels(), strict=True))
         self.with_optimizer(optimizer, self.static(model))
@@ -223,7 +240,7 @@ class Infer(ChainerRunner):
 
     def __init__(self, case: Case, style: str):
         super().__init__(case, style)
-        self.model = self.static(self.network(Perceptron, case.weights()))
+        self.model = self.static(self.network(case.weights()))
         self.first = [param.array.copy() for param in self.model.params()]
         self.inputs = list(case.inputs())
         if style == CHAINER_STATIC:

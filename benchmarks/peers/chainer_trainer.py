@@ -11,7 +11,7 @@ from chainer import training
 from chainer.training import extensions
 
 from benchmarks.cases.base import Case
-from benchmarks.peers.chainer_peer import ChainerRunner, Perceptron
+from benchmarks.peers.chainer_peer import ChainerRunner
 
 
 class Trained(ChainerRunner):
@@ -19,7 +19,7 @@ class Trained(ChainerRunner):
 
     def __init__(self, case: Case, style: str):
         super().__init__(case, style)
-        model = self.static(L.Classifier(self.network(Perceptron, case.weights())))
+        model = self.static(L.Classifier(self.network(case.weights())))
         self.with_optimizer(chainer.optimizers.Adam(), model)
         x = case.inputs().reshape(-1, case.sizes[0])
         self.dataset = chainer.datasets.TupleDataset(x, case.labels().ravel())

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.cases import deep_chain, dqn_cartpole
-from benchmarks.cases.base import Case
+from benchmarks.cases import deep_chain, replay
+from benchmarks.cases.base import Case, Weights
+from benchmarks.peers import jax_networks
 from benchmarks.peers.base import LeftOut, Runner
 
 
@@ -31,6 +32,18 @@ def perceptron(params, x):
     for w, b in hidden:
         x = jax.nn.relu(x @ w.T + b)
     return x @ weight.T + bias
+
+
+def placed(weights: Weights) -> Any:
+    """Return weights as arrays of JAX."""
+    if isinstance(weights, dict):
+        return jax_networks.placed(weights)
+    return [(jnp.array(w), jnp.array(b)) for w, b in weights]
+
+
+def as_input(x: np.ndarray) -> np.ndarray:
+    """Return images with their channels last, and anything else as it is."""
+    return jax_networks.as_input(x) if x.ndim > 3 else x
 
 
 def adam_start(params):
@@ -55,10 +68,12 @@ class JaxRunner(Runner):
 
     def __init__(self, case: Case):
         super().__init__(case)
+        self.network = jax_networks.NETWORKS.get(case.network, perceptron)
+        self.weights = case.weights()
         self.reset()
 
     def reset(self) -> None:
-        self.params = [(jnp.array(w), jnp.array(b)) for w, b in self.case.weights()]
+        self.params = placed(self.weights)
         self.state = adam_start(self.params)
 
     def versions(self) -> dict[str, str]:
@@ -77,12 +92,14 @@ class Train(JaxRunner):
         self.step = jax.jit(self.make_step(), donate_argnums=(0, 1))
 
     def make_batches(self) -> list[tuple[Any, ...]]:
-        x, t = self.case.inputs(), self.case.labels()
+        x, t = as_input(self.case.inputs()), self.case.labels()
         return [(jnp.array(a), jnp.array(b)) for a, b in zip(x, t, strict=True)]
 
     def make_step(self) -> Any:
+        network = self.network
+
         def loss_of(params, x, t):
-            log_p = jax.nn.log_softmax(perceptron(params, x))
+            log_p = jax.nn.log_softmax(network(params, x))
             return -jnp.take_along_axis(log_p, t[:, None], axis=1).mean()
 
         def step(params, state, x, t):
@@ -153,8 +170,8 @@ class Infer(JaxRunner):
 
     def __init__(self, case: Case):
         super().__init__(case)
-        self.inputs = [jnp.array(x) for x in case.inputs()]
-        self.call = jax.jit(perceptron)
+        self.inputs = [jnp.array(x) for x in as_input(case.inputs())]
+        self.call = jax.jit(self.network)
 
     def run(self, part: str, n: int) -> None:
         call, params = self.call, self.params
@@ -170,16 +187,18 @@ class Dqn(JaxRunner):
     """Updates and greedy actions; the replay buffer is on the device, rows are drawn by NumPy."""
 
     def __init__(self, case: Case):
-        self.sampler = dqn_cartpole.Sampler(case)
+        self.sampler = replay.Sampler(case)
         super().__init__(case)
-        b = dqn_cartpole.buffer(case)
-        arrays = (b.obs, b.action, b.reward, b.done, b.obs_next)
+        b = replay.buffer(case)
+        arrays = (as_input(b.obs), b.action, b.reward, b.done, as_input(b.obs_next))
         self.buffer = tuple(map(jnp.array, arrays))
-        self.q_target = [(jnp.array(w), jnp.array(v)) for w, v in dqn_cartpole.target_weights(case)]
-        self.observations = list(b.obs[: case.ring])
-        self.step = jax.jit(_dqn_step, donate_argnums=(0, 1))
-        self.q = jax.jit(perceptron)
-        self.greedy = jax.jit(lambda params, obs: perceptron(params, obs[None])[0].argmax())
+        self.q_target = placed(replay.target_weights(case))
+        # Laid out anew, as the other peers find them.
+        self.observations = list(np.ascontiguousarray(arrays[0][: case.ring]))
+        network = self.network
+        self.step = jax.jit(_dqn_step(network), donate_argnums=(0, 1))
+        self.q = jax.jit(network)
+        self.greedy = jax.jit(lambda params, obs: network(params, obs[None])[0].argmax())
 
     def reset(self) -> None:
         super().reset()
@@ -212,16 +231,19 @@ class Dqn(JaxRunner):
         return [float(self.update()) for _ in range(self.case.check_steps)]
 
 
-def _dqn_step(params, state, q_target, buffer, rows):
-    obs, action, reward, done, obs_next = (a[rows] for a in buffer)
-    best = perceptron(params, obs_next).argmax(axis=1)[:, None]
-    value = jnp.take_along_axis(perceptron(q_target, obs_next), best, axis=1)[:, 0]
-    target = reward + dqn_cartpole.GAMMA * (1 - done) * value
+def _dqn_step(network: Any) -> Any:
+    def step(params, state, q_target, buffer, rows):
+        obs, action, reward, done, obs_next = (a[rows] for a in buffer)
+        best = network(params, obs_next).argmax(axis=1)[:, None]
+        value = jnp.take_along_axis(network(q_target, obs_next), best, axis=1)[:, 0]
+        target = reward + replay.GAMMA * (1 - done) * value
 
-    def loss_of(params):
-        value = jnp.take_along_axis(perceptron(params, obs), action[:, None], axis=1)[:, 0]
-        d = jnp.abs(value - target)
-        return jnp.where(d < 1, 0.5 * d * d, d - 0.5).mean()
+        def loss_of(params):
+            value = jnp.take_along_axis(network(params, obs), action[:, None], axis=1)[:, 0]
+            d = jnp.abs(value - target)
+            return jnp.where(d < 1, 0.5 * d * d, d - 0.5).mean()
 
-    loss, grads = jax.value_and_grad(loss_of)(params)
-    return *adam(params, state, grads, dqn_cartpole.ADAM_EPS), loss
+        loss, grads = jax.value_and_grad(loss_of)(params)
+        return *adam(params, state, grads, replay.ADAM_EPS), loss
+
+    return step

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cases import deep_chain, dqn_cartpole
+from benchmarks.cases import deep_chain, replay
 from benchmarks.cases.base import Case
 from benchmarks.peers.base import LeftOut, Runner
 
@@ -27,6 +27,8 @@ def make(case: Case, style: str) -> Runner:
     """Return the runner of a case."""
     if case.kind == "trainer":
         raise LeftOut("Chainer's Trainer is what this case is about")
+    if case.network != "perceptron":
+        raise LeftOut("nobody has written this network by hand")
     return {"train": Train, "chain": DeepChain, "infer": Infer, "dqn": Dqn}[case.kind](case)
 
 
@@ -172,10 +174,10 @@ class Dqn(_Perceptron):
 
     def __init__(self, case: Case):
         super().__init__(case)
-        self.buffer = dqn_cartpole.buffer(case)
+        self.buffer = replay.buffer(case)
         self.actions = np.zeros(case.ring, np.int32)
         self.values = np.zeros((case.ring, case.sizes[-1]), np.float32)
-        target = flat(dqn_cartpole.target_weights(case))
+        target = flat(replay.target_weights(case))
         self.library.set_target(address(target))
 
     def run(self, part: str, n: int, rows=None, losses=None) -> None:
@@ -187,7 +189,7 @@ class Dqn(_Perceptron):
         b = self.buffer
         arrays = map(address, (b.obs, b.action, b.reward, b.done, b.obs_next))
         out = (None, None) if losses is None else (address(rows), address(losses))
-        n_all = ctypes.c_long(dqn_cartpole.N_TRANSITIONS)
+        n_all = ctypes.c_long(self.case.transitions)
         self.library.run_update(ctypes.c_long(n), *arrays, out[0], n_all, out[1])
 
     def check(self, part: str) -> list[float]:
@@ -195,7 +197,7 @@ class Dqn(_Perceptron):
         if part == "act":
             self.run(part, self.case.ring)
             return [*self.actions.tolist(), *self.values.ravel().tolist()]
-        sampler = dqn_cartpole.Sampler(self.case)
+        sampler = replay.Sampler(self.case)
         steps = self.case.check_steps
         rows = np.concatenate([sampler.rows() for _ in range(steps)]).astype(np.int64)
         losses = np.zeros(steps, np.float32)

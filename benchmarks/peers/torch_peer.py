@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from itertools import cycle, islice
 from typing import Any
 
@@ -11,11 +12,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.cases import deep_chain, dqn_cartpole
-from benchmarks.cases.base import Case, Layers
+from benchmarks.cases import deep_chain, replay
+from benchmarks.cases.base import Case, Layers, Weights
+from benchmarks.peers import torch_networks
 from benchmarks.peers.base import LeftOut, Runner
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
 def make(case: Case, style: str) -> Runner:
@@ -30,7 +32,7 @@ def _as_it_is(function: Any) -> Any:
     return function
 
 
-def network(layers: Layers, last_relu: bool = False) -> nn.Sequential:
+def perceptron(layers: Layers, last_relu: bool = False) -> nn.Sequential:
     """Return linear layers with ReLU between them, from given weights."""
     modules: list[nn.Module] = []
     for weight, bias in layers:
@@ -52,8 +54,14 @@ class TorchRunner(Runner):
     def __init__(self, case: Case, compiler: Any):
         super().__init__(case)
         self.compiler = compiler
-        self.model = network(case.weights(), self.last_relu)
+        self.model = self.network(case.weights())
         self.first = copy.deepcopy(self.model.state_dict())
+
+    def network(self, weights: Weights) -> nn.Module:
+        """Build the network of the case."""
+        if isinstance(weights, dict):
+            return torch_networks.build(self.case.network, weights)
+        return perceptron(weights, self.last_relu)
 
     def reset(self) -> None:
         with torch.no_grad():
@@ -82,7 +90,8 @@ class Train(TorchRunner):
         self.loss = compiler(self.make_loss())
 
     def make_optimizer(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.model.parameters(), fused=True)
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        return torch.optim.Adam(trained, fused=True)
 
     def make_batches(self) -> list[tuple[torch.Tensor, ...]]:
         labels = torch.from_numpy(self.case.labels()).long()
@@ -161,23 +170,21 @@ class Dqn(TorchRunner):
 
     def __init__(self, case: Case, compiler: Any):
         super().__init__(case, compiler)
-        self.q_target = network(dqn_cartpole.target_weights(case))
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), eps=dqn_cartpole.ADAM_EPS, fused=True
-        )
-        b = dqn_cartpole.buffer(case)
+        self.q_target = self.network(replay.target_weights(case))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), eps=replay.ADAM_EPS, fused=True)
+        b = replay.buffer(case)
         self.buffer = [
             torch.from_numpy(a)
             for a in (b.obs, b.action.astype(np.int64), b.reward, b.done, b.obs_next)
         ]
-        self.sampler = dqn_cartpole.Sampler(case)
+        self.sampler = replay.Sampler(case)
         self.observations = list(b.obs[: case.ring])
         q, q_target = self.model, self.q_target
 
         def targets(reward, done, obs_next):
             best = q(obs_next).argmax(1, keepdim=True)
             value = q_target(obs_next).gather(1, best).squeeze(1)
-            return reward + dqn_cartpole.GAMMA * (1 - done) * value
+            return reward + replay.GAMMA * (1 - done) * value
 
         def loss(obs, action, target):
             value = q(obs).gather(1, action[:, None]).squeeze(1)
@@ -223,9 +230,9 @@ class Dqn(TorchRunner):
             return [*actions, *torch.cat(values).ravel().tolist()]
         losses = []
         for t in range(1, self.case.check_steps + 1):
-            _place_eps_as_chainer_does(self.optimizer, dqn_cartpole.ADAM_EPS, t)
+            _place_eps_as_chainer_does(self.optimizer, replay.ADAM_EPS, t)
             losses.append(self.update().item())
-        _place_eps_as_chainer_does(self.optimizer, dqn_cartpole.ADAM_EPS, None)
+        _place_eps_as_chainer_does(self.optimizer, replay.ADAM_EPS, None)
         return losses
 
 
