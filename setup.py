@@ -195,7 +195,10 @@ def extensions() -> list[Extension]:
     """One extension module per ``src/sdbr/_*.pyx``; none when SDBR_EXTENSIONS=0."""
     if os.environ.get("SDBR_EXTENSIONS") == "0":
         return []
-    headers = [str(KERNELS / name) for name in ("sdbr_abi.h", "sdbr_loop.h", "units.h", "elementwise_names.h")]
+    headers = [
+        str(KERNELS / name)
+        for name in ("sdbr_abi.h", "sdbr_loop.h", "units.h", "elementwise_names.h")
+    ]
     declarations = [str(path) for path in sorted(SOURCES.rglob("*.pxd"))]
     return [
         Extension(

@@ -9,7 +9,14 @@ from sdbr.program.ops import BY_NAME, Op
 
 import numpy as np
 
-from . import array_cases, convolution_cases, elementwise_cases, index_cases, loss_cases
+from . import (
+    array_cases,
+    convolution_cases,
+    elementwise_cases,
+    fused_cases,
+    index_cases,
+    loss_cases,
+)
 from .harness import Case
 
 #: Ops of the executor itself; tests of the executors cover them.
@@ -21,7 +28,7 @@ def generator(op: Op) -> Callable | None:
     if op.name in elementwise_cases.BY_OP:
         plain = elementwise_cases.BY_OP[op.name]
         return lambda _, rng, dtype: plain(rng, dtype)
-    for table in (array_cases.BY_OP, index_cases.BY_OP, loss_cases.BY_OP):
+    for table in (array_cases.BY_OP, fused_cases.BY_OP, index_cases.BY_OP, loss_cases.BY_OP):
         if op.name in table:
             return table[op.name]
     for table in (array_cases.BY_FAMILY, convolution_cases.BY_FAMILY):

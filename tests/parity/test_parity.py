@@ -1,5 +1,6 @@
 """Every op of the table, on every backend, against the NumPy reference."""
 
+import itertools
 import os
 
 import sdbr.backends
@@ -10,7 +11,7 @@ from sdbr.program.ops import BY_NAME, OPS
 import numpy as np
 import pytest
 
-from . import loss_cases
+from . import index_cases, loss_cases
 from .generators import WITHOUT_CASES, cases_of, generator
 from .harness import Case, Prepared, assert_parity, execute
 from .values import blank, whole
@@ -42,7 +43,7 @@ def test_cases_use_the_op_as_the_table_says(name):
     op = BY_NAME[name]
     shared = set()
     for case in cases_of(name, "f4"):
-        assert len(case.ints) == len(op.ints) and len(case.floats) == len(op.floats)
+        assert op.takes(len(case.ints), len(case.floats))
         shared |= {k for k, x in enumerate(case.ins) if x is case.outs[0]}
     assert shared >= set(op.inplace) - ({0} if name == "copy" else set())
 
@@ -51,7 +52,8 @@ def test_cases_use_the_op_as_the_table_says(name):
 @pytest.mark.parametrize("backend", ["numpy", *BACKENDS])
 @pytest.mark.parametrize("wrong", [5, -6, 1000])
 def test_labels_out_of_range(backend, dtype, wrong):
-    for case in loss_cases.out_of_range(np.dtype(dtype), wrong):
+    cases = [m.out_of_range(np.dtype(dtype), wrong) for m in (loss_cases, index_cases)]
+    for case in itertools.chain(*cases):
         prepared = Prepared([case], backend)
         with pytest.raises(IndexError) as caught:
             prepared.executable.run()

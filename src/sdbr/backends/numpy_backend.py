@@ -105,7 +105,7 @@ class NumpyExecutable:
             if op.opcode == PYTHON:
                 self.program.objects[ints[0]](self.memory, ins, outs)
                 return
-            attributes = dict(zip(op.ints + op.floats, ints + floats, strict=True))
+            attributes = op.attributes(ints, floats)
             _run_native(op.name, ins, outs, attributes)
         except Exception as error:
             explain_error(error, self.program, i)

@@ -78,4 +78,13 @@
     X(pow_constant, 1) \
     X(pow_constant_grad, 1)
 
+/* The steps that a fused op may consist of, in the order of its table of row functions. */
+#define SDBR_STEPS(X) \
+    SDBR_UNARY(X) \
+    SDBR_BINARY(X) \
+    SDBR_TERNARY(X) \
+    SDBR_CHOSEN(X) \
+    X(fill, 1) \
+    X(copy, 0)
+
 #endif

@@ -2,6 +2,7 @@
 #ifndef SDBR_LOOP_H
 #define SDBR_LOOP_H
 
+#include "elementwise_names.h"
 #include "sdbr_abi.h"
 #include "units.h"
 
@@ -72,6 +73,10 @@ static inline int64_t sdbr_sync_slots(char **operands, char **last, char *const 
     }
     return -1;
 }
+
+/* Ended by NULL. */
+#define SDBR_STEP_NAME(name, count) #name,
+static const char *const sdbr_step_names[] = {SDBR_STEPS(SDBR_STEP_NAME) NULL};
 
 /* --- SIMD levels ---------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sdbr.program import fused
 from sdbr.program.buffers import BufferTable, Row, c_strides
 from sdbr.program.ops import BY_NAME, Op
 
@@ -65,6 +66,12 @@ class Instruction:
 
     def __repr__(self) -> str:
         return f"<{self.op.name} {self.ins} -> {self.outs}>"
+
+    def memory_sharing(self) -> list[tuple[int, int]]:
+        """Pairs (output, input) that may lie in the same memory, element for element."""
+        if self.op is fused.FUSED:
+            return fused.memory_sharing(len(self.ins), len(self.outs), self.ints, self.floats)
+        return [(0, k) for k in self.op.inplace] if self.outs else []
 
 
 class Builder:
@@ -156,7 +163,7 @@ class Builder:
     ) -> Instruction:
         """Append one instruction; see :mod:`sdbr.program.ops` for operands and attributes."""
         op: Op = BY_NAME[name]
-        if len(ints) != len(op.ints) or len(floats) != len(op.floats):
+        if not op.takes(len(ints), len(floats)):
             raise ValueError(
                 f"op {name!r} takes attributes {op.ints} and {op.floats}, "
                 f"got {tuple(ints)} and {tuple(floats)}"

@@ -200,8 +200,10 @@ def check_overlaps(instructions: list[Instruction], kept=()) -> list[str]:
 
 
 def _takes_over(instruction: Instruction, a: Row, b: Row) -> bool:
-    """Whether `instruction` may write its first output over an input, and these are the two."""
-    if not instruction.outs or a.place != b.place or a.nbytes != b.nbytes:
+    """Whether `instruction` may write an output over an input, and these are the two."""
+    if a.place != b.place or a.nbytes != b.nbytes:
         return False
-    pairs = [(instruction.outs[0].root, instruction.ins[k].root) for k in instruction.op.inplace]
+    pairs = [
+        (instruction.outs[o].root, instruction.ins[k].root) for o, k in instruction.memory_sharing()
+    ]
     return any((y is a and x is b) or (y is b and x is a) for y, x in pairs)

@@ -19,7 +19,8 @@ class Op:
         Operand names with dtype class, ``'x:T'``; a trailing ``*`` marks the
         one variadic input (zero or more).
     ints, floats : tuple of str
-        Names of the integer and float attributes, in order.
+        Names of the integer and float attributes, in order. A trailing ``*`` marks a last one
+        that takes any number.
     family : str
         ``elementwise``, ``reduction``, ``row``, ``blas``, ``loss``,
         ``random``, ``data``, ``update`` or ``control``.
@@ -41,6 +42,24 @@ class Op:
     inplace: tuple[int, ...] = ()
     effect: bool = False
     doc: str = ""
+
+    def attributes(self, ints, floats) -> dict:
+        """Attributes by name; one with a star is a tuple, and loses its star."""
+        found: dict = {}
+        for names, values in ((self.ints, ints), (self.floats, floats)):
+            for i, name in enumerate(names):
+                if name.endswith("*"):
+                    found[name[:-1]] = tuple(values[i:])
+                else:
+                    found[name] = values[i]
+        return found
+
+    def takes(self, n_ints: int, n_floats: int) -> bool:
+        """Whether it has that many integer and float attributes."""
+        return all(
+            n >= len(names) - 1 if names and names[-1].endswith("*") else n == len(names)
+            for names, n in ((self.ints, n_ints), (self.floats, n_floats))
+        )
 
 
 class Rows:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from sdbr.errors import ValidationError
+from sdbr.program import fused
 from sdbr.program.buffers import ARENA, BOUND, KIND_NAMES, OWNED, BufferTable, Row, Slot
 from sdbr.program.builder import ControlSlot, Instruction
 from sdbr.program.ops import OPS
@@ -129,8 +130,11 @@ class Program:
         op = OPS[self.opcodes[i]]
         ins, outs = self.operands_of(i)
         ints, floats = self.attributes_of(i)
-        attributes = [f"{n}={v}" for n, v in zip(op.ints, ints, strict=False)]
-        attributes += [f"{n}={v:g}" for n, v in zip(op.floats, floats, strict=False)]
+        if op.name == "fused":
+            attributes = fused.describe(ins, outs, ints, floats)
+        else:
+            attributes = [f"{n}={v}" for n, v in zip(op.ints, ints, strict=False)]
+            attributes += [f"{n}={v:g}" for n, v in zip(op.floats, floats, strict=False)]
         text = f"{i:5d} {op.name:24s} {', '.join(map(self.describe_row, ins))}"
         text += f" -> {', '.join(map(self.describe_row, outs))}"
         if attributes:

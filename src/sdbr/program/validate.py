@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sdbr.errors import ValidationError
+from sdbr.program import fused
 from sdbr.program.buffers import ARENA
-from sdbr.program.ops import OPS
+from sdbr.program.ops import BY_NAME, OPS
 
 import numpy as np
 
@@ -71,8 +72,10 @@ _FIXED_OUT = np.array([sum(not w.endswith("*") for w in op.outputs) for op in OP
 _VARIADIC_OUT = np.array(
     [any(w.endswith("*") for w in op.outputs) or op.name == "python" for op in OPS]
 )
-_INTS = np.array([len(op.ints) for op in OPS])
-_FLOATS = np.array([len(op.floats) for op in OPS])
+_INTS = np.array([sum(not n.endswith("*") for n in op.ints) for op in OPS])
+_FLOATS = np.array([sum(not n.endswith("*") for n in op.floats) for op in OPS])
+_VARIADIC = np.array([any(n.endswith("*") for n in op.ints + op.floats) for op in OPS])
+_FUSED = BY_NAME["fused"].opcode
 
 
 def _check_counts(program) -> None:
@@ -91,13 +94,16 @@ def _check_counts(program) -> None:
             )
     counts = np.diff(program.attribute_offsets, axis=0)
     for column, want, what in ((0, _INTS, "integer"), (1, _FLOATS, "float")):
-        wrong = counts[:, column] != want[codes]
+        wrong = (counts[:, column] != want[codes]) & ~_VARIADIC[codes]
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise ValidationError(
                 f"op {i} ({OPS[codes[i]].name}): {counts[i, column]} {what} attributes, "
                 f"expected {want[codes[i]]}"
             )
+    for i in np.flatnonzero(codes == _FUSED).tolist():
+        problem = fused.problem(int(ins[i]), int(outs[i]), *program.attributes_of(i))
+        _check(not problem, f"op {i} (fused): {problem}")
     python = np.flatnonzero(codes == 0)
     for i in python.tolist():
         slot = int(program.int_attributes[program.attribute_offsets[i, 0]])

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sdbr.backends.formulas import basic, convolution
+from sdbr.backends.formulas import basic, convolution, fused
 
-FAMILIES = (basic, convolution)
+FAMILIES = (basic, convolution, fused)
 
 #: Op name -> formula. `python` is the executor's own.
 FORMULAS: dict[str, Callable] = {}

@@ -74,4 +74,9 @@ for _name, _ins, _floats, _doc in [
 ]:
     row(_name, _ins, "gx:T", _doc, floats=_floats, inplace=tuple(range(len(_ins.split()))))
 
+# --- several of the above in one pass over memory ------------------------------------------------
+row("fused", "x:T*", "y:T*", "the ops that `steps` encodes (program/fused.py), block by block; all operands have as "
+    "many elements as the first output, in C order; outputs C-contiguous", ints="steps*", floats="numbers*",
+    family="fused")  # fmt: skip
+
 ROWS = row.rows

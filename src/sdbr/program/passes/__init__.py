@@ -19,8 +19,10 @@ from collections.abc import Callable
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Instruction
 from sdbr.program.passes.dead_code import dead_code
+from sdbr.program.passes.elementwise import elementwise
 from sdbr.program.passes.fusion import fusion
 from sdbr.program.passes.inplace import inplace
+from sdbr.program.passes.normalization import normalization
 
 import chainer
 
@@ -28,6 +30,8 @@ import chainer
 TRANSFORMS: tuple[tuple[str, Callable], ...] = (
     ("dead_code", dead_code),
     ("fusion", fusion),
+    ("normalization", normalization),
+    ("elementwise", elementwise),
 )
 
 #: All names. ``views`` lets an op write into the memory that is handed out, instead of a copy at

@@ -24,28 +24,29 @@ def inplace(instructions: list[Instruction], kept: set[int]) -> dict[int, Row]:
             first_write.setdefault(row.root.index, i)
     aliases: dict[int, Row] = {}
     for i, instruction in enumerate(instructions):
-        if not instruction.op.inplace or not instruction.outs:
-            continue
-        y = instruction.outs[0]
-        if y.root.slot is not None or first_write[y.root.index] != i or not _whole(y):
-            continue
-        for k in instruction.op.inplace:
-            x = instruction.ins[k]
+        taken: set[int] = set()
+        for o, k in instruction.memory_sharing():
+            x, y = instruction.ins[k], instruction.outs[o]
             if (
-                x.root.slot is None
+                y.root.slot is None
+                and y.root.index not in aliases
+                and first_write[y.root.index] == i
+                and _whole(y)
+                and x.root.slot is None
                 and x.root.index not in kept
+                and x.root.index not in taken
                 and last[x.root.index] == i
                 and _whole(x)
-                and x.strides == y.strides
+                and x.nbytes == y.nbytes
                 and x.dtype == y.dtype
                 and x.root is not y.root
                 and first_write.get(x.root.index, i) < i
             ):
                 # The other inputs must not lie in the same memory in another order.
-                others = [o for j, o in enumerate(instruction.ins) if j != k and o.root is x.root]
-                if all(o.strides == x.strides and o.offset == x.offset for o in others):
+                others = [z for j, z in enumerate(instruction.ins) if j != k and z.root is x.root]
+                if all(z.strides == x.strides and z.offset == x.offset for z in others):
                     aliases[y.root.index] = x.root
-                    break
+                    taken.add(x.root.index)
     return aliases
 
 

@@ -1,0 +1,161 @@
+"""What the attributes of the op ``fused`` mean: a small program over registers.
+
+``steps`` holds for each step the opcode of an elementwise op, the registers it reads, and the
+register it writes; ``numbers`` holds the float attributes of all steps, one after another.
+Registers are numbered: the inputs of the op, its outputs, then temporaries that live in a block of
+scratch memory. An output is written once, a temporary as often as it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sdbr.program.op import Op
+from sdbr.program.ops import BY_NAME, OPS
+
+#: Limits of the kernel: operands and temporaries of one op, axes of a strided input.
+MAX_OPERANDS = 16
+MAX_TEMPORARIES = 8
+MAX_AXES = 6
+
+#: Ops that can be a step. Data movement is: of rows that are broadcast or strided, too.
+STEPS: frozenset[str] = frozenset(
+    op.name
+    for op in OPS
+    if op.name in ("copy", "fill")
+    or (op.family == "elementwise" and len(op.outputs) == 1 and not op.ints)
+)
+
+
+class Step(NamedTuple):
+    """One step, decoded.
+
+    Attributes
+    ----------
+    op : Op
+    ins : tuple of int
+        Registers that it reads.
+    out : int
+        Register that it writes.
+    numbers : tuple
+        Its float attributes.
+    at : int
+        Where these begin in ``numbers`` of the fused op.
+    """
+
+    op: Op
+    ins: tuple[int, ...]
+    out: int
+    numbers: tuple
+    at: int
+
+
+def encode(steps: Sequence[Step]) -> tuple[tuple[int, ...], tuple]:
+    """``steps`` and ``numbers`` of the op."""
+    ints: list[int] = []
+    numbers: list = []
+    for step in steps:
+        ints += (step.op.opcode, *step.ins, step.out)
+        numbers += step.numbers
+    return tuple(ints), tuple(numbers)
+
+
+def decode(ints: Sequence[int], numbers: Sequence) -> Iterator[Step]:
+    """The steps of the op, from its attributes."""
+    at = place = 0
+    while at < len(ints):
+        op = OPS[ints[at]]
+        end = at + 1 + len(op.inputs)
+        more = place + len(op.floats)
+        yield Step(op, tuple(ints[at + 1 : end]), ints[end], tuple(numbers[place:more]), place)
+        at, place = end + 1, more
+
+
+def problem(n_in: int, n_out: int, ints: Sequence[int], numbers: Sequence) -> str:
+    """What is wrong with the attributes of an op with so many operands; empty when nothing is."""
+    if not 1 <= n_out <= n_in + n_out <= MAX_OPERANDS:
+        return (
+            f"{n_in} inputs and {n_out} outputs; at most {MAX_OPERANDS} operands, 1 output or more"
+        )
+    steps = _steps_that_exist(ints)
+    if steps is None:
+        return "the steps are cut short, or one is not an elementwise op"
+    if sum(len(op.floats) for op, _, _ in steps) != len(numbers):
+        return f"{len(numbers)} float attributes do not fit the steps"
+    written = set(range(n_in))
+    for op, ins, out in steps:
+        if not written.issuperset(ins):
+            return f"{op.name} reads a register that nothing has written"
+        if not n_in <= out < n_in + n_out + MAX_TEMPORARIES:
+            return f"{op.name} writes register {out}"
+        if out in written and out < n_in + n_out:
+            return f"output {out - n_in} is written twice"
+        written.add(out)
+    if not written.issuperset(range(n_in + n_out)):
+        return "an output is never written"
+    return ""
+
+
+def _steps_that_exist(ints: Sequence[int]) -> list[tuple[Op, Sequence[int], int]] | None:
+    found = []
+    at = 0
+    while at < len(ints):
+        if not 0 <= ints[at] < len(OPS) or OPS[ints[at]].name not in STEPS:
+            return None
+        op = OPS[ints[at]]
+        end = at + 1 + len(op.inputs)
+        if end >= len(ints):
+            return None
+        found.append((op, ints[at + 1 : end], ints[end]))
+        at = end + 1
+    return found
+
+
+def describe(ins: Sequence[int], outs: Sequence[int], ints, numbers) -> list[str]:
+    """The steps as text, with the rows of the operands by number and temporaries ``t0``, ``t1``."""
+    rows = [f"%{row}" for row in (*ins, *outs)]
+
+    def name(register: int) -> str:
+        return rows[register] if register < len(rows) else f"t{register - len(rows)}"
+
+    lines = []
+    for step in decode(ints, numbers):
+        parts = [name(r) for r in step.ins]
+        parts += [f"{n}={v:g}" for n, v in zip(step.op.floats, step.numbers, strict=True)]
+        lines.append(f"{name(step.out)} = {step.op.name}({', '.join(parts)})")
+    return lines
+
+
+def memory_sharing(n_in: int, n_out: int, ints, numbers) -> list[tuple[int, int]]:
+    """Pairs (output, input) that may lie in the same memory, element for element.
+
+    An input is read for the last time before, or in the step in which, the output is written.
+    """
+    last_read: dict[int, int] = {}
+    made: dict[int, int] = {}
+    for i, step in enumerate(decode(ints, numbers)):
+        for r in step.ins:
+            if r < n_in:
+                last_read[r] = i
+        if step.out < n_in + n_out:
+            made[step.out - n_in] = i
+    return [
+        (o, r) for o, i in sorted(made.items()) for r in range(n_in) if last_read.get(r, -1) <= i
+    ]
+
+
+def load_axes(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """The fewest axes (length, stride) that walk over an operand in C order; [] for one element."""
+    axes: list[tuple[int, int]] = []
+    for length, stride in zip(shape, strides, strict=True):
+        if length == 1:
+            continue
+        if axes and axes[-1][1] == length * stride:
+            axes[-1] = (axes[-1][0] * length, stride)
+        else:
+            axes.append((length, stride))
+    return [] if all(stride == 0 for _, stride in axes) else axes
+
+
+FUSED: Op = BY_NAME["fused"]
