@@ -132,14 +132,26 @@ class Lowered:
             row = self.rows[id(x)] = self.table.constant(x.array)
         return row
 
+    def _nested(self, thing):
+        if isinstance(thing, (tuple, list)):
+            return type(thing)(map(self._nested, thing))
+        return self.rows.get(id(thing), thing)
+
     def _node(self, a: Applied) -> Node:
         slots = {
             attribute: slot
             for (cls, attribute), slot in self.watched.items()
             if cls == type(function_of(a.function)).__name__
         }
+        function, row = function_of(a.function), row_of(a.function)
+        for name in row.arrays if row else ():  # arguments that the node keeps
+            known = self.rows.get(id(getattr(function, name, None)))
+            if known is not None:
+                slots[name] = known
+        for name in row.nested if row else ():
+            slots[name] = self._nested(getattr(function, name))
         return Node(
-            function_of(a.function),
+            function,
             tuple(x.shape for x in a.ins),
             tuple(x.dtype for x in a.ins),
             tuple(y.shape for y in a.outs),

@@ -13,6 +13,7 @@ FAMILIES = (
     "convolution",
     "evaluation",
     "gradients",
+    "indexing",
     "joining",
     "loss",
     "math",

@@ -152,30 +152,6 @@ class Broadcast(FunctionRow):
 
 
 # --- parts ---------------------------------------------------------------------------------------
-@function(BASE + "get_item.GetItem")
-class GetItem(MovesData):
-    """Basic indexing: ints, slices, None and Ellipsis give a view."""
-
-    linear = True
-
-    def reason(node):
-        for s in node.function.slices:
-            basic = s is None or s is Ellipsis or isinstance(s, (int, np.integer, slice))
-            if not basic or isinstance(s, bool):
-                return f"an index of type {type(s).__name__} (only ints, slices, None, Ellipsis)"
-        return data_reason(node)
-
-    def forward(b, node, xs):
-        return [b.slice(xs[0], node.function.slices)]
-
-    def backward(b, node, xs, ys, gys, wanted):
-        gx = b.new(xs[0].shape, xs[0].dtype)
-        if gys[0].size < gx.size:
-            b.emit("fill", [], [gx], floats=(0.0,))
-        b.copy_to(gys[0], b.slice(gx, node.function.slices))
-        return [gx]
-
-
 @function(BASE + "flip.Flip")
 class Flip(MovesData):
     """One axis reversed: a view with a negative stride."""

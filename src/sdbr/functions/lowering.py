@@ -196,9 +196,28 @@ class Forward:
         for r in traced.rebind:
             if r in self.structural:
                 continue
+            if r.name in row.nested and r.inner == old:
+                reason = self._nested(node, r)
+                if reason is not None:
+                    return reason
+                continue
             if r.name not in row.arrays or r.inner != old or type(r.structure) is not v.Hole:
                 return f"attribute {r.name!r} holds an array"
             node.slots[r.name] = self.row(r.values[0])
+        return None
+
+    def _nested(self, node, r) -> str | None:
+        """Give the row an attribute with rows in the place of arrays; why not, or None."""
+        if any(x.dtype.kind == "b" for x in r.values):
+            return "a mask beside an index of the call"  # its shape depends on values
+        rows = [self.row(x) for x in r.values]
+
+        def filled(thing):
+            if type(thing) is v.Hole:
+                return rows[thing.index]
+            return type(thing)(map(filled, thing)) if type(thing) in (tuple, list) else thing
+
+        node.slots[r.name] = filled(r.structure)
         return None
 
     def _control(self, scalar) -> int:
@@ -267,8 +286,10 @@ def structural_arrays(trace: v.Trace) -> list[tuple[v.Rebinding, np.ndarray]]:
     for node in trace.nodes:
         for r in node.rebind:
             row = registry.row_of(node.function)
-            if row is not None and r.name in row.structural and r.values[0].kind == v.CONSTANT:
-                found.append((r, r.values[0].source))
+            if row is None or r.name not in row.structural:
+                continue
+            if all(x.kind == v.CONSTANT for x in r.values):
+                found.extend((r, x.source) for x in r.values)
     return found
 
 

@@ -5,6 +5,7 @@ The rest of them are Python ops; both are right, these are quicker.
 
 from __future__ import annotations
 
+from sdbr.functions.indexing import lower_getitem
 from sdbr.functions.numpy_views import lower_view
 from sdbr.functions.registry import FLOATS
 from sdbr.program.buffers import Row
@@ -56,6 +57,9 @@ def lower_call(b: Builder, traced, xs: list[Row]) -> list[Row] | None:
         return [view]
     if kwargs:
         return None
+    if getattr(call, "__name__", "") == "_getitem" and len(args) == 2:
+        y = lower_getitem(b, args, xs)
+        return None if y is None or y.shape != want.shape else [y]
     if want.dtype not in FLOATS or any(x.dtype != want.dtype for x in xs):
         return None
     y = _ufunc(b, call, args, xs)

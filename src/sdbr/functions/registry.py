@@ -107,6 +107,9 @@ class FunctionRow:
     arrays : tuple of str
         Attributes of the node that hold arrays and that the row reads through ``node.array``.
         A node with an array in any other attribute is a Python op.
+    nested : tuple of str
+        Attributes that may hold arrays in tuples or lists; ``node.slots`` has the attribute with a
+        row in the place of each.
     structural : tuple of str
         Attributes that may hold an array whose values decide about shapes: taken as they were
         when the program was built, and compared at every call.
@@ -132,6 +135,7 @@ class FunctionRow:
     #: Whether the forward draws random numbers: it is not the same when it runs again.
     draws: bool = False
     arrays: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
     structural: tuple[str, ...] = ()
     scalars: tuple[str, ...] = ()
     positive: tuple[str, ...] = ()

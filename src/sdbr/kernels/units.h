@@ -8,6 +8,7 @@
     X(elementwise)    \
     X(rows)           \
     X(blas)           \
+    X(array)          \
     X(conv)
 
 #endif

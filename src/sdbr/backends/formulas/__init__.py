@@ -14,9 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sdbr.backends.formulas import basic, convolution, fused
+from sdbr.backends.formulas import array, basic, convolution, fused
 
-FAMILIES = (basic, convolution, fused)
+FAMILIES = (
+    basic,
+    convolution,
+    fused,
+    array,
+)
 
 #: Op name -> formula. `python` is the executor's own.
 FORMULAS: dict[str, Callable] = {}

@@ -6,6 +6,7 @@ import dataclasses
 
 from sdbr.program.op import Op
 from sdbr.program.op_rows import (
+    array,
     blas,
     control,
     convolution,
@@ -17,7 +18,7 @@ from sdbr.program.op_rows import (
     update,
 )
 
-FAMILIES = (control, data, elementwise, random, reduction, blas, loss, update, convolution)
+FAMILIES = (control, data, elementwise, random, reduction, blas, loss, update, array, convolution)
 
 
 def all_rows() -> tuple[Op, ...]:

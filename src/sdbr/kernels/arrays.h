@@ -1,0 +1,2 @@
+/* What unit_array.h has once per dtype. */
+#include "scatter.h"
