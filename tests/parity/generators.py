@@ -16,6 +16,7 @@ from . import (
     fused_cases,
     index_cases,
     loss_cases,
+    normalization_cases,
 )
 from .harness import Case
 
@@ -28,7 +29,13 @@ def generator(op: Op) -> Callable | None:
     if op.name in elementwise_cases.BY_OP:
         plain = elementwise_cases.BY_OP[op.name]
         return lambda _, rng, dtype: plain(rng, dtype)
-    for table in (array_cases.BY_OP, fused_cases.BY_OP, index_cases.BY_OP, loss_cases.BY_OP):
+    for table in (
+        array_cases.BY_OP,
+        fused_cases.BY_OP,
+        index_cases.BY_OP,
+        loss_cases.BY_OP,
+        normalization_cases.BY_OP,
+    ):
         if op.name in table:
             return table[op.name]
     for table in (array_cases.BY_FAMILY, convolution_cases.BY_FAMILY):

@@ -19,6 +19,7 @@ FAMILIES = (
     "math",
     "matmul",
     "noise",
+    "normalization",
 )
 
 

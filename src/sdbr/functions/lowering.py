@@ -203,7 +203,11 @@ class Forward:
                 continue
             if r.name not in row.arrays or r.inner != old or type(r.structure) is not v.Hole:
                 return f"attribute {r.name!r} holds an array"
-            node.slots[r.name] = self.row(r.values[0])
+            value = r.values[0]
+            behind = value.source if value.kind == v.ALIAS else value
+            if r.name in row.updated and behind.kind in (v.RESULT, v.CONSTANT):
+                return f"its {r.name} is an array that the call made, or of unknown origin"
+            node.slots[r.name] = self.row(value)
         return None
 
     def _nested(self, node, r) -> str | None:

@@ -121,6 +121,8 @@ class FunctionRow:
         and not.
     typed : tuple of str
         Those of `scalars` for which a NumPy scalar may decide about dtypes.
+    updated : tuple of str
+        Those of `arrays` that the forward writes to: arrays of the user alone.
     states : tuple of str
         Arrays that the forward leaves on the node and that the call may hand out: `forward`
         puts the row of each into ``node.state`` under that name.
@@ -140,6 +142,7 @@ class FunctionRow:
     scalars: tuple[str, ...] = ()
     positive: tuple[str, ...] = ()
     typed: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
 
     @staticmethod

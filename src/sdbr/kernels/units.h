@@ -9,6 +9,7 @@
     X(rows)           \
     X(blas)           \
     X(array)          \
-    X(conv)
+    X(conv)           \
+    X(normalization)
 
 #endif

@@ -128,7 +128,7 @@ SDBR_INLINE T FN(extreme_row)(const T *x, int64_t n, T sign) {
     return nan ? (T)NAN : sign * best;
 }
 
-static T FN(max_row)(const T *x, int64_t n) { return FN(extreme_row)(x, n, (T)1); }
-static T FN(min_row)(const T *x, int64_t n) { return FN(extreme_row)(x, n, (T)-1); }
+__attribute__((unused)) static T FN(max_row)(const T *x, int64_t n) { return FN(extreme_row)(x, n, (T)1); }
+__attribute__((unused)) static T FN(min_row)(const T *x, int64_t n) { return FN(extreme_row)(x, n, (T)-1); }
 
 #undef DEFINE_SUM

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import chainer
+import chainer.functions as F
 import chainer.links as L
 import numpy as np
 
@@ -34,18 +35,24 @@ def finetune_twice(link, x):
     return link(link(x, finetune=True), finetune=True)
 
 
-ROWS = [
-    row("BatchNormalization", batch(4), [N(6, 4)]),
-    row("BatchNormalization of images", batch(4, decay=0.5, eps=1e-3), [N(3, 4, 2, 3)]),
-    row("BatchNormalization by axes", batch((3, 4), axis=(0, 2)), [N(5, 3, 2, 4)]),
-    row("BatchNormalization of unknown size", lambda: L.BatchNormalization(axis=0), [N(6, 4)]),
-    row("BatchNormalization bare", batch(4, use_gamma=False, use_beta=False), [N(6, 4)]),
-    row("BatchNormalization without beta", batch(4, use_beta=False), [N(6, 4)]),
-    row(
+NATIVE = [
+    ("BatchNormalization", batch(4), [N(6, 4)]),
+    ("BatchNormalization of images", batch(4, decay=0.5, eps=1e-3), [N(3, 4, 2, 3)]),
+    ("BatchNormalization of larger images", batch(4), [N(3, 4, 6, 7)]),
+    ("BatchNormalization by axes", batch((3, 4), axis=(0, 2)), [N(5, 3, 2, 4)]),
+    ("BatchNormalization of unknown size", lambda: L.BatchNormalization(axis=0), [N(6, 4)]),
+    ("BatchNormalization bare", batch(4, use_gamma=False, use_beta=False), [N(6, 4)]),
+    ("BatchNormalization without beta", batch(4, use_beta=False), [N(6, 4)]),
+    (
         "BatchNormalization with initial values",
         batch(4, initial_avg_mean=np.arange(4.0), initial_avg_var=2, initial_gamma=3),
         [N(6, 4)],
     ),
+    ("BatchNormalization twice", batch(4), [N(6, 4)], lambda link, x: F.relu(link(link(x)))),
+]
+
+ROWS = [
+    *[row(*given, native=True) for given in NATIVE],
     row("BatchNormalization finetune", batch(4), [N(6, 4)], finetune),
     row("BatchNormalization finetune twice", batch(4), [N(6, 4)], finetune_twice),
     row(

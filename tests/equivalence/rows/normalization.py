@@ -5,23 +5,63 @@ from __future__ import annotations
 import chainer.functions as F
 
 from equivalence.arguments import H, M, N, P, array_of
-from equivalence.harness import Case
+from equivalence.harness import Case, native
 
-ROWS = [
-    Case("batch_normalization", F.batch_normalization, [N(5, 3), P(3), N(3)], dtypes="fde"),
-    Case("batch_normalization images", F.batch_normalization, [N(4, 3, 2, 2), P(3), N(3)]),
-    Case(
+
+def far(x, *parameters):
+    """The mean of each channel is large beside its deviation."""
+    return F.batch_normalization(x * 0.5 + 16, *parameters)
+
+
+NORMALIZATION = [
+    ("batch_normalization", F.batch_normalization, [N(5, 3), P(3), N(3)]),
+    ("batch_normalization small images", F.batch_normalization, [N(4, 3, 2, 2), P(3), N(3)]),
+    ("batch_normalization images", F.batch_normalization, [N(4, 3, 7, 9), P(3), N(3)]),
+    ("batch_normalization many", F.batch_normalization, [N(130, 5, 6), P(5), N(5)]),
+    ("batch_normalization far from zero", far, [N(9, 2, 6, 7), P(2), N(2)]),
+    (
         "batch_normalization options",
         lambda *a: F.batch_normalization(*a, eps=1e-3, decay=0.7, axis=(0, 1)),
         [N(5, 2, 3), P(3), N(3)],
     ),
-    Case(
+    (
+        "batch_normalization keys apart",
+        lambda *a: F.batch_normalization(*a, axis=(1,)),
+        [N(3, 6, 2), P(3, 2), N(3, 2)],
+    ),
+    (
         "batch_normalization running",
         lambda x, g, b, m, v: F.batch_normalization(
             x, g, b, running_mean=array_of(m), running_var=array_of(v)
         ),
         [N(5, 3), P(3), N(3), N(3), P(3)],
     ),
+    (
+        "batch_normalization then relu",
+        lambda *a: F.relu(F.batch_normalization(*a)),
+        [N(4, 3, 5), P(3), N(3)],
+    ),
+    (
+        "batch_normalization of images then relu",
+        lambda *a: F.relu(F.batch_normalization(*a)),
+        [N(4, 3, 7, 9), P(3), N(3)],
+    ),
+    ("fixed_batch_normalization", F.fixed_batch_normalization, [N(5, 3), P(3), N(3), N(3), P(3)]),
+    (
+        "fixed_batch_normalization then relu",
+        lambda *a: F.relu(F.fixed_batch_normalization(*a)),
+        [N(5, 3, 6, 6), P(3), N(3), N(3), P(3)],
+    ),
+    (
+        "fixed_batch_normalization options",
+        lambda *a: F.fixed_batch_normalization(*a, eps=1e-3, axis=(0, 1)),
+        [N(5, 2, 3), P(3), N(3), N(3), P(3)],
+    ),
+]
+
+ROWS = [
+    *native(NORMALIZATION),
+    Case("batch_normalization float16", F.batch_normalization, [N(5, 3), P(3), N(3)], dtypes="e"),
     Case(
         "batch_renormalization",
         lambda x, g, b, m, v: F.batch_renormalization(
@@ -39,14 +79,6 @@ ROWS = [
         "decorrelated_batch_normalization options",
         lambda x: F.decorrelated_batch_normalization(x, groups=2, eps=1e-3),
         [N(8, 4, 2)],
-    ),
-    Case(
-        "fixed_batch_normalization", F.fixed_batch_normalization, [N(5, 3), P(3), N(3), N(3), P(3)]
-    ),
-    Case(
-        "fixed_batch_normalization options",
-        lambda *a: F.fixed_batch_normalization(*a, eps=1e-3, axis=(0, 1)),
-        [N(5, 2, 3), P(3), N(3), N(3), P(3)],
     ),
     Case(
         "fixed_batch_renormalization",

@@ -14,14 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sdbr.backends.formulas import array, basic, convolution, fused
+from sdbr.backends.formulas import array, basic, convolution, fused, normalization
 
-FAMILIES = (
-    basic,
-    convolution,
-    fused,
-    array,
-)
+FAMILIES = (basic, convolution, fused, array, normalization)
 
 #: Op name -> formula. `python` is the executor's own.
 FORMULAS: dict[str, Callable] = {}

@@ -13,12 +13,25 @@ from sdbr.program.op_rows import (
     data,
     elementwise,
     loss,
+    normalization,
     random,
     reduction,
     update,
 )
 
-FAMILIES = (control, data, elementwise, random, reduction, blas, loss, update, array, convolution)
+FAMILIES = (
+    control,
+    data,
+    elementwise,
+    random,
+    reduction,
+    blas,
+    loss,
+    update,
+    array,
+    convolution,
+    normalization,
+)
 
 
 def all_rows() -> tuple[Op, ...]:

@@ -1,0 +1,234 @@
+/* Batch normalization of x[outer, c, inner] by dtype, for short planes: x is a matrix of `outer`
+ * rows and c * inner columns, taken in blocks of whole channels. Sums run down the columns, a piece
+ * of rows at a time, and are put together in double. */
+
+#define COLUMNS 256
+#define COLUMN_ROWS 64
+
+/* Mean and variance of `width` columns, `step` apart from row to row. */
+static void FN(column_moments)(const T *x, int64_t rows, int64_t step, int64_t width, double *mean, double *deviation) {
+    T from[COLUMNS], s[COLUMNS], q[COLUMNS];
+    for (int64_t j = 0; j < width; j++) {
+        from[j] = x[j];
+        mean[j] = deviation[j] = 0;
+    }
+    for (int64_t r = 0; r < rows; r += COLUMN_ROWS) {
+        const int64_t n = rows - r < COLUMN_ROWS ? rows - r : COLUMN_ROWS;
+        for (int64_t j = 0; j < width; j++)
+            s[j] = q[j] = 0;
+        for (int64_t i = r; i < r + n; i++) {
+            const T *row = x + i * step;
+            SDBR_IVDEP
+            for (int64_t j = 0; j < width; j++) {
+                const T d = row[j] - from[j];
+                s[j] += d;
+                q[j] += d * d;
+            }
+        }
+        for (int64_t j = 0; j < width; j++) {
+            FN(moments) m = {(double)r, mean[j], deviation[j]};
+            const double sums[2] = {(double)s[j], (double)q[j]};
+            FN(add_piece)(&m, (double)n, from[j], sums);
+            mean[j] = m.mean;
+            deviation[j] = m.deviation;
+            from[j] = (T)m.mean;
+        }
+    }
+}
+
+/* Mean and variance of a channel of `inner` columns of `rows` rows each. */
+static void FN(channel_moments)(const T *x, int64_t rows, int64_t step, int64_t inner, const double *means,
+                                const double *deviations, T *mean, T *variance) {
+    double sum = 0, deviation = 0;
+    for (int64_t i = 0; i < inner; i++)
+        sum += means[i];
+    sum /= (double)inner;
+    for (int64_t i = 0; i < inner; i++)
+        deviation += deviations[i] + (double)rows * (means[i] - sum) * (means[i] - sum);
+    if (!(deviation < (double)INFINITY)) {
+        FN(odd_moments)(x, rows, step, inner, mean, variance);
+        return;
+    }
+    *mean = (T)sum;
+    *variance = (T)(deviation < 0 ? 0 : deviation / (double)(rows * inner));
+}
+
+/* The number of each channel for each of its columns. */
+SDBR_INLINE void FN(spread)(const T *each, int64_t channels, int64_t inner, T *all) {
+    for (int64_t k = 0; k < channels; k++)
+        for (int64_t i = 0; i < inner; i++)
+            all[k * inner + i] = each[k];
+}
+
+SDBR_INLINE void FN(scale_columns)(const T *x, T *y, int64_t rows, int64_t step, int64_t width, const T *mean,
+                                   const T *scale, const T *beta, int relu) {
+    for (int64_t r = 0; r < rows; r++) {
+        const T *from = x + r * step;
+        T *to = y + r * step;
+        SDBR_IVDEP
+        for (int64_t j = 0; j < width; j++) {
+            const T v = (from[j] - mean[j]) * scale[j] + beta[j];
+            to[j] = relu && v <= 0 ? (T)0 : v;
+        }
+    }
+}
+
+/* Normalize a block of channels that starts at x. */
+static void FN(scale_block)(const T *x, T *y, int64_t rows, int64_t step, int64_t channels, int64_t inner,
+                            const T *mean, const T *scale, const T *beta, int relu) {
+    T m[COLUMNS], s[COLUMNS], b[COLUMNS];
+    FN(spread)(mean, channels, inner, m);
+    FN(spread)(scale, channels, inner, s);
+    FN(spread)(beta, channels, inner, b);
+    if (relu)
+        FN(scale_columns)(x, y, rows, step, channels * inner, m, s, b, 1);
+    else
+        FN(scale_columns)(x, y, rows, step, channels * inner, m, s, b, 0);
+}
+
+static int FN(batch_norm_columns)(const sdbr_op *op) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = c * inner, most = COLUMNS / inner;
+    const T *x = (const T *)op->operands[0], *gamma = (const T *)op->operands[1], *beta = (const T *)op->operands[2];
+    T *y = (T *)op->operands[3], *mean = (T *)op->operands[4], *variance = (T *)op->operands[5];
+    const T eps = (T)op->floats[0];
+    for (int64_t k = 0; k < c; k += most) {
+        const int64_t n = c - k < most ? c - k : most, at = k * inner;
+        double means[COLUMNS], deviations[COLUMNS];
+        T scale[COLUMNS];
+        FN(column_moments)(x + at, outer, step, n * inner, means, deviations);
+        for (int64_t i = 0; i < n; i++) {
+            FN(channel_moments)(x + at + i * inner, outer, step, inner, means + i * inner, deviations + i * inner,
+                                mean + k + i, variance + k + i);
+            scale[i] = (T)1 / SQRT(variance[k + i] + eps) * gamma[k + i];
+        }
+        FN(scale_block)(x + at, y + at, outer, step, n, inner, mean + k, scale, beta + k, (int)op->ints[3]);
+    }
+    return SDBR_OK;
+}
+
+static int FN(fixed_batch_norm_columns)(const sdbr_op *op) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], most = COLUMNS / inner;
+    const T *x = (const T *)op->operands[0], *gamma = (const T *)op->operands[1], *beta = (const T *)op->operands[2];
+    const T *mean = (const T *)op->operands[3], *variance = (const T *)op->operands[4];
+    T *y = (T *)op->operands[5];
+    const T eps = (T)op->floats[0];
+    for (int64_t k = 0; k < c; k += most) {
+        const int64_t n = c - k < most ? c - k : most, at = k * inner;
+        T scale[COLUMNS];
+        for (int64_t i = 0; i < n; i++)
+            scale[i] = SQRT((T)1 / (variance[k + i] + eps)) * gamma[k + i];
+        FN(scale_block)(x + at, y + at, outer, c * inner, n, inner, mean + k, scale, beta + k, (int)op->ints[3]);
+    }
+    return SDBR_OK;
+}
+
+/* Per column the sum of g and of g (x - mean), with g = gy where y > 0 if there is a y. */
+SDBR_INLINE void FN(column_sums)(const T *x, const T *gy, const T *y, int64_t rows, int64_t step, int64_t width,
+                                 const T *mean, double *sums, double *products) {
+    T s[COLUMNS], q[COLUMNS];
+    for (int64_t j = 0; j < width; j++)
+        sums[j] = products[j] = 0;
+    for (int64_t r = 0; r < rows; r += COLUMN_ROWS) {
+        const int64_t end = rows - r < COLUMN_ROWS ? rows : r + COLUMN_ROWS;
+        for (int64_t j = 0; j < width; j++)
+            s[j] = q[j] = 0;
+        for (int64_t i = r; i < end; i++) {
+            const T *xs = x + i * step, *gys = gy + i * step, *ys = y ? y + i * step : x;
+            SDBR_IVDEP
+            for (int64_t j = 0; j < width; j++) {
+                const T g = y ? gys[j] * (T)(ys[j] > 0) : gys[j];
+                s[j] += g;
+                q[j] += g * (xs[j] - mean[j]);
+            }
+        }
+        for (int64_t j = 0; j < width; j++) {
+            sums[j] += (double)s[j];
+            products[j] += (double)q[j];
+        }
+    }
+}
+
+/* The same per channel; `mean` per column. */
+static void FN(channel_sums)(const T *x, const T *gy, const T *y, int64_t rows, int64_t step, int64_t channels,
+                             int64_t inner, const T *mean, double *sums, double *products) {
+    if (y)
+        FN(column_sums)(x, gy, y, rows, step, channels * inner, mean, sums, products);
+    else
+        FN(column_sums)(x, gy, NULL, rows, step, channels * inner, mean, sums, products);
+    for (int64_t k = 0; k < channels; k++) {
+        double s = 0, q = 0;
+        for (int64_t i = k * inner; i < (k + 1) * inner; i++) {
+            s += sums[i];
+            q += products[i];
+        }
+        sums[k] = s;
+        products[k] = q;
+    }
+}
+
+static int FN(batch_norm_sums_columns)(const sdbr_op *op) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], most = COLUMNS / inner;
+    const T *x = (const T *)op->operands[0], *mean = (const T *)op->operands[1], *variance = (const T *)op->operands[2];
+    const T *gy = (const T *)op->operands[3];
+    T *ggamma = (T *)op->operands[4], *gbeta = (T *)op->operands[5];
+    const T eps = (T)op->floats[0];
+    for (int64_t k = 0; k < c; k += most) {
+        const int64_t n = c - k < most ? c - k : most, at = k * inner;
+        double sums[COLUMNS], products[COLUMNS];
+        T m[COLUMNS];
+        FN(spread)(mean + k, n, inner, m);
+        FN(channel_sums)(x + at, gy + at, NULL, outer, c * inner, n, inner, m, sums, products);
+        for (int64_t i = 0; i < n; i++) {
+            gbeta[k + i] = (T)sums[i];
+            ggamma[k + i] = (T)(products[i] / sqrt((double)variance[k + i] + (double)eps));
+        }
+    }
+    return SDBR_OK;
+}
+
+SDBR_INLINE void FN(gradient_columns)(const T *x, const T *gy, const T *y, T *gx, int64_t rows, int64_t step,
+                                      int64_t width, const T *mean, const T *scale, const T *slope, const T *shift) {
+    for (int64_t r = 0; r < rows; r++) {
+        const T *xs = x + r * step, *gys = gy + r * step, *ys = y ? y + r * step : xs;
+        T *to = gx + r * step;
+        SDBR_IVDEP
+        for (int64_t j = 0; j < width; j++) {
+            const T g = y ? gys[j] * (T)(ys[j] > 0) : gys[j];
+            to[j] = scale[j] * g - ((xs[j] - mean[j]) * slope[j] + shift[j]);
+        }
+    }
+}
+
+static int FN(batch_norm_grad_columns)(const sdbr_op *op) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = c * inner, more = op->ints[3];
+    const int64_t most = COLUMNS / inner;
+    const T *x = (const T *)op->operands[0], *gamma = (const T *)op->operands[1];
+    const T *mean = (const T *)op->operands[2], *variance = (const T *)op->operands[3];
+    const T *gy = (const T *)op->operands[4], *y = more ? (const T *)op->operands[5] : NULL;
+    T *gx = (T *)op->operands[5 + more], *ggamma = (T *)op->operands[6 + more], *gbeta = (T *)op->operands[7 + more];
+    const T eps = (T)op->floats[0];
+    const double all = (double)(outer * inner);
+    for (int64_t k = 0; k < c; k += most) {
+        const int64_t n = c - k < most ? c - k : most, at = k * inner;
+        double sums[COLUMNS], products[COLUMNS];
+        T m[COLUMNS], scale[COLUMNS], slope[COLUMNS], shift[COLUMNS];
+        FN(spread)(mean + k, n, inner, m);
+        FN(channel_sums)(x + at, gy + at, y ? y + at : NULL, outer, step, n, inner, m, sums, products);
+        for (int64_t i = 0; i < n; i++) {
+            const double inv_std = 1 / sqrt((double)variance[k + i] + (double)eps);
+            const double whole = inv_std * (double)gamma[k + i];
+            gbeta[k + i] = (T)sums[i];
+            ggamma[k + i] = (T)(products[i] * inv_std);
+            for (int64_t j = i * inner; j < (i + 1) * inner; j++) {
+                scale[j] = (T)whole;
+                slope[j] = (T)(whole * inv_std * inv_std * products[i] / all);
+                shift[j] = (T)(whole * sums[i] / all);
+            }
+        }
+        if (y)
+            FN(gradient_columns)(x + at, gy + at, y + at, gx + at, outer, step, n * inner, m, scale, slope, shift);
+        else
+            FN(gradient_columns)(x + at, gy + at, NULL, gx + at, outer, step, n * inner, m, scale, slope, shift);
+    }
+    return SDBR_OK;
+}

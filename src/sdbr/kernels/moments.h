@@ -1,0 +1,187 @@
+/* Sums over the rows of planes, by dtype: `rows` rows of `width` elements, `step` apart, with room
+ * for a vector in each plane. What is left of a row behind the last whole vector is read as the
+ * last vector of the row, without the elements that were taken before. Sums are exact to a few
+ * roundings whatever the mean is: they are taken relative to it, in pieces that are put together
+ * in double, always in the same order. */
+
+/* Elements of a piece. */
+#define PIECE 4096
+
+/* Ones in the last `count` lanes. */
+SDBR_INLINE FN(ivec) FN(last_lanes)(int64_t count) {
+    INT lanes[LANES];
+    FN(ivec) mask;
+    for (int64_t i = 0; i < LANES; i++)
+        lanes[i] = i >= LANES - count ? (INT)-1 : 0;
+    memcpy(&mask, lanes, sizeof mask);
+    return mask;
+}
+
+SDBR_INLINE FN(vec) FN(only)(FN(vec) v, FN(ivec) mask) { return (FN(vec))((FN(ivec))v & mask); }
+
+/* gy where y > 0, times zero elsewhere: NaN and infinities come through. */
+SDBR_INLINE FN(vec) FN(passed)(FN(vec) gy, FN(vec) y) {
+    return gy * FN(only)(FN(splat)(1), (FN(ivec))(y > 0));
+}
+
+/* sums[0] = sum of x - k, sums[1] = sum of (x - k)^2. */
+static void FN(shifted_sums)(const T *x, int64_t rows, int64_t step, int64_t width, T k, double *sums) {
+    const FN(vec) from = FN(splat)(k), zero = FN(splat)(0);
+    const int64_t rest = width % LANES;
+    const FN(ivec) last = FN(last_lanes)(rest);
+    FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero};
+    for (int64_t r = 0; r < rows; r++) {
+        const T *row = x + r * step;
+        int64_t i = 0;
+        for (; i + 4 * LANES <= width; i += 4 * LANES)
+            for (int u = 0; u < 4; u++) {
+                const FN(vec) d = FN(load)(row + i + u * LANES) - from;
+                s[u] += d;
+                q[u] += d * d;
+            }
+        for (int u = 0; u < 3; u++)
+            if (i + LANES <= width) {
+                const FN(vec) d = FN(load)(row + i) - from;
+                s[u] += d;
+                q[u] += d * d;
+                i += LANES;
+            }
+        if (rest) {
+            const FN(vec) d = FN(only)(FN(load)(row + width - LANES) - from, last);
+            s[3] += d;
+            q[3] += d * d;
+        }
+    }
+    sums[0] = (double)FN(sum_lanes)((s[0] + s[1]) + (s[2] + s[3]));
+    sums[1] = (double)FN(sum_lanes)((q[0] + q[1]) + (q[2] + q[3]));
+}
+
+/* sums[0] = sum of g, sums[1] = sum of g (x - k), with g = gy where y > 0 if there is a y. */
+SDBR_INLINE void FN(gradient_sums)(const T *x, const T *gy, const T *y, int64_t rows, int64_t step, int64_t width,
+                                   T k, double *sums) {
+    const FN(vec) from = FN(splat)(k), zero = FN(splat)(0);
+    const int64_t rest = width % LANES;
+    const FN(ivec) last = FN(last_lanes)(rest);
+    FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero};
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t at = r * step;
+        int64_t i = 0;
+        for (; i + 4 * LANES <= width; i += 4 * LANES)
+            for (int u = 0; u < 4; u++) {
+                const int64_t j = at + i + u * LANES;
+                FN(vec) g = FN(load)(gy + j);
+                if (y)
+                    g = FN(passed)(g, FN(load)(y + j));
+                s[u] += g;
+                q[u] += g * (FN(load)(x + j) - from);
+            }
+        for (int u = 0; u < 3; u++)
+            if (i + LANES <= width) {
+                FN(vec) g = FN(load)(gy + at + i);
+                if (y)
+                    g = FN(passed)(g, FN(load)(y + at + i));
+                s[u] += g;
+                q[u] += g * (FN(load)(x + at + i) - from);
+                i += LANES;
+            }
+        if (rest) {
+            const int64_t j = at + width - LANES;
+            FN(vec) g = FN(load)(gy + j);
+            if (y)
+                g = FN(passed)(g, FN(load)(y + j));
+            g = FN(only)(g, last);
+            s[3] += g;
+            q[3] += FN(only)(g * (FN(load)(x + j) - from), last);
+        }
+    }
+    sums[0] = (double)FN(sum_lanes)((s[0] + s[1]) + (s[2] + s[3]));
+    sums[1] = (double)FN(sum_lanes)((q[0] + q[1]) + (q[2] + q[3]));
+}
+
+static void FN(plain_gradient_sums)(const T *x, const T *gy, int64_t rows, int64_t step, int64_t width, T k,
+                                    double *sums) {
+    FN(gradient_sums)(x, gy, NULL, rows, step, width, k, sums);
+}
+
+static void FN(passed_gradient_sums)(const T *x, const T *gy, const T *y, int64_t rows, int64_t step, int64_t width,
+                                     T k, double *sums) {
+    FN(gradient_sums)(x, gy, y, rows, step, width, k, sums);
+}
+
+/* Mean and variance so far, and of how many elements. */
+typedef struct FN(moments) {
+    double count, mean, deviation; /* deviation: sum of squares of x - mean */
+} FN(moments);
+
+/* Add a piece of `count` elements with these sums relative to k. */
+SDBR_INLINE void FN(add_piece)(FN(moments) *m, double count, T k, const double *sums) {
+    const double shift = sums[0] / count, mean = (double)k + shift;
+    const double total = m->count + count, apart = mean - m->mean;
+    m->deviation += sums[1] - sums[0] * shift + apart * apart * (m->count * count / total);
+    m->mean = m->count == 0 ? mean : m->mean + apart * (count / total);
+    m->count = total;
+}
+
+/* The moments where sums are no numbers: there is NaN or infinity, or (x - k)^2 is too large. Which
+ * of them, the plain mean tells. */
+static void FN(odd_moments)(const T *x, int64_t rows, int64_t step, int64_t width, T *mean, T *variance) {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < width; j++)
+            sum += (double)x[r * step + j];
+    *mean = (T)(sum / (double)(rows * width));
+    *variance = *mean - *mean == 0 ? (T)INFINITY : (T)NAN;
+}
+
+/* Mean and variance of all the rows. Each piece is taken relative to the mean of those before it,
+ * the first one to its own. */
+static void FN(plane_moments)(const T *x, int64_t rows, int64_t step, int64_t width, T *mean, T *variance) {
+    const int64_t group = width < PIECE ? PIECE / width : 1;
+    const int64_t part = width < PIECE + LANES ? width : PIECE;
+    FN(moments) m = {0, 0, 0};
+    double sums[2];
+    for (int64_t r = 0; r < rows; r += group) {
+        const int64_t n = rows - r < group ? rows - r : group;
+        for (int64_t j = 0; j < width;) {
+            int64_t w = width - j < part + LANES ? width - j : part; /* no piece narrower than a vector */
+            const T *at = x + r * step + j;
+            const double count = (double)(n * w);
+            T k = (T)m.mean;
+            if (m.count == 0) {
+                FN(shifted_sums)(at, n, step, w, at[0], sums);
+                k = (T)((double)at[0] + sums[0] / count);
+            }
+            FN(shifted_sums)(at, n, step, w, k, sums);
+            FN(add_piece)(&m, count, k, sums);
+            j += w;
+        }
+    }
+    if (!(m.deviation < (double)INFINITY)) {
+        FN(odd_moments)(x, rows, step, width, mean, variance);
+        return;
+    }
+    *mean = (T)m.mean;
+    *variance = (T)(m.deviation < 0 ? 0 : m.deviation / m.count);
+}
+
+/* The sums of all the rows of a gradient; see gradient_sums. */
+static void FN(plane_gradient)(const T *x, const T *gy, const T *y, int64_t rows, int64_t step, int64_t width, T mean,
+                               double *total) {
+    const int64_t group = width < PIECE ? PIECE / width : 1;
+    const int64_t part = width < PIECE + LANES ? width : PIECE;
+    double sums[2];
+    total[0] = total[1] = 0;
+    for (int64_t r = 0; r < rows; r += group) {
+        const int64_t n = rows - r < group ? rows - r : group;
+        for (int64_t j = 0; j < width;) {
+            const int64_t w = width - j < part + LANES ? width - j : part, at = r * step + j;
+            if (y)
+                FN(passed_gradient_sums)(x + at, gy + at, y + at, n, step, w, mean, sums);
+            else
+                FN(plain_gradient_sums)(x + at, gy + at, n, step, w, mean, sums);
+            total[0] += sums[0];
+            total[1] += sums[1];
+            j += w;
+        }
+    }
+}

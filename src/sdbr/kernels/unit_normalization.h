@@ -1,0 +1,19 @@
+/* Normalization: moments of batches, groups and rows, and what is scaled by them. */
+#include "math_f4.h"
+#include "math_f8.h"
+
+#define SDBR_BY_DTYPE "normalization.h"
+#include "by_dtype.h"
+
+#define SDBR_BATCH(X) \
+    X(batch_norm) \
+    X(batch_norm_grad) \
+    X(batch_norm_sums) \
+    X(fixed_batch_norm)
+
+/* One kernel for planes that are long enough to be vectors, one for the others. */
+#define SDBR_BATCH_ENTRY(name) SDBR_ENTRY(name##_planes) SDBR_ENTRY(name##_columns)
+
+#define SDBR_ENTRIES \
+    SDBR_BATCH(SDBR_BATCH_ENTRY) \
+    SDBR_ENTRY(update_statistics)

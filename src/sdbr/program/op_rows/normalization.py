@@ -1,0 +1,26 @@
+"""Normalization by moments."""
+
+from sdbr.program.op import Rows
+
+row = Rows()
+
+# --- batches: x[outer, c, inner] C-contiguous, statistics per c --------------------------------
+row('batch_norm', 'x:T gamma:T beta:T', 'y:T mean:T var:T',
+    'mean = x.mean((0, 2)); var = x.var((0, 2)); y = gamma * (x - mean) / sqrt(var + eps) + beta, and maximum(y, 0) '
+    'when activation is 1; x[outer, c, inner], the others [c]', ints='activation', floats='eps',
+    family='normalization', inplace=(0,))  # fmt: skip
+row('batch_norm_grad', 'x:T gamma:T mean:T var:T gy:T y:T*', 'gx:T ggamma:T gbeta:T',
+    'g = gy, or gy * (y > 0) when there is a y; x_hat = (x - mean) / sqrt(var + eps); gbeta = g.sum((0, 2)); ggamma = '
+    '(g * x_hat).sum((0, 2)); gx = gamma / sqrt(var + eps) * (g - (x_hat * ggamma + gbeta) / (outer * inner))',
+    floats='eps', family='normalization', inplace=(0, 4))  # fmt: skip
+row('batch_norm_sums', 'x:T mean:T var:T gy:T', 'ggamma:T gbeta:T',
+    'gbeta = gy.sum((0, 2)); ggamma = (gy * (x - mean) / sqrt(var + eps)).sum((0, 2))', floats='eps',
+    family='normalization')  # fmt: skip
+row('fixed_batch_norm', 'x:T gamma:T beta:T mean:T var:T', 'y:T',
+    'y = gamma * (x - mean) / sqrt(var + eps) + beta, and maximum(y, 0) when activation is 1', ints='activation',
+    floats='eps', family='normalization', inplace=(0,))  # fmt: skip
+row('update_statistics', 'mean:T var:T running_mean:T running_var:T', 'mean_out:T var_out:T',
+    'running_mean = decay * running_mean + (1 - decay) * mean; running_var = decay * running_var + (1 - decay) * '
+    'var * count / max(count - 1, 1)', ints='count', floats='decay', family='normalization', effect=True)  # fmt: skip
+
+ROWS = row.rows

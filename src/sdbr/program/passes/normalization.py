@@ -1,0 +1,67 @@
+"""Normalization in one op with the relu around it."""
+
+from __future__ import annotations
+
+from sdbr.program.buffers import BufferTable, Row, c_strides
+from sdbr.program.builder import Instruction
+
+RELU = 1
+_FORWARD = ("batch_norm", "fixed_batch_norm")
+_GRADIENT = "batch_norm_grad"
+#: Where the gradient of the output is among the inputs of the gradient.
+_GY = 4
+
+
+def normalization(
+    instructions: list[Instruction], kept: set[int], table: BufferTable
+) -> list[Instruction]:
+    """Put relu into the normalization before it, and the gradient of relu into its gradient.
+
+    Only where nobody else reads what is between the two.
+    """
+    uses: dict[int, int] = {}
+    for instruction in instructions:
+        for x in instruction.ins:
+            uses[x.root.index] = uses.get(x.root.index, 0) + 1
+    makers: dict[int, tuple[int, Instruction]] = {}  # root row -> its latest writer
+    dropped: set[int] = set()
+
+    def maker_of(row: Row) -> tuple[int, Instruction | None]:
+        root = row.root
+        whole = row.is_contiguous and row.nbytes == root.nbytes
+        if not whole or root.slot is not None or root.index in kept or uses[root.index] != 1:
+            return -1, None
+        return makers.get(root.index, (-1, None))
+
+    for position, instruction in enumerate(instructions):
+        name = instruction.op.name
+        if name == "relu":
+            at, maker = maker_of(instruction.ins[0])
+            y = instruction.outs[0]
+            if maker is not None and maker.op.name in _FORWARD and y.is_contiguous:
+                maker.ints = (RELU,)
+                maker.outs = [_viewed(table, y, maker.outs[0].shape), *maker.outs[1:]]
+                maker.label += f" + {instruction.label}"
+                dropped.add(id(instruction))
+                makers[y.root.index] = at, maker
+                continue
+        elif name == _GRADIENT and len(instruction.ins) == _GY + 1:
+            gy = instruction.ins[_GY]
+            at, maker = maker_of(gy)
+            if maker is not None and maker.op.name == "relu_grad":
+                # They are read later than before: nobody may have written them meanwhile.
+                sources = [maker.ins[1], maker.ins[0]]
+                late = any(makers.get(x.root.index, (-1, None))[0] > at for x in sources)
+                if not late and all(x.is_contiguous for x in sources):
+                    views = [_viewed(table, x, gy.shape) for x in sources]
+                    instruction.ins = [*instruction.ins[:_GY], *views]
+                    instruction.label += f" + {maker.label}"
+                    dropped.add(id(maker))
+        for y in instruction.outs:
+            makers[y.root.index] = position, instruction
+    return [i for i in instructions if id(i) not in dropped]
+
+
+def _viewed(table: BufferTable, x: Row, shape: tuple[int, ...]) -> Row:
+    """Contiguous `x` in another shape."""
+    return x if x.shape == shape else table.view(x, shape, c_strides(shape, x.dtype.itemsize))

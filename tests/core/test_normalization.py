@@ -1,0 +1,147 @@
+"""Batch normalization in programs: running averages in place, relu in the same op."""
+
+import sdbr
+
+import chainer
+import chainer.functions as F
+import chainer.links as L
+import numpy as np
+import pytest
+
+
+class Images(chainer.Chain):
+    """Two normalizations, one of images and one of vectors, each with a relu."""
+
+    def __init__(self):
+        super().__init__()
+        np.random.seed(5)
+        with self.init_scope():
+            self.inner = L.Linear(6, 3 * 36, nobias=True)
+            self.planes = L.BatchNormalization(3, decay=0.7)
+            self.outer = L.Linear(108, 4, nobias=True)
+            self.vectors = L.BatchNormalization(4)
+
+    def forward(self, x):
+        h = F.reshape(self.inner(x), (-1, 3, 6, 6))
+        h = F.relu(self.planes(h))
+        return F.sum(F.relu(self.vectors(self.outer(h))) ** 2)
+
+
+class Static(Images):
+    forward = sdbr.static_graph(Images.forward)
+
+
+def batch(i):
+    return np.random.default_rng(i).standard_normal((5, 6)).astype("f")
+
+
+def names(program):
+    return [i.op.name for i in program.instructions]
+
+
+def assert_same(a, b):
+    for name, thing in a.__dict__.items():
+        if isinstance(thing, np.ndarray):
+            np.testing.assert_allclose(thing, b.__dict__[name], rtol=2e-5, atol=1e-6, err_msg=name)
+    for (name, p), (_, q) in zip(a.namedparams(), b.namedparams(), strict=True):
+        np.testing.assert_allclose(p.array, q.array, rtol=2e-4, atol=2e-5, err_msg=name)
+
+
+def links_of(model):
+    return [model.planes, model.vectors]
+
+
+def test_running_averages_move_in_whole_steps():
+    models = [Images(), Static()]
+    for model in models:
+        optimizer = chainer.optimizers.SGD(0.01).setup(model)
+        if isinstance(model, Static):
+            optimizer = sdbr.static_optimizer(optimizer)
+        for i in range(5):
+            optimizer.update(model, batch(i))
+    for a, b in zip(*map(links_of, models), strict=True):
+        assert_same(a, b)
+    statistics = models[1].schedule_manager.statistics
+    assert statistics.steps >= 3 and statistics.python_ops == 0
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_running_averages_move_without_backprop_in_training_only(train):
+    models = [Images(), Static()]
+    with chainer.no_backprop_mode(), chainer.using_config("train", train):
+        for i in range(4):
+            y, z = (model(batch(i)).array for model in models)
+            np.testing.assert_allclose(y, z, rtol=2e-5)
+    for a, b in zip(*map(links_of, models), strict=True):
+        assert_same(a, b)
+        assert (b.avg_mean != 0).any() == train
+    assert models[1].schedule_manager.statistics.python_ops == 0
+    assert models[1].schedule_manager.statistics.replays == 3
+
+
+def test_running_averages_replaced_between_calls_are_seen():
+    models = [Images(), Static()]
+    for i in range(4):
+        for model in models:
+            if i == 2:
+                model.planes.avg_mean = np.full(3, 7, "f")
+            model(batch(i))
+    assert_same(models[0].planes, models[1].planes)
+    assert models[1].schedule_manager.statistics.replays >= 2
+
+
+def test_validation_leaves_running_averages_alone():
+    def validated(model):
+        return sdbr.static_graph(model, validate_every=1)
+
+    models = [Images(), validated(Images())]
+    for i in range(4):
+        for model in models:
+            model.cleargrads()
+            model(batch(i)).backward()
+    for a, b in zip(*map(links_of, models), strict=True):
+        assert_same(a, b)
+
+
+def test_an_average_that_the_call_makes_stays_python():
+    def call(x, g, b):
+        return F.batch_normalization(
+            x, g, b, running_mean=np.zeros(6, "f"), running_var=np.ones(6, "f")
+        )
+
+    static = sdbr.static_graph(call)
+    for i in range(3):
+        x, g, b = batch(i), np.ones(6, "f"), np.zeros(6, "f")
+        np.testing.assert_allclose(static(x, g, b).array, call(x, g, b).array, rtol=1e-5, atol=1e-6)
+    assert "running_mean is an array that the call made" in str(sdbr.explain(static))
+
+
+@pytest.mark.parametrize("off", ["", "normalization"])
+def test_relu_is_part_of_the_normalization(off):
+    model = Static()
+    with chainer.using_config("sdbr_disabled_passes", f"elementwise,{off}"):
+        for i in range(2):
+            model.cleargrads()
+            model(batch(i)).backward()
+    programs = model.static_schedule.programs
+    (backward,) = programs["backward"]
+    assert names(programs["forward"]).count("relu") == (2 if off else 0)
+    assert names(backward).count("relu_grad") == (2 if off else 0)
+    assert names(backward).count("batch_norm_grad") == 2
+
+
+def test_a_relu_whose_input_is_read_elsewhere_stays():
+    def call(x, g, b):
+        y = F.batch_normalization(x, g, b)
+        return F.relu(y) + y
+
+    static = sdbr.static_graph(call)
+    for i in range(2):
+        x, g, b = batch(i), np.ones(6, "f"), np.zeros(6, "f")
+        np.testing.assert_allclose(static(x, g, b).array, call(x, g, b).array, rtol=1e-5, atol=1e-6)
+    (op,) = [
+        i
+        for i in static.schedule_manager.static_schedule.programs["forward"].instructions
+        if "batch" in i.op.name
+    ]
+    assert op.ints == (0,)

@@ -1,0 +1,106 @@
+"""Cases of normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sdbr.program.ops import Op
+
+import numpy as np
+
+from .harness import Case
+from .values import KINDS, blank, spread, values, whole
+
+#: ``[outer, c, inner]``: short planes, planes of every rest, pieces of a plane and of a batch.
+BATCHES = (
+    (1, 1, 1), (5, 3, 1), (2, 3, 7), (130, 5, 4), (3, 130, 2), (4, 9, 31), (3, 2, 32), (2, 3, 49),
+    (3, 2, 67), (1, 2, 4100), (1, 2, 8201), (70, 3, 100), (3, 300, 1),
+)  # fmt: skip
+
+
+def _batches(rng, dtype) -> Iterator[tuple]:
+    for shape in BATCHES:
+        yield "ordinary values", shape, values(rng, shape, dtype)
+    for shape in ((9, 3, 4), (4, 3, 40)):
+        for kind in KINDS[1:]:
+            x = spread(rng, (*shape[:2], shape[2]), 2, dtype, kind)
+            if kind == "largest":  # one in each channel: no sum of two
+                x[1:] = values(rng, (shape[0] - 1, *shape[1:]), dtype)
+            yield f"{kind} values", shape, x
+        x = values(rng, shape, dtype)
+        yield "far from zero", shape, (x / 8 + 64).astype(dtype)
+        yield "constant", shape, np.full(shape, 3, dtype)
+
+
+def _statistics(rng, x, dtype) -> list:
+    """Mean and variance of `x` if they are numbers, else some others."""
+    with np.errstate(all="ignore"):
+        mean, var = x.mean((0, 2)), x.var((0, 2))
+    fine = np.isfinite(mean) & np.isfinite(var)
+    other = abs(values(rng, mean.shape, dtype)) + 1
+    return [np.where(fine, v, other).astype(dtype) for v in (mean, var)]
+
+
+def batch_norm(op: Op, rng, dtype) -> Iterator[Case]:
+    """Both activations, out of place and in place."""
+    for what, shape, x in _batches(rng, dtype):
+        c = (shape[1],)
+        for activation in (0, 1):
+            for inplace in (False, True) if what[0] in "of" else (False,):
+                ins = [whole(x), whole(values(rng, c, dtype)), whole(values(rng, c, dtype))]
+                y = ins[0] if inplace else blank(shape, dtype)
+                outs = [y, blank(c, dtype), blank(c, dtype)]
+                if op.name == "fixed_batch_norm":
+                    ins += [whole(v) for v in _statistics(rng, x, dtype)]
+                    outs = [y]
+                yield Case(
+                    op.name, f"{what}, in place {inplace}", ins, outs, (activation,), (2e-5,)
+                )
+
+
+def _for_gradients(rng, dtype) -> Iterator[tuple]:
+    """Without the largest numbers, whose products overflow, and of more than one number."""
+    for what, shape, x in _batches(rng, dtype):
+        if what[0] != "l" and shape != (1, 1, 1):
+            yield what, shape, x
+
+
+def batch_norm_grad(op: Op, rng, dtype) -> Iterator[Case]:
+    """With and without the output of a relu; NaN and infinities in the gradient, too."""
+    for what, shape, x in _for_gradients(rng, dtype):
+        c = (shape[1],)
+        for relu in (False, True):
+            for k in (None, *op.inplace) if what[0] in "o" else (None,):
+                mean, var = _statistics(rng, x, dtype)
+                kind = what.partition(" ")[0] if what[0] in "ni" else "ordinary"
+                ins = [x, values(rng, c, dtype), mean, var, values(rng, shape, dtype, kind)]
+                ins = [whole(v) for v in ins + [values(rng, shape, dtype)] * relu]
+                gx = blank(shape, dtype) if k is None else ins[k]
+                outs = [gx, blank(c, dtype), blank(c, dtype)]
+                yield Case(op.name, f"{what}, relu {relu}, in place of {k}", ins, outs, (), (1e-3,))
+
+
+def batch_norm_sums(op: Op, rng, dtype) -> Iterator[Case]:
+    """Sums alone."""
+    for what, shape, x in _for_gradients(rng, dtype):
+        c = (shape[1],)
+        ins = [x, *_statistics(rng, x, dtype), values(rng, shape, dtype)]
+        outs = [blank(c, dtype), blank(c, dtype)]
+        yield Case(op.name, what, [whole(v) for v in ins], outs, (), (2e-5,))
+
+
+def update_statistics(op: Op, rng, dtype) -> Iterator[Case]:
+    """In place, of one element and of many."""
+    for n in (1, 3, 67):
+        for count in (1, 2, 3, 1000):
+            ins = [whole(values(rng, (n,), dtype)) for _ in range(4)]
+            yield Case(op.name, f"{count} elements", ins, ins[2:], (count,), (0.9,))
+
+
+BY_OP = {
+    "batch_norm": batch_norm,
+    "fixed_batch_norm": batch_norm,
+    "batch_norm_grad": batch_norm_grad,
+    "batch_norm_sums": batch_norm_sums,
+    "update_statistics": update_statistics,
+}
