@@ -25,7 +25,7 @@ def measured(monkeypatch, tmp_path):
     convolution._measurements.cache_clear()
     times, asked = {}, []
 
-    def fake(kernels, arrays):
+    def fake(kernels, arrays, threads):
         asked.append(sorted(kernels))
         return {way: times.get(way, 1.0) for way in kernels}
 
@@ -221,12 +221,13 @@ def test_where_the_file_lies(monkeypatch, tmp_path):
 def test_race_drops_what_is_far_behind(monkeypatch):
     calls = []
 
-    def seconds(kernel, ints, arrays, budget, runs):
+    def seconds(kernel, ints, arrays, budget, runs, alone):
+        assert alone
         calls.append(kernel)
         return [{"slow": 3.0, "a": 1.0, "b": 1.2}[kernel]]
 
     monkeypatch.setattr(race, "kernel_seconds", seconds)
-    best = race.race({name: (name, ()) for name in ("slow", "a", "b")}, [])
+    best = race.race({name: (name, ()) for name in ("slow", "a", "b")}, [], 1)
     assert best == {"slow": 3.0, "a": 1.0, "b": 1.2}
     assert calls == ["slow", "a", "b", *["a", "b"] * race.TURNS]
 

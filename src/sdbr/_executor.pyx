@@ -73,6 +73,7 @@ cdef extern from "sdbr_loop.h":
     int64_t sdbr_run_timed(const sdbr_op *, int64_t, int64_t, int *, double *) noexcept nogil
     double sdbr_time_kernel(const sdbr_op *, int64_t) noexcept nogil
     double sdbr_seconds() noexcept nogil
+    double sdbr_thread_seconds() noexcept nogil
     int64_t sdbr_sync_slots(
         char **, char **, char **, const int64_t *, const int32_t *, const int64_t *, int64_t,
         const int64_t *, const int32_t *, const int64_t *) noexcept nogil
@@ -612,8 +613,11 @@ def dispatch_baseline(Executable executable not None, int repeats=1):
     return best
 
 
-def kernel_seconds(name, ints, list operands, double budget, int runs):
+def kernel_seconds(name, ints, list operands, double budget, int runs, bint alone=False):
     """Seconds of each run of one kernel on arrays; no more once they are `budget` together.
+
+    With `alone`, the time that this thread computes: right for a kernel that uses no other thread,
+    and not disturbed by what else the machine does.
 
     Raises
     ------
@@ -640,9 +644,9 @@ def kernel_seconds(name, ints, list operands, double budget, int runs):
     taken = []
     while len(taken) < runs and total < budget:
         with nogil:
-            seconds = sdbr_seconds()
+            seconds = sdbr_thread_seconds() if alone else sdbr_seconds()
             at = sdbr_run_segment(&op, 0, 1, &status)
-            seconds = sdbr_seconds() - seconds
+            seconds = (sdbr_thread_seconds() if alone else sdbr_seconds()) - seconds
         if at != 1:
             raise BackendError(f"kernel {name!r} gave status {status}")
         taken.append(seconds)

@@ -155,6 +155,7 @@ cdef class Sequence:
         Bytes of scratch memory.
     """
 
+    cdef object __weakref__
     cdef sdbr_onednn_sequence s
     cdef object make
     cdef object held

@@ -186,3 +186,11 @@ def test_a_step_and_what_explain_says(way):
     assert sorted(names) == sorted([FORWARD] * 2 + ["convolution_grad_x"] + [GRAD_W] * 2)
     assert {choice["kernel"] for choice in step["choices"]} == {f"oneDNN {way}"}
     assert f"chosen: oneDNN {way} x 5" in str(report)
+
+
+@needs_library
+def test_programs_share_a_sequence():
+    with chainer.using_config("sdbr_onednn", "blocked"):
+        cases = cases_of("convolution", "f4")[:2]
+        first, second = (harness.Prepared(cases, "cython").executable.prepared for _ in range(2))
+    assert first.choices[0].sequence is second.choices[0].sequence

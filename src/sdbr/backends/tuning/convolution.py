@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 
 from sdbr.backends.onednn import convolution as onednn
@@ -68,6 +69,7 @@ class _Budget:
 
 
 _budget = _Budget()
+_sequences: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
 def choose(
@@ -139,7 +141,11 @@ def _own(kernel: Kernel):
 
 def _sequence(problem: Convolution, way: str):
     found, _ = library.find()
-    sequence = onednn.sequence(found, problem, way, threads())
+    key = (problem.flat(), way, threads())
+    # Forward, backward and whole step of a call often hold the same convolution.
+    sequence = _sequences.get(key)
+    if sequence is None:
+        sequence = _sequences[key] = onednn.sequence(found, *key)
     return ("foreign", (sequence.address,)), sequence
 
 
@@ -163,7 +169,8 @@ def _decide(problem: Convolution, makers, own, specs):
                 continue  # oneDNN has none for this
         if not made:
             return usual, "", {}, {}  # the caller finds out why
-        seconds = race({way: kernel for way, (kernel, _) in made.items()}, operands(specs))
+        kernels = {way: kernel for way, (kernel, _) in made.items()}
+        seconds = race(kernels, operands(specs), threads())
         known.put(text, {**dict.fromkeys(makers), **seconds})
         _budget.add(time.perf_counter() - start)
     seconds = {way: s for way, s in seconds.items() if s is not None}

@@ -28,7 +28,9 @@ def operands(specs: Sequence[tuple[tuple[int, ...], np.dtype]]) -> list[np.ndarr
     return arrays
 
 
-def race(kernels: dict[str, tuple[str, Sequence[int]]], arrays: list) -> dict[str, float]:
+def race(
+    kernels: dict[str, tuple[str, Sequence[int]]], arrays: list, threads: int
+) -> dict[str, float]:
     """The best time of each kernel.
 
     Parameters
@@ -37,6 +39,8 @@ def race(kernels: dict[str, tuple[str, Sequence[int]]], arrays: list) -> dict[st
         Way -> name of the kernel and its integers.
     arrays : list of numpy.ndarray
         Its operands; outputs are written.
+    threads : int
+        That a kernel may use; a single one is timed by its own clock.
 
     Returns
     -------
@@ -45,7 +49,7 @@ def race(kernels: dict[str, tuple[str, Sequence[int]]], arrays: list) -> dict[st
     """
     best = {}
     for way, (kernel, ints) in kernels.items():
-        best[way] = min(kernel_seconds(kernel, ints, arrays, TURN, RUNS))
+        best[way] = min(kernel_seconds(kernel, ints, arrays, TURN, RUNS, threads == 1))
     limit = OUT * min(best.values())
     left = [way for way in kernels if best[way] <= limit]
     if len(left) > 1:
@@ -53,5 +57,6 @@ def race(kernels: dict[str, tuple[str, Sequence[int]]], arrays: list) -> dict[st
         for _ in range(TURNS):
             for way in left:
                 kernel, ints = kernels[way]
-                best[way] = min(best[way], *kernel_seconds(kernel, ints, arrays, TURN, RUNS))
+                seconds = kernel_seconds(kernel, ints, arrays, TURN, RUNS, threads == 1)
+                best[way] = min(best[way], *seconds)
     return best
