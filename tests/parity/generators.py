@@ -12,11 +12,13 @@ import numpy as np
 from . import (
     array_cases,
     convolution_cases,
+    ctc_cases,
     elementwise_cases,
     fused_cases,
     index_cases,
     loss_cases,
     normalization_cases,
+    recurrent_cases,
 )
 from .harness import Case
 
@@ -31,10 +33,12 @@ def generator(op: Op) -> Callable | None:
         return lambda _, rng, dtype: plain(rng, dtype)
     for table in (
         array_cases.BY_OP,
+        ctc_cases.BY_OP,
         fused_cases.BY_OP,
         index_cases.BY_OP,
         loss_cases.BY_OP,
         normalization_cases.BY_OP,
+        recurrent_cases.BY_OP,
     ):
         if op.name in table:
             return table[op.name]

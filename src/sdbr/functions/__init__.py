@@ -20,6 +20,8 @@ FAMILIES = (
     "matmul",
     "noise",
     "normalization",
+    "recurrent",
+    "sequences",
 )
 
 

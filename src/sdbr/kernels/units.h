@@ -10,6 +10,7 @@
     X(blas)           \
     X(array)          \
     X(conv)           \
-    X(normalization)
+    X(normalization)  \
+    X(recurrent)
 
 #endif

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import chainer.links as L
 
 from equivalence.arguments import N
 
-from .make import row
+from . import make
+
+row = functools.partial(make.row, native=True)
 
 
 def steps(link, *xs):

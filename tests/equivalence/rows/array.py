@@ -74,6 +74,14 @@ ARRAY = [
     ("get_item 0-d", lambda x: F.get_item(x, ()) * 2, [N()]),
 ]
 
+PERMUTATIONS = [
+    ("permutate", F.permutate, [N(5, 3), PERM(5)]),
+    ("permutate axis", lambda x, i: F.permutate(x, i, 1), [N(2, 5), PERM(5)]),
+    ("permutate inv", lambda x, i: F.permutate(x, i, inv=True), [N(5, 3), PERM(5)]),
+    ("permutate inv axis", lambda x, i: F.permutate(x, i, 1, True), [N(2, 5, 2), PERM(5)]),
+    ("permutate of a view", lambda x, i: F.permutate(x.T, i, -1), [N(2, 5), PERM(5)]),
+]
+
 ROWS = [
     *native(ARRAY),
     Case(
@@ -175,9 +183,7 @@ ROWS = [
         exact=True,
     ),
     Case("pad_sequence one", lambda x: F.pad_sequence([x], padding=2.5), [N(3)], exact=True),
-    Case("permutate", F.permutate, [N(5, 3), PERM(5)], exact=True),
-    Case("permutate axis", lambda x, i: F.permutate(x, i, 1), [N(2, 5), PERM(5)], exact=True),
-    Case("permutate inv", lambda x, i: F.permutate(x, i, inv=True), [N(5, 3), PERM(5)], exact=True),
+    *native(PERMUTATIONS, exact=True),
     Case("repeat", lambda x: F.repeat(x, 3), [N(2, 3)], exact=True),
     Case("repeat axis", lambda x: F.repeat(x, 2, axis=1), [N(2, 3, 2)], exact=True),
     Case("repeat each", lambda x: F.repeat(x, (1, 0, 3), axis=-1), [N(2, 3)], exact=True),

@@ -103,17 +103,40 @@ CONVOLUTIONS = [
     ),
 ]
 
+EMBEDDING = [
+    ("embed_id", F.embed_id, [I(0, 5, 3, 2), N(5, 4)]),
+    ("embed_id negative", F.embed_id, [I(-5, 5, 7, kind=np.int64), N(5, 4)]),
+    ("embed_id wide", F.embed_id, [I(0, 3, 7, kind=np.int8), N(3, 131)]),
+    (
+        "embed_id ignored",
+        lambda x, W: F.embed_id(x, W, ignore_label=-1),
+        [T(5, 9, ignore=-1), N(5, 4)],
+    ),
+    (
+        "embed_id ignored in range",
+        lambda x, W: F.embed_id(x, W, ignore_label=2),
+        [I(0, 5, 3, 4), N(5, 4)],
+    ),
+]
+
 ROWS = [
     *native(CONNECTION),
     *native(CONVOLUTIONS),
-    Case("bilinear", F.bilinear, [N(3, 4), N(3, 5), N(4, 5, 2)], dtypes="f"),
+    Case("bilinear", F.bilinear, [N(3, 4), N(3, 5), N(4, 5, 2)], dtypes="f", native=True),
     Case(
         "bilinear all",
         F.bilinear,
         [N(3, 4), N(3, 5), N(4, 5, 2), N(4, 2), N(5, 2), N(2)],
         dtypes="f",
+        native=True,
     ),
-    Case("bilinear sequences", F.bilinear, [N(3, 2, 2), N(3, 5), N(4, 5, 2)], dtypes="f"),
+    Case(
+        "bilinear sequences",
+        F.bilinear,
+        [N(3, 2, 2), N(3, 5), N(4, 5, 2)],
+        dtypes="f",
+        native=True,
+    ),
     Case(
         "convolution_2d no bias",
         F.convolution_2d,
@@ -132,14 +155,7 @@ ROWS = [
         lambda x, o, W: F.deformable_convolution_2d_sampler(x, o, W, stride=2, pad=1),
         [N(2, 3, 5, 5), U(-1, 1, 2, 18, 3, 3), N(2, 3, 3, 3)],
     ),
-    Case("embed_id", F.embed_id, [I(0, 5, 3, 2), N(5, 4)], exact=True),
-    Case("embed_id negative", F.embed_id, [I(-5, 5, 7, kind=np.int64), N(5, 4)], exact=True),
-    Case(
-        "embed_id ignored",
-        lambda x, W: F.embed_id(x, W, ignore_label=-1),
-        [T(5, 9, ignore=-1), N(5, 4)],
-        exact=True,
-    ),
+    *native(EMBEDDING, exact=True),
     Case(
         "local_convolution_2d",
         F.local_convolution_2d,

@@ -46,6 +46,17 @@ JOINING = [
     ],
 ]
 
+SEQUENCES = [
+    ("transpose_sequence", lambda *xs: F.transpose_sequence(xs), [N(3, 2), N(2, 2), N(1, 2)]),
+    ("transpose_sequence equal", lambda *xs: F.transpose_sequence(xs), [N(2, 2), N(2, 2)]),
+    ("transpose_sequence empty", lambda *xs: F.transpose_sequence(xs), [N(2, 2), N(0, 2)]),
+    (
+        "transpose_sequence long",
+        lambda *xs: F.transpose_sequence(xs),
+        [N(7, 2), N(7, 2), N(4, 2), N(3, 2), N(3, 2)],
+    ),
+]
+
 ROWS = [
     *native(JOINING),
     Case(
@@ -55,22 +66,5 @@ ROWS = [
         native=True,
         traces=2,
     ),
-    Case(
-        "transpose_sequence",
-        lambda *xs: F.transpose_sequence(xs),
-        [N(3, 2), N(2, 2), N(1, 2)],
-        partial=False,
-    ),
-    Case(
-        "transpose_sequence equal",
-        lambda *xs: F.transpose_sequence(xs),
-        [N(2, 2), N(2, 2)],
-        partial=False,
-    ),
-    Case(
-        "transpose_sequence empty",
-        lambda *xs: F.transpose_sequence(xs),
-        [N(2, 2), N(0, 2)],
-        partial=False,
-    ),
+    *native(SEQUENCES, partial=False),
 ]

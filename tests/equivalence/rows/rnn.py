@@ -5,7 +5,7 @@ from __future__ import annotations
 import chainer.functions as F
 
 from equivalence.arguments import N
-from equivalence.harness import Case
+from equivalence.harness import Case, native
 
 GATES = {"lstm": 8, "gru": 6, "rnn": 2}
 LENGTHS = (3, 2, 2)  # sequences per step: the longest has three steps
@@ -48,18 +48,34 @@ def _n_step(kind, layers, ratio, **options):
     return call
 
 
+CELLS = [
+    ("lstm", F.lstm, [N(3, 2), N(3, 8)]),
+    ("lstm fewer rows", F.lstm, [N(3, 2), N(2, 8)]),
+    ("lstm no rows", F.lstm, [N(3, 2), N(0, 8)]),
+    ("lstm one", F.lstm, [N(1, 1), N(1, 4)]),
+    ("lstm cell only", lambda c, x: F.lstm(c, x)[0], [N(3, 2), N(2, 8)]),
+    ("lstm output only", lambda c, x: F.lstm(c, x)[1], [N(3, 2), N(2, 8)]),
+    ("lstm of images", F.lstm, [N(3, 2, 3, 2), N(2, 8, 3, 2)]),
+    ("lstm of views", lambda c, x: F.lstm(c.T, x.T), [N(2, 3), N(8, 3)]),
+    ("lstm many", F.lstm, [N(5, 37), N(5, 148)]),
+    ("slstm", F.slstm, [N(3, 2), N(3, 2), N(3, 8), N(3, 8)]),
+    ("slstm of images", F.slstm, [N(3, 2, 2), N(3, 2, 2), N(3, 8, 2), N(3, 8, 2)]),
+    ("slstm many", F.slstm, [N(3, 37), N(3, 37), N(3, 148), N(3, 148)]),
+    ("slstm output only", lambda *a: F.slstm(*a)[1], [N(3, 2), N(3, 2), N(3, 8), N(3, 8)]),
+    ("tree_lstm", F.tree_lstm, [N(3, 2), N(3, 2), N(3, 10)]),
+    ("tree_lstm three", F.tree_lstm, [N(3, 2), N(3, 2), N(3, 2), N(3, 12)]),
+    ("tree_lstm one", F.tree_lstm, [N(3, 70), N(3, 280)]),
+    ("tree_lstm cell only", lambda *a: F.tree_lstm(*a)[0], [N(3, 2), N(3, 2), N(3, 10)]),
+]
+
 ROWS = [
-    Case("lstm", F.lstm, [N(3, 2), N(3, 8)]),
-    Case("lstm fewer rows", F.lstm, [N(3, 2), N(2, 8)]),
-    Case("slstm", F.slstm, [N(3, 2), N(3, 2), N(3, 8), N(3, 8)]),
-    Case("tree_lstm", F.tree_lstm, [N(3, 2), N(3, 2), N(3, 10)]),
-    Case("tree_lstm three", F.tree_lstm, [N(3, 2), N(3, 2), N(3, 2), N(3, 12)]),
+    *native(CELLS),
     *[
         Case(
             f"n_step_{kind}{label}",
             _n_step(kind, layers, ratio),
             _n_step_inputs(kind, layers),
-            native="lstm" not in kind,
+            native=True,
         )
         for kind in ("lstm", "bilstm", "gru", "bigru", "rnn", "birnn")
         for label, layers, ratio in [("", 1, 0.0), (" two layers, dropout", 2, 0.4)]

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sdbr.backends.formulas import array, basic, convolution, fused, normalization
+from sdbr.backends.formulas import array, basic, convolution, fused, normalization, recurrent
 
-FAMILIES = (basic, convolution, fused, array, normalization)
+FAMILIES = (basic, convolution, fused, array, normalization, recurrent)
 
 #: Op name -> formula. `python` is the executor's own.
 FORMULAS: dict[str, Callable] = {}

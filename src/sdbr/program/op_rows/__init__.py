@@ -15,6 +15,7 @@ from sdbr.program.op_rows import (
     loss,
     normalization,
     random,
+    recurrent,
     reduction,
     update,
 )
@@ -31,6 +32,7 @@ FAMILIES = (
     array,
     convolution,
     normalization,
+    recurrent,
 )
 
 
