@@ -13,7 +13,7 @@ import numpy as np
 from sdbr.backends.prepare import prepare_program
 from sdbr.errors import BackendError
 from sdbr.program.buffers import ARENA
-from sdbr.program.ops import BY_NAME
+from sdbr.program.ops import OPS
 from sdbr.program.program import DTYPES
 from sdbr.threads import flushes_denormals, num_threads
 
@@ -28,6 +28,9 @@ from numpy cimport ndarray
 from sdbr._memory cimport Memory
 
 cnp.import_array()
+
+#: Opcodes of the ops that read NumPy's bit generator.
+DRAWING = [op.opcode for op in OPS if op.family == "random"]
 
 globals()["Memory"] = Memory  # a cimported class is no attribute of the module by itself
 
@@ -299,11 +302,11 @@ cdef class Prepared:
         self.arrays = arrays
         self.choices = plan.choices
         self.cut_ops = int(np.count_nonzero(plan.kernels == plan.names.index("split"))) \
-            if plan.inner else 0
+            if "split" in plan.names else 0
         self.n_ops = len(program)
         self.n_operands = len(program.operands)
         self.n_slots = len(program.slots)
-        self.draws = bool((program.opcodes == BY_NAME["dropout"].opcode).any())
+        self.draws = bool(np.isin(program.opcodes, DRAWING).any())
         self.blas = any("_blas_" in name for name in plan.names)
         self.kernels = <sdbr_kernel *> cnp.PyArray_DATA(arrays["kernels"])
         self.int_starts = <int64_t *> cnp.PyArray_DATA(arrays["int_starts"])

@@ -15,6 +15,6 @@ static int foreign(const sdbr_op *op) {
     return prepared->run(prepared, op->operands);
 }
 
-#define SDBR_CONTROL_ENTRIES {"nop", nop}, {"foreign", foreign}, {"split", sdbr_split},
+#define SDBR_CONTROL_ENTRIES {"nop", nop}, {"foreign", foreign}, {"split", sdbr_split}, {"fork", sdbr_fork},
 
 #endif

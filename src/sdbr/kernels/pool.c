@@ -194,3 +194,32 @@ int sdbr_split(const sdbr_op *op)
     sdbr_parallel(op->runtime->threads, parts.n, run_part, &parts);
     return parts.status;
 }
+
+static void run_branch(void *context, int64_t branch)
+{
+    const sdbr_op *fork = context;
+    const int64_t *lengths = fork->ints + 1;
+    const int64_t *kernels = lengths + SDBR_MOST_BRANCHES;
+    const sdbr_op *ops = fork + 1;
+    sdbr_runtime runtime = *fork->runtime;
+    uint64_t mode = 0;
+    for (int64_t i = 0; i < branch; ++i) {
+        ops += lengths[i];
+        kernels += lengths[i];
+    }
+    if (runtime.flush)
+        mode = sdbr_flush_begin();
+    for (int64_t i = 0; i < lengths[branch]; ++i) {
+        sdbr_op op = ops[i];
+        op.runtime = &runtime;
+        ((sdbr_kernel)(uintptr_t)kernels[i])(&op);
+    }
+    if (runtime.flush)
+        sdbr_flush_end(mode);
+}
+
+int sdbr_fork(const sdbr_op *op)
+{
+    sdbr_parallel(op->runtime->threads, op->ints[0], run_branch, (void *)(uintptr_t)op);
+    return SDBR_OK;
+}

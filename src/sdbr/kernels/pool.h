@@ -20,6 +20,13 @@ enum { SDBR_SPLIT_OPERANDS = 32, SDBR_SPLIT_INTS = 64 };
 
 int sdbr_split(const sdbr_op *op);
 
+/* The ops behind this one run in branches. Its integers: the number of branches, the lengths of all
+ * SDBR_MOST_BRANCHES, the addresses of the kernels of these ops, whose own are those of a nop. No
+ * kernel of a branch reports an error: ops that look at indices from data are never in one. */
+enum { SDBR_MOST_BRANCHES = 4 };
+
+int sdbr_fork(const sdbr_op *op);
+
 /* Calls run(context, 0) to run(context, n - 1), each once, on up to `threads` threads, this one among
  * them; returns when all are done. Other threads that come meanwhile run their calls themselves, as
  * does a call out of a call: there are never more threads at work than were asked for. */

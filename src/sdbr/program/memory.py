@@ -9,6 +9,7 @@ free list by size class gives the same bytes in linear time.
 
 from __future__ import annotations
 
+from sdbr.program.branches import Branches
 from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
 from sdbr.program.builder import Instruction
 
@@ -28,19 +29,20 @@ def lifetimes(instructions: list[Instruction], kept=()) -> dict[int, list]:
     Returns
     -------
     dict
-        Root row index -> ``[root, first, last]``.
+        Root row index -> ``[root, first, last]``. What is used in one of several branches lives
+        as long as any of them runs.
     """
     lives: dict[int, list] = {}
-    for i, instruction in enumerate(instructions):
+    for instruction, (first, last) in zip(instructions, Branches(instructions).spans, strict=True):
         for rows in (instruction.ins, instruction.outs):
             for row in rows:
                 root = row.root
                 if root.slot is None:
                     life = lives.get(root.index)
                     if life is None:
-                        lives[root.index] = [root, i, i]
+                        lives[root.index] = [root, first, last]
                     else:
-                        life[2] = i
+                        life[2] = last
     for row in kept:
         life = lives.get(row.root.index)
         if life is not None:
@@ -175,21 +177,26 @@ def check_overlaps(instructions: list[Instruction], kept=()) -> list[str]:
     Independent of how the plan was made: it looks at places and lifetimes only.
     """
     lives: dict[int, list] = {}
+    branch = Branches(instructions).branch
     for i, instruction in enumerate(instructions):
         for row in [*instruction.ins, *instruction.outs]:
             root = row.root
             if root.slot is not None and root.slot.kind == ARENA:
-                life = lives.setdefault(root.index, [root, i, i])
+                life = lives.setdefault(root.index, [root, i, i, set()])
                 life[2] = i
+                if branch[i] is not None:
+                    life[3].add(branch[i])
     for row in kept:
         if row.root.index in lives:
             lives[row.root.index][2] = FOREVER
     problems = []
     items = sorted(lives.values(), key=lambda life: (life[0].slot.index, life[0].place))
-    for i, (a, fa, la) in enumerate(items):
-        for b, fb, lb in items[i + 1 :]:
+    for i, (a, fa, la, in_a) in enumerate(items):
+        for b, fb, lb, in_b in items[i + 1 :]:
             if b.slot is not a.slot or b.place >= a.place + a.nbytes:
                 break
+            if any(x[0] == y[0] and x[1] != y[1] for x in in_a for y in in_b):
+                problems.append(f"{a!r} and {b!r} share memory in two branches of one fork")
             if max(fa, fb) == min(la, lb) and _takes_over(instructions[max(fa, fb)], a, b):
                 continue
             if fa <= lb and fb <= la:

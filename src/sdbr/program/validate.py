@@ -76,6 +76,8 @@ _INTS = np.array([sum(not n.endswith("*") for n in op.ints) for op in OPS])
 _FLOATS = np.array([sum(not n.endswith("*") for n in op.floats) for op in OPS])
 _VARIADIC = np.array([any(n.endswith("*") for n in op.ints + op.floats) for op in OPS])
 _FUSED = BY_NAME["fused"].opcode
+_FORK = BY_NAME["fork"].opcode
+_NOT_IN_BRANCHES = [0, _FORK]
 
 
 def _check_counts(program) -> None:
@@ -104,6 +106,14 @@ def _check_counts(program) -> None:
     for i in np.flatnonzero(codes == _FUSED).tolist():
         problem = fused.problem(int(ins[i]), int(outs[i]), *program.attributes_of(i))
         _check(not problem, f"op {i} (fused): {problem}")
+    for i in np.flatnonzero(codes == _FORK).tolist():
+        lengths = program.attributes_of(i)[0]
+        inside = codes[i + 1 : i + 1 + sum(lengths)]
+        fine = min(lengths) >= 0 and lengths[0] > 0 and len(inside) == sum(lengths)
+        _check(
+            fine and not np.isin(inside, _NOT_IN_BRANCHES).any(),
+            f"op {i} (fork): branches of {lengths} ops, which hold no python op and no fork",
+        )
     python = np.flatnonzero(codes == 0)
     for i in python.tolist():
         slot = int(program.int_attributes[program.attribute_offsets[i, 0]])

@@ -206,6 +206,7 @@ def clip_norm(ins, outs, attributes) -> None:
 
 DIRECT: dict[str, Callable] = {
     "nop": lambda ins, outs, attributes: None,
+    "fork": lambda ins, outs, attributes: None,  # one branch after the other
     "gemm": gemm,
     "select_item": select_item,
     "select_item_grad": select_item_grad,

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from sdbr.backends.prepare.splitting import split_of
 from sdbr.errors import BackendError
 from sdbr.program.buffers import is_c_contiguous
-from sdbr.program.ops import OPS
+from sdbr.program.ops import BY_NAME, OPS
 from sdbr.program.program import DTYPES, Program
 
 import numpy as np
@@ -127,6 +127,8 @@ def prepare_program(program: Program, threads: int = 1) -> KernelPlan:
         starts.append(plan[1])
         if plan[2]:
             choices[i] = plan[2][0]
+    for i in np.flatnonzero(program.opcodes == BY_NAME["fork"].opcode).tolist():
+        _prepare_fork(i, attributes[int_offsets[i] :], known_kernels, kernels, starts, ints, inner)
     return KernelPlan(
         list(known_kernels),
         np.array(kernels, np.int32),
@@ -135,6 +137,17 @@ def prepare_program(program: Program, threads: int = 1) -> KernelPlan:
         choices,
         inner,
     )
+
+
+def _prepare_fork(i, lengths, known_kernels, kernels, starts, ints, inner) -> None:
+    """Give the kernels of all branches to the fork; the loop then passes over these ops."""
+    lengths = lengths[: len(BY_NAME["fork"].ints)]
+    starts[i] = len(ints)
+    ints.extend([sum(n > 0 for n in lengths), *lengths])
+    for k in range(i + 1, i + 1 + sum(lengths)):
+        inner.append((len(ints), kernels[k]))
+        ints.append(0)
+        kernels[k] = known_kernels.setdefault("nop", len(known_kernels))
 
 
 def _layouts(program: Program) -> tuple[list[Operand], list[int]]:
@@ -154,8 +167,8 @@ def _layouts(program: Program) -> tuple[list[Operand], list[int]]:
 
 def _family(opcode: int) -> Callable:
     op = OPS[opcode]
-    if op.name == "nop":
-        return _nop
+    if op.name in ("nop", "fork"):
+        return _control
     try:
         module = importlib.import_module(f"sdbr.backends.prepare.{op.family}")
     except ModuleNotFoundError as error:
@@ -163,8 +176,8 @@ def _family(opcode: int) -> Callable:
     return module.prepare
 
 
-def _nop(name, ins, outs, ints):
-    return "nop", ()
+def _control(name, ins, outs, ints):
+    return name, ()
 
 
 def suffix(operand: Operand) -> str:

@@ -18,6 +18,10 @@ from collections.abc import Callable
 
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Instruction
+from sdbr.program.passes.accumulation import accumulation
+from sdbr.program.passes.branches import branches
+from sdbr.program.passes.common_subexpressions import common_subexpressions
+from sdbr.program.passes.constant_folding import constant_folding
 from sdbr.program.passes.dead_code import dead_code
 from sdbr.program.passes.elementwise import elementwise
 from sdbr.program.passes.fusion import fusion
@@ -29,9 +33,13 @@ import chainer
 #: Passes from instructions to instructions, in order.
 TRANSFORMS: tuple[tuple[str, Callable], ...] = (
     ("dead_code", dead_code),
+    ("constant_folding", constant_folding),
+    ("common_subexpressions", common_subexpressions),
     ("fusion", fusion),
+    ("accumulation", accumulation),
     ("normalization", normalization),
     ("elementwise", elementwise),
+    ("branches", branches),
 )
 
 #: All names. ``views`` lets an op write into the memory that is handed out, instead of a copy at

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from sdbr.program.branches import Branches
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Instruction
+from sdbr.program.passes.rows import whole
 
 
 def inplace(instructions: list[Instruction], kept: set[int]) -> dict[int, Row]:
@@ -16,9 +18,13 @@ def inplace(instructions: list[Instruction], kept: set[int]) -> dict[int, Row]:
     """
     last: dict[int, int] = {}
     first_write: dict[int, int] = {}
+    used_in: dict[int, set] = {}
+    branch = Branches(instructions).branch
     for i, instruction in enumerate(instructions):
         for row in instruction.ins:
             last[row.root.index] = i
+            if branch[i] is not None:
+                used_in.setdefault(row.root.index, set()).add(branch[i])
         for row in instruction.outs:
             last[row.root.index] = i
             first_write.setdefault(row.root.index, i)
@@ -31,16 +37,17 @@ def inplace(instructions: list[Instruction], kept: set[int]) -> dict[int, Row]:
                 y.root.slot is None
                 and y.root.index not in aliases
                 and first_write[y.root.index] == i
-                and _whole(y)
+                and whole(y)
                 and x.root.slot is None
                 and x.root.index not in kept
                 and x.root.index not in taken
                 and last[x.root.index] == i
-                and _whole(x)
+                and whole(x)
                 and x.nbytes == y.nbytes
                 and x.dtype == y.dtype
                 and x.root is not y.root
                 and first_write.get(x.root.index, i) < i
+                and (branch[i] is None or _alone(branch[i], used_in[x.root.index]))
             ):
                 # The other inputs must not lie in the same memory in another order.
                 others = [z for j, z in enumerate(instruction.ins) if j != k and z.root is x.root]
@@ -50,5 +57,6 @@ def inplace(instructions: list[Instruction], kept: set[int]) -> dict[int, Row]:
     return aliases
 
 
-def _whole(row: Row) -> bool:
-    return row.offset == 0 and row.nbytes == row.root.nbytes and row.is_contiguous
+def _alone(branch: tuple[int, int], used_in: set[tuple[int, int]]) -> bool:
+    """Whether no other branch of the same fork uses it."""
+    return all(other == branch or other[0] != branch[0] for other in used_in)

@@ -1,0 +1,173 @@
+"""Independent branches that run at the same time: actor and critic, the parts of a block.
+
+A stretch of instructions is cut into the sets that depend on each other; where running these sets
+on several threads saves enough, they are put one after the other behind a ``fork``. What must keep
+its place (effects, draws, Python ops, indices from data, which may be an error) ends a stretch, and
+so does an op that is large enough to be cut into parts itself.
+"""
+
+from __future__ import annotations
+
+from sdbr.program.branches import MOST
+from sdbr.program.buffers import BufferTable, Row
+from sdbr.program.builder import Instruction
+from sdbr.program.ops import BY_NAME
+from sdbr.threads import num_threads
+
+#: Nanoseconds (measured, see docs/performance.md): what a fork costs while the workers are awake,
+#: and what must be saved for it.
+COST, LEAST_GAIN = 3e3, 5e3
+#: An op that takes longer is cut into parts, see sdbr.backends.prepare.splitting.
+LARGE = 40e3
+#: The longest stretch that is looked at from one point.
+MOST_INSTRUCTIONS = 400
+
+_PRODUCTS = {"linear", "gemm", "gemm_mask", "batch_matmul"}
+_BARRIERS = {"control", "random", "update"}
+
+
+def branches(
+    instructions: list[Instruction], kept: set[int], table: BufferTable
+) -> list[Instruction]:
+    """Put independent branches behind forks; without threads, leave everything as it is."""
+    threads = min(num_threads(), MOST)
+    if threads < 2 or len(instructions) < 4:
+        return instructions
+    costs = [_nanoseconds(instruction) for instruction in instructions]
+    result: list[Instruction] = []
+    at = 0
+    forks = _fork_points(instructions)
+    while at < len(instructions):
+        found = _best_region(instructions, costs, at, threads) if at in forks else None
+        if found is None:
+            result.append(instructions[at])
+            at += 1
+            continue
+        end, groups = found
+        lengths = [len(group) for group in groups] + [0] * (MOST - len(groups))
+        label = " | ".join(instructions[group[0]].label for group in groups)
+        result.append(Instruction(BY_NAME["fork"], [], [], tuple(lengths), (), label))
+        result.extend(instructions[i] for group in groups for i in group)
+        at = end
+    return result
+
+
+def _nanoseconds(instruction: Instruction) -> float:
+    """A rough price; infinite where a stretch must end."""
+    op = instruction.op
+    operands = [*instruction.ins, *instruction.outs]
+    if op.effect or op.family in _BARRIERS or any(x.endswith(":I") for x in op.inputs):
+        return float("inf")
+    nbytes = sum(row.nbytes for row in operands)
+    price = nbytes / 8 + 20
+    if op.name in _PRODUCTS:
+        c = instruction.outs[0]
+        inner = instruction.ins[0].nbytes // instruction.ins[0].dtype.itemsize
+        if op.name in ("gemm", "batch_matmul") and instruction.ints[0]:
+            rows = instruction.ins[0].shape[-1]
+        else:
+            rows = instruction.ins[0].shape[-2]
+        count = c.shape[0] if c.ndim == 3 else 1
+        size = c.nbytes // c.dtype.itemsize
+        price += size * (inner / max(rows * count, 1)) / 50
+    elif op.family == "convolution":
+        return float("inf")
+    return float("inf") if price > LARGE else price
+
+
+def _fork_points(instructions: list[Instruction]) -> set[int]:
+    """Where branches may begin: at the start, and behind what several instructions read."""
+    readers: dict[int, int] = {}
+    for instruction in instructions:
+        for root in {x.root.index for x in instruction.ins}:
+            readers[root] = readers.get(root, 0) + 1
+    points = {0}
+    for i, instruction in enumerate(instructions):
+        if instruction.op.effect or any(readers.get(y.root.index, 0) > 1 for y in instruction.outs):
+            points.add(i + 1)
+    return points
+
+
+class _Stretch:
+    """Instructions from one point on, in sets that depend on each other."""
+
+    def __init__(self, threads: int):
+        self.threads = threads
+        self.sets: dict[int, list[int]] = {}  # representative -> instructions
+        self.price: dict[int, float] = {}
+        self.of: dict[int, int] = {}  # instruction -> representative
+        self.touched: dict[int, list[tuple[int, int, int, bool]]] = {}
+
+    def add(self, i: int, instruction: Instruction, price: float) -> None:
+        """Put one instruction into the set of all it depends on, which become one."""
+        met = {self.of[k] for k in self._before(instruction)}
+        members = sorted(k for m in met for k in self.sets.pop(m))
+        members.append(i)
+        total = price + sum(self.price.pop(m) for m in met)
+        self.sets[i], self.price[i] = members, total
+        for k in members:
+            self.of[k] = i
+        for rows, written in ((instruction.ins, False), (instruction.outs, True)):
+            for row in rows:
+                lo, hi = _extent(row)
+                self.touched.setdefault(row.root.index, []).append((i, lo, hi, written))
+
+    def _before(self, instruction: Instruction) -> set[int]:
+        """Earlier instructions whose memory it touches, one of the two writing."""
+        found = set()
+        for rows, writes in ((instruction.ins, False), (instruction.outs, True)):
+            for row in rows:
+                lo, hi = _extent(row)
+                for k, start, stop, written in self.touched.get(row.root.index, ()):
+                    if (writes or written) and start < hi and lo < stop:
+                        found.add(k)
+        return found
+
+    def gain(self) -> float:
+        """Nanoseconds that threads save."""
+        if len(self.sets) < 2:
+            return 0.0
+        bins = [0.0] * self.threads
+        for price in sorted(self.price.values(), reverse=True):
+            k = bins.index(min(bins))
+            bins[k] += price
+        return sum(bins) - max(bins) - COST
+
+    def groups(self) -> list[list[int]]:
+        """The sets, dealt out to the threads."""
+        bins: list[tuple[float, list[int]]] = [(0.0, []) for _ in range(self.threads)]
+        for m in sorted(self.sets, key=lambda m: -self.price[m]):
+            k = min(range(self.threads), key=lambda b: bins[b][0])
+            bins[k] = (bins[k][0] + self.price[m], bins[k][1] + self.sets[m])
+        return [sorted(members) for _, members in bins if members]
+
+
+def _best_region(instructions, costs, start, threads) -> tuple[int, list[list[int]]] | None:
+    """The end of the stretch from `start` on that saves most, and its branches."""
+    stretch = _Stretch(threads)
+    best = None
+    most = LEAST_GAIN
+    for i in range(start, min(len(instructions), start + MOST_INSTRUCTIONS)):
+        if costs[i] == float("inf"):
+            break
+        stretch.add(i, instructions[i], costs[i])
+        gain = stretch.gain()
+        if gain > most:
+            most = gain
+            best = (i + 1, stretch.groups())
+        elif best is not None and gain <= 0:
+            break  # the branches have met
+    return best
+
+
+def _extent(row: Row) -> tuple[int, int]:
+    """First and last byte that a row may touch, within its root."""
+    lo = hi = row.offset
+    for n, step in zip(row.shape, row.strides, strict=True):
+        if n == 0:
+            return row.offset, row.offset
+        if step < 0:
+            lo += (n - 1) * step
+        else:
+            hi += (n - 1) * step
+    return lo, hi + row.dtype.itemsize
