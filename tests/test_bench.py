@@ -187,6 +187,22 @@ def test_the_command_holds_no_directory():
     )
 
 
+def test_the_floor_of_a_step(monkeypatch):
+    from benchmarks import floor
+
+    monkeypatch.setattr(floor, "gemm_rate", lambda: 1e9)
+    monkeypatch.setattr(floor, "copy_rate", lambda: 1e9)
+    found = floor.measure("mlp_tiny")
+    layers = [2 * 32 * n_in * n_out for n_in, n_out in ((4, 64), (64, 64), (64, 2))]
+    # Going forward, the gradients of the weights, and of all inputs but the first.
+    expected = 3 * sum(layers) - layers[0]
+    assert sum(found["operations"].values()) == expected
+    params = 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2
+    assert found["floor"]["sum"] == pytest.approx(1e-9 * (expected + 28 * params))
+    assert {"linear", "adam"} <= {entry["op"] for entry in found["ops"]}
+    assert "measured" in floor.text(found)
+
+
 def test_a_short_run_checks_measures_and_writes(tmp_path, capsys):
     out = tmp_path / "figures.json"
     arguments = ["infer_tiny", "--peers", "chainer,sdbr-cython,torch", "--rounds", "2"]
