@@ -78,6 +78,25 @@ def test_the_environment_comes_before_the_system(monkeypatch, tmp_path):
     assert found[-2:] == list(library.NAMES)
 
 
+@pytest.mark.parametrize("wish", [None, "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"])
+def test_the_environment_is_changed_while_the_library_loads_at_most(lookup, monkeypatch, wish):
+    for name in ("OMP_WAIT_POLICY", *library._WAITS):
+        monkeypatch.delenv(name, raising=False)
+    if wish:
+        monkeypatch.setenv(wish, "active")
+    before, seen = dict(os.environ), []
+
+    def load(path):
+        seen.append({name: os.environ.get(name) for name in library._WAITS})
+        raise OSError("no")
+
+    monkeypatch.setattr(library.ctypes, "CDLL", load)
+    assert lookup("libdnnl.so.3")[0] is None
+    assert seen[0]["KMP_BLOCKTIME"] == (None if wish else "0")
+    del os.environ["SDBR_ONEDNN_LIBRARY"]
+    assert dict(os.environ) == before
+
+
 def test_nothing_is_loaded_where_it_is_off(tmp_path):
     code = (
         "import sdbr, chainer, numpy as np, chainer.functions as F\n"

@@ -639,6 +639,7 @@ def kernel_seconds(name, ints, list operands, double budget, int runs, bint alon
     numbers = np.array(list(ints) or [0], np.int64)
     addresses = np.array([a.ctypes.data for a in operands] or [0], np.uintp)
     runtime = _blas
+    runtime.threads = 1 if alone else num_threads()
     memset(&op, 0, sizeof(op))
     op.kernel = <sdbr_kernel> <uintptr_t> _kernels[name]
     op.operands = <char **> cnp.PyArray_DATA(addresses)

@@ -53,6 +53,19 @@ def test_parity(op, way):
 
 
 @needs_library
+@pytest.mark.parametrize("op", ["convolution", "convolution_grad_x", "convolution_grad_w"])
+def test_two_threads(op):
+    with (
+        chainer.using_config("sdbr_onednn", "blocked"),
+        chainer.using_config("sdbr_num_threads", 2),
+    ):
+        cases = [case for case in cases_of(op, "f4") if case.outs[0].base.size > 2000]
+        choices = harness.Prepared(cases, "cython").executable.prepared.choices
+        assert {choice.sequence.threads for choice in choices.values()} == {2}
+        harness.assert_parity(cases, "cython")
+
+
+@needs_library
 def test_relu_keeps_nan_and_infinities():
     problem = Convolution(**{**SHAPE.__dict__, "relu": True})
     x, w = arrays()

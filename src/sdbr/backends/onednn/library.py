@@ -6,11 +6,13 @@ onednn-cpu-gomp installs it under ``lib``), the system's loader.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 from sdbr.errors import BackendError
@@ -53,6 +55,27 @@ _RUN = (
 )
 
 
+# OpenMP's threads look for new work for a while before they sleep. Ours is not the next work, and
+# there may be fewer cores than threads: with GNU's default a convolution of 50 us took 30 ms on a
+# machine that was busy. The run times read these once, while they are loaded.
+_WAITS = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
+
+
+@contextlib.contextmanager
+def _short_waits() -> Iterator[None]:
+    """Have an OpenMP that is loaded inside wait for a short time, unless the user has a wish."""
+    wishes = ("OMP_WAIT_POLICY", *_WAITS)
+    if any(name in os.environ for name in wishes):
+        yield
+        return
+    os.environ.update(_WAITS)
+    try:
+        yield
+    finally:
+        for name in _WAITS:
+            del os.environ[name]
+
+
 class _Version(ctypes.Structure):
     _fields_ = (
         ("major", ctypes.c_int),
@@ -84,7 +107,8 @@ class OneDNN:
 
         self.path = path
         try:
-            self._library = ctypes.CDLL(path)
+            with _short_waits():
+                self._library = ctypes.CDLL(path)
         except OSError as error:
             raise BackendError(f"{path} cannot be loaded: {error}") from error
         self._handle = _onednn.Handle
