@@ -74,7 +74,9 @@ def define_by_run(f, arrays, gys, wanted):
     with np.errstate(all="ignore"):
         xs = as_inputs(arrays)
         ys = outputs_of(f(*xs))
-        given = [(y, chainer.Variable(g)) for y, g in zip(ys, gys, strict=True) if g is not None]
+        given = [
+            (y, chainer.Variable(g.copy())) for y, g in zip(ys, gys, strict=True) if g is not None
+        ]
         if not wanted:
             return [y.array for y in ys], []
         grads = chainer.grad(

@@ -10,6 +10,10 @@ from .lowering import Lowered, as_inputs, define_by_run, outputs_of
 
 SPECIAL = {"nan": [np.nan], "infinity": [np.inf, -np.inf], "zero": [0.0, -0.0]}
 
+# NumPy itself may sum the elements of one factor before it multiplies them with the other.
+ORDER_IS_OPEN = {"einsum sums first"}
+SPREADING = [case for case in CASES if case[0] not in ORDER_IS_OPEN]
+
 
 def sprinkled(rng, x, kind):
     """`x` with special values in about a third of the places."""
@@ -31,7 +35,7 @@ def assert_alike(got, want, what):
 
 
 @pytest.mark.parametrize("backend", ["numpy", "cython"])
-@pytest.mark.parametrize(("name", "f", "specs"), CASES, ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(("name", "f", "specs"), SPREADING, ids=[c[0] for c in SPREADING])
 def test_special_values(name, f, specs, backend):
     rng = np.random.default_rng(7)
     arrays = [make(rng, "f") for make in specs]

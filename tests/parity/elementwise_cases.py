@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sdbr.program.ops import BY_NAME, Op
 from sdbr.program.program import DTYPES
@@ -36,7 +36,10 @@ FLOATS: dict[str, list[tuple]] = {
     "rpow_constant_grad": [(2.0,), (0.3,)],
     "rdiv_constant_grad": [(1.3,), (-2.0,)],
     "huber": [(1.0,), (0.4,)],
+    "gauss_grad": [(1.1, -1.0), (-0.4, -0.5)],
     "huber_grad": [(1.0,), (0.4,)],
+    "bernoulli_log_prob": [(0.0,), (1.0,)],
+    "bernoulli_log_prob_grad": [(0.0,), (1.0,)],
 }
 
 #: One IEEE operation, a choice or a sign: the result is the same on every backend.
@@ -46,8 +49,8 @@ EXACT = set(
         """negative absolute sign sqrt square reciprocal relu clipped_relu clip add_constant
         rsub_constant mul_constant div_constant rdiv_constant add subtract multiply divide maximum
         minimum relu_grad clipped_relu_grad clip_grad absolute_grad where_ge where_not_ge
-        mask_ge mask_gt mask_eq
-        leaky_relu leaky_relu_grad""",
+        mask_ge mask_gt mask_eq floor ceil trunc fmod divide_nonzero
+        leaky_relu leaky_relu_grad rrelu rrelu_grad""",
     )
 )
 #: NumPy leaves the sign of a zero open where it chooses the larger or smaller of two.
@@ -226,5 +229,23 @@ def dropout(rng, dtype) -> Iterator[Case]:
                 )
 
 
-BY_OP = {"copy": copy, "fill": fill, "cast": cast, "dropout": dropout}
+def draws(name: str, attributes: tuple) -> Callable:
+    """Nothing goes in; every backend draws the same doubles."""
+
+    def cases(rng, dtype) -> Iterator[Case]:
+        for floats in attributes:
+            for shape in ((), (0,), (1,), (37,), (3, 5), (1037,), (2, 3, 4)):
+                yield Case(name, "", [], [blank(shape, dtype)], (), floats, exact=True)
+
+    return cases
+
+
+BY_OP = {
+    "copy": copy,
+    "fill": fill,
+    "cast": cast,
+    "dropout": dropout,
+    "keep_mask": draws("keep_mask", ((0.5,), (0.0,), (0.9,))),
+    "uniform": draws("uniform", ((0.0, 1.0), (0.125, 1 / 3), (-0.1, 0.7))),
+}
 ELEMENTWISE = [op.name for op in BY_NAME.values() if op.family == "elementwise"]

@@ -134,6 +134,18 @@ def select_item(op: Op, rng, dtype) -> Iterator[Case]:
                 yield Case(op.name, f"{kind} values", ins, outs, exact=True, zero_sign=True)
 
 
+def negate_item(op: Op, rng, dtype) -> Iterator[Case]:
+    """Every label dtype, labels from the end; only a sign changes."""
+    for n, c in ((1, 1), (7, 5), (3, 1037), (0, 3)):
+        for label_dtype in LABEL_DTYPES:
+            negative = np.dtype(label_dtype).kind == "i"
+            t = labels(rng, (n,), min(c, 100), label_dtype, negative=negative)
+            for kind in KINDS:
+                ins = [whole(values(rng, (n, c), dtype, kind)), whole(t)]
+                outs = [blank((n, c), dtype)]
+                yield Case(op.name, f"{kind} values", ins, outs, exact=True, zero_sign=True)
+
+
 def accuracy(op: Op, rng, dtype) -> Iterator[Case]:
     """Ties, NaN (the first counts as the largest), ignored labels."""
     for shape in SCORES:
@@ -162,6 +174,7 @@ BY_OP = {
     "argmax": argmax,
     "select_item": select_item,
     "select_item_grad": select_item,
+    "negate_item": negate_item,
     "accuracy": accuracy,
 }
 for _name in BY_NAME:
@@ -187,6 +200,7 @@ def out_of_range(dtype, wrong: int) -> Iterator[Case]:
         [blank((), dtype), blank((7, 5, 1), dtype), blank((), dtype)],
         (1, -1),
     )
+    yield Case("negate_item", "", [x, t], [blank((7, 5), dtype)])
     outs = [blank((7, 1), dtype), blank((7, 5, 1), dtype)]
     yield Case("softmax_cross_entropy_no_reduce", "", [scores, column], outs, (-1,))
     one, seven = whole(np.ones((), dtype)), whole(np.ones(7, dtype))

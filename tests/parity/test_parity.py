@@ -11,7 +11,7 @@ from sdbr.program.ops import BY_NAME, OPS
 import numpy as np
 import pytest
 
-from . import index_cases, loss_cases
+from . import ctc_cases, index_cases, loss_cases
 from .generators import WITHOUT_CASES, cases_of, generator
 from .harness import Case, Prepared, assert_parity, execute
 from .values import blank, whole
@@ -19,6 +19,8 @@ from .values import blank, whole
 #: `cython` must be there; others take part where they are available.
 BACKENDS = sorted({"cython", *sdbr.backends.available()} - {"numpy"})
 NAMES = [op.name for op in OPS if op.name not in WITHOUT_CASES]
+#: Modules with cases that must be refused: a label out of range.
+TAKE_LABELS = (ctc_cases, index_cases, loss_cases)
 REDUCED = int(os.environ.get("SDBR_TEST_EVERY", "1"))  # take every n-th case only
 
 
@@ -52,7 +54,7 @@ def test_cases_use_the_op_as_the_table_says(name):
 @pytest.mark.parametrize("backend", ["numpy", *BACKENDS])
 @pytest.mark.parametrize("wrong", [5, -6, 1000])
 def test_labels_out_of_range(backend, dtype, wrong):
-    cases = [m.out_of_range(np.dtype(dtype), wrong) for m in (loss_cases, index_cases)]
+    cases = [m.out_of_range(np.dtype(dtype), wrong) for m in TAKE_LABELS]
     for case in itertools.chain(*cases):
         prepared = Prepared([case], backend)
         with pytest.raises(IndexError) as caught:

@@ -140,3 +140,24 @@ SDBR_INLINE T FN(op_huber_grad)(T x, T y, T gloss, T p, T q) {
     T d = x - y;
     return gloss * (FABS(d) > p ? p * FN(op_sign)(d, p, q) : d);
 }
+/* With p: -inf for x other than 0 and 1. Fused into one multiply-add, infinity less infinity would
+ * not be noticed. */
+SDBR_INLINE T FN(op_bernoulli_log_prob)(T logit, T x, T p, T q) {
+    (void)q;
+    const T product = logit * (x - (T)1), less = FN(sdbr_log)(FN(sdbr_exp)(-logit) + (T)1);
+    const int undefined = (product == (T)INFINITY) & (less == (T)INFINITY);
+    const T y = undefined ? (T)NAN : product - less;
+    const T sure = FN(sdbr_log)(logit > 0 ? x : (T)1 - x);
+    const T value = FABS(logit) == (T)INFINITY ? sure : y;
+    return (p != 0) & (x != 0) & (x != (T)1) ? -(T)INFINITY : value;
+}
+SDBR_INLINE T FN(op_bernoulli_log_prob_grad)(T logit, T x, T gy, T p, T q) {
+    (void)q;
+    const T d = x - (T)1 / ((T)1 + FN(sdbr_exp)(-logit));
+    const int undefined = (FABS(logit) == (T)INFINITY) | ((p != 0) & (x != 0) & (x != (T)1));
+    return gy * (undefined ? (T)NAN : d);
+}
+SDBR_INLINE T FN(op_rrelu)(T x, T r, T p, T q) { return (void)p, (void)q, x >= 0 ? x : x * r; }
+SDBR_INLINE T FN(op_rrelu_grad)(T y, T r, T gy, T p, T q) {
+    return (void)p, (void)q, y >= 0 ? gy : gy * r;
+}

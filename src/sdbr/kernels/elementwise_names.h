@@ -55,7 +55,9 @@
     X(square_grad, 0) \
     X(rpow_constant_grad, 1) \
     X(rdiv_constant_grad, 1) \
-    X(huber, 1)
+    X(huber, 1) \
+    X(bernoulli_log_prob, 1) \
+    X(rrelu, 0)
 
 #define SDBR_BINARY_HIDDEN(X) \
     X(pow_any_grad, 1) \
@@ -71,7 +73,9 @@
     X(mask_ge, 0) \
     X(mask_gt, 0) \
     X(mask_eq, 0) \
-    X(huber_grad, 1)
+    X(huber_grad, 1) \
+    X(bernoulli_log_prob_grad, 1) \
+    X(rrelu_grad, 0)
 
 /* Written by hand: they choose among the above by the value of the exponent. */
 #define SDBR_CHOSEN(X) \

@@ -180,6 +180,23 @@ static int FN(select_item)(const sdbr_op *op) {
     return SDBR_OK;
 }
 
+/* ints as above; operands: x, t, y. */
+static int FN(negate_item)(const sdbr_op *op) {
+    const int64_t n = op->ints[0], c = op->ints[1], code = op->ints[2];
+    const T *x = (const T *)op->operands[0];
+    const char *t = op->operands[1];
+    T *y = (T *)op->operands[2];
+    const int status = sdbr_check_labels(op, t, code, n, c, 0, 0);
+    if (status != SDBR_OK)
+        return status;
+    memcpy(y, x, (size_t)(n * c) * sizeof(T));
+    for (int64_t i = 0; i < n; i++) {
+        T *at = y + i * c + sdbr_wrap(sdbr_label(t, code, i), c);
+        *at = -*at;
+    }
+    return SDBR_OK;
+}
+
 /* ints as above; operands: t, gy, gx. */
 static int FN(select_item_grad)(const sdbr_op *op) {
     const int64_t n = op->ints[0], c = op->ints[1], code = op->ints[2];

@@ -28,10 +28,11 @@
     X(accuracy) \
     X(argmax_op) \
     X(select_item) \
+    X(negate_item) \
     X(select_item_grad)
 
 #define SDBR_ENTRIES \
     SDBR_AXIS(SDBR_AXIS_ENTRY) \
     SDBR_LOSSES(SDBR_ENTRY) \
-    SDBR_ENTRY(dropout) \
+    SDBR_ENTRY(dropout) SDBR_ENTRY(keep_mask) SDBR_ENTRY(uniform) \
     SDBR_CONTROL_ENTRIES

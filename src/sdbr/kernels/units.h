@@ -10,7 +10,8 @@
     X(blas)           \
     X(array)          \
     X(conv)           \
+    X(recurrent)      \
     X(normalization)  \
-    X(recurrent)
+    X(ctc)
 
 #endif

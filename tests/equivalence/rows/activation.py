@@ -7,6 +7,12 @@ import chainer.functions as F
 from equivalence.arguments import D, N, Q, U, array_of
 from equivalence.harness import Case, native
 
+
+def gelu(x):
+    """As it is written where there is no erf."""
+    return 0.5 * x * (1 + F.tanh(0.79788456 * (x + 0.044715 * x**3)))
+
+
 ACTIVATION = [
     ("relu", F.relu, [Q(3, 4)]),
     ("relu 0-d", F.relu, [N()]),
@@ -40,18 +46,26 @@ ACTIVATION = [
 
 ROWS = [
     *native(ACTIVATION),
-    Case("hard_sigmoid", F.hard_sigmoid, [U(-4, 4, 3, 4)], dtypes="fde"),
+    Case("hard_sigmoid", F.hard_sigmoid, [U(-4, 4, 3, 4)], native=True),
+    Case("hard_sigmoid float16", F.hard_sigmoid, [U(-4, 4, 3, 4)], dtypes="e"),
     Case("maxout", lambda x: F.maxout(x, 2), [D(3, 6)], native=True),
     Case("maxout axis", lambda x: F.maxout(x, 3, axis=2), [D(2, 2, 6)], native=True),
-    Case("prelu", F.prelu, [N(3, 4), N(4)]),
-    Case("prelu one slope", F.prelu, [N(3, 4), N()]),
-    Case("prelu two axes", F.prelu, [N(3, 4, 2), N(4, 2)]),
-    Case("rrelu", F.rrelu, [N(3, 4)]),
-    Case("rrelu bounds", lambda x: F.rrelu(x, 0.1, 0.6), [N(3, 4)]),
-    Case("rrelu given", lambda x, r: F.rrelu(x, r=array_of(r)), [N(3, 4), U(0.1, 0.3, 3, 4)]),
-    Case("rrelu return_r", lambda x: F.rrelu(x, return_r=True), [N(3, 4)]),
+    Case("prelu", F.prelu, [N(3, 4), N(4)], native=True),
+    Case("prelu one slope", F.prelu, [N(3, 4), N()], native=True),
+    Case("prelu two axes", F.prelu, [N(3, 4, 2), N(4, 2)], native=True),
+    Case("rrelu", F.rrelu, [N(3, 4)], native=True),
+    Case("rrelu bounds", lambda x: F.rrelu(x, 0.1, 0.6), [N(30, 40)], native=True),
+    Case(
+        "rrelu given",
+        lambda x, r: F.rrelu(x, r=array_of(r)),
+        [N(3, 4), U(0.1, 0.3, 3, 4)],
+        native=True,
+    ),
+    Case("rrelu return_r", lambda x: F.rrelu(x, return_r=True), [N(3, 4)], native=True),
     Case("selu", F.selu, [N(3, 4)], native=True),
     Case("selu alpha", lambda x: F.selu(x, 1.1, 0.7), [N(3, 4)], native=True),
-    Case("swish", F.swish, [N(3, 4), N(4)]),
-    Case("swish one beta", F.swish, [N(3, 4, 2), N()]),
+    Case("swish", F.swish, [N(3, 4), N(4)], native=True),
+    Case("swish one beta", F.swish, [N(3, 4, 2), N()], native=True),
+    Case("gelu by tanh", gelu, [N(3, 4)], native=True),
+    Case("gelu by erf", lambda x: 0.5 * x * (1 + F.erf(x / 2**0.5)), [N(3, 4)], native=True),
 ]

@@ -60,6 +60,15 @@ LOSS = [
     ("squared_error", F.squared_error, [N(3, 4), N(3, 4)]),
     ("squared_difference", F.squared_difference, [N(3, 4), N(3, 4)]),
     ("absolute_error", F.absolute_error, [Q(3, 4), Q(3, 4)]),
+    ("contrastive", F.contrastive, [N(5, 3), N(5, 3), I(0, 2, 5)]),
+    ("contrastive equal", F.contrastive, [Q(9, 1), Q(9, 1), I(0, 2, 9)]),
+    (
+        "contrastive no",
+        lambda *a: F.contrastive(*a, margin=0.7, reduce="no"),
+        [N(5, 3), N(5, 3), I(0, 2, 5, kind=np.int64)],
+    ),
+    ("triplet", F.triplet, [N(5, 3), N(5, 3), N(5, 3)]),
+    ("triplet no", lambda *a: F.triplet(*a, margin=0.5, reduce="no"), [N(5, 3)] * 3),
 ]
 
 # The weights come from outside: a second trace confirms that they stay.
@@ -117,6 +126,7 @@ ROWS = [
             f"connectionist_temporal_classification{label}",
             lambda *a, k=k: F.connectionist_temporal_classification(list(a[:4]), a[4], 2, **k),
             [*[N(2, 3)] * 4, I(0, 2, 2, 2)],
+            native=True,
         )
         for label, k in [("", {}), (" no", {"reduce": "no"})]
     ],
@@ -124,12 +134,15 @@ ROWS = [
         "connectionist_temporal_classification lengths",
         lambda *a: F.connectionist_temporal_classification(list(a[:4]), a[4], 2, a[5], a[6]),
         [*[N(2, 3)] * 4, I(0, 2, 2, 2), I(3, 5, 2), I(1, 3, 2)],
+        native=True,
     ),
-    Case("contrastive", F.contrastive, [N(5, 3), N(5, 3), I(0, 2, 5)]),
     Case(
-        "contrastive no",
-        lambda *a: F.contrastive(*a, margin=0.7, reduce="no"),
-        [N(5, 3), N(5, 3), I(0, 2, 5)],
+        "connectionist_temporal_classification longer",
+        lambda *a: F.connectionist_temporal_classification(
+            list(a[:9]), a[9], 0, a[10], a[11], reduce="no"
+        ),
+        [*[N(3, 5)] * 9, I(-4, 0, 3, 3), I(4, 10, 3), I(1, 4, 3)],
+        native=True,
     ),
     *[
         Case(
@@ -145,7 +158,7 @@ ROWS = [
         [N(3, 3), N(4, 3), N(3, 3), N(1, 3)],
     ),
     *[
-        Case(f"{f.__name__}{label}", lambda *a, f=f, k=k: f(*a, **k), inputs)
+        Case(f"{f.__name__}{label}", lambda *a, f=f, k=k: f(*a, **k), inputs, native=True)
         for f, inputs in [
             (F.cross_covariance, [N(5, 3), N(5, 4)]),
             (F.decov, [N(5, 3)]),
@@ -166,7 +179,8 @@ ROWS = [
         Case(
             f"hinge {norm} {reduce}",
             lambda x, t, a=(norm, reduce): F.hinge(x, t, *a),
-            [N(5, 3), T(3, 5)],
+            [N(5, 3), T(3, 5, low=-3)],
+            native=True,
         )
         for norm in ("L1", "L2")
         for reduce in ("mean", "no")
@@ -195,6 +209,4 @@ ROWS = [
         [N(5, 3), N(5, 3)],
     ),
     Case("softmax_cross_entropy float16", SCE, [N(5, 3), T(3, 5)], dtypes="e"),
-    Case("triplet", F.triplet, [N(5, 3), N(5, 3), N(5, 3)]),
-    Case("triplet no", lambda *a: F.triplet(*a, margin=0.5, reduce="no"), [N(5, 3)] * 3),
 ]

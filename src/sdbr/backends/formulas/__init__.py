@@ -14,9 +14,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sdbr.backends.formulas import array, basic, convolution, fused, normalization, recurrent
+from sdbr.backends.formulas import (
+    array,
+    basic,
+    convolution,
+    ctc,
+    fused,
+    losses,
+    normalization,
+    random,
+    recurrent,
+)
 
-FAMILIES = (basic, convolution, fused, array, normalization, recurrent)
+FAMILIES = (
+    basic,
+    array,
+    convolution,
+    fused,
+    recurrent,
+    normalization,
+    losses,
+    random,
+    ctc,
+)
 
 #: Op name -> formula. `python` is the executor's own.
 FORMULAS: dict[str, Callable] = {}

@@ -88,6 +88,12 @@ def _select_item(name, ins, outs, ints):
     return [*x[1], t[0]]
 
 
+def _negate_item(name, ins, outs, ints):
+    x, t = ins
+    fine = len(x[1]) == 2 and t[1] == x[1][:1] and _same(x, outs[0])
+    return [*x[1], t[0]] if fine else None
+
+
 def _sigmoid(name, ins, outs, ints):
     x, t = ins[0], ins[1]
     if name == "sigmoid_cross_entropy":
@@ -119,6 +125,7 @@ _LAYOUTS = (
     ("softmax_cross_entropy", _cross_entropy),
     ("accuracy", _accuracy),
     ("select_item", _select_item),
+    ("negate_item", _negate_item),
     ("sigmoid_cross_entropy", _sigmoid),
     ("mean_", _mean),
 )

@@ -11,7 +11,7 @@ from sdbr.backends.prepare.space import Prepared, floating, product, same_shape
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
 ) -> Prepared:
-    """Kernel and integers of ``dropout``.
+    """Kernel and integers of an op that draws.
 
     Raises
     ------
@@ -22,4 +22,4 @@ def prepare(
     suffix = floating(name, operands, operands)
     same_shape(name, operands)
     contiguous(name, operands)
-    return f"{name}_{suffix}", [product(ins[0][1])]
+    return f"{name}_{suffix}", [product(outs[0][1])]

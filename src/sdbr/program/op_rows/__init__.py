@@ -10,6 +10,7 @@ from sdbr.program.op_rows import (
     blas,
     control,
     convolution,
+    ctc,
     data,
     elementwise,
     loss,
@@ -31,8 +32,9 @@ FAMILIES = (
     update,
     array,
     convolution,
-    normalization,
     recurrent,
+    normalization,
+    ctc,
 )
 
 

@@ -61,6 +61,17 @@ row(
 row(
     "select_item_grad", "t:I gy:T", "gx:T", "gx = 0; gx[arange(n), t] = gy; gx[n, c]", family="loss"
 )
+row("negate_item", "x:T t:I", "y:T", "y = x; y[arange(n), t] *= -1; x[n, c], t[n]; IndexError outside [-c, c)",
+    family="loss")  # fmt: skip
+
+row('bernoulli_log_prob', 'logit:T x:T', 'y:T',
+    'y = logit * (x - 1) - log(exp(-logit) + 1); log(x) where logit is inf, log(1 - x) where it is -inf; with check -inf '
+    'where x is neither 0 nor 1', floats='check', inplace=(0, 1))  # fmt: skip
+row('bernoulli_log_prob_grad', 'logit:T x:T gy:T', 'glogit:T',
+    'glogit = gy * (x - 1 / (1 + exp(-logit))); NaN where logit is infinite, with check also where x is neither 0 nor 1',
+    floats='check', inplace=(0, 1, 2))  # fmt: skip
+row("rrelu", "x:T r:T", "y:T", "y = where(x >= 0, x, x * r)", inplace=(0, 1))
+row("rrelu_grad", "y:T r:T gy:T", "gx:T", "gx = where(y >= 0, gy, gy * r)", inplace=(0, 1, 2))
 
 row('argmax', 'x:T', 'y:I', 'y = x.argmax(1), the first of the largest, or the first NaN; x[outer, c, inner], y[outer, inner] '
     'int32', family='loss')  # fmt: skip
