@@ -10,9 +10,10 @@ or writes what they write or read, and where no more memory is alive than before
 from __future__ import annotations
 
 from sdbr.program import fused
-from sdbr.program.buffers import BOUND, BufferTable, Row
+from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
 from sdbr.program.fused import MAX_AXES, load_axes
+from sdbr.program.passes.rows import NEVER, is_bound, readers, whole, writer_counts, written
 
 import numpy as np
 
@@ -24,8 +25,6 @@ SMALLEST = 2048
 OPEN_GROUPS = 6
 LONGEST_GROUP = 48
 FURTHEST = 16
-
-NEVER = 1 << 60
 
 
 def elementwise(
@@ -83,7 +82,7 @@ class _Group:
         for x in instruction.ins:
             if x.root.index not in self.writes:
                 self.reads.add(x.root.index)
-                self.bound |= _is_bound(x)
+                self.bound |= is_bound(x)
         self.linked.update(_links(instruction))
         y = instruction.outs[0].root.index
         self.writes.add(y)
@@ -100,7 +99,7 @@ class _Group:
         """An instruction now stands behind the group."""
         self.passed += 1
         self.read_after.update(x.root.index for x in instruction.ins)
-        self.written_after.update(_written(instruction))
+        self.written_after.update(written(instruction))
         self.python_after |= instruction.op.name == "python"
 
     def free_to_rise(self, reads: set[int], bound: bool) -> bool:
@@ -124,13 +123,8 @@ class _Walk:
         self.kept = kept
         self.new: list[Instruction | _Group | None] = []
         self.open: list[tuple[tuple, _Group]] = []
-        self.writers: dict[int, int] = {}  # root -> how many instructions write it
-        self.readers: dict[int, list[int]] = {}  # root -> positions of its readers
-        for i, instruction in enumerate(instructions):
-            for x in instruction.ins:
-                self.readers.setdefault(x.root.index, []).append(i)
-            for y in _written(instruction):
-                self.writers[y] = self.writers.get(y, 0) + 1
+        self.writers = writer_counts(instructions)
+        self.readers = readers(instructions)
 
     def run(self) -> list[Instruction]:
         for i, instruction in enumerate(self.instructions):
@@ -152,7 +146,7 @@ class _Walk:
         if instruction.op.name not in fused.STEPS:
             return False
         (y,) = instruction.outs
-        if y.dtype not in FLOATS or y.size < SMALLEST or not _whole(y):
+        if y.dtype not in FLOATS or y.size < SMALLEST or not whole(y):
             return False
         if self.writers[y.root.index] != 1:
             return False
@@ -181,12 +175,12 @@ class _Walk:
         """Whether registers of the group can serve the instruction."""
         if len(group.members) >= LONGEST_GROUP:
             return False
-        return all(x.root.index not in group.writes or _whole(x) for x in instruction.ins)
+        return all(x.root.index not in group.writes or whole(x) for x in instruction.ins)
 
     def together(self, groups: list[_Group], position: int, instruction: Instruction):
         """The one group that the instruction joins, moved and merged where it can be, or None."""
         reads = {x.root.index for x in instruction.ins}
-        bound = any(map(_is_bound, instruction.ins))
+        bound = any(map(is_bound, instruction.ins))
         groups = sorted(groups, key=lambda g: g.place)
         if not groups:
             return None
@@ -259,7 +253,7 @@ class _Walk:
         outside: set[int] = set()
         for _, member in members:
             for x in member.ins:
-                if x.root.index not in made and _whole(x):
+                if x.root.index not in made and whole(x):
                     outside.add(x.root.index)
                     last[x.root.index] = self.last_read(x.root)
             y = member.outs[0].root
@@ -370,19 +364,3 @@ def _loadable(x: Row) -> bool:
 def _links(instruction: Instruction) -> set[int]:
     """The roots that make an op one of a group: those of a number for all elements do not."""
     return {x.root.index for x in instruction.ins if x.root.size > 1 and any(x.strides)}
-
-
-def _is_bound(x: Row) -> bool:
-    return x.root.slot is not None and x.root.slot.kind == BOUND
-
-
-def _whole(row: Row) -> bool:
-    return row.offset == 0 and row.nbytes == row.root.nbytes and row.is_contiguous
-
-
-def _written(instruction: Instruction) -> list[int]:
-    """Roots that an instruction writes, or may write: ops with effects write some inputs."""
-    rows = instruction.outs
-    if instruction.op.effect and instruction.op.family != "random":
-        rows = [*rows, *instruction.ins]
-    return list({row.root.index for row in rows})

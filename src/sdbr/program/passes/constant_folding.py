@@ -1,0 +1,121 @@
+"""Ops on constants, computed when the program is built."""
+
+from __future__ import annotations
+
+from sdbr.program import fused
+from sdbr.program.buffers import BufferTable, Row
+from sdbr.program.builder import ControlSlot, Instruction
+from sdbr.program.passes.rows import readers, whole, writer_counts
+
+import numpy as np
+
+#: Bytes of a constant that a program may get; larger ones are computed at each run.
+LARGEST = 1 << 16
+
+
+def constant_folding(
+    instructions: list[Instruction], kept: set[int], table: BufferTable
+) -> list[Instruction]:
+    """Compute now what depends on nothing but constants of the table and numbers that stay.
+
+    A ``fill`` becomes one number that is repeated, where all its readers take that.
+
+    Parameters
+    ----------
+    instructions : list of Instruction
+    kept : set of int
+        Root row indices that are read after the program.
+    table : BufferTable
+    """
+    return _Folding(instructions, kept, table).run()
+
+
+class _Folding:
+    def __init__(self, instructions, kept: set[int], table: BufferTable):
+        self.instructions = instructions
+        self.kept = kept
+        self.table = table
+        self.writers = writer_counts(instructions)
+        self.readers = readers(instructions)
+        self.values: dict[int, np.ndarray] = {}  # root -> its array, or one number for a fill
+        self.made: dict[tuple, Row] = {}
+
+    def run(self) -> list[Instruction]:
+        result = []
+        for instruction in self.instructions:
+            instruction.ins = [self.row(x) for x in instruction.ins]
+            if not (self.is_candidate(instruction) and self.fold(instruction)):
+                result.append(instruction)
+        return result
+
+    def is_candidate(self, instruction: Instruction) -> bool:
+        op = instruction.op
+        if op.effect or op.family in ("random", "control") or not instruction.outs:
+            return False
+        if any(type(value) is ControlSlot for value in instruction.floats):
+            return False
+        return all(
+            y.root.slot is None
+            and y.root.index not in self.kept
+            and self.writers[y.root.index] == 1
+            and whole(y)
+            for y in instruction.outs
+        ) and all(self.table.is_private(x.root.slot) for x in instruction.ins)
+
+    def fold(self, instruction: Instruction) -> bool:
+        y = instruction.outs[0]
+        if instruction.op.name == "fill":
+            if not self.takes_repeated(y):
+                return False
+            self.values[y.root.index] = np.full((), instruction.floats[0], y.dtype)
+            return True
+        if sum(y.nbytes for y in instruction.outs) > LARGEST:
+            return False
+        outs = _run(instruction)
+        if outs is None:
+            return False
+        for y, array in zip(instruction.outs, outs, strict=True):
+            self.values[y.root.index] = array
+        return True
+
+    def takes_repeated(self, y: Row) -> bool:
+        """Whether all readers of a row take one with stride 0."""
+        return y.dtype.kind == "f" and all(
+            self.instructions[i].op.name in fused.STEPS for i in self.readers.get(y.root.index, ())
+        )
+
+    def row(self, x: Row) -> Row:
+        """The row to read instead of `x`."""
+        array = self.values.get(x.root.index)
+        if array is None:
+            return x
+        key = (x.root.index, x.offset, x.shape, x.strides)
+        row = self.made.get(key)
+        if row is None:
+            root = self.table.constant(array)
+            if array.ndim == 0 and x.root.shape != ():
+                row = self.table.view(root, x.shape, [0] * x.ndim)
+            elif (x.shape, x.offset) == (root.shape, 0) and x.strides == root.strides:
+                row = root
+            else:
+                row = self.table.view(root, x.shape, x.strides, x.offset)
+            self.made[key] = row
+        return row
+
+
+def _run(instruction: Instruction) -> list[np.ndarray] | None:
+    """The outputs of an op on constants; None where it fails: it will fail in the program, too."""
+    # Programs know nothing of executors; the formulas are what the table says that ops compute.
+    from sdbr.backends.numpy_backend import run_native
+
+    ins = [
+        np.ndarray(x.shape, x.dtype, x.root.slot.array, x.offset, x.strides)
+        for x in instruction.ins
+    ]
+    outs = [np.zeros(y.shape, y.dtype) for y in instruction.outs]
+    attributes = instruction.op.attributes(instruction.ints, instruction.floats)
+    try:
+        run_native(instruction.op.name, ins, outs, attributes)
+    except (IndexError, ValueError):
+        return None
+    return outs
