@@ -97,7 +97,54 @@ def update_statistics(op: Op, rng, dtype) -> Iterator[Case]:
             yield Case(op.name, f"{count} elements", ins, ins[2:], (count,), (0.9,))
 
 
+#: ``[n, groups, length]``, elements of a run.
+GROUPS = (
+    (1, 1, 2, 1), (3, 1, 7, 1), (9, 1, 67, 1), (4, 3, 33, 1), (2, 1, 4100, 1), (5, 2, 64, 32),
+    (3, 3, 98, 49), (2, 1, 8202, 4101),
+)  # fmt: skip
+
+
+def group_norm(op: Op, rng, dtype) -> Iterator[Case]:
+    """Single elements and runs, of all kinds, in place and not."""
+    for n, groups, length, run in GROUPS:
+        for kind in KINDS[:3] if n > 3 else KINDS[:1]:
+            shape, c = (n, groups, length), (groups * length // run,)
+            x, gamma, beta, gy = (values(rng, s, dtype) for s in (shape, c, c, shape))
+            x = values(rng, shape, dtype, kind)
+            for k in (None, *op.inplace):
+                if op.name == "group_norm":
+                    ins, rest, floats = [x, gamma, beta], [shape[:2]] * 2, (1e-5,)
+                else:
+                    with np.errstate(all="ignore"):
+                        mean, var = (
+                            np.nan_to_num(f(2), posinf=1, neginf=2) for f in (x.mean, x.var)
+                        )
+                    inv_std = (1 / np.sqrt(var + 0.1)).astype(dtype)
+                    ins, rest, floats = [x, gamma, mean.astype(dtype), inv_std, gy], [c] * 2, ()
+                ins = [whole(v) for v in ins]
+                outs = [blank(shape, dtype) if k is None else ins[k]]
+                outs += [blank(s, dtype) for s in rest]
+                yield Case(
+                    op.name, f"{kind} values, run {run}, in place of {k}", ins, outs, (), floats
+                )
+
+
+def local_response(op: Op, rng, dtype) -> Iterator[Case]:
+    """Windows narrower and wider than the channels, and as wide as they may be."""
+    for shape in ((1, 1, 1), (2, 7, 9), (3, 40, 1), (1, 5, 130), (0, 3, 2), (2, 3, 0)):
+        for half, floats in ((2, (2.0, 1e-4, 0.75)), (15, (1.5, 0.1, 0.5)), (0, (1.0, 1.0, 0.75))):
+            for kind in KINDS[:5] if shape[0] == 2 else KINDS[:1]:
+                for k in (None, *op.inplace):
+                    ins = [whole(values(rng, shape, dtype, kind)) for _ in op.inputs]
+                    out = blank(shape, dtype) if k is None else ins[k]
+                    yield Case(op.name, f"{kind} values", ins, [out], (half,), floats)
+
+
 BY_OP = {
+    "group_norm": group_norm,
+    "group_norm_grad": group_norm,
+    "local_response": local_response,
+    "local_response_grad": local_response,
     "batch_norm": batch_norm,
     "fixed_batch_norm": batch_norm,
     "batch_norm_grad": batch_norm_grad,

@@ -27,6 +27,7 @@ FAMILIES = (
     "normalization",
     "recurrent",
     "sequences",
+    "special",
 )
 
 

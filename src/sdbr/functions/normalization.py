@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from sdbr.functions.common import number_reason
 from sdbr.functions.registry import FunctionRow, Node, float_reason, function
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
@@ -12,6 +13,10 @@ from sdbr.program.builder import Builder
 from chainer.functions.normalization import batch_normalization
 
 BASE = "chainer.functions.normalization."
+#: Elements of a channel from which a kernel takes it as a run of its own.
+RUN = 32
+#: The most channels to one side of another.
+NEIGHBOURS = 15
 
 
 class Channels:
@@ -170,3 +175,129 @@ class FixedBatchNormalization(FunctionRow):
             share = b.elementwise("multiply", inv_var, b.elementwise("multiply", gamma, ggamma))
             grads[4] = b.elementwise("mul_constant", share, floats=(-0.5,))
         return grads
+
+
+def _grouped(b: Builder, node: Node, xs: Sequence[Row], shape: tuple[int, int, int]) -> Row:
+    """Emit the normalization of x[n, groups, length]."""
+    y = b.new(shape, xs[0].dtype)
+    mean, inv_std = (b.new(shape[:2], y.dtype) for _ in range(2))
+    node.state.update(mean=mean, inv_std=inv_std)
+    ins = [b.reshape(b.contiguous(xs[0]), shape), *(b.contiguous(v) for v in xs[1:])]
+    b.emit("group_norm", ins, [y, mean, inv_std], (), (node.scalar("eps"),))
+    return b.reshape(y, node.out_shapes[0])
+
+
+def _grouped_gradients(b: Builder, node: Node, x: Row, gamma: Row, gy: Row, shape) -> list[Row]:
+    gx = b.new(x.shape, x.dtype)
+    ggamma, gbeta = (b.new(gamma.shape, x.dtype) for _ in range(2))
+    ins = [b.reshape(b.contiguous(x), shape), b.contiguous(gamma)]
+    ins += [node.state["mean"], node.state["inv_std"], b.reshape(b.contiguous(gy), shape)]
+    b.emit("group_norm_grad", ins, [b.reshape(gx, shape), ggamma, gbeta])
+    return [gx, ggamma, gbeta]
+
+
+@function(BASE + "layer_normalization.LayerNormalization")
+class LayerNormalization(FunctionRow):
+    """Each row of a matrix by itself."""
+
+    scalars = ("eps",)
+
+    def reason(node):
+        return _empty_reason(node)
+
+    def forward(b, node, xs):
+        n, d = xs[0].shape
+        return [_grouped(b, node, xs, (n, 1, d))]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        n, d = xs[0].shape
+        return _grouped_gradients(b, node, xs[0], xs[1], gys[0], (n, 1, d))
+
+
+@function(BASE + "group_normalization.GroupNormalization")
+class GroupNormalization(FunctionRow):
+    """Groups of channels of each sample by themselves; as many groups as channels: instances."""
+
+    scalars = ("eps",)
+
+    def reason(node):
+        return _empty_reason(node)
+
+    def layout(node):
+        """[n, groups, length], and the elements of a channel."""
+        n, c, *rest = node.in_shapes[0]
+        groups, inner = node.function.groups, prod(rest)
+        return (n, groups, c // groups * inner), inner
+
+    def spread(b, v, inner):
+        """A number per channel; short channels have it once per element."""
+        if inner >= RUN or inner == 1:
+            return v
+        each = b.copy(b.broadcast(b.reshape(v, (v.size, 1)), (v.size, inner)))
+        return b.reshape(each, (each.size,))
+
+    def forward(b, node, xs):
+        shape, inner = GroupNormalization.layout(node)
+        each = [GroupNormalization.spread(b, v, inner) for v in xs[1:]]
+        return [_grouped(b, node, [xs[0], *each], shape)]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        x, gamma = xs[:2]
+        shape, inner = GroupNormalization.layout(node)
+        each = GroupNormalization.spread(b, gamma, inner)
+        gx, *rest = _grouped_gradients(b, node, x, each, gys[0], shape)
+        if each.size != gamma.size:
+            rest = [b.reduce("sum", b.reshape(g, (gamma.size, inner)), (1,)) for g in rest]
+        return [gx, *rest]
+
+
+@function(BASE + "local_response_normalization.LocalResponseNormalization")
+class LocalResponseNormalization(FunctionRow):
+    """Divided by a power of the squares of neighbouring channels."""
+
+    scalars = ("k", "alpha", "beta")
+
+    def reason(node):
+        if not 0 <= node.function.n // 2 <= NEIGHBOURS:
+            return f"a window of {node.function.n} channels"
+        return number_reason(node, *LocalResponseNormalization.scalars)
+
+    def emit(b, node, name, *rows):
+        n, c, *rest = node.in_shapes[0]
+        shape = (n, c, prod(rest))
+        y = b.new(node.in_shapes[0], rows[0].dtype)
+        ins = [b.reshape(b.contiguous(r), shape) for r in rows]
+        floats = [node.scalar(s) for s in LocalResponseNormalization.scalars]
+        b.emit(name, ins, [b.reshape(y, shape)], (node.function.n // 2,), floats)
+        return [y]
+
+    def forward(b, node, xs):
+        return LocalResponseNormalization.emit(b, node, "local_response", xs[0])
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return LocalResponseNormalization.emit(b, node, "local_response_grad", xs[0], gys[0])
+
+
+@function(BASE + "l2_normalization.NormalizeL2")
+class NormalizeL2(FunctionRow):
+    """Divided by the Euclidean norm along axes; a row of zeros stays one."""
+
+    scalars = ("eps",)
+
+    def norm(b, node, x):
+        """The norm, and the norm plus eps."""
+        total = b.reduce("sum", b.elementwise("square", x), node.function.axis, keepdims=True)
+        bare = b.elementwise("sqrt", total)
+        return bare, b.elementwise("add_constant", bare, floats=(node.scalar("eps"),))
+
+    def forward(b, node, xs):
+        return [b.elementwise("divide", xs[0], NormalizeL2.norm(b, node, xs[0])[1])]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        x, gy = xs[0], gys[0]
+        bare, norm = NormalizeL2.norm(b, node, x)
+        product = b.elementwise("multiply", x, gy)
+        total = b.reduce("sum", product, node.function.axis, keepdims=True)
+        share = b.elementwise("multiply", b.elementwise("divide_nonzero", total, bare), x)
+        gx = b.elementwise("subtract", b.elementwise("multiply", gy, norm), share)
+        return [b.elementwise("divide", gx, b.elementwise("square", norm))]

@@ -32,7 +32,15 @@ _UNARY = {
     np.sqrt: "sqrt",
     np.square: "square",
     np.tanh: "tanh",
-}
+    np.fix: "trunc",
+    **{
+        getattr(np, name): name
+        for name in (
+            "arccos", "arcsin", "arctan", "arctanh", "ceil", "cos", "cosh", "expm1", "floor",
+            "log10", "log1p", "log2", "sign", "sin", "sinh", "tan", "trunc",
+        )
+    },
+}  # fmt: skip
 
 
 def lower_call(b: Builder, traced, xs: list[Row]) -> list[Row] | None:

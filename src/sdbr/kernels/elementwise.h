@@ -1,5 +1,6 @@
 /* Elementwise kernels, by dtype. */
 #include "arithmetic.h"
+#include "special.h"
 
 /* Each op becomes an inner loop over one axis (with the strides that occur vectorised) and two
  * kernels. `contiguous`: ints are [n]; every operand is C-contiguous and of the same shape.

@@ -3,6 +3,8 @@
 #ifndef SDBR_ELEMENTWISE_NAMES_H
 #define SDBR_ELEMENTWISE_NAMES_H
 
+#include "special_names.h"
+
 #define SDBR_UNARY(X) \
     X(negative, 0) \
     X(absolute, 0) \
@@ -25,7 +27,8 @@
     X(mul_constant, 1) \
     X(div_constant, 1) \
     X(rdiv_constant, 1) \
-    X(rpow_constant, 1)
+    X(rpow_constant, 1) \
+    SDBR_UNARY_SPECIAL(X)
 
 /* Not in the op table: what pow_constant and its gradient become for some exponents. */
 #define SDBR_UNARY_HIDDEN(X) \
@@ -57,7 +60,8 @@
     X(rdiv_constant_grad, 1) \
     X(huber, 1) \
     X(bernoulli_log_prob, 1) \
-    X(rrelu, 0)
+    X(rrelu, 0) \
+    SDBR_BINARY_SPECIAL(X)
 
 #define SDBR_BINARY_HIDDEN(X) \
     X(pow_any_grad, 1) \

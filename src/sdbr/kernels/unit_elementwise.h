@@ -1,6 +1,7 @@
 /* Elementwise ops, copies, casts and fills. */
 #include "math_f4.h"
 #include "math_f8.h"
+#include "special_f4.h"
 #include "nd_loop.h"
 #include "copy.h"
 #include "cast_names.h"

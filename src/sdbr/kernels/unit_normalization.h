@@ -16,4 +16,10 @@
 
 #define SDBR_ENTRIES \
     SDBR_BATCH(SDBR_BATCH_ENTRY) \
-    SDBR_ENTRY(update_statistics)
+    SDBR_ENTRY(update_statistics) \
+    SDBR_ENTRY(group_norm_elements) \
+    SDBR_ENTRY(group_norm_planes) \
+    SDBR_ENTRY(group_norm_grad_elements) \
+    SDBR_ENTRY(group_norm_grad_planes) \
+    SDBR_ENTRY(local_response) \
+    SDBR_ENTRY(local_response_grad)

@@ -12,8 +12,8 @@ ROWS = [
     row("Maxout", lambda: L.Maxout(4, 3, 2), [N(5, 4)]),
     row("Maxout of unknown size", lambda: L.Maxout(None, 3, 4), [N(5, 2, 3)], traces=1),
     row("Maxout without bias", lambda: L.Maxout(4, 3, 2, initial_bias=None), [N(5, 4)]),
-    row("PReLU", L.PReLU, [N(3, 4)]),
-    row("PReLU per channel", lambda: shaken(L.PReLU((4,))), [N(3, 4, 2)]),
+    row("PReLU", L.PReLU, [N(3, 4)], native=True),
+    row("PReLU per channel", lambda: shaken(L.PReLU((4,))), [N(3, 4, 2)], native=True),
     row("SimplifiedDropconnect", lambda: L.SimplifiedDropconnect(4, 3), [N(5, 4)]),
     row(
         "SimplifiedDropconnect of unknown size",
@@ -40,7 +40,7 @@ ROWS = [
         second=False,
         traces=2,  # the first call keeps the mask as a persistent value
     ),
-    row("Swish", lambda: shaken(L.Swish((4,))), [N(3, 4)]),
-    row("Swish 0-d", lambda: L.Swish(()), [N(3, 4)]),
-    row("Swish of unknown size", lambda: L.Swish(None), [N(3, 4)]),
+    row("Swish", lambda: shaken(L.Swish((4,))), [N(3, 4)], native=True),
+    row("Swish 0-d", lambda: L.Swish(()), [N(3, 4)], native=True),
+    row("Swish of unknown size", lambda: L.Swish(None), [N(3, 4)], native=True),
 ]

@@ -13,6 +13,10 @@ def far(x, *parameters):
     return F.batch_normalization(x * 0.5 + 16, *parameters)
 
 
+def group(groups, **options):
+    return lambda x, g, b: F.group_normalization(x, groups, g, b, **options)
+
+
 NORMALIZATION = [
     ("batch_normalization", F.batch_normalization, [N(5, 3), P(3), N(3)]),
     ("batch_normalization small images", F.batch_normalization, [N(4, 3, 2, 2), P(3), N(3)]),
@@ -57,6 +61,27 @@ NORMALIZATION = [
         lambda *a: F.fixed_batch_normalization(*a, eps=1e-3, axis=(0, 1)),
         [N(5, 2, 3), P(3), N(3), N(3), P(3)],
     ),
+    ("group_normalization", group(2), [N(3, 4, 2), P(4), N(4)]),
+    ("group_normalization of vectors", group(2), [N(5, 40), P(40), N(40)]),
+    ("group_normalization of images", group(3), [N(2, 6, 7, 9), P(6), N(6)]),
+    ("group_normalization of instances", group(4), [N(3, 4, 6, 6), P(4), N(4)]),
+    ("group_normalization one group", group(1, eps=1e-3), [N(3, 4, 5), P(4), N(4)]),
+    ("layer_normalization", F.layer_normalization, [N(3, 4), P(4), N(4)]),
+    ("layer_normalization wide", F.layer_normalization, [N(9, 67), P(67), N(67)]),
+    (
+        "layer_normalization eps",
+        lambda *a: F.layer_normalization(*a, eps=0.1),
+        [N(3, 4), P(4), N(4)],
+    ),
+    ("local_response_normalization", F.local_response_normalization, [N(2, 7, 3, 2)]),
+    (
+        "local_response_normalization options",
+        lambda x: F.local_response_normalization(x, 3, 1.5, 0.1, 0.5),
+        [N(2, 7, 3, 2)],
+    ),
+    ("local_response_normalization of images", F.local_response_normalization, [N(1, 4, 9, 9)]),
+    ("normalize", F.normalize, [N(3, 4)]),
+    ("normalize axes", lambda x: F.normalize(x, 1e-3, (0, 2)), [N(3, 4, 2)]),
 ]
 
 ROWS = [
@@ -92,25 +117,6 @@ ROWS = [
         ),
         [N(5, 3), N(1, 3), M(1, 3, 3)],
     ),
-    Case(
-        "group_normalization",
-        lambda x, g, b: F.group_normalization(x, 2, g, b),
-        [N(3, 4, 2), P(4), N(4)],
-    ),
-    Case("layer_normalization", F.layer_normalization, [N(3, 4), P(4), N(4)]),
-    Case(
-        "layer_normalization eps",
-        lambda *a: F.layer_normalization(*a, eps=0.1),
-        [N(3, 4), P(4), N(4)],
-    ),
-    Case("local_response_normalization", F.local_response_normalization, [N(2, 7, 3, 2)]),
-    Case(
-        "local_response_normalization options",
-        lambda x: F.local_response_normalization(x, 3, 1.5, 0.1, 0.5),
-        [N(2, 7, 3, 2)],
-    ),
-    Case("normalize", F.normalize, [N(3, 4)]),
-    Case("normalize axes", lambda x: F.normalize(x, 1e-3, (0, 2)), [N(3, 4, 2)]),
     Case(
         "batch_normalization mixed dtypes",
         F.batch_normalization,

@@ -24,6 +24,7 @@ from sdbr.backends.formulas import (
     normalization,
     random,
     recurrent,
+    special,
 )
 
 FAMILIES = (
@@ -36,6 +37,7 @@ FAMILIES = (
     losses,
     random,
     ctc,
+    special,
 )
 
 #: Op name -> formula. `python` is the executor's own.

@@ -53,6 +53,51 @@ def update_statistics(mean, var, running_mean, running_var, count: int, decay: f
     )
 
 
+def _runs(v: Array, x: Array) -> Array:
+    """A number per run for each element of a group."""
+    length = x.shape[1] * x.shape[2] // v.size
+    return np.repeat(v, length).reshape(1, *x.shape[1:])
+
+
+def group_norm(x: Array, gamma: Array, beta: Array, eps: float):
+    """Each group of each sample by itself."""
+    mean, var = (f(2, dtype="d").astype(x.dtype) for f in (x.mean, x.var))
+    inv_std = 1 / np.sqrt(var + eps)
+    x_hat = (x - mean[:, :, None]) * inv_std[:, :, None]
+    return x_hat * _runs(gamma, x) + _runs(beta, x), mean, inv_std
+
+
+def group_norm_grad(x: Array, gamma: Array, mean: Array, inv_std: Array, gy: Array):
+    """All three gradients."""
+    x_hat = (x - mean[:, :, None]) * inv_std[:, :, None]
+    g = gy * _runs(gamma, x)
+    inner = g.mean(2, keepdims=True) + x_hat * (g * x_hat).mean(2, keepdims=True)
+    runs = (len(x), gamma.size, -1)
+    ggamma, gbeta = ((v).reshape(runs).sum((0, 2)) for v in (gy * x_hat, gy))
+    return inv_std[:, :, None] * (g - inner), ggamma, gbeta
+
+
+def _across(v: Array, half: int) -> Array:
+    """Sums over the channels around each."""
+    total = v.copy()
+    for i in range(1, min(half, v.shape[1] - 1) + 1):
+        total[:, i:] += v[:, :-i]
+        total[:, :-i] += v[:, i:]
+    return total
+
+
+def local_response(x: Array, half: int, k: float, alpha: float, beta: float) -> Array:
+    """Divided by a power of the squares around."""
+    return x * (k + alpha * _across(x * x, half)) ** -beta
+
+
+def local_response_grad(x, gy, half: int, k: float, alpha: float, beta: float) -> Array:
+    """Its gradient."""
+    s = k + alpha * _across(x * x, half)
+    share = _across(x * gy * s**-beta / s, half)
+    return gy * s**-beta - 2 * alpha * beta * x * share
+
+
 #: Op name -> formula.
 FORMULAS: dict[str, Callable] = {
     "batch_norm": batch_norm,
@@ -60,4 +105,8 @@ FORMULAS: dict[str, Callable] = {
     "batch_norm_sums": batch_norm_sums,
     "fixed_batch_norm": fixed_batch_norm,
     "update_statistics": update_statistics,
+    "group_norm": group_norm,
+    "group_norm_grad": group_norm_grad,
+    "local_response": local_response,
+    "local_response_grad": local_response_grad,
 }

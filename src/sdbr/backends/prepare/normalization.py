@@ -10,6 +10,10 @@ from sdbr.errors import BackendError
 
 #: Elements of a plane from which it is taken as a row of vectors of its own (measured).
 PLANE = 32
+#: The widest vector: shorter runs cannot be taken as vectors.
+VECTOR = 16
+#: The most neighbours to one side; the kernel keeps so many in a window.
+HALF = 15
 
 
 def prepare(
@@ -69,6 +73,34 @@ def _update_statistics(ins, outs, ints):
     return "update_statistics", [*shape, *ints]
 
 
+def _group_norm(name, like_x, like_rows, like_gamma):
+    def prepare(ins, outs, ints):
+        shape = ins[0][1]
+        operands = [*ins, *outs]
+        if len(shape) != 3 or 0 in shape or len(ins[1][1]) != 1:
+            return None
+        numbers = ins[1][1][0]
+        fine = _shapes(operands, like_x, shape) and _shapes(operands, like_rows, shape[:2])
+        fine = fine and _shapes(operands, like_gamma, (numbers,))
+        if not fine or numbers % shape[1] or shape[1] * shape[2] % numbers:
+            return None
+        run = shape[1] * shape[2] // numbers
+        if 1 < run < VECTOR:
+            return None
+        return f"{name}_{'elements' if run == 1 else 'planes'}", [*shape, run]
+
+    return prepare
+
+
+def _local_response(name):
+    def prepare(ins, outs, ints):
+        shape = ins[0][1]
+        fine = len(shape) == 3 and _shapes([*ins, *outs], range(len(ins) + 1), shape)
+        return (name, [*shape, *ints]) if fine and 0 <= ints[0] <= HALF else None
+
+    return prepare
+
+
 _PREPARE = {
     "batch_norm": _batch_norm("batch_norm", (0, 3), (1, 2, 4, 5)),
     "batch_norm_grad": _batch_norm(
@@ -77,4 +109,8 @@ _PREPARE = {
     "batch_norm_sums": _batch_norm("batch_norm_sums", (0, 3), (1, 2, 4, 5)),
     "fixed_batch_norm": _batch_norm("fixed_batch_norm", (0, 5), (1, 2, 3, 4)),
     "update_statistics": _update_statistics,
+    "group_norm": _group_norm("group_norm", (0, 3), (4, 5), (1, 2)),
+    "group_norm_grad": _group_norm("group_norm_grad", (0, 4, 5), (2, 3), (1, 6, 7)),
+    "local_response": _local_response("local_response"),
+    "local_response_grad": _local_response("local_response_grad"),
 }

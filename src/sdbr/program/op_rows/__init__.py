@@ -18,6 +18,7 @@ from sdbr.program.op_rows import (
     random,
     recurrent,
     reduction,
+    special,
     update,
 )
 
@@ -35,6 +36,7 @@ FAMILIES = (
     recurrent,
     normalization,
     ctc,
+    special,
 )
 
 

@@ -23,4 +23,23 @@ row('update_statistics', 'mean:T var:T running_mean:T running_var:T', 'mean_out:
     'running_mean = decay * running_mean + (1 - decay) * mean; running_var = decay * running_var + (1 - decay) * '
     'var * count / max(count - 1, 1)', ints='count', floats='decay', family='normalization', effect=True)  # fmt: skip
 
+# --- groups: x[n, groups, length] C-contiguous, statistics per n and group -----------------------
+row('group_norm', 'x:T gamma:T beta:T', 'y:T mean:T inv_std:T',
+    'mean = x.mean(2); inv_std = 1 / sqrt(x.var(2) + eps); y = gamma * (x - mean) * inv_std + beta; mean and inv_std '
+    '[n, groups]; gamma and beta [groups * length / run], each number for a run of as many elements', floats='eps',
+    family='normalization', inplace=(0,))  # fmt: skip
+row('group_norm_grad', 'x:T gamma:T mean:T inv_std:T gy:T', 'gx:T ggamma:T gbeta:T',
+    'x_hat = (x - mean) * inv_std; g = gamma * gy; gx = inv_std * (g - (g.sum(2) + x_hat * (g * x_hat).sum(2)) / '
+    'length); gbeta and ggamma: the sums of gy and of gy * x_hat over n and each run', family='normalization',
+    inplace=(0, 4))  # fmt: skip
+
+# --- neighbours: x[outer, c, inner] C-contiguous, along c -----------------------------------------
+row('local_response', 'x:T', 'y:T',
+    's = k + alpha * (sum of x ** 2 over channels i - half to i + half); y = x * s ** -beta', ints='half',
+    floats='k alpha beta', family='normalization')  # fmt: skip
+row('local_response_grad', 'x:T gy:T', 'gx:T',
+    's as in local_response; gx = gy * s ** -beta - 2 * alpha * beta * x * (sum of x * gy * s ** (-beta - 1) over '
+    'channels i - half to i + half); half at most 15', ints='half', floats='k alpha beta', family='normalization',
+    inplace=(1,))  # fmt: skip
+
 ROWS = row.rows

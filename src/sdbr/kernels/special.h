@@ -1,0 +1,60 @@
+/* Functions of mathematics, by dtype; see arithmetic.h. What networks are made of vectorises in
+ * float (special_f4.h); the others call the C library. */
+
+#if SDBR_FLOATS
+#define C_FUNCTION(name) name##f
+SDBR_INLINE float FN(erf_of)(float x) { return sdbr_erf_f4(x); }
+SDBR_INLINE float FN(log1p_of)(float x) { return sdbr_log1p_f4(x); }
+#else
+#define C_FUNCTION(name) name
+SDBR_INLINE double FN(erf_of)(double x) { return erf(x); }
+SDBR_INLINE double FN(log1p_of)(double x) { return log1p(x); }
+#endif
+
+SDBR_INLINE T FN(op_erf)(T a, T p, T q) { return (void)p, (void)q, FN(erf_of)(a); }
+SDBR_INLINE T FN(op_log1p)(T a, T p, T q) { return (void)p, (void)q, FN(log1p_of)(a); }
+
+/* Near 0 the difference is taken before it is rounded; far from it there is nothing to lose. */
+SDBR_INLINE T FN(op_expm1)(T a, T p, T q) {
+    (void)p, (void)q;
+    T near = a > 40 ? (T)40 : a;
+    near = COPYSIGN(FN(sdbr_expm1_bounded)(near < -40 ? (T)-40 : near), a);
+    return a > 40 ? FN(sdbr_exp)(a) : near;
+}
+
+SDBR_INLINE T FN(op_erfc)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(erfc)(a); }
+SDBR_INLINE T FN(op_ndtr)(T a, T p, T q) {
+    return (void)p, (void)q, (T)(0.5 * erfc((double)a * -0.70710678118654752440));
+}
+SDBR_INLINE T FN(op_log2)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(log2)(a); }
+SDBR_INLINE T FN(op_log10)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(log10)(a); }
+SDBR_INLINE T FN(op_sinh)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(sinh)(a); }
+SDBR_INLINE T FN(op_cosh)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(cosh)(a); }
+SDBR_INLINE T FN(op_sin)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(sin)(a); }
+SDBR_INLINE T FN(op_cos)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(cos)(a); }
+SDBR_INLINE T FN(op_tan)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(tan)(a); }
+SDBR_INLINE T FN(op_arcsin)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(asin)(a); }
+SDBR_INLINE T FN(op_arccos)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(acos)(a); }
+SDBR_INLINE T FN(op_arctan)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(atan)(a); }
+SDBR_INLINE T FN(op_arctanh)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(atanh)(a); }
+SDBR_INLINE T FN(op_floor)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(floor)(a); }
+SDBR_INLINE T FN(op_ceil)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(ceil)(a); }
+SDBR_INLINE T FN(op_trunc)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(trunc)(a); }
+SDBR_INLINE T FN(op_hard_sigmoid)(T a, T p, T q) {
+    (void)p, (void)q;
+    T y = a * (T)0.2 + (T)0.5;
+    y = y < 0 ? (T)0 : y;
+    return y > 1 ? (T)1 : y;
+}
+
+SDBR_INLINE T FN(op_arctan2)(T a, T b, T p, T q) { return (void)p, (void)q, C_FUNCTION(atan2)(a, b); }
+SDBR_INLINE T FN(op_fmod)(T a, T b, T p, T q) { return (void)p, (void)q, C_FUNCTION(fmod)(a, b); }
+SDBR_INLINE T FN(op_divide_nonzero)(T a, T b, T p, T q) {
+    return (void)p, (void)q, b != 0 ? a / b : (T)0;
+}
+SDBR_INLINE T FN(op_gauss_grad)(T x, T gy, T p, T q) { return p * FN(sdbr_exp)(q * (x * x)) * gy; }
+SDBR_INLINE T FN(op_hard_sigmoid_grad)(T x, T gy, T p, T q) {
+    return (void)p, (void)q, (T)((x > (T)-2.5) & (x < (T)2.5)) * gy * (T)0.2;
+}
+
+#undef C_FUNCTION
