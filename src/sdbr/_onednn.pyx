@@ -110,6 +110,11 @@ def scratch_bytes():
     return sdbr_onednn_trim(0)
 
 
+def trim():
+    """Give scratch memory back that nobody uses now."""
+    sdbr_onednn_trim(1)
+
+
 cdef class Handle:
     """Owns an object of the library.
 

@@ -138,6 +138,9 @@ class OneDNN:
             self._get_threads = ctypes.CFUNCTYPE(_I)(threads[0])
             self._set_threads = ctypes.CFUNCTYPE(None, _I)(threads[1])
         self.engine = self.create("engine", "engine_create", CPU, 0)
+        # Its cache would keep up to 1,024 primitives that nobody uses any more: tens of megabytes.
+        # What programs share is found in sdbr.backends.tuning.convolution.
+        self._function("set_primitive_cache_capacity", [_I])(0)
         functions = {name: self._address(f"dnnl_{name}") for name in _RUN}
         functions["get_max_threads"], functions["set_num_threads"] = threads
         _onednn.connect(self.engine, functions)

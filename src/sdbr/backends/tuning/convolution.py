@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 
+from sdbr import _onednn
 from sdbr.backends.onednn import convolution as onednn
 from sdbr.backends.onednn import library
 from sdbr.backends.onednn.convolution import Convolution
@@ -171,6 +172,7 @@ def _decide(problem: Convolution, makers, own, specs):
             return usual, "", {}, {}  # the caller finds out why
         kernels = {way: kernel for way, (kernel, _) in made.items()}
         seconds = race(kernels, operands(specs), threads())
+        _onednn.trim()  # the ways that lost may have needed more than the others ever will
         known.put(text, {**dict.fromkeys(makers), **seconds})
         _budget.add(time.perf_counter() - start)
     seconds = {way: s for way, s in seconds.items() if s is not None}
