@@ -2,6 +2,7 @@
 #include "gemm_transpose.h"
 #include "conv_panel.h"
 #include "conv_patches.h"
-#include "conv_forward.h"
+#include "conv_core.h"
+#include "conv_columns.h"
 #include "conv_grad_x.h"
 #include "conv_grad_w.h"

@@ -1,46 +1,72 @@
 /* gw = sum over all pixels of gy * patches of x, for one dtype. */
 
 /* The rows of gy for pixels that lie in several images, side by side: packed[row, SDBR_CONV_DEPTH] */
-static void FN(gather_gy)(const sdbr_conv *s, const T *gy, int64_t rows, const sdbr_run *runs, int n, T *packed) {
+static void FN(gather_gy)(const sdbr_conv *s, const T *gy, int64_t rows, int64_t first, int64_t count, T *packed) {
     const int64_t pixels = sdbr_volume(s->out);
-    for (int64_t k = 0; k < rows; ++k, packed += SDBR_CONV_DEPTH)
-        for (int r = 0; r < n; ++r) {
-            const T *from = gy + (runs[r].image * s->o + k) * pixels + runs[r].pixel;
-            for (int j = 0; j < runs[r].length; ++j)
-                packed[runs[r].at + j] = from[j];
+    for (int64_t k = 0; k < rows; ++k, packed += SDBR_CONV_DEPTH) {
+        int64_t image = first / pixels, pixel = first % pixels;
+        for (int64_t at = 0; at < count;) {
+            const int64_t length = pixels - pixel < count - at ? pixels - pixel : count - at;
+            const T *from = gy + (image * s->o + k) * pixels + pixel;
+            for (int64_t i = 0; i < length; ++i)
+                packed[at + i] = from[i];
+            at += length;
+            pixel = 0;
+            ++image;
         }
+    }
 }
 
 /* What `count` pixels from `first` on, at most SDBR_CONV_DEPTH, add to one group of gw. */
-static void FN(correlate)(const sdbr_conv *s, int64_t group, int64_t first, int64_t count, int accumulate, const T *x,
-                          const T *gy, T *gw, T *scratch) {
+static void FN(correlate)(const sdbr_conv *s, const sdbr_grid *g, int64_t first, int64_t count, int accumulate,
+                          const T *x, const T *gy, T *gw, T *scratch) {
     T panel[SDBR_CONV_DEPTH * PANEL] __attribute__((aligned(64)));
     T block[SDBR_CONV_ROWS * PANEL] __attribute__((aligned(64)));
+    int64_t steps[SDBR_CONV_DEPTH];
     sdbr_run runs[SDBR_CONV_DEPTH];
-    const int64_t channels = s->c / s->groups, rows = s->o / s->groups, pixels = sdbr_volume(s->out);
-    const int64_t depth = channels * sdbr_volume(s->kernel);
+    FN(part) parts[SDBR_CONV_DEPTH / SDBR_CONV_ROWS];
+    const int64_t rows = s->o / s->groups, pixels = sdbr_volume(s->out);
+    const int64_t depth = s->c / s->groups * sdbr_volume(s->kernel);
     const FN(conv_end) e = {accumulate, 0};
-    const int n = sdbr_runs(s, first, count, runs);
-    T *packed = scratch, *patches = scratch + rows * SDBR_CONV_DEPTH;
-    x += group * channels * sdbr_volume(s->in);
-    gw += group * rows * depth;
-    FN(gather_gy)(s, gy + group * rows * pixels, rows, runs, n, packed);
-    for (int64_t k = 0; k < depth; k += PANEL) {
-        const int columns = depth - k < PANEL ? (int)(depth - k) : PANEL;
-        const int width = FN(conv_width)(columns);
-        FN(pack_patches)(s, x, runs, n, k, k + columns, patches, SDBR_CONV_DEPTH, (int)count);
-        FN(pack_columns)(panel, width, patches, SDBR_CONV_DEPTH, count, columns);
-        if (columns == width) {
-            FN(conv_product)(width, rows, packed, SDBR_CONV_DEPTH, 1, panel, width, count, gw + k, depth, &e, NULL);
-            continue;
-        }
-        for (int64_t i = 0; i < rows; i += SDBR_CONV_ROWS) {
-            const int64_t some = rows - i < SDBR_CONV_ROWS ? rows - i : SDBR_CONV_ROWS;
-            if (accumulate)
-                FN(conv_copy)(block, width, gw + i * depth + k, depth, some, columns);
-            FN(conv_product)(width, some, packed + i * SDBR_CONV_DEPTH, SDBR_CONV_DEPTH, 1, panel, width, count,
-                             block, width, &e, NULL);
-            FN(conv_copy)(gw + i * depth + k, depth, block, width, some, columns);
+    const int64_t image = first / pixels;
+    int64_t ld = SDBR_CONV_DEPTH;
+    const T *a = scratch;
+    T *patches = scratch + rows * SDBR_CONV_DEPTH;
+    if ((first + count - 1) / pixels == image) {
+        a = gy + image * s->o * pixels + first % pixels;
+        ld = pixels;
+    } else
+        FN(gather_gy)(s, gy, rows, first, count, scratch);
+    for (int64_t k = 0; k < count; ++k)
+        steps[k] = k;
+    for (int i = 0; i * SDBR_CONV_ROWS < count; ++i) {
+        const int64_t left = count - i * SDBR_CONV_ROWS;
+        parts[i].runs = runs + i * SDBR_CONV_ROWS;
+        parts[i].n = sdbr_runs(g, first + i * SDBR_CONV_ROWS, left < SDBR_CONV_ROWS ? left : SDBR_CONV_ROWS,
+                               runs + i * SDBR_CONV_ROWS);
+        parts[i].offset = i * SDBR_CONV_ROWS;
+        parts[i].width = SDBR_CONV_ROWS;
+    }
+    for (int64_t begin = 0; begin < depth; begin += SDBR_CONV_PATCHES) {
+        const int64_t end = depth - begin < SDBR_CONV_PATCHES ? depth : begin + SDBR_CONV_PATCHES;
+        for (int i = 0; i * SDBR_CONV_ROWS < count; ++i)
+            FN(pack_patches)(g, x, parts + i, 1, begin, end, patches, SDBR_CONV_PATCH_STEP);
+        for (int64_t k = begin; k < end; k += PANEL) {
+            const int columns = end - k < PANEL ? (int)(end - k) : PANEL;
+            const int width = FN(conv_width)(columns);
+            FN(pack_columns)(panel, width, patches + (k - begin) * SDBR_CONV_PATCH_STEP, SDBR_CONV_PATCH_STEP, count,
+                             columns);
+            if (columns == width) {
+                FN(conv_product)(width, rows, a, ld, steps, panel, width, count, gw + k, depth, &e, NULL);
+                continue;
+            }
+            for (int64_t i = 0; i < rows; i += SDBR_CONV_ROWS) {
+                const int64_t some = rows - i < SDBR_CONV_ROWS ? rows - i : SDBR_CONV_ROWS;
+                if (accumulate)
+                    FN(conv_copy)(block, width, gw + i * depth + k, depth, some, columns);
+                FN(conv_product)(width, some, a + i * ld, ld, steps, panel, width, count, block, width, &e, NULL);
+                FN(conv_copy)(gw + i * depth + k, depth, block, width, some, columns);
+            }
         }
     }
 }
@@ -49,12 +75,16 @@ static int FN(convolution_grad_w)(const sdbr_op *op) {
     const sdbr_conv *s = (const sdbr_conv *)op->ints;
     const T *x = (const T *)op->operands[0], *gy = (const T *)op->operands[1];
     T *gw = (T *)op->operands[2], *scratch = (T *)op->operands[3];
-    const int64_t pixels = s->n * sdbr_volume(s->out);
+    const int64_t pixels = s->n * sdbr_volume(s->out), rows = s->o / s->groups;
+    const int64_t part = rows * (s->c / s->groups) * sdbr_volume(s->kernel);
     if (pixels == 0 && !s->accumulate)
-        memset(gw, 0, (size_t)(s->o * (s->c / s->groups) * sdbr_volume(s->kernel)) * sizeof(T));
-    for (int64_t group = 0; group < s->groups; ++group)
+        memset(gw, 0, (size_t)(part * s->groups) * sizeof(T));
+    for (int64_t group = 0; group < s->groups; ++group) {
+        const sdbr_grid g = sdbr_grid_of_y(s, group);
         for (int64_t at = 0; at < pixels; at += SDBR_CONV_DEPTH)
-            FN(correlate)(s, group, at, pixels - at < SDBR_CONV_DEPTH ? pixels - at : SDBR_CONV_DEPTH,
-                          at > 0 || s->accumulate, x, gy, gw, scratch);
+            FN(correlate)(s, &g, at, pixels - at < SDBR_CONV_DEPTH ? pixels - at : SDBR_CONV_DEPTH,
+                          at > 0 || s->accumulate, x + g.before, gy + group * rows * sdbr_volume(s->out),
+                          gw + group * part, scratch);
+    }
     return SDBR_OK;
 }

@@ -1,74 +1,46 @@
-/* gx = act(gy * w.T + b) for one dtype: w.T times panels of gy gives columns, which are added to gx. */
+/* gx = act(gy * w.T + b) for one dtype: pixels of gx are sums over the taps that read them.
+ *
+ * With strides, pixels that are a stride apart are read by the same taps: each such phase is a
+ * convolution of gy with some of the taps, whose pixels lie a stride apart in gx. */
 
-/* columns[k - begin, pixel - first] for the rows [begin, end) of w.T, added to gx. */
-static void FN(add_columns)(const sdbr_conv *s, const T *columns, int64_t begin, int64_t end, const sdbr_run *runs,
-                            int n, T *gx) {
-    FN(source) sources[SDBR_CONV_DEPTH];
-    const int64_t taps = sdbr_volume(s->kernel), channel = sdbr_volume(s->in), stride = s->stride[2];
-    for (int64_t tap = 0; tap < taps; ++tap) {
-        int64_t k = begin <= tap ? tap : (begin - tap + taps - 1) / taps * taps + tap;
-        if (k >= end)
-            continue;
-        FN(find_sources)(s, runs, n, tap, sources);
-        for (; k < end; k += taps) {
-            T *to = gx + k / taps * channel;
-            const T *row = columns + (k - begin) * s->block;
-            for (int i = 0; i < n; ++i) {
-                const FN(source) *r = sources + i;
-                T *p = to + r->offset;
-                if (stride == 1)
-                    for (int j = r->low; j < r->high; ++j)
-                        p[j - r->low] += row[j];
-                else
-                    for (int j = r->low; j < r->high; ++j)
-                        p[(j - r->low) * stride] += row[j];
-            }
-        }
-    }
+/* Sets one axis of a job to a phase; returns the first of its taps. */
+static int64_t FN(set_phase)(FN(conv_job) *j, const sdbr_conv *s, int axis, int64_t phase) {
+    const int64_t stride = s->stride[axis], dilate = s->dilate[axis];
+    int64_t first = 0, step = 1;
+    while (first < stride && (phase + s->pad[axis] - first * dilate) % stride != 0)
+        ++first;
+    while (step * dilate % stride != 0)
+        ++step;
+    j->grid.pixels[axis] = (s->in[axis] - phase + stride - 1) / stride;
+    j->grid.stride[axis] = 1;
+    j->grid.start[axis] = (phase + s->pad[axis] - first * dilate) / stride;
+    j->grid.dilate[axis] = -(step * dilate / stride);
+    j->grid.taps[axis] = first < s->kernel[axis] && first < stride ? (s->kernel[axis] - 1 - first) / step + 1 : 0;
+    j->grid.size[axis] = s->out[axis];
+    j->w_tap[axis] = step;
+    return first;
 }
 
-/* What the pixels [first, last) of gy, at most s->block, add to one group of gx. */
-static void FN(deconvolve)(const sdbr_conv *s, int64_t group, int64_t first, int64_t last, const T *gy, const T *w,
-                           T *gx, T *scratch) {
-    sdbr_run runs[SDBR_CONV_DEPTH];
-    const int64_t channels = s->c / s->groups, rows = s->o / s->groups, pixels = sdbr_volume(s->out);
-    const int64_t depth = channels * sdbr_volume(s->kernel);
-    T *panels = scratch, *columns = scratch + rows * s->block;
-    gx += group * channels * sdbr_volume(s->in);
-    w += group * rows * depth;
-    gy += group * rows * pixels;
-    for (int64_t at = first; at < last; at += PANEL) {
-        const int count = last - at < PANEL ? (int)(last - at) : PANEL;
-        const int n = sdbr_runs(s, at, count, runs);
-        T *panel = panels + (at - first) * rows;
-        for (int64_t k = 0; k < rows; ++k, panel += PANEL) {
-            for (int r = 0; r < n; ++r) {
-                const T *from = gy + (runs[r].image * s->o + k) * pixels + runs[r].pixel;
-                for (int j = 0; j < runs[r].length; ++j)
-                    panel[runs[r].at + j] = from[j];
-            }
-            for (int j = count; j < PANEL; ++j)
-                panel[j] = 0;
+/* Whether there are pixels that no tap reads: a phase without taps. */
+static int FN(some_unread)(FN(conv_job) *j, const sdbr_conv *s) {
+    for (int axis = 0; axis < 3; ++axis)
+        for (int64_t phase = 0; phase < s->stride[axis] && phase < s->in[axis]; ++phase) {
+            FN(set_phase)(j, s, axis, phase);
+            if (j->grid.taps[axis] == 0)
+                return 1;
         }
-    }
-    for (int64_t k = 0; k < depth; k += SDBR_CONV_ROWS) {
-        const int64_t part = depth - k < SDBR_CONV_ROWS ? depth - k : SDBR_CONV_ROWS;
-        for (int64_t at = first; at < last; at += PANEL) {
-            int64_t row = 0;
-            do {
-                const FN(conv_end) e = {row > 0, 0};
-                const int64_t some = rows - row < SDBR_CONV_DEPTH ? rows - row : SDBR_CONV_DEPTH;
-                FN(conv_product)(PANEL, part, w + row * depth + k, 1, depth,
-                                 panels + (at - first) * rows + row * PANEL, PANEL, some, columns + (at - first),
-                                 s->block, &e, NULL);
-                row += some;
-            } while (row < rows);
-        }
-        for (int64_t at = first; at < last; at += SDBR_CONV_DEPTH) {
-            const int64_t count = last - at < SDBR_CONV_DEPTH ? last - at : SDBR_CONV_DEPTH;
-            const int n = sdbr_runs(s, at, count, runs);
-            FN(add_columns)(s, columns + (at - first), k, k + part, runs, n, gx);
-        }
+    return 0;
+}
+
+/* gx = act(b) */
+static void FN(fill_with_bias)(const sdbr_conv *s, const T *bias, T *gx) {
+    const int64_t channel = sdbr_volume(s->in);
+    for (int64_t i = 0; i < s->n * s->c; ++i, gx += channel) {
+        T value = bias == NULL ? (T)0 : bias[i % s->c];
+        if (s->activation && value < 0)
+            value = 0;
+        for (int64_t k = 0; k < channel; ++k)
+            gx[k] = value;
     }
 }
 
@@ -77,15 +49,49 @@ static int FN(convolution_grad_x)(const sdbr_op *op) {
     const T *gy = (const T *)op->operands[0], *w = (const T *)op->operands[1];
     const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
     T *gx = (T *)op->operands[2 + s->has_bias], *scratch = (T *)op->operands[3 + s->has_bias];
-    const int64_t pixels = s->n * sdbr_volume(s->out), channel = sdbr_volume(s->in);
-    for (int64_t i = 0; i < s->n * s->c; ++i)
-        for (int64_t j = 0; j < channel; ++j)
-            gx[i * channel + j] = bias == NULL ? (T)0 : bias[i % s->c];
-    for (int64_t group = 0; group < s->groups; ++group)
-        for (int64_t at = 0; at < pixels; at += s->block)
-            FN(deconvolve)(s, group, at, pixels - at < s->block ? pixels : at + s->block, gy, w, gx, scratch);
-    if (s->activation)
-        for (int64_t i = 0; i < s->n * s->c * channel; ++i)
-            gx[i] = gx[i] < 0 ? (T)0 : gx[i];
+    const int64_t pixels = sdbr_volume(s->out), channel = sdbr_volume(s->in), taps = sdbr_volume(s->kernel);
+    const int64_t plane = s->in[1] * s->in[2], area = s->kernel[1] * s->kernel[2];
+    FN(conv_job) j = {.rows = s->c / s->groups, .channels = s->o / s->groups, .relu = (int)s->activation};
+    const int64_t step = j.channels * j.rows * taps; /* from group to group in w */
+    j.w_row = taps;
+    j.w_channel = j.rows * taps;
+    if (taps == 1) { /* numbers of one row lie far apart: they are brought together */
+        T *turned = scratch + SDBR_CONV_STRIP * SDBR_CONV_DEPTH * PANEL_STEP + j.rows * s->block;
+        j.w_row = (j.channels + PANEL - 1) / PANEL * PANEL;
+        j.w_channel = 1;
+        for (int64_t group = 0; group < s->groups; ++group)
+            FN(pack_columns)(turned + group * j.rows * j.w_row, (int)j.w_row, w + group * step, j.rows, j.rows,
+                             (int)j.channels);
+        w = turned;
+    }
+    j.y_image = s->c * channel;
+    j.y_row = channel;
+    j.y_pixel[0] = s->stride[0] * plane;
+    j.y_pixel[1] = s->stride[1] * s->in[2];
+    j.y_pixel[2] = s->stride[2];
+    j.grid.images = s->n;
+    j.grid.x_image = s->o * pixels;
+    j.grid.x_channel = pixels;
+    if (FN(some_unread)(&j, s))
+        FN(fill_with_bias)(s, bias, gx);
+    for (int64_t z = 0; z < s->stride[0] && z < s->in[0]; ++z)
+        for (int64_t y = 0; y < s->stride[1] && y < s->in[1]; ++y)
+            for (int64_t x = 0; x < s->stride[2] && x < s->in[2]; ++x) {
+                const int64_t tap = FN(set_phase)(&j, s, 0, z) * area + FN(set_phase)(&j, s, 1, y) * s->kernel[2] +
+                                    FN(set_phase)(&j, s, 2, x);
+                j.w_tap[0] *= area;
+                j.w_tap[1] *= s->kernel[2];
+                if (sdbr_volume(j.grid.taps) == 0)
+                    continue;
+                for (int64_t group = 0; group < s->groups; ++group) {
+                    j.grid.before = group * j.channels * pixels;
+                    j.grid.after = s->n * s->o * pixels - j.grid.before;
+                    j.x = gy + j.grid.before;
+                    j.w = w + (taps == 1 ? group * j.rows * j.w_row : group * step + tap);
+                    j.y = gx + group * j.rows * channel + z * plane + y * s->in[2] + x;
+                    j.bias = bias == NULL ? NULL : bias + group * j.rows;
+                    FN(convolve_all)(&j, s->block, scratch);
+                }
+            }
     return SDBR_OK;
 }

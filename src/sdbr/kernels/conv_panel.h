@@ -21,18 +21,20 @@ typedef struct FN(conv_end) {
 
 /* Columns of a full panel. */
 #define PANEL ((int)(2 * SDBR_GEMM_BYTES / sizeof(T)))
+/* From one row of a panel to the next where the rows are patches, see conv_patches.h. */
+#define PANEL_STEP (PANEL + PANEL / 2)
 
 /* The width of a panel for so many columns. */
 SDBR_INLINE int FN(conv_width)(int64_t columns) { return columns <= PANEL / 2 ? PANEL / 2 : PANEL; }
 
-/* c = end(a @ b) where b and c have `width` columns, as conv_width gives it */
-SDBR_INLINE void FN(conv_product)(int width, int64_t n, const T *a, int64_t row_step, int64_t a_step, const T *b,
-                                  int64_t ldb, int64_t depth, T *c, int64_t ldc, const FN(conv_end) *e,
+/* c = end(a @ b), a[i, k] = a[i * row_step + steps[k]], where b and c have `width` columns, as conv_width gives it */
+SDBR_INLINE void FN(conv_product)(int width, int64_t n, const T *a, int64_t row_step, const int64_t *steps,
+                                  const T *b, int64_t ldb, int64_t depth, T *c, int64_t ldc, const FN(conv_end) *e,
                                   const T *bias) {
     if (width == PANEL)
-        FN(conv_panel_two)(n, a, row_step, a_step, b, ldb, depth, c, ldc, e, bias);
+        FN(conv_panel_two)(n, a, row_step, steps, b, ldb, depth, c, ldc, e, bias);
     else
-        FN(conv_panel_one)(n, a, row_step, a_step, b, ldb, depth, c, ldc, e, bias);
+        FN(conv_panel_one)(n, a, row_step, steps, b, ldb, depth, c, ldc, e, bias);
 }
 
 /* rows x columns elements from one matrix to another */

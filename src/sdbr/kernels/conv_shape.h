@@ -1,8 +1,7 @@
 /* Sizes of a convolution y = x * w: what prepare/convolution.py lists, in its order.
  *
  * Three spatial axes; x[n, c, in...], w[o, c / groups, kernel...], y[n, o, out...]. A read outside of
- * x is a zero, a write outside of it is dropped. `depth` counts what is summed up for one pixel of
- * y, `pixels` are those of y over all images. */
+ * x is a zero, a write outside of it is dropped. */
 #ifndef SDBR_CONV_SHAPE_H
 #define SDBR_CONV_SHAPE_H
 
@@ -14,21 +13,41 @@ typedef struct sdbr_conv {
     int64_t activation; /* of y, or of gx in convolution_grad_x */
     int64_t has_bias;
     int64_t accumulate;
-    int64_t block; /* pixels that are worked on at once, a multiple of SDBR_CONV_WIDTH */
+    int64_t block; /* pixels that are worked on at once, a multiple of 32 */
 } sdbr_conv;
 
-/* Widest panel, in elements: a block of pixels is a multiple of it at every SIMD level. */
-#define SDBR_CONV_WIDTH 32
+/* Rows of a tile: rows x 2 sums, 2 vectors and one number must fit the registers. */
+#if SDBR_GEMM_BYTES == 64
+#define SDBR_CONV_TILE 12
+#else
+#define SDBR_CONV_TILE SDBR_GEMM_ROWS
+#endif
+/* Panels that are packed at once: what they read of x are longer stretches. */
+#define SDBR_CONV_STRIP 4
 /* Rows of a panel, see gemm_setup.h. */
 #define SDBR_CONV_DEPTH 256
 /* Rows of the columns that convolution_grad_x makes at once. */
 #define SDBR_CONV_ROWS 64
+/* Rows of patches that convolution_grad_w makes at once, and from one to the next. */
+#define SDBR_CONV_PATCHES 128
+#define SDBR_CONV_PATCH_STEP (SDBR_CONV_DEPTH + 16)
 
-/* Neighbouring pixels of y in one row of one image. */
+/* Pixels, and where the patch of each lies in x: from start + pixel * stride on, along each axis so
+ * many elements (taps), dilate apart. */
+typedef struct sdbr_grid {
+    int64_t images, pixels[3];
+    int64_t start[3], stride[3];
+    int64_t taps[3], dilate[3];
+    int64_t size[3];            /* of an image of x */
+    int64_t x_image, x_channel; /* elements from one to the next */
+    int64_t before, after;      /* elements of the whole array before x and from x on */
+} sdbr_grid;
+
+/* Neighbouring pixels in one row of one image. */
 typedef struct sdbr_run {
-    int64_t image;    /* which */
-    int64_t pixel;    /* the first, within the image */
-    int64_t start[3]; /* where its first patch begins in x, along each axis; may be outside */
+    int64_t image;
+    int64_t pixel[3];
+    int64_t start[3]; /* where the first patch begins in x, along each axis; may be outside */
     int32_t at;       /* its column in the panel */
     int32_t length;
 } sdbr_run;
@@ -36,23 +55,51 @@ typedef struct sdbr_run {
 static inline int64_t sdbr_volume(const int64_t *size) { return size[0] * size[1] * size[2]; }
 
 /* Cuts `count` pixels from `first` on into runs; returns how many. */
-static inline __attribute__((unused)) int sdbr_runs(const sdbr_conv *s, int64_t first, int64_t count, sdbr_run *runs) {
-    const int64_t width = s->out[2], pixels = sdbr_volume(s->out);
+static inline __attribute__((unused)) int sdbr_runs(const sdbr_grid *g, int64_t first, int64_t count, sdbr_run *runs) {
+    const int64_t width = g->pixels[2];
+    int64_t row = first / width, x = first % width;
+    int64_t z = row / g->pixels[1], y = row % g->pixels[1];
+    int64_t image = z / g->pixels[0];
     int n = 0;
+    z %= g->pixels[0];
     for (int64_t at = 0; at < count; ++n) {
-        const int64_t image = (first + at) / pixels, pixel = (first + at) % pixels;
-        const int64_t row = pixel / width, x = pixel % width;
         const int64_t length = width - x < count - at ? width - x : count - at;
+        const int64_t pixel[3] = {z, y, x};
+        for (int i = 0; i < 3; ++i) {
+            runs[n].pixel[i] = pixel[i];
+            runs[n].start[i] = g->start[i] + pixel[i] * g->stride[i];
+        }
         runs[n].image = image;
-        runs[n].pixel = pixel;
-        runs[n].start[0] = row / s->out[1] * s->stride[0] - s->pad[0];
-        runs[n].start[1] = row % s->out[1] * s->stride[1] - s->pad[1];
-        runs[n].start[2] = x * s->stride[2] - s->pad[2];
         runs[n].at = (int32_t)at;
         runs[n].length = (int32_t)length;
         at += length;
+        x = 0;
+        if (++y == g->pixels[1]) {
+            y = 0;
+            if (++z == g->pixels[0]) {
+                z = 0;
+                ++image;
+            }
+        }
     }
     return n;
+}
+
+/* The grid of y = x * w for one group; x begins with its first channel. */
+static inline __attribute__((unused)) sdbr_grid sdbr_grid_of_y(const sdbr_conv *s, int64_t group) {
+    const int64_t channel = sdbr_volume(s->in), first = group * (s->c / s->groups) * channel;
+    sdbr_grid g = {.images = s->n, .x_image = s->c * channel, .x_channel = channel};
+    g.before = first;
+    g.after = s->n * s->c * channel - first;
+    for (int i = 0; i < 3; ++i) {
+        g.pixels[i] = s->out[i];
+        g.start[i] = -s->pad[i];
+        g.stride[i] = s->stride[i];
+        g.taps[i] = s->kernel[i];
+        g.dilate[i] = s->dilate[i];
+        g.size[i] = s->in[i];
+    }
+    return g;
 }
 
 #endif

@@ -5,4 +5,6 @@
 #define SDBR_BY_DTYPE "conv.h"
 #include "by_dtype.h"
 
-#define SDBR_ENTRIES SDBR_ENTRY(convolution) SDBR_ENTRY(convolution_grad_x) SDBR_ENTRY(convolution_grad_w)
+#define SDBR_ENTRIES                                                                                 \
+    SDBR_ENTRY(convolution) SDBR_ENTRY(convolution_grad_x) SDBR_ENTRY(convolution_grad_x_columns)    \
+    SDBR_ENTRY(convolution_grad_w)

@@ -6,8 +6,9 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-#: As in ``kernels/conv_shape.h``: columns of the widest panel, rows of a panel, rows of columns.
-WIDTH, DEPTH, ROWS = 32, 256, 64
+#: As in ``kernels/conv_shape.h``: columns of the widest panel, rows of a panel, rows of columns,
+#: rows of patches and elements from one to the next, panels of a strip, elements of their rows.
+WIDTH, DEPTH, ROWS, PATCHES, PATCH_STEP, STRIP, STEP = 32, 256, 64, 128, 272, 4, 48
 
 #: Bytes that a block of outputs (or of the columns of a gradient) may take: a part of a
 #: second-level cache.
@@ -55,23 +56,56 @@ class Sizes:
         """Output pixels of all images."""
         return self.y[0] * math.prod(self.y[2:])
 
+    def rows(self, op: str) -> int:
+        """Rows of the panels that the kernel of an op makes, in one group."""
+        return max(1, (self.x[1] if op == "convolution_grad_x" else self.w[0]) // self.groups)
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether the gradient for x is made of columns, one for each channel and tap.
+
+        Else each pixel of x sums up the taps that read it: less is written, but zeros take part
+        where taps lie outside of y.
+        """
+        taps, summed = math.prod(self.w[2:]), 1
+        for size, kernel, stride, pad, dilate in zip(
+            self.x[2:], self.w[2:], self.stride, self.pad, self.dilate, strict=True
+        ):
+            phases = [(pad - tap * dilate) % stride for tap in range(kernel)]
+            summed *= sum(-(-(size - (-p) % stride) // stride) for p in phases)
+        few = self.rows("convolution_grad_x") < 8 <= taps
+        return few or summed > 1.4 * taps * math.prod(self.y[2:])
+
     def block(self, op: str, itemsize: int) -> int:
-        """Output pixels that the kernel of an op works on at once; a multiple of `WIDTH`."""
-        rows = max(1, self.w[0] // self.groups)
-        bytes_a_pixel = rows * itemsize
+        """Pixels that the kernel of an op works on at once; a multiple of `WIDTH`."""
+        rows, pixels = self.rows(op), self.pixels
         if op == "convolution_grad_x":
-            bytes_a_pixel += ROWS * itemsize
-        most = max(1, min(BLOCK_BYTES // bytes_a_pixel, 1024) // WIDTH)
-        return WIDTH * max(1, min(most, -(-self.pixels // WIDTH)))
+            if self.by_columns:
+                rows = self.rows("convolution") + ROWS
+            else:
+                pixels = self.x[0] * math.prod(self.x[2:])
+        most = min(BLOCK_BYTES // (rows * itemsize), 1024) // WIDTH
+        return WIDTH * max(1, min(most, -(-pixels // WIDTH)))
 
     def scratch(self, op: str, itemsize: int) -> int:
         """Elements of the memory that the kernel of an op works in."""
-        rows = max(1, self.w[0] // self.groups)
-        if op == "convolution":
-            return rows * self.block(op, itemsize)
-        if op == "convolution_grad_x":
-            return (rows + ROWS) * self.block(op, itemsize)
-        return (rows + WIDTH) * DEPTH
+        if op == "convolution_grad_w":
+            return self.rows(op) * DEPTH + PATCHES * PATCH_STEP
+        rows = self.rows(op)
+        if op == "convolution_grad_x" and self.by_columns:
+            return (self.rows("convolution") + ROWS) * self.block(op, itemsize)
+        size = STRIP * DEPTH * STEP + rows * self.block(op, itemsize)
+        if op == "convolution_grad_x" and math.prod(self.w[2:]) == 1:  # w, turned
+            size += self.x[1] * -(-max(1, self.w[0] // self.groups) // WIDTH) * WIDTH
+        return size
+
+    @property
+    def flat(self) -> Sizes:
+        """The same with images of one row, where every pixel is its own patch."""
+        if math.prod(self.w[2:]) != 1 or max(self.stride) > 1 or max(self.pad) > 0:
+            return self
+        x, y = ((*s[:2], 1, 1, math.prod(s[2:])) for s in (self.x, self.y))
+        return self if x[2:] != y[2:] else dataclasses.replace(self, x=x, y=y)
 
 
 def sizes_of(shapes: Sequence[Sequence[int]], numbers: Sequence[int]) -> Sizes:

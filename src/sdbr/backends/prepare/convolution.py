@@ -29,7 +29,10 @@ def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int,
     if problem is not None:
         raise BackendError(f"op {name!r}: {problem}; got {describe(operands)}")
     numbers = _numbers(name, sizes, bias is not None, ints[10], itemsize)
-    own = {"own": (f"{name}_{suffix(outs[0])}", numbers)}
+    kernel = name
+    if name == "convolution_grad_x" and sizes.by_columns:
+        kernel = "convolution_grad_x_columns"
+    own = {"own": (f"{kernel}_{suffix(outs[0])}", numbers)}
     specs = [(operand[1], DTYPES[operand[0]]) for operand in operands]
     return choose(_problem(name, sizes, bias is not None, ints[10]), own, specs)
 
@@ -65,6 +68,7 @@ def _problem(name: str, sizes: Sizes, has_bias: bool, last: int) -> Convolution:
 
 def _numbers(name: str, sizes: Sizes, has_bias: bool, last: int, itemsize: int) -> list[int]:
     """What ``kernels/conv_shape.h`` reads."""
+    sizes = sizes.flat
     accumulates = name == "convolution_grad_w"
     return [
         sizes.x[0],

@@ -1,0 +1,162 @@
+/* Products of weights with panels of patches, for one dtype: the forward, and the gradient for x. */
+
+typedef struct FN(conv_job) {
+    sdbr_grid grid;
+    const T *x; /* the first channel */
+    const T *w; /* [row, channel, tap] with these steps */
+    int64_t w_row, w_channel, w_tap[3];
+    T *y; /* [image, row, pixel] with these steps */
+    int64_t y_image, y_row, y_pixel[3];
+    int64_t rows, channels;
+    const T *bias; /* one per row, or NULL */
+    int relu;
+} FN(conv_job);
+
+/* Where w[., channel, tap] lies for k = channel * taps + tap in [begin, end), from the row on. */
+static void FN(weight_steps)(const FN(conv_job) *j, int64_t begin, int64_t end, int64_t *steps) {
+    const int64_t *taps = j->grid.taps, all = sdbr_volume(taps);
+    int64_t channel = begin / all, z = begin % all / (taps[1] * taps[2]);
+    int64_t y = begin % all / taps[2] % taps[1], x = begin % taps[2];
+    for (int64_t k = begin; k < end; ++k) {
+        *steps++ = channel * j->w_channel + z * j->w_tap[0] + y * j->w_tap[1] + x * j->w_tap[2];
+        if (++x == taps[2]) {
+            x = 0;
+            if (++y == taps[1]) {
+                y = 0;
+                if (++z == taps[0]) {
+                    z = 0;
+                    ++channel;
+                }
+            }
+        }
+    }
+}
+
+/* The panel of a part of the pixels, from where it was staged to y. */
+static void FN(spread_panel)(const FN(conv_job) *j, const T *staged, int64_t ld, const sdbr_run *runs, int n) {
+    const int64_t step = j->y_pixel[2];
+    for (int r = 0; r < n; ++r) {
+        T *y = j->y + runs[r].image * j->y_image + runs[r].pixel[0] * j->y_pixel[0] + runs[r].pixel[1] * j->y_pixel[1] +
+               runs[r].pixel[2] * step;
+        const T *from = staged + runs[r].at;
+        const int length = runs[r].length;
+        for (int64_t i = 0; i < j->rows; ++i, y += j->y_row, from += ld) {
+            if (step == 1)
+                for (int k = 0; k < length; ++k)
+                    y[k] = from[k];
+            else
+                for (int k = 0; k < length; ++k)
+                    y[k * step] = from[k];
+        }
+    }
+}
+
+/* One panel of a strip: where its sums go. */
+typedef struct FN(target) {
+    FN(part) part;
+    T *c;
+    int64_t ldc;
+    int direct; /* c is y itself */
+} FN(target);
+
+/* Cuts the pixels [at, last) into at most `most` panels; returns how many. `runs` has room for PANEL
+ * of each. */
+static int FN(cut_strip)(const FN(conv_job) *j, int64_t at, int64_t last, int most, T *staging,
+                         sdbr_run *runs, FN(target) *targets) {
+    const sdbr_grid *g = &j->grid;
+    const int dense = j->y_pixel[2] == 1 && (j->y_pixel[1] == g->pixels[2] || g->pixels[1] * g->pixels[0] == 1) &&
+                      (j->y_pixel[0] == g->pixels[1] * g->pixels[2] || g->pixels[0] == 1);
+    int n = 0;
+    for (; n < most && at < last; ++n, at += PANEL, runs += PANEL, staging += PANEL * j->rows) {
+        FN(target) *t = targets + n;
+        const int columns = last - at < PANEL ? (int)(last - at) : PANEL;
+        t->part.runs = runs;
+        t->part.n = sdbr_runs(g, at, columns, runs);
+        t->part.width = FN(conv_width)(columns);
+        t->direct = dense && columns == t->part.width && runs[0].image == runs[t->part.n - 1].image;
+        t->c = staging;
+        t->ldc = PANEL;
+        if (t->direct) {
+            t->c = j->y + runs[0].image * j->y_image + runs[0].pixel[0] * j->y_pixel[0] +
+                   runs[0].pixel[1] * j->y_pixel[1] + runs[0].pixel[2];
+            t->ldc = j->y_row;
+        }
+    }
+    return n;
+}
+
+/* The pixels [first, last). `scratch` has room for a strip of panels and for rows x pixels of whole panels. */
+static void FN(convolve)(const FN(conv_job) *j, int64_t first, int64_t last, T *scratch) {
+    int64_t steps[SDBR_CONV_DEPTH];
+    sdbr_run runs[SDBR_CONV_STRIP * PANEL];
+    FN(target) targets[SDBR_CONV_STRIP];
+    FN(part) parts[SDBR_CONV_STRIP];
+    const int64_t depth = j->channels * sdbr_volume(j->grid.taps);
+    T *staging = scratch + SDBR_CONV_STRIP * SDBR_CONV_DEPTH * PANEL_STEP;
+    int64_t k = 0;
+    do {
+        const int64_t part = depth - k < SDBR_CONV_DEPTH ? depth - k : SDBR_CONV_DEPTH;
+        const FN(conv_end) e = {k > 0, j->relu && k + part == depth};
+        /* So many panels fit into the first-level cache. */
+        const int near = part == 0 || SDBR_CONV_DEPTH / part > SDBR_CONV_STRIP ? SDBR_CONV_STRIP
+                                                                               : (int)(SDBR_CONV_DEPTH / part);
+        if (part > 0)
+            FN(weight_steps)(j, k, k + part, steps);
+        for (int64_t at = first; at < last; at += near * PANEL) {
+            const int n = FN(cut_strip)(j, at, last, near, staging + (at - first) * j->rows, runs, targets);
+            for (int i = 0; i < n; ++i) {
+                parts[i] = targets[i].part;
+                parts[i].offset = i * part * PANEL_STEP;
+            }
+            if (part > 0)
+                FN(pack_patches)(&j->grid, j->x, parts, n, k, k + part, scratch, PANEL_STEP);
+            const int64_t step = n == 1 ? j->rows : SDBR_CONV_TILE;
+            for (int64_t row = 0; row < j->rows; row += step)
+                for (int i = 0; i < n; ++i)
+                    FN(conv_product)(parts[i].width, j->rows - row < step ? j->rows - row : step,
+                                     j->w + row * j->w_row, j->w_row, steps, scratch + parts[i].offset, PANEL_STEP,
+                                     part, targets[i].c + row * targets[i].ldc, targets[i].ldc, &e,
+                                     j->bias == NULL ? NULL : j->bias + row);
+            if (k + part == depth)
+                for (int i = 0; i < n; ++i)
+                    if (!targets[i].direct)
+                        FN(spread_panel)(j, targets[i].c, targets[i].ldc, parts[i].runs, parts[i].n);
+        }
+        k += part;
+    } while (k < depth);
+}
+
+/* All pixels, `block` at a time. */
+static void FN(convolve_all)(const FN(conv_job) *j, int64_t block, T *scratch) {
+    const int64_t pixels = j->grid.images * sdbr_volume(j->grid.pixels);
+    for (int64_t at = 0; at < pixels; at += block)
+        FN(convolve)(j, at, pixels - at < block ? pixels : at + block, scratch);
+}
+
+static int FN(convolution)(const sdbr_op *op) {
+    const sdbr_conv *s = (const sdbr_conv *)op->ints;
+    const T *x = (const T *)op->operands[0], *w = (const T *)op->operands[1];
+    const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
+    T *y = (T *)op->operands[2 + s->has_bias], *scratch = (T *)op->operands[3 + s->has_bias];
+    const int64_t pixels = sdbr_volume(s->out), taps = sdbr_volume(s->kernel);
+    FN(conv_job) j = {.rows = s->o / s->groups, .channels = s->c / s->groups, .relu = (int)s->activation};
+    j.w_row = j.channels * taps;
+    j.w_channel = taps;
+    j.w_tap[0] = s->kernel[1] * s->kernel[2];
+    j.w_tap[1] = s->kernel[2];
+    j.w_tap[2] = 1;
+    j.y_image = s->o * pixels;
+    j.y_row = pixels;
+    j.y_pixel[0] = s->out[1] * s->out[2];
+    j.y_pixel[1] = s->out[2];
+    j.y_pixel[2] = 1;
+    for (int64_t group = 0; group < s->groups; ++group) {
+        j.grid = sdbr_grid_of_y(s, group);
+        j.x = x + j.grid.before;
+        j.w = w + group * j.rows * j.w_row;
+        j.y = y + group * j.rows * pixels;
+        j.bias = bias == NULL ? NULL : bias + group * j.rows;
+        FN(convolve_all)(&j, s->block, scratch);
+    }
+    return SDBR_OK;
+}
