@@ -145,3 +145,29 @@ def test_a_relu_whose_input_is_read_elsewhere_stays():
         if "batch" in i.op.name
     ]
     assert op.ints == (0,)
+
+
+@pytest.mark.parametrize("shape", [(8, 64, 32, 32), (64, 600, 4), (512, 300)])
+def test_parts_of_channels_on_several_threads_give_the_same(shape):
+    def call(x, g, b):
+        return F.relu(F.batch_normalization(x, g, b))
+
+    x = np.random.default_rng(1).standard_normal(shape).astype("f")
+    results = []
+    for threads in (1, 3):
+        static = sdbr.static_graph(call)
+        with chainer.using_config("sdbr_num_threads", threads):
+            for _ in range(2):
+                xs = [
+                    chainer.Variable(v)
+                    for v in (x, np.ones(shape[1], "f"), np.zeros(shape[1], "f"))
+                ]
+                y = static(*xs)
+                y.grad = x
+                y.backward()
+        programs = static.schedule_manager.static_schedule.programs
+        cut = programs["forward"].prepared.cut_ops + programs["backward"][0].prepared.cut_ops
+        assert (cut > 1) == (threads > 1)
+        results.append([y.array, *(v.grad for v in xs)])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)

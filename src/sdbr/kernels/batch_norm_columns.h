@@ -87,7 +87,7 @@ static void FN(scale_block)(const T *x, T *y, int64_t rows, int64_t step, int64_
 }
 
 static int FN(batch_norm_columns)(const sdbr_op *op) {
-    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = c * inner, most = COLUMNS / inner;
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = op->ints[4], most = COLUMNS / inner;
     const T *x = (const T *)op->operands[0], *gamma = (const T *)op->operands[1], *beta = (const T *)op->operands[2];
     T *y = (T *)op->operands[3], *mean = (T *)op->operands[4], *variance = (T *)op->operands[5];
     const T eps = (T)op->floats[0];
@@ -116,8 +116,8 @@ static int FN(fixed_batch_norm_columns)(const sdbr_op *op) {
         const int64_t n = c - k < most ? c - k : most, at = k * inner;
         T scale[COLUMNS];
         for (int64_t i = 0; i < n; i++)
-            scale[i] = SQRT((T)1 / (variance[k + i] + eps)) * gamma[k + i];
-        FN(scale_block)(x + at, y + at, outer, c * inner, n, inner, mean + k, scale, beta + k, (int)op->ints[3]);
+            scale[i] = FN(fixed_scale)(variance[k + i], eps, op->ints[3]) * gamma[k + i];
+        FN(scale_block)(x + at, y + at, outer, op->ints[4], n, inner, mean + k, scale, beta + k, op->ints[3] & 1);
     }
     return SDBR_OK;
 }
@@ -177,7 +177,7 @@ static int FN(batch_norm_sums_columns)(const sdbr_op *op) {
         double sums[COLUMNS], products[COLUMNS];
         T m[COLUMNS];
         FN(spread)(mean + k, n, inner, m);
-        FN(channel_sums)(x + at, gy + at, NULL, outer, c * inner, n, inner, m, sums, products);
+        FN(channel_sums)(x + at, gy + at, NULL, outer, op->ints[4], n, inner, m, sums, products);
         for (int64_t i = 0; i < n; i++) {
             gbeta[k + i] = (T)sums[i];
             ggamma[k + i] = (T)(products[i] / sqrt((double)variance[k + i] + (double)eps));
@@ -200,7 +200,7 @@ SDBR_INLINE void FN(gradient_columns)(const T *x, const T *gy, const T *y, T *gx
 }
 
 static int FN(batch_norm_grad_columns)(const sdbr_op *op) {
-    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = c * inner, more = op->ints[3];
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = op->ints[4], more = op->ints[3];
     const int64_t most = COLUMNS / inner;
     const T *x = (const T *)op->operands[0], *gamma = (const T *)op->operands[1];
     const T *mean = (const T *)op->operands[2], *variance = (const T *)op->operands[3];

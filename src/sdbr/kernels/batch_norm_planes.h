@@ -44,11 +44,16 @@ static int FN(batch_norm_planes)(const sdbr_op *op) {
     const T eps = (T)op->floats[0];
     for (int64_t k = 0; k < c; k++) {
         const int64_t at = k * inner;
-        FN(plane_moments)(x + at, outer, c * inner, inner, mean + k, variance + k);
-        FN(scale_plane_any)(x + at, y + at, outer, c * inner, inner, mean[k], (T)1 / SQRT(variance[k] + eps) * gamma[k],
+        FN(plane_moments)(x + at, outer, op->ints[4], inner, mean + k, variance + k);
+        FN(scale_plane_any)(x + at, y + at, outer, op->ints[4], inner, mean[k], (T)1 / SQRT(variance[k] + eps) * gamma[k],
                             beta[k], (int)op->ints[3]);
     }
     return SDBR_OK;
+}
+
+/* Rounded as Chainer does it for given statistics, or as batch_norm above. */
+SDBR_INLINE T FN(fixed_scale)(T variance, T eps, int64_t activation) {
+    return activation & 2 ? (T)1 / SQRT(variance + eps) : SQRT((T)1 / (variance + eps));
 }
 
 static int FN(fixed_batch_norm_planes)(const sdbr_op *op) {
@@ -59,9 +64,9 @@ static int FN(fixed_batch_norm_planes)(const sdbr_op *op) {
     const T eps = (T)op->floats[0];
     for (int64_t o = 0; o < outer; o++)
         for (int64_t k = 0; k < c; k++) {
-            const int64_t at = (o * c + k) * inner;
-            FN(scale_plane_any)(x + at, y + at, 1, inner, inner, mean[k], SQRT((T)1 / (variance[k] + eps)) * gamma[k],
-                                beta[k], (int)op->ints[3]);
+            const int64_t at = o * op->ints[4] + k * inner;
+            const T scale = FN(fixed_scale)(variance[k], eps, op->ints[3]) * gamma[k];
+            FN(scale_plane_any)(x + at, y + at, 1, inner, inner, mean[k], scale, beta[k], op->ints[3] & 1);
         }
     return SDBR_OK;
 }
@@ -75,7 +80,7 @@ static int FN(batch_norm_sums_planes)(const sdbr_op *op) {
     double sums[2];
     for (int64_t k = 0; k < c; k++) {
         const int64_t at = k * inner;
-        FN(plane_gradient)(x + at, gy + at, NULL, outer, c * inner, inner, mean[k], sums);
+        FN(plane_gradient)(x + at, gy + at, NULL, outer, op->ints[4], inner, mean[k], sums);
         gbeta[k] = (T)sums[0];
         ggamma[k] = (T)(sums[1] / sqrt((double)variance[k] + (double)eps));
     }
@@ -106,7 +111,7 @@ SDBR_INLINE void FN(gradient_plane)(const T *x, const T *gy, const T *y, T *gx, 
 }
 
 static int FN(batch_norm_grad_planes)(const sdbr_op *op) {
-    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = c * inner, more = op->ints[3];
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = op->ints[4], more = op->ints[3];
     const T *x = (const T *)op->operands[0], *gamma = (const T *)op->operands[1];
     const T *mean = (const T *)op->operands[2], *variance = (const T *)op->operands[3];
     const T *gy = (const T *)op->operands[4], *y = more ? (const T *)op->operands[5] : NULL;

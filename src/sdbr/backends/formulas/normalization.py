@@ -20,7 +20,7 @@ def _x_hat(x: Array, mean: Array, var: Array, eps: float) -> Array:
 def fixed_batch_norm(x, gamma, beta, mean, var, activation: int, eps: float) -> Array:
     """Scaled by given statistics."""
     y = _x_hat(x, mean, var, eps) * _channels(gamma) + _channels(beta)
-    return np.maximum(y, 0) if activation else y
+    return np.maximum(y, 0) if activation & 1 else y
 
 
 def batch_norm(x: Array, gamma: Array, beta: Array, activation: int, eps: float):

@@ -48,8 +48,12 @@ def _by_plane(name: str, shape: tuple[int, ...]) -> str:
     return f"{name}_planes" if shape[2] >= PLANE else f"{name}_columns"
 
 
-def _batch_norm(name, like_x, like_c, more=lambda ins, ints: list(ints)):
-    """Operands `like_x` have the shape of the first one, operands `like_c` one axis."""
+def _batch_norm(name, like_x, like_c, more=lambda ins, ints: ints[0] if ints else 0):
+    """Operands `like_x` have the shape of the first one, operands `like_c` one axis.
+
+    The last of the integers is the step from one of the outer axis to the next: a part of the op
+    has fewer channels.
+    """
 
     def prepare(ins, outs, ints):
         shape = ins[0][1]
@@ -61,7 +65,7 @@ def _batch_norm(name, like_x, like_c, more=lambda ins, ints: list(ints)):
         fine = fine and _shapes(fixed, like_x, shape) and _shapes(fixed, like_c, shape[1:2])
         if not fine or any(x[1] != shape for x in operands[cut : cut + extra]):
             return None
-        return _by_plane(name, shape), [*shape, *more(ins, ints)]
+        return _by_plane(name, shape), [*shape, more(ins, ints), shape[1] * shape[2]]
 
     return prepare
 
@@ -104,7 +108,7 @@ def _local_response(name):
 _PREPARE = {
     "batch_norm": _batch_norm("batch_norm", (0, 3), (1, 2, 4, 5)),
     "batch_norm_grad": _batch_norm(
-        "batch_norm_grad", (0, 4, 5), (1, 2, 3, 6, 7), lambda ins, ints: [len(ins) - 5]
+        "batch_norm_grad", (0, 4, 5), (1, 2, 3, 6, 7), lambda ins, ints: len(ins) - 5
     ),
     "batch_norm_sums": _batch_norm("batch_norm_sums", (0, 3), (1, 2, 4, 5)),
     "fixed_batch_norm": _batch_norm("fixed_batch_norm", (0, 5), (1, 2, 3, 4)),

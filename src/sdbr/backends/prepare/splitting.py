@@ -123,6 +123,22 @@ def _matrices(kernel, operands, ints) -> Split:
     return Split(6, ints[6], steps, n * m * depth)
 
 
+def _channels(kernel, operands, ints) -> Split:
+    """x[outer, c, inner] and numbers [c]: planes or columns of some channels."""
+    c, inner = ints[1:3]
+    steps = tuple((inner if len(x[1]) == 3 else 1) * _item(x) for x in operands)
+    return Split(1, c, steps, PER_ELEMENT * 2 * ints[0] * inner)
+
+
+def _samples(kernel, operands, ints) -> Split | None:
+    """x[n, groups, length] and statistics [n, groups], with parameters that all parts see."""
+    if ints[0] < 2:
+        return None
+    sizes = [_size(x) // ints[0] if len(x[1]) > 1 else 0 for x in operands]
+    steps = tuple(n * _item(x) for n, x in zip(sizes, operands, strict=True))
+    return Split(0, ints[0], steps, PER_ELEMENT * 2 * max(sizes))
+
+
 def _size(operand: Operand) -> int:
     n = 1
     for k in operand[1]:
@@ -140,12 +156,19 @@ def _by_kernel(kernel: str) -> Callable | None:
 _AXIS_OPS = ("sum", "mean", "max", "min", "softmax", "softmax_grad", "log_softmax")
 _AXIS_OPS += ("log_softmax_grad",)
 _UPDATES = ("sgd", "momentum_sgd", "adam", "adam_vhat", "weight_decay", "lasso")
+_BATCH_OPS = ("batch_norm", "batch_norm_grad", "batch_norm_sums", "fixed_batch_norm")
 _BY_NAME: dict[str, Callable] = {
     "linear": _product_rows,
     "gemm": _gemm,
     "gemm_mask": _product_rows,
     "batch_matmul": _matrices,
     **dict.fromkeys(_UPDATES, _elements),
+    **dict.fromkeys([f"{name}_planes" for name in _BATCH_OPS], _channels),
+    **dict.fromkeys([f"{name}_columns" for name in _BATCH_OPS], _channels),
+    "group_norm_elements": _samples,
+    "group_norm_planes": _samples,
+    "local_response": _samples,
+    "local_response_grad": _samples,
     **dict.fromkeys([f"{name}_rows" for name in _AXIS_OPS], _outer),
     **dict.fromkeys([f"{name}_columns" for name in _AXIS_OPS], _outer),
 }

@@ -17,8 +17,8 @@ row('batch_norm_sums', 'x:T mean:T var:T gy:T', 'ggamma:T gbeta:T',
     'gbeta = gy.sum((0, 2)); ggamma = (gy * (x - mean) / sqrt(var + eps)).sum((0, 2))', floats='eps',
     family='normalization')  # fmt: skip
 row('fixed_batch_norm', 'x:T gamma:T beta:T mean:T var:T', 'y:T',
-    'y = gamma * (x - mean) / sqrt(var + eps) + beta, and maximum(y, 0) when activation is 1', ints='activation',
-    floats='eps', family='normalization', inplace=(0,))  # fmt: skip
+    'y = gamma * (x - mean) / sqrt(var + eps) + beta, and maximum(y, 0) when activation is odd; 2 more: the factor is '
+    'rounded as by batch_norm, whose result this is again', ints='activation', floats='eps', family='normalization', inplace=(0,))  # fmt: skip
 row('update_statistics', 'mean:T var:T running_mean:T running_var:T', 'mean_out:T var_out:T',
     'running_mean = decay * running_mean + (1 - decay) * mean; running_var = decay * running_var + (1 - decay) * '
     'var * count / max(count - 1, 1)', ints='count', floats='decay', family='normalization', effect=True)  # fmt: skip

@@ -39,7 +39,7 @@ def normalization(
             at, maker = maker_of(instruction.ins[0])
             y = instruction.outs[0]
             if maker is not None and maker.op.name in _FORWARD and y.is_contiguous:
-                maker.ints = (RELU,)
+                maker.ints = (maker.ints[0] | RELU,)
                 maker.outs = [_viewed(table, y, maker.outs[0].shape), *maker.outs[1:]]
                 maker.label += f" + {instruction.label}"
                 dropped.add(id(instruction))
