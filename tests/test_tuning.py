@@ -215,6 +215,9 @@ def test_where_the_file_lies(monkeypatch, tmp_path):
     monkeypatch.setattr(cache.sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache.folder() == tmp_path / "sdbr"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(cache.os.path, "expanduser", lambda path: path)  # there is no home
+    assert cache.folder() is None
 
 
 # --- the race ------------------------------------------------------------------------------------

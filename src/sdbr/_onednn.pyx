@@ -14,6 +14,9 @@ cdef extern from "onednn.h":
     ctypedef struct sdbr_foreign:
         int (*run)(sdbr_foreign *, char **) noexcept nogil
 
+    ctypedef struct sdbr_onednn_argument:
+        pass
+
     ctypedef struct sdbr_onednn_library:
         void *engine
         int (*stream_create)(void **, void *, unsigned) noexcept nogil
@@ -22,7 +25,8 @@ cdef extern from "onednn.h":
         int (*memory_create)(void **, const void *, void *, void *) noexcept nogil
         int (*memory_destroy)(void *) noexcept nogil
         int (*memory_set_data_handle)(void *, void *) noexcept nogil
-        int (*primitive_execute)(const void *, void *, int, const void *) noexcept nogil
+        int (*primitive_execute)(
+            const void *, void *, int, const sdbr_onednn_argument *) noexcept nogil
         int (*get_max_threads)() noexcept nogil
         void (*set_num_threads)(int) noexcept nogil
 
@@ -87,7 +91,8 @@ def connect(engine, dict functions):
     _library.memory_destroy = <destroyer> <uintptr_t> functions["memory_destroy"]
     _library.memory_set_data_handle = <int (*)(void *, void *) noexcept nogil> <uintptr_t> \
         functions["memory_set_data_handle"]
-    _library.primitive_execute = <int (*)(const void *, void *, int, const void *) noexcept nogil> \
+    _library.primitive_execute = <int (*)(
+        const void *, void *, int, const sdbr_onednn_argument *) noexcept nogil> \
         <uintptr_t> functions["primitive_execute"]
     _library.get_max_threads = <int (*)() noexcept nogil> <uintptr_t> functions["get_max_threads"]
     _library.set_num_threads = <void (*)(int) noexcept nogil> <uintptr_t> \

@@ -34,7 +34,7 @@ def folder() -> Path | None:
         base = "~/Library/Caches"
     else:
         base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    path = Path(base).expanduser()
+    path = Path(os.path.expanduser(base))  # as it is where there is no home
     return path / "sdbr" if path.is_absolute() else None
 
 
