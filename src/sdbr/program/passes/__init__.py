@@ -27,6 +27,7 @@ from sdbr.program.passes.elementwise import elementwise
 from sdbr.program.passes.fusion import fusion
 from sdbr.program.passes.inplace import inplace
 from sdbr.program.passes.normalization import normalization
+from sdbr.program.passes.recurrent import recurrent
 
 import chainer
 
@@ -36,6 +37,7 @@ TRANSFORMS: tuple[tuple[str, Callable], ...] = (
     ("constant_folding", constant_folding),
     ("common_subexpressions", common_subexpressions),
     ("fusion", fusion),
+    ("recurrent", recurrent),
     ("accumulation", accumulation),
     ("normalization", normalization),
     ("elementwise", elementwise),

@@ -1,0 +1,134 @@
+"""What the pass ``recurrent`` looks for: products with one matrix, and sums of products."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sdbr.program.buffers import BOUND, Row
+from sdbr.program.builder import Instruction
+from sdbr.program.dependences import extent, overlap
+from sdbr.program.passes.rows import layout, readers, whole
+
+#: Products of more rows than these gain nothing from being one (measured, docs/performance.md).
+MOST_ROWS = 256
+#: Op -> the inputs that have one row per sample.
+BY_ROWS = {"linear": (0,), "gemm": (0,), "gemm_mask": (0, 2)}
+
+
+@dataclasses.dataclass(eq=False)
+class Total:
+    """A sum of several terms, made by a tree of ``add``.
+
+    Attributes
+    ----------
+    row : Row
+        The sum.
+    adds : list of int
+        The instructions that add.
+    terms : list of (Row, int or None, bool)
+        Each with the instruction that makes it, where it can be made elsewhere, and whether nobody
+        else reads its bytes.
+    """
+
+    row: Row
+    adds: list[int]
+    terms: list[tuple[Row, int | None, bool]]
+
+
+def find_products(instructions: list[Instruction], kept: set[int]) -> dict[tuple, list[int]]:
+    """Products that share their matrix, as lists of instructions."""
+    found: dict[tuple, list[int]] = {}
+    for i, instruction in enumerate(instructions):
+        rows = BY_ROWS.get(instruction.op.name)
+        if rows is None or (
+            instruction.op.name == "gemm" and (instruction.ints[0] or instruction.ints[2])
+        ):
+            continue
+        y = instruction.outs[0]
+        if y.root.slot is not None or not whole(y) or not 0 < y.shape[0] <= MOST_ROWS:
+            continue
+        shared = [layout(x) for k, x in enumerate(instruction.ins) if k not in rows]
+        key = (instruction.op.name, instruction.ints, y.dtype, *shared)
+        found.setdefault(key, []).append(i)
+    return {key: members for key, members in found.items() if len(members) > 1}
+
+
+def find_totals(instructions: list[Instruction], kept: set[int]) -> list[Total]:
+    """Sums with a term that an op could add to what is there, or two that could be made as one."""
+    adds = {i for i, instruction in enumerate(instructions) if _adds(instruction)}
+    if not adds:
+        return []
+    reading = readers(instructions)
+    writing: dict[int, list[int]] = {}
+    for i, instruction in enumerate(instructions):
+        for y in {row.root.index: row for row in instruction.outs}.values():
+            writing.setdefault(y.root.index, []).append(i)
+
+    def maker(row: Row, at: int) -> int | None:
+        """What makes a row that is read by instruction `at` alone."""
+        root = row.root
+        alone = root.slot is None and root.index not in kept and whole(row)
+        made = writing.get(root.index, ())
+        return made[0] if alone and reading[root.index] == [at] and len(made) == 1 else None
+
+    def dies(row: Row, at: int) -> bool:
+        """Whether instruction `at` alone reads the bytes of a row, which lie in the arena."""
+        root = row.root
+        if root.slot is not None or root.index in kept or root.index not in writing:
+            return False
+        return all(
+            i == at or not overlap(row, *extent(x))
+            for i in reading[root.index]
+            for x in instructions[i].ins
+            if x.root is root
+        )
+
+    inner = {maker(x, i) for i in adds for x in instructions[i].ins} & adds
+    totals = []
+    worth = False  # a single term is nothing that only this pass could do
+    for i in sorted(adds - inner):
+        row = instructions[i].outs[0]
+        if writing[row.root.index] != [i] or (row.root.slot and row.root.slot.kind == BOUND):
+            continue
+        total = Total(row, [], [])
+        stack = [i]
+        while stack:
+            at = stack.pop()
+            total.adds.append(at)
+            for x in instructions[at].ins:
+                made = maker(x, at)
+                if made in adds:
+                    stack.append(made)
+                else:
+                    total.terms.append((x, made, made is not None or dies(x, at)))
+        kinds = [kind_of(instructions[made]) for _, made, _ in total.terms if made is not None]
+        if any(kinds):
+            totals.append(total)
+        worth = worth or sum(map(bool, kinds)) > 1
+    return totals if worth else []
+
+
+def _adds(instruction: Instruction) -> bool:
+    if instruction.op.name != "add":
+        return False
+    x, y = instruction.ins
+    return (
+        x.root is not y.root
+        and all(row.is_contiguous and row.shape == x.shape for row in (x, y, *instruction.outs))
+        and whole(instruction.outs[0])
+    )
+
+
+def kind_of(instruction: Instruction) -> str:
+    """How a term becomes part of a sum: as a stacked product or sum, or added; empty: neither."""
+    op, ints, outs = instruction.op, instruction.ints, instruction.outs
+    if not whole(outs[0]):
+        return ""
+    if op.name == "sum":
+        x = instruction.ins[0]
+        return "sum" if x.shape[0] == 1 and x.shape[1] > 0 else ""
+    if op.name == "gemm" and ints == (1, 0, 0) and 0 < instruction.ins[0].shape[0] <= MOST_ROWS:
+        return "outer"
+    if "accumulate" in op.ints:
+        return "" if ints[op.ints.index("accumulate")] else "added"
+    return "added" if op.name == "linear" and len(instruction.ins) == 2 and ints == (0,) else ""

@@ -1,0 +1,183 @@
+"""Roots that shall lie side by side, so that one op can take them as one array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sdbr.program.buffers import BufferTable, Row, c_strides
+from sdbr.program.passes.rows import layout, whole
+
+#: How rows can be made adjacent: they are, they can be given places, they must be copied.
+ADJACENT, PLACED, COPIED = range(3)
+
+
+class Stacks:
+    """Places of roots in blocks.
+
+    Parameters
+    ----------
+    free : callable
+        ``free(root)``: whether a root may be given a place.
+    new : callable
+        ``new(row)``: a root of its own in the shape of `row`.
+    """
+
+    def __init__(self, free: Callable[[Row], bool], new: Callable[[Row], Row]):
+        self.free = free
+        self.new = new
+        self.stand_ins: dict[tuple, Row] = {}
+        self.blocks: list[list[Row]] = []
+        self.block_of: dict[int, int] = {}
+
+    def filled(self, rows: Sequence[Row]) -> list[Row]:
+        """`rows`; where most can be given places, others stand in for the rest.
+
+        They have to be copied: what is handed out at the end lies elsewhere.
+        """
+        fixed = [row for row in rows if not (whole(row) and self.free(row.root))]
+        if not fixed or 2 * len(fixed) > len(rows):
+            return list(rows)
+        for row in fixed:
+            if layout(row) not in self.stand_ins:
+                self.stand_ins[layout(row)] = self.new(row)
+        return [self.stand_ins[layout(row)] if row in fixed else row for row in rows]
+
+    def order(self, rows: Sequence[Row]) -> list[int] | None:
+        """The order in which rows already lie in memory, or None where that is not known."""
+        places = [self._place(row) for row in rows]
+        if None in places or len({block for block, _ in places}) != 1:
+            return None
+        return sorted(range(len(rows)), key=lambda i: places[i][1])
+
+    def _place(self, row: Row) -> tuple | None:
+        """What a row lies in, and where in it."""
+        block = self.block_of.get(row.root.index)
+        if block is None:
+            return (
+                None
+                if self.free(row.root) and whole(row)
+                else (("root", row.root.index), row.offset)
+            )
+        if not whole(row):
+            return ("root", row.root.index), row.offset
+        return ("block", block), self._position(block, row.root)
+
+    def _position(self, block: int, root: Row) -> int:
+        return next(k for k, r in enumerate(self.blocks[block]) if r is root)
+
+    def how(self, rows: Sequence[Row]) -> int:
+        """How `rows` can be made adjacent in this order."""
+        if self._adjacent(rows):
+            return ADJACENT
+        return PLACED if self._plan(rows) is not None else COPIED
+
+    def _adjacent(self, rows: Sequence[Row]) -> bool:
+        first = rows[0]
+        if not all(row.is_contiguous for row in rows):
+            return False
+        if all(row.root is first.root for row in rows):
+            at = first.offset
+            for row in rows:
+                if row.offset != at:
+                    return False
+                at += row.nbytes
+            return True
+        places = [self._place(row) for row in rows]
+        if None in places or places[0][0][0] != "block":
+            return False
+        block, start = places[0]
+        return all(place == (block, start + k) for k, place in enumerate(places))
+
+    def _plan(self, rows: Sequence[Row]) -> tuple[list[Row], int | None, list[Row]] | None:
+        """Roots to put in front of a block, the block (None: a new one), roots to put behind it."""
+        roots = [row.root for row in rows]
+        if not all(whole(row) for row in rows) or len({r.index for r in roots}) != len(roots):
+            return None
+        known = [k for k, root in enumerate(roots) if root.index in self.block_of]
+        if not all(self.free(root) for k, root in enumerate(roots) if k not in known):
+            return None
+        if not known:
+            return [], None, roots
+        first, last = known[0], known[-1]
+        block = self.block_of[roots[first].index]
+        inside = roots[first : last + 1]
+        start = self._position(block, roots[first])
+        members = self.blocks[block]
+        run = members[start : start + len(inside)]
+        if len(run) != len(inside) or any(a is not b for a, b in zip(run, inside, strict=True)):
+            return None
+        if (first > 0 and start > 0) or (
+            last + 1 < len(roots) and start + len(inside) < len(members)
+        ):
+            return None
+        return roots[:first], block, roots[last + 1 :]
+
+    def place(self, rows: Sequence[Row]) -> None:
+        """Give `rows` adjacent places in this order, which `how` has found possible."""
+        if self._adjacent(rows):
+            return
+        front, block, back = self._plan(rows)
+        if block is None:
+            block = len(self.blocks)
+            self.blocks.append([])
+        self.blocks[block] = [*front, *self.blocks[block], *back]
+        for root in (*front, *back):
+            self.block_of[root.index] = block
+
+
+class Moves:
+    """Rows that were moved to another root, and how to move them back.
+
+    Every row object of a moved root is changed, so that whoever holds one follows.
+    """
+
+    def __init__(self, table: BufferTable):
+        self.table = table
+        self.log: list[tuple] = []
+        self.rows: dict[int, list[Row]] = {}
+        for row in table.rows:
+            self.rows.setdefault(row.root.index, []).append(row)
+
+    def known(self, row: Row) -> Row:
+        """Take note of a row that was made meanwhile."""
+        self.rows.setdefault(row.root.index, []).append(row)
+        return row
+
+    def move(self, root: Row, to: Row, offset: int) -> None:
+        """Put all that lies in `root` at `offset` of the root `to`."""
+        moved = self.rows.pop(root.index)
+        for row in moved:
+            self.log.append((row, row.root, row.offset, row.slot))
+            row.root = to
+            row.offset += offset
+            row.slot = to.slot
+        self.rows.setdefault(to.index, []).extend(moved)
+
+    def settle(self, stacks: Stacks) -> dict[int, list[tuple[int, int]]]:
+        """Make the blocks: root index of each -> its parts, by offset and length in bytes."""
+        made = {}
+        for members in stacks.blocks:
+            size = sum(root.size for root in members)
+            block = self.known(self.table.root((size,), members[0].dtype, None, members[0].name))
+            parts, at = [], 0
+            for root in members:
+                parts.append((at, root.nbytes))
+                self.move(root, block, at)
+                at += parts[-1][1]
+            made[block.index] = parts
+        return made
+
+    def undo(self) -> None:
+        """Everything as it was."""
+        for row, *old in reversed(self.log):
+            row.root, row.offset, row.slot = old
+        self.log.clear()
+
+
+def stacked(moves: Moves, rows: Sequence[Row], axis: int = 0) -> Row:
+    """Adjacent rows as one, along an axis before which all lengths are 1."""
+    first = rows[0]
+    n = sum(row.shape[axis] for row in rows)
+    shape = (*first.shape[:axis], n, *first.shape[axis + 1 :])
+    strides = c_strides(shape, first.dtype.itemsize)
+    return moves.known(moves.table.view(first, shape, strides))
