@@ -106,7 +106,7 @@ class NumpyExecutable:
                 self.program.objects[ints[0]](self.memory, ins, outs)
                 return
             attributes = op.attributes(ints, floats)
-            _run_native(op.name, ins, outs, attributes)
+            run_native(op.name, ins, outs, attributes)
         except Exception as error:
             explain_error(error, self.program, i)
             raise
@@ -125,7 +125,8 @@ class NumpyExecutable:
 
 
 @np.errstate(all="ignore")  # kernels do not warn either; Python ops keep the caller's settings
-def _run_native(name: str, ins: list, outs: list, attributes: dict) -> None:
+def run_native(name: str, ins: list, outs: list, attributes: dict) -> None:
+    """Run one op, which is not a Python op, on arrays."""
     direct = DIRECT.get(name)
     if direct is not None:
         direct(ins, outs, attributes)
