@@ -18,6 +18,7 @@ from . import (
     index_cases,
     loss_cases,
     normalization_cases,
+    pooling_cases,
     recurrent_cases,
 )
 from .harness import Case
@@ -38,6 +39,7 @@ def generator(op: Op) -> Callable | None:
         index_cases.BY_OP,
         loss_cases.BY_OP,
         normalization_cases.BY_OP,
+        pooling_cases.BY_OP,
         recurrent_cases.BY_OP,
     ):
         if op.name in table:

@@ -25,6 +25,7 @@ FAMILIES = (
     "matmul",
     "noise",
     "normalization",
+    "pooling",
     "recurrent",
     "sequences",
     "special",

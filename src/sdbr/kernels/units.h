@@ -12,6 +12,7 @@
     X(conv)           \
     X(recurrent)      \
     X(normalization)  \
-    X(ctc)
+    X(ctc)            \
+    X(pooling)
 
 #endif

@@ -22,6 +22,7 @@ from sdbr.backends.formulas import (
     fused,
     losses,
     normalization,
+    pooling,
     random,
     recurrent,
     special,
@@ -38,6 +39,7 @@ FAMILIES = (
     random,
     ctc,
     special,
+    pooling,
 )
 
 #: Op name -> formula. `python` is the executor's own.

@@ -157,6 +157,8 @@ _AXIS_OPS = ("sum", "mean", "max", "min", "softmax", "softmax_grad", "log_softma
 _AXIS_OPS += ("log_softmax_grad",)
 _UPDATES = ("sgd", "momentum_sgd", "adam", "adam_vhat", "weight_decay", "lasso")
 _BATCH_OPS = ("batch_norm", "batch_norm_grad", "batch_norm_sums", "fixed_batch_norm")
+_POOLING = ("max_pooling", "max_pooling_index", "max_pooling_grad")
+_POOLING += ("average_pooling", "average_pooling_grad")
 _BY_NAME: dict[str, Callable] = {
     "linear": _product_rows,
     "gemm": _gemm,
@@ -169,6 +171,7 @@ _BY_NAME: dict[str, Callable] = {
     "group_norm_planes": _samples,
     "local_response": _samples,
     "local_response_grad": _samples,
+    **dict.fromkeys(_POOLING, _outer),
     **dict.fromkeys([f"{name}_rows" for name in _AXIS_OPS], _outer),
     **dict.fromkeys([f"{name}_columns" for name in _AXIS_OPS], _outer),
 }

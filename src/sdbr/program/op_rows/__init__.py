@@ -15,6 +15,7 @@ from sdbr.program.op_rows import (
     elementwise,
     loss,
     normalization,
+    pooling,
     random,
     recurrent,
     reduction,
@@ -37,6 +38,7 @@ FAMILIES = (
     normalization,
     ctc,
     special,
+    pooling,
 )
 
 
