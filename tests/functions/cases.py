@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from equivalence.rows import ROWS
 
-
-# Arrays go in or come out.
+# Arrays go in or come out, or NumPy computes with them on the way.
 ARRAYS = {
+    "argmax_crf1d",
+    "discriminative_margin_based_clustering_loss",
     "dropout mask",
     "dropout return_mask",
     "gaussian eps",
     "gaussian return_eps",
+    "get_item of an array",
     "rrelu given",
     "rrelu return_r",
     "simplified_dropconnect mask",
+    "softmax_cross_entropy kl",
+    "softmax_cross_entropy twice",
+    "softmax_cross_entropy twice, no, ignored, 3-D",
+    "where condition of the call",
 }
 
 

@@ -194,11 +194,20 @@ class SelectItem(FunctionRow):
     """One element per row, chosen by a label."""
 
     def reason(node):
+        if node.in_dtypes[0].kind in "biu":
+            return data_reason(node, mixed=True)
         return label_reason(node)
 
     def forward(b, node, xs):
-        y = b.new(node.out_shapes[0], xs[0].dtype)
-        b.emit("select_item", [b.contiguous(x) for x in xs], [y])
+        x, t = xs
+        y = b.new(node.out_shapes[0], x.dtype)
+        if x.dtype.kind == "f":
+            b.emit("select_item", [b.contiguous(x), b.contiguous(t)], [y])
+        else:
+            (n, c), rows = x.shape, b.constant(np.arange(x.shape[0]))
+            places = [rows, b.contiguous(t)]
+            x, to = b.reshape(x, (1, n, c, 1)), b.reshape(y, (1, n, 1))
+            b.emit("take", [x, *places], [to], (0, 0))
         return [y]
 
     def backward(b, node, xs, ys, gys, wanted):

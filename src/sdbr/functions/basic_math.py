@@ -7,6 +7,7 @@ computes; kernels round their float attributes in the same way.
 from __future__ import annotations
 
 from sdbr.functions.common import number_reason
+from sdbr.functions.integers import with_integers
 from sdbr.functions.registry import FunctionRow, function
 
 BASE = "chainer.functions.math.basic_math."
@@ -37,6 +38,7 @@ class Absolute(FunctionRow):
 
 
 @function(BASE + "Add")
+@with_integers("add")
 class Add(FunctionRow):
     """x + y."""
 
@@ -48,6 +50,7 @@ class Add(FunctionRow):
 
 
 @function(BASE + "MultiAdd")
+@with_integers("add")
 class MultiAdd(FunctionRow):
     """The sum of any number of inputs, from left to right."""
 
@@ -61,6 +64,7 @@ class MultiAdd(FunctionRow):
 
 
 @function(BASE + "Sub")
+@with_integers("sub")
 class Sub(FunctionRow):
     """x - y."""
 
@@ -75,6 +79,7 @@ class Sub(FunctionRow):
 
 
 @function(BASE + "Mul")
+@with_integers("mul")
 class Mul(FunctionRow):
     """x * y."""
 
@@ -142,6 +147,7 @@ class _Constant(FunctionRow):
 
 
 @function(BASE + "AddConstant")
+@with_integers("add")
 class AddConstant(_Constant):
     """x + c."""
 
@@ -152,6 +158,7 @@ class AddConstant(_Constant):
 
 
 @function(BASE + "SubFromConstant")
+@with_integers("sub", number_first=True)
 class SubFromConstant(_Constant):
     """c - x."""
 
@@ -162,6 +169,7 @@ class SubFromConstant(_Constant):
 
 
 @function(BASE + "MulConstant")
+@with_integers("mul")
 class MulConstant(_Constant):
     """c * x."""
 

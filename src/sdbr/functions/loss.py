@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 
+from sdbr.functions import soft_targets
 from sdbr.functions.common import label_layout, label_reason, number_reason
-from sdbr.functions.registry import FunctionRow, function
+from sdbr.functions.registry import FunctionRow, float_reason, function
 
 BASE = "chainer.functions.loss."
 
 
 @function(BASE + "softmax_cross_entropy.SoftmaxCrossEntropy")
 class SoftmaxCrossEntropy(FunctionRow):
-    """Cross entropy of softmax with integer labels.
+    """Cross entropy of softmax, with integer labels or distributions over the classes.
 
     ``cache_score`` only decides what Chainer keeps for its backward; here the
     log-probabilities are kept.
@@ -21,11 +22,11 @@ class SoftmaxCrossEntropy(FunctionRow):
     arrays = ("class_weight",)
 
     def reason(node):
-        if node.in_dtypes[1].kind == "f":
-            return "soft targets have no native kernels"
-        return label_reason(node)
+        return float_reason(node) if soft_targets.is_soft(node) else label_reason(node)
 
     def forward(b, node, xs):
+        if soft_targets.is_soft(node):
+            return soft_targets.forward(b, node, xs)
         f = node.function
         x, t = xs
         x_shape, t_shape = label_layout(x, t)
@@ -55,6 +56,8 @@ class SoftmaxCrossEntropy(FunctionRow):
         return [loss]
 
     def backward(b, node, xs, ys, gys, wanted):
+        if soft_targets.is_soft(node):
+            return soft_targets.backward(b, node, xs, ys, gys, wanted)
         f = node.function
         x, t = xs
         x_shape, t_shape = label_layout(x, t)

@@ -6,6 +6,7 @@ The rest of them are Python ops; both are right, these are quicker.
 from __future__ import annotations
 
 from sdbr.functions.indexing import lower_getitem
+from sdbr.functions.numpy_logic import lower_logic
 from sdbr.functions.numpy_views import lower_view
 from sdbr.functions.registry import FLOATS
 from sdbr.program.buffers import Row
@@ -63,15 +64,19 @@ def lower_call(b: Builder, traced, xs: list[Row]) -> list[Row] | None:
     view = lower_view(b, call, args, kwargs, xs, want)
     if view is not None:
         return [view]
-    if kwargs:
-        return None
+    y = None if kwargs else _plain(b, call, args, xs, want)
+    if y is None:
+        y = lower_logic(b, call, args, kwargs, xs, want)
+    return [y] if y is not None and (y.shape, y.dtype) == (want.shape, want.dtype) else None
+
+
+def _plain(b: Builder, call, args, xs, want) -> Row | None:
+    """Indexing, and arithmetic of floats of one dtype."""
     if getattr(call, "__name__", "") == "_getitem" and len(args) == 2:
-        y = lower_getitem(b, args, xs)
-        return None if y is None or y.shape != want.shape else [y]
+        return lower_getitem(b, args, xs)
     if want.dtype not in FLOATS or any(x.dtype != want.dtype for x in xs):
         return None
-    y = _ufunc(b, call, args, xs)
-    return [y] if y is not None and y.shape == want.shape else None
+    return _ufunc(b, call, args, xs)
 
 
 def _conversion(b: Builder, args, kwargs, xs, want) -> list[Row] | None:

@@ -13,6 +13,7 @@
     X(recurrent)      \
     X(normalization)  \
     X(ctc)            \
+    X(integer)        \
     X(pooling)
 
 #endif

@@ -154,6 +154,7 @@ ROWS = [
         "get_item of an array",
         lambda x, i: x * array_of(x)[array_of(i), 1:].T.sum(),
         [N(4, 3), I(-4, 4, 4)],
+        native=True,
     ),
     Case(
         "get_item mask argument",
@@ -266,5 +267,6 @@ ROWS = [
         "where condition of the call",
         lambda x, y: F.where(array_of(x) > 0, x, y),
         [N(3, 4), N(3, 4)],
+        native=True,
     ),
 ]

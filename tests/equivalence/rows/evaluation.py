@@ -19,15 +19,26 @@ EVALUATION = [
         lambda x, t: F.accuracy(x, t, ignore_label=-1),
         [N(7, 3), T(0, 7, low=-1)],
     ),
+    ("binary_accuracy", F.binary_accuracy, [N(7), I(0, 2, 7)]),
+    ("binary_accuracy ignored", F.binary_accuracy, [N(7, 2), I(-1, 2, 7, 2, kind=np.int8)]),
+    ("r2_score", F.r2_score, [N(7, 2), N(7, 2)]),
+    ("r2_score raw", lambda p, t: F.r2_score(p, t, multioutput="raw_values"), [N(7, 2), N(7, 2)]),
+    ("r2_score 1-D", F.r2_score, [N(7), N(7)]),
+    (
+        "r2_score of equal truths",
+        lambda p, t: F.r2_score(p, t * 0 + 2, multioutput="raw_values"),
+        [N(7, 2), N(7, 2)],
+    ),
 ]
 
 ROWS = [
     *native(EVALUATION),
-    Case("binary_accuracy", F.binary_accuracy, [N(7), I(0, 2, 7)]),
-    Case("binary_accuracy ignored", F.binary_accuracy, [N(7, 2), I(-1, 2, 7, 2)]),
     *[
         Case(
-            f"{f.__name__}{label}", lambda y, t, f=f, k=k: f(y, t, **k), [N(9, 3), T(3, 9, low=low)]
+            f"{f.__name__}{label}",
+            lambda y, t, f=f, k=k: f(y, t, **k),
+            [N(9, 3), T(3, 9, low=low)],
+            native=True,
         )
         for f in (F.classification_summary, F.precision, F.recall, F.f1_score)
         for label, low, k in [
@@ -48,10 +59,12 @@ ROWS = [
         "classification_summary beta",
         lambda y, t: F.classification_summary(y, t, 3, beta=2.0),
         [N(9, 3), T(3, 9)],
+        native=True,
     ),
-    Case("r2_score", F.r2_score, [N(7, 2), N(7, 2)]),
     Case(
-        "r2_score raw", lambda p, t: F.r2_score(p, t, multioutput="raw_values"), [N(7, 2), N(7, 2)]
+        "classification_summary more scores",
+        lambda y, t: F.classification_summary(y, t, 3),
+        [N(4, 5, 3), T(3, 4, 3, kind=np.int64)],
+        native=True,
     ),
-    Case("r2_score 1-D", F.r2_score, [N(7), N(7)]),
 ]

@@ -98,11 +98,13 @@ ROWS = [
         "softmax_cross_entropy twice",
         lambda x, t: SCE(x, t, enable_double_backprop=True),
         [N(5, 3), T(3, 5)],
+        native=True,
     ),
     Case(
         "softmax_cross_entropy twice, no, ignored, 3-D",
         lambda x, t: SCE(x, t, reduce="no", enable_double_backprop=True),
         [N(5, 3, 2), T(3, 5, 2, ignore=-1)],
+        native=True,
     ),
     Case("bernoulli_nll", F.bernoulli_nll, [U(0, 1, 3, 4), N(3, 4)], native=True),
     Case(
@@ -149,6 +151,7 @@ ROWS = [
             f"crf1d{label}",
             lambda cost, a, b, c, y, z, w, k=k: F.crf1d(cost, [a, b, c], [y, z, w], **k),
             [N(3, 3), N(4, 3), N(3, 3), N(1, 3), I(0, 3, 4), I(0, 3, 3), I(0, 3, 1)],
+            native=True,
         )
         for label, k in [("", {}), (" no", {"reduce": "no"})]
     ],
@@ -156,6 +159,7 @@ ROWS = [
         "argmax_crf1d",
         lambda cost, a, b, c: F.argmax_crf1d(cost, [a, b, c]),
         [N(3, 3), N(4, 3), N(3, 3), N(1, 3)],
+        native=True,
     ),
     *[
         Case(f"{f.__name__}{label}", lambda *a, f=f, k=k: f(*a, **k), inputs, native=True)
@@ -174,6 +178,7 @@ ROWS = [
         "discriminative_margin_based_clustering_loss",
         lambda e, t: F.discriminative_margin_based_clustering_loss(e, t, 0.5, 1.5, 3),
         [N(3, 3, 4, 4), I(0, 3, 3, 4, 4)],
+        native=True,
     ),
     *[
         Case(
@@ -202,11 +207,25 @@ ROWS = [
         "softmax_cross_entropy soft targets",
         lambda x, t: SCE(x, F.softmax(t), soft_target_loss="cross-entropy"),
         [N(5, 3), N(5, 3)],
+        native=True,
     ),
     Case(
         "softmax_cross_entropy kl",
         lambda x, t: SCE(x, F.softmax(t).array, soft_target_loss="kl-divergence", reduce="no"),
         [N(5, 3), N(5, 3)],
+        native=True,
+    ),
+    Case(
+        "softmax_cross_entropy kl, 3-D",
+        lambda x, t: SCE(x, F.softmax(t), soft_target_loss="kl-divergence"),
+        [N(5, 3, 2), N(5, 3, 2)],
+        native=True,
+    ),
+    Case(
+        "softmax_cross_entropy soft targets with -1",
+        lambda x, t: SCE(x, t, reduce="no"),
+        [N(5, 3), Q(5, 3)],
+        native=True,
     ),
     Case("softmax_cross_entropy float16", SCE, [N(5, 3), T(3, 5)], dtypes="e"),
 ]

@@ -20,6 +20,7 @@ from sdbr.backends.formulas import (
     convolution,
     ctc,
     fused,
+    integer,
     losses,
     normalization,
     pooling,
@@ -39,6 +40,7 @@ FAMILIES = (
     random,
     ctc,
     special,
+    integer,
     pooling,
 )
 

@@ -13,6 +13,7 @@ from sdbr.program.op_rows import (
     ctc,
     data,
     elementwise,
+    integer,
     loss,
     normalization,
     pooling,
@@ -38,6 +39,7 @@ FAMILIES = (
     normalization,
     ctc,
     special,
+    integer,
     pooling,
 )
 
