@@ -2,6 +2,7 @@
 
 import pathlib
 
+from sdbr.functions import python_only
 from sdbr.program import docs
 from sdbr.program.ops import OPS
 
@@ -16,3 +17,8 @@ def test_page_is_up_to_date():
 def test_page_names_every_op():
     page = docs.ops_page()
     assert [op.name for op in OPS if f"`{op.name}`" not in page] == []
+
+
+def test_what_has_no_row_has_a_reason():
+    reasons = python_only.without_row()
+    assert [name for name, reason in reasons.items() if reason == "no native row"] == []

@@ -8,7 +8,7 @@ import operator
 
 from sdbr import functions
 from sdbr.errors import SdbrError
-from sdbr.functions import registry
+from sdbr.functions import python_only, registry
 from sdbr.functions.node_gradients import added, node_gradients
 from sdbr.functions.numpy_calls import lower_call
 from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward
@@ -142,7 +142,8 @@ class Forward:
         row = registry.row_of(traced.function)
         handed_out = [name for name, _ in traced.states]
         if row is None:
-            reason = getattr(traced.function, "reason", "no native row")
+            kind = type(registry.function_of(traced.function))
+            reason = getattr(traced.function, "reason", None) or python_only.reason_of(kind)
         elif id(traced) in self.differentiated_twice and not (row.diagonal or row.linear):
             reason = "the call differentiates its gradient"
         elif not set(handed_out) <= set(row.states):

@@ -31,11 +31,21 @@ gradients are ops, too.
 | --- | --- | --- | --- |
 """
 
+REST_HEADER = """
+## Python ops
+
+What has no row runs as Chainer's own code, also in the middle of a program. So do float16, mixed
+dtypes, user functions, and code outside of functions that is no NumPy call with an op.
+
+| node | reason |
+| --- | --- |
+"""
+
 
 def ops_page() -> str:
     """The whole page as Markdown."""
     import sdbr.functions
-    from sdbr.functions import registry
+    from sdbr.functions import python_only, registry
 
     sdbr.functions.load_all()
     text = [HEADER]
@@ -48,6 +58,10 @@ def ops_page() -> str:
     text.extend(
         _function_line(name, row, registry.FunctionRow)
         for name, row in sorted(registry.registered().items())
+    )
+    text.append(REST_HEADER)
+    text.extend(
+        _line([f"`{name}`", _cell(reason)]) for name, reason in python_only.without_row().items()
     )
     return "".join(text)
 
