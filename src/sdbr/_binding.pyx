@@ -470,6 +470,33 @@ cdef class Effects:
         return 0
 
 
+cdef object spare_gradient(PyObject *d, object data):
+    """The gradient that a parameter has, if nobody else holds it and it can be written; or None.
+
+    Those of the call that was traced would lie beside ours until the first step is over.
+    """
+    cdef PyObject *found = PyDict_GetItemWithError(d, K_GRAD)
+    cdef PyObject *variable = PyDict_GetItemWithError(d, K_GRAD_VAR)
+    cdef Py_ssize_t held = 2  # by the parameter and by us
+    if found == NULL or found == NONE or type(<object> found) is not np.ndarray:
+        return None
+    array = <object> found
+    if variable != NULL and variable != NONE:
+        # Chainer's backward leaves a Variable, which goes when the gradient is published.
+        if sdbr_refcount(variable) != 1 or (<object> variable).__dict__["_data"][0] is not array:
+            return None
+        held += 1
+    if sdbr_refcount(found) != held or array.dtype != data.dtype or array.shape != data.shape:
+        return None
+    base = array if array.base is None else array.base
+    if base is not array and (type(base) is not np.ndarray or sdbr_refcount(<PyObject *> base) != 2):
+        return None
+    flags = array.flags
+    if not (base.flags.owndata and flags.c_contiguous and flags.writeable):
+        return None
+    return array
+
+
 cdef class Gradients:
     """The gradient arrays of parameters: ours, and used again only when nobody else holds them."""
 
@@ -503,7 +530,9 @@ cdef class Gradients:
                     continue
             self.fresh.append(i)
             data = self.params[i]._data[0]
-            new = np.empty(data.shape, data.dtype)
+            new = spare_gradient(sdbr_list_item(<PyObject *> self.dicts, i), data)
+            if new is None:
+                new = np.empty(data.shape, data.dtype)
             self.arrays[i] = new
             self.memory.bind_fast(<int> self.slots[i], <PyObject *> new)
         return 0

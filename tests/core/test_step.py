@@ -196,6 +196,24 @@ def test_gradients_that_the_user_set_are_not_written(backend):
         np.testing.assert_array_equal(g, i)
 
 
+def test_the_first_step_writes_where_the_gradients_of_the_trace_lay():
+    """Both together would be the peak; what the user holds is not written."""
+    model = sdbr.static_graph(classifier(), on_dynamic="raise")
+    optimizer = sdbr.static_optimizer(optimizers.SGD(0.1)).setup(model)
+    rng = np.random.RandomState(0)
+    optimizer.update(model, *BATCH(rng))
+    params = list(model.params())
+    held = [params[0].grad, params[1].grad[:1], params[2].grad_var]
+    copies = [copy_of(getattr(thing, "array", thing)) for thing in held]
+    places = [p.grad.ctypes.data for p in params]
+    optimizer.update(model, *BATCH(rng))
+    same = [p.grad.ctypes.data == place for p, place in zip(params, places, strict=True)]
+    assert same == [False] * 3 + [True] * (len(params) - 3)
+    for thing, copy in zip(held, copies, strict=True):
+        np.testing.assert_array_equal(getattr(thing, "array", thing), copy)
+    assert model.schedule_manager.statistics.steps == 1
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_changed_batch_size_and_back(backend):
     sizes = [8, 8, 5, 8, 5, 5, 8, 8]
