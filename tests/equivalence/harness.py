@@ -66,7 +66,8 @@ class Case:
     batch : sequence of int
         Inputs whose first axis is twice as long in every other call; see `check_batches`.
     draws : int
-        Python ops of each call that are allowed although the row is native: normal draws.
+        Python ops of each call that are allowed although the row is native: draws that are not
+        uniform, samplers.
     """
 
     id: str

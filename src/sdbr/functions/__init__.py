@@ -23,6 +23,7 @@ FAMILIES = (
     "margin_losses",
     "math",
     "matmul",
+    "negative_sampling",
     "noise",
     "normalization",
     "pooling",

@@ -117,11 +117,13 @@ ROWS = [
         "black_out",
         lambda x, W, t, s: F.black_out(x, t, W, s),
         [N(4, 3), N(6, 3), I(0, 6, 4), I(0, 6, 4, 2)],
+        native=True,
     ),
     Case(
         "black_out no",
         lambda x, W, t, s: F.black_out(x, t, W, s, reduce="no"),
         [N(4, 3), N(6, 3), I(0, 6, 4), I(0, 6, 4, 2)],
+        native=True,
     ),
     *[
         Case(
@@ -195,6 +197,8 @@ ROWS = [
             f"negative_sampling{label}",
             lambda x, W, t, k=k: F.negative_sampling(x, t, W, draw, 4, **k),
             [N(5, 3), N(6, 3), T(6, 5, ignore=-1)],
+            native=True,
+            draws=1,
         )
         for label, k in [
             ("", {}),

@@ -58,8 +58,16 @@ ROWS = [
         [N(3, 4)],
         # A tau of 0.1 saturates the softmax: gradients are differences of nearly equal numbers.
         tolerances={"d": (1e-12, 1e-9)},
+        native=True,
+        draws=1,
     ),
-    Case("gumbel_softmax options", lambda x: F.gumbel_softmax(x, 0.7, axis=0), [N(3, 4)]),
+    Case(
+        "gumbel_softmax options",
+        lambda x: F.gumbel_softmax(x, 0.7, axis=0),
+        [N(3, 4)],
+        native=True,
+        draws=1,
+    ),
     *native(DROPCONNECT),
     Case(
         "simplified_dropconnect mask",
