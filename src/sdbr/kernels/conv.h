@@ -6,3 +6,4 @@
 #include "conv_columns.h"
 #include "conv_grad_x.h"
 #include "conv_grad_w.h"
+#include "conv_depthwise.h"

@@ -7,4 +7,5 @@
 
 #define SDBR_ENTRIES                                                                                 \
     SDBR_ENTRY(convolution) SDBR_ENTRY(convolution_grad_x) SDBR_ENTRY(convolution_grad_x_columns)    \
-    SDBR_ENTRY(convolution_grad_w)
+    SDBR_ENTRY(convolution_grad_w) SDBR_ENTRY(convolution_depthwise)                                 \
+    SDBR_ENTRY(convolution_grad_x_depthwise) SDBR_ENTRY(convolution_grad_w_depthwise)

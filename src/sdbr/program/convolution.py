@@ -76,6 +76,38 @@ class Sizes:
         few = self.rows("convolution_grad_x") < 8 <= taps
         return few or summed > 1.4 * taps * math.prod(self.y[2:])
 
+    @property
+    def depthwise(self) -> bool:
+        """Whether planes are worked on one by one: groups of one channel, few outputs of each."""
+        each = self.w[0] // self.groups
+        return (
+            self.groups > 1
+            and self.w[1] == 1
+            and 0 < each <= 4
+            and each * math.prod(self.w[2:]) <= ROWS
+            and self.stride[2] in (1, 2, 4)
+            and 0 not in (*self.x, *self.y)
+        )
+
+    def way(self, op: str) -> str:
+        """Which of our own kernels of an op runs: what is added to its name."""
+        if self.depthwise:
+            return "_depthwise"
+        return "_columns" if op == "convolution_grad_x" and self.by_columns else ""
+
+    def planes(self, op: str) -> int:
+        """Elements of the padded planes that a depthwise kernel works in."""
+        behind = WIDTH * self.stride[2]
+        reach = [(k - 1) * d for k, d in zip(self.w[2:], self.dilate, strict=True)]
+        if op == "convolution_grad_x":
+            extent = math.prod(n + r for n, r in zip(self.x[2:], reach, strict=True))
+            return (extent + behind) * (self.w[0] // self.groups)
+        lengths = zip(self.y[2:], self.stride, reach, strict=True)
+        padded = math.prod((n - 1) * s + r + 1 for n, s, r in lengths) + behind
+        if op == "convolution_grad_w":
+            padded += math.prod(self.y[2:4]) * (self.y[4] + WIDTH)
+        return padded
+
     def block(self, op: str, itemsize: int) -> int:
         """Pixels that the kernel of an op works on at once; a multiple of `WIDTH`."""
         rows, pixels = self.rows(op), self.pixels
@@ -89,6 +121,8 @@ class Sizes:
 
     def scratch(self, op: str, itemsize: int) -> int:
         """Elements of the memory that the kernel of an op works in."""
+        if self.depthwise:
+            return self.planes(op)
         if op == "convolution_grad_w":
             return self.rows(op) * DEPTH + PATCHES * PATCH_STEP
         rows = self.rows(op)

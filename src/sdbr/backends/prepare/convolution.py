@@ -29,10 +29,7 @@ def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int,
     if problem is not None:
         raise BackendError(f"op {name!r}: {problem}; got {describe(operands)}")
     numbers = _numbers(name, sizes, bias is not None, ints[10], itemsize)
-    kernel = name
-    if name == "convolution_grad_x" and sizes.by_columns:
-        kernel = "convolution_grad_x_columns"
-    own = {"own": (f"{kernel}_{suffix(outs[0])}", numbers)}
+    own = {"own": (f"{name}{sizes.way(name)}_{suffix(outs[0])}", numbers)}
     specs = [(operand[1], DTYPES[operand[0]]) for operand in operands]
     return choose(_problem(name, sizes, bias is not None, ints[10]), own, specs)
 

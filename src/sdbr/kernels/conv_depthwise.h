@@ -1,0 +1,196 @@
+/* Convolutions of which every group has one channel of x, for one dtype: sums over shifted planes. */
+
+#define V FN(patch_vector)
+#define LANES (PANEL / 2)
+/* Vectors whose sums are made together. */
+#define AT_ONCE 4
+
+/* plane[j * step + shift] = from[j] along each axis, zeros elsewhere and in LANES * stride elements behind it. */
+static void FN(pad_plane)(const T *from, const int64_t *size, const int64_t *step, const int64_t *shift, T *plane,
+                          const int64_t *extent, int64_t behind) {
+    memset(plane, 0, (size_t)(sdbr_volume(extent) + behind) * sizeof(T));
+    for (int64_t z = 0; z < size[0]; ++z)
+        for (int64_t y = 0; y < size[1]; ++y) {
+            const int64_t row = z * step[0] + shift[0], line = y * step[1] + shift[1];
+            if (row < 0 || row >= extent[0] || line < 0 || line >= extent[1])
+                continue;
+            T *to = plane + (row * extent[1] + line) * extent[2];
+            const T *p = from + (z * size[1] + y) * size[2];
+            const int64_t low = FN(ceiling)(-shift[2], step[2]);
+            const int64_t room = FN(ceiling)(extent[2] - shift[2], step[2]);
+            const int64_t high = room < size[2] ? room : size[2];
+            if (step[2] == 1 && high > low)
+                memcpy(to + low + shift[2], p + low, (size_t)(high - low) * sizeof(T));
+            else
+                for (int64_t x = low; x < high; ++x)
+                    to[x * step[2] + shift[2]] = p[x];
+        }
+}
+
+/* The elements of padded planes that one pixel reads, and their weights. */
+typedef struct FN(taps) {
+    int64_t count;
+    const int64_t *places;
+    const T *weights;
+} FN(taps);
+
+/* out = act(sum of weights[t] * plane[stride * pixel + places[t]] + bias) */
+SDBR_INLINE void FN(slide_by)(const T *plane, const int64_t *extent, const int64_t *stride, const int64_t along,
+                              const FN(taps) *taps, T *out, const int64_t *size, T bias, int relu) {
+    const int64_t chunks = (size[2] + LANES - 1) / LANES, all = size[0] * size[1] * chunks;
+    for (int64_t i = 0; i < all; i += AT_ONCE) {
+        const T *from[AT_ONCE];
+        T *to[AT_ONCE];
+        int64_t length[AT_ONCE];
+        V sum[AT_ONCE];
+        const int n = all - i < AT_ONCE ? (int)(all - i) : AT_ONCE;
+        for (int k = 0; k < AT_ONCE; ++k) {
+            const int64_t at = i + (k < n ? k : 0), row = at / chunks, x = at % chunks * LANES;
+            from[k] = plane +
+                      (row / size[1] * stride[0] * extent[1] + row % size[1] * stride[1]) * extent[2] + x * along;
+            to[k] = out + row * size[2] + x;
+            length[k] = size[2] - x;
+            sum[k] = (V){0} + bias;
+        }
+        for (int64_t t = 0; t < taps->count; ++t)
+            SDBR_UNROLL for (int k = 0; k < AT_ONCE; ++k)
+                sum[k] += taps->weights[t] * FN(load_every)(from[k] + taps->places[t], along);
+        for (int k = 0; k < n; ++k) {
+            if (relu) /* a NaN stays one */
+                sum[k] = (V)((FN(patch_bits))sum[k] & ~(FN(patch_bits))(sum[k] < (V){0}));
+            if (length[k] >= LANES)
+                *(V *)to[k] = sum[k];
+            else
+                memcpy(to[k], &sum[k], (size_t)length[k] * sizeof(T));
+        }
+    }
+}
+
+static void FN(slide)(const T *plane, const int64_t *extent, const int64_t *stride, const FN(taps) *taps, T *out,
+                      const int64_t *size, T bias, int relu) {
+    if (stride[2] == 1)
+        FN(slide_by)(plane, extent, stride, 1, taps, out, size, bias, relu);
+    else if (stride[2] == 2)
+        FN(slide_by)(plane, extent, stride, 2, taps, out, size, bias, relu);
+    else
+        FN(slide_by)(plane, extent, stride, 4, taps, out, size, bias, relu);
+}
+
+static int FN(convolution_depthwise)(const sdbr_op *op) {
+    const sdbr_conv *s = (const sdbr_conv *)op->ints;
+    const T *x = (const T *)op->operands[0], *w = (const T *)op->operands[1];
+    const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
+    T *y = (T *)op->operands[2 + s->has_bias], *plane = (T *)op->operands[3 + s->has_bias];
+    const int64_t one[3] = {1, 1, 1}, count = sdbr_volume(s->kernel), pixels = sdbr_volume(s->out);
+    const int64_t behind = LANES * s->stride[2], each = s->o / s->c;
+    int64_t extent[3], places[SDBR_CONV_ROWS];
+    for (int i = 0; i < 3; ++i)
+        extent[i] = (s->out[i] - 1) * s->stride[i] + (s->kernel[i] - 1) * s->dilate[i] + 1;
+    for (int64_t t = 0; t < count; ++t)
+        places[t] = (t / (s->kernel[1] * s->kernel[2]) * s->dilate[0] * extent[1] +
+                     t / s->kernel[2] % s->kernel[1] * s->dilate[1]) * extent[2] + t % s->kernel[2] * s->dilate[2];
+    for (int64_t n = 0; n < s->n; ++n)
+        for (int64_t c = 0; c < s->c; ++c, x += sdbr_volume(s->in)) {
+            FN(pad_plane)(x, s->in, one, s->pad, plane, extent, behind);
+            for (int64_t o = c * each; o < (c + 1) * each; ++o, y += pixels) {
+                const FN(taps) taps = {count, places, w + o * count};
+                FN(slide)(plane, extent, s->stride, &taps, y, s->out, bias == NULL ? (T)0 : bias[o],
+                          (int)s->activation);
+            }
+        }
+    return SDBR_OK;
+}
+
+/* gy with zeros between its elements, padded, is read by the taps in opposite order. */
+static int FN(convolution_grad_x_depthwise)(const sdbr_op *op) {
+    const sdbr_conv *s = (const sdbr_conv *)op->ints;
+    const T *gy = (const T *)op->operands[0], *w = (const T *)op->operands[1];
+    const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
+    T *gx = (T *)op->operands[2 + s->has_bias], *planes = (T *)op->operands[3 + s->has_bias];
+    const int64_t one[3] = {1, 1, 1}, count = sdbr_volume(s->kernel), channel = sdbr_volume(s->in);
+    const int64_t each = s->o / s->c;
+    int64_t extent[3], shift[3], places[SDBR_CONV_ROWS];
+    for (int i = 0; i < 3; ++i) {
+        extent[i] = s->in[i] + (s->kernel[i] - 1) * s->dilate[i];
+        shift[i] = (s->kernel[i] - 1) * s->dilate[i] - s->pad[i];
+    }
+    const int64_t plane = sdbr_volume(extent) + LANES;
+    for (int64_t k = 0; k < each; ++k)
+        for (int64_t i = 0; i < count; ++i) {
+            const int64_t t = count - 1 - i;
+            places[k * count + i] = k * plane + (t / (s->kernel[1] * s->kernel[2]) * s->dilate[0] * extent[1] +
+                                                 t / s->kernel[2] % s->kernel[1] * s->dilate[1]) * extent[2] +
+                                    t % s->kernel[2] * s->dilate[2];
+        }
+    for (int64_t n = 0; n < s->n; ++n)
+        for (int64_t c = 0; c < s->c; ++c, gx += channel) {
+            const FN(taps) taps = {each * count, places, w + c * each * count};
+            for (int64_t k = 0; k < each; ++k, gy += sdbr_volume(s->out))
+                FN(pad_plane)(gy, s->out, s->stride, shift, planes + k * plane, extent, LANES);
+            FN(slide)(planes, extent, one, &taps, gx, s->in, bias == NULL ? (T)0 : bias[c], (int)s->activation);
+        }
+    return SDBR_OK;
+}
+
+/* The sum of gy * plane. Rows of gy are `chunks` vectors long here, with zeros behind them; `last` is the mask of
+ * the lanes of the last one that are pixels. */
+SDBR_INLINE T FN(plane_product)(const sdbr_conv *s, const T *gy, int64_t chunks, FN(patch_bits) last, const T *plane,
+                                const int64_t *extent, const int64_t along) {
+    V sum[2] = {{0}, {0}};
+    T total = 0;
+    for (int64_t z = 0; z < s->out[0]; ++z)
+        for (int64_t y = 0; y < s->out[1]; ++y) {
+            const T *from = plane + (z * s->stride[0] * extent[1] + y * s->stride[1]) * extent[2];
+            for (int64_t i = 1; i < chunks; ++i, gy += LANES, from += LANES * along)
+                sum[1] += *(const V *)gy * FN(load_every)(from, along);
+            sum[0] += *(const V *)gy * (V)((FN(patch_bits))FN(load_every)(from, along) & last);
+            gy += LANES;
+        }
+    sum[0] += sum[1];
+    for (int k = 0; k < LANES; ++k)
+        total += sum[0][k];
+    return total;
+}
+
+static int FN(convolution_grad_w_depthwise)(const sdbr_op *op) {
+    const sdbr_conv *s = (const sdbr_conv *)op->ints;
+    const T *x = (const T *)op->operands[0], *gy = (const T *)op->operands[1];
+    T *gw = (T *)op->operands[2], *plane = (T *)op->operands[3];
+    const int64_t one[3] = {1, 1, 1}, none[3] = {0}, count = sdbr_volume(s->kernel), pixels = sdbr_volume(s->out);
+    const int64_t each = s->o / s->c, along = s->stride[2], chunks = (s->out[2] + LANES - 1) / LANES;
+    const int64_t rows[3] = {s->out[0], s->out[1], chunks * LANES};
+    int64_t extent[3];
+    INT mask[LANES];
+    for (int k = 0; k < LANES; ++k)
+        mask[k] = (chunks - 1) * LANES + k < s->out[2] ? -1 : 0;
+    const FN(patch_bits) last = *(const FN(patch_bits) *)mask;
+    for (int i = 0; i < 3; ++i)
+        extent[i] = (s->out[i] - 1) * s->stride[i] + (s->kernel[i] - 1) * s->dilate[i] + 1;
+    T *given = plane + sdbr_volume(extent) + LANES * along;
+    if (!s->accumulate)
+        memset(gw, 0, (size_t)(s->o * count) * sizeof(T));
+    for (int64_t n = 0; n < s->n; ++n)
+        for (int64_t c = 0; c < s->c; ++c, x += sdbr_volume(s->in)) {
+            FN(pad_plane)(x, s->in, one, s->pad, plane, extent, LANES * along);
+            for (int64_t o = c * each; o < (c + 1) * each; ++o, gy += pixels) {
+                FN(pad_plane)(gy, s->out, one, none, given, rows, 0);
+                for (int64_t t = 0; t < count; ++t) {
+                    const T *from = plane + (t / (s->kernel[1] * s->kernel[2]) * s->dilate[0] * extent[1] +
+                                             t / s->kernel[2] % s->kernel[1] * s->dilate[1]) * extent[2] +
+                                    t % s->kernel[2] * s->dilate[2];
+                    T *sum = gw + o * count + t;
+                    if (along == 1)
+                        *sum += FN(plane_product)(s, given, chunks, last, from, extent, 1);
+                    else if (along == 2)
+                        *sum += FN(plane_product)(s, given, chunks, last, from, extent, 2);
+                    else
+                        *sum += FN(plane_product)(s, given, chunks, last, from, extent, 4);
+                }
+            }
+        }
+    return SDBR_OK;
+}
+
+#undef V
+#undef LANES
+#undef AT_ONCE
