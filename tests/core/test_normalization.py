@@ -130,6 +130,25 @@ def test_relu_is_part_of_the_normalization(off):
     assert names(backward).count("batch_norm_grad") == 2
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_sum_with_what_is_there_before_is_part_of_the_normalization(first):
+    def call(x, g, b):
+        if first:
+            h = F.tanh(x)
+            return F.relu(h + F.batch_normalization(F.exp(x), g, b))
+        return F.relu(F.batch_normalization(F.exp(x), g, b) + F.tanh(x))
+
+    static = sdbr.static_graph(call)
+    with chainer.using_config("sdbr_disabled_passes", "elementwise"), chainer.no_backprop_mode():
+        for i in range(2):
+            args = batch(i), np.ones(6, "f"), np.zeros(6, "f")
+            np.testing.assert_allclose(static(*args).array, call(*args).array, rtol=1e-5, atol=1e-6)
+    found = names(static.schedule_manager.static_schedule.programs["forward"])
+    assert found == (
+        ["tanh", "exp", "batch_norm"] if first else ["exp", "batch_norm", "tanh", "add", "relu"]
+    )
+
+
 def test_a_relu_whose_input_is_read_elsewhere_stays():
     def call(x, g, b):
         y = F.batch_normalization(x, g, b)

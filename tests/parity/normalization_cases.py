@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from sdbr.program.ops import Op
@@ -45,7 +46,8 @@ def batch_norm(op: Op, rng, dtype) -> Iterator[Case]:
     """Both activations, out of place and in place."""
     for what, shape, x in _batches(rng, dtype):
         c = (shape[1],)
-        for activation in (0, 1):
+        activations = (0, 1, 2, 3) if op.name == "fixed_batch_norm" else (0, 1)
+        for activation, more in itertools.product(activations, (False, True)):
             for inplace in (False, True) if what[0] in "of" else (False,):
                 ins = [whole(x), whole(values(rng, c, dtype)), whole(values(rng, c, dtype))]
                 y = ins[0] if inplace else blank(shape, dtype)
@@ -53,6 +55,8 @@ def batch_norm(op: Op, rng, dtype) -> Iterator[Case]:
                 if op.name == "fixed_batch_norm":
                     ins += [whole(v) for v in _statistics(rng, x, dtype)]
                     outs = [y]
+                if more:
+                    ins.append(whole(values(rng, shape, dtype)))
                 yield Case(
                     op.name, f"{what}, in place {inplace}", ins, outs, (activation,), (2e-5,)
                 )

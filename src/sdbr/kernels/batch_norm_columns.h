@@ -60,36 +60,44 @@ SDBR_INLINE void FN(spread)(const T *each, int64_t channels, int64_t inner, T *a
             all[k * inner + i] = each[k];
 }
 
-SDBR_INLINE void FN(scale_columns)(const T *x, T *y, int64_t rows, int64_t step, int64_t width, const T *mean,
-                                   const T *scale, const T *beta, int relu) {
+SDBR_INLINE void FN(scale_columns)(const T *x, const T *more, T *y, int64_t rows, int64_t step, int64_t width,
+                                   const T *mean, const T *scale, const T *beta, int relu) {
     for (int64_t r = 0; r < rows; r++) {
-        const T *from = x + r * step;
+        const T *from = x + r * step, *extra = more ? more + r * step : from;
         T *to = y + r * step;
         SDBR_IVDEP
         for (int64_t j = 0; j < width; j++) {
-            const T v = (from[j] - mean[j]) * scale[j] + beta[j];
+            T v = (from[j] - mean[j]) * scale[j] + beta[j];
+            v = more ? v + extra[j] : v;
             to[j] = relu && v <= 0 ? (T)0 : v;
         }
     }
 }
 
-/* Normalize a block of channels that starts at x. */
-static void FN(scale_block)(const T *x, T *y, int64_t rows, int64_t step, int64_t channels, int64_t inner,
-                            const T *mean, const T *scale, const T *beta, int relu) {
+/* Normalize a block of channels that starts at x; see scale_plane. */
+static void FN(scale_block)(const T *x, const T *more, T *y, int64_t rows, int64_t step, int64_t channels,
+                            int64_t inner, const T *mean, const T *scale, const T *beta, int relu) {
     T m[COLUMNS], s[COLUMNS], b[COLUMNS];
     FN(spread)(mean, channels, inner, m);
     FN(spread)(scale, channels, inner, s);
     FN(spread)(beta, channels, inner, b);
-    if (relu)
-        FN(scale_columns)(x, y, rows, step, channels * inner, m, s, b, 1);
+    if (more && relu)
+        FN(scale_columns)(x, more, y, rows, step, channels * inner, m, s, b, 1);
+    else if (more)
+        FN(scale_columns)(x, more, y, rows, step, channels * inner, m, s, b, 0);
+    else if (relu)
+        FN(scale_columns)(x, NULL, y, rows, step, channels * inner, m, s, b, 1);
     else
-        FN(scale_columns)(x, y, rows, step, channels * inner, m, s, b, 0);
+        FN(scale_columns)(x, NULL, y, rows, step, channels * inner, m, s, b, 0);
 }
 
 static int FN(batch_norm_columns)(const sdbr_op *op) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = op->ints[4], most = COLUMNS / inner;
     const T *x = (const T *)op->operands[0], *gamma = (const T *)op->operands[1], *beta = (const T *)op->operands[2];
-    T *y = (T *)op->operands[3], *mean = (T *)op->operands[4], *variance = (T *)op->operands[5];
+    const int64_t extra = op->ints[5];
+    const T *more = extra ? (const T *)op->operands[3] : NULL;
+    T *y = (T *)op->operands[3 + extra], *mean = (T *)op->operands[4 + extra];
+    T *variance = (T *)op->operands[5 + extra];
     const T eps = (T)op->floats[0];
     for (int64_t k = 0; k < c; k += most) {
         const int64_t n = c - k < most ? c - k : most, at = k * inner;
@@ -101,7 +109,7 @@ static int FN(batch_norm_columns)(const sdbr_op *op) {
                                 mean + k + i, variance + k + i);
             scale[i] = (T)1 / SQRT(variance[k + i] + eps) * gamma[k + i];
         }
-        FN(scale_block)(x + at, y + at, outer, step, n, inner, mean + k, scale, beta + k, (int)op->ints[3]);
+        FN(scale_block)(x + at, more ? more + at : NULL, y + at, outer, step, n, inner, mean + k, scale, beta + k, (int)op->ints[3]);
     }
     return SDBR_OK;
 }
@@ -110,14 +118,16 @@ static int FN(fixed_batch_norm_columns)(const sdbr_op *op) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], most = COLUMNS / inner;
     const T *x = (const T *)op->operands[0], *gamma = (const T *)op->operands[1], *beta = (const T *)op->operands[2];
     const T *mean = (const T *)op->operands[3], *variance = (const T *)op->operands[4];
-    T *y = (T *)op->operands[5];
+    const int64_t extra = op->ints[5];
+    const T *more = extra ? (const T *)op->operands[5] : NULL;
+    T *y = (T *)op->operands[5 + extra];
     const T eps = (T)op->floats[0];
     for (int64_t k = 0; k < c; k += most) {
         const int64_t n = c - k < most ? c - k : most, at = k * inner;
         T scale[COLUMNS];
         for (int64_t i = 0; i < n; i++)
             scale[i] = FN(fixed_scale)(variance[k + i], eps, op->ints[3]) * gamma[k + i];
-        FN(scale_block)(x + at, y + at, outer, op->ints[4], n, inner, mean + k, scale, beta + k, op->ints[3] & 1);
+        FN(scale_block)(x + at, more ? more + at : NULL, y + at, outer, op->ints[4], n, inner, mean + k, scale, beta + k, op->ints[3] & 1);
     }
     return SDBR_OK;
 }

@@ -31,7 +31,7 @@ SDBR_INLINE int FN(group_norm)(const sdbr_op *op, int planes) {
         inv_std[r] = s;
         if (planes) {
             for (int64_t k = 0; k < each; k++)
-                FN(scale_plane)(from + k * run, to + k * run, 1, run, run, m, s * g[k], b[k], 0);
+                FN(scale_plane)(from + k * run, NULL, to + k * run, 1, run, run, m, s * g[k], b[k], 0);
         } else {
             SDBR_IVDEP
             for (int64_t i = 0; i < length; i++)

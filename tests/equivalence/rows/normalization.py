@@ -46,6 +46,13 @@ NORMALIZATION = [
         [N(4, 3, 5), P(3), N(3)],
     ),
     (
+        "batch_normalization of images plus another then relu",
+        lambda x, g, b, h, *more: F.relu(
+            F.batch_normalization(x, g, b) + F.batch_normalization(F.tanh(h), *more)
+        ),
+        [N(4, 3, 7, 9), P(3), N(3), N(4, 3, 7, 9), P(3), N(3)],
+    ),
+    (
         "batch_normalization of images then relu",
         lambda *a: F.relu(F.batch_normalization(*a)),
         [N(4, 3, 7, 9), P(3), N(3)],
@@ -55,6 +62,11 @@ NORMALIZATION = [
         "fixed_batch_normalization then relu",
         lambda *a: F.relu(F.fixed_batch_normalization(*a)),
         [N(5, 3, 6, 6), P(3), N(3), N(3), P(3)],
+    ),
+    (
+        "fixed_batch_normalization plus input",
+        lambda x, *a: F.fixed_batch_normalization(x, *a) + x,
+        [N(5, 3, 4), P(3), N(3), N(3), P(3)],
     ),
     (
         "fixed_batch_normalization options",

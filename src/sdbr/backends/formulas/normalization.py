@@ -17,17 +17,19 @@ def _x_hat(x: Array, mean: Array, var: Array, eps: float) -> Array:
     return (x - _channels(mean)) / np.sqrt(_channels(var) + eps)
 
 
-def fixed_batch_norm(x, gamma, beta, mean, var, activation: int, eps: float) -> Array:
+def fixed_batch_norm(x, gamma, beta, mean, var, *more, activation: int, eps: float) -> Array:
     """Scaled by given statistics."""
     y = _x_hat(x, mean, var, eps) * _channels(gamma) + _channels(beta)
+    y = y + more[0] if more else y
     return np.maximum(y, 0) if activation & 1 else y
 
 
-def batch_norm(x: Array, gamma: Array, beta: Array, activation: int, eps: float):
+def batch_norm(x: Array, gamma: Array, beta: Array, *more: Array, activation: int, eps: float):
     """Scaled by the statistics of the batch, which come back, too."""
     # In float64: the mean may be far larger than the deviation.
     mean, var = (f((0, 2), dtype="d").astype(x.dtype) for f in (x.mean, x.var))
-    return fixed_batch_norm(x, gamma, beta, mean, var, activation, eps), mean, var
+    y = fixed_batch_norm(x, gamma, beta, mean, var, *more, activation=activation, eps=eps)
+    return y, mean, var
 
 
 def batch_norm_sums(x: Array, mean: Array, var: Array, gy: Array, eps: float):

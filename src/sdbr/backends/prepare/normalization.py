@@ -51,8 +51,8 @@ def _by_plane(name: str, shape: tuple[int, ...]) -> str:
 def _batch_norm(name, like_x, like_c, more=lambda ins, ints: ints[0] if ints else 0):
     """Operands `like_x` have the shape of the first one, operands `like_c` one axis.
 
-    The last of the integers is the step from one of the outer axis to the next: a part of the op
-    has fewer channels.
+    One more input may have the shape of the first one. The step from one of the outer axis to the
+    next is an integer of its own: a part of the op has fewer channels.
     """
 
     def prepare(ins, outs, ints):
@@ -65,7 +65,7 @@ def _batch_norm(name, like_x, like_c, more=lambda ins, ints: ints[0] if ints els
         fine = fine and _shapes(fixed, like_x, shape) and _shapes(fixed, like_c, shape[1:2])
         if not fine or any(x[1] != shape for x in operands[cut : cut + extra]):
             return None
-        return _by_plane(name, shape), [*shape, more(ins, ints), shape[1] * shape[2]]
+        return _by_plane(name, shape), [*shape, more(ins, ints), shape[1] * shape[2], extra]
 
     return prepare
 

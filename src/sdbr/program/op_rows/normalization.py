@@ -5,9 +5,9 @@ from sdbr.program.op import Rows
 row = Rows()
 
 # --- batches: x[outer, c, inner] C-contiguous, statistics per c --------------------------------
-row('batch_norm', 'x:T gamma:T beta:T', 'y:T mean:T var:T',
-    'mean = x.mean((0, 2)); var = x.var((0, 2)); y = gamma * (x - mean) / sqrt(var + eps) + beta, and maximum(y, 0) '
-    'when activation is 1; x[outer, c, inner], the others [c]', ints='activation', floats='eps',
+row('batch_norm', 'x:T gamma:T beta:T more:T*', 'y:T mean:T var:T',
+    'mean = x.mean((0, 2)); var = x.var((0, 2)); y = gamma * (x - mean) / sqrt(var + eps) + beta (+ more), and '
+    'maximum(y, 0) when activation is 1; x[outer, c, inner] as y and more, the others [c]', ints='activation', floats='eps',
     family='normalization', inplace=(0,))  # fmt: skip
 row('batch_norm_grad', 'x:T gamma:T mean:T var:T gy:T y:T*', 'gx:T ggamma:T gbeta:T',
     'g = gy, or gy * (y > 0) when there is a y; x_hat = (x - mean) / sqrt(var + eps); gbeta = g.sum((0, 2)); ggamma = '
@@ -16,8 +16,8 @@ row('batch_norm_grad', 'x:T gamma:T mean:T var:T gy:T y:T*', 'gx:T ggamma:T gbet
 row('batch_norm_sums', 'x:T mean:T var:T gy:T', 'ggamma:T gbeta:T',
     'gbeta = gy.sum((0, 2)); ggamma = (gy * (x - mean) / sqrt(var + eps)).sum((0, 2))', floats='eps',
     family='normalization')  # fmt: skip
-row('fixed_batch_norm', 'x:T gamma:T beta:T mean:T var:T', 'y:T',
-    'y = gamma * (x - mean) / sqrt(var + eps) + beta, and maximum(y, 0) when activation is odd; 2 more: the factor is '
+row('fixed_batch_norm', 'x:T gamma:T beta:T mean:T var:T more:T*', 'y:T',
+    'y = gamma * (x - mean) / sqrt(var + eps) + beta (+ more), and maximum(y, 0) when activation is odd; 2 more: the factor is '
     'rounded as by batch_norm, whose result this is again', ints='activation', floats='eps', family='normalization', inplace=(0,))  # fmt: skip
 row('update_statistics', 'mean:T var:T running_mean:T running_var:T', 'mean_out:T var_out:T',
     'running_mean = decay * running_mean + (1 - decay) * mean; running_var = decay * running_var + (1 - decay) * '

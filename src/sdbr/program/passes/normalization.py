@@ -1,4 +1,4 @@
-"""Normalization in one op with the relu around it."""
+"""Normalization in one op with the sum and the relu behind it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from sdbr.program.buffers import BufferTable, Row, c_strides
 from sdbr.program.builder import Instruction
 
 RELU = 1
-_FORWARD = ("batch_norm", "fixed_batch_norm")
+#: Ops of the forward, with the number of their inputs where nothing is added.
+_INPUTS = {"batch_norm": 3, "fixed_batch_norm": 5}
+_FORWARD = tuple(_INPUTS)
 _GRADIENT = "batch_norm_grad"
 #: Where the gradient of the output is among the inputs of the gradient.
 _GY = 4
@@ -15,7 +17,7 @@ _GY = 4
 def normalization(
     instructions: list[Instruction], kept: set[int], table: BufferTable
 ) -> list[Instruction]:
-    """Put relu into the normalization before it, and the gradient of relu into its gradient.
+    """Put a sum and relu into the normalization, and the gradient of relu into its gradient.
 
     Only where nobody else reads what is between the two.
     """
@@ -45,6 +47,17 @@ def normalization(
                 dropped.add(id(instruction))
                 makers[y.root.index] = at, maker
                 continue
+        elif name == "add":
+            maker, more = _sum_of(instruction, maker_of, makers)
+            if maker is not None:
+                y, shape = instruction.outs[0], maker.outs[0].shape
+                at = makers[maker.outs[0].root.index][0]
+                maker.ins = [*maker.ins, _viewed(table, more, shape)]
+                maker.outs = [_viewed(table, y, shape), *maker.outs[1:]]
+                maker.label += f" + {instruction.label}"
+                dropped.add(id(instruction))
+                makers[y.root.index] = at, maker
+                continue
         elif name == _GRADIENT and len(instruction.ins) == _GY + 1:
             gy = instruction.ins[_GY]
             at, maker = maker_of(gy)
@@ -60,6 +73,24 @@ def normalization(
         for y in instruction.outs:
             makers[y.root.index] = position, instruction
     return [i for i in instructions if id(i) not in dropped]
+
+
+def _sum_of(instruction: Instruction, maker_of, makers) -> tuple[Instruction | None, Row | None]:
+    """The normalization whose result is added to something that is there before, and that."""
+    y = instruction.outs[0]
+    for k, more in enumerate(reversed(instruction.ins)):
+        at, maker = maker_of(instruction.ins[k])
+        if (
+            maker is not None
+            and maker.op.name in _FORWARD
+            and len(maker.ins) == _INPUTS[maker.op.name]
+            and not maker.ints[0] & RELU
+            and more.is_contiguous
+            and y.is_contiguous
+            and makers.get(more.root.index, (-1, None))[0] < at
+        ):
+            return maker, more
+    return None, None
 
 
 def _viewed(table: BufferTable, x: Row, shape: tuple[int, ...]) -> Row:
