@@ -43,8 +43,15 @@ def onednn(monkeypatch):
 
     monkeypatch.setattr(library, "find", lambda: (Library(), "oneDNN 3.2.0, here"))
     monkeypatch.setattr(
-        convolution, "_sequence", lambda problem, way: (("foreign", (ord(way[0]),)), way)
+        convolution, "_sequence", lambda problem, way: (("foreign", (ord(way[0]),)), Sequence(way))
     )
+
+
+class Sequence:
+    scratch = 0
+
+    def __init__(self, way):
+        self.way = way
 
 
 def choose(specs=SPECS, problem=PROBLEM):
@@ -149,6 +156,19 @@ def test_what_the_library_refuses_is_ours(measured, onednn, monkeypatch):
 def test_options_are_checked(name, read):
     with chainer.using_config(name, "fast"), pytest.raises(ValueError, match=f"{name}: expected"):
         read()
+
+
+def test_a_tie_is_ours(measured, onednn):
+    measured[0].update(own=0.505, last=0.5)
+    assert choose()[2].name == "own"
+
+
+def test_a_way_that_takes_much_memory_takes_no_part(measured, onednn, monkeypatch):
+    monkeypatch.setattr(Sequence, "scratch", convolution.SCRATCH_BYTES + 1)
+    assert choose()[2].name == "own"
+    assert measured[1] == [["own"]]
+    with chainer.using_config("sdbr_onednn", "plain"):
+        assert choose()[2].name == "oneDNN plain"
 
 
 # --- the file ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import threading
 import time
 import weakref
@@ -21,6 +22,10 @@ import numpy as np
 
 #: Seconds that one process spends on timing; after that the rule decides.
 TOTAL = 60.0
+#: oneDNN takes memory of its own, so it has to be this much faster.
+GAIN = 1.02
+#: Scratch memory that a way may take: so many bytes, or so often what the operands take.
+SCRATCH_BYTES, SCRATCH_OPERANDS = 16 << 20, 2
 Kernel = tuple[str, Sequence[int]]
 
 
@@ -168,6 +173,9 @@ def _decide(problem: Convolution, makers, own, specs):
                 made[way] = make()
             except BackendError:
                 continue  # oneDNN has none for this
+            sequence = made[way][1]
+            if sequence is not None and sequence.scratch > _most_scratch(specs):
+                del made[way]
         if not made:
             return usual, "", {}, {}  # the caller finds out why
         kernels = {way: kernel for way, (kernel, _) in made.items()}
@@ -176,7 +184,13 @@ def _decide(problem: Convolution, makers, own, specs):
         known.put(text, {**dict.fromkeys(makers), **seconds})
         _budget.add(time.perf_counter() - start)
     seconds = {way: s for way, s in seconds.items() if s is not None}
-    return min(seconds, key=seconds.get), "measured", seconds, made
+    best = min(seconds, key=lambda way: seconds[way] * (1 if way in own else GAIN))
+    return best, "measured", seconds, made
+
+
+def _most_scratch(specs) -> int:
+    operands = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in specs)
+    return max(SCRATCH_BYTES, SCRATCH_OPERANDS * operands)
 
 
 def _usual(problem: Convolution, makers) -> str:
