@@ -489,7 +489,9 @@ cdef object spare_gradient(PyObject *d, object data):
     if sdbr_refcount(found) != held or array.dtype != data.dtype or array.shape != data.shape:
         return None
     base = array if array.base is None else array.base
-    if base is not array and (type(base) is not np.ndarray or sdbr_refcount(<PyObject *> base) != 2):
+    if type(base) is not np.ndarray:
+        return None
+    if base is not array and sdbr_refcount(<PyObject *> base) != 2:  # by the array and by us
         return None
     flags = array.flags
     if not (base.flags.owndata and flags.c_contiguous and flags.writeable):
