@@ -15,8 +15,8 @@ BASE = "chainer.functions.loss."
 class SoftmaxCrossEntropy(FunctionRow):
     """Cross entropy of softmax, with integer labels or distributions over the classes.
 
-    ``cache_score`` only decides what Chainer keeps for its backward; here the
-    log-probabilities are kept.
+    ``cache_score`` only decides what Chainer keeps for its backward; here the input and the
+    logarithms of its sums are kept: the gradient may then take the memory of the input.
     """
 
     arrays = ("class_weight",)
@@ -34,15 +34,15 @@ class SoftmaxCrossEntropy(FunctionRow):
         weight = []
         if f.class_weight is not None:
             weight = [b.contiguous(node.array(b, "class_weight", x.dtype))]
-        log_y = b.new(x_shape, x.dtype)
-        node.state.update(log_y=log_y, weight=weight)
+        lse = b.new(t_shape, x.dtype)
+        node.state.update(x=ins[0], lse=lse, weight=weight)
         if f.reduce == "mean":
             loss, coeff = b.new((), x.dtype), b.new((), x.dtype)
             node.state["coeff"] = coeff
             b.emit(
                 "softmax_cross_entropy",
                 [*ins, *weight],
-                [loss, log_y, coeff],
+                [loss, lse, coeff],
                 (int(bool(f.normalize)), int(f.ignore_label)),
             )
             return [loss]
@@ -50,7 +50,7 @@ class SoftmaxCrossEntropy(FunctionRow):
         b.emit(
             "softmax_cross_entropy_no_reduce",
             [*ins, *weight],
-            [b.reshape(loss, t_shape), log_y],
+            [b.reshape(loss, t_shape), lse],
             (int(f.ignore_label),),
         )
         return [loss]
@@ -61,16 +61,16 @@ class SoftmaxCrossEntropy(FunctionRow):
         f = node.function
         x, t = xs
         x_shape, t_shape = label_layout(x, t)
-        log_y, weight = node.state["log_y"], node.state["weight"]
-        t = b.reshape(b.contiguous(t), t_shape)
+        weight = node.state["weight"]
+        kept = [node.state["x"], b.reshape(b.contiguous(t), t_shape), node.state["lse"]]
         gloss = b.contiguous(gys[0])
         gx = b.new(x.shape, x.dtype)
         out = b.reshape(gx, x_shape)
         if f.reduce == "mean":
-            ins = [log_y, t, node.state["coeff"], gloss, *weight]
+            ins = [*kept, node.state["coeff"], gloss, *weight]
             b.emit("softmax_cross_entropy_grad", ins, [out], (int(f.ignore_label),))
         else:
-            ins = [log_y, t, b.reshape(gloss, t_shape), *weight]
+            ins = [*kept, b.reshape(gloss, t_shape), *weight]
             b.emit("softmax_cross_entropy_no_reduce_grad", ins, [out], (int(f.ignore_label),))
         return [gx, None]
 

@@ -2,44 +2,39 @@
  * Labels are checked before anything is written. An ignored label picks class 0 and its term is
  * multiplied by 0, as in define-by-run, so NaN and infinities spread in the same way. */
 
-/* -w[t] log_y[t] of position i = (o, j), 0 (or NaN) when ignored. */
-SDBR_INLINE T FN(cross_entropy_at)(const T *log_y, const char *t, int64_t code, const T *w, int64_t ignore,
+/* -w[t] (x[t] - lse) of position i = (o, j), 0 (or NaN) when ignored; lse is log(sum(exp(x))). */
+SDBR_INLINE T FN(cross_entropy_at)(const T *x, T lse, const char *t, int64_t code, const T *w, int64_t ignore,
                                    int64_t o, int64_t j, int64_t c, int64_t inner) {
     const int64_t label = sdbr_label(t, code, o * inner + j);
     const int valid = label != ignore;
     const int64_t at = valid ? sdbr_wrap(label, c) : 0;
-    T p = log_y[(o * c + at) * inner + j];
+    T p = x[(o * c + at) * inner + j] - lse;
     if (w)
         p *= w[at];
     return -(p * (T)valid);
 }
 
-SDBR_INLINE void FN(log_softmax_all)(const T *x, T *y, int64_t outer, int64_t c, int64_t inner) {
-    if (inner == 1)
-        FN(log_softmax_all_rows)(x, y, outer, c);
-    else
-        FN(log_softmax_all_columns)(x, y, outer, c, inner);
-}
-
 /* ints: [outer, c, inner, label dtype, has weights, ignore_label, normalize];
- * operands: x, t, w when given, loss, log_y, coeff. */
+ * operands: x, t, w when given, loss, lse, coeff. */
 static int FN(softmax_cross_entropy)(const sdbr_op *op) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3];
     const int64_t weighted = op->ints[4], ignore = op->ints[5], normalize = op->ints[6];
     const T *x = (const T *)op->operands[0], *w = weighted ? (const T *)op->operands[2] : NULL;
     const char *t = op->operands[1];
     char **outs = op->operands + 2 + weighted;
-    T *log_y = (T *)outs[1];
+    T *lse = (T *)outs[1];
     const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
     if (status != SDBR_OK)
         return status;
-    FN(log_softmax_all)(x, log_y, outer, c, inner);
+    if (c > 0)
+        FN(log_sum_exp_all)(x, lse, outer, c, inner);
     double sum = 0;
     int64_t count = 0;
     for (int64_t o = 0; o < outer; o++)
         for (int64_t j = 0; j < inner; j++) {
-            sum += (double)FN(cross_entropy_at)(log_y, t, code, w, ignore, o, j, c, inner);
-            count += sdbr_label(t, code, o * inner + j) != ignore;
+            const int64_t i = o * inner + j;
+            sum += (double)FN(cross_entropy_at)(x, lse[i], t, code, w, ignore, o, j, c, inner);
+            count += sdbr_label(t, code, i) != ignore;
         }
     count = normalize ? count : outer;
     const double coeff = 1.0 / (double)(count > 1 ? count : 1);
@@ -48,62 +43,77 @@ static int FN(softmax_cross_entropy)(const sdbr_op *op) {
     return SDBR_OK;
 }
 
-/* ints as above without normalize; operands: x, t, w when given, loss, log_y. */
+/* ints as above without normalize; operands: x, t, w when given, loss, lse. */
 static int FN(softmax_cross_entropy_no_reduce)(const sdbr_op *op) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3];
     const int64_t weighted = op->ints[4], ignore = op->ints[5];
     const T *x = (const T *)op->operands[0], *w = weighted ? (const T *)op->operands[2] : NULL;
     const char *t = op->operands[1];
-    T *loss = (T *)op->operands[2 + weighted], *log_y = (T *)op->operands[3 + weighted];
+    T *loss = (T *)op->operands[2 + weighted], *lse = (T *)op->operands[3 + weighted];
     const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
     if (status != SDBR_OK)
         return status;
-    FN(log_softmax_all)(x, log_y, outer, c, inner);
+    if (c > 0)
+        FN(log_sum_exp_all)(x, lse, outer, c, inner);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t j = 0; j < inner; j++)
-            loss[o * inner + j] = FN(cross_entropy_at)(log_y, t, code, w, ignore, o, j, c, inner);
+            loss[o * inner + j] = FN(cross_entropy_at)(x, lse[o * inner + j], t, code, w, ignore, o, j, c, inner);
     return SDBR_OK;
 }
 
-/* gx = (exp(log_y) - onehot(t)) * w[t] * valid * scale; scale is one number or one per position. */
-static int FN(cross_entropy_grad)(const sdbr_op *op, const T *w, const T *scale, T common, T *gx) {
+/* gx = (exp(x - lse) - onehot(t)) * w[t] * valid * scale, in the place of x perhaps; scale is one
+ * number or one per position. */
+static int FN(cross_entropy_grad)(const sdbr_op *op, const T *w, const T *scale, T common, T *gx_all) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3], ignore = op->ints[5];
     const char *t = op->operands[1];
+    const T *x_all = (const T *)op->operands[0], *lse_all = (const T *)op->operands[2];
+    T factor[COLUMN_BLOCK], hit[COLUMN_BLOCK];
+    int64_t at[COLUMN_BLOCK];
     const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
     if (status != SDBR_OK)
         return status;
-    FN(exp_all)((const T *)op->operands[0], gx, outer * c * inner);
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t j = 0; j < inner; j++) {
-            const int64_t i = o * inner + j, label = sdbr_label(t, code, i);
-            const int valid = label != ignore;
-            const int64_t at = valid ? sdbr_wrap(label, c) : 0;
-            const T factor = (w ? w[at] : (T)1) * (T)valid * (scale ? scale[i] : common);
-            T *row = gx + o * c * inner + j;
-            row[at * inner] -= (T)1;
-            if (inner == 1)
-                for (int64_t k = 0; k < c; k++)
-                    row[k] *= factor;
-            else
-                for (int64_t k = 0; k < c; k++)
-                    row[k * inner] *= factor;
+    for (int64_t o = 0; c > 0 && o < outer; o++)
+        for (int64_t j = 0; j < inner; j += COLUMN_BLOCK) {
+            const int64_t width = inner - j < COLUMN_BLOCK ? inner - j : COLUMN_BLOCK;
+            const T *x = x_all + o * c * inner + j, *lse = lse_all + o * inner + j;
+            T *gx = gx_all + o * c * inner + j;
+            for (int64_t k = 0; k < width; k++) {
+                const int64_t i = o * inner + j + k, label = sdbr_label(t, code, i);
+                const int valid = label != ignore;
+                at[k] = (valid ? sdbr_wrap(label, c) : 0) * inner + k;
+                factor[k] = (w ? w[at[k] / inner] : (T)1) * (T)valid * (scale ? scale[i] : common);
+                hit[k] = (FN(sdbr_exp)(x[at[k]] - lse[k]) - (T)1) * factor[k];
+            }
+            if (inner == 1) {
+                const T l = lse[0], f = factor[0];
+                SDBR_IVDEP
+                for (int64_t r = 0; r < c; r++)
+                    gx[r] = FN(sdbr_exp)(x[r] - l) * f;
+            } else
+                for (int64_t r = 0; r < c; r++) {
+                    SDBR_IVDEP
+                    for (int64_t k = 0; k < width; k++)
+                        gx[r * inner + k] = FN(sdbr_exp)(x[r * inner + k] - lse[k]) * factor[k];
+                }
+            for (int64_t k = 0; k < width; k++)
+                gx[at[k]] = hit[k];
         }
     return SDBR_OK;
 }
 
-/* operands: log_y, t, coeff, gloss, w when given, gx. */
+/* operands: x, t, lse, coeff, gloss, w when given, gx. */
 static int FN(softmax_cross_entropy_grad)(const sdbr_op *op) {
     const int64_t weighted = op->ints[4];
-    const T scale = *(const T *)op->operands[3] * *(const T *)op->operands[2];
-    return FN(cross_entropy_grad)(op, weighted ? (const T *)op->operands[4] : NULL, NULL, scale,
-                                  (T *)op->operands[4 + weighted]);
+    const T scale = *(const T *)op->operands[4] * *(const T *)op->operands[3];
+    return FN(cross_entropy_grad)(op, weighted ? (const T *)op->operands[5] : NULL, NULL, scale,
+                                  (T *)op->operands[5 + weighted]);
 }
 
-/* operands: log_y, t, gloss, w when given, gx. */
+/* operands: x, t, lse, gloss, w when given, gx. */
 static int FN(softmax_cross_entropy_no_reduce_grad)(const sdbr_op *op) {
     const int64_t weighted = op->ints[4];
-    return FN(cross_entropy_grad)(op, weighted ? (const T *)op->operands[3] : NULL, (const T *)op->operands[2], (T)1,
-                                  (T *)op->operands[3 + weighted]);
+    return FN(cross_entropy_grad)(op, weighted ? (const T *)op->operands[4] : NULL, (const T *)op->operands[3], (T)1,
+                                  (T *)op->operands[4 + weighted]);
 }
 
 /* The first index of the largest of c elements `step` apart; of the first NaN if there is one. */

@@ -197,44 +197,68 @@ SDBR_INLINE T FN(sum_exp_long)(const T *x, T m, int64_t n, T *scratch) {
     return (T)sum;
 }
 
+/* m = log(sum(exp(x))) of each of a group of rows. */
+static void FN(log_sums)(const T *x, T *m, int64_t rows, int64_t n) {
+    T scratch[ROW_BLOCK], s[ROW_BLOCK];
+    if (n > ROW_BLOCK) {
+        m[0] = FN(max_row)(x, n);
+        s[0] = FN(sum_exp_long)(x, m[0], n, scratch);
+    } else {
+        FN(below_max)(x, scratch, m, rows, n);
+        FN(exp_all)(scratch, scratch, rows * n);
+        FN(sum_each)(scratch, s, rows, n);
+    }
+    for (int64_t r = 0; r < rows; r++)
+        m[r] += FN(sdbr_log)(s[r]);
+}
+
 static void FN(log_softmax_all_rows)(const T *x_all, T *y_all, int64_t outer, int64_t n) {
     const int64_t group = FN(rows_at_once)(n);
-    T scratch[ROW_BLOCK], m[ROW_BLOCK], s[ROW_BLOCK];
+    T m[ROW_BLOCK];
     for (int64_t o = 0; n > 0 && o < outer; o += group) {
         const int64_t rows = outer - o < group ? outer - o : group;
-        const T *x = x_all + o * n;
-        T *y = y_all + o * n;
-        if (n > ROW_BLOCK) {
-            m[0] = FN(max_row)(x, n);
-            s[0] = FN(sum_exp_long)(x, m[0], n, scratch);
-        } else {
-            FN(below_max)(x, scratch, m, rows, n);
-            FN(exp_all)(scratch, scratch, rows * n);
-            FN(sum_each)(scratch, s, rows, n);
-        }
-        for (int64_t r = 0; r < rows; r++)
-            m[r] += FN(sdbr_log)(s[r]);
-        FN(subtract_each)(x, y, m, rows, n);
+        FN(log_sums)(x_all + o * n, m, rows, n);
+        FN(subtract_each)(x_all + o * n, y_all + o * n, m, rows, n);
     }
 }
 
+/* m = log(sum(exp(x))) of `width` columns, at most COLUMN_BLOCK. */
+SDBR_INLINE void FN(log_sums_of_columns)(const T *x, T *m, int64_t n, int64_t inner, int64_t width) {
+    T s[COLUMN_BLOCK];
+    FN(max_axis)(x, n, inner, width, m);
+    for (int64_t k = 0; k < width; k++)
+        s[k] = 0;
+    for (int64_t r = 0; r < n; r++) {
+        SDBR_IVDEP
+        for (int64_t k = 0; k < width; k++)
+            s[k] += FN(sdbr_exp)(x[r * inner + k] - m[k]);
+    }
+    for (int64_t k = 0; k < width; k++)
+        m[k] += FN(sdbr_log)(s[k]);
+}
+
+/* y[outer, inner] = log(sum(exp(x))) of x[outer, n, inner], n > 0. */
+static void FN(log_sum_exp_all)(const T *x, T *y, int64_t outer, int64_t n, int64_t inner) {
+    if (inner == 1) {
+        const int64_t group = FN(rows_at_once)(n);
+        for (int64_t o = 0; o < outer; o += group)
+            FN(log_sums)(x + o * n, y + o, outer - o < group ? outer - o : group, n);
+        return;
+    }
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t j = 0; j < inner; j += COLUMN_BLOCK)
+            FN(log_sums_of_columns)(x + o * n * inner + j, y + o * inner + j, n, inner,
+                                    inner - j < COLUMN_BLOCK ? inner - j : COLUMN_BLOCK);
+}
+
 static void FN(log_softmax_all_columns)(const T *x_all, T *y_all, int64_t outer, int64_t n, int64_t inner) {
-    T m[COLUMN_BLOCK], s[COLUMN_BLOCK];
+    T m[COLUMN_BLOCK];
     for (int64_t o = 0; o < outer; o++)
         for (int64_t j = 0; j < inner; j += COLUMN_BLOCK) {
             const int64_t width = inner - j < COLUMN_BLOCK ? inner - j : COLUMN_BLOCK;
             const T *x = x_all + o * n * inner + j;
             T *y = y_all + o * n * inner + j;
-            FN(max_axis)(x, n, inner, width, m);
-            for (int64_t k = 0; k < width; k++)
-                s[k] = 0;
-            for (int64_t r = 0; r < n; r++) {
-                SDBR_IVDEP
-                for (int64_t k = 0; k < width; k++)
-                    s[k] += FN(sdbr_exp)(x[r * inner + k] - m[k]);
-            }
-            for (int64_t k = 0; k < width; k++)
-                m[k] += FN(sdbr_log)(s[k]);
+            FN(log_sums_of_columns)(x, m, n, inner, width);
             for (int64_t r = 0; r < n; r++) {
                 SDBR_IVDEP
                 for (int64_t k = 0; k < width; k++)

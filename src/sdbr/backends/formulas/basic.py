@@ -75,36 +75,42 @@ def _picked(log_y: Array, t: Array, w: Sequence[Array], ignore_label: int) -> tu
 
 
 # --- losses and evaluation ---------------------------------------------------------------------
+def log_sum_exp(x: Array) -> Array:
+    """``log(exp(x).sum(1))``, shifted by the largest element."""
+    top = x.max(axis=1, keepdims=True, initial=-np.inf)
+    return (np.log(np.exp(x - top).sum(axis=1, keepdims=True)) + top)[:, 0]
+
+
 def softmax_cross_entropy(x: Array, t: Array, *w: Array, normalize: int, ignore_label: int):
-    """Mean over the valid labels (or over the batch), log-probabilities, and 1 / count."""
-    log_y = log_softmax(x)
-    p, valid = _picked(log_y, t, w, ignore_label)
+    """Mean over the valid labels (or over the batch), log of the sums, and 1 / count."""
+    lse = log_sum_exp(x)
+    p, valid = _picked(x - np.expand_dims(lse, 1), t, w, ignore_label)
     coeff = 1 / max(int(valid.sum()) if normalize else len(x), 1)
-    return p.sum() * -coeff, log_y, coeff
+    return p.sum() * -coeff, lse, coeff
 
 
 def softmax_cross_entropy_no_reduce(x: Array, t: Array, *w: Array, ignore_label: int):
-    """One loss per label, and log-probabilities."""
-    log_y = log_softmax(x)
-    return -_picked(log_y, t, w, ignore_label)[0], log_y
+    """One loss per label, and log of the sums."""
+    lse = log_sum_exp(x)
+    return -_picked(x - np.expand_dims(lse, 1), t, w, ignore_label)[0], lse
 
 
 def softmax_cross_entropy_no_reduce_grad(
-    log_y: Array, t: Array, gloss: Array, *w: Array, ignore_label: int
+    x: Array, t: Array, lse: Array, gloss: Array, *w: Array, ignore_label: int
 ) -> Array:
     """``(softmax - onehot) * w[t] * valid * gloss``."""
-    index, valid = _labels(log_y, t, ignore_label)
-    onehot = np.arange(log_y.shape[1]).reshape(1, -1, 1) == index
+    index, valid = _labels(x, t, ignore_label)
+    onehot = np.arange(x.shape[1]).reshape(1, -1, 1) == index
     scale = np.expand_dims(gloss * valid, 1) * (w[0][index] if w else 1)
-    return (np.exp(log_y) - onehot) * scale
+    return (np.exp(x - np.expand_dims(lse, 1)) - onehot) * scale
 
 
 def softmax_cross_entropy_grad(
-    log_y: Array, t: Array, coeff: Array, gloss: Array, *w: Array, ignore_label: int
+    x: Array, t: Array, lse: Array, coeff: Array, gloss: Array, *w: Array, ignore_label: int
 ) -> Array:
     """The gradient of the mean: each label's share of `gloss` is `coeff`."""
-    share = np.full(t.shape, gloss * coeff, log_y.dtype)
-    return softmax_cross_entropy_no_reduce_grad(log_y, t, share, *w, ignore_label=ignore_label)
+    share = np.full(t.shape, gloss * coeff, x.dtype)
+    return softmax_cross_entropy_no_reduce_grad(x, t, lse, share, *w, ignore_label=ignore_label)
 
 
 def sigmoid_cross_entropy_no_reduce(x: Array, t: Array) -> Array:

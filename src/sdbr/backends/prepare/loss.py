@@ -59,15 +59,15 @@ def _classes(x: Operand, t: Operand) -> bool:
 
 def _cross_entropy(name, ins, outs, ints):
     gradient, reduced = name.endswith("_grad"), "no_reduce" not in name
-    # x t w? -> loss log_y coeff? and log_y t coeff? gloss w? -> gx
-    fixed = 2 + (1 + reduced if gradient else 0)
+    # x t w? -> loss lse coeff? and x t lse coeff? gloss w? -> gx
+    fixed = 2 + (2 + reduced if gradient else 0)
     x, t, weights = ins[0], ins[1], ins[fixed:]
     fine = _classes(x, t) and len(weights) <= 1 and all(w[1] == x[1][1:2] for w in weights)
     if gradient:
-        fine = fine and _same(x, outs[0])
-        fine = fine and (_scalars(ins[2], ins[3]) if reduced else _same(t, ins[2]))
+        fine = fine and _same(x, outs[0]) and _same(t, ins[2])
+        fine = fine and (_scalars(ins[3], ins[4]) if reduced else _same(t, ins[3]))
     else:
-        fine = fine and _same(x, outs[1])
+        fine = fine and _same(t, outs[1])
         fine = fine and (_scalars(outs[0], outs[2]) if reduced else _same(t, outs[0]))
     if not fine:
         return None

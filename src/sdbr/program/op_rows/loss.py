@@ -5,18 +5,19 @@ from sdbr.program.op import Rows
 row = Rows()
 
 # --- losses and evaluation ----------------------------------------------------------------------
-row('softmax_cross_entropy', 'x:T t:I w:T*', 'loss:T log_y:T coeff:T',
-    'log_y = log_softmax(x); coeff = 1 / count; loss = -sum(w[t] * log_y[t] * (t != ignore_label)) * coeff; '
-    'x[outer, c, inner], t[outer, inner], optional class weights w[c], loss scalar, coeff scalar. count: number of '
-    'valid labels (at least 1) when normalize, else outer. IndexError for labels outside [-c, c)'
+row('softmax_cross_entropy', 'x:T t:I w:T*', 'loss:T lse:T coeff:T',
+    'lse = log(sum(exp(x), 1)); coeff = 1 / count; loss = -sum(w[t] * (x[t] - lse) * (t != ignore_label)) * coeff; '
+    'x[outer, c, inner], t[outer, inner], lse[outer, inner], optional class weights w[c], loss scalar, coeff scalar. '
+    'count: number of valid labels (at least 1) when normalize, else outer. IndexError for labels outside [-c, c)'
     ' apart from ignore_label, which picks class 0', ints='normalize ignore_label', family='loss')  # fmt: skip
-row('softmax_cross_entropy_grad', 'log_y:T t:I coeff:T gloss:T w:T*', 'gx:T',
-    'gx = (exp(log_y) - onehot(t)) * w[t] * (t != ignore_label) * (gloss * coeff); gloss scalar',
-    ints='ignore_label', family='loss')  # fmt: skip
-row('softmax_cross_entropy_no_reduce', 'x:T t:I w:T*', 'loss:T log_y:T',
-    'loss[outer, inner] = -w[t] * log_y[t] * (t != ignore_label)', ints='ignore_label', family='loss')  # fmt: skip
-row('softmax_cross_entropy_no_reduce_grad', 'log_y:T t:I gloss:T w:T*', 'gx:T',
-    'gx = (exp(log_y) - onehot(t)) * w[t] * (t != ignore_label) * gloss; gloss[outer, inner]', ints='ignore_label', family='loss')  # fmt: skip
+row('softmax_cross_entropy_grad', 'x:T t:I lse:T coeff:T gloss:T w:T*', 'gx:T',
+    'gx = (exp(x - lse) - onehot(t)) * w[t] * (t != ignore_label) * (gloss * coeff); gloss scalar',
+    ints='ignore_label', family='loss', inplace=(0,))  # fmt: skip
+row('softmax_cross_entropy_no_reduce', 'x:T t:I w:T*', 'loss:T lse:T',
+    'loss[outer, inner] = -w[t] * (x[t] - lse) * (t != ignore_label)', ints='ignore_label', family='loss')  # fmt: skip
+row('softmax_cross_entropy_no_reduce_grad', 'x:T t:I lse:T gloss:T w:T*', 'gx:T',
+    'gx = (exp(x - lse) - onehot(t)) * w[t] * (t != ignore_label) * gloss; gloss[outer, inner]', ints='ignore_label',
+    family='loss', inplace=(0,))  # fmt: skip
 row('sigmoid_cross_entropy', 'x:T t:I', 'loss:T count:T',
     'l = (t != -1) * (x * (t - (x >= 0)) - log1p(exp(-abs(x)))); loss = -sum(l) / count; count = number of t != -1 '
     '(at least 1) when normalize, else batch size; 1-D', ints='normalize batch', family='loss')  # fmt: skip

@@ -11,7 +11,7 @@ Three things are looked for, in any program:
   to input products, gradients of a table.
 
 Nothing is put together where a dependence (`sdbr.program.dependences`) leads from one step to the
-next, and nothing at all where more memory would be alive than before.
+next, and nothing at all where clearly more memory would be alive than before.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from sdbr.program.passes.inplace import inplace
 from sdbr.program.recurrence import Plan
 from sdbr.program.repetition import find_products, find_totals
 
-#: More memory alive than before by this share, which places of 64 bytes and the like may cost.
-MORE = 1.01
+#: So much more memory may be alive than before: what goes backward from a stacked output layer is
+#: there for all steps at once, beside gradients that were given up step by step.
+MORE = 1.05
 
 
 def recurrent(
