@@ -24,13 +24,32 @@ SDBR_INLINE T FN(ctc_log)(T y) {
     return FABS(log) < (T)INFINITY ? log : NEVER; /* of NaN, too */
 }
 
-SDBR_INLINE T FN(ctc_larger)(T a, T b) { return (a > b) | (a != a) ? a : b; }
+/* Of two numbers: no logarithm here is NaN. */
+SDBR_INLINE T FN(ctc_larger)(T a, T b) { return a > b ? a : b; }
+
+/* exp(x), and 0 where it is nothing beside 1: results close to 0 would be denormal, and slow. */
+SDBR_INLINE T FN(ctc_exp)(T x) {
+    const T e = FN(sdbr_exp)(x < (T)-80 ? (T)-80 : x);
+    return x < (T)-80 ? (T)0 : e;
+}
 
 /* log(exp(a) + exp(b) + exp(c)) */
 SDBR_INLINE T FN(ctc_add)(T a, T b, T c) {
     const T top = FN(ctc_larger)(FN(ctc_larger)(a, b), c);
-    const T sum = FN(sdbr_exp)(a - top) + FN(sdbr_exp)(b - top) + FN(sdbr_exp)(c - top);
+    const T sum = FN(ctc_exp)(a - top) + FN(ctc_exp)(b - top) + FN(ctc_exp)(c - top);
     return top + FN(sdbr_log)(sum);
+}
+
+/* One step of ctc_walk: `here` holds the labels' probabilities, then what leads to each place. */
+static void FN(ctc_step)(const T *restrict before, const T *restrict skips, T *restrict here, T *restrict after,
+                         int64_t places) {
+    for (int64_t k = 0; k < places; k++) {
+        const T last = before[k], skip = skips[k];
+        const T sum = FN(ctc_add)(before[k + 2], before[k + 1], skip > 0 ? last : NEVER);
+        const T own = FN(ctc_log)(here[k]);
+        here[k] = sum;
+        after[k + 2] = sum + own;
+    }
 }
 
 SDBR_INLINE T FN(ctc_total)(const T *paths, int64_t n) {
@@ -38,7 +57,7 @@ SDBR_INLINE T FN(ctc_total)(const T *paths, int64_t n) {
     for (int64_t k = 1; k < n; k++)
         top = FN(ctc_larger)(top, paths[k]);
     for (int64_t k = 0; k < n; k++)
-        sum += FN(sdbr_exp)(paths[k] - top);
+        sum += FN(ctc_exp)(paths[k] - top);
     return top + FN(sdbr_log)(sum);
 }
 
@@ -69,13 +88,10 @@ static void FN(ctc_walk)(const sdbr_op *op, const T *y, const int32_t *t, int64_
             const int64_t at = back ? sdbr_path_reverse(k, places, turn) : k;
             here[k] = probability[sdbr_wrap(sdbr_path_label(t, blank, at), labels)];
         }
-        SDBR_IVDEP
-        for (int64_t k = 0; k < places; k++) {
-            const T skipped = skips[k] > 0 ? before[k] : NEVER;
-            const T sum = FN(ctc_add)(before[k + 2], before[k + 1], skipped);
-            const T own = FN(ctc_log)(here[k]);
-            here[k] = k < length ? sum : NEVER;
-            after[k + 2] = here[k] + own;
+        FN(ctc_step)(before, skips, here, after, places);
+        for (int64_t k = length < 0 ? 0 : length; k < places; k++) { /* behind the path */
+            after[k + 2] = NEVER + (after[k + 2] - here[k]);
+            here[k] = NEVER;
         }
         if (back)
             for (int64_t k = 0; k < places; k++)
@@ -131,7 +147,7 @@ static int FN(ctc_grad)(const sdbr_op *op) {
             const T *row = paths + (s * batch + b) * places, inside = (T)(s < n[b]);
             T *g = gx + (s * batch + b) * labels;
             for (int64_t k = 0; k < length; k++)
-                g[sdbr_wrap(sdbr_path_label(t + b * l, blank, k), labels)] -= FN(sdbr_exp)(row[k] - total);
+                g[sdbr_wrap(sdbr_path_label(t + b * l, blank, k), labels)] -= FN(ctc_exp)(row[k] - total);
             for (int64_t i = 0; i < labels; i++)
                 g[i] = g[i] * gloss[b] * inside;
         }
