@@ -182,6 +182,11 @@ def layers(x):
     return F.relu(F.linear(x, np.ones((3, 40), "f")))
 
 
+def convolved(x):
+    h = F.relu(F.convolution_2d(x[None, None], np.ones((3, 1, 3, 2), "f"), pad=1))
+    return F.relu(F.deconvolution_2d(h, np.ones((3, 2, 2, 2), "f"), stride=2))
+
+
 def rising(x):
     return F.sum(F.sqrt(F.exp(F.tanh(x) * 2) + 1))
 
@@ -194,6 +199,7 @@ def test_dead_code_goes():
 
 def test_activations_are_fused():
     assert [len(forward_program(layers, off)) for off in ("", "fusion")] == [1, 2]
+    assert [len(forward_program(convolved, off)) for off in ("", "fusion")] == [2, 4]
 
 
 def test_results_are_written_where_they_are_handed_out():

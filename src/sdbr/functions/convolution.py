@@ -82,7 +82,8 @@ def _emit(b: Builder, op: str, ins: Sequence[Row], shape, node: Node, last: int 
 
 
 def _bias_gradient(b: Builder, gy: Row) -> Row:
-    return b.reduce("sum", gy, (0, *range(2, gy.ndim)))
+    """The sum over pixels, then over images: in one go a transposed copy would come first."""
+    return b.reduce("sum", b.reduce("sum", gy, range(2, gy.ndim)), (0,))
 
 
 class _Convolution(FunctionRow):

@@ -15,8 +15,9 @@ def fusion(
 ) -> list[Instruction]:
     """Put bias and activation behind the matrix product.
 
-    ``linear`` then relu, sigmoid or tanh becomes one ``linear``; ``gemm`` then the gradient of
-    such an activation becomes ``gemm_mask``. Only where nobody else reads the product.
+    ``linear`` then relu, sigmoid or tanh becomes one ``linear``; a convolution then relu one
+    convolution; ``gemm`` then the gradient of such an activation becomes ``gemm_mask``. Only where
+    nobody else reads the product.
     """
     uses: dict[int, int] = {}
     for instruction in instructions:
@@ -39,6 +40,15 @@ def fusion(
                     dropped.add(id(instruction))
                     makers[y.root.index] = maker
                     continue
+            if maker is not None and _takes_relu(maker, instruction, table):
+                y, out = instruction.outs[0], maker.outs[0]
+                maker.ints = (*maker.ints[:-1], 1)
+                written_at[y.root.index] = written_at[out.root.index]
+                maker.outs = [table.view(y, out.shape, out.strides), *maker.outs[1:]]
+                maker.label += f" + {instruction.label}"
+                dropped.add(id(instruction))
+                makers[y.root.index] = maker
+                continue
         elif name in _ACTIVATION_GRADS:
             maker = _sole_maker(instruction.ins[1], makers, uses, kept)
             if (
@@ -68,6 +78,19 @@ def fusion(
             makers[y.root.index] = instruction
             written_at[y.root.index] = position
     return [i for i in instructions if id(i) not in dropped]
+
+
+def _takes_relu(maker: Instruction, relu: Instruction, table: BufferTable | None) -> bool:
+    """Whether a convolution can write what a relu makes of its output."""
+    return (
+        table is not None
+        and relu.op.name == "relu"
+        and maker.op.name in ("convolution", "convolution_grad_x")
+        and maker.ints[-1] == 0
+        and relu.ins[0].root is maker.outs[0].root
+        and maker.outs[0].is_contiguous
+        and _same_place(relu.ins[0], relu.outs[0])
+    )
 
 
 def _sole_maker(row: Row, makers, uses, kept) -> Instruction | None:
