@@ -9,6 +9,7 @@ NETWORKS = [
     sequences.PtbUnrolled,
     sequences.PtbStateful,
     sequences.Seq2seq,
+    sequences.TransformerEncoder,
 ]
 
 
