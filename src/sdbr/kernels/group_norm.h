@@ -3,8 +3,19 @@
  * that is long enough to be vectors (`planes`: channels of images). */
 
 static void FN(row_moments)(const T *x, int64_t width, T *mean, T *variance) {
-    if (width >= LANES) {
+    if (width > PIECE) {
         FN(plane_moments)(x, 1, width, width, mean, variance);
+        return;
+    }
+    if (width >= LANES) { /* one piece */
+        const T k = FN(sum_row)(x, width) / (T)width;
+        double sums[2];
+        FN(shifted_sums)(x, 1, width, width, k, sums);
+        const double shift = sums[0] / (double)width, deviation = sums[1] - sums[0] * shift;
+        *mean = (T)((double)k + shift);
+        *variance = (T)(deviation < 0 ? 0 : deviation / (double)width);
+        if (!(deviation < (double)INFINITY))
+            FN(odd_moments)(x, 1, width, width, mean, variance);
         return;
     }
     double sum = 0, deviation = 0;
