@@ -301,7 +301,7 @@ class ScheduleManager:
             self.drop(key, unconfirmed)
             trace.unconfirmed = False
         keep_graph = chainer.config.enable_backprop or any(node.backprop for node in trace.nodes)
-        schedule = Schedule(key, trace, keep_graph, backend, self.options.memory != "no_reuse")
+        schedule = Schedule(key, trace, keep_graph, backend, self.options.memory)
         if trace.dynamic is None:
             trace.dynamic = unusual_value(trace)
             if trace.dynamic is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sdbr.errors import BackendError
 
+MEMORY = ("default", "low", "no_reuse")
 BACKEND_NAMES = ("auto", "cython", "numpy", "cuda", "off")
 
 
@@ -33,8 +34,8 @@ class Options:
             )
         if on_dynamic not in ("fallback", "raise"):
             raise ValueError(f"on_dynamic: expected 'fallback' or 'raise', got {on_dynamic!r}")
-        if memory not in ("default", "no_reuse"):
-            raise ValueError(f"memory: expected 'default' or 'no_reuse', got {memory!r}")
+        if memory not in MEMORY:
+            raise ValueError(f"memory: expected one of {', '.join(MEMORY)}, got {memory!r}")
         if not isinstance(max_schedules, int) or max_schedules < 1:
             raise ValueError(f"max_schedules: expected a positive int, got {max_schedules!r}")
         if not isinstance(validate_every, int) or validate_every < 0:

@@ -30,7 +30,9 @@ def returned_as_is(value: Value) -> bool:
     return value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE)
 
 
-def build(instructions, table, kept, name, reuse) -> tuple[Program, set[int]]:
+def build(
+    instructions, table, kept, name, reuse, which=passes.TRANSFORMS
+) -> tuple[Program, set[int]]:
     """Run the passes, plan memory and assemble.
 
     Parameters
@@ -41,6 +43,8 @@ def build(instructions, table, kept, name, reuse) -> tuple[Program, set[int]]:
         Arena rows that are read after the program.
     name : str
     reuse : bool
+    which : tuple
+        The passes that are left to run.
 
     Returns
     -------
@@ -49,7 +53,7 @@ def build(instructions, table, kept, name, reuse) -> tuple[Program, set[int]]:
     """
     on = passes.enabled()
     roots = {row.root.index for row in kept}
-    instructions = passes.transform(instructions, roots, table, on)
+    instructions = passes.transform(instructions, roots, table, on, which)
     aliases = passes.inplace(instructions, roots) if "inplace" in on and reuse else {}
     arena = memory_plan.plan(instructions, table, kept, f"{name} arena", reuse, aliases)
     program = assemble(instructions, table, name, arena)
@@ -99,28 +103,40 @@ class ForwardPlan:
         self.backwards: dict[tuple, BackwardPlan] = {}
         self.seconds: dict[tuple, object] = {}  # managers of second derivatives
         self.kept_rows: list[Row] = []
-        full = self._full_backward() if schedule.keep_graph and self.graph_outputs else None
+        self.recipes: passes.Recipes | None = None
+        instructions = self.lowered.builder.instructions
+        full, which = None, passes.TRANSFORMS
+        if schedule.keep_graph and self.graph_outputs:
+            full, instructions = self._full_backward(instructions)
+            which = passes.SECOND
         self.program, self.kept = build(
-            self.lowered.builder.instructions, self.table, self.kept_rows, "forward", schedule.reuse
+            instructions, self.table, self.kept_rows, "forward", schedule.reuse, which
         )
         self.leaves = [(value, row.slot.index) for value, row in self.lowered.bound]
         if full is not None:
             full.finish()
             self.backwards[full.pattern] = full
 
-    def _full_backward(self) -> BackwardPlan:
-        """The backward of every output to every leaf: tells which rows must survive the forward."""
+    def _full_backward(self, instructions: list) -> tuple[BackwardPlan, list]:
+        """The backward of every output to every leaf: tells which rows must survive the forward.
+
+        Returns
+        -------
+        BackwardPlan, list of Instruction
+            And the forward after the first passes.
+        """
         pattern = (tuple(range(len(self.graph_outputs))), tuple(range(len(self.differentiable))))
+        on = passes.enabled()
         plan = BackwardPlan(self, pattern)
-        made = {row.root.index for i in plan.instructions for row in i.outs}
-        seen = set()
-        for instruction in plan.instructions:
-            for row in instruction.ins:
-                root = row.root
-                if root.slot is None and root.index not in made and root.index not in seen:
-                    seen.add(root.index)
-                    self.kept_rows.append(root)
-        return plan
+        kept = {row.index for row in plan.needs()}
+        instructions = passes.transform(instructions, kept, self.table, on, passes.FIRST)
+        plan.instructions = passes.transform(plan.instructions, kept, self.table, on, passes.FIRST)
+        self.recipes = passes.recipes(
+            instructions, plan.instructions, self.table, self.schedule.low_memory, on
+        )
+        plan.make_again(self.recipes)
+        self.kept_rows += plan.needs()
+        return plan, instructions
 
     def backward(self, pattern: tuple) -> BackwardPlan:
         """The backward program of a pattern: (outputs with a gradient, leaves that want one)."""
@@ -138,12 +154,15 @@ class ForwardPlan:
 
     def _new_backward(self, pattern: tuple) -> BackwardPlan:
         plan = BackwardPlan(self, pattern)
-        made = {row.root.index for i in plan.instructions for row in i.outs}
+        plan.instructions = passes.transform(
+            plan.instructions, self.kept, self.table, passes.enabled(), passes.FIRST
+        )
+        plan.make_again(self.recipes)
+        lost = plan.needs()
         for instruction in plan.instructions:
             for row in instruction.ins:
                 root = row.root
-                lost = root.slot is None and root.index not in made
-                if lost or (
+                if root in lost or (
                     root.slot is not None
                     and root.slot.kind == ARENA
                     and root.index not in self.kept
@@ -192,10 +211,26 @@ class BackwardPlan:
             self.grads.append((owned.slot.index, value.shape, value.dtype))
         self.instructions = builder.instructions
 
+    def make_again(self, recipes: passes.Recipes | None) -> None:
+        """Put in front of their readers the ops that make again what the forward does not keep."""
+        if recipes is not None:
+            self.instructions = recipes.insert(self.instructions)
+
+    def needs(self) -> list[Row]:
+        """The roots without a place that its instructions read and do not make."""
+        made = {row.root.index for i in self.instructions for row in i.outs}
+        found: dict[int, Row] = {}
+        for instruction in self.instructions:
+            for row in instruction.ins:
+                if row.root.slot is None and row.root.index not in made:
+                    found[row.root.index] = row.root
+        return list(found.values())
+
     def finish(self) -> None:
         """Plan and assemble, after the forward has its memory."""
+        schedule = self.forward.schedule
         self.program, _ = build(
-            self.instructions, self.forward.table, [], "backward", self.forward.schedule.reuse
+            self.instructions, self.forward.table, [], "backward", schedule.reuse, passes.SECOND
         )
 
 

@@ -24,14 +24,17 @@ class Schedule:
     backend : str
     reuse : bool
         False in the debug mode without memory reuse.
+    low_memory : bool
+        Whether cheap ops are repeated in the backward rather than their results kept.
     """
 
-    def __init__(self, key, trace: Trace, keep_graph: bool, backend: str, reuse: bool = True):
+    def __init__(self, key, trace: Trace, keep_graph: bool, backend: str, memory: str = "default"):
         self.key = key
         self.trace = trace
         self.keep_graph = keep_graph
         self.backend = backend
-        self.reuse = reuse
+        self.reuse = memory != "no_reuse"
+        self.low_memory = memory == "low"
         self.calls = 0
         self.usage = Usage()
         self.instances: list = []

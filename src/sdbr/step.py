@@ -55,6 +55,7 @@ class StepPlan:
             if not returned_as_is(value):
                 row = forward.output(value, views)
                 self.outputs.append((value, row.slot.index, value.shape, value.dtype))
+        cut = len(builder.instructions)
         builder.label, builder.line = "loss gradient", ""
         builder.made.clear()  # gradients may take over the memory of backward rows only
         seed = builder.fill(loss.shape, loss.dtype, 1.0)
@@ -65,9 +66,30 @@ class StepPlan:
         rows = generate_backward(forward, builder, {loss.index: seed}, wanted)
         self._gradients(builder, params, by_param, rows, views)
         self._update(forward, builder, by_param)
-        self.program, _ = build(builder.instructions, table, [], "step", schedule.reuse)
+        self.program, _ = build(
+            self._make_again(builder.instructions, cut),
+            table,
+            [],
+            "step",
+            schedule.reuse,
+            passes.SECOND,
+        )
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]
         self.build_seconds = time.perf_counter() - start
+
+    def _make_again(self, instructions: list, cut: int) -> list:
+        """The first passes, and in the backward what makes again what is not kept for it.
+
+        The backward begins at `cut`; after the passes, where the first of its ops is.
+        """
+        on = passes.enabled()
+        backward = {id(instruction) for instruction in instructions[cut:]}
+        given, table = instructions, self.table
+        instructions = passes.transform(given, set(), table, on, passes.FIRST)
+        cut = next((i for i, x in enumerate(instructions) if id(x) in backward), 0)
+        before, after = instructions[:cut], instructions[cut:]
+        recipes = passes.recipes(before, after, table, self.schedule.low_memory, on)
+        return instructions if recipes is None else before + recipes.insert(after)
 
     def _gradients(self, builder, params, by_param, rows, views) -> None:
         self.grads = []

@@ -27,12 +27,14 @@ from sdbr.program.passes.elementwise import elementwise
 from sdbr.program.passes.fusion import fusion
 from sdbr.program.passes.inplace import inplace
 from sdbr.program.passes.normalization import normalization
+from sdbr.program.passes.recomputation import Recipes, recipes
 from sdbr.program.passes.recurrent import recurrent
 
 import chainer
 
-#: Passes from instructions to instructions, in order.
-TRANSFORMS: tuple[tuple[str, Callable], ...] = (
+#: Passes from instructions to instructions, in order: before and after it is known what the
+#: backward makes again.
+FIRST: tuple[tuple[str, Callable], ...] = (
     ("dead_code", dead_code),
     ("constant_folding", constant_folding),
     ("common_subexpressions", common_subexpressions),
@@ -40,15 +42,30 @@ TRANSFORMS: tuple[tuple[str, Callable], ...] = (
     ("recurrent", recurrent),
     ("accumulation", accumulation),
     ("normalization", normalization),
+)
+SECOND: tuple[tuple[str, Callable], ...] = (
+    ("dead_code", dead_code),
     ("elementwise", elementwise),
     ("branches", branches),
 )
+TRANSFORMS = (*FIRST, *SECOND)
 
-#: All names. ``views`` lets an op write into the memory that is handed out, instead of a copy at
-#: the end; ``inplace`` belongs to the memory plan.
-PASSES = (*(name for name, _ in TRANSFORMS), "views", "inplace")
+#: All names. ``recomputation`` works on a forward and its backward together; ``views`` lets an op
+#: write into the memory that is handed out, instead of a copy at the end; ``inplace`` belongs to
+#: the memory plan.
+PASSES = (*dict.fromkeys(name for name, _ in TRANSFORMS), "recomputation", "views", "inplace")
 
-__all__ = ["PASSES", "TRANSFORMS", "enabled", "inplace", "transform"]
+__all__ = [
+    "FIRST",
+    "PASSES",
+    "SECOND",
+    "TRANSFORMS",
+    "Recipes",
+    "enabled",
+    "inplace",
+    "recipes",
+    "transform",
+]
 
 
 def enabled() -> frozenset[str]:
@@ -66,7 +83,11 @@ def enabled() -> frozenset[str]:
 
 
 def transform(
-    instructions: list[Instruction], kept: set[int], table: BufferTable, on: frozenset[str]
+    instructions: list[Instruction],
+    kept: set[int],
+    table: BufferTable,
+    on: frozenset[str],
+    which: tuple[tuple[str, Callable], ...] = TRANSFORMS,
 ) -> list[Instruction]:
     """Run the transforms that are on.
 
@@ -78,12 +99,14 @@ def transform(
     table : BufferTable
     on : frozenset of str
         See `enabled`.
+    which : tuple
+        `FIRST`, `SECOND` or both.
 
     Returns
     -------
     list of Instruction
     """
-    for name, run in TRANSFORMS:
+    for name, run in which:
         if name in on:
             instructions = run(instructions, kept, table)
     return instructions
