@@ -247,12 +247,24 @@ def test_race_drops_what_is_far_behind(monkeypatch):
     def seconds(kernel, ints, arrays, budget, runs, alone):
         assert alone
         calls.append(kernel)
-        return [{"slow": 3.0, "a": 1.0, "b": 1.2}[kernel]]
+        return [{"slow": 0.003, "a": 0.001, "b": 0.0012}[kernel]]
 
     monkeypatch.setattr(race, "kernel_seconds", seconds)
     best = race.race({name: (name, ()) for name in ("slow", "a", "b")}, [], 1)
-    assert best == {"slow": 3.0, "a": 1.0, "b": 1.2}
+    assert best == {"slow": 0.003, "a": 0.001, "b": 0.0012}
     assert calls == ["slow", "a", "b", *["a", "b"] * race.TURNS]
+
+
+def test_race_of_slow_kernels_is_short(monkeypatch):
+    calls = []
+
+    def seconds(kernel, *_):
+        calls.append(kernel)
+        return [race.ENOUGH]
+
+    monkeypatch.setattr(race, "kernel_seconds", seconds)
+    race.race({"a": ("a", ()), "b": ("b", ())}, [], 1)
+    assert calls == ["a", "b"] * 2
 
 
 def test_operands_are_small_numbers():

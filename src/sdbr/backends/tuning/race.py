@@ -10,6 +10,8 @@ import numpy as np
 
 #: Seconds that a kernel is given per turn, runs per turn, turns.
 TURN, RUNS, TURNS = 0.004, 4, 3
+#: Seconds after which no further turn begins.
+ENOUGH = 0.05
 #: A kernel that is this much slower than the best in its first turn takes no further part.
 OUT = 1.5
 
@@ -54,9 +56,13 @@ def race(
     left = [way for way in kernels if best[way] <= limit]
     if len(left) > 1:
         # Turn by turn, so that a slow moment of the machine meets all of them.
+        spent = 0.0
         for _ in range(TURNS):
+            if spent > ENOUGH:
+                break
             for way in left:
                 kernel, ints = kernels[way]
                 seconds = kernel_seconds(kernel, ints, arrays, TURN, RUNS, threads == 1)
                 best[way] = min(best[way], *seconds)
+                spent += sum(seconds)
     return best
