@@ -17,12 +17,17 @@ ARRAYS = {
     "gaussian eps",
     "gaussian return_eps",
     "get_item of an array",
+    "max_pooling_1d return_indices",
+    "max_pooling_2d integers kept",
+    "max_pooling_2d return_indices",
+    "max_pooling_3d return_indices",
     "rrelu given",
     "rrelu return_r",
     "simplified_dropconnect mask",
     "softmax_cross_entropy kl",
     "softmax_cross_entropy twice",
     "softmax_cross_entropy twice, no, ignored, 3-D",
+    "upsampling_2d",
     "where condition of the call",
 }
 

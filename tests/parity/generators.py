@@ -21,6 +21,7 @@ from . import (
     normalization_cases,
     pooling_cases,
     recurrent_cases,
+    scan_cases,
 )
 from .harness import Case
 
@@ -43,6 +44,7 @@ def generator(op: Op) -> Callable | None:
         normalization_cases.BY_OP,
         pooling_cases.BY_OP,
         recurrent_cases.BY_OP,
+        scan_cases.BY_OP,
     ):
         if op.name in table:
             return table[op.name]

@@ -27,7 +27,9 @@ FAMILIES = (
     "noise",
     "normalization",
     "pooling",
+    "rearranging",
     "recurrent",
+    "running",
     "sequences",
     "special",
 )

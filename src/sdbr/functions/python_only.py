@@ -22,7 +22,6 @@ _STATISTICS = "statistics of its own kind, seldom used"
 #: Node class below ``chainer.functions`` -> reason.
 REASONS = {
     "array.as_strided.AsStrided": "depends on how its input lies in memory",
-    "array.copy.Copy": "a copy to another device",
     "array.select_item.Assign": GRADIENT,
     "array.spatial_transformer_grid.SpatialTransformerGrid": _SPATIAL,
     "array.spatial_transformer_sampler.SpatialTransformerSampler": _SPATIAL,

@@ -1,2 +1,4 @@
 /* What unit_array.h has once per dtype. */
 #include "scatter.h"
+#include "scan.h"
+#include "resize.h"

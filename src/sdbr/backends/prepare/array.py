@@ -1,4 +1,4 @@
-"""Ops on array elements: by index, by condition."""
+"""Ops on array elements: by index, by condition, along an axis, between images."""
 
 from __future__ import annotations
 
@@ -68,9 +68,34 @@ def _where(name, ins, outs, ints) -> Prepared:
     return f"where_{DTYPES[z[0]].itemsize}", strided(name, [c, x, y, z])
 
 
+def _along(name, ins, outs, ints) -> Prepared:
+    """x[outer, n, inner], some operands without n."""
+    operands = [*ins, *outs]
+    suffix = floating(name, operands, operands)
+    contiguous(name, operands)
+    x = ins[0][1]
+    full = {"prod": [0], "prod_grad": [0, 2]}.get(name, range(len(operands)))
+    shapes = [x if i in full else (x[0], *x[2:]) for i in range(len(operands))]
+    if len(x) != 3 or [operand[1] for operand in operands] != shapes:
+        raise _wrong(name, ins, outs)
+    return f"{name}_{suffix}", [*x, *ints]
+
+
+def _resize(name, ins, outs, ints) -> Prepared:
+    x, y = (outs[0], ins[0]) if name.endswith("_grad") else (ins[0], outs[0])
+    suffix = floating(name, [x, y], [x, y])
+    contiguous(name, [x, y])
+    if len(x[1]) != 3 or len(y[1]) != 3 or x[1][0] != y[1][0] or 0 in x[1][1:]:
+        raise _wrong(name, ins, outs)
+    return f"{name}_{suffix}", [*x[1], *y[1][1:], *ints]
+
+
 _LAYOUTS = {
     "take": _by_index,
     "put": _by_index,
     "scatter_add": _by_index,
     "where": _where,
+    **dict.fromkeys(("cumsum", "cumprod", "cumprod_grad", "prod", "prod_grad"), _along),
+    "resize": _resize,
+    "resize_grad": _resize,
 }

@@ -15,4 +15,25 @@ row('scatter_add', 'gy:T t:I*', 'gx:T',
     'and t0[j] == ignore_label', ints='accumulate has_ignore ignore_label', family='array')  # fmt: skip
 row('where', 'c:A x:A y:A', 'z:A', 'z = np.where(c, x, y); c bool; any strides', family='array')  # fmt: skip
 
+# --- along n of x[outer, n, inner], C-contiguous ---------------------------------------------------
+row('cumsum', 'x:T', 'y:T', 'y = x.cumsum(1), from the end where reverse', ints='reverse', family='array')  # fmt: skip
+row("cumprod", "x:T", "y:T", "y = x.cumprod(1)", family="array")
+row('cumprod_grad', 'x:T y:T gy:T', 'gx:T', 'gx[i] = y[i - 1] * z[i]; z[i] = gy[i] + x[i + 1] * z[i + 1]',
+    family='array')  # fmt: skip
+row("prod", "x:T", "y:T", "y[outer, inner] = x.prod(1)", family="array")
+row('prod_grad', 'x:T gy:T', 'gx:T', 'gx[i] = gy * the product of all x but x[i]; gy[outer, inner]', family='array')  # fmt: skip
+
+# --- images x[n, h, w] to y[n, out_h, out_w], C-contiguous -----------------------------------------
+row('resize', 'x:T', 'y:T', 'y = x interpolated between its four neighbours at (linspace(0, h - 1, out_h), '
+    'maximum((arange(out_h) + 0.5) * h / out_h - 0.5, 0), minimum(floor(arange(out_h) * h / out_h), h - 1))[mode]',
+    ints='mode', family='array')  # fmt: skip
+row(
+    "resize_grad",
+    "gy:T",
+    "gx:T",
+    "gx = gy handed to the four neighbours",
+    ints="mode",
+    family="array",
+)
+
 ROWS = row.rows
