@@ -39,7 +39,6 @@ REASONS = {
     "math.inv.BatchInv": _LAPACK,
     "math.inv.Inv": _LAPACK,
     "math.lgamma.LGamma": "its gradient is SciPy's digamma",
-    "math.log_ndtr.LogNdtr": _SCIPY,
     "math.ndtri.Ndtri": _SCIPY,
     "math.polygamma.PolyGamma": _SCIPY,
     "math.sparse_matmul.CooMatMul": "SciPy's sparse matrices",

@@ -54,6 +54,16 @@ class Ndtr(_Gaussian):
     name, factor, scale = "ndtr", (2 * math.pi) ** -0.5, -0.5
 
 
+@function(MATH + "log_ndtr.LogNdtr")
+class LogNdtr(_Unary):
+    """Logarithm of the distribution function of the normal distribution."""
+
+    name = "log_ndtr"
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [b.elementwise("log_ndtr_grad", xs[0], gys[0])]
+
+
 @function(MATH + "exponential_m1.Expm1")
 class Expm1(_Unary):
     """exp(x) - 1."""

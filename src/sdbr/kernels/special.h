@@ -26,6 +26,7 @@ SDBR_INLINE T FN(op_erfc)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(e
 SDBR_INLINE T FN(op_ndtr)(T a, T p, T q) {
     return (void)p, (void)q, (T)(0.5 * erfc((double)a * -0.70710678118654752440));
 }
+SDBR_INLINE T FN(op_log_ndtr)(T a, T p, T q) { return (void)p, (void)q, (T)sdbr_log_ndtr_f8((double)a); }
 SDBR_INLINE T FN(op_log2)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(log2)(a); }
 SDBR_INLINE T FN(op_log10)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(log10)(a); }
 SDBR_INLINE T FN(op_sinh)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(sinh)(a); }
@@ -53,6 +54,9 @@ SDBR_INLINE T FN(op_divide_nonzero)(T a, T b, T p, T q) {
     return (void)p, (void)q, b != 0 ? a / b : (T)0;
 }
 SDBR_INLINE T FN(op_gauss_grad)(T x, T gy, T p, T q) { return p * FN(sdbr_exp)(q * (x * x)) * gy; }
+SDBR_INLINE T FN(op_log_ndtr_grad)(T x, T gy, T p, T q) {
+    return (void)p, (void)q, (T)sdbr_log_ndtr_slope_f8((double)x) * gy;
+}
 SDBR_INLINE T FN(op_hard_sigmoid_grad)(T x, T gy, T p, T q) {
     return (void)p, (void)q, (T)((x > (T)-2.5) & (x < (T)2.5)) * gy * (T)0.2;
 }

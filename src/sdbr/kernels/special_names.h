@@ -6,6 +6,7 @@
     X(erf, 0) \
     X(erfc, 0) \
     X(ndtr, 0) \
+    X(log_ndtr, 0) \
     X(log1p, 0) \
     X(log2, 0) \
     X(log10, 0) \
@@ -29,6 +30,7 @@
     X(fmod, 0) \
     X(divide_nonzero, 0) \
     X(gauss_grad, 2) \
+    X(log_ndtr_grad, 0) \
     X(hard_sigmoid_grad, 0)
 
 #endif

@@ -2,6 +2,7 @@
 #include "math_f4.h"
 #include "math_f8.h"
 #include "special_f4.h"
+#include "special_f8.h"
 #include "nd_loop.h"
 #include "copy.h"
 #include "cast_names.h"

@@ -8,6 +8,7 @@ for _name, _doc in [
     ("erf", "y = erf(x)"),
     ("erfc", "y = erfc(x)"),
     ("ndtr", "y = erfc(-x / sqrt(2)) / 2"),
+    ("log_ndtr", "y = log(erfc(-x / sqrt(2)) / 2)"),
     ("log1p", "y = log1p(x)"),
     ("log2", "y = log2(x)"),
     ("log10", "y = log10(x)"),
@@ -39,6 +40,13 @@ row(
     "gx:T",
     "gx = factor * exp(scale * x * x) * gy",
     floats="factor scale",
+    inplace=(0, 1),
+)
+row(
+    "log_ndtr_grad",
+    "x:T gy:T",
+    "gx:T",
+    "gx = sqrt(2 / pi) / erfcx(-x / sqrt(2)) * gy",
     inplace=(0, 1),
 )
 row(
