@@ -233,8 +233,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     shapes = [s for s in SHAPES if not arguments.networks or s.network in arguments.networks]
     records = measure(shapes, arguments.rounds, arguments.peer_python)
-    text = f"{totals_table(records)}\n\n{rates_table(records)}"
-    print(text)
+    totals = totals_table(records)
+    print(f"{totals}\n\n{rates_table(records)}")
     if arguments.json:
         found = {
             "machine": machine.describe(),
@@ -245,7 +245,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
         arguments.json.write_text(json.dumps(found, indent=1) + "\n")
     if arguments.page:
-        page.replace(page.ROOT / "docs" / "performance.md", MARKER, text)
+        page.replace(page.ROOT / "docs" / "performance.md", MARKER, totals)
     return 0
 
 
