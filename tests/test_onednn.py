@@ -42,15 +42,24 @@ def test_another_library(lookup):
     assert text.endswith("has no function dnnl_version")
 
 
-@pytest.mark.parametrize("version", [(2, 7, 0), (3, 1, 9), (4, 0, 0)])
-def test_versions_with_another_interface(lookup, monkeypatch, version):
+@pytest.mark.parametrize(
+    ("version", "runtime", "why"),
+    [
+        ((2, 7, 0), 2, "is oneDNN 2.7.0; 3.2 or later is needed"),
+        ((3, 1, 9), 2, "is oneDNN 3.1.9; 3.2 or later is needed"),
+        ((4, 0, 0), 2, "is oneDNN 4.0.0; 3.2 or later is needed"),
+        ((3, 2, 0), 512, "is built for a run time that is not used here (number 512"),
+    ],
+)
+def test_builds_that_cannot_be_used(lookup, monkeypatch, version, runtime, why):
     def function(self, name, argtypes=(), restype=ctypes.c_int):
-        return lambda: type("Pointer", (), {"contents": library._Version(*version)})
+        contents = library._Version(*version, None, runtime)
+        return lambda: type("Pointer", (), {"contents": contents})
 
     monkeypatch.setattr(library.OneDNN, "_function", function)
     found, text = lookup(_executor.__file__)
     assert found is None
-    assert f"is oneDNN {'.'.join(map(str, version))}; 3.2 or later is needed" in text
+    assert why in text
 
 
 def test_none_at_all(monkeypatch):

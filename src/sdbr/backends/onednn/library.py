@@ -21,6 +21,9 @@ from sdbr.errors import BackendError
 MAJOR, MINOR = 3, 2
 NAMES = ("libdnnl.so.3", "libdnnl.3.dylib")
 CPU = 1
+#: Run times of a build that run in the thread that calls and let it set the number of threads: a
+#: sequential one and OpenMP. Others (TBB, SYCL, thread pools of the application) do not.
+RUNTIMES = (1, 2)
 
 # Status, then the pointer that receives the object, then the arguments.
 _P, _I, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
@@ -117,6 +120,11 @@ class OneDNN:
         if version.major != MAJOR or version.minor < MINOR:
             text = ".".join(map(str, self.version))
             raise BackendError(f"{path} is oneDNN {text}; {MAJOR}.{MINOR} or later is needed")
+        if version.cpu_runtime not in RUNTIMES:
+            raise BackendError(
+                f"{path} is built for a run time that is not used here (number "
+                f"{version.cpu_runtime} in dnnl_config.h); OpenMP's is"
+            )
         self._functions = {
             name: self._function(name, [_P, *types]) for name, types in _SIGNATURES.items()
         }

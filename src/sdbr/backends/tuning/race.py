@@ -11,7 +11,7 @@ import numpy as np
 #: Seconds that a kernel is given per turn, runs per turn, turns.
 TURN, RUNS, TURNS = 0.004, 4, 3
 #: Seconds after which no further turn begins.
-ENOUGH = 0.05
+ENOUGH = 0.02
 #: A kernel that is this much slower than the best in its first turn takes no further part.
 OUT = 1.5
 
