@@ -66,7 +66,7 @@ ANNEALED = {
     "arithmetic": (lambda y, c: y * (1 - c) ** 2 * -0.5 + c / 3 * y, True),
     "math": (lambda y, c: y * math.exp(-c) + math.sqrt(c), True),
     "twice": (lambda y, c: (y * c + 1) * c, True),
-    "zoneout": (lambda y, c: F.zoneout(y, y * 2, c), False),
+    "zoneout": (lambda y, c: F.zoneout(y, y * 2, c), True),
     "a node of the user": (lambda y, c: ScaledInPython(c).apply((y,))[0], False),
     "an old-style function": (lambda y, c: OldStyleScale(c)(y), False),
 }

@@ -129,6 +129,34 @@ F.linear({a}, self.b.W)
 F.sum(self.p ** 2)
 """.strip().splitlines()
 
+# What takes more than arrays of one shape.
+FUNCTIONS = """
+F.prelu({a}, self.p)
+F.swish({a}, self.p)
+F.copy({a}, -1)
+F.pad_sequence([{a}[0], {b}[0]])
+F.transpose_sequence([{a}, {b}[:1]])
+F.resize_images({a}, (3, 5))
+F.einsum('ij...,ij...->i...', {a}, {b})
+F.bilinear({a}, {b}, F.broadcast_to(self.p, (4, 4, 4)))
+F.fixed_batch_normalization({a}, *self.norm.params(), self.norm.avg_mean, self.norm.avg_var)
+F.group_normalization({a}, 2, self.norm.gamma, self.norm.beta)
+F.layer_normalization({a}, self.p, self.p)
+F.slstm({a}[:, :1], {b}[:, :1], {a}, {b})
+F.tree_lstm({a}[:, :1], {b}[:, :1], F.concat([{a}, {b}[:, :1]]))
+F.pad({a}, 1, 'constant')
+F.scatter_add({a}, {t} % 2, {b})
+F.upsampling_2d(*F.max_pooling_2d({a}, 2, return_indices=True), 2)
+F.classification_summary({a}, {t}, 4)[:3]
+F.contrastive({a}, {b}, {t} % 2)
+F.binary_accuracy({a}, np.stack([{t} % 2] * {a}.shape[1], 1))
+F.connectionist_temporal_classification(F.separate({a}, 1), {t}[:, None], 3)
+F.negative_sampling({a}, {t}, self.embed.W, lambda shape: np.random.randint(0, 3, shape), 2)
+chainer.distributions.Bernoulli(logit={a}).log_prob(np.round(F.sigmoid({b}).array))
+chainer.grad([F.einsum('ij...,ij...->i...', {a}, {b})], [{a}], enable_double_backprop=True)
+chainer.grad([self.embed({t})], [self.embed.W], enable_double_backprop=True)
+""".strip().splitlines()
+
 # State, numbers, random draws and NumPy in the middle: what is no function of Chainer's.
 AROUND = """
 F.dropout({a}, 0.3)
@@ -152,7 +180,7 @@ self.kept = {a}
 chainer.report({{'mean': F.mean({a})}}, self)
 """.strip().splitlines()
 
-TEMPLATES = [*ELEMENTWISE, *SHAPES, *REDUCTIONS, *LINKS, *AROUND, *STATEMENTS]
+TEMPLATES = [*ELEMENTWISE, *SHAPES, *REDUCTIONS, *LINKS, *FUNCTIONS, *AROUND, *STATEMENTS]
 
 # Discovered by accident: an array in the place of a number, a window or a dtype.
 NOT_DRAWN = """
