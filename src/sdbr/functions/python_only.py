@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import pkgutil
 
 from sdbr.functions.registry import lookup
 
 import chainer
 import chainer.functions
+import chainer.links
 
 GRADIENT = "part of a gradient that the call differentiates in turn"
 _SCIPY = "SciPy's function; the C library has none"
@@ -19,7 +21,7 @@ _SPATIAL = "samples at places that data choose"
 _FFT = "NumPy's FFT"
 _STATISTICS = "statistics of its own kind, seldom used"
 
-#: Node class below ``chainer.functions`` -> reason.
+#: Node class below ``chainer.functions``, or its whole name -> reason.
 REASONS = {
     "array.as_strided.AsStrided": "depends on how its input lies in memory",
     "array.select_item.Assign": GRADIENT,
@@ -27,7 +29,6 @@ REASONS = {
     "array.spatial_transformer_sampler.SpatialTransformerSampler": _SPATIAL,
     "connection.local_convolution_2d.LocalConvolution2DFunction": "seldom used",
     "connection.shift.Shift": "seldom used",
-    "loss.negative_sampling.NegativeSamplingFunction": "draws from a sampler of the user",
     "math.cholesky.Cholesky": _LAPACK,
     "math.cumprod.Cumprodsum": GRADIENT,
     "math.det.BatchDet": _LAPACK,
@@ -54,6 +55,8 @@ REASONS = {
     "pooling.roi_pooling_2d.ROIPooling2D": _REGIONS,
     "theano.theano_function.TheanoFunction": "Theano's code",
     "util.forget.Forget": "runs the functions of the user a second time",
+    "chainer.links.loss.hierarchical_softmax.BinaryHierarchicalSoftmaxFunction": "walks through a "
+    "tree of Python objects",
 }
 #: Base classes, and what runs on a GPU alone.
 _NEVER_APPLIED = (
@@ -75,7 +78,11 @@ def reason_of(node_class: type) -> str:
 def without_row() -> dict[str, str]:
     """Chainer's own node classes without a row, by dotted name, with the reason of each."""
     found = {}
-    for info in pkgutil.walk_packages(chainer.functions.__path__, "chainer.functions."):
+    modules = itertools.chain.from_iterable(
+        pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        for package in (chainer.functions, chainer.links)
+    )
+    for info in modules:
         module = importlib.import_module(info.name)
         for thing in vars(module).values():
             if (

@@ -9,6 +9,20 @@ import numpy as np
 
 from equivalence.harness import Case
 
+#: Links that make Python ops, and an option that does: see test_python_ops.py for the reasons.
+IN_PYTHON = {
+    "BatchRenormalization",
+    "BinaryHierarchicalSoftmax",
+    "BlackOut",
+    "DecorrelatedBatchNormalization",
+    "DeformableConvolution2D",
+    "LocalConvolution2D",
+    "NegativeSampling",
+    "SpectralNormalization",
+    "TheanoFunction",
+    "finetune",
+}
+
 
 def own_call(link, *xs):
     """The call of the link itself: such a row is tried on the wrapped link, too."""
@@ -18,7 +32,8 @@ def own_call(link, *xs):
 def row(
     name: str, link: Callable[[], chainer.Link], inputs: Sequence, call=own_call, **more
 ) -> Case:
-    """A case for a link; `call` takes the link first."""
+    """A case for a link; `call` takes the link first. It is native unless `IN_PYTHON` says no."""
+    more.setdefault("native", not any(word in IN_PYTHON for word in name.split()))
     return Case(name, call, inputs, link=link, **more)
 
 

@@ -121,6 +121,7 @@ ROWS = [
         "fixed_batch_renormalization",
         F.fixed_batch_renormalization,
         [N(5, 3), P(3), N(3), N(3), P(3)],
+        native=True,
     ),
     Case(
         "fixed_decorrelated_batch_normalization",
