@@ -20,6 +20,9 @@ _LIMIT = threadpoolctl.threadpool_limits(1)
 import chainer  # noqa: E402
 import pytest  # noqa: E402
 
+# Tests look at the instructions that programs were made from.
+chainer.global_config.sdbr_keep_instructions = True
+
 
 def _configuration() -> tuple[dict, dict]:
     return dict(chainer.global_config.__dict__), dict(chainer.config._local.__dict__)

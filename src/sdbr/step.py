@@ -75,6 +75,9 @@ class StepPlan:
             passes.SECOND,
         )
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]
+        # Only the flat arrays and the slots are needed from here on.
+        del self._grad_rows
+        table.forget_rows()
         self.build_seconds = time.perf_counter() - start
 
     def _make_again(self, instructions: list, cut: int) -> list:

@@ -60,14 +60,15 @@ class Reference:
         arrays = {id(node): kept for node, kept in zip(nodes, self.recorder.kept, strict=True)}
         for lowered in schedule.forward.lowered.nodes:
             for row, array in zip(lowered.ys, arrays[id(lowered.traced)], strict=True):
-                wanted[row.index] = (lowered.traced, array)
+                wanted[row.index] = (lowered.traced, array, row)
         program, memory = schedule.forward.program, instance.memory
 
         def compare(i: int) -> None:
-            for row in program.instructions[i].outs:
-                if row.index not in wanted:
+            for r in program.operands_of(i)[1]:
+                source = int(program.sources[r])
+                if source not in wanted:
                     continue
-                node, want = wanted[row.index]
+                node, want, row = wanted[source]
                 owner = memory.array(row.root.slot.index)
                 got = np.ndarray(
                     row.shape, row.dtype, owner, row.root.place + row.offset, row.strides

@@ -8,6 +8,7 @@ shares the slot of its base.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -110,6 +111,12 @@ class Row:
 
 def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Strides in bytes of a C-contiguous array."""
+    return _c_strides(shape if type(shape) is tuple else tuple(shape), itemsize)
+
+
+@functools.lru_cache(1024)
+def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    # Rows of the same shape share theirs.
     strides = [0] * len(shape)
     step = itemsize
     for i in range(len(shape) - 1, -1, -1):
@@ -180,6 +187,11 @@ class BufferTable:
             if key:
                 self._constants[key] = row
         return row
+
+    def forget_rows(self) -> None:
+        """Let go of all rows when the programs are assembled; the slots stay."""
+        self.rows.clear()
+        self._constants.clear()
 
     def is_private(self, slot: Slot | None) -> bool:
         """Whether a slot holds a constant that nobody else can reach, so that it never changes."""

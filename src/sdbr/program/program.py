@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from array import array as numbers
 from collections.abc import Iterator, Sequence
 
 from sdbr.errors import ValidationError
@@ -68,6 +69,8 @@ class Program:
         Per op: Chainer label, user source line.
     row_names : tuple of str
         Per row.
+    sources : numpy.ndarray or None
+        int32, which row of the table that the program was made from each row was.
     name : str
         ``'forward'``, ``'backward'``, ``'update'`` or ``'step'``.
     """
@@ -89,6 +92,7 @@ class Program:
     lines: tuple[str, ...] = ()
     row_names: tuple[str, ...] = ()
     name: str = ""
+    sources: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.opcodes)
@@ -238,9 +242,11 @@ class _UsedRows:
     """The buffer table of a program: the rows of a schedule that it uses, numbered anew."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple] = []
-        self.dims: list[int] = []
+        # As compact as the arrays that they become: programs may have many thousands of rows.
+        self.rows = numbers("q")
+        self.dims = numbers("q")
         self.names: list[str] = []
+        self.sources = numbers("i")
         self.slots: list[Slot] = []
         self._row_index: dict[int, int] = {}
         self._slot_index: dict[int, int] = {}
@@ -254,8 +260,8 @@ class _UsedRows:
         base = -1 if root is row else self.use(root)
         if root.slot is None:
             raise ValidationError(f"{row!r} has no memory: the program was not planned")
-        index = self._row_index[row.index] = len(self.rows)
-        self.rows.append(
+        index = self._row_index[row.index] = len(self.sources)
+        self.rows.extend(
             (
                 root.slot.kind,
                 self._slot(root.slot),
@@ -269,7 +275,18 @@ class _UsedRows:
         self.dims.extend(row.shape)
         self.dims.extend(row.strides)
         self.names.append(row.name)
+        self.sources.append(row.index)
         return index
+
+    def table(self) -> np.ndarray:
+        """The buffer table."""
+        columns = (
+            np.frombuffer(self.rows, np.int64).reshape(-1, len(ROW_DTYPE)) if self.rows else []
+        )
+        rows = np.empty(len(columns), ROW_DTYPE)
+        for i, name in enumerate(ROW_DTYPE.names):
+            rows[name] = columns[:, i] if len(rows) else 0
+        return rows
 
     def _slot(self, slot: Slot) -> int:
         known = self._slot_index.get(slot.index)
@@ -308,8 +325,10 @@ def assemble(
         If a row has no memory.
     """
     used = _UsedRows()
-    opcodes, operand_offsets, operands, n_outputs = [], [0], [], []
-    attribute_offsets, ints, floats, control = [(0, 0)], [], [], []
+    opcodes, operand_offsets = numbers("i"), numbers("i", [0])
+    operands, n_outputs = numbers("i"), numbers("i")
+    attribute_offsets, ints, floats = numbers("i", [0, 0]), numbers("q"), numbers("d")
+    control: list[tuple[int, int]] = []
     objects: list = []
     for instruction in instructions:
         opcodes.append(instruction.op.opcode)
@@ -326,7 +345,7 @@ def assemble(
             if type(value) is ControlSlot:
                 control.append((len(floats), value.index))
             floats.append(float(value))
-        attribute_offsets.append((len(ints), len(floats)))
+        attribute_offsets.extend((len(ints), len(floats)))
     return Program(
         opcodes=np.array(opcodes, np.int32),
         operand_offsets=np.array(operand_offsets, np.int32),
@@ -336,7 +355,7 @@ def assemble(
         int_attributes=np.array(ints, np.int64),
         float_attributes=np.array(floats, np.float64),
         control_references=np.array(control, np.int32).reshape(-1, 2),
-        rows=np.array(used.rows, ROW_DTYPE),
+        rows=used.table(),
         dims=np.array(used.dims, np.int64),
         slots=tuple(used.slots),
         arena_bytes=arena.nbytes if arena is not None and arena.kind == ARENA else 0,
@@ -345,4 +364,5 @@ def assemble(
         lines=tuple([i.line for i in instructions]),
         row_names=tuple(used.names),
         name=name,
+        sources=np.array(used.sources, np.int32),
     )

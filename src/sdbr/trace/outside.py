@@ -152,7 +152,7 @@ class Outside:
             return
         if isinstance(thing, _NODES):
             return
-        if isinstance(thing, chainer.Link):
+        if _is_link(type(thing)):
             self._link(thing)
             return
         if not is_library(type(thing)):
@@ -299,9 +299,14 @@ class Outside:
             self.entries.append((holder, name, thing))
 
 
+def _is_link(cls: type) -> bool:
+    # Link is an abstract class: isinstance would remember its answer in each of its subclasses.
+    return chainer.Link in cls.__mro__
+
+
 def _is_plain(thing) -> bool:
     """Whether `thing` is an object of a user's class that holds data."""
-    if isinstance(thing, (type, chainer.Link, *_LEAVES)) or callable(thing):
+    if _is_link(type(thing)) or isinstance(thing, (type, *_LEAVES)) or callable(thing):
         return False
     return not is_library(type(thing)) and plain_fields(thing) is not None
 

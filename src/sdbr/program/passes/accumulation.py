@@ -22,6 +22,8 @@ def accumulation(
         Root row indices that are read after the program.
     table : BufferTable
     """
+    if not any(instruction.op.name == "add" for instruction in instructions):
+        return instructions
     uses = readers(instructions)
     makers: dict[int, list[int]] = {}  # root -> positions of those that write it
     for i, instruction in enumerate(instructions):

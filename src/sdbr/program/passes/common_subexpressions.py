@@ -38,7 +38,7 @@ def common_subexpressions(
     last.update(dict.fromkeys(kept, NEVER))
     versions: dict[int, int] = {}
     age = 0  # what the caller has bound may be new after each Python op
-    known: dict[tuple, Instruction] = {}
+    known: dict[int, list[tuple[Instruction, tuple]]] = {}
     replaced = Replacement(table)
     result = []
     for i, instruction in enumerate(instructions):
@@ -52,32 +52,47 @@ def common_subexpressions(
             continue
         if not all(writers[y.root.index] == 1 and whole(y) for y in instruction.outs):
             continue
-        key = (
-            instruction.op.opcode,
-            tuple(
-                (
-                    *layout(x),
-                    versions.get(x.root.index, 0),
-                    age if x.root.slot is not None and x.root.slot.kind == BOUND else 0,
-                )
-                for x in instruction.ins
-            ),
-            instruction.ints,
-            tuple(map(number_key, instruction.floats)),
-            tuple((y.shape, y.dtype.str) for y in instruction.outs),
+        # Whole keys are made only for the few ops that could be equal.
+        bucket = known.setdefault(
+            hash((instruction.op.opcode, *((x.root.index, x.offset) for x in instruction.ins))), []
         )
-        first = known.setdefault(key, instruction)
-        if first is instruction or any(
-            y.root.slot is not None or y.root.index in kept for y in instruction.outs
-        ):
+        moment = _moment(instruction, versions, age)
+        first = next((x for x, then in bucket if then == moment and _equal(x, instruction)), None)
+        if first is None:
+            bucket.append((instruction, moment))
+            continue
+        if any(y.root.slot is not None or y.root.index in kept for y in instruction.outs):
             continue
         size = sum(y.nbytes for y in first.outs)
         there = max(last.get(y.root.index, -1) for y in first.outs)
         if size > SMALL and i - there > NEAR:
-            known[key] = instruction
+            bucket.remove((first, moment))
+            bucket.append((instruction, moment))
             continue
         for y, by in zip(instruction.outs, first.outs, strict=True):
             replaced.replace(y.root, by.root)
             last[by.root.index] = max(last.get(by.root.index, -1), last.get(y.root.index, -1))
         result.pop()
     return result
+
+
+def _moment(instruction: Instruction, versions: dict[int, int], age: int) -> tuple:
+    """What tells contents of the inputs apart: how often they were written, and by Python ops."""
+    return tuple(
+        (
+            versions.get(x.root.index, 0),
+            age if x.root.slot is not None and x.root.slot.kind == BOUND else 0,
+        )
+        for x in instruction.ins
+    )
+
+
+def _equal(a: Instruction, b: Instruction) -> bool:
+    """Whether two instructions compute the same, but for what was written in between."""
+    return (
+        a.op is b.op
+        and a.ints == b.ints
+        and [number_key(x) for x in a.floats] == [number_key(x) for x in b.floats]
+        and [(y.shape, y.dtype) for y in a.outs] == [(y.shape, y.dtype) for y in b.outs]
+        and [layout(x) for x in a.ins] == [layout(x) for x in b.ins]
+    )

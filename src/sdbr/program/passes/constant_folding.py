@@ -27,7 +27,16 @@ def constant_folding(
         Root row indices that are read after the program.
     table : BufferTable
     """
+    if not any(_starts(instruction, table) for instruction in instructions):
+        return instructions
     return _Folding(instructions, kept, table).run()
+
+
+def _starts(instruction: Instruction, table: BufferTable) -> bool:
+    """Whether an op may be the first of those that depend on constants alone."""
+    if instruction.op.name == "fill":
+        return instruction.outs[0].root.slot is None
+    return any(table.is_private(x.root.slot) for x in instruction.ins)
 
 
 class _Folding:
@@ -43,7 +52,8 @@ class _Folding:
     def run(self) -> list[Instruction]:
         result = []
         for instruction in self.instructions:
-            instruction.ins = [self.row(x) for x in instruction.ins]
+            if self.values:
+                instruction.ins = [self.row(x) for x in instruction.ins]
             if not (self.is_candidate(instruction) and self.fold(instruction)):
                 result.append(instruction)
         return result

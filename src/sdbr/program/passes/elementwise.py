@@ -40,6 +40,8 @@ def elementwise(
     table : BufferTable, optional
         Not used.
     """
+    if not any(i.op.name in fused.STEPS and i.outs[0].size >= SMALLEST for i in instructions):
+        return instructions
     return _Walk(instructions, kept).run()
 
 

@@ -92,6 +92,7 @@ class Recipes:
                     for x in again.ins
                     if x.root.slot is None and self._depths.get(x.root.index)
                 ]
+        del self._writers, self._backward, self._readers, self._made, self._depths, self._kept
 
     def _depth(self, root: Row, top: bool = False) -> int | None:
         """How many ops in a row make a root again; 0 when it is there, None when that cannot be."""
@@ -219,5 +220,7 @@ def recipes(
         The passes that are on.
     """
     if "recomputation" not in on or not (low or "elementwise" in on):
+        return None
+    if not low and not any(instruction.op.name in _ARITHMETIC for instruction in forward):
         return None
     return Recipes(forward, backward, table, LOW if low else FREE)
