@@ -66,6 +66,11 @@ ROWS = [
     Case("selu alpha", lambda x: F.selu(x, 1.1, 0.7), [N(3, 4)], native=True),
     Case("swish", F.swish, [N(3, 4), N(4)], native=True),
     Case("swish one beta", F.swish, [N(3, 4, 2), N()], native=True),
-    Case("gelu by tanh", gelu, [N(3, 4)], native=True),
-    Case("gelu by erf", lambda x: 0.5 * x * (1 + F.erf(x / 2**0.5)), [N(3, 4)], native=True),
+    Case("composite gelu by tanh", gelu, [N(3, 4)], native=True),
+    Case(
+        "composite gelu by erf",
+        lambda x: 0.5 * x * (1 + F.erf(x / 2**0.5)),
+        [N(3, 4)],
+        native=True,
+    ),
 ]
