@@ -84,6 +84,23 @@ def batch_norm_grad(op: Op, rng, dtype) -> Iterator[Case]:
                 yield Case(op.name, f"{what}, relu {relu}, in place of {k}", ins, outs, (), (1e-3,))
 
 
+def batch_norm_relu_grad(op: Op, rng, dtype) -> Iterator[Case]:
+    """The output is none of the operands; no element of it is so small that its sign is open."""
+    for what, shape, x in _for_gradients(rng, dtype):
+        c = (shape[1],)
+        for k in (None, *op.inplace) if what[0] in "o" else (None,):
+            mean, var = _statistics(rng, x, dtype)
+            gamma, beta = np.full(c, 0.5, dtype), values(rng, c, dtype)
+            with np.errstate(all="ignore"):
+                y = (x - mean[:, None]) / np.sqrt(var[:, None] + 1e-3) * 0.5 + beta[:, None]
+            far = np.where(abs(y) < 1e-3, 0, 1)
+            ins = [x, gamma, beta, mean, var, (values(rng, shape, dtype) * far).astype(dtype)]
+            ins = [whole(v) for v in ins]
+            gx = blank(shape, dtype) if k is None else ins[k]
+            outs = [gx, blank(c, dtype), blank(c, dtype)]
+            yield Case(op.name, f"{what}, in place of {k}", ins, outs, (), (1e-3,))
+
+
 def batch_norm_sums(op: Op, rng, dtype) -> Iterator[Case]:
     """Sums alone."""
     for what, shape, x in _for_gradients(rng, dtype):
@@ -152,6 +169,7 @@ BY_OP = {
     "batch_norm": batch_norm,
     "fixed_batch_norm": batch_norm,
     "batch_norm_grad": batch_norm_grad,
+    "batch_norm_relu_grad": batch_norm_relu_grad,
     "batch_norm_sums": batch_norm_sums,
     "update_statistics": update_statistics,
 }

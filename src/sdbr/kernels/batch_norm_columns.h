@@ -132,9 +132,22 @@ static int FN(fixed_batch_norm_columns)(const sdbr_op *op) {
     return SDBR_OK;
 }
 
-/* Per column the sum of g and of g (x - mean), with g = gy where y > 0 if there is a y. */
-SDBR_INLINE void FN(column_sums)(const T *x, const T *gy, const T *y, int64_t rows, int64_t step, int64_t width,
-                                 const T *mean, double *sums, double *products) {
+/* The gradient that comes through relu, as `through`. */
+SDBR_INLINE T FN(through_column)(int way, T gy, T y, T d, T scale, T beta) {
+    if (way == FN(THROUGH_ALL))
+        return gy;
+    return gy * (T)((way == FN(THROUGH_Y) ? y : d * scale + beta) > 0);
+}
+
+/* What relu needs of a block of columns. */
+typedef struct FN(relu_columns) {
+    const T *y;
+    T scale[COLUMNS], beta[COLUMNS];
+} FN(relu_columns);
+
+/* Per column the sum of g and of g (x - mean), with the g of `through_column`. */
+SDBR_INLINE void FN(column_sums)(int way, const FN(relu_columns) *relu, const T *x, const T *gy, int64_t rows,
+                                 int64_t step, int64_t width, const T *mean, double *sums, double *products) {
     T s[COLUMNS], q[COLUMNS];
     for (int64_t j = 0; j < width; j++)
         sums[j] = products[j] = 0;
@@ -143,12 +156,13 @@ SDBR_INLINE void FN(column_sums)(const T *x, const T *gy, const T *y, int64_t ro
         for (int64_t j = 0; j < width; j++)
             s[j] = q[j] = 0;
         for (int64_t i = r; i < end; i++) {
-            const T *xs = x + i * step, *gys = gy + i * step, *ys = y ? y + i * step : x;
+            const T *xs = x + i * step, *gys = gy + i * step, *ys = relu->y ? relu->y + i * step : xs;
             SDBR_IVDEP
             for (int64_t j = 0; j < width; j++) {
-                const T g = y ? gys[j] * (T)(ys[j] > 0) : gys[j];
+                const T d = xs[j] - mean[j];
+                const T g = FN(through_column)(way, gys[j], ys[j], d, relu->scale[j], relu->beta[j]);
                 s[j] += g;
-                q[j] += g * (xs[j] - mean[j]);
+                q[j] += g * d;
             }
         }
         for (int64_t j = 0; j < width; j++) {
@@ -159,12 +173,14 @@ SDBR_INLINE void FN(column_sums)(const T *x, const T *gy, const T *y, int64_t ro
 }
 
 /* The same per channel; `mean` per column. */
-static void FN(channel_sums)(const T *x, const T *gy, const T *y, int64_t rows, int64_t step, int64_t channels,
-                             int64_t inner, const T *mean, double *sums, double *products) {
-    if (y)
-        FN(column_sums)(x, gy, y, rows, step, channels * inner, mean, sums, products);
+static void FN(channel_sums)(int way, const FN(relu_columns) *relu, const T *x, const T *gy, int64_t rows, int64_t step,
+                             int64_t channels, int64_t inner, const T *mean, double *sums, double *products) {
+    if (way == FN(THROUGH_ALL))
+        FN(column_sums)(FN(THROUGH_ALL), relu, x, gy, rows, step, channels * inner, mean, sums, products);
+    else if (way == FN(THROUGH_Y))
+        FN(column_sums)(FN(THROUGH_Y), relu, x, gy, rows, step, channels * inner, mean, sums, products);
     else
-        FN(column_sums)(x, gy, NULL, rows, step, channels * inner, mean, sums, products);
+        FN(column_sums)(FN(THROUGH_X), relu, x, gy, rows, step, channels * inner, mean, sums, products);
     for (int64_t k = 0; k < channels; k++) {
         double s = 0, q = 0;
         for (int64_t i = k * inner; i < (k + 1) * inner; i++) {
@@ -182,12 +198,14 @@ static int FN(batch_norm_sums_columns)(const sdbr_op *op) {
     const T *gy = (const T *)op->operands[3];
     T *ggamma = (T *)op->operands[4], *gbeta = (T *)op->operands[5];
     const T eps = (T)op->floats[0];
+    FN(relu_columns) none;
+    none.y = NULL;
     for (int64_t k = 0; k < c; k += most) {
         const int64_t n = c - k < most ? c - k : most, at = k * inner;
         double sums[COLUMNS], products[COLUMNS];
         T m[COLUMNS];
         FN(spread)(mean + k, n, inner, m);
-        FN(channel_sums)(x + at, gy + at, NULL, outer, op->ints[4], n, inner, m, sums, products);
+        FN(channel_sums)(FN(THROUGH_ALL), &none, x + at, gy + at, outer, op->ints[4], n, inner, m, sums, products);
         for (int64_t i = 0; i < n; i++) {
             gbeta[k + i] = (T)sums[i];
             ggamma[k + i] = (T)(products[i] / sqrt((double)variance[k + i] + (double)eps));
@@ -196,49 +214,65 @@ static int FN(batch_norm_sums_columns)(const sdbr_op *op) {
     return SDBR_OK;
 }
 
-SDBR_INLINE void FN(gradient_columns)(const T *x, const T *gy, const T *y, T *gx, int64_t rows, int64_t step,
-                                      int64_t width, const T *mean, const T *scale, const T *slope, const T *shift) {
+SDBR_INLINE void FN(gradient_columns)(int way, const FN(relu_columns) *relu, const T *x, const T *gy, T *gx,
+                                      int64_t rows, int64_t step, int64_t width, const T *mean, const T *scale,
+                                      const T *slope, const T *shift) {
     for (int64_t r = 0; r < rows; r++) {
-        const T *xs = x + r * step, *gys = gy + r * step, *ys = y ? y + r * step : xs;
+        const T *xs = x + r * step, *gys = gy + r * step, *ys = relu->y ? relu->y + r * step : xs;
         T *to = gx + r * step;
         SDBR_IVDEP
         for (int64_t j = 0; j < width; j++) {
-            const T g = y ? gys[j] * (T)(ys[j] > 0) : gys[j];
-            to[j] = scale[j] * g - ((xs[j] - mean[j]) * slope[j] + shift[j]);
+            const T d = xs[j] - mean[j];
+            const T g = FN(through_column)(way, gys[j], ys[j], d, relu->scale[j], relu->beta[j]);
+            to[j] = scale[j] * g - (d * slope[j] + shift[j]);
         }
     }
 }
 
-static int FN(batch_norm_grad_columns)(const sdbr_op *op) {
-    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = op->ints[4], more = op->ints[3];
+static int FN(gradient_by_columns)(const sdbr_op *op, FN(gradient) g) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = op->ints[4];
     const int64_t most = COLUMNS / inner;
-    const T *x = (const T *)op->operands[0], *gamma = (const T *)op->operands[1];
-    const T *mean = (const T *)op->operands[2], *variance = (const T *)op->operands[3];
-    const T *gy = (const T *)op->operands[4], *y = more ? (const T *)op->operands[5] : NULL;
-    T *gx = (T *)op->operands[5 + more], *ggamma = (T *)op->operands[6 + more], *gbeta = (T *)op->operands[7 + more];
     const T eps = (T)op->floats[0];
     const double all = (double)(outer * inner);
     for (int64_t k = 0; k < c; k += most) {
         const int64_t n = c - k < most ? c - k : most, at = k * inner;
         double sums[COLUMNS], products[COLUMNS];
         T m[COLUMNS], scale[COLUMNS], slope[COLUMNS], shift[COLUMNS];
-        FN(spread)(mean + k, n, inner, m);
-        FN(channel_sums)(x + at, gy + at, y ? y + at : NULL, outer, step, n, inner, m, sums, products);
+        FN(relu_columns) relu;
+        relu.y = g.y ? g.y + at : NULL;
+        for (int64_t i = 0; g.beta && i < n; i++)
+            for (int64_t j = i * inner; j < (i + 1) * inner; j++) {
+                relu.scale[j] = (T)1 / SQRT(g.variance[k + i] + eps) * g.gamma[k + i];
+                relu.beta[j] = g.beta[k + i];
+            }
+        FN(spread)(g.mean + k, n, inner, m);
+        FN(channel_sums)(g.way, &relu, g.x + at, g.gy + at, outer, step, n, inner, m, sums, products);
         for (int64_t i = 0; i < n; i++) {
-            const double inv_std = 1 / sqrt((double)variance[k + i] + (double)eps);
-            const double whole = inv_std * (double)gamma[k + i];
-            gbeta[k + i] = (T)sums[i];
-            ggamma[k + i] = (T)(products[i] * inv_std);
+            const double inv_std = 1 / sqrt((double)g.variance[k + i] + (double)eps);
+            const double whole = inv_std * (double)g.gamma[k + i];
+            g.gbeta[k + i] = (T)sums[i];
+            g.ggamma[k + i] = (T)(products[i] * inv_std);
             for (int64_t j = i * inner; j < (i + 1) * inner; j++) {
                 scale[j] = (T)whole;
                 slope[j] = (T)(whole * inv_std * inv_std * products[i] / all);
                 shift[j] = (T)(whole * sums[i] / all);
             }
         }
-        if (y)
-            FN(gradient_columns)(x + at, gy + at, y + at, gx + at, outer, step, n * inner, m, scale, slope, shift);
+#define CALL(way) \
+    FN(gradient_columns)(way, &relu, g.x + at, g.gy + at, g.gx + at, outer, step, n * inner, m, scale, slope, shift)
+        if (g.way == FN(THROUGH_ALL))
+            CALL(FN(THROUGH_ALL));
+        else if (g.way == FN(THROUGH_Y))
+            CALL(FN(THROUGH_Y));
         else
-            FN(gradient_columns)(x + at, gy + at, NULL, gx + at, outer, step, n * inner, m, scale, slope, shift);
+            CALL(FN(THROUGH_X));
+#undef CALL
     }
     return SDBR_OK;
+}
+
+static int FN(batch_norm_grad_columns)(const sdbr_op *op) { return FN(gradient_by_columns)(op, FN(gradient_of)(op)); }
+
+static int FN(batch_norm_relu_grad_columns)(const sdbr_op *op) {
+    return FN(gradient_by_columns)(op, FN(relu_gradient_of)(op));
 }

@@ -99,56 +99,94 @@ static int FN(batch_norm_sums_planes)(const sdbr_op *op) {
     double sums[2];
     for (int64_t k = 0; k < c; k++) {
         const int64_t at = k * inner;
-        FN(plane_gradient)(x + at, gy + at, NULL, outer, op->ints[4], inner, mean[k], sums);
+        FN(plane_gradient)(FN(THROUGH_ALL), NULL, x, gy, at, outer, op->ints[4], inner, mean[k], sums);
         gbeta[k] = (T)sums[0];
         ggamma[k] = (T)(sums[1] / sqrt((double)variance[k] + (double)eps));
     }
     return SDBR_OK;
 }
 
-/* gx = scale * g - ((x - mean) * slope + shift), with g = gy where y > 0 if there is a y. gx may be
- * x or gy. */
-SDBR_INLINE void FN(gradient_plane)(const T *x, const T *gy, const T *y, T *gx, int64_t rows, int64_t step,
-                                    int64_t width, T mean, T scale, T slope, T shift) {
+/* gx = scale * g - ((x - mean) * slope + shift), with the g of `through`; gx may be x or gy. */
+SDBR_INLINE void FN(gradient_plane)(int way, const FN(relu) *relu, const T *x, const T *gy, T *gx, int64_t from,
+                                    int64_t rows, int64_t step, int64_t width, T mean, T scale, T slope, T shift) {
     const FN(vec) m = FN(splat)(mean), s = FN(splat)(scale), a = FN(splat)(slope), b = FN(splat)(shift);
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t at = r * step, end = at + width - LANES;
-        FN(vec) last = FN(load)(gy + end);
-        if (y)
-            last = FN(passed)(last, FN(load)(y + end));
-        last = s * last - ((FN(load)(x + end) - m) * a + b);
+        const int64_t at = from + r * step, end = at + width - LANES;
+        const FN(vec) e = FN(load)(x + end) - m, last = s * FN(through)(way, relu, gy, end, e) - (e * a + b);
         int64_t i = 0;
         for (; i + LANES <= width; i += LANES) {
-            FN(vec) g = FN(load)(gy + at + i);
-            if (y)
-                g = FN(passed)(g, FN(load)(y + at + i));
-            FN(store)(gx + at + i, s * g - ((FN(load)(x + at + i) - m) * a + b));
+            const FN(vec) d = FN(load)(x + at + i) - m;
+            FN(store)(gx + at + i, s * FN(through)(way, relu, gy, at + i, d) - (d * a + b));
         }
         if (i < width)
             FN(store)(gx + end, last);
     }
 }
 
-static int FN(batch_norm_grad_planes)(const sdbr_op *op) {
-    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = op->ints[4], more = op->ints[3];
-    const T *x = (const T *)op->operands[0], *gamma = (const T *)op->operands[1];
-    const T *mean = (const T *)op->operands[2], *variance = (const T *)op->operands[3];
-    const T *gy = (const T *)op->operands[4], *y = more ? (const T *)op->operands[5] : NULL;
-    T *gx = (T *)op->operands[5 + more], *ggamma = (T *)op->operands[6 + more], *gbeta = (T *)op->operands[7 + more];
+/* Operands of the gradients of batch normalization, with relu and without. */
+typedef struct FN(gradient) {
+    int way;
+    const T *x, *gamma, *beta, *mean, *variance, *gy, *y;
+    T *gx, *ggamma, *gbeta;
+} FN(gradient);
+
+static FN(gradient) FN(gradient_of)(const sdbr_op *op) {
+    const int64_t more = op->ints[3];
+    FN(gradient) g = {more ? FN(THROUGH_Y) : FN(THROUGH_ALL), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    g.x = (const T *)op->operands[0];
+    g.gamma = (const T *)op->operands[1];
+    g.mean = (const T *)op->operands[2];
+    g.variance = (const T *)op->operands[3];
+    g.gy = (const T *)op->operands[4];
+    g.y = more ? (const T *)op->operands[5] : NULL;
+    g.gx = (T *)op->operands[5 + more];
+    g.ggamma = (T *)op->operands[6 + more];
+    g.gbeta = (T *)op->operands[7 + more];
+    return g;
+}
+
+static FN(gradient) FN(relu_gradient_of)(const sdbr_op *op) {
+    FN(gradient) g = {FN(THROUGH_X), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    g.x = (const T *)op->operands[0];
+    g.gamma = (const T *)op->operands[1];
+    g.beta = (const T *)op->operands[2];
+    g.mean = (const T *)op->operands[3];
+    g.variance = (const T *)op->operands[4];
+    g.gy = (const T *)op->operands[5];
+    g.gx = (T *)op->operands[6];
+    g.ggamma = (T *)op->operands[7];
+    g.gbeta = (T *)op->operands[8];
+    return g;
+}
+
+static int FN(gradient_planes)(const sdbr_op *op, FN(gradient) g) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], step = op->ints[4];
     const T eps = (T)op->floats[0];
     const double m = (double)(outer * inner);
     double sums[2];
     for (int64_t k = 0; k < c; k++) {
         const int64_t at = k * inner;
-        const double inv_std = 1 / sqrt((double)variance[k] + (double)eps), scale = inv_std * (double)gamma[k];
-        FN(plane_gradient)(x + at, gy + at, y ? y + at : NULL, outer, step, inner, mean[k], sums);
-        gbeta[k] = (T)sums[0];
-        ggamma[k] = (T)(sums[1] * inv_std);
+        const double inv_std = 1 / sqrt((double)g.variance[k] + (double)eps), scale = inv_std * (double)g.gamma[k];
+        const FN(relu) relu = {g.y, (T)1 / SQRT(g.variance[k] + eps) * g.gamma[k], g.beta ? g.beta[k] : 0};
+        FN(plane_gradient)(g.way, &relu, g.x, g.gy, at, outer, step, inner, g.mean[k], sums);
+        g.gbeta[k] = (T)sums[0];
+        g.ggamma[k] = (T)(sums[1] * inv_std);
         const T slope = (T)(scale * inv_std * inv_std * sums[1] / m), shift = (T)(scale * sums[0] / m);
-        if (y)
-            FN(gradient_plane)(x + at, gy + at, y + at, gx + at, outer, step, inner, mean[k], (T)scale, slope, shift);
+#define CALL(way) \
+    FN(gradient_plane)(way, &relu, g.x, g.gy, g.gx, at, outer, step, inner, g.mean[k], (T)scale, slope, shift)
+        if (g.way == FN(THROUGH_ALL))
+            CALL(FN(THROUGH_ALL));
+        else if (g.way == FN(THROUGH_Y))
+            CALL(FN(THROUGH_Y));
         else
-            FN(gradient_plane)(x + at, gy + at, NULL, gx + at, outer, step, inner, mean[k], (T)scale, slope, shift);
+            CALL(FN(THROUGH_X));
+#undef CALL
     }
     return SDBR_OK;
+}
+
+static int FN(batch_norm_grad_planes)(const sdbr_op *op) { return FN(gradient_planes)(op, FN(gradient_of)(op)); }
+
+static int FN(batch_norm_relu_grad_planes)(const sdbr_op *op) {
+    return FN(gradient_planes)(op, FN(relu_gradient_of)(op));
 }

@@ -153,7 +153,7 @@ static int FN(group_norm_grad_planes)(const sdbr_op *op) {
         const double s = (double)inv_std[r];
         double sum = 0, product = 0, sums[2];
         for (int64_t k = 0; k < each; k++) {
-            FN(plane_gradient)(x + k * run, gy + k * run, NULL, 1, run, run, mean[r], sums);
+            FN(plane_gradient)(FN(THROUGH_ALL), NULL, x, gy, k * run, 1, run, run, mean[r], sums);
             gbeta[first + k] += (T)sums[0];
             ggamma[first + k] += (T)(sums[1] * s);
             sum += (double)gamma[first + k] * sums[0];
@@ -161,7 +161,7 @@ static int FN(group_norm_grad_planes)(const sdbr_op *op) {
         }
         const T slope = (T)(s * s * s * product / (double)length), shift = (T)(s * sum / (double)length);
         for (int64_t k = 0; k < each; k++)
-            FN(gradient_plane)(x + k * run, gy + k * run, NULL, gx + k * run, 1, run, run, mean[r],
+            FN(gradient_plane)(FN(THROUGH_ALL), NULL, x, gy, gx, k * run, 1, run, run, mean[r],
                                inv_std[r] * gamma[first + k], slope, shift);
     }
     return SDBR_OK;

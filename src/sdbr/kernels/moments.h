@@ -56,57 +56,71 @@ static void FN(shifted_sums)(const T *x, int64_t rows, int64_t step, int64_t wid
     sums[1] = (double)FN(sum_lanes)((q[0] + q[1]) + (q[2] + q[3]));
 }
 
-/* sums[0] = sum of g, sums[1] = sum of g (x - k), with g = gy where y > 0 if there is a y. */
-SDBR_INLINE void FN(gradient_sums)(const T *x, const T *gy, const T *y, int64_t rows, int64_t step, int64_t width,
-                                   T k, double *sums) {
-    const FN(vec) from = FN(splat)(k), zero = FN(splat)(0);
+/* Where a gradient comes through: everywhere, where y > 0, or where (x - mean) scale + beta > 0: the
+ * same as y, computed as in the forward. */
+enum { FN(THROUGH_ALL), FN(THROUGH_Y), FN(THROUGH_X) };
+
+typedef struct FN(relu) {
+    const T *y;
+    T scale, beta;
+} FN(relu);
+
+/* g at x + at, from d = x - mean. */
+SDBR_INLINE FN(vec) FN(through)(int way, const FN(relu) *relu, const T *gy, int64_t at, FN(vec) d) {
+    const FN(vec) g = FN(load)(gy + at);
+    if (way == FN(THROUGH_ALL))
+        return g;
+    if (way == FN(THROUGH_Y))
+        return FN(passed)(g, FN(load)(relu->y + at));
+    return FN(passed)(g, d * FN(splat)(relu->scale) + FN(splat)(relu->beta));
+}
+
+/* sums[0] = sum of g, sums[1] = sum of g (x - k), with the g of `through`. */
+SDBR_INLINE void FN(gradient_sums)(int way, const FN(relu) *relu, const T *x, const T *gy, int64_t from, int64_t rows,
+                                   int64_t step, int64_t width, T k, double *sums) {
+    const FN(vec) mean = FN(splat)(k), zero = FN(splat)(0);
     const int64_t rest = width % LANES;
     const FN(ivec) last = FN(last_lanes)(rest);
     FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero};
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t at = r * step;
+        const int64_t at = from + r * step;
         int64_t i = 0;
         for (; i + 4 * LANES <= width; i += 4 * LANES)
             for (int u = 0; u < 4; u++) {
-                const int64_t j = at + i + u * LANES;
-                FN(vec) g = FN(load)(gy + j);
-                if (y)
-                    g = FN(passed)(g, FN(load)(y + j));
+                const FN(vec) d = FN(load)(x + at + i + u * LANES) - mean;
+                const FN(vec) g = FN(through)(way, relu, gy, at + i + u * LANES, d);
                 s[u] += g;
-                q[u] += g * (FN(load)(x + j) - from);
+                q[u] += g * d;
             }
         for (int u = 0; u < 3; u++)
             if (i + LANES <= width) {
-                FN(vec) g = FN(load)(gy + at + i);
-                if (y)
-                    g = FN(passed)(g, FN(load)(y + at + i));
+                const FN(vec) d = FN(load)(x + at + i) - mean, g = FN(through)(way, relu, gy, at + i, d);
                 s[u] += g;
-                q[u] += g * (FN(load)(x + at + i) - from);
+                q[u] += g * d;
                 i += LANES;
             }
         if (rest) {
-            const int64_t j = at + width - LANES;
-            FN(vec) g = FN(load)(gy + j);
-            if (y)
-                g = FN(passed)(g, FN(load)(y + j));
-            g = FN(only)(g, last);
-            s[3] += g;
-            q[3] += FN(only)(g * (FN(load)(x + j) - from), last);
+            const FN(vec) d = FN(load)(x + at + width - LANES) - mean;
+            const FN(vec) g = FN(through)(way, relu, gy, at + width - LANES, d);
+            s[3] += FN(only)(g, last);
+            q[3] += FN(only)(g * d, last);
         }
     }
     sums[0] = (double)FN(sum_lanes)((s[0] + s[1]) + (s[2] + s[3]));
     sums[1] = (double)FN(sum_lanes)((q[0] + q[1]) + (q[2] + q[3]));
 }
 
-static void FN(plain_gradient_sums)(const T *x, const T *gy, int64_t rows, int64_t step, int64_t width, T k,
-                                    double *sums) {
-    FN(gradient_sums)(x, gy, NULL, rows, step, width, k, sums);
-}
+#define DEFINE_SUMS(name, way) \
+    static void FN(name)(const FN(relu) *relu, const T *x, const T *gy, int64_t from, int64_t rows, int64_t step, \
+                         int64_t width, T k, double *sums) { \
+        FN(gradient_sums)(way, relu, x, gy, from, rows, step, width, k, sums); \
+    }
 
-static void FN(passed_gradient_sums)(const T *x, const T *gy, const T *y, int64_t rows, int64_t step, int64_t width,
-                                     T k, double *sums) {
-    FN(gradient_sums)(x, gy, y, rows, step, width, k, sums);
-}
+DEFINE_SUMS(gradient_sums_all, FN(THROUGH_ALL))
+DEFINE_SUMS(gradient_sums_y, FN(THROUGH_Y))
+DEFINE_SUMS(gradient_sums_x, FN(THROUGH_X))
+
+#undef DEFINE_SUMS
 
 /* Mean and variance so far, and of how many elements. */
 typedef struct FN(moments) {
@@ -165,8 +179,8 @@ static void FN(plane_moments)(const T *x, int64_t rows, int64_t step, int64_t wi
 }
 
 /* The sums of all the rows of a gradient; see gradient_sums. */
-static void FN(plane_gradient)(const T *x, const T *gy, const T *y, int64_t rows, int64_t step, int64_t width, T mean,
-                               double *total) {
+static void FN(plane_gradient)(int way, const FN(relu) *relu, const T *x, const T *gy, int64_t from, int64_t rows,
+                               int64_t step, int64_t width, T mean, double *total) {
     const int64_t group = width < PIECE ? PIECE / width : 1;
     const int64_t part = width < PIECE + LANES ? width : PIECE;
     double sums[2];
@@ -174,11 +188,13 @@ static void FN(plane_gradient)(const T *x, const T *gy, const T *y, int64_t rows
     for (int64_t r = 0; r < rows; r += group) {
         const int64_t n = rows - r < group ? rows - r : group;
         for (int64_t j = 0; j < width;) {
-            const int64_t w = width - j < part + LANES ? width - j : part, at = r * step + j;
-            if (y)
-                FN(passed_gradient_sums)(x + at, gy + at, y + at, n, step, w, mean, sums);
+            const int64_t w = width - j < part + LANES ? width - j : part, at = from + r * step + j;
+            if (way == FN(THROUGH_ALL))
+                FN(gradient_sums_all)(relu, x, gy, at, n, step, w, mean, sums);
+            else if (way == FN(THROUGH_Y))
+                FN(gradient_sums_y)(relu, x, gy, at, n, step, w, mean, sums);
             else
-                FN(plain_gradient_sums)(x + at, gy + at, n, step, w, mean, sums);
+                FN(gradient_sums_x)(relu, x, gy, at, n, step, w, mean, sums);
             total[0] += sums[0];
             total[1] += sums[1];
             j += w;

@@ -8,6 +8,7 @@
 #define SDBR_BATCH(X) \
     X(batch_norm) \
     X(batch_norm_grad) \
+    X(batch_norm_relu_grad) \
     X(batch_norm_sums) \
     X(fixed_batch_norm)
 

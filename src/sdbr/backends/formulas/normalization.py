@@ -46,6 +46,12 @@ def batch_norm_grad(x, gamma, mean, var, gy, *y, eps: float):
     return scale * (g - inner / (x.size // gamma.size)), ggamma, gbeta
 
 
+def batch_norm_relu_grad(x, gamma, beta, mean, var, gy, eps: float):
+    """All three gradients, where the relu behind has let something through."""
+    y = fixed_batch_norm(x, gamma, beta, mean, var, activation=0, eps=eps)
+    return batch_norm_grad(x, gamma, mean, var, gy, y, eps=eps)
+
+
 def update_statistics(mean, var, running_mean, running_var, count: int, decay: float):
     """Running averages; the variance is that of a sample."""
     adjust = count / max(count - 1, 1)
@@ -104,6 +110,7 @@ def local_response_grad(x, gy, half: int, k: float, alpha: float, beta: float) -
 FORMULAS: dict[str, Callable] = {
     "batch_norm": batch_norm,
     "batch_norm_grad": batch_norm_grad,
+    "batch_norm_relu_grad": batch_norm_relu_grad,
     "batch_norm_sums": batch_norm_sums,
     "fixed_batch_norm": fixed_batch_norm,
     "update_statistics": update_statistics,

@@ -48,7 +48,7 @@ def _by_plane(name: str, shape: tuple[int, ...]) -> str:
     return f"{name}_planes" if shape[2] >= PLANE else f"{name}_columns"
 
 
-def _batch_norm(name, like_x, like_c, more=lambda ins, ints: ints[0] if ints else 0):
+def _batch_norm(name, like_x, like_c, more=lambda ins, ints: ints[0] if ints else 0, extras=1):
     """Operands `like_x` have the shape of the first one, operands `like_c` one axis.
 
     One more input may have the shape of the first one. The step from one of the outer axis to the
@@ -61,7 +61,7 @@ def _batch_norm(name, like_x, like_c, more=lambda ins, ints: ints[0] if ints els
         extra = len(operands) - len(like_x) - len(like_c)
         cut = len(ins) - extra
         fixed = operands[:cut] + operands[cut + extra :]
-        fine = len(shape) == 3 and 0 not in shape and extra in (0, 1)
+        fine = len(shape) == 3 and 0 not in shape and 0 <= extra <= extras
         fine = fine and _shapes(fixed, like_x, shape) and _shapes(fixed, like_c, shape[1:2])
         if not fine or any(x[1] != shape for x in operands[cut : cut + extra]):
             return None
@@ -110,7 +110,10 @@ _PREPARE = {
     "batch_norm_grad": _batch_norm(
         "batch_norm_grad", (0, 4, 5), (1, 2, 3, 6, 7), lambda ins, ints: len(ins) - 5
     ),
-    "batch_norm_sums": _batch_norm("batch_norm_sums", (0, 3), (1, 2, 4, 5)),
+    "batch_norm_relu_grad": _batch_norm(
+        "batch_norm_relu_grad", (0, 5, 6), (1, 2, 3, 4, 7, 8), extras=0
+    ),
+    "batch_norm_sums": _batch_norm("batch_norm_sums", (0, 3), (1, 2, 4, 5), extras=0),
     "fixed_batch_norm": _batch_norm("fixed_batch_norm", (0, 5), (1, 2, 3, 4)),
     "update_statistics": _update_statistics,
     "group_norm": _group_norm("group_norm", (0, 3), (4, 5), (1, 2)),

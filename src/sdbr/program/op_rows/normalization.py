@@ -13,6 +13,9 @@ row('batch_norm_grad', 'x:T gamma:T mean:T var:T gy:T y:T*', 'gx:T ggamma:T gbet
     'g = gy, or gy * (y > 0) when there is a y; x_hat = (x - mean) / sqrt(var + eps); gbeta = g.sum((0, 2)); ggamma = '
     '(g * x_hat).sum((0, 2)); gx = gamma / sqrt(var + eps) * (g - (x_hat * ggamma + gbeta) / (outer * inner))',
     floats='eps', family='normalization', inplace=(0, 4))  # fmt: skip
+row('batch_norm_relu_grad', 'x:T gamma:T beta:T mean:T var:T gy:T', 'gx:T ggamma:T gbeta:T',
+    'batch_norm_grad with y = gamma * (x - mean) / sqrt(var + eps) + beta, as batch_norm has rounded it', floats='eps',
+    family='normalization', inplace=(0, 5))  # fmt: skip
 row('batch_norm_sums', 'x:T mean:T var:T gy:T', 'ggamma:T gbeta:T',
     'gbeta = gy.sum((0, 2)); ggamma = (gy * (x - mean) / sqrt(var + eps)).sum((0, 2))', floats='eps',
     family='normalization')  # fmt: skip

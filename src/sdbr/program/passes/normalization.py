@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sdbr.program.buffers import BufferTable, Row, c_strides
 from sdbr.program.builder import Instruction
+from sdbr.program.ops import BY_NAME
 
 RELU = 1
 #: Ops of the forward, with the number of their inputs where nothing is added.
@@ -35,8 +36,11 @@ def normalization(
             return -1, None
         return makers.get(root.index, (-1, None))
 
+    last_python = -1
     for position, instruction in enumerate(instructions):
         name = instruction.op.name
+        if name == "python":
+            last_python = position
         if name == "relu":
             at, maker = maker_of(instruction.ins[0])
             y = instruction.outs[0]
@@ -68,6 +72,7 @@ def normalization(
                 if not late and all(x.is_contiguous for x in sources):
                     views = [_viewed(table, x, gy.shape) for x in sources]
                     instruction.ins = [*instruction.ins[:_GY], *views]
+                    _without_output(instruction, sources[1], makers, last_python)
                     instruction.label += f" + {maker.label}"
                     dropped.add(id(maker))
         for y in instruction.outs:
@@ -91,6 +96,27 @@ def _sum_of(instruction: Instruction, maker_of, makers) -> tuple[Instruction | N
         ):
             return maker, more
     return None, None
+
+
+def _without_output(gradient: Instruction, y: Row, makers, last_python: int) -> None:
+    """Let the gradient tell from its other inputs where relu has let something through.
+
+    That is one array less to read and to keep. Only where nothing has changed since the forward.
+    """
+    at, forward = makers.get(y.root.index, (-1, None))
+    if forward is None or forward.op.name != "batch_norm" or len(forward.ins) > 3:
+        return
+    x, gamma, beta = forward.ins
+    same = zip((x, gamma, *forward.outs[1:]), gradient.ins, strict=False)
+    if (
+        forward.ints == (RELU,)
+        and forward.floats == gradient.floats
+        and all(a.root is b.root and a.offset == b.offset for a, b in same)
+        and all(makers.get(r.root.index, (-1, None))[0] < at for r in forward.ins)
+        and last_python < at
+    ):
+        gradient.op = BY_NAME["batch_norm_relu_grad"]
+        gradient.ins = [x, gamma, beta, *gradient.ins[2 : _GY + 1]]
 
 
 def _viewed(table: BufferTable, x: Row, shape: tuple[int, ...]) -> Row:
