@@ -102,14 +102,16 @@ def test_what_the_library_refuses_is_an_error_here():
 
 @needs_library
 def test_threads_that_share_a_sequence():
-    x, w = arrays()
-    sequence = convolution.sequence(_FOUND, SHAPE, "blocked", 1)
-    want = run(sequence, x, w, np.empty(SHAPE.y, "f"))
+    x, w = (4, 32, 24, 24), (32, 32, 3, 3)  # long enough for runs to meet
+    problem = Convolution(FORWARD, x, w, x, (1, 1), (1, 1), (1, 1))
+    x, w = arrays(problem)
+    sequence = convolution.sequence(_FOUND, problem, "blocked", 1)
+    want = run(sequence, x, w, np.empty(problem.y, "f"))
     wrong = []
 
     def work(factor):
         for _ in range(100):
-            y = run(sequence, x * factor, w, np.empty(SHAPE.y, "f"))
+            y = run(sequence, x * factor, w, np.empty(problem.y, "f"))
             if abs(y - want * factor).max() > 1e-4 * factor:
                 wrong.append(factor)
 
