@@ -15,7 +15,7 @@ from .values import KINDS, blank, spread, values, whole
 #: ``[outer, c, inner]``: short planes, planes of every rest, pieces of a plane and of a batch.
 BATCHES = (
     (1, 1, 1), (5, 3, 1), (2, 3, 7), (130, 5, 4), (3, 130, 2), (4, 9, 31), (3, 2, 32), (2, 3, 49),
-    (3, 2, 67), (1, 2, 4100), (1, 2, 8201), (70, 3, 100), (3, 300, 1),
+    (3, 2, 67), (1, 6, 4100), (1, 5, 8201), (70, 3, 100), (3, 300, 1),
 )  # fmt: skip
 
 
