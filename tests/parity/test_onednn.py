@@ -203,6 +203,17 @@ def test_a_step_and_what_explain_says(way):
     assert f"chosen: oneDNN {way} x 5" in str(report)
 
 
+def test_explain_says_that_there_is_no_library(monkeypatch):
+    monkeypatch.setattr(library, "find", lambda: (None, "not found"))
+    x, t = np.random.rand(4, 3, 12, 12).astype("f"), np.arange(4, dtype="i")
+    static = sdbr.static_graph(model())
+    with chainer.using_config("sdbr_onednn", "auto"):
+        for _ in range(3):
+            static(x, t)
+    text = str(sdbr.explain(static))
+    assert "chosen: own x 2 (convolution); oneDNN: not found" in text
+
+
 @needs_library
 def test_programs_share_a_sequence():
     with chainer.using_config("sdbr_onednn", "blocked"):

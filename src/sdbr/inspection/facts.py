@@ -137,6 +137,7 @@ def choices(program) -> list[dict]:
             "name": OPS[program.opcodes[i]].name,
             "label": program.labels[i] if program.labels else "",
             "kernel": choice.name,
+            "why": choice.why,
             "text": str(choice),
         }
         for i, choice in sorted(prepared.choices.items())

@@ -233,7 +233,8 @@ def _choices(choices: list[dict]) -> list[str]:
     counts = collections.Counter(choice["kernel"] for choice in choices)
     names = ", ".join(dict.fromkeys(choice["name"] for choice in choices))
     text = ", ".join(f"{kernel} x {n}" for kernel, n in counts.most_common())
-    return [f"      chosen: {text} ({names}); each with its times in to_dict()"]
+    why = ", ".join(dict.fromkeys(choice["why"] for choice in choices))
+    return [f"      chosen: {text} ({names}); {why}; times in to_dict()"]
 
 
 def _python_nodes(nodes: list[dict], limits: Limits) -> list[str]:
