@@ -7,6 +7,23 @@
 /* Windows of a row at a time. */
 #define WINDOWS 256
 
+/* y = x / divisor for `count` windows; see `divide` in the op table. */
+SDBR_INLINE void FN(divide_windows)(const sdbr_pooling *p, int64_t divide, int64_t a, int64_t b, int64_t first,
+                                    int64_t count, const T *x, T *y) {
+    if (divide < 2) {
+        const T d = divide ? (T)(p->k[0] * p->k[1] * p->k[2]) : 1;
+        SDBR_IVDEP
+        for (int64_t c = 0; c < count; c++)
+            y[c] = x[c] / d;
+        return;
+    }
+    const int64_t rows = sdbr_within(p, 0, a) * sdbr_within(p, 1, b);
+    for (int64_t c = 0; c < count; c++)
+        y[c] = x[c] / (T)(rows * sdbr_within(p, 2, first + c));
+}
+
+#include "pooling_tile.h"
+
 /* One place of the windows of a row: y[c] takes from x[c * stride], for c from `low` to `high`. */
 #define PLACES(place, ...) \
     if (place.step == 1) { \
@@ -72,43 +89,19 @@ SDBR_INLINE void FN(max_of_windows)(const T *x, const sdbr_pooling *p, int64_t a
         }
 }
 
-/* Windows of 2 x 2, 2 apart, all within the image: one row of them. */
-SDBR_INLINE void FN(max_of_pairs)(const T *above, const T *below, int64_t n, T *y, INT *arg) {
-    SDBR_IVDEP
-    for (int64_t c = 0; c < n; c++) {
-        const T v0 = above[2 * c], v1 = above[2 * c + 1], v2 = below[2 * c], v3 = below[2 * c + 1];
-        T m = v0;
-        INT k = 0;
-        const int b1 = !(v1 <= m) & (m == m);
-        m = b1 ? v1 : m;
-        k = b1 ? 1 : k;
-        const int b2 = !(v2 <= m) & (m == m);
-        m = b2 ? v2 : m;
-        k = b2 ? 2 : k;
-        const int b3 = !(v3 <= m) & (m == m);
-        m = b3 ? v3 : m;
-        k = b3 ? 3 : k;
-        y[c] = m;
-        if (arg)
-            arg[c] = k;
-    }
-}
-
 /* ints: those of sdbr_pooling; operands: x, y. */
 static int FN(max_pooling)(const sdbr_op *op) {
     const sdbr_pooling p = sdbr_pooling_of(op);
     const T *x = (const T *)op->operands[0];
     T *y = (T *)op->operands[1];
+    if (FN(tiles_forward)(&p, x, 1, 0, y, NULL, 0))
+        return SDBR_OK;
     for (int64_t n = 0; n < p.n; n++, x += p.size)
         for (int64_t a = 0; a < p.y[0]; a++)
             for (int64_t b = 0; b < p.y[1]; b++)
                 for (int64_t c = 0; c < p.y[2]; c += WINDOWS) {
                     const int64_t count = p.y[2] - c < WINDOWS ? p.y[2] - c : WINDOWS;
-                    const T *above = x + 2 * b * p.x[2] + 2 * c;
-                    if (p.pairs)
-                        FN(max_of_pairs)(above, above + p.x[2], count, y, NULL);
-                    else
-                        FN(max_of_windows)(x, &p, a, b, c, count, y, NULL);
+                    FN(max_of_windows)(x, &p, a, b, c, count, y, NULL);
                     y += count;
                 }
     return SDBR_OK;
@@ -122,17 +115,14 @@ static int FN(max_pooling_index)(const sdbr_op *op) {
     T *y = (T *)op->operands[1];
     char *index = op->operands[2];
     INT arg[WINDOWS];
+    if (FN(tiles_forward)(&p, x, 1, 0, y, index, bytes))
+        return SDBR_OK;
     for (int64_t n = 0; n < p.n; n++, x += p.size)
         for (int64_t a = 0; a < p.y[0]; a++)
             for (int64_t b = 0; b < p.y[1]; b++)
                 for (int64_t c = 0; c < p.y[2]; c += WINDOWS) {
                     const int64_t count = p.y[2] - c < WINDOWS ? p.y[2] - c : WINDOWS;
-                    if (p.pairs) {
-                        const T *above = x + 2 * b * p.x[2] + 2 * c;
-                        FN(max_of_pairs)(above, above + p.x[2], count, y, arg);
-                    } else {
-                        FN(max_of_windows)(x, &p, a, b, c, count, y, arg);
-                    }
+                    FN(max_of_windows)(x, &p, a, b, c, count, y, arg);
                     y += count;
                     if (bytes) {
                         for (int64_t i = 0; i < count; i++)
@@ -150,24 +140,58 @@ static int FN(max_pooling_index)(const sdbr_op *op) {
 /* --- gradients of the maximum -------------------------------------------------------------------- */
 
 /* Windows of 2 x 2, 2 apart, all within the image: every element of gx is written once. */
-static void FN(spread_pairs)(const sdbr_pooling *p, const T *gy, const uint8_t *k, T *gx) {
+static void FN(spread_wide_pairs)(const sdbr_pooling *p, const T *gy, const uint8_t *k, T *gx) {
     const int64_t width = p->x[2], covered = 2 * p->y[2];
-    for (int64_t b = 0; b < p->y[1]; b++, gy += p->y[2], k += p->y[2], gx += 2 * width) {
+    for (int64_t b = 0; b < p->y[1]; b++, gx += 2 * width) {
         T *above = gx, *below = gx + width;
-        SDBR_IVDEP
-        for (int64_t c = 0; c < p->y[2]; c++) {
-            const T g = gy[c];
-            const int at = k[c];
-            above[2 * c] = at == 0 ? g : 0;
-            above[2 * c + 1] = at == 1 ? g : 0;
-            below[2 * c] = at == 2 ? g : 0;
-            below[2 * c + 1] = at == 3 ? g : 0;
+        for (int64_t first = 0; first < p->y[2]; first += WINDOWS) {
+            const int64_t count = p->y[2] - first < WINDOWS ? p->y[2] - first : WINDOWS;
+            INT at[WINDOWS]; /* as wide as the numbers, for the vectors' sake */
+            for (int64_t c = 0; c < count; c++)
+                at[c] = k[c];
+            SDBR_IVDEP
+            for (int64_t c = 0; c < count; c++) {
+                above[2 * c] = at[c] == 0 ? gy[c] : 0;
+                above[2 * c + 1] = at[c] == 1 ? gy[c] : 0;
+            }
+            SDBR_IVDEP
+            for (int64_t c = 0; c < count; c++) {
+                below[2 * c] = at[c] == 2 ? gy[c] : 0;
+                below[2 * c + 1] = at[c] == 3 ? gy[c] : 0;
+            }
+            above += 2 * count;
+            below += 2 * count;
+            gy += count;
+            k += count;
         }
         for (int64_t c = covered; c < width; c++)
-            above[c] = below[c] = 0;
+            gx[c] = gx[width + c] = 0;
     }
     for (int64_t i = 0; i < (p->x[1] - 2 * p->y[1]) * width; i++)
         gx[i] = 0;
+}
+
+/* The same for rows that are too short for that; several images, so that zeros are set in one go. */
+static void FN(spread_narrow_pairs)(const sdbr_pooling *p, int64_t images, const T *gy, const uint8_t *k, T *gx) {
+    const int64_t width = p->x[2];
+    memset(gx, 0, (size_t)(images * p->size) * sizeof(T));
+    for (int64_t n = 0; n < images; n++, gx += p->size)
+        for (int64_t b = 0; b < p->y[1]; b++, gy += p->y[2], k += p->y[2]) {
+            T *row = gx + 2 * b * width;
+            for (int64_t c = 0; c < p->y[2]; c++)
+                row[2 * c + (k[c] & 1) + (k[c] >> 1) * width] = gy[c];
+        }
+}
+
+static void FN(spread_pairs)(const sdbr_pooling *p, const T *gy, const uint8_t *k, T *gx) {
+    const int64_t group = p->y[2] >= 16 ? 1 : p->size < 4096 ? 4096 / p->size : 1;
+    for (int64_t n = 0; n < p->n; n += group) {
+        const int64_t images = p->n - n < group ? p->n - n : group, at = n * p->windows;
+        if (p->y[2] >= 16)
+            FN(spread_wide_pairs)(p, gy + at, k + at, gx + n * p->size);
+        else
+            FN(spread_narrow_pairs)(p, images, gy + at, k + at, gx + n * p->size);
+    }
 }
 
 /* Adds the gradients of one row of windows. */
@@ -188,13 +212,14 @@ static void FN(spread_all)(const sdbr_op *op, const sdbr_pooling *p, int64_t cod
     T *gx = (T *)op->operands[2];
     sdbr_window_place kept[SDBR_PLACES_KEPT];
     int64_t from = 0;
+    if (p->pairs && code == SDBR_U1 && p->windows > 0) {
+        FN(spread_pairs)(p, gy, (const uint8_t *)k, gx);
+        return;
+    }
+    if (FN(tiles_backward)(p, gy, k, code, 0, gx))
+        return;
     sdbr_keep_places(p, kept);
     for (int64_t n = 0; n < p->n; n++, gx += p->size) {
-        if (p->pairs && code == SDBR_U1) {
-            FN(spread_pairs)(p, gy + from, (const uint8_t *)k + from, gx);
-            from += p->windows;
-            continue;
-        }
         memset(gx, 0, (size_t)p->size * sizeof(T));
         for (int64_t a = 0; a < p->y[0]; a++)
             for (int64_t b = 0; b < p->y[1]; b++, from += p->y[2]) {
@@ -275,26 +300,13 @@ SDBR_INLINE void FN(sum_of_windows)(const T *x, const sdbr_pooling *p, int64_t a
         }
 }
 
-/* y = x / divisor for `count` windows; see `divide` in the op table. */
-SDBR_INLINE void FN(divide_windows)(const sdbr_pooling *p, int64_t divide, int64_t a, int64_t b, int64_t first,
-                                    int64_t count, const T *x, T *y) {
-    if (divide < 2) {
-        const T d = divide ? (T)(p->k[0] * p->k[1] * p->k[2]) : 1;
-        SDBR_IVDEP
-        for (int64_t c = 0; c < count; c++)
-            y[c] = x[c] / d;
-        return;
-    }
-    const int64_t rows = sdbr_within(p, 0, a) * sdbr_within(p, 1, b);
-    for (int64_t c = 0; c < count; c++)
-        y[c] = x[c] / (T)(rows * sdbr_within(p, 2, first + c));
-}
-
 /* ints: those of sdbr_pooling, divide; operands: x, y. */
 static int FN(average_pooling)(const sdbr_op *op) {
     const sdbr_pooling p = sdbr_pooling_of(op);
     const T *x = (const T *)op->operands[0];
     T *y = (T *)op->operands[1];
+    if (FN(tiles_forward)(&p, x, 0, op->ints[SDBR_POOLING_INTS], y, NULL, 0))
+        return SDBR_OK;
     for (int64_t n = 0; n < p.n; n++, x += p.size)
         for (int64_t a = 0; a < p.y[0]; a++)
             for (int64_t b = 0; b < p.y[1]; b++)
@@ -312,6 +324,8 @@ static int FN(average_pooling_grad)(const sdbr_op *op) {
     const sdbr_pooling p = sdbr_pooling_of(op);
     const T *gy = (const T *)op->operands[0];
     T *gx = (T *)op->operands[1], share[WINDOWS];
+    if (FN(tiles_backward)(&p, gy, NULL, 0, op->ints[SDBR_POOLING_INTS], gx))
+        return SDBR_OK;
     for (int64_t n = 0; n < p.n; n++, gx += p.size) {
         memset(gx, 0, (size_t)p.size * sizeof(T));
         for (int64_t a = 0; a < p.y[0]; a++)

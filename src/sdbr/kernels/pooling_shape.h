@@ -74,4 +74,57 @@ SDBR_INLINE int64_t sdbr_within(const sdbr_pooling *p, int axis, int64_t c) {
     return (end < p->x[axis] ? end : p->x[axis]) - (start > 0 ? start : 0);
 }
 
+/* A tile: some rows of windows of one image, or whole images; see pooling_tile.h. */
+typedef struct sdbr_tile {
+    const sdbr_pooling *p;
+    int64_t most_images, most_windows; /* what a tile has room for: images, rows of windows */
+    int64_t images, windows;           /* what it has */
+    int64_t rows, pitch, phase;        /* rows of a phase per image, elements of a row, elements of a phase */
+    int64_t count;                     /* places from the first window to the last */
+    int64_t run;                       /* rows of windows that follow each other without a gap */
+    int64_t places, halo;              /* places of a window; what the last row of windows adds to `rows` */
+    int64_t *offset;                   /* of each place of a window */
+} sdbr_tile;
+
+enum { SDBR_TILE_PIXELS = 4096, SDBR_TILE_WINDOWS = 1024, SDBR_TILE_PLACES = 64 };
+
+/* Whether tiles serve these windows, and how large they are at most. */
+SDBR_INLINE int sdbr_tile_of(const sdbr_pooling *p, sdbr_tile *t, int64_t *offset) {
+    const int64_t phases = p->s[1] * p->s[2], places = p->k[1] * p->k[2];
+    const int64_t pitch = p->y[2] + (p->k[2] - 1) / p->s[2], halo = (p->k[1] - 1) / p->s[1];
+    int64_t room = phases > 16 ? 0 : SDBR_TILE_PIXELS / phases;
+    room = room < SDBR_TILE_WINDOWS ? room : SDBR_TILE_WINDOWS;
+    if (p->x[0] != 1 || p->y[0] != 1 || p->k[0] != 1 || p->p[0] != 0 || places > SDBR_TILE_PLACES ||
+        p->windows == 0 || (halo + 1) * pitch > room)
+        return 0;
+    const int64_t rows = room / pitch - halo, image = (p->y[1] + halo) * pitch;
+    const sdbr_tile tile = {.p = p,
+                            .most_images = image <= room ? room / image : 1,
+                            .most_windows = rows < p->y[1] ? rows : p->y[1],
+                            .pitch = pitch,
+                            .places = places,
+                            .halo = halo,
+                            .offset = offset};
+    *t = tile;
+    return 1;
+}
+
+/* Only where the pixels of a phase lie side by side, or the images are too small for rows of them. */
+SDBR_INLINE int sdbr_tiles_pay_backward(const sdbr_pooling *p) { return p->pairs || p->s[1] * p->s[2] == 1; }
+
+/* The tile as it is where no more than this is left. */
+SDBR_INLINE void sdbr_tile_ends(sdbr_tile *t, int64_t images, int64_t windows) {
+    const sdbr_pooling *p = t->p;
+    t->images = images < t->most_images ? images : t->most_images;
+    t->windows = windows < t->most_windows ? windows : t->most_windows;
+    t->rows = t->windows + t->halo;
+    t->phase = t->images * t->rows * t->pitch;
+    t->count = ((t->images - 1) * t->rows + t->windows - 1) * t->pitch + p->y[2];
+    t->run = t->halo == 0 && t->pitch == p->y[2] ? t->windows : 1;
+    for (int64_t j = 0; j < p->k[1]; j++)
+        for (int64_t k = 0; k < p->k[2]; k++)
+            t->offset[j * p->k[2] + k] = (j % p->s[1] * p->s[2] + k % p->s[2]) * t->phase +
+                                         j / p->s[1] * t->pitch + k / p->s[2];
+}
+
 #endif
