@@ -12,6 +12,7 @@ from sdbr.functions import python_only, registry
 from sdbr.functions.node_gradients import added, node_gradients
 from sdbr.functions.numpy_calls import lower_call
 from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward
+from sdbr.functions.repeated import without_repeats
 from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.program import DTYPE_CODES
@@ -83,7 +84,7 @@ class Forward:
         gradients = [node for node in trace.nodes if isinstance(node, GradientNode)]
         self.differentiated = {id(node.of) for node in gradients}
         self.differentiated_twice = {id(node.of) for node in gradients if node.backprop}
-        for node in _live_nodes(trace):
+        for node in without_repeats(_live_nodes(trace), trace):
             self._lower(node)
 
     def row(self, value: v.Value) -> Row:

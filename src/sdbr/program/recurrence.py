@@ -9,7 +9,7 @@ from sdbr.program.builder import Instruction
 from sdbr.program.dependences import Dependences, Uses
 from sdbr.program.ops import BY_NAME
 from sdbr.program.passes.rows import whole
-from sdbr.program.repetition import BY_ROWS, Total, kind_of
+from sdbr.program.repetition import BY_ROWS, FEWEST_STEPS, Total, kind_of
 from sdbr.program.stacks import COPIED, Moves, Stacks, stacked
 
 #: Copying rows to put them side by side pays when each is multiplied by so many columns.
@@ -84,6 +84,8 @@ class Plan:
     table : BufferTable
     totals : list of Total
     products : dict of list of int
+    stacking : bool
+        Whether sums of products become products of stacked rows; else each is added in its turn.
 
     Attributes
     ----------
@@ -91,12 +93,13 @@ class Plan:
         What happened to rows.
     """
 
-    def __init__(self, instructions, kept, table: BufferTable, totals, products):
+    def __init__(self, instructions, kept, table: BufferTable, totals, products, stacking=True):
         self.instructions = instructions
         self.kept_rows = [table.rows[index] for index in kept]
         self.table = table
         self.totals = totals
         self.products = products
+        self.stacking = stacking
         self.moves = Moves(table)
         # What another program makes has its place there.
         made = {y.root.index for instruction in instructions for y in instruction.outs}
@@ -120,8 +123,7 @@ class Plan:
         totals = []
         for total in self.totals:
             terms = [self._term(*term, in_batch) for term in total.terms]
-            parts = [made for _, made, kind, _ in terms if kind]
-            if parts and graph.is_convex([graph.node[i] for i in (*total.adds, *parts)]):
+            if any(kind for _, _, kind, _ in terms):
                 totals.append((total, terms, self._outers(terms)))
         everything = [*batches, *(batch for _, _, outers in totals for batch in outers)]
         for batch in sorted(everything, key=lambda b: (b.rank, -len(b.members), b.members[0])):
@@ -153,7 +155,7 @@ class Plan:
             for i in members:
                 by_level.setdefault(levels[i], []).append(i)
             for independent in by_level.values():
-                if len(independent) < 2:
+                if len(independent) < FEWEST_STEPS:
                     continue
                 ops = [self.instructions[i] for i in independent]
                 name = ops[0].op.name
@@ -165,13 +167,15 @@ class Plan:
 
     def _outers(self, terms) -> list[Batch]:
         """Terms that may become one product, and those that may become one sum."""
+        if not self.stacking:
+            return []
         found: dict[tuple, list[int]] = {}
         for _, made, kind, _ in terms:
             if kind in ("outer", "sum"):
                 found.setdefault((kind, self.instructions[made].outs[0].shape), []).append(made)
         batches = []
         for (kind, _), members in found.items():
-            if len(members) < 2:
+            if len(members) < FEWEST_STEPS:
                 continue
             members = sorted(members, reverse=True)  # the last step comes first
             ops = [self.instructions[i] for i in members]
@@ -322,7 +326,7 @@ class Plan:
             roots = {heir.root.index: heir.root for heir, _ in pairs}
             blocks = [root for root in roots.values() if root.index in self.parts]
             if blocks:
-                if len(roots) == 1 and self._merge(block, blocks[0], pairs):
+                if len(blocks) == 1 and self._merge(block, blocks[0], pairs):
                     return True
                 continue
             later = any(uses.last[index] > uses.last[block] for index in roots)
@@ -337,18 +341,19 @@ class Plan:
 
     def _merge(self, block: int, other: Row, pairs: list[tuple[Row, int]]) -> bool:
         """Put one block into another, where parts of that one take the place of its parts."""
-        shift = pairs[0][0].offset - pairs[0][1]
-        parts, others = self.parts[block], self.parts[other.index]
-        places = [(heir.offset, heir.nbytes) for heir, _ in pairs]
-        if any(heir.offset - at != shift for heir, at in pairs):
+        inside = [(heir, at) for heir, at in pairs if heir.root is other]
+        shift = inside[0][0].offset - inside[0][1]
+        if any(heir.offset - at != shift for heir, at in inside):
             return False
+        places = [(heir.offset, heir.nbytes) for heir, _ in inside]
+        parts, others = self.parts[block], self.parts[other.index]
         root = self.table.rows[block]
-        if len(pairs) == len(parts) and set(places) <= set(others):
-            self.moves.move(root, other, shift)
-            del self.parts[block]
-        elif places == others:
+        if places == others:
             self.moves.move(other, root, -shift)
             del self.parts[other.index]
+        elif len(places) == len(parts) and set(places) <= set(others):
+            self.moves.move(root, other, shift)
+            del self.parts[block]
         else:
             return False
         return True

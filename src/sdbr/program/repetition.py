@@ -11,6 +11,10 @@ from sdbr.program.passes.rows import layout, readers, whole
 
 #: Products of more rows than these gain nothing from being one (measured, docs/performance.md).
 MOST_ROWS = 256
+#: Fewer members are no loop: two calls of one network may be subtracted from each other, and what
+#: cancels exactly when both are summed alike does not when they are summed as one.
+FEWEST_STEPS = 4
+
 #: Op -> the inputs that have one row per sample.
 BY_ROWS = {"linear": (0,), "gemm": (0,), "gemm_mask": (0, 2)}
 
@@ -50,11 +54,11 @@ def find_products(instructions: list[Instruction], kept: set[int]) -> dict[tuple
         shared = [layout(x) for k, x in enumerate(instruction.ins) if k not in rows]
         key = (instruction.op.name, instruction.ints, y.dtype, *shared)
         found.setdefault(key, []).append(i)
-    return {key: members for key, members in found.items() if len(members) > 1}
+    return {key: members for key, members in found.items() if len(members) >= FEWEST_STEPS}
 
 
 def find_totals(instructions: list[Instruction], kept: set[int]) -> list[Total]:
-    """Sums with a term that an op could add to what is there, or two that could be made as one."""
+    """Sums with terms that ops could add to what is there; none unless one has many."""
     adds = {i for i, instruction in enumerate(instructions) if _adds(instruction)}
     if not adds:
         return []
@@ -104,7 +108,7 @@ def find_totals(instructions: list[Instruction], kept: set[int]) -> list[Total]:
         kinds = [kind_of(instructions[made]) for _, made, _ in total.terms if made is not None]
         if any(kinds):
             totals.append(total)
-        worth = worth or sum(map(bool, kinds)) > 1
+        worth = worth or sum(map(bool, kinds)) >= FEWEST_STEPS
     return totals if worth else []
 
 

@@ -28,9 +28,10 @@ from sdbr.program.passes.inplace import inplace
 from sdbr.program.recurrence import Plan
 from sdbr.program.repetition import find_products, find_totals
 
-#: So much more memory may be alive than before: what goes backward from a stacked output layer is
-#: there for all steps at once, beside gradients that were given up step by step.
+#: So much more memory may be alive than before (a share, bytes): what goes backward from a stacked
+#: output layer is there for all steps at once, and what a second-level cache holds is no matter.
 MORE = 1.05
+CACHE = 1 << 20
 
 
 def recurrent(
@@ -50,10 +51,11 @@ def recurrent(
     if not totals and not products:
         return instructions
     before = footprint(instructions, kept, table)
-    for chosen in (products, {}) if products else ({},):
-        plan = Plan(instructions, kept, table, totals, chosen)
+    most = max(MORE * before, before + CACHE)
+    for chosen, stacking in ((products, True), (products, False), ({}, False)):
+        plan = Plan(instructions, kept, table, totals, chosen, stacking)
         result = plan.run()
-        if footprint(result, plan.kept, table) <= MORE * before:
+        if footprint(result, plan.kept, table) <= most:
             kept |= plan.kept
             return result
         plan.moves.undo()
