@@ -9,7 +9,11 @@ import numpy as np
 
 @function("chainer.functions.loss.ctc.ConnectionistTemporalClassification")
 class ConnectionistTemporalClassification(FunctionRow):
-    """All paths through the labels, in the logarithm; inputs are lengths, labels and scores."""
+    """All paths through the labels, in the logarithm; inputs are lengths, labels and scores.
+
+    In float32 the logarithms of long sequences are coarse, here as in Chainer: at 600 steps the
+    gradients of either are off by a thousandth of the largest.
+    """
 
     def reason(node):
         reason = float_reason(node, [3])
