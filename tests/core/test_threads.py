@@ -62,6 +62,43 @@ def test_results_do_not_depend_on_the_number_of_threads():
             np.testing.assert_array_equal(x, y)
 
 
+def convolve(threads):
+    """Parameters after some steps through convolutions of every kind, and bytes of the arena."""
+    np.random.seed(1)
+    model = Net(
+        lambda self, x, t: F.softmax_cross_entropy(
+            self.out(self.last(F.relu(self.up(self.each(self.few(F.relu(self.first(x)))))))), t
+        ),
+        first=L.Convolution2D(3, 24, 3, pad=1),
+        few=L.Convolution2D(24, 40, 5),  # its gradient is made of columns
+        each=L.Convolution2D(40, 40, 3, pad=1, groups=40),
+        up=L.Deconvolution2D(40, 16, 4, stride=2, pad=1),
+        last=L.Convolution2D(16, 24, 1, stride=2),
+        out=L.Linear(24 * 17 * 17, 10),
+    )
+    rng = np.random.RandomState(0)
+    with chainer.using_config("sdbr_num_threads", threads):
+        static = sdbr.static_graph(model)
+        optimizer = sdbr.static_optimizer(chainer.optimizers.SGD())
+        optimizer.setup(static)
+        for _ in range(3):
+            x, t = rng.randn(5, 3, 21, 21).astype("f"), rng.randint(0, 10, 5).astype("i")
+            optimizer.update(static, x, t)
+        assert static.schedule_manager.statistics.python_ops == 0
+        step = static.schedule_manager.static_schedule.programs["step"]
+    return [p.array for p in static.params()], step.arena_bytes
+
+
+def test_convolutions_do_not_depend_on_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr("sdbr.program.convolution.LEAST_WORK", 1)
+    want, memory = convolve(1)
+    for threads in (2, 3, 8):
+        got, more = convolve(threads)
+        assert more > memory  # each thread works in memory of its own
+        for x, y in zip(got, want, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
 def test_small_ops_are_not_cut():
     _, cut = train(2, batch=4, model=network(16))
     assert cut == 0

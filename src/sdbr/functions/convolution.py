@@ -13,6 +13,7 @@ from sdbr.functions.registry import FunctionRow, Node, float_reason, function
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 from sdbr.program.convolution import Sizes
+from sdbr.threads import num_threads
 
 import numpy as np
 
@@ -76,7 +77,8 @@ def _emit(b: Builder, op: str, ins: Sequence[Row], shape, node: Node, last: int 
     }[op]
     numbers = (*options.stride, *options.pad, *options.dilate, options.groups)
     sizes = Sizes(x, w, y, options.stride, options.pad, options.dilate, options.groups)
-    scratch = b.new((sizes.scratch(op, out.dtype.itemsize),), out.dtype, "scratch")
+    room = sizes.scratch(op, out.dtype.itemsize, num_threads())
+    scratch = b.new((room,), out.dtype, "scratch")
     b.emit(op, ins, [result, scratch], (*numbers, last))
     return out
 

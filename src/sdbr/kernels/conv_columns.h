@@ -92,24 +92,34 @@ static void FN(add_block)(const sdbr_conv *s, const sdbr_grid *g, int64_t first,
     }
 }
 
-static int FN(convolution_grad_x_columns)(const sdbr_op *op) {
+/* Some of the images. */
+static void FN(share_columns)(const sdbr_op *op, int64_t part, int64_t parts) {
     const sdbr_conv *s = (const sdbr_conv *)op->ints;
     const T *gy = (const T *)op->operands[0], *w = (const T *)op->operands[1];
     const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
-    T *gx = (T *)op->operands[2 + s->has_bias], *scratch = (T *)op->operands[3 + s->has_bias];
-    const int64_t pixels = s->n * sdbr_volume(s->out), channel = sdbr_volume(s->in), rows = s->o / s->groups;
-    for (int64_t i = 0; i < s->n * s->c; ++i)
+    T *gx = (T *)op->operands[2 + s->has_bias], *scratch = (T *)op->operands[3 + s->has_bias] + part * s->slot;
+    const int64_t pixels = sdbr_volume(s->out), channel = sdbr_volume(s->in), rows = s->o / s->groups;
+    /* Blocks begin with an image whatever the number of parts: so does the order of sums. */
+    const int64_t together = pixels > 0 && s->block > pixels ? s->block / pixels : 1;
+    const int64_t first = sdbr_begin(s->n, together, part, parts), last = sdbr_begin(s->n, together, part + 1, parts);
+    for (int64_t i = first * s->c; i < last * s->c; ++i)
         for (int64_t j = 0; j < channel; ++j)
             gx[i * channel + j] = bias == NULL ? (T)0 : bias[i % s->c];
     for (int64_t group = 0; group < s->groups; ++group) {
         const sdbr_grid g = sdbr_grid_of_y(s, group);
-        for (int64_t at = 0; at < pixels; at += s->block)
-            FN(add_block)(s, &g, at, pixels - at < s->block ? pixels : at + s->block,
-                          gy + group * rows * sdbr_volume(s->out),
-                          w + group * rows * (s->c / s->groups) * sdbr_volume(s->kernel), gx + g.before, scratch);
+        for (int64_t image = first; image < last; image += together) {
+            const int64_t end = (last - image < together ? last : image + together) * pixels;
+            for (int64_t at = image * pixels; at < end; at += s->block)
+                FN(add_block)(s, &g, at, end - at < s->block ? end : at + s->block, gy + group * rows * pixels,
+                              w + group * rows * (s->c / s->groups) * sdbr_volume(s->kernel), gx + g.before, scratch);
+        }
     }
     if (s->activation)
-        for (int64_t i = 0; i < s->n * s->c * channel; ++i)
+        for (int64_t i = first * s->c * channel; i < last * s->c * channel; ++i)
             gx[i] = gx[i] < 0 ? (T)0 : gx[i];
+}
+
+static int FN(convolution_grad_x_columns)(const sdbr_op *op) {
+    sdbr_share(op, ((const sdbr_conv *)op->ints)->shares, FN(share_columns));
     return SDBR_OK;
 }

@@ -126,14 +126,26 @@ static void FN(convolve)(const FN(conv_job) *j, int64_t first, int64_t last, T *
     } while (k < depth);
 }
 
-/* All pixels, `block` at a time. */
-static void FN(convolve_all)(const FN(conv_job) *j, int64_t block, T *scratch) {
-    const int64_t pixels = j->grid.images * sdbr_volume(j->grid.pixels);
-    for (int64_t at = 0; at < pixels; at += block)
-        FN(convolve)(j, at, pixels - at < block ? pixels : at + block, scratch);
+/* One of `parts` parts, `block` pixels at a time: some of the pixels or, where they are few, of the rows. */
+static void FN(convolve_part)(const FN(conv_job) *whole, int64_t block, int64_t part, int64_t parts, T *scratch) {
+    FN(conv_job) j = *whole;
+    const int64_t pixels = j.grid.images * sdbr_volume(j.grid.pixels);
+    int64_t first = 0, last = pixels;
+    if (parts > 1 && (pixels >= 4 * parts * PANEL || j.rows < parts * SDBR_CONV_TILE)) {
+        first = sdbr_begin(pixels, PANEL, part, parts);
+        last = sdbr_begin(pixels, PANEL, part + 1, parts);
+    } else if (parts > 1) {
+        const int64_t row = sdbr_begin(j.rows, SDBR_CONV_TILE, part, parts);
+        j.rows = sdbr_begin(j.rows, SDBR_CONV_TILE, part + 1, parts) - row;
+        j.w += row * j.w_row;
+        j.y += row * j.y_row;
+        j.bias = j.bias == NULL ? NULL : j.bias + row;
+    }
+    for (; first < last; first += block)
+        FN(convolve)(&j, first, last - first < block ? last : first + block, scratch);
 }
 
-static int FN(convolution)(const sdbr_op *op) {
+static void FN(share_convolution)(const sdbr_op *op, int64_t part, int64_t parts) {
     const sdbr_conv *s = (const sdbr_conv *)op->ints;
     const T *x = (const T *)op->operands[0], *w = (const T *)op->operands[1];
     const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
@@ -156,7 +168,11 @@ static int FN(convolution)(const sdbr_op *op) {
         j.w = w + group * j.rows * j.w_row;
         j.y = y + group * j.rows * pixels;
         j.bias = bias == NULL ? NULL : bias + group * j.rows;
-        FN(convolve_all)(&j, s->block, scratch);
+        FN(convolve_part)(&j, s->block, part, parts, scratch + part * s->slot);
     }
+}
+
+static int FN(convolution)(const sdbr_op *op) {
+    sdbr_share(op, ((const sdbr_conv *)op->ints)->shares, FN(share_convolution));
     return SDBR_OK;
 }

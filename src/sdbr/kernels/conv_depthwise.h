@@ -76,11 +76,11 @@ static void FN(slide)(const T *plane, const int64_t *extent, const int64_t *stri
         FN(slide_by)(plane, extent, stride, 4, taps, out, size, bias, relu);
 }
 
-static int FN(convolution_depthwise)(const sdbr_op *op) {
+static void FN(share_depthwise)(const sdbr_op *op, int64_t part, int64_t parts) {
     const sdbr_conv *s = (const sdbr_conv *)op->ints;
     const T *x = (const T *)op->operands[0], *w = (const T *)op->operands[1];
     const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
-    T *y = (T *)op->operands[2 + s->has_bias], *plane = (T *)op->operands[3 + s->has_bias];
+    T *y = (T *)op->operands[2 + s->has_bias], *plane = (T *)op->operands[3 + s->has_bias] + part * s->slot;
     const int64_t one[3] = {1, 1, 1}, count = sdbr_volume(s->kernel), pixels = sdbr_volume(s->out);
     const int64_t behind = LANES * s->stride[2], each = s->o / s->c;
     int64_t extent[3], places[SDBR_CONV_ROWS];
@@ -89,24 +89,28 @@ static int FN(convolution_depthwise)(const sdbr_op *op) {
     for (int64_t t = 0; t < count; ++t)
         places[t] = (t / (s->kernel[1] * s->kernel[2]) * s->dilate[0] * extent[1] +
                      t / s->kernel[2] % s->kernel[1] * s->dilate[1]) * extent[2] + t % s->kernel[2] * s->dilate[2];
-    for (int64_t n = 0; n < s->n; ++n)
-        for (int64_t c = 0; c < s->c; ++c, x += sdbr_volume(s->in)) {
-            FN(pad_plane)(x, s->in, one, s->pad, plane, extent, behind);
-            for (int64_t o = c * each; o < (c + 1) * each; ++o, y += pixels) {
-                const FN(taps) taps = {count, places, w + o * count};
-                FN(slide)(plane, extent, s->stride, &taps, y, s->out, bias == NULL ? (T)0 : bias[o],
-                          (int)s->activation);
-            }
+    for (int64_t i = sdbr_begin(s->n * s->c, 1, part, parts); i < sdbr_begin(s->n * s->c, 1, part + 1, parts); ++i) {
+        FN(pad_plane)(x + i * sdbr_volume(s->in), s->in, one, s->pad, plane, extent, behind);
+        for (int64_t k = 0; k < each; ++k) {
+            const int64_t o = i % s->c * each + k;
+            const FN(taps) taps = {count, places, w + o * count};
+            FN(slide)(plane, extent, s->stride, &taps, y + (i * each + k) * pixels, s->out,
+                      bias == NULL ? (T)0 : bias[o], (int)s->activation);
         }
+    }
+}
+
+static int FN(convolution_depthwise)(const sdbr_op *op) {
+    sdbr_share(op, ((const sdbr_conv *)op->ints)->shares, FN(share_depthwise));
     return SDBR_OK;
 }
 
 /* gy with zeros between its elements, padded, is read by the taps in opposite order. */
-static int FN(convolution_grad_x_depthwise)(const sdbr_op *op) {
+static void FN(share_grad_x_depthwise)(const sdbr_op *op, int64_t part, int64_t parts) {
     const sdbr_conv *s = (const sdbr_conv *)op->ints;
     const T *gy = (const T *)op->operands[0], *w = (const T *)op->operands[1];
     const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
-    T *gx = (T *)op->operands[2 + s->has_bias], *planes = (T *)op->operands[3 + s->has_bias];
+    T *gx = (T *)op->operands[2 + s->has_bias], *planes = (T *)op->operands[3 + s->has_bias] + part * s->slot;
     const int64_t one[3] = {1, 1, 1}, count = sdbr_volume(s->kernel), channel = sdbr_volume(s->in);
     const int64_t each = s->o / s->c;
     int64_t extent[3], shift[3], places[SDBR_CONV_ROWS];
@@ -122,13 +126,19 @@ static int FN(convolution_grad_x_depthwise)(const sdbr_op *op) {
                                                  t / s->kernel[2] % s->kernel[1] * s->dilate[1]) * extent[2] +
                                     t % s->kernel[2] * s->dilate[2];
         }
-    for (int64_t n = 0; n < s->n; ++n)
-        for (int64_t c = 0; c < s->c; ++c, gx += channel) {
-            const FN(taps) taps = {each * count, places, w + c * each * count};
-            for (int64_t k = 0; k < each; ++k, gy += sdbr_volume(s->out))
-                FN(pad_plane)(gy, s->out, s->stride, shift, planes + k * plane, extent, LANES);
-            FN(slide)(planes, extent, one, &taps, gx, s->in, bias == NULL ? (T)0 : bias[c], (int)s->activation);
-        }
+    for (int64_t i = sdbr_begin(s->n * s->c, 1, part, parts); i < sdbr_begin(s->n * s->c, 1, part + 1, parts); ++i) {
+        const int64_t c = i % s->c;
+        const FN(taps) taps = {each * count, places, w + c * each * count};
+        for (int64_t k = 0; k < each; ++k)
+            FN(pad_plane)(gy + (i * each + k) * sdbr_volume(s->out), s->out, s->stride, shift, planes + k * plane,
+                          extent, LANES);
+        FN(slide)(planes, extent, one, &taps, gx + i * channel, s->in, bias == NULL ? (T)0 : bias[c],
+                  (int)s->activation);
+    }
+}
+
+static int FN(convolution_grad_x_depthwise)(const sdbr_op *op) {
+    sdbr_share(op, ((const sdbr_conv *)op->ints)->shares, FN(share_grad_x_depthwise));
     return SDBR_OK;
 }
 
@@ -152,10 +162,10 @@ SDBR_INLINE T FN(plane_product)(const sdbr_conv *s, const T *gy, int64_t chunks,
     return total;
 }
 
-static int FN(convolution_grad_w_depthwise)(const sdbr_op *op) {
+static void FN(share_grad_w_depthwise)(const sdbr_op *op, int64_t part, int64_t parts) {
     const sdbr_conv *s = (const sdbr_conv *)op->ints;
     const T *x = (const T *)op->operands[0], *gy = (const T *)op->operands[1];
-    T *gw = (T *)op->operands[2], *plane = (T *)op->operands[3];
+    T *gw = (T *)op->operands[2], *plane = (T *)op->operands[3] + part * s->slot;
     const int64_t one[3] = {1, 1, 1}, none[3] = {0}, count = sdbr_volume(s->kernel), pixels = sdbr_volume(s->out);
     const int64_t each = s->o / s->c, along = s->stride[2], chunks = (s->out[2] + LANES - 1) / LANES;
     const int64_t rows[3] = {s->out[0], s->out[1], chunks * LANES};
@@ -167,13 +177,14 @@ static int FN(convolution_grad_w_depthwise)(const sdbr_op *op) {
     for (int i = 0; i < 3; ++i)
         extent[i] = (s->out[i] - 1) * s->stride[i] + (s->kernel[i] - 1) * s->dilate[i] + 1;
     T *given = plane + sdbr_volume(extent) + LANES * along;
+    const int64_t first = sdbr_begin(s->c, 1, part, parts), end = sdbr_begin(s->c, 1, part + 1, parts);
     if (!s->accumulate)
-        memset(gw, 0, (size_t)(s->o * count) * sizeof(T));
+        memset(gw + first * each * count, 0, (size_t)((end - first) * each * count) * sizeof(T));
     for (int64_t n = 0; n < s->n; ++n)
-        for (int64_t c = 0; c < s->c; ++c, x += sdbr_volume(s->in)) {
-            FN(pad_plane)(x, s->in, one, s->pad, plane, extent, LANES * along);
-            for (int64_t o = c * each; o < (c + 1) * each; ++o, gy += pixels) {
-                FN(pad_plane)(gy, s->out, one, none, given, rows, 0);
+        for (int64_t c = first; c < end; ++c) {
+            FN(pad_plane)(x + (n * s->c + c) * sdbr_volume(s->in), s->in, one, s->pad, plane, extent, LANES * along);
+            for (int64_t o = c * each; o < (c + 1) * each; ++o) {
+                FN(pad_plane)(gy + (n * s->o + o) * pixels, s->out, one, none, given, rows, 0);
                 for (int64_t t = 0; t < count; ++t) {
                     const T *from = plane + (t / (s->kernel[1] * s->kernel[2]) * s->dilate[0] * extent[1] +
                                              t / s->kernel[2] % s->kernel[1] * s->dilate[1]) * extent[2] +
@@ -188,6 +199,10 @@ static int FN(convolution_grad_w_depthwise)(const sdbr_op *op) {
                 }
             }
         }
+}
+
+static int FN(convolution_grad_w_depthwise)(const sdbr_op *op) {
+    sdbr_share(op, ((const sdbr_conv *)op->ints)->shares, FN(share_grad_w_depthwise));
     return SDBR_OK;
 }
 

@@ -44,36 +44,37 @@ static void FN(fill_with_bias)(const sdbr_conv *s, const T *bias, T *gx) {
     }
 }
 
-static int FN(convolution_grad_x)(const sdbr_op *op) {
-    const sdbr_conv *s = (const sdbr_conv *)op->ints;
-    const T *gy = (const T *)op->operands[0], *w = (const T *)op->operands[1];
-    const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
-    T *gx = (T *)op->operands[2 + s->has_bias], *scratch = (T *)op->operands[3 + s->has_bias];
-    const int64_t pixels = sdbr_volume(s->out), channel = sdbr_volume(s->in), taps = sdbr_volume(s->kernel);
-    const int64_t plane = s->in[1] * s->in[2], area = s->kernel[1] * s->kernel[2];
+/* What all phases of gx have in common. Weights of kernels of one tap are turned. */
+static FN(conv_job) FN(grad_x_job)(const sdbr_conv *s) {
+    const int64_t channel = sdbr_volume(s->in);
     FN(conv_job) j = {.rows = s->c / s->groups, .channels = s->o / s->groups, .relu = (int)s->activation};
-    const int64_t step = j.channels * j.rows * taps; /* from group to group in w */
-    j.w_row = taps;
-    j.w_channel = j.rows * taps;
-    if (taps == 1) { /* numbers of one row lie far apart: they are brought together */
-        T *turned = scratch + SDBR_CONV_STRIP * SDBR_CONV_DEPTH * PANEL_STEP + j.rows * s->block;
+    j.w_row = sdbr_volume(s->kernel);
+    j.w_channel = j.rows * j.w_row;
+    if (j.w_row == 1) {
         j.w_row = (j.channels + PANEL - 1) / PANEL * PANEL;
         j.w_channel = 1;
-        for (int64_t group = 0; group < s->groups; ++group)
-            FN(pack_columns)(turned + group * j.rows * j.w_row, (int)j.w_row, w + group * step, j.rows, j.rows,
-                             (int)j.channels);
-        w = turned;
     }
     j.y_image = s->c * channel;
     j.y_row = channel;
-    j.y_pixel[0] = s->stride[0] * plane;
+    j.y_pixel[0] = s->stride[0] * s->in[1] * s->in[2];
     j.y_pixel[1] = s->stride[1] * s->in[2];
     j.y_pixel[2] = s->stride[2];
     j.grid.images = s->n;
-    j.grid.x_image = s->o * pixels;
-    j.grid.x_channel = pixels;
-    if (FN(some_unread)(&j, s))
-        FN(fill_with_bias)(s, bias, gx);
+    j.grid.x_channel = sdbr_volume(s->out);
+    j.grid.x_image = s->o * j.grid.x_channel;
+    return j;
+}
+
+static void FN(share_grad_x)(const sdbr_op *op, int64_t part, int64_t parts) {
+    const sdbr_conv *s = (const sdbr_conv *)op->ints;
+    const T *gy = (const T *)op->operands[0], *w = (const T *)op->operands[1];
+    const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
+    T *gx = (T *)op->operands[2 + s->has_bias], *scratch = (T *)op->operands[3 + s->has_bias] + part * s->slot;
+    const int64_t channel = sdbr_volume(s->in), taps = sdbr_volume(s->kernel);
+    const int64_t plane = s->in[1] * s->in[2], area = s->kernel[1] * s->kernel[2];
+    FN(conv_job) j = FN(grad_x_job)(s);
+    if (taps == 1)
+        w = (const T *)op->operands[3 + s->has_bias] + s->shares * s->slot;
     for (int64_t z = 0; z < s->stride[0] && z < s->in[0]; ++z)
         for (int64_t y = 0; y < s->stride[1] && y < s->in[1]; ++y)
             for (int64_t x = 0; x < s->stride[2] && x < s->in[2]; ++x) {
@@ -84,14 +85,30 @@ static int FN(convolution_grad_x)(const sdbr_op *op) {
                 if (sdbr_volume(j.grid.taps) == 0)
                     continue;
                 for (int64_t group = 0; group < s->groups; ++group) {
-                    j.grid.before = group * j.channels * pixels;
-                    j.grid.after = s->n * s->o * pixels - j.grid.before;
+                    j.grid.before = group * j.channels * j.grid.x_channel;
+                    j.grid.after = s->n * j.grid.x_image - j.grid.before;
                     j.x = gy + j.grid.before;
-                    j.w = w + (taps == 1 ? group * j.rows * j.w_row : group * step + tap);
+                    j.w = w + (taps == 1 ? group * j.rows * j.w_row : group * j.channels * j.w_channel + tap);
                     j.y = gx + group * j.rows * channel + z * plane + y * s->in[2] + x;
                     j.bias = bias == NULL ? NULL : bias + group * j.rows;
-                    FN(convolve_all)(&j, s->block, scratch);
+                    FN(convolve_part)(&j, s->block, part, parts, scratch);
                 }
             }
+}
+
+static int FN(convolution_grad_x)(const sdbr_op *op) {
+    const sdbr_conv *s = (const sdbr_conv *)op->ints;
+    const T *bias = s->has_bias ? (const T *)op->operands[2] : NULL;
+    FN(conv_job) j = FN(grad_x_job)(s);
+    if (FN(some_unread)(&j, s))
+        FN(fill_with_bias)(s, bias, (T *)op->operands[2 + s->has_bias]);
+    if (sdbr_volume(s->kernel) == 1) { /* numbers of one row lie far apart: they are brought together */
+        const T *w = (const T *)op->operands[1];
+        T *turned = (T *)op->operands[3 + s->has_bias] + s->shares * s->slot;
+        for (int64_t group = 0; group < s->groups; ++group)
+            FN(pack_columns)(turned + group * j.rows * j.w_row, (int)j.w_row, w + group * j.channels * j.rows, j.rows,
+                             j.rows, (int)j.channels);
+    }
+    sdbr_share(op, s->shares, FN(share_grad_x));
     return SDBR_OK;
 }

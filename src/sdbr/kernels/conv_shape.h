@@ -13,8 +13,16 @@ typedef struct sdbr_conv {
     int64_t activation; /* of y, or of gx in convolution_grad_x */
     int64_t has_bias;
     int64_t accumulate;
-    int64_t block; /* pixels that are worked on at once, a multiple of 32 */
+    int64_t block;  /* pixels that are worked on at once, a multiple of 32 */
+    int64_t shares; /* threads may take so many parts */
+    int64_t slot;   /* elements of the scratch memory of each */
 } sdbr_conv;
+
+/* Where part `part` of `parts` begins among n things, at a multiple of `grain`. */
+static inline __attribute__((unused)) int64_t sdbr_begin(int64_t n, int64_t grain, int64_t part, int64_t parts) {
+    const int64_t begin = part * ((n + grain - 1) / grain) / parts * grain;
+    return begin < n ? begin : n;
+}
 
 /* Rows of a tile: rows x 2 sums, 2 vectors and one number must fit the registers. */
 #if SDBR_GEMM_BYTES == 64

@@ -195,6 +195,32 @@ int sdbr_split(const sdbr_op *op)
     return parts.status;
 }
 
+struct shares {
+    const sdbr_op *op;
+    void (*share)(const sdbr_op *, int64_t, int64_t);
+    int64_t n;
+};
+
+static void run_share(void *context, int64_t part)
+{
+    const struct shares *shares = context;
+    uint64_t mode = 0;
+    if (shares->op->runtime->flush)
+        mode = sdbr_flush_begin();
+    shares->share(shares->op, part, shares->n);
+    if (shares->op->runtime->flush)
+        sdbr_flush_end(mode);
+}
+
+void sdbr_share(const sdbr_op *op, int64_t most, void (*share)(const sdbr_op *, int64_t, int64_t))
+{
+    struct shares shares = {op, share, op->runtime->threads < most ? op->runtime->threads : most};
+    if (shares.n > 1)
+        sdbr_parallel(op->runtime->threads, shares.n, run_share, &shares);
+    else
+        share(op, 0, 1);
+}
+
 static void run_branch(void *context, int64_t branch)
 {
     const sdbr_op *fork = context;

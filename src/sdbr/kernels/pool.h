@@ -32,4 +32,8 @@ int sdbr_fork(const sdbr_op *op);
  * does a call out of a call: there are never more threads at work than were asked for. */
 void sdbr_parallel(int threads, int64_t n, void (*run)(void *, int64_t), void *context);
 
+/* Calls share(op, i, n) for i from 0 to n - 1, where n is at most `most` and the threads of the op. For
+ * kernels that cut their work themselves. */
+void sdbr_share(const sdbr_op *op, int64_t most, void (*share)(const sdbr_op *op, int64_t part, int64_t parts));
+
 #endif

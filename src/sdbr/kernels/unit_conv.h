@@ -1,6 +1,7 @@
 /* Convolutions: products of w with patches of x, which are packed panel by panel and never as a whole. */
 #include "gemm_setup.h"
 #include "conv_shape.h"
+#include "pool.h"
 
 #define SDBR_BY_DTYPE "conv.h"
 #include "by_dtype.h"

@@ -14,6 +14,9 @@ WIDTH, DEPTH, ROWS, PATCHES, PATCH_STEP, STRIP, STEP = 32, 256, 64, 128, 272, 4,
 #: second-level cache.
 BLOCK_BYTES = 1 << 18
 
+#: Multiply-adds that are worth a thread, and the memory that it works in: about 60 microseconds.
+LEAST_WORK = 1 << 22
+
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
@@ -119,19 +122,33 @@ class Sizes:
         most = min(BLOCK_BYTES // (rows * itemsize), 1024) // WIDTH
         return WIDTH * max(1, min(most, -(-pixels // WIDTH)))
 
-    def scratch(self, op: str, itemsize: int) -> int:
-        """Elements of the memory that the kernel of an op works in."""
+    def slot(self, op: str, itemsize: int) -> int:
+        """Elements of the memory that one thread works in."""
         if self.depthwise:
-            return self.planes(op)
-        if op == "convolution_grad_w":
-            return self.rows(op) * DEPTH + PATCHES * PATCH_STEP
-        rows = self.rows(op)
-        if op == "convolution_grad_x" and self.by_columns:
-            return (self.rows("convolution") + ROWS) * self.block(op, itemsize)
-        size = STRIP * DEPTH * STEP + rows * self.block(op, itemsize)
-        if op == "convolution_grad_x" and math.prod(self.w[2:]) == 1:  # w, turned
-            size += self.x[1] * -(-max(1, self.w[0] // self.groups) // WIDTH) * WIDTH
-        return size
+            size = self.planes(op)
+        elif op == "convolution_grad_w":
+            size = self.rows(op) * DEPTH + PATCHES * PATCH_STEP
+        elif op == "convolution_grad_x" and self.by_columns:
+            size = (self.rows("convolution") + ROWS) * self.block(op, itemsize)
+        else:
+            size = STRIP * DEPTH * STEP + self.rows(op) * self.block(op, itemsize)
+        return -(-size // WIDTH) * WIDTH
+
+    def scratch(self, op: str, itemsize: int, threads: int = 1) -> int:
+        """Elements of the memory that the kernel of an op works in, on so many threads."""
+        work = self.pixels * math.prod(self.w[1:]) * self.w[0]
+        shares = max(1, min(threads, work // LEAST_WORK))
+        return self.turned(op) + shares * self.slot(op, itemsize)
+
+    def turned(self, op: str) -> int:
+        """Elements of `w` with its first two axes exchanged, where the kernel wants them so."""
+        if op != "convolution_grad_x" or self.way(op) or math.prod(self.w[2:]) != 1:
+            return 0
+        return self.x[1] * -(-max(1, self.w[0] // self.groups) // WIDTH) * WIDTH
+
+    def shares(self, op: str, itemsize: int, scratch: int) -> int:
+        """Threads for which there is scratch memory; 0 where there is not enough for one."""
+        return (scratch - self.turned(op)) // self.slot(op, itemsize)
 
     @property
     def flat(self) -> Sizes:

@@ -24,11 +24,12 @@ def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int,
     if problem is None and bias is not None and bias != (channels,):
         problem = f"a bias of shape {bias} for {channels} channels"
     itemsize = DTYPES[outs[0][0]].itemsize
-    if problem is None and math.prod(outs[1][1]) < sizes.scratch(name, itemsize):
+    shares = 0 if problem else sizes.shares(name, itemsize, math.prod(outs[1][1]))
+    if problem is None and shares < 1:
         problem = f"scratch memory of {outs[1][1]}, not {sizes.scratch(name, itemsize)} elements"
     if problem is not None:
         raise BackendError(f"op {name!r}: {problem}; got {describe(operands)}")
-    numbers = _numbers(name, sizes, bias is not None, ints[10], itemsize)
+    numbers = _numbers(name, sizes, bias is not None, ints[10], itemsize, shares)
     own = {"own": (f"{name}{sizes.way(name)}_{suffix(outs[0])}", numbers)}
     specs = [(operand[1], DTYPES[operand[0]]) for operand in operands]
     return choose(_problem(name, sizes, bias is not None, ints[10]), own, specs)
@@ -63,8 +64,11 @@ def _problem(name: str, sizes: Sizes, has_bias: bool, last: int) -> Convolution:
     )
 
 
-def _numbers(name: str, sizes: Sizes, has_bias: bool, last: int, itemsize: int) -> list[int]:
+def _numbers(
+    name: str, sizes: Sizes, has_bias: bool, last: int, itemsize: int, shares: int
+) -> list[int]:
     """What ``kernels/conv_shape.h`` reads."""
+    slot = sizes.slot(name, itemsize)
     sizes = sizes.flat
     accumulates = name == "convolution_grad_w"
     return [
@@ -82,4 +86,6 @@ def _numbers(name: str, sizes: Sizes, has_bias: bool, last: int, itemsize: int) 
         int(has_bias),
         last if accumulates else 0,
         sizes.block(name, itemsize),
+        shares,
+        slot,
     ]
