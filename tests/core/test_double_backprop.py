@@ -42,6 +42,13 @@ def with_numpy(self, x):
     return self.b(F.tanh(h * weight))
 
 
+def in_windows(self, x):
+    h = F.reshape(F.tanh(self.a(x)), (-1, 1, 2, 4))
+    h = F.max_pooling_2d(h, (1, 2)) + F.average_pooling_2d(h, (1, 2))
+    h = F.pad(h, ((0, 0), (0, 0), (0, 0), (1, 1)), "constant", constant_values=0.5)
+    return self.b(F.reshape(h[:, :, [1, 0]], (-1, 8)))
+
+
 def with_cut(self, x):
     h = self.a(x)
     with chainer.no_backprop_mode():
@@ -108,13 +115,14 @@ BODIES = {
         {"n": lambda: L.LayerNormalization(8)},
     ),
     "convolution": (in_images, {"conv": lambda: L.Convolution2D(1, 4, 2)}),
+    "pooling": (in_windows, {}),
     "NumPy": (with_numpy, {}),
     "cuts": (with_cut, {}),
     "draw": (with_draw, {}),
     "lstm": (recurrent, {"rnn": lambda: L.LSTM(6, 8)}),
 }  # fmt: skip
 # Bodies whose penalty makes no Python op.
-NATIVE = ("tanh", "sigmoid", "leaky_relu", "relu", "dropout", "arithmetic")
+NATIVE = ("tanh", "sigmoid", "leaky_relu", "relu", "dropout", "arithmetic", "pooling")
 # Those whose second derivatives are replayed, too; for the others Chainer's code runs.
 REPLAYED = (*NATIVE[:4], "arithmetic", "softplus", "elu", "softmax", "log_softmax", "exp and log")
 REPLAYED += ("NumPy", "cuts")

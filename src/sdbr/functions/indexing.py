@@ -272,6 +272,7 @@ class ScatterAdd(_Selecting):
 class Where(FunctionRow):
     """Elements of one array or the other, as a condition says."""
 
+    linear = True
     arrays = ("condition",)
 
     def reason(node):

@@ -145,7 +145,7 @@ class Forward:
         if row is None:
             kind = type(registry.function_of(traced.function))
             reason = getattr(traced.function, "reason", None) or python_only.reason_of(kind)
-        elif id(traced) in self.differentiated_twice and not (row.diagonal or row.linear):
+        elif id(traced) in self.differentiated_twice and not row.differentiates_twice():
             reason = "the call differentiates its gradient"
         elif not set(handed_out) <= set(row.states):
             reason = f"its {handed_out[0]} is handed out"

@@ -90,5 +90,6 @@ def _second_gradients(lowered, builder: Builder, gys, targets) -> list[Row | Non
             builder.fill(x.shape, x.dtype, 0.0) if row is None else row
             for row, x in zip(rows, of.xs, strict=True)
         ]
-        (g,) = of.row.forward(builder, of.node, full)
+        again = of.row.pushed or of.row.forward
+        (g,) = again(builder, of.node, full)
     return [g if i == 0 else None for i in targets]

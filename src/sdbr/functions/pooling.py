@@ -85,6 +85,11 @@ class MaxPooling(_Pooling):
         ints = (*window(node.function), 1)
         return [_emit(b, "max_pooling_grad", [gys[0], node.state["k"]], xs[0].shape, ints)]
 
+    def pushed(b, node, xs):
+        ints = (*window(node.function), 0)
+        k = node.state["k"]
+        return [_emit(b, "max_pooling_pick", [xs[0], k], k.shape, ints)]
+
 
 class _Averages(_Pooling):
     """The mean of each window."""

@@ -131,6 +131,11 @@ class Pad(FunctionRow):
         b.copy_to(x, Pad.inside(b, node, y))
         return [y]
 
+    def pushed(b, node, xs):
+        y = b.fill(node.out_shapes[0], xs[0].dtype, 0.0)
+        b.copy_to(xs[0], Pad.inside(b, node, y))
+        return [y]
+
     def inside(b: Builder, node, y: Row) -> Row:
         pairs = zip(Pad.widths(node).tolist(), node.in_shapes[0], strict=True)
         return b.slice(y, tuple(slice(low, low + n) for (low, _), n in pairs))
@@ -151,15 +156,20 @@ class PadSequence(MovesData):
             return f"a padding of {padding} in {dtype.name}"
         return MovesData.reason(node)
 
-    def forward(b, node, xs):
+    def filled(b: Builder, node, xs, padding) -> Row:
         y = b.new(node.out_shapes[0], node.out_dtypes[0])
         for i, x in enumerate(xs):
             n, length = x.shape[0], y.shape[1]
             b.copy_to(x, b.slice(y, (i, slice(0, n))))
             if n < length:
-                rest = b.slice(y, (i, slice(n, None)))
-                b.emit("fill", [], [rest], floats=(node.scalar("padding"),))
-        return [y]
+                b.emit("fill", [], [b.slice(y, (i, slice(n, None)))], floats=(padding,))
+        return y
+
+    def forward(b, node, xs):
+        return [PadSequence.filled(b, node, xs, node.scalar("padding"))]
+
+    def pushed(b, node, xs):
+        return [PadSequence.filled(b, node, xs, 0.0)]
 
     def backward(b, node, xs, ys, gys, wanted):
         return [

@@ -14,7 +14,7 @@ of the Chainer class::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
@@ -134,6 +134,10 @@ class FunctionRow:
     #: Whether the output is a linear function of all inputs: `forward` takes gradients of the
     #: gradient.
     linear: bool = False
+    #: What takes gradients of the gradient where the output is a linear function of the inputs but
+    #: for a choice or a constant: ``pushed(b, node, xs)``, like `forward` with that choice kept and
+    #: without that constant.
+    pushed: Callable | None = None
     #: Whether the forward draws random numbers: it is not the same when it runs again.
     draws: bool = False
     arrays: tuple[str, ...] = ()
@@ -144,6 +148,11 @@ class FunctionRow:
     typed: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
+
+    @classmethod
+    def differentiates_twice(cls) -> bool:
+        """Whether gradients of the gradient can be native."""
+        return bool(cls.diagonal or cls.linear or cls.pushed)
 
     @staticmethod
     def reason(node: Node) -> str | None:
