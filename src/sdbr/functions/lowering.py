@@ -126,8 +126,7 @@ class Forward:
             else:
                 obj = NumpyCall(traced)
             b.emit("python", xs, ys, ints=(0, len(xs)), obj=obj)
-            reason = "code that runs every time" if traced.effect else "a NumPy call of user code"
-            reason = getattr(traced.call[0], "reason", reason)
+            reason = getattr(traced.call[0], "reason", _why_python(traced))
             self._finish(LoweredNode(traced, None, None, xs, ys, reason))
             return
         function = registry.function_of(traced.function)
@@ -297,6 +296,13 @@ def structural_arrays(trace: v.Trace) -> list[tuple[v.Rebinding, np.ndarray]]:
             if all(x.kind == v.CONSTANT for x in r.values):
                 found.extend((r, x.source) for x in r.values)
     return found
+
+
+def _why_python(traced: v.TracedNode) -> str:
+    """Why code that is no function of Chainer's is a Python op."""
+    if traced.effect:
+        return "code that runs every time"
+    return "a draw of NumPy's generator" if traced.draws else "a NumPy call of user code"
 
 
 def _whole_slot(row: Row) -> int | None:
