@@ -1,0 +1,75 @@
+"""Operands that an op of labels, draws or integers has no kernel for: refused when prepared."""
+
+from sdbr.backends.prepare import ctc, integer, loss, random
+from sdbr.errors import BackendError
+from sdbr.program.buffers import c_strides
+from sdbr.program.program import DTYPE_CODES
+
+import numpy as np
+import pytest
+
+
+def operand(dtype, *shape, strides=None):
+    """An operand as a prepare function sees it."""
+    dtype = np.dtype(dtype)
+    return DTYPE_CODES[dtype], shape, strides or c_strides(shape, dtype.itemsize)
+
+
+def path(dtype="f4", times=4, batch=2, labels=5, length=3, **other):
+    """The operands of ``ctc`` by name, some of them replaced."""
+    places = 2 * length + 1
+    operands = {
+        "x": operand(dtype, times, batch, labels),
+        "n": operand("i4", batch),
+        "m": operand("i4", batch),
+        "t": operand("i4", batch, length),
+        "loss": operand(dtype, batch),
+        "y": operand(dtype, times, batch, labels),
+        "paths": operand(dtype, times, batch, places),
+        "scratch": operand(dtype, 4 * (places + 2)),
+        **other,
+    }
+    rows = list(operands.values())
+    return rows[:4], rows[4:]
+
+
+X, T = operand("f4", 4, 5), operand("i4", 4)
+CASES = {
+    "ctc, int64 labels": (ctc, "ctc", *path(t=operand("i8", 2, 3)), (0,)),
+    "ctc, another batch": (ctc, "ctc", *path(n=operand("i4", 3)), (0,)),
+    "ctc, too few places": (ctc, "ctc", *path(paths=operand("f4", 4, 2, 6)), (0,)),
+    "ctc, too little scratch": (ctc, "ctc", *path(scratch=operand("f4", 9)), (0,)),
+    "ctc, mixed dtypes": (ctc, "ctc", *path(y=operand("f8", 4, 2, 5)), (0,)),
+    "ctc, a blank that is no label": (ctc, "ctc", *path(), (5,)),
+    "ctc, no times": (ctc, "ctc", *path(times=0), (0,)),
+    "ctc, gaps": (ctc, "ctc", *path(x=operand("f4", 4, 2, 5, strides=(80, 40, 8))), (0,)),
+    "negate_item, other labels": (loss, "negate_item", [X, operand("i4", 5)], [X], ()),
+    "negate_item, another shape": (loss, "negate_item", [X, T], [operand("f4", 5, 4)], ()),
+    "uniform, integers": (random, "uniform", [], [operand("i4", 4)], ()),
+    "keep_mask, gaps": (random, "keep_mask", [], [operand("f4", 4, strides=(8,))], ()),
+    "compare, no bool": (integer, "compare", [X, X], [X], (0,)),
+    "compare, mixed dtypes": (integer, "compare", [T, operand("i8", 4)], [operand("?", 4)], (0,)),
+    "compare, small integers": (
+        integer,
+        "compare",
+        [operand("i1", 4)] * 2,
+        [operand("?", 4)],
+        (0,),
+    ),
+    "integer, floats": (integer, "integer", [X, X], [X], (0,)),
+    "integer, sum of bools": (integer, "integer", [operand("?", 4)] * 2, [operand("?", 4)], (0,)),
+    "integer, another shape": (integer, "integer", [T, T], [operand("i4", 5)], (0,)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused(name):
+    module, op, ins, outs, ints = CASES[name]
+    with pytest.raises(BackendError, match=op):
+        module.prepare(op, ins, outs, ints)
+
+
+def test_what_fits_is_not_refused():
+    assert ctc.prepare("ctc", *path(), (0,))[0] == "ctc_f4"
+    assert loss.prepare("negate_item", [X, T], [X], ())[0] == "negate_item_f4"
+    assert integer.prepare("integer", [T, T], [T], (2,))[0] == "integer_mul_i4"
