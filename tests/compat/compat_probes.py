@@ -175,6 +175,15 @@ def softmax_cross_entropy(module: ModuleType) -> None:
     assert x.grad.shape == (0, 3)
 
 
+@probe("average-pooling-nd-backward")
+def average_pooling_nd(module: ModuleType) -> None:
+    x, other = (chainer.Variable(np.zeros(s, np.float32)) for s in ((1, 1, 4, 4), (1, 1, 3, 3)))
+    y = module.average_pooling_nd(x, 2, 2, 1, pad_value=None) + other
+    y.grad = np.ones((1, 1, 3, 3), np.float32)
+    y.backward()
+    np.testing.assert_array_equal(other.grad, 1)
+
+
 @probe("layer-normalization-eps")
 def layer_normalization(module: ModuleType) -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)

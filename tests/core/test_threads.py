@@ -99,6 +99,32 @@ def test_convolutions_do_not_depend_on_the_number_of_threads(monkeypatch):
             np.testing.assert_array_equal(x, y)
 
 
+def pool(threads):
+    """Gradients through pooling, and how many ops of the backward were cut."""
+    with chainer.using_config("sdbr_num_threads", threads):
+        static = sdbr.static_graph(
+            lambda x: F.max_pooling_2d(x, 2) + F.average_pooling_2d(F.max_pooling_2d(x, 3, 1, 1), 2)
+        )
+        for i in range(3):
+            x = chainer.Variable(np.random.RandomState(i).randn(70, 41, 16, 16).astype("f"))
+            y = static(x)
+            y.grad = y.array
+            y.backward()
+        statistics = static.schedule_manager.statistics
+        assert (statistics.replays, statistics.python_ops) == (2, 0)
+        (backward,) = static.schedule_manager.static_schedule.programs["backward"]
+    return y.array, x.grad, backward.prepared.cut_ops
+
+
+def test_pooling_does_not_depend_on_the_number_of_threads():
+    *want, cut = pool(1)
+    assert cut == 0
+    *got, cut = pool(3)
+    assert cut >= 3
+    for x, y in zip(got, want, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
 def test_small_ops_are_not_cut():
     _, cut = train(2, batch=4, model=network(16))
     assert cut == 0

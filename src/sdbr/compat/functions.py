@@ -125,4 +125,35 @@ SOFTMAX_CROSS_ENTROPY = FunctionFix(
     apply=_fix_softmax_cross_entropy,
 )
 
-FIXES = (PAD_SEQUENCE, SPARSE_MATMUL, DECONVOLUTION_2D, CATEGORICAL, SOFTMAX_CROSS_ENTROPY)
+
+def _fix_average_pooling_nd(module: ModuleType) -> None:
+    def make(forward):
+        def leave_the_gradient_alone(self, gys):
+            if self.func.pad_value is None:  # it is divided in place
+                gys = tuple(gy.copy() for gy in gys)
+            return forward(self, gys)
+
+        return leave_the_gradient_alone
+
+    for name in ("forward_cpu", "forward_gpu"):
+        wrap(module.AveragePoolingNDGrad, name, make)
+
+
+AVERAGE_POOLING_ND = FunctionFix(
+    name="average-pooling-nd-backward",
+    module="chainer.functions.pooling.average_pooling_nd",
+    reason="backward without a value of the border divides the gradient that others get, too "
+    "(an error of 7.8.1)",
+    stacks="all",
+    needed=lambda stack: True,
+    apply=_fix_average_pooling_nd,
+)
+
+FIXES = (
+    PAD_SEQUENCE,
+    SPARSE_MATMUL,
+    DECONVOLUTION_2D,
+    CATEGORICAL,
+    SOFTMAX_CROSS_ENTROPY,
+    AVERAGE_POOLING_ND,
+)

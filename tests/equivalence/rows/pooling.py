@@ -75,6 +75,12 @@ ROWS = [
         [D(2, 3, 4, 5)],
         dtypes="e",
     ),
+    Case(
+        "average_pooling_nd beside another",
+        lambda x, y: F.average_pooling_nd(x, 3, 2, 1, None) + y,
+        [N(2, 3, 5, 6), N(2, 3, 3, 3)],
+        native=True,
+    ),
     Case("max_pooling_2d pairs", lambda x: F.max_pooling_2d(x, 2), [D(2, 3, 6, 8)], native=True),
     Case(
         "max_pooling_2d wide border",
