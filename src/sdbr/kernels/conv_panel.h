@@ -2,7 +2,7 @@
 
 /* What happens to sums. */
 typedef struct FN(conv_end) {
-    int accumulate; /* begin with what c holds, else with the bias */
+    int accumulate; /* add what c holds, else the bias */
     int relu;
 } FN(conv_end);
 
