@@ -243,7 +243,7 @@ class Plan:
         add = self.instructions[total.adds[0]]
         stacks = [batch for batch in outers if batch.order]
         done = {i for batch in stacks for i in batch.members}
-        others = [(row, dies) for row, _, kind, dies in terms if not kind]
+        others = [(self._at(row, y), dies) for row, _, kind, dies in terms if not kind]
         steps = []  # ops that can add to what is there
         for batch in stacks:
             source = self.instructions[batch.members[0]]
@@ -263,7 +263,7 @@ class Plan:
             source = self.instructions[made]
             if kind == "sum":
                 result.append(source)
-                others.append((row, True))
+                others.append((self._at(row, y), True))
             else:
                 steps.append((source, source.ins, source.label))
         self._add_others(y, others, add, result)
@@ -307,11 +307,12 @@ class Plan:
         ints = (*ints[:at], int(there), *ints[at + 1 :])
         return _like(source, name, ins, [self._at(y, outs[0]), *outs[1:]], ints, label)
 
-    def _at(self, y: Row, like: Row) -> Row:
-        """The memory of `y` in the shape of `like`."""
-        if y.shape == like.shape:
-            return y
-        return self.moves.known(self.table.view(y, like.shape, like.strides))
+    def _at(self, row: Row, like: Row) -> Row:
+        """The memory of `row`, which has no gaps, in the shape of `like`."""
+        if row.shape == like.shape:
+            return row
+        strides = c_strides(like.shape, like.dtype.itemsize)
+        return self.moves.known(self.table.view(row, like.shape, strides))
 
     # --- memory ----------------------------------------------------------------------------------
     def _share(self, result: list[Instruction]) -> bool:
@@ -322,7 +323,9 @@ class Plan:
             if block in kept:
                 continue
             heirs = [uses.heir(block, *part) for part in parts]
-            pairs = [(heir, at) for heir, (at, _) in zip(heirs, parts, strict=True) if heir]
+            pairs = _each_once(
+                [(heir, at) for heir, (at, _) in zip(heirs, parts, strict=True) if heir]
+            )
             roots = {heir.root.index: heir.root for heir, _ in pairs}
             blocks = [root for root in roots.values() if root.index in self.parts]
             if blocks:
@@ -357,6 +360,14 @@ class Plan:
         else:
             return False
         return True
+
+
+def _each_once(pairs: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
+    """An output that could lie in two places (the sum of two parts) gets the first."""
+    places = {}
+    for heir, at in pairs:
+        places.setdefault((heir.root.index, heir.offset), (heir, at))
+    return list(places.values())
 
 
 def _like(source: Instruction, name: str, ins, outs, ints, label: str) -> Instruction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sdbr.errors import SdbrError
 from sdbr.program.buffers import BufferTable, Row, c_strides
 from sdbr.program.passes.rows import layout, whole
 
@@ -144,7 +145,9 @@ class Moves:
         return row
 
     def move(self, root: Row, to: Row, offset: int) -> None:
-        """Put all that lies in `root` at `offset` of the root `to`."""
+        """Put all that lies in `root` at `offset` of the root `to`, which is another one."""
+        if root is to or offset < 0 or offset + root.nbytes > to.nbytes:
+            raise SdbrError(f"{root!r} cannot lie at {offset} of {to!r}")
         moved = self.rows.pop(root.index)
         for row in moved:
             self.log.append((row, row.root, row.offset, row.slot))
