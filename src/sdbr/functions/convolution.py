@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from sdbr.functions.common import data_reason
 from sdbr.functions.registry import FunctionRow, Node, float_reason, function
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
@@ -179,3 +180,39 @@ class Convolution2DGradW(_GradW):
 @function(BASE + "convolution_nd.ConvolutionNDGradW")
 class ConvolutionNDGradW(_GradW):
     """One to three axes."""
+
+
+@function(BASE + "shift.Shift")
+class Shift(FunctionRow):
+    """Groups of channels, each moved by its place in a window; zeros move in."""
+
+    linear = True
+
+    def reason(node):
+        return data_reason(node)
+
+    def forward(b, node, xs):
+        return [_shifted(b, node.function, xs[0], 1)]
+
+    def backward(b, node, xs, ys, gys, wanted):
+        return [_shifted(b, node.function, gys[0], -1)]
+
+
+def _shifted(b: Builder, f, x: Row, sign: int) -> Row:
+    y = b.fill(x.shape, x.dtype, 0.0)
+    groups = f.kh * f.kw
+    size = x.shape[1] // groups
+    for i in range(groups):
+        # The one that does not move comes last.
+        place = {(groups - 1) // 2: groups - 1, groups - 1: (groups - 1) // 2}.get(i, i)
+        moves = (place // f.kw - f.kh // 2) * f.dy, (place % f.kw - f.kw // 2) * f.dx
+        to, of = [], []
+        for n, move in zip(x.shape[2:], moves, strict=True):
+            move = max(-n, min(n, sign * move))
+            to.append(slice(max(0, move), n + min(0, move)))
+            of.append(slice(max(0, -move), n - max(0, move)))
+        channels = slice(i * size, (i + 1) * size if i < groups - 1 else None)
+        part = b.slice(y, (slice(None), channels, *to))
+        if 0 not in part.shape:
+            b.copy_to(b.slice(x, (slice(None), channels, *of)), part)
+    return y
