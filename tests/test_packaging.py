@@ -37,7 +37,7 @@ def test_doctor_asks_for_what_the_package_depends_on(project):
 def test_extras_are_those_that_readme_names(project):
     text = (ROOT / "README.md").read_text()
     named = set(re.findall(r"'\.\[(\w+)\]'", text))
-    assert named == {"demo", "test", "bench", "cuda12", "cuda13"}
+    assert named == {"demo", "test", "bench", "cuda12", "cuda13", "onednn"}
     assert named <= set(project["optional-dependencies"])
 
 
