@@ -248,6 +248,43 @@ def test_penalties_inside_whole_steps(name, backend):
     assert model.schedule_manager.statistics.steps == 7
 
 
+class ConvolutionalCritic(chainer.Chain):
+    """The loss of a critic with a gradient penalty: convolutions are differentiated twice."""
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.a = L.Convolution2D(2, 4, 3, stride=2, pad=1)
+            self.b = L.Deconvolution2D(4, 3, 2)
+            self.c = L.ConvolutionND(2, 3, 2, 3, pad=1)
+
+    def forward(self, x):
+        x = chainer.Variable(x)
+        h = F.tanh(self.a(x))
+        y = F.sum(F.tanh(self.c(F.tanh(self.b(h)))))
+        (g,) = chainer.grad([y], [x], enable_double_backprop=True)
+        return y + F.sum(g * g)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_of_gradients_of_convolutions_are_native(backend):
+    found = []
+    for static in (False, True):
+        np.random.seed(0)
+        model = ConvolutionalCritic()
+        if static:
+            model = sdbr.static_graph(model, backend=backend, on_dynamic="raise")
+        rng = np.random.RandomState(1)
+        for _ in range(4):
+            model.cleargrads()
+            loss = model(rng.randn(3, 2, 7, 6).astype("f"))
+            loss.backward()
+        found.append({"loss": loss.array, **{n: p.grad for n, p in model.namedparams()}})
+    assert_all_near(found[1], found[0], 1e-4, "gradients")
+    statistics = model.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays, statistics.python_ops) == (1, 3, 0)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_first_order_gradients_inside_the_call_are_native(backend):
     def forward(self, x):
