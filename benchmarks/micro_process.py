@@ -50,7 +50,21 @@ def memory(style: str, name: str) -> dict[str, Any]:
     runner = chainer_peer.make(case, style)
     del runner.first
     runner.run(case.parts[0], case.memory_steps)
-    return {"mib": _peak() - before, "before_mib": before}
+    return {"mib": _peak() - before, "before_mib": before, "state_mib": _state(runner)}
+
+
+def _state(runner: Any) -> float:
+    """What training cannot do without: parameters, gradients and the optimizer's arrays, in MiB."""
+    import numpy as np
+
+    arrays = {}
+    for link in runner.managed():
+        for param in link.params():
+            state = (param.update_rule.state or {}) if param.update_rule is not None else {}
+            for array in (param.array, param.grad, *state.values()):
+                if isinstance(array, np.ndarray):
+                    arrays[id(array)] = array.nbytes
+    return sum(arrays.values()) / 2**20
 
 
 def _peak() -> float:
