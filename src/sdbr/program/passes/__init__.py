@@ -27,6 +27,7 @@ from sdbr.program.passes.elementwise import elementwise
 from sdbr.program.passes.fusion import fusion
 from sdbr.program.passes.inplace import inplace
 from sdbr.program.passes.normalization import normalization
+from sdbr.program.passes.pooling import pooling
 from sdbr.program.passes.recomputation import Recipes, recipes
 from sdbr.program.passes.recurrent import recurrent
 
@@ -39,6 +40,7 @@ FIRST: tuple[tuple[str, Callable], ...] = (
     ("constant_folding", constant_folding),
     ("common_subexpressions", common_subexpressions),
     ("fusion", fusion),
+    ("pooling", pooling),
     ("recurrent", recurrent),
     ("accumulation", accumulation),
     ("normalization", normalization),
