@@ -10,6 +10,7 @@ NETWORKS = [
     generators.DcganExample,
     generators.Vae,
     generators.VaeOfDistributions,
+    generators.UNet,
     generators.WaveNet,
 ]
 
