@@ -134,19 +134,20 @@ def group_norm(op: Op, rng, dtype) -> Iterator[Case]:
             x = values(rng, shape, dtype, kind)
             for k in (None, *op.inplace):
                 if op.name == "group_norm":
-                    ins, rest, floats = [x, gamma, beta], [shape[:2]] * 2, (1e-5,)
+                    ins, rest, ints, floats = [x, gamma, beta], [shape[:2]] * 2, (), (1e-5,)
                 else:
                     with np.errstate(all="ignore"):
                         mean, var = (
                             np.nan_to_num(f(2), posinf=1, neginf=2) for f in (x.mean, x.var)
                         )
                     inv_std = (1 / np.sqrt(var + 0.1)).astype(dtype)
-                    ins, rest, floats = [x, gamma, mean.astype(dtype), inv_std, gy], [c] * 2, ()
+                    ins, rest = [x, gamma, mean.astype(dtype), inv_std, gy], [c] * 2
+                    ints, floats = (int(run == 1),), ()
                 ins = [whole(v) for v in ins]
                 outs = [blank(shape, dtype) if k is None else ins[k]]
                 outs += [blank(s, dtype) for s in rest]
                 yield Case(
-                    op.name, f"{kind} values, run {run}, in place of {k}", ins, outs, (), floats
+                    op.name, f"{kind} values, run {run}, in place of {k}", ins, outs, ints, floats
                 )
 
 

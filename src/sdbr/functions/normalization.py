@@ -69,6 +69,19 @@ class Channels:
         return b.reshape(b.contiguous(v), (self.c,))
 
 
+def _key_axis(node: Node) -> tuple[int, ...]:
+    """The axes that keep their statistics: the node has worked them out if it has run."""
+    x, gamma = node.in_shapes[:2]
+    axis = node.function.axis
+    if axis is None:
+        return tuple(range(1, len(gamma) + 1))
+    return tuple(a for a in range(len(x)) if a not in axis)
+
+
+def _channels(node: Node) -> Channels:
+    return Channels(node.in_shapes[0], _key_axis(node))
+
+
 def _empty_reason(node: Node) -> str | None:
     reason = float_reason(node)
     if reason is None and (0 in node.in_shapes[0] or 0 in node.in_shapes[1]):
@@ -98,7 +111,7 @@ class BatchNormalization(FunctionRow):
     def forward(b, node, xs):
         x, gamma, beta = xs
         f = node.function
-        layout = Channels(x.shape, f.key_axis)
+        layout = _channels(node)
         y = b.new(layout.canonical, x.dtype)
         mean, var = b.new((layout.c,), x.dtype), b.new((layout.c,), x.dtype)
         node.state.update(mean=mean, var=var)
@@ -113,7 +126,7 @@ class BatchNormalization(FunctionRow):
 
     def backward(b, node, xs, ys, gys, wanted):
         x, gamma = xs[:2]
-        layout = Channels(x.shape, node.function.key_axis)
+        layout = _channels(node)
         mean, var = node.state["mean"], node.state["var"]
         x3, gy = layout.of(b, x), layout.of(b, gys[0])
         ggamma, gbeta = b.new(gamma.shape, x.dtype), b.new(gamma.shape, x.dtype)
@@ -139,7 +152,7 @@ class FixedBatchNormalization(FunctionRow):
 
     def forward(b, node, xs):
         x = xs[0]
-        layout = Channels(x.shape, node.function.key_axis)
+        layout = _channels(node)
         y = b.new(layout.canonical, x.dtype)
         ins = [layout.of(b, x), *(layout.number(b, v) for v in xs[1:])]
         b.emit("fixed_batch_norm", ins, [y], (0,), (node.scalar("eps"),))
@@ -147,14 +160,14 @@ class FixedBatchNormalization(FunctionRow):
 
     def backward(b, node, xs, ys, gys, wanted):
         x, gamma, _, mean, var = xs
-        f = node.function
         grads = [None] * 5
-        layout = Channels(x.shape, f.key_axis)
+        layout = _channels(node)
         shifted = b.elementwise("add_constant", var, floats=(node.scalar("eps"),))
         inv_var = b.elementwise("reciprocal", shifted)
         scale = b.elementwise("multiply", gamma, b.elementwise("sqrt", inv_var))
         if 0 in wanted:
-            shape = [n if a in f.key_axis else 1 for a, n in enumerate(x.shape)]
+            keys = _key_axis(node)
+            shape = [n if a in keys else 1 for a, n in enumerate(x.shape)]
             each = b.broadcast(b.reshape(scale, shape), x.shape)
             grads[0] = b.elementwise("multiply", each, gys[0])
         if wanted == (0,):
@@ -187,12 +200,12 @@ def _grouped(b: Builder, node: Node, xs: Sequence[Row], shape: tuple[int, int, i
     return b.reshape(y, node.out_shapes[0])
 
 
-def _grouped_gradients(b: Builder, node: Node, x: Row, gamma: Row, gy: Row, shape) -> list[Row]:
+def _grouped_gradients(b, node: Node, x: Row, gamma: Row, gy: Row, shape, layer=0) -> list[Row]:
     gx = b.new(x.shape, x.dtype)
     ggamma, gbeta = (b.new(gamma.shape, x.dtype) for _ in range(2))
     ins = [b.reshape(b.contiguous(x), shape), b.contiguous(gamma)]
     ins += [node.state["mean"], node.state["inv_std"], b.reshape(b.contiguous(gy), shape)]
-    b.emit("group_norm_grad", ins, [b.reshape(gx, shape), ggamma, gbeta])
+    b.emit("group_norm_grad", ins, [b.reshape(gx, shape), ggamma, gbeta], (layer,))
     return [gx, ggamma, gbeta]
 
 
@@ -211,7 +224,7 @@ class LayerNormalization(FunctionRow):
 
     def backward(b, node, xs, ys, gys, wanted):
         n, d = xs[0].shape
-        return _grouped_gradients(b, node, xs[0], xs[1], gys[0], (n, 1, d))
+        return _grouped_gradients(b, node, xs[0], xs[1], gys[0], (n, 1, d), 1)
 
 
 @function(BASE + "group_normalization.GroupNormalization")

@@ -208,7 +208,7 @@ static int FN(batch_norm_sums_columns)(const sdbr_op *op) {
         FN(channel_sums)(FN(THROUGH_ALL), &none, x + at, gy + at, outer, op->ints[4], n, inner, m, sums, products);
         for (int64_t i = 0; i < n; i++) {
             gbeta[k + i] = (T)sums[i];
-            ggamma[k + i] = (T)(products[i] / sqrt((double)variance[k + i] + (double)eps));
+            ggamma[k + i] = (T)(products[i] * sqrt(1 / ((double)variance[k + i] + (double)eps)));
         }
     }
     return SDBR_OK;
@@ -224,7 +224,7 @@ SDBR_INLINE void FN(gradient_columns)(int way, const FN(relu_columns) *relu, con
         for (int64_t j = 0; j < width; j++) {
             const T d = xs[j] - mean[j];
             const T g = FN(through_column)(way, gys[j], ys[j], d, relu->scale[j], relu->beta[j]);
-            to[j] = scale[j] * g - (d * slope[j] + shift[j]);
+            to[j] = scale[j] * (g - (d * slope[j] + shift[j]));
         }
     }
 }
@@ -254,8 +254,8 @@ static int FN(gradient_by_columns)(const sdbr_op *op, FN(gradient) g) {
             g.ggamma[k + i] = (T)(products[i] * inv_std);
             for (int64_t j = i * inner; j < (i + 1) * inner; j++) {
                 scale[j] = (T)whole;
-                slope[j] = (T)(whole * inv_std * inv_std * products[i] / all);
-                shift[j] = (T)(whole * sums[i] / all);
+                slope[j] = (T)(inv_std * inv_std * products[i] / all);
+                shift[j] = (T)(sums[i] / all);
             }
         }
 #define CALL(way) \

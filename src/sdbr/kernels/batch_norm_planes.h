@@ -101,22 +101,24 @@ static int FN(batch_norm_sums_planes)(const sdbr_op *op) {
         const int64_t at = k * inner;
         FN(plane_gradient)(FN(THROUGH_ALL), NULL, x, gy, at, outer, op->ints[4], inner, mean[k], sums);
         gbeta[k] = (T)sums[0];
-        ggamma[k] = (T)(sums[1] / sqrt((double)variance[k] + (double)eps));
+        ggamma[k] = (T)(sums[1] * sqrt(1 / ((double)variance[k] + (double)eps)));
     }
     return SDBR_OK;
 }
 
-/* gx = scale * g - ((x - mean) * slope + shift), with the g of `through`; gx may be x or gy. */
+/* gx = factor (scale g - ((x - mean) slope + shift)), with the g of `through`; gx may be x or gy. */
 SDBR_INLINE void FN(gradient_plane)(int way, const FN(relu) *relu, const T *x, const T *gy, T *gx, int64_t from,
-                                    int64_t rows, int64_t step, int64_t width, T mean, T scale, T slope, T shift) {
-    const FN(vec) m = FN(splat)(mean), s = FN(splat)(scale), a = FN(splat)(slope), b = FN(splat)(shift);
+                                    int64_t rows, int64_t step, int64_t width, T mean, T factor, T scale, T slope,
+                                    T shift) {
+    const FN(vec) m = FN(splat)(mean), f = FN(splat)(factor), s = FN(splat)(scale);
+    const FN(vec) a = FN(splat)(slope), b = FN(splat)(shift);
     for (int64_t r = 0; r < rows; r++) {
         const int64_t at = from + r * step, end = at + width - LANES;
-        const FN(vec) e = FN(load)(x + end) - m, last = s * FN(through)(way, relu, gy, end, e) - (e * a + b);
+        const FN(vec) e = FN(load)(x + end) - m, last = f * (s * FN(through)(way, relu, gy, end, e) - (e * a + b));
         int64_t i = 0;
         for (; i + LANES <= width; i += LANES) {
             const FN(vec) d = FN(load)(x + at + i) - m;
-            FN(store)(gx + at + i, s * FN(through)(way, relu, gy, at + i, d) - (d * a + b));
+            FN(store)(gx + at + i, f * (s * FN(through)(way, relu, gy, at + i, d) - (d * a + b)));
         }
         if (i < width)
             FN(store)(gx + end, last);
@@ -171,9 +173,9 @@ static int FN(gradient_planes)(const sdbr_op *op, FN(gradient) g) {
         FN(plane_gradient)(g.way, &relu, g.x, g.gy, at, outer, step, inner, g.mean[k], sums);
         g.gbeta[k] = (T)sums[0];
         g.ggamma[k] = (T)(sums[1] * inv_std);
-        const T slope = (T)(scale * inv_std * inv_std * sums[1] / m), shift = (T)(scale * sums[0] / m);
+        const T slope = (T)(inv_std * inv_std * sums[1] / m), shift = (T)(sums[0] / m);
 #define CALL(way) \
-    FN(gradient_plane)(way, &relu, g.x, g.gy, g.gx, at, outer, step, inner, g.mean[k], (T)scale, slope, shift)
+    FN(gradient_plane)(way, &relu, g.x, g.gy, g.gx, at, outer, step, inner, g.mean[k], (T)scale, 1, slope, shift)
         if (g.way == FN(THROUGH_ALL))
             CALL(FN(THROUGH_ALL));
         else if (g.way == FN(THROUGH_Y))

@@ -129,11 +129,13 @@ static int FN(group_norm_grad_elements)(const sdbr_op *op) {
                 FN(one_element_sums)(x, gy, scale, step, length, m, s, ggamma + k * length, gbeta + k * length, sums);
             for (int64_t u = 0; u < rows; u++) {
                 const T *xs = x + u * step, *gys = gy + u * step, from = m[u], width = s[u];
-                const T slope = width * width * sums[u][1] / (T)length, shift = width * sums[u][0] / (T)length;
+                const T slope = width * sums[u][1] / (T)length, mid = sums[u][0] / (T)length;
+                /* Chainer's layers add up what is left of the deviation: NaN where that is infinite. */
+                const T shift = op->ints[4] && slope - slope != 0 ? (T)NAN : mid;
                 T *to = gx + u * step;
                 SDBR_IVDEP
                 for (int64_t i = 0; i < length; i++)
-                    to[i] = width * (gys[i] * scale[i]) - ((xs[i] - from) * slope + shift);
+                    to[i] = width * (gys[i] * scale[i] - ((xs[i] - from) * slope + shift));
             }
         }
     return SDBR_OK;
@@ -159,10 +161,10 @@ static int FN(group_norm_grad_planes)(const sdbr_op *op) {
             sum += (double)gamma[first + k] * sums[0];
             product += (double)gamma[first + k] * sums[1];
         }
-        const T slope = (T)(s * s * s * product / (double)length), shift = (T)(s * sum / (double)length);
+        const T slope = (T)(s * s * product / (double)length), shift = (T)(sum / (double)length);
         for (int64_t k = 0; k < each; k++)
-            FN(gradient_plane)(FN(THROUGH_ALL), NULL, x, gy, gx, k * run, 1, run, run, mean[r],
-                               inv_std[r] * gamma[first + k], slope, shift);
+            FN(gradient_plane)(FN(THROUGH_ALL), NULL, x, gy, gx, k * run, 1, run, run, mean[r], inv_std[r],
+                               gamma[first + k], slope, shift);
     }
     return SDBR_OK;
 }

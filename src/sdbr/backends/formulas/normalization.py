@@ -19,7 +19,8 @@ def _x_hat(x: Array, mean: Array, var: Array, eps: float) -> Array:
 
 def fixed_batch_norm(x, gamma, beta, mean, var, *more, activation: int, eps: float) -> Array:
     """Scaled by given statistics."""
-    y = _x_hat(x, mean, var, eps) * _channels(gamma) + _channels(beta)
+    y = (x - _channels(mean)) * np.sqrt(1 / (_channels(var) + eps)) * _channels(gamma)
+    y = y + _channels(beta)
     y = y + more[0] if more else y
     return np.maximum(y, 0) if activation & 1 else y
 
@@ -75,11 +76,14 @@ def group_norm(x: Array, gamma: Array, beta: Array, eps: float):
     return x_hat * _runs(gamma, x) + _runs(beta, x), mean, inv_std
 
 
-def group_norm_grad(x: Array, gamma: Array, mean: Array, inv_std: Array, gy: Array):
+def group_norm_grad(x, gamma, mean, inv_std, gy, layer: int):
     """All three gradients."""
     x_hat = (x - mean[:, :, None]) * inv_std[:, :, None]
     g = gy * _runs(gamma, x)
-    inner = g.mean(2, keepdims=True) + x_hat * (g * x_hat).mean(2, keepdims=True)
+    slope = (g * x_hat).mean(2, keepdims=True)
+    if layer:
+        slope = np.where(np.isfinite(slope), slope, np.nan)
+    inner = g.mean(2, keepdims=True) + x_hat * slope
     runs = (len(x), gamma.size, -1)
     ggamma, gbeta = ((v).reshape(runs).sum((0, 2)) for v in (gy * x_hat, gy))
     return inv_std[:, :, None] * (g - inner), ggamma, gbeta

@@ -91,7 +91,7 @@ def _group_norm(name, like_x, like_rows, like_gamma):
         run = shape[1] * shape[2] // numbers
         if 1 < run < VECTOR:
             return None
-        return f"{name}_{'elements' if run == 1 else 'planes'}", [*shape, run]
+        return f"{name}_{'elements' if run == 1 else 'planes'}", [*shape, run, *ints]
 
     return prepare
 

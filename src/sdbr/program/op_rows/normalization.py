@@ -33,7 +33,7 @@ row('group_norm', 'x:T gamma:T beta:T', 'y:T mean:T inv_std:T',
     family='normalization', inplace=(0,))  # fmt: skip
 row('group_norm_grad', 'x:T gamma:T mean:T inv_std:T gy:T', 'gx:T ggamma:T gbeta:T',
     'x_hat = (x - mean) * inv_std; g = gamma * gy; gx = inv_std * (g - (g.sum(2) + x_hat * (g * x_hat).sum(2)) / '
-    'length); gbeta and ggamma: the sums of gy and of gy * x_hat over n and each run', family='normalization',
+    'length), NaN with `layer` where the last sum is infinite; gbeta and ggamma: the sums of gy and of gy * x_hat over n and each run', ints='layer', family='normalization',
     inplace=(0, 4))  # fmt: skip
 
 # --- neighbours: x[outer, c, inner] C-contiguous, along c -----------------------------------------
