@@ -62,6 +62,24 @@ def test_results_do_not_depend_on_the_number_of_threads():
             np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize("shape", [(300, 700), (5, 400, 9, 17)])
+@pytest.mark.parametrize("reduce", ["mean", "no"])
+def test_cross_entropy_does_not_depend_on_the_number_of_threads(shape, reduce):
+    rng = np.random.default_rng(0)
+    x, t = rng.standard_normal(shape), rng.integers(0, shape[1], (shape[0], *shape[2:]))
+    found = []
+    for threads in (1, 3):
+        with chainer.using_config("sdbr_num_threads", threads):
+            loss = sdbr.static_graph(lambda x, t: F.softmax_cross_entropy(x, t, reduce=reduce))
+            for _ in range(2):
+                v = chainer.Variable(x.astype("f"))
+                F.sum(loss(v, t.astype("i"))).backward()
+            found.append((loss(v, t.astype("i")).array, v.grad))
+        assert loss.schedule_manager.statistics.replays == 2
+    for one, three in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, three)
+
+
 def convolve(threads):
     """Parameters after some steps through convolutions of every kind, and bytes of the arena."""
     np.random.seed(1)

@@ -14,6 +14,24 @@ SDBR_INLINE T FN(cross_entropy_at)(const T *x, T lse, const char *t, int64_t cod
     return -(p * (T)valid);
 }
 
+static int64_t FN(cross_entropy_shares)(const sdbr_op *op) {
+    const int64_t most = op->ints[0] * op->ints[1] * op->ints[2] / SDBR_SCORES;
+    return most < op->ints[0] ? most : op->ints[0];
+}
+
+/* lse of some of the samples. */
+static void FN(share_log_sums)(const sdbr_op *op, int64_t part, int64_t parts) {
+    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2];
+    const int64_t from = outer * part / parts, to = outer * (part + 1) / parts;
+    T *lse = (T *)op->operands[3 + op->ints[4]];
+    FN(log_sum_exp_all)((const T *)op->operands[0] + from * c * inner, lse + from * inner, to - from, c, inner);
+}
+
+static void FN(log_sums_shared)(const sdbr_op *op) {
+    if (op->ints[1] > 0)
+        sdbr_share(op, FN(cross_entropy_shares)(op), FN(share_log_sums));
+}
+
 /* ints: [outer, c, inner, label dtype, has weights, ignore_label, normalize];
  * operands: x, t, w when given, loss, lse, coeff. */
 static int FN(softmax_cross_entropy)(const sdbr_op *op) {
@@ -26,8 +44,7 @@ static int FN(softmax_cross_entropy)(const sdbr_op *op) {
     const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
     if (status != SDBR_OK)
         return status;
-    if (c > 0)
-        FN(log_sum_exp_all)(x, lse, outer, c, inner);
+    FN(log_sums_shared)(op);
     double sum = 0;
     int64_t count = 0;
     for (int64_t o = 0; o < outer; o++)
@@ -53,26 +70,23 @@ static int FN(softmax_cross_entropy_no_reduce)(const sdbr_op *op) {
     const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
     if (status != SDBR_OK)
         return status;
-    if (c > 0)
-        FN(log_sum_exp_all)(x, lse, outer, c, inner);
+    FN(log_sums_shared)(op);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t j = 0; j < inner; j++)
             loss[o * inner + j] = FN(cross_entropy_at)(x, lse[o * inner + j], t, code, w, ignore, o, j, c, inner);
     return SDBR_OK;
 }
 
-/* gx = (exp(x - lse) - onehot(t)) * w[t] * valid * scale, in the place of x perhaps; scale is one
- * number or one per position. */
-static int FN(cross_entropy_grad)(const sdbr_op *op, const T *w, const T *scale, T common, T *gx_all) {
-    const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3], ignore = op->ints[5];
+/* gx = (exp(x - lse) - onehot(t)) * w[t] * valid * scale, in the place of x perhaps, for samples
+ * [from, to); scale is one number or one per position. */
+static void FN(cross_entropy_grad)(const sdbr_op *op, const T *w, const T *scale, T common, T *gx_all, int64_t from,
+                                   int64_t to) {
+    const int64_t c = op->ints[1], inner = op->ints[2], code = op->ints[3], ignore = op->ints[5];
     const char *t = op->operands[1];
     const T *x_all = (const T *)op->operands[0], *lse_all = (const T *)op->operands[2];
     T factor[COLUMN_BLOCK], hit[COLUMN_BLOCK];
     int64_t at[COLUMN_BLOCK];
-    const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
-    if (status != SDBR_OK)
-        return status;
-    for (int64_t o = 0; c > 0 && o < outer; o++)
+    for (int64_t o = from; c > 0 && o < to; o++)
         for (int64_t j = 0; j < inner; j += COLUMN_BLOCK) {
             const int64_t width = inner - j < COLUMN_BLOCK ? inner - j : COLUMN_BLOCK;
             const T *x = x_all + o * c * inner + j, *lse = lse_all + o * inner + j;
@@ -98,22 +112,37 @@ static int FN(cross_entropy_grad)(const sdbr_op *op, const T *w, const T *scale,
             for (int64_t k = 0; k < width; k++)
                 gx[at[k]] = hit[k];
         }
-    return SDBR_OK;
+}
+
+static int FN(cross_entropy_grad_shared)(const sdbr_op *op, void (*share)(const sdbr_op *, int64_t, int64_t)) {
+    const int64_t *n = op->ints;
+    const int status = sdbr_check_labels(op, op->operands[1], n[3], n[0] * n[2], n[1], 1, n[5]);
+    if (status == SDBR_OK)
+        sdbr_share(op, FN(cross_entropy_shares)(op), share);
+    return status;
 }
 
 /* operands: x, t, lse, coeff, gloss, w when given, gx. */
-static int FN(softmax_cross_entropy_grad)(const sdbr_op *op) {
-    const int64_t weighted = op->ints[4];
+static void FN(share_mean_grad)(const sdbr_op *op, int64_t part, int64_t parts) {
+    const int64_t outer = op->ints[0], weighted = op->ints[4];
     const T scale = *(const T *)op->operands[4] * *(const T *)op->operands[3];
-    return FN(cross_entropy_grad)(op, weighted ? (const T *)op->operands[5] : NULL, NULL, scale,
-                                  (T *)op->operands[5 + weighted]);
+    FN(cross_entropy_grad)(op, weighted ? (const T *)op->operands[5] : NULL, NULL, scale,
+                           (T *)op->operands[5 + weighted], outer * part / parts, outer * (part + 1) / parts);
+}
+
+static int FN(softmax_cross_entropy_grad)(const sdbr_op *op) {
+    return FN(cross_entropy_grad_shared)(op, FN(share_mean_grad));
 }
 
 /* operands: x, t, lse, gloss, w when given, gx. */
+static void FN(share_each_grad)(const sdbr_op *op, int64_t part, int64_t parts) {
+    const int64_t outer = op->ints[0], weighted = op->ints[4];
+    FN(cross_entropy_grad)(op, weighted ? (const T *)op->operands[4] : NULL, (const T *)op->operands[3], (T)1,
+                           (T *)op->operands[4 + weighted], outer * part / parts, outer * (part + 1) / parts);
+}
+
 static int FN(softmax_cross_entropy_no_reduce_grad)(const sdbr_op *op) {
-    const int64_t weighted = op->ints[4];
-    return FN(cross_entropy_grad)(op, weighted ? (const T *)op->operands[4] : NULL, (const T *)op->operands[3], (T)1,
-                                  (T *)op->operands[4 + weighted]);
+    return FN(cross_entropy_grad_shared)(op, FN(share_each_grad));
 }
 
 /* The first index of the largest of c elements `step` apart; of the first NaN if there is one. */

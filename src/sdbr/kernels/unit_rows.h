@@ -3,6 +3,10 @@
 #include "math_f8.h"
 #include "label.h"
 #include "control.h"
+#include "pool.h"
+
+/* So many scores of a loss are worth a thread. */
+#define SDBR_SCORES 65536
 
 #define SDBR_BY_DTYPE "rows.h"
 #include "by_dtype.h"
