@@ -237,7 +237,7 @@ MODELS = {
              floats(5, 4)),
         None,
     ),
-    "conv_net": (ConvNet, data(floats(4, 1, 8, 8), labels(2, 4)), False),
+    "conv_net": (ConvNet, data(floats(4, 1, 8, 8), labels(2, 4)), True),
     "sequential": (
         lambda: chainer.Sequential(L.Linear(4, 8), F.relu, L.Linear(8, 2)),
         data(floats(5, 4)),
