@@ -12,7 +12,7 @@ WIDTH, DEPTH, ROWS, PATCHES, PATCH_STEP, STRIP, STEP = 32, 256, 64, 128, 272, 4,
 
 #: Bytes that a block of outputs (or of the columns of a gradient) may take: a part of a
 #: second-level cache.
-BLOCK_BYTES = 1 << 18
+BLOCK_BYTES = 1 << 19
 
 #: Multiply-adds that are worth a thread, and the memory that it works in: about 60 microseconds.
 LEAST_WORK = 1 << 22
