@@ -26,7 +26,7 @@ from . import (
 from .harness import Case
 
 #: Ops of the executor itself; tests of the executors cover them.
-WITHOUT_CASES = {"python", "nop"}
+WITHOUT_CASES = {"python", "nop", "fork"}
 
 
 def generator(op: Op) -> Callable | None:
