@@ -1,6 +1,6 @@
 /* exp, log, log1p, expm1 and tanh for float: branch-free, so that loops over them vectorise.
  *
- * Within 2 ulp of the true value (tanh 2.5); NaN, infinities, signed zeros, overflow and denormal results as
+ * Within 2 ulp of the true value; NaN, infinities, signed zeros, overflow and denormal results as
  * in libm. Each function reduces its argument and evaluates a polynomial interpolated at Chebyshev
  * nodes; the numbers after the coefficients are the error of the polynomial alone. */
 #ifndef SDBR_MATH_F4_H
@@ -62,14 +62,26 @@ SDBR_INLINE float sdbr_expm1_negative_f4(float x) {
     return sdbr_expm1_bounded_f4(x < -40.0f ? -40.0f : x);
 }
 
-/* tanh(x / 2) for x >= 0: t / (t + 2) with t = exp(x) - 1. */
+/* tanh(x / 2) for x >= 0: t / (t + 2) with t = exp(x) - 1. Good enough where 1 is added (sigmoid). */
 SDBR_INLINE float sdbr_tanh_half_f4(float x) {
     float t = sdbr_expm1_bounded_f4(x > 20.0f ? 20.0f : x);
     return t / (t + 2.0f);
 }
 
+/* The same with what rounding t and d = t + 2 loses; its share of the quotient needs no more than a line
+ * that is near 1 / d for d from 2 to 5, and 0 beyond. */
+SDBR_INLINE float sdbr_tanh_half_exactly_f4(float x) {
+    int32_t n;
+    float p = sdbr_exp_reduce_f4(x > 20.0f ? 20.0f : x, &n);
+    float s = sdbr_from_bits_f4((uint32_t)(n + 127) << 23);
+    float t = s * p + (s - 1.0f), d = t + 2.0f, y = t / d;
+    float lost = s * p - (t - (s - 1.0f)), lost_too = t - (d - 2.0f);
+    float inverse = 0.75f - 0.125f * d;
+    return y + (lost - y * (lost + lost_too)) * (inverse > 0.0f ? inverse : 0.0f);
+}
+
 SDBR_INLINE float sdbr_tanh_f4(float x) {
-    return copysignf(sdbr_tanh_half_f4(2.0f * fabsf(x)), x);
+    return copysignf(sdbr_tanh_half_exactly_f4(2.0f * fabsf(x)), x);
 }
 
 /* x = 2^e m with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh((m - 1) / (m + 1)). */
