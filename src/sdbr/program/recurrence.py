@@ -102,13 +102,17 @@ class Plan:
         self.stacking = stacking
         self.moves = Moves(table)
         # What another program makes has its place there.
-        made = {y.root.index for instruction in instructions for y in instruction.outs}
+        self.made = {y.root.index for instruction in instructions for y in instruction.outs}
         self.stacks = Stacks(
-            lambda root: root.slot is None and root.index in made,
-            lambda row: self.moves.known(table.root(row.shape, row.dtype, None, row.name)),
+            lambda root: root.slot is None and root.index in self.made, self._stand_in
         )
         self.emitters: dict[int, tuple] = {}  # node -> what gives its instructions
         self.parts: dict[int, list[tuple[int, int]]] = {}  # block -> its parts, in bytes
+
+    def _stand_in(self, row: Row) -> Row:
+        root = self.moves.known(self.table.root(row.shape, row.dtype, None, row.name))
+        self.made.add(root.index)
+        return root
 
     @property
     def kept(self) -> set[int]:
