@@ -1,7 +1,7 @@
 """Memory against time: ``memory='low'`` beside the default, and both beside define-by-run.
 
 ``python -m benchmarks.memory_modes`` prints one line per network: the bytes of activations that a
-whole step of each mode plans, how long a step takes, and how far the parameters are apart afterwards
+whole step of each mode plans, how long a step takes, and how far the parameters are apart after it
 (they are not).
 """
 

@@ -269,3 +269,28 @@ def test_outputs_take_over_inputs_that_are_read_no_more():
     sdbr.backends.make_executable(program, memory, "cython").run()
     got = memory.array(arena.index).view("f").reshape(2, *SHAPE)
     np.testing.assert_allclose(got[z.place // z.nbytes], np.tanh(given), rtol=1e-5)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_threads_take_parts_of_it(wide):
+    """Blocks, with an input that repeats in each; one that has to be walked over stays whole."""
+    rng = np.random.RandomState(0)
+    x, row = rng.randn(1000, 300).astype("f"), rng.randn(300).astype("f")
+    column = rng.randn(1000, 1).astype("f")
+
+    def function(x, row, column):
+        h = F.tanh(x * F.broadcast_to(row, x.shape) + 0.5) * x
+        return F.exp(h * F.broadcast_to(column, x.shape)) if wide else F.exp(h)
+
+    found, cut = [], []
+    for threads in (1, 3):
+        static = sdbr.static_graph(function)
+        with chainer.no_backprop_mode(), chainer.using_config("sdbr_num_threads", threads):
+            for _ in range(2):
+                y = static(*map(chainer.Variable, (x, row, column)))
+        program = static.schedule_manager.static_schedule.programs["forward"]
+        assert len(program) == 1
+        found.append(y.array.tobytes())
+        cut.append(program.prepared.cut_ops)
+    assert found[0] == found[1]
+    assert cut == [0, 0 if wide else 1]

@@ -16,7 +16,7 @@ typedef struct sdbr_split_header {
     int64_t least; /* units that are worth a thread */
 } sdbr_split_header;
 
-enum { SDBR_SPLIT_OPERANDS = 32, SDBR_SPLIT_INTS = 64 };
+enum { SDBR_SPLIT_OPERANDS = 32, SDBR_SPLIT_INTS = 512 };
 
 int sdbr_split(const sdbr_op *op);
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: best rate: about 20 microseconds. Waking a thread that sleeps takes about that long.
 LEAST_WORK = 1 << 20
 #: What kernels/pool.h has room for.
-MOST_OPERANDS, MOST_INTS = 32, 64
+MOST_OPERANDS, MOST_INTS = 32, 512
 #: An element that is read or written counts as so many of them.
 PER_ELEMENT = 16
 
@@ -84,6 +84,20 @@ def _elements(kernel, operands, ints) -> Split | None:
         return None
     steps = tuple(map(_item, operands))
     return Split(0, ints[0], steps, PER_ELEMENT * len(operands) / 2, 1024)
+
+
+def _fused(kernel, operands, ints) -> Split | None:
+    """Blocks of several elementwise ops; not where an input is walked over by its strides."""
+    n, block, n_operands, _, n_loads, n_steps = ints[:6]
+    steps = [_item(x) for x in operands]
+    at = 6
+    for _ in range(n_loads):
+        operand, _, again, ndim = ints[at : at + 4]
+        if again:
+            return None
+        steps[operand] = 0  # the same in all blocks
+        at += 4 + 2 * ndim
+    return Split(0, n, tuple(steps), PER_ELEMENT * (n_operands + n_steps) / 2, block)
 
 
 def _outer(kernel, operands, ints) -> Split | None:
@@ -161,6 +175,7 @@ _BATCH_OPS += ("fixed_batch_norm",)
 _POOLING = ("max_pooling", "max_pooling_index", "max_pooling_grad")
 _POOLING += ("average_pooling", "average_pooling_grad")
 _BY_NAME: dict[str, Callable] = {
+    "fused": _fused,
     "linear": _product_rows,
     "gemm": _gemm,
     "gemm_mask": _product_rows,
