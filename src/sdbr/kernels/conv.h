@@ -4,6 +4,7 @@
 #include "conv_patches.h"
 #include "conv_core.h"
 #include "conv_columns.h"
+#include "conv_exact.h"
 #include "conv_grad_x.h"
 #include "conv_grad_w.h"
 #include "conv_depthwise.h"

@@ -139,6 +139,7 @@ static void FN(share_grad_x_depthwise)(const sdbr_op *op, int64_t part, int64_t 
 
 static int FN(convolution_grad_x_depthwise)(const sdbr_op *op) {
     sdbr_share(op, ((const sdbr_conv *)op->ints)->shares, FN(share_grad_x_depthwise));
+    FN(mend_not_finite)(op);
     return SDBR_OK;
 }
 

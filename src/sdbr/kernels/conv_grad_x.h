@@ -110,5 +110,6 @@ static int FN(convolution_grad_x)(const sdbr_op *op) {
                              j.rows, (int)j.channels);
     }
     sdbr_share(op, s->shares, FN(share_grad_x));
+    FN(mend_not_finite)(op);
     return SDBR_OK;
 }
