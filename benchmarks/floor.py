@@ -1,7 +1,7 @@
 """Where the time of a case goes, and what it needs at least: ``python -m benchmarks.floor CASE``.
 
 The floor of a step is the arithmetic of its products and convolutions at the rate that BLAS reaches
-here on a large product, and the bytes that the update has to move at the rate of a large copy. What
+here on a large product, and the bytes that the update has to move at the rate of ``b += a``. What
 is below the sum skips arithmetic (as Winograd's way does) or finds the parameters in a cache.
 """
 
@@ -47,10 +47,10 @@ def gemm_rate(n: int = 768) -> float:
     return 2 * n**3 / best(lambda: blas.sgemm(1.0, a, a), 40)
 
 
-def copy_rate(n: int = 1 << 24) -> float:
-    """Return what a copy of `n` floats reaches, in bytes read and written per second."""
+def stream_rate(n: int = 1 << 22) -> float:
+    """Return what ``b += a`` on `n` floats reaches, in bytes read and written per second."""
     a, b = np.ones((2, n), np.float32)
-    return 8 * n / best(lambda: np.copyto(b, a), 20)
+    return 12 * n / best(lambda: np.add(a, b, out=b), 20)
 
 
 def operations(node: Any) -> int:
@@ -108,8 +108,8 @@ def measure(name: str, peer: str = "sdbr-cython") -> dict[str, Any]:
                 work[node.label] += amount
     params = sum(param.size for param in runner.model.params())
     moved = 4 * MOVES * params if trained else 0
-    rates = {"gemm": gemm_rate(), "copy": copy_rate()}
-    arithmetic, update = sum(work.values()) / rates["gemm"], moved / rates["copy"]
+    rates = {"gemm": gemm_rate(), "stream": stream_rate()}
+    arithmetic, update = sum(work.values()) / rates["gemm"], moved / rates["stream"]
     return {
         "case": name,
         "peer": peer,
@@ -155,7 +155,7 @@ def text(found: dict[str, Any]) -> str:
         f"{found['case']}, {found['part']}, {found['peer']}: {seconds_as_text(t)} (best of {RUNS})",
         f"  arithmetic  {work / 1e9:10.3f} GFLOP at {rates['gemm'] / 1e9:.1f} GFLOP/s: "
         f"{seconds_as_text(floor['arithmetic'])}",
-        f"  update of   {found['parameters']:10,} parameters at {rates['copy'] / 1e9:.1f} GB/s: "
+        f"  update of   {found['parameters']:10,} parameters at {rates['stream'] / 1e9:.1f} GB/s: "
         f"{seconds_as_text(floor['update'])}",
         f"  floor       {seconds_as_text(floor['sum'])}; measured {t / floor['sum']:.2f} of it",
         f"  all ops     {seconds_as_text(total)}, the shortest time of each in {RUNS} runs",

@@ -193,7 +193,7 @@ def test_the_floor_of_a_step(monkeypatch):
     # The peer sets its backend for good.
     monkeypatch.setattr(floor.chainer.global_config, "sdbr_backend", "cython", raising=False)
     monkeypatch.setattr(floor, "gemm_rate", lambda: 1e9)
-    monkeypatch.setattr(floor, "copy_rate", lambda: 1e9)
+    monkeypatch.setattr(floor, "stream_rate", lambda: 1e9)
     found = floor.measure("mlp_tiny")
     layers = [2 * 32 * n_in * n_out for n_in, n_out in ((4, 64), (64, 64), (64, 2))]
     # Going forward, the gradients of the weights, and of all inputs but the first.
