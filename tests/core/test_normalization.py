@@ -198,3 +198,19 @@ def test_in_whole_steps_the_gradient_needs_no_output_of_relu():
     step = model.schedule_manager.static_schedule.programs["step"]
     assert names(step).count("batch_norm_relu_grad") == 2
     assert "batch_norm_grad" not in names(step) and "relu_grad" not in names(step)
+
+
+def test_statistics_may_move_before_the_backward_of_a_call_in_test_mode():
+    models = [Images(), Static()]
+    for i in range(4):
+        grads = []
+        for model in models:
+            model.cleargrads()
+            with chainer.using_config("train", False):
+                loss = model(batch(i))
+            model(3 * batch(i + 1) + 1)
+            loss.backward()
+            grads.append([p.grad for _, p in sorted(model.namedparams())])
+        for want, got in zip(*grads, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * np.abs(want).max())
+    assert models[1].schedule_manager.statistics.replays == 6

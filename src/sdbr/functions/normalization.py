@@ -156,10 +156,14 @@ class FixedBatchNormalization(FunctionRow):
         y = b.new(layout.canonical, x.dtype)
         ins = [layout.of(b, x), *(layout.number(b, v) for v in xs[1:])]
         b.emit("fixed_batch_norm", ins, [y], (0,), (node.scalar("eps"),))
+        # Chainer's node keeps the standard deviation: calls in between may move the statistics.
+        var = xs[4]
+        node.state["var"] = var if var.root.slot is None else b.copy(var)
         return [layout.back(b, y)]
 
     def backward(b, node, xs, ys, gys, wanted):
-        x, gamma, _, mean, var = xs
+        x, gamma, _, mean, _ = xs
+        var = node.state["var"]
         grads = [None] * 5
         layout = _channels(node)
         shifted = b.elementwise("add_constant", var, floats=(node.scalar("eps"),))
