@@ -135,8 +135,10 @@ class ForwardPlan:
         instructions = passes.transform(instructions, kept, self.table, on, passes.FIRST)
         plan.instructions = passes.transform(plan.instructions, kept, self.table, on, passes.FIRST)
         self.recipes = passes.recipes(
-            instructions, plan.instructions, self.table, self.schedule.low_memory, on
+            instructions, plan.instructions, self.table, self.schedule.low_memory, on, False
         )
+        if self.recipes is not None:
+            instructions = self.recipes.copies(instructions)
         plan.make_again(self.recipes)
         self.kept_rows += plan.needs()
         return plan, instructions

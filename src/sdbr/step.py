@@ -91,7 +91,7 @@ class StepPlan:
         instructions = passes.transform(given, set(), table, on, passes.FIRST)
         cut = next((i for i, x in enumerate(instructions) if id(x) in backward), 0)
         before, after = instructions[:cut], instructions[cut:]
-        recipes = passes.recipes(before, after, table, self.schedule.low_memory, on)
+        recipes = passes.recipes(before, after, table, self.schedule.low_memory, on, True)
         return instructions if recipes is None else before + recipes.insert(after)
 
     def _gradients(self, builder, params, by_param, rows, views) -> None:

@@ -6,7 +6,9 @@ levels. By default only arithmetic with a number is repeated, where all readers 
 inside of one fused op that costs less than reading the array. With ``memory='low'`` everything
 elementwise, data movement, normalization with known moments and multiplication with a dropout mask
 is repeated, up to `DEEPEST` ops in a row. Nothing is drawn again, and every number stays the same:
-the ops are the same, and so is what they read.
+the ops are the same, and so is what they read. A backward that runs later than its forward could
+find memory of the caller (parameters, running statistics) changed: small arrays are copied in the
+forward, and what is made of large ones is kept.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ AS_BATCH_NORM = 2
 #: the same time.
 DEEPEST = {FREE: 1, LOW: 8}
 
+#: So many times larger than an array of the caller is what is made again of a copy of it.
+TIMES = 8
+
 _ARITHMETIC = {
     "negative", "add_constant", "rsub_constant", "mul_constant", "div_constant", "square",
 }  # fmt: skip
@@ -42,6 +47,8 @@ class Recipes:
     table : BufferTable
     level : str
         `FREE` or `LOW`.
+    together : bool
+        Whether both are one program: what the caller has bound cannot change in between.
 
     Attributes
     ----------
@@ -55,9 +62,11 @@ class Recipes:
         backward: list[Instruction],
         table: BufferTable,
         level: str,
+        together: bool,
     ):
         self.table = table
         self.level = level
+        self.together = together
         self.makers: dict[int, Instruction] = {}
         # Parameters change when everything has been read.
         update = next((i for i, x in enumerate(backward) if x.op.family == "update"), None)
@@ -106,7 +115,7 @@ class Recipes:
         again = None if maker is None else self._again(maker, index)
         depth: int | None = None
         if again is not None and self._worth(index):
-            depths = [self._source(x) for x in again.ins]
+            depths = [self._source(x, root.nbytes) for x in again.ins]
             if None not in depths:
                 depth = 1 + max(depths, default=0)
                 if depth > DEEPEST[self.level]:
@@ -117,13 +126,15 @@ class Recipes:
         self._depths[index] = depth
         return depth or None if top else depth
 
-    def _source(self, x: Row) -> int | None:
+    def _source(self, x: Row, nbytes: int) -> int | None:
+        """`_depth` of what an op reads to make so many bytes again."""
         slot = x.root.slot
         if slot is None:
             return self._depth(x.root)
         if slot.kind == CONSTANT:
             return 0 if self.level == LOW or self.table.is_private(slot) else None
         fixed = self.level == LOW and not self._writers.get(x.root.index)
+        fixed = fixed and (self.together or TIMES * x.root.nbytes <= nbytes)
         return 0 if fixed and slot.kind == BOUND else None
 
     def _worth(self, index: int) -> bool:
@@ -154,6 +165,33 @@ class Recipes:
         return Instruction(
             BY_NAME[name], list(ins), [y], ints, floats, f"{maker.label} again", maker.line
         )
+
+    def copies(self, forward: list[Instruction]) -> list[Instruction]:
+        """A forward that copies what the caller may change before the backward reads it again."""
+        copied = Replacement(self.table)
+        before: dict[int, Row] = {}
+        for again in self.makers.values():
+            for x in again.ins:
+                if x.root.slot is not None and x.root.slot.kind == BOUND:
+                    before[x.root.index] = x.root
+        if not before:
+            return forward
+        result: list[Instruction] = []
+        for instruction in forward:
+            if any(y.root.index in self.makers for y in instruction.outs):
+                for x in instruction.ins:
+                    root = before.pop(x.root.index, None)
+                    if root is not None:
+                        new = self.table.root(root.shape, root.dtype, None, root.name)
+                        copied.replace(root, new)
+                        label, line = instruction.label, instruction.line
+                        result.append(
+                            Instruction(BY_NAME["copy"], [root], [new], label=label, line=line)
+                        )
+            result.append(instruction)
+        for again in self.makers.values():
+            again.ins = copied.all_of(again.ins)
+        return result
 
     def insert(self, backward: list[Instruction]) -> list[Instruction]:
         """A backward with the ops that make again what it reads, each before its first reader.
@@ -207,6 +245,7 @@ def recipes(
     table: BufferTable,
     low: bool,
     on: frozenset[str],
+    together: bool,
 ) -> Recipes | None:
     """What of a forward its backward makes again; None when the pass is off.
 
@@ -218,9 +257,11 @@ def recipes(
         ``memory='low'``.
     on : frozenset of str
         The passes that are on.
+    together : bool
+        Whether both are one program.
     """
     if "recomputation" not in on or not (low or "elementwise" in on):
         return None
     if not low and not any(instruction.op.name in _ARITHMETIC for instruction in forward):
         return None
-    return Recipes(forward, backward, table, LOW if low else FREE)
+    return Recipes(forward, backward, table, LOW if low else FREE, together)
