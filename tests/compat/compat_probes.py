@@ -184,6 +184,35 @@ def average_pooling_nd(module: ModuleType) -> None:
     np.testing.assert_array_equal(other.grad, 1)
 
 
+def _twice(x: chainer.Variable, loss: chainer.Variable) -> None:
+    """The gradient of a second backward is that of the first."""
+    gradients = []
+    for _ in range(2):
+        x.cleargrad()
+        loss.backward(retain_grad=True)
+        gradients.append(x.grad.copy())
+    assert gradients[0].any()
+    np.testing.assert_array_equal(gradients[1], gradients[0])
+
+
+@probe("hinge-backward")
+def hinge(module: ModuleType) -> None:
+    x, other = (chainer.Variable(np.ones(s, np.float32)) for s in ((2, 3), ()))
+    loss = module.hinge(x, np.array([0, 1], np.int32))
+    _twice(x, loss)
+    both = loss + other
+    both.backward()
+    np.testing.assert_array_equal(other.grad, 1)
+
+
+@probe("ctc-backward")
+def ctc(module: ModuleType) -> None:
+    x = chainer.Variable(np.random.RandomState(0).randn(4, 1, 3).astype("f"))
+    xs = list(chainer.functions.separate(x))
+    t = np.array([[0, 1]], np.int32)
+    _twice(x, module.connectionist_temporal_classification(xs, t, 2))
+
+
 @probe("layer-normalization-eps")
 def layer_normalization(module: ModuleType) -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from sdbr.compat import functions, importing, objects, scalars
+from sdbr.compat import backwards, functions, importing, objects, scalars
 from sdbr.compat.fix import Fix
 
-FIXES: tuple[Fix, ...] = importing.FIXES + functions.FIXES + scalars.FIXES + objects.FIXES
+FIXES: tuple[Fix, ...] = (
+    *importing.FIXES,
+    *functions.FIXES,
+    *backwards.FIXES,
+    *scalars.FIXES,
+    *objects.FIXES,
+)
