@@ -1,6 +1,7 @@
 """Writes measured results into docs/performance.md and README.md, between their markers.
 
-``python -m benchmarks.page benchmarks/results/RESULT.json`` after ``python -m sdbr bench --json``.
+``python -m benchmarks.page benchmarks/results/RESULT.json ...`` after ``python -m sdbr bench --json``.
+Each file has tables of its own: files may come from different machines.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -115,14 +117,23 @@ def replace(path: Path, marker: str, text: str) -> None:
     path.write_text(found)
 
 
+def together(paths: list[Path], text: Callable[[dict[str, Any]], str]) -> str:
+    """The text of each file, behind its name where there are several."""
+    parts = []
+    for path in paths:
+        name = f"`{path.name}`:\n\n" if len(paths) > 1 else ""
+        parts.append(name + text(json.loads(path.read_text())))
+    return "\n\n".join(parts)
+
+
 def main(argv: list[str]) -> int:
-    """Write the tables of one result file into both pages."""
-    results = json.loads(Path(argv[0]).read_text())
+    """Write the tables of result files into both pages."""
+    paths = [Path(name) for name in argv]
     page = ROOT / "docs" / "performance.md"
-    replace(page, "machine", machine_text(results))
-    replace(page, "cases", cases_table(results))
-    replace(page, "targets", targets_table(results))
-    replace(ROOT / "README.md", "figures", readme_table(results))
+    replace(page, "machine", together(paths, machine_text))
+    replace(page, "cases", together(paths, cases_table))
+    replace(page, "targets", together(paths, targets_table))
+    replace(ROOT / "README.md", "figures", together(paths, readme_table))
     return 0
 
 
