@@ -1,6 +1,6 @@
 """Writes measured results into docs/performance.md and README.md, between their markers.
 
-``python -m benchmarks.page benchmarks/results/RESULT.json ...`` after ``python -m sdbr bench --json``.
+``python -m benchmarks.page benchmarks/results/FILE.json ...`` after ``sdbr bench --json``.
 Each file has tables of its own: files may come from different machines.
 """
 
