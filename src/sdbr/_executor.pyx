@@ -516,7 +516,8 @@ cdef class Executable:
             self.fail(at, status)
         return 0
 
-    cdef int64_t run_native(self, int64_t begin, int64_t end, double *seconds, int *status) except -1:
+    cdef int64_t run_native(
+            self, int64_t begin, int64_t end, double *seconds, int *status) except -1:
         """Run them; the index of the op that failed, or `end`."""
         cdef int64_t at = end
         if not self.prepared.draws:
