@@ -548,3 +548,18 @@ def test_beside_define_by_run(backend):
     np.testing.assert_allclose(got, want, rtol=1e-5)
     assert model.schedule_manager.statistics.replays == 5
     assert model.predictor.count == 6
+
+
+@BACKENDS
+def test_a_parameter_that_changes_between_two_equal_functions(backend):
+    @sdbr.static_code
+    def grow(self, inputs):
+        inputs[0][...] *= 1.25
+
+    def effect(net, h):
+        first = F.concat([net.l1.b, net.l1.b], 0)
+        grow(net, inputs=[net.l1.b.array])
+        second = F.concat([net.l1.b, net.l1.b], 0)
+        return h * first[None, :5] + second[None, 5:]
+
+    check(effect, backend)

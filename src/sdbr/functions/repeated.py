@@ -16,7 +16,8 @@ def without_repeats(nodes: list, trace: v.Trace) -> list:
     """The nodes without those that do what one before does, whose results serve in their place.
 
     Only functions that move data, of parameters or of each other: what they are given cannot have
-    changed in between. Their gradients then meet in one place before they are taken apart.
+    changed in between. Their gradients then meet in one place before they are taken apart. Where
+    code of the user runs in between (`static_code`), which may write both, all nodes stay.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ def without_repeats(nodes: list, trace: v.Trace) -> list:
     list of TracedNode
         Nodes whose inputs are results of others now are copies.
     """
-    if any(isinstance(node, GradientNode) for node in nodes):
+    if any(isinstance(node, GradientNode) or node.effect for node in nodes):
         return nodes
     fixed = {x.index for x in v.handed_out(trace)}
     fixed.update(x.source.index for x in trace.values if x.kind == v.ALIAS)
