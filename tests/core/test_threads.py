@@ -117,6 +117,46 @@ def test_convolutions_do_not_depend_on_the_number_of_threads(monkeypatch):
             np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize(
+    ("c", "o", "kernel", "stride", "n", "size"),
+    [
+        (32, 16, 5, 1, 16, 14),
+        (64, 128, 1, 1, 9, 28),
+        (64, 64, 1, 2, 5, 27),
+        (16, 16, 3, 1, 1, 100),
+        (64, 33, 3, 2, 4, 16),
+    ],
+)
+def test_gradients_of_convolutions_do_not_depend_on_the_number_of_threads(
+    monkeypatch, c, o, kernel, stride, n, size
+):
+    monkeypatch.setattr("sdbr.program.convolution.LEAST_WORK", 1)
+    rng = np.random.RandomState(0)
+    link = L.Convolution2D(c, o, kernel, stride, kernel // 2)
+    x = rng.randn(n, c, size, size).astype("f")
+    gy = rng.randn(*link(x).shape).astype("f")
+    found = []
+    for threads in (1, 2, 3, 7):
+        # oneDNN forms its sums in another order on another number of threads.
+        with (
+            chainer.using_config("sdbr_num_threads", threads),
+            chainer.using_config("sdbr_onednn", "off"),
+        ):
+            static = sdbr.static_graph(link.copy("copy"))
+            for _ in range(2):
+                v = chainer.Variable(x)
+                y = static(v)
+                y.grad = gy
+                static.cleargrads()
+                y.backward()
+        statistics = static.schedule_manager.statistics
+        assert (statistics.replays, statistics.python_ops) == (1, 0)
+        found.append((y.array, v.grad, static.W.grad.copy(), static.b.grad.copy()))
+    for got in found[1:]:
+        for a, b in zip(got, found[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 def pool(threads):
     """Gradients through pooling, and how many ops of the backward were cut."""
     with chainer.using_config("sdbr_num_threads", threads):
