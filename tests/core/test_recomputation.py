@@ -146,6 +146,33 @@ def test_what_changes_before_the_backward_is_not_read_again():
         assert_all_near({"x": g["x"]}, {"x": r["x"]}, 1e-4, "gradients")
 
 
+@pytest.mark.parametrize("memory", ["default", "low"])
+def test_what_is_written_in_between_is_not_read_again(memory):
+    @sdbr.static_code(func_name="halve")
+    def halve(inputs):
+        inputs[0][...] *= 0.5
+
+    def forward(self, x):
+        y = F.tanh(self.l(x))
+        z = 3 * y
+        halve(inputs=[y.array])
+        return F.sum(z * z * y)
+
+    found = {}
+    for static in (False, True):
+        np.random.seed(0)
+        model = Net(forward, l=L.Linear(8, 8))
+        if static:
+            sdbr.static_graph(model, memory=memory, on_dynamic="raise")
+        for i in range(3):
+            x = chainer.Variable(np.random.RandomState(i).randn(4, 8).astype("f"))
+            model.cleargrads()
+            model(x).backward()
+        found[static] = {n: p.grad for n, p in sorted(model.namedparams())} | {"x": x.grad}
+    assert_all_near(found[True], found[False], 1e-5, "gradients")
+    assert model.schedule_manager.statistics.replays == 2
+
+
 def test_the_pass_can_be_switched_off():
     got, off = separate("low", "recomputation")
     want, default = separate("default", "recomputation")
@@ -196,3 +223,17 @@ def test_by_default_arithmetic_with_a_number_is_made_again():
 def test_unknown_memory():
     with pytest.raises(ValueError, match="default, low, no_reuse, got 'less'"):
         sdbr.static_graph(lambda x: x, memory="less")
+
+
+def test_what_holds_much_is_low_in_any_case(monkeypatch):
+    def arena_of(memory):
+        model = train(
+            make_deep, batch, OPTIMIZERS["adam"], static=True, steps=3, backend="cython",
+            memory=memory,
+        )[1]  # fmt: skip
+        return arena(model, "step")
+
+    default, low = arena_of("default"), arena_of("low")
+    assert low < default
+    monkeypatch.setattr("sdbr.program.passes.recomputation.MOST_HELD", 10_000)
+    assert arena_of("default") == low

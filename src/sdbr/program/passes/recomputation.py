@@ -8,7 +8,8 @@ elementwise, data movement, normalization with known moments and multiplication 
 is repeated, up to `DEEPEST` ops in a row. Nothing is drawn again, and every number stays the same:
 the ops are the same, and so is what they read. A backward that runs later than its forward could
 find memory of the caller (parameters, running statistics) changed: small arrays are copied in the
-forward, and what is made of large ones is kept.
+forward, and what is made of large ones is kept. A network that would keep more than `MOST_HELD`
+gets the second level without being asked.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sdbr.program import fused
 from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
 from sdbr.program.builder import Instruction
 from sdbr.program.ops import BY_NAME
-from sdbr.program.passes.rows import Replacement, readers, whole, writer_counts
+from sdbr.program.passes.rows import Replacement, readers, whole, writer_counts, written
 
 FREE, LOW = "free", "low"
 
@@ -30,6 +31,9 @@ DEEPEST = {FREE: 1, LOW: 8}
 
 #: So many times larger than an array of the caller is what is made again of a copy of it.
 TIMES = 8
+
+#: Bytes held from forward to backward from which memory counts for more than time.
+MOST_HELD = 128 << 20
 
 _ARITHMETIC = {
     "negative", "add_constant", "rsub_constant", "mul_constant", "div_constant", "square",
@@ -70,13 +74,26 @@ class Recipes:
         self.makers: dict[int, Instruction] = {}
         # Parameters change when everything has been read.
         update = next((i for i, x in enumerate(backward) if x.op.family == "update"), None)
-        self._writers = writer_counts(forward + backward[:update])
+        before_update = forward + backward[:update]
+        self._writers = writer_counts(before_update)
+        # Code of the user may write what it reads; other ops write their outputs alone.
+        self._last_write = {
+            index: i
+            for i, instruction in enumerate(before_update)
+            for index in (
+                written(instruction)
+                if instruction.op.name == "python"
+                else [y.root.index for y in instruction.outs]
+            )
+        }
         self._backward = backward
         self._readers = readers(backward)
         self._made: dict[int, Instruction] = {}
-        for instruction in forward:
+        self._made_at: dict[int, int] = {}
+        for i, instruction in enumerate(forward):
             for y in instruction.outs:
                 self._made[y.root.index] = instruction
+                self._made_at[y.root.index] = i
         self._depths: dict[int, int | None] = {}
         needed: dict[int, Row] = {}
         for instruction in backward:
@@ -101,7 +118,8 @@ class Recipes:
                     for x in again.ins
                     if x.root.slot is None and self._depths.get(x.root.index)
                 ]
-        del self._writers, self._backward, self._readers, self._made, self._depths, self._kept
+        del self._writers, self._last_write, self._backward, self._readers
+        del self._made, self._made_at, self._depths, self._kept
 
     def _depth(self, root: Row, top: bool = False) -> int | None:
         """How many ops in a row make a root again; 0 when it is there, None when that cannot be."""
@@ -115,7 +133,7 @@ class Recipes:
         again = None if maker is None else self._again(maker, index)
         depth: int | None = None
         if again is not None and self._worth(index):
-            depths = [self._source(x, root.nbytes) for x in again.ins]
+            depths = [self._source(x, root) for x in again.ins]
             if None not in depths:
                 depth = 1 + max(depths, default=0)
                 if depth > DEEPEST[self.level]:
@@ -126,15 +144,17 @@ class Recipes:
         self._depths[index] = depth
         return depth or None if top else depth
 
-    def _source(self, x: Row, nbytes: int) -> int | None:
-        """`_depth` of what an op reads to make so many bytes again."""
+    def _source(self, x: Row, result: Row) -> int | None:
+        """`_depth` of what an op reads to make `result` again."""
+        if self._last_write.get(x.root.index, -1) > self._made_at[result.index]:
+            return None
         slot = x.root.slot
         if slot is None:
             return self._depth(x.root)
         if slot.kind == CONSTANT:
             return 0 if self.level == LOW or self.table.is_private(slot) else None
         fixed = self.level == LOW and not self._writers.get(x.root.index)
-        fixed = fixed and (self.together or TIMES * x.root.nbytes <= nbytes)
+        fixed = fixed and (self.together or TIMES * x.root.nbytes <= result.nbytes)
         return 0 if fixed and slot.kind == BOUND else None
 
     def _worth(self, index: int) -> bool:
@@ -239,6 +259,13 @@ class Recipes:
         )
 
 
+def _held(forward: list[Instruction], backward: list[Instruction]) -> int:
+    """Bytes that the backward reads of what the forward makes."""
+    made = {y.root.index for instruction in forward for y in instruction.outs}
+    read = {x.root.index: x.root.nbytes for instruction in backward for x in instruction.ins}
+    return sum(nbytes for index, nbytes in read.items() if index in made)
+
+
 def recipes(
     forward: list[Instruction],
     backward: list[Instruction],
@@ -254,13 +281,16 @@ def recipes(
     forward, backward : list of Instruction
     table : BufferTable
     low : bool
-        ``memory='low'``.
+        ``memory='low'``; what holds more than `MOST_HELD` bytes is treated so in any case.
     on : frozenset of str
         The passes that are on.
     together : bool
         Whether both are one program.
     """
-    if "recomputation" not in on or not (low or "elementwise" in on):
+    if "recomputation" not in on:
+        return None
+    low = low or _held(forward, backward) > MOST_HELD
+    if not (low or "elementwise" in on):
         return None
     if not low and not any(instruction.op.name in _ARITHMETIC for instruction in forward):
         return None
