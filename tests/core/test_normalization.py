@@ -214,3 +214,33 @@ def test_statistics_may_move_before_the_backward_of_a_call_in_test_mode():
         for want, got in zip(*grads, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * np.abs(want).max())
     assert models[1].schedule_manager.statistics.replays == 6
+
+
+def test_what_is_added_behind_the_normalization_may_have_changed_since():
+    class Sum(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            np.random.seed(2)
+            with self.init_scope():
+                self.l = L.Linear(6, 6)
+                self.bn = L.BatchNormalization(6)
+
+        @sdbr.static_code
+        def halve(self, inputs):
+            inputs[0][...] *= 0.5
+
+        def forward(self, x):
+            more = F.tanh(self.l(x))
+            y = self.bn(x)
+            self.halve(inputs=[more.array])
+            return F.sum(F.relu(y + more) ** 2)
+
+    models = [Sum(), sdbr.static_graph(Sum(), on_dynamic="raise")]
+    for i in range(3):
+        losses = [model(batch(i)) for model in models]
+        for model, loss in zip(models, losses, strict=True):
+            model.cleargrads()
+            loss.backward()
+        np.testing.assert_allclose(losses[1].array, losses[0].array, rtol=1e-5)
+        np.testing.assert_allclose(models[1].l.W.grad, models[0].l.W.grad, rtol=1e-3, atol=1e-5)
+    assert models[1].schedule_manager.statistics.replays == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sdbr.program.buffers import BufferTable, Row, c_strides
 from sdbr.program.builder import Instruction
 from sdbr.program.ops import BY_NAME
+from sdbr.program.passes.rows import is_bound
 
 RELU = 1
 #: Ops of the forward, with the number of their inputs where nothing is added.
@@ -37,10 +38,18 @@ def normalization(
         return makers.get(root.index, (-1, None))
 
     last_python = -1
+    lent: dict[int, int] = {}  # root row -> the latest Python op that may have written it
+
+    def changed_at(row: Row) -> int:
+        """Where a row has been written last, as far as one can tell."""
+        at = max(makers.get(row.root.index, (-1, None))[0], lent.get(row.root.index, -1))
+        return max(at, last_python) if is_bound(row) else at
+
     for position, instruction in enumerate(instructions):
         name = instruction.op.name
         if name == "python":
             last_python = position
+            lent.update((x.root.index, position) for x in instruction.ins)
         if name == "relu":
             at, maker = maker_of(instruction.ins[0])
             y = instruction.outs[0]
@@ -52,7 +61,7 @@ def normalization(
                 makers[y.root.index] = at, maker
                 continue
         elif name == "add":
-            maker, more = _sum_of(instruction, maker_of, makers)
+            maker, more = _sum_of(instruction, maker_of, changed_at)
             if maker is not None:
                 y, shape = instruction.outs[0], maker.outs[0].shape
                 at = makers[maker.outs[0].root.index][0]
@@ -68,7 +77,7 @@ def normalization(
             if maker is not None and maker.op.name == "relu_grad":
                 # They are read later than before: nobody may have written them meanwhile.
                 sources = [maker.ins[1], maker.ins[0]]
-                late = any(makers.get(x.root.index, (-1, None))[0] > at for x in sources)
+                late = any(changed_at(x) > at for x in sources)
                 if not late and all(x.is_contiguous for x in sources):
                     views = [_viewed(table, x, gy.shape) for x in sources]
                     instruction.ins = [*instruction.ins[:_GY], *views]
@@ -80,7 +89,9 @@ def normalization(
     return [i for i in instructions if id(i) not in dropped]
 
 
-def _sum_of(instruction: Instruction, maker_of, makers) -> tuple[Instruction | None, Row | None]:
+def _sum_of(
+    instruction: Instruction, maker_of, changed_at
+) -> tuple[Instruction | None, Row | None]:
     """The normalization whose result is added to something that is there before, and that."""
     y = instruction.outs[0]
     for k, more in enumerate(reversed(instruction.ins)):
@@ -92,7 +103,7 @@ def _sum_of(instruction: Instruction, maker_of, makers) -> tuple[Instruction | N
             and not maker.ints[0] & RELU
             and more.is_contiguous
             and y.is_contiguous
-            and makers.get(more.root.index, (-1, None))[0] < at
+            and changed_at(more) < at
         ):
             return maker, more
     return None, None
