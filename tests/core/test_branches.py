@@ -108,7 +108,7 @@ def assert_same(got, want):
         np.testing.assert_array_equal(x, y)
 
 
-def test_actor_and_critic_run_at_the_same_time(overlaps):
+def test_actor_and_critic_run_at_the_same_time(eager):
     want, n = train(actor_critic, transitions, 1)
     assert n == 0
     for threads in (2, 3):
@@ -117,7 +117,11 @@ def test_actor_and_critic_run_at_the_same_time(overlaps):
         assert_same(got, want)
 
 
-def test_pass_can_be_switched_off():
+def test_branches_that_save_little_are_left_alone():
+    assert train(actor_critic, transitions, 2)[1] == 0
+
+
+def test_pass_can_be_switched_off(eager):
     with chainer.using_config("sdbr_disabled_passes", "branches"):
         assert train(actor_critic, transitions, 2)[1] == 0
 

@@ -15,8 +15,9 @@ from sdbr.program.ops import BY_NAME
 from sdbr.threads import num_threads
 
 #: Nanoseconds (measured, see docs/performance.md): what a fork costs while the workers are awake,
-#: and what must be saved for it.
-COST, LEAST_GAIN = 3e3, 5e3
+#: and what must be saved for it. Between the forks of small programs the workers fall asleep, and
+#: waking them takes longer than such branches do: actor and critic of 64 units gained nothing.
+COST, LEAST_GAIN = 3e3, 5e4
 #: An op that takes longer is cut into parts, see sdbr.backends.prepare.splitting.
 LARGE = 40e3
 #: The longest stretch that is looked at from one point.
