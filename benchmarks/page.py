@@ -21,8 +21,10 @@ OWN = "sdbr-cython"
 
 
 def _text(us: float) -> str:
+    if us >= 1e6:
+        return f"{us / 1e6:.3g} s"
     if us >= 1000:
-        return f"{us / 1000:,.3g} ms"
+        return f"{us / 1000:.3g} ms"
     return f"{us:.3g} us"
 
 
@@ -59,7 +61,7 @@ def targets_table(results: dict[str, Any]) -> str:
             if t.get("own", OWN) != OWN:
                 name += f" ({t['own']})"
             against = " / ".join(t["against"])
-            met = "yes" if t["met"] else "**no**"
+            met = {True: "yes", False: "**no**", None: "not measured"}[t["met"]]
             lines.append(
                 f"| {name} | {_ratio(t['limit'])} of {against} | {_ratio(t['ratio'])} | {met} |"
             )
