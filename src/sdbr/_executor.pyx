@@ -68,6 +68,7 @@ cdef extern from "sdbr_loop.h":
 
     enum: SDBR_OK
     enum: SDBR_INDEX_ERROR
+    enum: SDBR_NO_MEMORY
     const char *SDBR_COMPILER
     const char *SDBR_BUILD_FLAGS
     const char *SDBR_BUILD_SIMD
@@ -560,6 +561,8 @@ cdef class Executable:
                 f"index {self.runtime.fault_value} at position {self.runtime.fault_position} is "
                 f"out of range for {self.runtime.fault_bound} entries; {where}"
             )
+        if status == SDBR_NO_MEMORY:
+            raise MemoryError(where)
         raise BackendError(f"kernel status {status}; {where}")
 
 

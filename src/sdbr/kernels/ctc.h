@@ -1,4 +1,5 @@
 /* Connectionist temporal classification, by dtype, in the logarithm.
+ * Lengths are read once, for another thread may change them.
  * ints: [times, batch, labels, length, blank]. The path of a sample has 2 length + 1 places. */
 
 /* The logarithm of no probability at all. */
@@ -109,17 +110,19 @@ static int FN(ctc)(const sdbr_op *op) {
     const int64_t times = op->ints[0], batch = op->ints[1], labels = op->ints[2], l = op->ints[3];
     const int64_t places = 2 * l + 1;
     const T *x = (const T *)op->operands[0];
-    const int32_t *n = (const int32_t *)op->operands[1], *m = (const int32_t *)op->operands[2];
-    const int32_t *t = (const int32_t *)op->operands[3];
+    const volatile int32_t *n = (const int32_t *)op->operands[1], *m = (const int32_t *)op->operands[2];
+    char *labels_of = op->operands[3];
     T *loss = (T *)op->operands[4], *y = (T *)op->operands[5], *paths = (T *)op->operands[6];
-    const int status = sdbr_check_labels(op, op->operands[3], SDBR_I4, batch * l, labels, 0, 0);
+    const int status = sdbr_own_labels(op, &labels_of, SDBR_I4, batch * l, labels, 0, 0);
+    const int32_t *t = (const int32_t *)labels_of;
     if (status != SDBR_OK)
         return status;
     for (int64_t i = 0; i < times * batch; i++)
         FN(ctc_softmax)(x + i * labels, y + i * labels, labels);
     for (int64_t b = 0; b < batch; b++) {
+        const int64_t times_of = n[b], length_of = m[b];
         for (int back = 0; back < 2; back++)
-            FN(ctc_walk)(op, y + b * labels, t + b * l, n[b], m[b], paths + b * places, (T *)op->operands[7], back);
+            FN(ctc_walk)(op, y + b * labels, t + b * l, times_of, length_of, paths + b * places, (T *)op->operands[7], back);
         loss[b] = -FN(ctc_total)(paths + b * places, places);
     }
     return SDBR_OK;
@@ -130,21 +133,23 @@ static int FN(ctc_grad)(const sdbr_op *op) {
     const int64_t times = op->ints[0], batch = op->ints[1], labels = op->ints[2], l = op->ints[3];
     const int64_t places = 2 * l + 1, blank = op->ints[4];
     const T *y = (const T *)op->operands[0], *paths = (const T *)op->operands[1];
-    const int32_t *n = (const int32_t *)op->operands[2], *m = (const int32_t *)op->operands[3];
-    const int32_t *t = (const int32_t *)op->operands[4];
+    const volatile int32_t *n = (const int32_t *)op->operands[2], *m = (const int32_t *)op->operands[3];
+    char *labels_of = op->operands[4];
     const T *gloss = (const T *)op->operands[5];
     T *gx = (T *)op->operands[6];
-    const int status = sdbr_check_labels(op, op->operands[4], SDBR_I4, batch * l, labels, 0, 0);
+    const int status = sdbr_own_labels(op, &labels_of, SDBR_I4, batch * l, labels, 0, 0);
+    const int32_t *t = (const int32_t *)labels_of;
     if (status != SDBR_OK)
         return status;
     memcpy(gx, y, (size_t)(times * batch * labels) * sizeof(T));
     for (int64_t b = 0; b < batch; b++) {
         const T total = FN(ctc_total)(paths + b * places, places);
+        const int64_t times_of = n[b];
         int64_t length = 2 * (int64_t)m[b] + 1; /* the end of a slice: from the end if negative */
         length = length < 0 ? length + places : length;
         length = length > places ? places : length;
         for (int64_t s = 0; s < times; s++) {
-            const T *row = paths + (s * batch + b) * places, inside = (T)(s < n[b]);
+            const T *row = paths + (s * batch + b) * places, inside = (T)(s < times_of);
             T *g = gx + (s * batch + b) * labels;
             for (int64_t k = 0; k < length; k++)
                 g[sdbr_wrap(sdbr_path_label(t + b * l, blank, k), labels)] -= FN(ctc_exp)(row[k] - total);

@@ -3,7 +3,7 @@
  * ints: [outer, m, inner, k, has_ignore, ignore_label, step along outer, step along inner,
  *        then for each of the k indices: n, step, dtype]; the steps are those of the side that is
  * indexed (`x`), in bytes. The other side, `rows`, is C-contiguous [outer, m, inner].
- * Every index is checked before anything is written. */
+ * Every index is checked before anything is written; what is checked are copies (label.h). */
 #ifndef SDBR_INDEX_H
 #define SDBR_INDEX_H
 
@@ -15,19 +15,33 @@
 #define SDBR_IGNORED INT64_MIN
 #define SDBR_INDEX_HEAD 8
 
-static int sdbr_check_places(const sdbr_op *op, char *const *t) {
-    const int64_t m = op->ints[1], k = op->ints[3];
-    if (!op->ints[4]) {
-        for (int64_t i = 0; i < k; i++) {
-            const int64_t *axis = op->ints + SDBR_INDEX_HEAD + 3 * i;
-            const int status = sdbr_check_labels(op, t[i], axis[2], m, axis[0], 0, 0);
-            if (status != SDBR_OK)
-                return status;
-        }
+/* Copies of the indices in `own`, all of them checked. */
+static int sdbr_own_places(const sdbr_op *op, char *const *t, char **own) {
+    const int64_t m = op->ints[1], k = op->ints[3], *axes = op->ints + SDBR_INDEX_HEAD;
+    int64_t size = 0;
+    for (int64_t i = 0; i < k; i++)
+        size += m * sdbr_label_bytes(axes[3 * i + 2]);
+    if (size == 0)
         return SDBR_OK;
+    char *copy = (char *)sdbr_workspace((size_t)size);
+    if (copy == NULL)
+        return SDBR_NO_MEMORY;
+    /* The widest come first where they lie: each is as aligned as its elements are wide. */
+    for (int64_t bytes = 8; bytes > 0; bytes /= 2)
+        for (int64_t i = 0; i < k; i++) {
+            if (sdbr_label_bytes(axes[3 * i + 2]) != bytes)
+                continue;
+            own[i] = t[i];
+            sdbr_copy_labels(&own[i], copy, axes[3 * i + 2], m);
+            copy += m * bytes;
+        }
+    for (int64_t i = 0; i < k; i++) {
+        const int64_t *axis = axes + 3 * i;
+        const int status = sdbr_check_labels(op, own[i], axis[2], m, axis[0], op->ints[4] != 0, op->ints[5]);
+        if (status != SDBR_OK)
+            return status;
     }
-    const int64_t *axis = op->ints + SDBR_INDEX_HEAD;
-    return sdbr_check_labels(op, t[0], axis[2], m, axis[0], 1, op->ints[5]);
+    return SDBR_OK;
 }
 
 /* Bytes from the start of a row of `x`, for `count` places from `first` on. */
@@ -68,9 +82,9 @@ static void sdbr_places(const sdbr_op *op, char *const *t, int64_t first, int64_
     } \
     SDBR_INLINE int move_rows_##bytes(const sdbr_op *op, char *x, TYPE *rows, int way) { \
         const int64_t outer = op->ints[0], m = op->ints[1], inner = op->ints[2]; \
-        char *const *t = op->operands + 1; \
+        char *t[SDBR_MAX_DIM]; \
         int64_t at[SDBR_PLACES]; \
-        const int status = sdbr_check_places(op, t); \
+        const int status = sdbr_own_places(op, op->operands + 1, t); \
         if (status != SDBR_OK) \
             return status; \
         for (int64_t first = 0; first < m; first += SDBR_PLACES) { \

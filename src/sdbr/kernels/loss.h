@@ -1,5 +1,5 @@
 /* Losses on labels, by dtype: softmax_cross_entropy, accuracy, select_item. C-contiguous operands.
- * Labels are checked before anything is written. An ignored label picks class 0 and its term is
+ * Labels are copied and checked before anything is written. An ignored label picks class 0 and its term is
  * multiplied by 0, as in define-by-run, so NaN and infinities spread in the same way. */
 
 /* -w[t] (x[t] - lse) of position i = (o, j), 0 (or NaN) when ignored; lse is log(sum(exp(x))). */
@@ -38,10 +38,9 @@ static int FN(softmax_cross_entropy)(const sdbr_op *op) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3];
     const int64_t weighted = op->ints[4], ignore = op->ints[5], normalize = op->ints[6];
     const T *x = (const T *)op->operands[0], *w = weighted ? (const T *)op->operands[2] : NULL;
-    const char *t = op->operands[1];
-    char **outs = op->operands + 2 + weighted;
+    char *t = op->operands[1], **outs = op->operands + 2 + weighted;
     T *lse = (T *)outs[1];
-    const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
+    const int status = sdbr_own_labels(op, &t, code, outer * inner, c, 1, ignore);
     if (status != SDBR_OK)
         return status;
     FN(log_sums_shared)(op);
@@ -65,9 +64,9 @@ static int FN(softmax_cross_entropy_no_reduce)(const sdbr_op *op) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], code = op->ints[3];
     const int64_t weighted = op->ints[4], ignore = op->ints[5];
     const T *x = (const T *)op->operands[0], *w = weighted ? (const T *)op->operands[2] : NULL;
-    const char *t = op->operands[1];
+    char *t = op->operands[1];
     T *loss = (T *)op->operands[2 + weighted], *lse = (T *)op->operands[3 + weighted];
-    const int status = sdbr_check_labels(op, t, code, outer * inner, c, 1, ignore);
+    const int status = sdbr_own_labels(op, &t, code, outer * inner, c, 1, ignore);
     if (status != SDBR_OK)
         return status;
     FN(log_sums_shared)(op);
@@ -114,11 +113,17 @@ static void FN(cross_entropy_grad)(const sdbr_op *op, const T *w, const T *scale
         }
 }
 
-static int FN(cross_entropy_grad_shared)(const sdbr_op *op, void (*share)(const sdbr_op *, int64_t, int64_t)) {
+/* All threads read the labels that this one has copied and checked; `operands`: how many there are. */
+static int FN(cross_entropy_grad_shared)(const sdbr_op *op, int64_t operands,
+                                         void (*share)(const sdbr_op *, int64_t, int64_t)) {
     const int64_t *n = op->ints;
-    const int status = sdbr_check_labels(op, op->operands[1], n[3], n[0] * n[2], n[1], 1, n[5]);
+    char *own[8];
+    sdbr_op copied = *op;
+    memcpy(own, op->operands, (size_t)operands * sizeof *own);
+    copied.operands = own;
+    const int status = sdbr_own_labels(op, &own[1], n[3], n[0] * n[2], n[1], 1, n[5]);
     if (status == SDBR_OK)
-        sdbr_share(op, FN(cross_entropy_shares)(op), share);
+        sdbr_share(&copied, FN(cross_entropy_shares)(op), share);
     return status;
 }
 
@@ -131,7 +136,7 @@ static void FN(share_mean_grad)(const sdbr_op *op, int64_t part, int64_t parts) 
 }
 
 static int FN(softmax_cross_entropy_grad)(const sdbr_op *op) {
-    return FN(cross_entropy_grad_shared)(op, FN(share_mean_grad));
+    return FN(cross_entropy_grad_shared)(op, 6 + op->ints[4], FN(share_mean_grad));
 }
 
 /* operands: x, t, lse, gloss, w when given, gx. */
@@ -142,7 +147,7 @@ static void FN(share_each_grad)(const sdbr_op *op, int64_t part, int64_t parts) 
 }
 
 static int FN(softmax_cross_entropy_no_reduce_grad)(const sdbr_op *op) {
-    return FN(cross_entropy_grad_shared)(op, FN(share_each_grad));
+    return FN(cross_entropy_grad_shared)(op, 5 + op->ints[4], FN(share_each_grad));
 }
 
 /* The first index of the largest of c elements `step` apart; of the first NaN if there is one. */
@@ -209,9 +214,9 @@ static int FN(accuracy)(const sdbr_op *op) {
 static int FN(select_item)(const sdbr_op *op) {
     const int64_t n = op->ints[0], c = op->ints[1], code = op->ints[2];
     const T *x = (const T *)op->operands[0];
-    const char *t = op->operands[1];
+    char *t = op->operands[1];
     T *y = (T *)op->operands[2];
-    const int status = sdbr_check_labels(op, t, code, n, c, 0, 0);
+    const int status = sdbr_own_labels(op, &t, code, n, c, 0, 0);
     if (status != SDBR_OK)
         return status;
     for (int64_t i = 0; i < n; i++)
@@ -223,9 +228,9 @@ static int FN(select_item)(const sdbr_op *op) {
 static int FN(negate_item)(const sdbr_op *op) {
     const int64_t n = op->ints[0], c = op->ints[1], code = op->ints[2];
     const T *x = (const T *)op->operands[0];
-    const char *t = op->operands[1];
+    char *t = op->operands[1];
     T *y = (T *)op->operands[2];
-    const int status = sdbr_check_labels(op, t, code, n, c, 0, 0);
+    const int status = sdbr_own_labels(op, &t, code, n, c, 0, 0);
     if (status != SDBR_OK)
         return status;
     memcpy(y, x, (size_t)(n * c) * sizeof(T));
@@ -239,10 +244,10 @@ static int FN(negate_item)(const sdbr_op *op) {
 /* ints as above; operands: t, gy, gx. */
 static int FN(select_item_grad)(const sdbr_op *op) {
     const int64_t n = op->ints[0], c = op->ints[1], code = op->ints[2];
-    const char *t = op->operands[0];
+    char *t = op->operands[0];
     const T *gy = (const T *)op->operands[1];
     T *gx = (T *)op->operands[2];
-    const int status = sdbr_check_labels(op, t, code, n, c, 0, 0);
+    const int status = sdbr_own_labels(op, &t, code, n, c, 0, 0);
     if (status != SDBR_OK)
         return status;
     memset(gx, 0, (size_t)(n * c) * sizeof(T));

@@ -206,9 +206,8 @@ SDBR_INLINE void FN(spread_row)(const sdbr_pooling *p, const sdbr_window_place *
     }
 }
 
-static void FN(spread_all)(const sdbr_op *op, const sdbr_pooling *p, int64_t code) {
+static void FN(spread_all)(const sdbr_op *op, const sdbr_pooling *p, const char *k, int64_t code) {
     const T *gy = (const T *)op->operands[0];
-    const char *k = op->operands[1];
     T *gx = (T *)op->operands[2];
     sdbr_window_place kept[SDBR_PLACES_KEPT];
     int64_t from = 0;
@@ -234,7 +233,7 @@ static void FN(spread_all)(const sdbr_op *op, const sdbr_pooling *p, int64_t cod
 /* ints: those of sdbr_pooling, dtype of the index; operands: gy, index, gx. */
 static int FN(max_pooling_grad)(const sdbr_op *op) {
     const sdbr_pooling p = sdbr_pooling_of(op);
-    FN(spread_all)(op, &p, op->ints[SDBR_POOLING_INTS]);
+    FN(spread_all)(op, &p, op->operands[1], op->ints[SDBR_POOLING_INTS]);
     return SDBR_OK;
 }
 
@@ -242,10 +241,11 @@ static int FN(max_pooling_grad)(const sdbr_op *op) {
 static int FN(max_pooling_grad_checked)(const sdbr_op *op) {
     const sdbr_pooling p = sdbr_pooling_of(op);
     const int64_t code = op->ints[SDBR_POOLING_INTS], places = p.k[0] * p.k[1] * p.k[2];
-    const int status = sdbr_check_labels(op, op->operands[1], code, p.n * p.windows, places, 0, 0);
+    char *k = op->operands[1];
+    const int status = sdbr_own_labels(op, &k, code, p.n * p.windows, places, 0, 0);
     if (status != SDBR_OK)
         return status;
-    FN(spread_all)(op, &p, code);
+    FN(spread_all)(op, &p, k, code);
     return SDBR_OK;
 }
 
@@ -254,9 +254,9 @@ static int FN(max_pooling_pick)(const sdbr_op *op) {
     const sdbr_pooling p = sdbr_pooling_of(op);
     const int64_t code = op->ints[SDBR_POOLING_INTS], places = p.k[0] * p.k[1] * p.k[2];
     const T border = op->ints[SDBR_POOLING_INTS + 1] ? 0 : -(T)INFINITY, *x = (const T *)op->operands[0];
-    const char *k = op->operands[1];
+    char *k = op->operands[1];
     T *y = (T *)op->operands[2];
-    const int status = sdbr_check_labels(op, k, code, p.n * p.windows, places, 0, 0);
+    const int status = sdbr_own_labels(op, &k, code, p.n * p.windows, places, 0, 0);
     if (status != SDBR_OK)
         return status;
     sdbr_window_place kept[SDBR_PLACES_KEPT];

@@ -6,11 +6,11 @@
 static int FN(scatter_add)(const sdbr_op *op) {
     const int64_t outer = op->ints[0], m = op->ints[1], inner = op->ints[2], k = op->ints[3];
     const int64_t row_step = op->ints[6], step = op->ints[7], zeros = op->ints[SDBR_INDEX_HEAD + 3 * k];
-    char *const *t = op->operands + 1;
     const T *gy = (const T *)op->operands[0];
     char *gx = op->operands[1 + k];
+    char *t[SDBR_MAX_DIM];
     int64_t at[SDBR_PLACES];
-    const int status = sdbr_check_places(op, t);
+    const int status = sdbr_own_places(op, op->operands + 1, t);
     if (status != SDBR_OK)
         return status;
     if (zeros > 0)

@@ -1,6 +1,7 @@
 /* What a kernel sees. A prepared program is an array of sdbr_op; the loop calls
  * op->kernel(op) for each and stops at the first status that is not SDBR_OK.
- * Kernels check nothing but indices that come from data. */
+ * Kernels check nothing but indices that come from data. Another thread of the program may write to
+ * these meanwhile: what is checked and then used is a copy that nobody else knows (label.h). */
 #ifndef SDBR_ABI_H
 #define SDBR_ABI_H
 
@@ -8,6 +9,7 @@
 #include <stdint.h>
 
 enum sdbr_status {
+    SDBR_NO_MEMORY = -1,
     SDBR_OK = 0,
     SDBR_INDEX_ERROR = 1 /* runtime->fault_value out of [0, runtime->fault_bound) at runtime->fault_position */
 };

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.prepare import Operand, contiguous
-from sdbr.backends.prepare.space import Prepared, describe, floating, strided
+from sdbr.backends.prepare.space import MAX_DIM, Prepared, describe, floating, strided
 from sdbr.errors import BackendError
 from sdbr.program.program import DTYPES
 
@@ -36,7 +36,7 @@ def _by_index(name, ins, outs, ints) -> Prepared:
     accumulate, has_ignore, ignore = (0, *ints)[-3:]
     fine = (
         x[0] == rows[0]
-        and (len(t) == 1 if has_ignore else len(t) >= 1)
+        and (len(t) == 1 if has_ignore else 1 <= len(t) <= MAX_DIM)
         and len(x[1]) == len(t) + 2
         and all(DTYPES[k[0]].kind in "iu" and k[1] == t[0][1] and len(k[1]) == 1 for k in t)
     )

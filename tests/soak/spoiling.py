@@ -1,0 +1,103 @@
+"""Another thread spoils indices while they are used: ``python -m tests.soak.spoiling``.
+
+It writes wild numbers over them and puts the good ones back, again and again, while native code
+runs without the interpreter lock. Each time there must be a result or an `IndexError`. Runs in a
+process of its own (`test_spoiled.py`), where a fault costs no other test; the last line that was
+printed names what was running.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+
+import sdbr
+
+import numpy as np
+
+from .spoiled_calls import calls
+from .spoiled_ops import OPS, op_run
+from .together import switch_interval
+
+#: Kinds of wild numbers: far away, just outside, and a few among good ones.
+WILD = ("far", "near", "few")
+
+
+def wild(array: np.ndarray, kind: str) -> np.ndarray:
+    """What the thread writes over good indices."""
+    rng = np.random.default_rng(3)
+    info = np.iinfo(array.dtype)
+    if kind == "near":
+        return (array + 10_000).astype(array.dtype)
+    spoiled = rng.choice([info.max, info.min, info.max // 3, -(10**6)], array.shape).astype(
+        array.dtype
+    )
+    return spoiled if kind == "far" else np.where(rng.random(array.shape) < 0.01, spoiled, array)
+
+
+def spoil(run: Callable, indices: list[np.ndarray], seconds: float) -> tuple[int, int]:
+    """Run while a thread spoils `indices`; how many results and errors there were."""
+    good = [a.copy() for a in indices]
+    bad = [[wild(a, kind) for a in good] for kind in WILD]
+    run()
+    over = threading.Event()
+
+    def spoiler():
+        k = 0
+        while not over.is_set():
+            k += 1
+            for to, spoiled in zip(indices, bad[k % len(bad)], strict=True):
+                np.copyto(to, spoiled)
+            for to, right in zip(indices, good, strict=True):
+                np.copyto(to, right)
+
+    thread = threading.Thread(target=spoiler)
+    results = errors = 0
+    with switch_interval(1e-6):
+        thread.start()
+        try:
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                try:
+                    run()
+                    results += 1
+                except IndexError:
+                    errors += 1
+        finally:
+            over.set()
+            thread.join()
+    for to, right in zip(indices, good, strict=True):
+        np.copyto(to, right)
+    run()
+    return results, errors
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=("ops", "calls"))
+    parser.add_argument("--seconds", type=float, default=0.4, help="per op or call")
+    parser.add_argument("--only", default="", help="part of a name")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore", sdbr.SdbrWarning)
+    if options.what == "ops":
+        for name in OPS:
+            for dtype in ("i4", "i8"):
+                if options.only in name:
+                    print(name, dtype, end=" ", flush=True)
+                    print(*spoil(*op_run(name, dtype), options.seconds / 2), flush=True)
+    else:
+        for name, call in calls():
+            if options.only in name:
+                print(name, end=" ", flush=True)
+                counts = spoil(call.run, call.indices, options.seconds)
+                print(*counts, call.schedule_manager.statistics.to_dict()["replays"], flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
