@@ -288,6 +288,7 @@ class ScheduleManager:
         around = Outside(self.function, getattr(function, "__self__", None))
         outside = outside_conditions(around.entries)
         recorder.follows_floats = not around.opaque
+        recorder.know_outside([*around.entries, *around.methods])
         if around.reason is not None:
             recorder.mark_dynamic(around.reason)
         with collector_off(), arrays_traced(around.entries, recorder):

@@ -18,7 +18,7 @@ from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.program import DTYPE_CODES
 from sdbr.trace import values as v
 from sdbr.trace.gradients import GradientNode
-from sdbr.trace.prints import Inside
+from sdbr.trace.places import Place
 from sdbr.trace.scalars import Condition, shown_scalars
 from sdbr.trace.side_effects import StaticCode
 
@@ -318,8 +318,8 @@ def leaf_name(value: v.Value) -> str:
         return f"argument {value.source}"
     if value.kind == v.PARAMETER:
         return f"parameter {value.source.name or value.index}"
-    if isinstance(value.source[0], Inside):
-        return repr(value.source[0]) + "".join(f"[{key!r}]" for key in value.source[1])
+    if isinstance(value.source[0], Place):
+        return value.source[1]
     return f"{type(value.source[0]).__name__}.{value.source[1]}"
 
 

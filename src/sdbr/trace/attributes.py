@@ -38,6 +38,7 @@ class AttributeRecording:
         known = self._links.get(id(link))
         if known is None:
             known = self._links[id(link)] = (link, dict(link.__dict__))
+            self.note_place(link)
             for name, thing in list(link.__dict__.items()):
                 if isinstance(thing, (list, dict, set)) and name not in INTERNAL:
                     self._containers[id(link), name] = (thing, _contents(thing))
@@ -101,8 +102,9 @@ class AttributeRecording:
             self.trace.aliases.append((value.source, source))
         elif value is not None and value.kind == ARGUMENT:
             # Which of both is meant where cannot be told.
-            name = source[1] if isinstance(source[1], str) else source[0].name
-            self.mark_dynamic(f"attribute {name!r} holds a Variable that is an argument as well")
+            self.mark_dynamic(
+                f"attribute {source[1]!r} holds a Variable that is an argument as well"
+            )
 
     def note_absent(self, link, name) -> None:
         """Note that the call looked for ``link.name`` and the link itself had none."""

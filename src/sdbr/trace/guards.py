@@ -56,9 +56,7 @@ class Guards:
             elif isinstance(value, (chainer.Parameter, chainer.Link)):
                 self.stable.append((d, name, _is_same, value))
             elif isinstance(value, chainer.Variable):
-                array = value._data[0]
-                want = None if array is None else (array.shape, array.dtype, value.requires_grad)
-                self.volatile.append((d, name, _is_variable_like, want))
+                self.volatile.append((d, name, _is_variable_like, _kind_of(value)))
             elif isinstance(value, np.ndarray):
                 self.volatile.append((d, name, _is_array_like, (value.shape, value.dtype)))
             elif name in _COUNTED_SETS and isinstance(value, (set, frozenset)):
@@ -76,9 +74,13 @@ class Guards:
             else:
                 self.stable.append((d, name, _is_same, value))
 
+        for place, thing, itself in trace.places:
+            if itself:
+                self.volatile.append((place, place.label, _is_same, thing))
+            else:
+                self.volatile.append((place, place.label, _is_variable_like, _kind_of(thing)))
         for sources in trace.aliases:
-            holder, name = sources[1]
-            name = name if isinstance(name, str) else holder.name
+            name = sources[1][1]
             self.volatile.append(({name: sources}, name, _are_one, None))
 
     def watch_outside(self, conditions: list, but: list) -> None:
@@ -252,6 +254,11 @@ def _is_equal(thing, want) -> bool:
 
 def _is_same_set(thing, want) -> bool:
     return isinstance(thing, (set, frozenset)) and thing == want
+
+
+def _kind_of(variable) -> tuple | None:
+    array = variable._data[0]
+    return None if array is None else (array.shape, array.dtype, variable.requires_grad)
 
 
 def _is_variable_like(thing, want) -> bool:

@@ -103,6 +103,9 @@ class ValueRecording:
             return known[1]
         if isinstance(x, chainer.Parameter):
             return self._parameter(x)
+        captured = self.captured(x)
+        if captured is not None:
+            return captured
         # A Variable that the call made itself, from an array: no history.
         array = x._data[0]
         base = self._of_traced(array) if type(array) is TracedArray else self.find_array(array)
@@ -176,6 +179,7 @@ class ValueRecording:
                 PARAMETER, parameter._data[0], parameter.requires_grad, parameter, True
             )
             self._parameters[id(parameter)] = value
+            self.note_place(parameter)
             self.know_array(parameter._data[0], value)
         return value
 

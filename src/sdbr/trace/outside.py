@@ -81,6 +81,8 @@ class Outside:
         ``holder.get(name)`` is what the code would read; the object is what it was.
     definitions : list of (holder, str, object)
         The same for functions, which are compared by identity.
+    methods : list of (holder, str, object)
+        Those of the definitions that are bound to an object.
     opaque : bool
         Whether the code may use floats in a way that a float of another class does not notice.
     reason : str or None
@@ -92,6 +94,7 @@ class Outside:
         self.reason: str | None = None
         self.entries: list[tuple[Any, str, Any]] = []
         self.definitions: list[tuple[Any, str, Any]] = []
+        self.methods: list[tuple[Any, str, Any]] = []
         self._functions: list = []
         self._seen: set[int] = set()
         self._walked: dict[int, Any] = {}
@@ -199,8 +202,13 @@ class Outside:
                 elif isinstance(thing, _SCALARS):
                     self._add(members, name, thing)
                     self._not_yet(name, before)
-                elif isinstance(thing, _CONTAINERS) or _is_plain(thing):
+                elif isinstance(thing, (*_CONTAINERS, chainer.Variable)) or _is_plain(thing):
                     self._thing(members, name, thing, frozenset())
+                    self._not_yet(name, before)
+                elif _is_link(type(thing)):
+                    self._walk(thing)
+                    self._add(members, name, thing)
+                    self._not_yet(name, before)
                 else:
                     self._walk(thing)
             if "_sdbr_base" not in base.__dict__:
@@ -250,6 +258,7 @@ class Outside:
                     self._follow(thing.__init__)
                 if not issubclass(thing, _NODES):
                     self._classes.setdefault(thing)
+                self.definitions.append((holder, name, thing))
                 for attribute in attributes & thing.__dict__.keys():
                     if isinstance(thing.__dict__[attribute], _SCALARS):
                         members = self._members.setdefault(thing, thing.__dict__)
@@ -258,6 +267,8 @@ class Outside:
         self._walk(thing)
         if callable(thing) and get(thing, "__name__") == name:
             self._define(holder, name, thing)
+            if isinstance(thing, types.MethodType):
+                self.methods.append((holder, name, thing))
             return
         self._add(holder, name, thing)
 

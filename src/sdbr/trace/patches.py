@@ -6,6 +6,7 @@ import functools
 import sys
 
 from sdbr.compat.hooks import PatchSet
+from sdbr.trace.captured import wrap_node_init
 from sdbr.trace.creation import register as register_creation
 from sdbr.trace.gradients import register as register_gradients
 from sdbr.trace.machinery import called_by_machinery
@@ -42,7 +43,11 @@ def _wrap_array(original):
         if (
             recorder is not None
             and not recorder.depth
-            and (isinstance(self, chainer.Parameter) or id(self._node) in recorder._nodes)
+            and (
+                isinstance(self, chainer.Parameter)
+                or id(self._node) in recorder._nodes
+                or recorder.was_there(self)
+            )
         ):
             recorder.mark_dynamic("the array of a Variable was replaced during the call")
         original.fset(self, strip(array))
@@ -133,6 +138,7 @@ PATCHES.register(chainer.Variable, "addgrad", _wrap_effect)
 PATCHES.register(chainer.Parameter, "cleargrad", _wrap_effect)
 PATCHES.register(chainer.Parameter, "zerograd", _wrap_effect)
 PATCHES.register(chainer.variable.VariableNode, "creator_node", _wrap_creator)
+PATCHES.register(chainer.variable.VariableNode, "__init__", wrap_node_init)
 PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
 PATCHES.register(chainer.Link, "add_persistent", _wrap_adding)

@@ -14,6 +14,7 @@ import types
 from typing import Any
 
 from sdbr.trace.outside import is_library
+from sdbr.trace.places import Place
 from sdbr.trace.provenance import PURE, TracedArray, strip
 from sdbr.trace.reading import get, plain_fields
 from sdbr.trace.values import ATTRIBUTE, CONSTANT, AttributeWrite, values_in
@@ -58,7 +59,7 @@ class _Array:
 
 
 class _Variable:
-    """A Variable: by identity, unless the schedule reads it anew."""
+    """A Variable: by identity and kind; by kind alone if the schedule reads it anew."""
 
     __slots__ = ("kind", "variable")
 
@@ -67,9 +68,9 @@ class _Variable:
         self.kind = _kind_of(variable)
 
     def matches(self, thing, live: dict) -> bool:
-        if live.get(id(self.variable)) is LIKE:
-            return isinstance(thing, chainer.Variable) and _kind_of(thing) == self.kind
-        return thing is self.variable
+        if thing is not self.variable and live.get(id(self.variable)) is not LIKE:
+            return False
+        return isinstance(thing, chainer.Variable) and _kind_of(thing) == self.kind
 
 
 class _Items:
@@ -224,40 +225,6 @@ def _contents(array: np.ndarray) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(array), digest_size=16).digest()
 
 
-class Inside:
-    """Stands for a link in the source of a value that lies in a container: ``d[name]``.
-
-    Its ``__dict__`` finds the value by a path of keys.
-    """
-
-    __slots__ = ("holder", "link_name", "name")
-
-    def __init__(self, link, name: str):
-        self.holder = link.__dict__
-        self.link_name = type(link).__name__
-        self.name = name
-
-    @property
-    def __dict__(self):
-        return self
-
-    def get(self, path: tuple, default=None):
-        """What lies at `path` now."""
-        try:
-            return self[path]
-        except (KeyError, IndexError, TypeError):
-            return default
-
-    def __getitem__(self, path: tuple):
-        thing = self.holder[self.name]
-        for key in path:
-            thing = thing[key]
-        return thing
-
-    def __repr__(self) -> str:
-        return f"{self.link_name}.{self.name}"
-
-
 class PrintRecording:
     """The part of the recorder that looks into what attributes hold."""
 
@@ -271,26 +238,29 @@ class PrintRecording:
         """Note what an attribute holds, when it is first read."""
         if (id(link), name) in self._prints or is_constant(thing):
             return
+        label = f"{type(link).__name__}.{name}"
+        self.know_places(link.__dict__, name, thing, label)
         print_ = taken(thing)
         if isinstance(print_, _PRINTS):
             self._prints[id(link), name] = (thing, print_)
             found = list(_inside(thing, ()))
             if len(found) <= _MOST_CAPTURED:
                 for path, leaf in found:
-                    self._capture(Inside(link, name), path, leaf)
+                    self._capture(Place(link.__dict__, name, path, label), leaf)
 
-    def _capture(self, inside: Inside, path: tuple, leaf) -> None:
+    def _capture(self, place: Place, leaf) -> None:
         """A Variable or array in a container: what lies in its place is read in every call."""
+        source = (place, place.label)
         if isinstance(leaf, chainer.Variable):
             if leaf._data[0] is None or id(leaf._node) in self._nodes:
-                self.note_alias(leaf, (inside, path))
+                self.note_alias(leaf, source)
                 return
-            value = self.value(ATTRIBUTE, leaf._data[0], leaf.requires_grad, (inside, path), True)
+            value = self.value(ATTRIBUTE, leaf._data[0], leaf.requires_grad, source, True)
             self.know_variable(leaf, value)
         else:
             if self.find_array(leaf) is not None:
                 return
-            value = self.value(ATTRIBUTE, leaf, False, (inside, path), False)
+            value = self.value(ATTRIBUTE, leaf, False, source, False)
             self.know_array(leaf, value)
         self._captured.append((leaf, value))
 
@@ -329,6 +299,7 @@ class PrintRecording:
         for thing, value in self._captured:
             if value.is_variable or value.index in used:
                 trace.live[id(thing)] = LIKE
+        trace.live.update((id(thing), LIKE) for thing in self.finish_places(kept))
 
     def _write_field(self, owner, name: str, old, kept: list) -> bool:
         """A result that the call gave to an attribute of a plain object: replays do so, too.
@@ -350,7 +321,10 @@ class PrintRecording:
         if isinstance(old, _Variable):
             array = old.variable._data[0]
             node = id(old.variable._node)
-            if node in self._nodes or node in self.looked_at or self.find_array(array) is not None:
+            if node in self._nodes:
+                if not self.lies_where(old.variable, new):
+                    return False
+            elif node in self.looked_at or self.find_array(array) is not None:
                 return False
             kept.append(old.variable)
         elif isinstance(old, _Array):

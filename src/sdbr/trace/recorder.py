@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from sdbr.trace.attributes import AttributeRecording
+from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.containers import Handed
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.known import ValueRecording
@@ -59,7 +60,12 @@ _HOLDERS = (np.ndarray, list, tuple, dict, chainer.Variable)
 
 
 class Recorder(
-    ValueRecording, AttributeRecording, ScalarRecording, GradientRecording, PrintRecording
+    ValueRecording,
+    AttributeRecording,
+    ScalarRecording,
+    GradientRecording,
+    PrintRecording,
+    CapturedRecording,
 ):
     """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
 
@@ -263,7 +269,7 @@ class Recorder(
         if value is None and isinstance(variable, chainer.Parameter):
             value = self._parameter(variable)
         if value is None:
-            value = self.find_array(array)
+            value = self.find_array(array) or self.captured(variable)
         if value is None:
             self.looked_at.add(id(variable._node))
             return array

@@ -39,8 +39,9 @@ class Value:
         though no gradient reaches it.
     source : object
         The leaf number of an argument, the Parameter, ``(link, name)`` of an
-        attribute, ``(node, output)`` of a result, the array of a constant,
-        the value behind an alias.
+        attribute (a `Place` stands for the link where it lies elsewhere),
+        ``(node, output)`` of a result, the array of a constant, the value behind
+        an alias.
     unchained : bool
         True when user code cut the graph here: no gradient flows further back.
     is_variable : bool
@@ -223,6 +224,9 @@ class Trace:
     prints : dict
         ``(id(link), name)`` -> what an attribute that can change in place held, or None where
         that does not matter; see `sdbr.trace.prints`.
+    places : list of (Place, object, bool)
+        Where what the call used lay outside of links: a Variable, parameter or link, and whether
+        it has to be the very one.
     aliases : list of (tuple, tuple)
         Sources of captured state that held one and the same Variable.
     live : dict
@@ -248,6 +252,7 @@ class Trace:
     quiet: bool = False
     unconfirmed: bool = False
     prints: dict = dataclasses.field(default_factory=dict)
+    places: list = dataclasses.field(default_factory=list)
     aliases: list = dataclasses.field(default_factory=list)
     live: dict = dataclasses.field(default_factory=dict)
     conditions: list = dataclasses.field(default_factory=list)
