@@ -8,7 +8,7 @@ from types import MethodType as _Method
 from weakref import ref as _ref
 
 from sdbr._memory import claim
-from sdbr.autograd import StaticCall
+from sdbr.autograd import call_class
 from sdbr.backends import make_executable
 from sdbr.trace.structure import fill_values
 
@@ -382,6 +382,9 @@ cdef class GraphRunner(CallRunner):
     cdef list graph_places        # output indices of the outputs of the autograd node
     cdef tuple in_layouts
     cdef tuple out_layouts
+    cdef list graph_ranks         # of these: by how much they are above the inputs
+    cdef object call_class
+    cdef str outputs_name
     cdef bint double              # second derivatives may be asked for
 
     def __init__(self, manager, schedule, tuple args, dict kwargs):
@@ -402,6 +405,9 @@ cdef class GraphRunner(CallRunner):
         self.leaf_sources = [self.describe(v) for v, _ in plan.leaves]
         self.graph_sources = [self.describe(v) for v in plan.differentiable]
         self.graph_places = [self.places[v.index] for v in plan.graph_outputs]
+        self.graph_ranks = [depth + 1 for depth in plan.depths]
+        self.call_class = call_class(plan)
+        self.outputs_name = "every_output" if len(plan.parts) > 2 else "outputs"
         self.in_layouts = (None,) * len(self.graph_sources)
         self.out_layouts = (None,) * len(self.graph_places)
 
@@ -411,17 +417,21 @@ cdef class GraphRunner(CallRunner):
             return (self.positions[value.source], None, None)
         if value.kind == "parameter":
             return (-1, value.source, None)
+        if value.index in self.places:  # a leaf that the call has made itself
+            return (-3, None, self.places[value.index])
         return (-2, value.source[0].__dict__, value.source[1])
 
-    cdef list sources(self, list wanted, tuple args):
+    cdef list sources(self, list wanted, tuple args, Effects effects):
         cdef list found = []
         for position, thing, name in wanted:
             if <int> position >= 0:
                 found.append(args[<int> position])
             elif <int> position == -1:
                 found.append(thing)
-            else:
+            elif <int> position == -2:
                 found.append(thing[name])
+            else:
+                found.append(effects.thing(<int> name))
         return found
 
     cdef object idle_instance(self, tuple args):
@@ -449,7 +459,7 @@ cdef class GraphRunner(CallRunner):
             binder.effects.forget()
             binder.outputs.bind(None)
             self.numbers.write(binder.outputs.memory, 0)
-            sources = self.sources(self.leaf_sources, args)
+            sources = self.sources(self.leaf_sources, args, None)
             snapshot = None
             if self.double:
                 snapshot = self.manager.snapshot(self.schedule.forward, sources)
@@ -482,17 +492,18 @@ cdef class GraphRunner(CallRunner):
         cdef list inputs = []
         cdef list outputs = []
         cdef int rank = 0
-        for x in self.sources(self.graph_sources, args):
+        cdef Py_ssize_t i
+        for x in self.sources(self.graph_sources, args, effects):
             node = x._node
             if node._rank > rank:
                 rank = node._rank
             inputs.append(node)
-        call = StaticCall.__new__(StaticCall)
-        for place in self.graph_places:
-            variable = effects.thing(<int> place)
+        call = self.call_class.__new__(self.call_class)
+        for i in range(len(self.graph_places)):
+            variable = effects.thing(<int> self.graph_places[i])
             node = variable._node
             node._creator_node = call
-            node._rank = rank + 1
+            node._rank = rank + <int> self.graph_ranks[i]
             outputs.append(_ref(node))
         call.__dict__ = {
             "instance": instance,
@@ -505,7 +516,7 @@ cdef class GraphRunner(CallRunner):
             "_output_layouts": self.out_layouts,
             "_output_count": len(outputs),
             "inputs": tuple(inputs),
-            "outputs": tuple(outputs),
+            self.outputs_name: tuple(outputs),
             "rank": rank,
             "lazy_grad_sum": chainer.config.lazy_grad_sum,
         }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import weakref
 
 from sdbr._memory import claim_backward
@@ -10,6 +12,10 @@ from sdbr.instance import Instance, Retrace
 from sdbr.second import CallGradients
 
 import chainer
+from chainer import _backprop
+from chainer.variable import VariableNode
+
+_BACKWARD = inspect.unwrap(_backprop._backprop_to_all).__code__
 
 
 class StaticCall(chainer.FunctionNode):
@@ -38,16 +44,21 @@ class StaticCall(chainer.FunctionNode):
         self._output_count = len(outputs)
         self.inputs = tuple([x.node for x in inputs])
         self.rank = max([x.rank for x in inputs], default=0)
-        for y in outputs:
+        for y, depth in zip(outputs, self.instance.plan.depths, strict=True):
             y.creator_node = self
+            y.node._rank = self.rank + depth + 1
         self.outputs = tuple([weakref.ref(y.node) for y in outputs])
         self.lazy_grad_sum = chainer.config.lazy_grad_sum
 
     def backward(self, target_input_indexes, grad_outputs):
-        with self.instance.lock:
-            return self._backward(target_input_indexes, grad_outputs)
+        return self.run(self, 0, target_input_indexes, grad_outputs)
 
-    def _backward(self, target_input_indexes, grad_outputs):
+    def run(self, node, part: int, target_input_indexes, grad_outputs) -> tuple:
+        """The gradients of the inputs of a part of the call; `node` stands for it in the graph."""
+        with self.instance.lock:
+            return self._run(node, part, target_input_indexes, grad_outputs)
+
+    def _run(self, node, part, target_input_indexes, grad_outputs):
         given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
         if not given:
             raise SdbrError(
@@ -62,7 +73,7 @@ class StaticCall(chainer.FunctionNode):
                 f"{instance.schedule.line}) were taken by call {instance.call_line} before this "
                 "backward; from now on this chain keeps one schedule per live call"
             )
-        pattern = (given, tuple(target_input_indexes))
+        pattern = (given, tuple(target_input_indexes), part)
         try:
             grads = instance.run_backward(
                 pattern, [grad_outputs[i].array for i in given], self.sources
@@ -80,18 +91,179 @@ class StaticCall(chainer.FunctionNode):
             ) from None
         finally:
             instance.running = False
-        if self.reference is not None:
-            inputs = [x.get_variable() for x in self.inputs]
+        if self.reference is not None and not part:
+            inputs = [x.get_variable() for x in node.inputs]
             given_grads = [grad_outputs[i].array for i in given]
             self.reference.check_gradients(instance.plan, pattern, given_grads, inputs, grads)
         if chainer.config.enable_backprop:
-            inputs = [x.get_variable() for x in self.inputs]
+            inputs = [x.get_variable() for x in node.inputs]
             given_grads = [grad_outputs[i] for i in given]
             if self.snapshot is not None:
+                if any(x.array is None for x in inputs):
+                    raise SdbrError(
+                        f"a second derivative through a part of a call of {self.manager.name} "
+                        "needs what the call does not hand out; return all that the gradients "
+                        "meet in, or take the gradient inside the call"
+                    )
                 return tuple(CallGradients(self, pattern).of(grads, inputs, given_grads))
             gxs = [None if g is None else chainer.Variable(g) for g in grads]
             return tuple(_without_second_derivative(gxs, [*inputs, *given_grads]))
         return tuple([None if g is None else chainer.Variable(g) for g in grads])
+
+
+class SeveralParts(StaticCall):
+    """A replayed call whose results have functions between them.
+
+    A plain backward goes through it as one node: what it gives is the same as if every Variable
+    that was handed out were in its place in the graph, but for gradients that lie on these
+    Variables from before; `outputs` hides those which define-by-run would leave alone. Before
+    anything else that looks between the results, `sdbr_split` puts the parts in its place (see
+    `sdbr.compat.splitting`).
+    """
+
+    @property
+    def outputs(self):
+        refs = self.__dict__.get("every_output")
+        for ref in refs or ():
+            node = ref()
+            if node is not None and _has_gradient(node):
+                return self._without_leftovers(sys._getframe(1))
+        return refs
+
+    @outputs.setter
+    def outputs(self, refs):
+        self.every_output = refs
+
+    def _without_leftovers(self, frame) -> tuple:
+        """The outputs without those whose old gradients Chainer would take, but not of its parts.
+
+        A backward through a function takes the gradient that lies on an output which no function
+        that it has been through reads.
+        """
+        refs = self.every_output
+        if frame.f_code is not _BACKWARD:
+            return refs  # ``chainer.grad`` takes none
+        grads = frame.f_locals["grads"].grads
+        plan = self.instance.plan
+        places = {value.index: i for i, value in enumerate(plan.graph_outputs)}
+        carrying = {
+            value.index
+            for value, ref in zip(plan.graph_outputs, refs, strict=True)
+            if grads.get(ref())
+        }
+        read: set[int] = set()
+        shown = set()
+        for part in reversed(plan.parts[1:]):
+            outputs = {y.index for y in part.outputs}
+            if outputs & carrying:
+                shown |= outputs - read - carrying
+                read |= {x.index for x in part.inputs}
+                carrying |= {x.index for x in part.inputs}
+        shown = {places[index] for index in shown if index in places}
+        return tuple(
+            ref if i in shown or ref() in grads or not _has_gradient(ref()) else _nothing
+            for i, ref in enumerate(refs)
+        )
+
+    def unchain(self):
+        for ref in self.every_output:
+            node = ref()
+            if node is not None:
+                node._creator_node = None
+        self.inputs = self.every_output = None
+
+    def sdbr_covers(self, nodes: set) -> bool:
+        """Whether going back from some of its outputs, by id, leads through every part."""
+        plan = self.instance.plan
+        reached = {
+            value.index
+            for value, ref in zip(plan.graph_outputs, self.every_output, strict=True)
+            if id(ref()) in nodes
+        }
+        for part in reversed(plan.parts[1:]):
+            if not any(y.index in reached for y in part.outputs):
+                return False
+            reached.update(x.index for x in part.inputs)
+        return True
+
+    def sdbr_split(self) -> None:
+        """Put a node for every part in the place of this one."""
+        with self.instance.lock:
+            if self.every_output is not None and not self.__dict__.get("is_split"):
+                self.is_split = True
+                self._split()
+
+    def _split(self) -> None:
+        plan = self.instance.plan
+        nodes = dict(zip((x.index for x in plan.differentiable), self.inputs, strict=True))
+        for value, ref in zip(plan.graph_outputs, self.every_output, strict=True):
+            node = ref()
+            if node is not None:
+                nodes[value.index] = node
+        for part in plan.parts[1:]:
+            function = PartOfCall(self, part)
+            function.inputs = tuple([nodes[x.index] for x in part.inputs])
+            for y in part.outputs:
+                node = nodes.get(y.index)
+                if node is None:
+                    node = nodes[y.index] = _hidden_node(y)
+                    node._creator_node = self
+                if node._creator_node is self:
+                    node._creator_node = function
+                    node._rank = function.rank + 1
+            function.outputs = tuple([weakref.ref(nodes[y.index]) for y in part.outputs])
+            function._input_layouts = (None,) * len(function.inputs)
+            function._output_layouts = (None,) * len(function.outputs)
+            function._output_count = len(function.outputs)
+
+
+class PartOfCall(chainer.FunctionNode):
+    """Some functions of a replayed call in the graph.
+
+    Parameters
+    ----------
+    call : SeveralParts
+    part : Part
+    """
+
+    def __init__(self, call: SeveralParts, part):
+        self.call = call
+        self.part = part
+        self.rank = call.rank + part.depth
+        self.lazy_grad_sum = call.lazy_grad_sum
+
+    @property
+    def label(self) -> str:
+        return "part of static_graph"
+
+    def forward(self, inputs):
+        raise SdbrError("a replayed call cannot be applied")
+
+    def backward(self, target_input_indexes, grad_outputs):
+        if not any(g is not None for g in grad_outputs):
+            return (None,) * len(target_input_indexes)
+        return self.call.run(self, self.part.index, target_input_indexes, grad_outputs)
+
+
+def call_class(plan) -> type[StaticCall]:
+    """The class of the nodes of replayed calls of a plan."""
+    return StaticCall if len(plan.parts) < 3 else SeveralParts
+
+
+def _hidden_node(value) -> VariableNode:
+    """A place in the graph for what nobody holds."""
+    node = VariableNode(chainer.Variable(requires_grad=True), None)
+    node.dtype, node.shape = value.dtype, value.shape
+    return node
+
+
+def _nothing() -> None:
+    """As a weak reference whose object is gone."""
+
+
+def _has_gradient(node) -> bool:
+    variable = node._variable()
+    return variable is not None and not (variable._grad is None and variable._grad_var is None)
 
 
 class _NoSecondDerivative(chainer.FunctionNode):

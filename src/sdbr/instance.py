@@ -112,7 +112,7 @@ class Instance:
         memory = self.memory
         self.bind(sources)
         for i, slot, g in zip(pattern[0], plan.seeds, grads, strict=True):
-            value = self.plan.graph_outputs[i]
+            value = plan.part.outputs[i]
             if g.shape != value.shape or g.dtype != value.dtype:
                 raise SdbrError(
                     f"the gradient of output {i} of a static call has to be {value.dtype.name}"

@@ -39,7 +39,7 @@ from sdbr.trace.provenance import user_line
 from sdbr.trace.recorder import Recorder, traced_by_caller
 from sdbr.trace.scalars import values_now
 from sdbr.trace.structure import fill_values, floats_in
-from sdbr.trace.values import PARAMETER
+from sdbr.trace.values import ARGUMENT, ATTRIBUTE
 from sdbr.validation import Reference
 
 import chainer
@@ -402,7 +402,8 @@ class ScheduleManager:
         this call has a history: a backward through this call would reach it.
         """
         keep = self._keep_all or any(
-            value.kind != PARAMETER and source_of(value, leaves).creator_node is not None
+            value.kind in (ARGUMENT, ATTRIBUTE)
+            and source_of(value, leaves).creator_node is not None
             for value in schedule.forward.differentiable
         )
         with self._lock:

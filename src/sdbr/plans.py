@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sdbr.errors import SdbrError
 from sdbr.functions.lowering import Forward, generate_backward
+from sdbr.parts import Part, parts_of
 from sdbr.program import memory as memory_plan
 from sdbr.program import passes
 from sdbr.program.buffers import ARENA, BufferTable, Row
@@ -30,6 +31,15 @@ def output_values(trace: Trace) -> list[Value]:
 def returned_as_is(value: Value) -> bool:
     """Leaves that come back are the caller's own objects, not copies."""
     return value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE)
+
+
+def is_made(value: Value) -> bool:
+    """Whether a Variable that is handed out is a leaf of the graph, made by the call itself."""
+    return (
+        value.is_variable
+        and value.requires_grad
+        and (value.kind in (v.ALIAS, v.CONSTANT) or (value.kind == v.RESULT and value.unchained))
+    )
 
 
 def build(
@@ -73,8 +83,15 @@ class ForwardPlan:
         What is bound at each call, with its slot.
     outputs : list of (Value, int, tuple, dtype)
         Arrays handed to the user: value, slot, shape, dtype.
+    graph_outputs : list of Value
+        The outputs of the autograd node.
     differentiable : list of Value
-        Leaves that may want a gradient: the inputs of the autograd node.
+        Leaves that may want a gradient: the inputs of the autograd node. Those that the call has
+        made itself and hands out (`is_made`) come last.
+    parts : list of Part
+        The whole call, then what it can be taken apart into.
+    depths : list of int
+        Per output of the autograd node how many parts are before it at most.
     """
 
     def __init__(self, schedule: Schedule):
@@ -92,7 +109,10 @@ class ForwardPlan:
         self.graph_outputs = [
             value
             for value, _, _, _ in self.outputs
-            if schedule.keep_graph and value.requires_grad and value.kind == v.RESULT
+            if schedule.keep_graph
+            and value.requires_grad
+            and value.kind == v.RESULT
+            and not value.unchained
         ]
         reached = {x.index for node in self.lowered.nodes for x in node.traced.inputs}
         self.differentiable = [
@@ -102,6 +122,17 @@ class ForwardPlan:
             and value.requires_grad
             and value.index in reached
         ]
+        self.differentiable += [
+            value
+            for value, _, _, _ in self.outputs
+            if schedule.keep_graph and is_made(value) and value.index in reached
+        ]
+        self.parts = [Part(0, self.graph_outputs, self.differentiable)]
+        if schedule.keep_graph:
+            nodes = [node.traced for node in self.lowered.nodes]
+            self.parts += parts_of(nodes, self.graph_outputs, self.differentiable)
+        depths = {y.index: part.depth for part in self.parts[1:] for y in part.outputs}
+        self.depths = [depths.get(value.index, 0) for value in self.graph_outputs]
         self.backwards: dict[tuple, BackwardPlan] = {}
         self.seconds: dict[tuple, object] = {}  # managers of second derivatives
         self.kept_rows: list[Row] = []
@@ -128,7 +159,11 @@ class ForwardPlan:
         BackwardPlan, list of Instruction
             And the forward after the first passes.
         """
-        pattern = (tuple(range(len(self.graph_outputs))), tuple(range(len(self.differentiable))))
+        pattern = (
+            tuple(range(len(self.graph_outputs))),
+            tuple(range(len(self.differentiable))),
+            0,
+        )
         on = passes.enabled()
         plan = BackwardPlan(self, pattern)
         kept = {row.index for row in plan.needs()}
@@ -144,7 +179,13 @@ class ForwardPlan:
         return plan, instructions
 
     def backward(self, pattern: tuple) -> BackwardPlan:
-        """The backward program of a pattern: (outputs with a gradient, leaves that want one)."""
+        """The backward program of a pattern.
+
+        Parameters
+        ----------
+        pattern : tuple
+            Outputs with a gradient and inputs that want one, of which part.
+        """
         plan = self.backwards.get(pattern)
         if plan is None:
             with self.schedule.lock, collector_off():
@@ -196,15 +237,16 @@ class BackwardPlan:
         self.program: Program | None = None
         table = forward.table
         builder = Builder(table)
-        given = [forward.graph_outputs[i] for i in pattern[0]]
-        wanted = [forward.differentiable[i] for i in pattern[1]]
+        part = self.part = forward.parts[pattern[2]]
+        given = [part.outputs[i] for i in pattern[0]]
+        wanted = [part.inputs[i] for i in pattern[1]]
         seeds = {}
         self.seeds = []
         for value in given:
             row = table.bound(value.shape, value.dtype, f"gradient of output {value.index}")
             self.seeds.append(row.slot.index)
             seeds[value.index] = row
-        rows = generate_backward(forward.lowered, builder, seeds, wanted)
+        rows = generate_backward(forward.lowered, builder, seeds, wanted, part.nodes)
         views = "views" in passes.enabled()
         self.grads = []
         for value in wanted:

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from sdbr._binding import write_attribute
-from sdbr.autograd import StaticCall
+from sdbr.autograd import call_class
 from sdbr.instance import source_of
 from sdbr.plans import output_values, returned_as_is
 from sdbr.trace.scalars import Scalar
@@ -51,8 +51,11 @@ def hand_out(
         else:
             things[value.index] = array[()] if value.is_scalar else array
     if plan.graph_outputs:
-        inputs = [source_of(value, leaves) for value in plan.differentiable]
-        node = StaticCall(instance, sources, manager)
+        inputs = [
+            things[value.index] if value.index in things else source_of(value, leaves)
+            for value in plan.differentiable
+        ]
+        node = call_class(plan)(instance, sources, manager)
         if reference is not None:
             node.reference = reference
         if snapshot is not None:

@@ -85,7 +85,7 @@ class CallGradients(chainer.FunctionNode):
     ----------
     call : StaticCall
     pattern : tuple
-        Outputs that carry a gradient, inputs that want one.
+        Outputs that carry a gradient and inputs that want one, of which part.
     """
 
     def __init__(self, call, pattern: tuple):
@@ -94,7 +94,7 @@ class CallGradients(chainer.FunctionNode):
         self.pattern = pattern
         self.manager = call.manager
         self.snapshot = call.snapshot
-        inputs = {value.index for value in plan.differentiable}
+        inputs = {value.index for value in plan.parts[pattern[2]].inputs}
         # Arrays, not Variables: those would hold their gradients, and these hold this node.
         self.others = {
             value.index: _array(source)
@@ -178,7 +178,7 @@ class Derivative:
     ----------
     plan : ForwardPlan
     pattern : tuple
-        Of the gradients: outputs that carry one, inputs that want one.
+        Of the gradients: outputs that carry one and inputs that want one, of which part.
     places : list of int
         Which of the inputs in `pattern` have a gradient that carries one in turn.
     targets : tuple of int
@@ -191,6 +191,7 @@ class Derivative:
 
     def __init__(self, plan, pattern, places, targets, others, effects):
         self.plan = plan
+        self.part = plan.parts[pattern[2]]
         self.pattern = pattern
         self.places = places
         self.targets = targets
@@ -210,14 +211,14 @@ class Derivative:
         rest = iter(args)
         xs, gys, ggs, others = (
             list(itertools.islice(rest, len(part)))
-            for part in (self.plan.differentiable, self.pattern[0], self.places, self.others)
+            for part in (self.part.inputs, self.pattern[0], self.places, self.others)
         )
         numbers = list(rest)
         with chainer.force_backprop_mode():
             xs = [F.identity(x) for x in xs]
             gys = [F.identity(g) for g in gys]
             ys = self._outputs(xs, others, numbers)
-            given, wanted = self.pattern
+            given, wanted, _ = self.pattern
             gxs = chainer.grad(
                 [ys[i] for i in given], [xs[i] for i in wanted], gys, enable_double_backprop=True
             )
@@ -243,14 +244,14 @@ class Derivative:
         """The outputs of the call, computed from `xs` in define-by-run."""
         trace = self.plan.schedule.trace
         things: dict = dict(zip(self.others, others, strict=True))
-        for value, x in zip(self.plan.differentiable, xs, strict=True):
+        for value, x in zip(self.part.inputs, xs, strict=True):
             things[value.index] = x
         things.update(zip(trace.scalars, numbers, strict=True))
         for key, kept in self.effects.items():
             things[key, EFFECTS] = kept
         graph = _Graph(trace, things)
         graph.run()
-        return [graph.thing(value) for value in self.plan.graph_outputs]
+        return [graph.thing(value) for value in self.part.outputs]
 
 
 #: Where Chainer's functions draw nothing; for the others the draws of the call are made again.
@@ -298,6 +299,7 @@ class _Graph:
         self.trace = trace
         self.things = things
         self.functions: dict[int, chainer.FunctionNode] = {}
+        self.given = {key for key in things if isinstance(key, int)}
 
     def thing(self, value: v.Value):
         """The Variable or array that stands for `value`."""
@@ -331,7 +333,8 @@ class _Graph:
             else:
                 made = self._apply(node)
             for value, y in zip(node.outputs, made, strict=True):
-                self.things[value.index] = y
+                if value.index not in self.given:
+                    self.things[value.index] = y
 
     def _apply(self, node: v.TracedNode):
         function = self.functions[id(node)] = copy_node(node.template)

@@ -11,7 +11,14 @@ from sdbr._call import StepRunner
 from sdbr.errors import StaleGraphError
 from sdbr.functions.lowering import Forward, differentiable, generate_backward
 from sdbr.optimizers.plan import UpdatePlan
-from sdbr.plans import build, collector_off, hand_out, output_values, returned_as_is
+from sdbr.plans import (
+    build,
+    collector_off,
+    hand_out,
+    is_made,
+    output_values,
+    returned_as_is,
+)
 from sdbr.program import passes
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Builder
@@ -175,12 +182,15 @@ def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
         and value.kind in (v.PARAMETER, v.ARGUMENT, v.ATTRIBUTE)
         and not (value.kind == v.PARAMETER and id(value.source) in targets)
     ]
+    outside += [value for value in output_values(trace) if is_made(value)]
     lowered = schedule.forward.lowered if outside else None
     if outside and result.index in differentiable(lowered, {value.index for value in outside}):
         for value in outside:
             if result.index in differentiable(lowered, {value.index}):
                 if value.kind == v.PARAMETER:
                     return "a parameter outside the optimizer wants a gradient, too"
+                if is_made(value):
+                    return "a Variable that the call makes and hands out wants a gradient"
                 return "an argument or captured state wants a gradient"
     read = {(id(r.link), r.name) for r in trace.reads}
     for write in trace.writes:

@@ -58,9 +58,9 @@ def _fixes_only() -> None:
     package = types.ModuleType("sdbr")
     package.__path__ = list(importlib.util.find_spec("sdbr").submodule_search_locations)
     sys.modules["sdbr"] = package
-    from sdbr.compat import installation, link_version
+    from sdbr.compat import installation, link_version, splitting
 
-    link_version.install = lambda: None
+    link_version.install = splitting.install = lambda: None
     installation.install()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sdbr.compat import link_version
+from sdbr.compat import link_version, splitting
 from sdbr.compat.fix import Fix, FunctionFix, ModuleFix, SourceFix
 from sdbr.compat.import_hook import FixFinder, substitute_loaded
 from sdbr.compat.stack import Stack
@@ -57,6 +57,7 @@ class Installation:
                     fix.apply(importlib.import_module(fix.module))
                     self.applied.append(fix)
             link_version.install()
+            splitting.install()
             self.done = True
 
     def _fitting(self) -> list[Fix]:

@@ -346,20 +346,32 @@ def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
     return live
 
 
-def differentiable(forward: Forward, wanted: set[int]) -> set[int]:
-    """Indices of the values through which a gradient reaches one of `wanted`."""
+def differentiable(forward: Forward, wanted: set[int], nodes: set[int] | None = None) -> set[int]:
+    """Indices of the values through which a gradient reaches one of `wanted`.
+
+    Where `nodes` are given, ids of traced nodes, only through those.
+    """
     needs = set(wanted)
     for lowered in forward.nodes:
         traced = lowered.traced
         if traced.function is None or not traced.backprop:
             continue
-        if any(x.index in needs and x.requires_grad and not x.unchained for x in traced.inputs):
+        if nodes is not None and id(traced) not in nodes:
+            continue
+        if any(
+            x.index in needs and x.requires_grad and (x.index in wanted or not x.unchained)
+            for x in traced.inputs
+        ):
             needs.update(y.index for y in traced.outputs if y.requires_grad)
     return needs
 
 
 def generate_backward(
-    forward: Forward, builder: Builder, seeds: dict[int, Row], wanted: list[v.Value]
+    forward: Forward,
+    builder: Builder,
+    seeds: dict[int, Row],
+    wanted: list[v.Value],
+    nodes: set[int] | None = None,
 ) -> dict[int, Row]:
     """Emit the backward of `forward` for one gradient pattern.
 
@@ -372,13 +384,15 @@ def generate_backward(
         Value index -> row of its gradient.
     wanted : list of Value
         Leaves whose gradient is wanted.
+    nodes : set of int, optional
+        Ids of the traced nodes to go through; all by default.
 
     Returns
     -------
     dict
         Value index -> row of its gradient; a leaf that no gradient reaches is missing.
     """
-    needs = differentiable(forward, {value.index for value in wanted})
+    needs = differentiable(forward, {value.index for value in wanted}, nodes)
     grads: dict[int, list[Row]] = {index: [row] for index, row in seeds.items()}
 
     def collect(index: int) -> Row | None:
@@ -393,6 +407,8 @@ def generate_backward(
     for lowered in reversed(forward.nodes):
         traced = lowered.traced
         if traced.function is None or not traced.backprop:
+            continue
+        if nodes is not None and id(traced) not in nodes:
             continue
         builder.label, builder.line = traced.label + " backward", traced.line
         gys = [None if y.unchained else collect(y.index) for y in traced.outputs]

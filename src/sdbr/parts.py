@@ -1,0 +1,98 @@
+"""A call as Chainer's graph would show it: the functions between the Variables that it hands out.
+
+A replayed call is one node of Chainer's graph. Where the user looks at what is between its results
+(their gradients are retained, one is differentiated with respect to another, a history is cut), it
+is taken apart: into as few nodes as show every Variable that was handed out in its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sdbr.trace.values import Value
+
+
+@dataclasses.dataclass(eq=False)
+class Part:
+    """Functions of a call that are one node of Chainer's graph.
+
+    Attributes
+    ----------
+    index : int
+        0 is the call as a whole; its parts follow in the order of execution.
+    outputs, inputs : list of Value
+        What carries gradients, and what wants them.
+    nodes : set of int or None
+        Ids of the traced nodes; None for all of them.
+    depth : int
+        How many parts lie between it and the leaves at most.
+    """
+
+    index: int
+    outputs: list[Value]
+    inputs: list[Value]
+    nodes: set[int] | None = None
+    depth: int = 0
+
+
+def parts_of(nodes: list, outputs: list[Value], leaves: list[Value]) -> list[Part]:
+    """Take a call apart.
+
+    Each function is in one part. A part ends in what is handed out, or where what several parts
+    need is made.
+
+    Parameters
+    ----------
+    nodes : list of TracedNode
+        In the order of execution.
+    outputs : list of Value
+        Results that are Variables of the graph.
+    leaves : list of Value
+        Where the graph begins.
+
+    Returns
+    -------
+    list of Part
+        In the order of execution.
+    """
+    heads = {value.index for value in outputs}
+    ends: list[tuple] = []  # (node that a part ends in, those of its outputs that it shows)
+    part_of: dict[int, int] = {}
+    readers: dict[int, set[int]] = {}  # value index -> parts that read it
+    for node in reversed(nodes):
+        if node.function is None or not node.backprop:
+            continue
+        shown = [
+            y
+            for y in node.outputs
+            if y.requires_grad and not y.unchained and (y.index in heads or y.index in readers)
+        ]
+        if not shown:
+            continue
+        found = set().union(*(readers.get(y.index, ()) for y in shown))
+        if len(found) == 1 and not any(y.index in heads for y in shown):
+            (mine,) = found
+        else:
+            mine = len(ends)
+            ends.append((node, shown))
+        part_of[id(node)] = mine
+        for x in node.inputs:
+            if x.requires_grad:
+                readers.setdefault(x.index, set()).add(mine)
+    borders = {y.index for _, shown in ends for y in shown} | {x.index for x in leaves}
+    parts: list[Part] = []
+    depth_of: dict[int, int] = {}
+    for end in reversed(range(len(ends))):
+        members = [node for node in nodes if part_of.get(id(node)) == end]
+        inputs = {
+            x.index: x
+            for node in members
+            for x in node.inputs
+            if x.requires_grad and x.index in borders
+        }
+        depth = max((depth_of.get(index, -1) + 1 for index in inputs), default=0)
+        shown = ends[end][1]
+        depth_of.update((y.index, depth) for y in shown)
+        ids = {id(node) for node in members}
+        parts.append(Part(len(parts) + 1, shown, list(inputs.values()), ids, depth))
+    return parts
