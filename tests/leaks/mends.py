@@ -12,3 +12,5 @@ from unittest import mock
 #: 16, indices that another thread changes: the mend is in the kernels, and without it the process ends.
 OFF: dict[int, Callable] = {}
 OFF[4] = lambda: mock.patch("sdbr.trace.captured.captures", lambda: False)
+OFF[2] = lambda: mock.patch("sdbr.plans.parts_of", lambda *args: [])
+OFF[3] = lambda: mock.patch("sdbr.plans.parts_of", lambda *args: [])
