@@ -286,12 +286,12 @@ class ScheduleManager:
         recorder = Recorder()
         before = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
         around = Outside(self.function, getattr(function, "__self__", None))
-        outside = outside_conditions(around.entries)
+        outside = outside_conditions(around.entries, recorder)
         recorder.follows_floats = not around.opaque
         recorder.know_outside([*around.entries, *around.methods])
         if around.reason is not None:
             recorder.mark_dynamic(around.reason)
-        with collector_off(), arrays_traced(around.entries, recorder):
+        with collector_off(), arrays_traced(around.entries + around.draws, recorder):
             result = recorder.run(function, structure, leaves, given=given)
         trace = recorder.trace
         settle_scalars(trace)

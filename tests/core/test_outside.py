@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import collections
+import functools
+import itertools
+import queue
 import types
 
 import sdbr
@@ -210,3 +214,75 @@ class PlainChain(chainer.Chain):
     @sdbr.static_graph
     def static(self, x):
         return F.relu(self.l(x))
+
+
+# --- what goes on from call to call ---------------------------------------------------------------
+class Feed:
+    __slots__ = ("it",)
+
+    def __init__(self, it):
+        self.it = it
+
+
+def endless():
+    scale = 1.0
+    while True:
+        yield scale
+        scale += 1
+
+
+FEEDS = {"deep": [{"it": itertools.count(1)}]}
+JOBS = queue.SimpleQueue()
+NEXT = itertools.count().__next__
+# name -> (forward, what the warning says)
+MOVING = {
+    "dict": (lambda s, x: s.l(x) * next(s.a["it"]), {"it": iter(range(9))}, "a['it']"),
+    "object": (lambda s, x: s.l(x) * next(s.a.it), Feed(itertools.cycle([1, 2])), "a.it"),
+    "tuple": (lambda s, x: s.l(x) * next(s.a[1]), (0, endless()), "a[1]"),
+    "queue": (lambda s, x: s.l(x) * s.a.get(), queue.Queue(), "is a queue"),
+    "queue in a list": (lambda s, x: s.l(x) * s.a[0].get(), [queue.SimpleQueue()], "a[0]"),
+    "global dict": (lambda s, x: s.l(x) * next(FEEDS["deep"][0]["it"]), None, "['it']"),
+    "bound method": (lambda s, x: s.l(x) * NEXT(), None, "'NEXT' is an iterator"),
+    "bound get": (lambda s, x: s.l(x) * s.a(), JOBS.get, "is a queue"),
+    "partial": (lambda s, x: s.l(x) * s.a(), functools.partial(next, endless()), "is an iterator"),
+}
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_what_gives_something_else_each_time_is_dynamic(name):
+    forward, thing, message = MOVING[name]
+    for jobs in (thing, *(thing if type(thing) is list else ()), JOBS):
+        for i in range(9) if hasattr(jobs, "put") else ():
+            jobs.put(i)
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
+    static.a = thing
+    with pytest.warns(sdbr.SdbrWarning, match="is not static") as caught:
+        outputs = [static(X).array.tobytes() for _ in range(4)]
+    assert message in str(caught[0].message)
+    assert len(set(outputs)) == (2 if name == "object" else 4)
+    assert static.schedule_manager.statistics.replays == 0
+
+
+TURNED = False
+
+
+def test_a_state_that_comes_back_does_not_bring_back_its_schedule():
+    """What the call itself did to it, no replay would do."""
+    ring = types.SimpleNamespace(turns=collections.deque([1.0, 2.0, 3.0]))
+
+    def turning(x):
+        global TURNED
+        TURNED = not TURNED
+        return F.relu(x) * (3 if TURNED else 2)
+
+    def rotating(x):
+        ring.turns.rotate(1)
+        return F.relu(x) * ring.turns[0]
+
+    for function, factors in ((turning, [3, 2]), (rotating, [3, 2, 1])):
+        static = sdbr.static_graph(function)
+        with pytest.warns(sdbr.SdbrWarning, match="keeps changing"):
+            for i in range(9):
+                want = np.maximum(X, 0) * factors[i % len(factors)]
+                assert_near(static(X).array, want, 1e-6, "output")
+        assert static.schedule_manager.statistics.replays == 0

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import cProfile
+import functools
+import os
+import random
+import secrets
+import sys
+import threading
+import uuid
+
 import sdbr
 
 import chainer
@@ -9,6 +18,7 @@ import numpy as np
 import pytest
 from chainer import functions as F
 from chainer import links as L
+from numpy.random import rand
 
 from .harness import BACKENDS, assert_all_near, assert_near, copy_of
 from .models import Net, floats
@@ -158,3 +168,128 @@ def test_first_iteration_computes_once(backend):
     np.random.seed(0)
     np.random.rand(6, 4)
     assert after == np.random.rand()
+
+
+# --- draws that are not called through their module ----------------------------------------------
+def twice_seeded(static, plain, n=6):
+    """Both draw the same from NumPy's global generator, and leave it at the same place."""
+    for i in range(n):
+        np.random.seed(i)
+        want, left = plain(X), np.random.rand()
+        np.random.seed(i)
+        assert_near(static(X).array, want.array, 1e-6, "output")
+        assert np.random.rand() == left
+
+
+def by_name(x):
+    return F.relu(x) + rand(6, 4).astype("f")
+
+
+@pytest.mark.parametrize("where", ["global", "closure", "attribute"])
+def test_a_draw_that_was_imported_by_name_is_recorded(where):
+    draw = np.random.uniform
+    net = Net(lambda self, x: F.relu(x) + self.draw(0, 1, (6, 4)).astype("f"))
+    net.draw = np.random.uniform
+    plain = {
+        "global": by_name,
+        "closure": lambda x: F.relu(x) + draw(0, 1, (6, 4)).astype("f"),
+        "attribute": net.copy(),
+    }[where]
+    static = sdbr.static_graph(net if where == "attribute" else plain, on_dynamic="raise")
+    twice_seeded(static, plain)
+    statistics = static.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays) == (1, 5)
+    assert rand is np.random.rand
+    assert draw is np.random.uniform is net.__dict__["draw"]
+
+
+HELD = {
+    "numpy": np.random.RandomState(0),
+    "python": random.Random(0),
+    "new": np.random.default_rng(0),
+}
+DRAWS = {"partial": functools.partial(np.random.rand, 6, 4), "urandom": os.urandom}
+# name -> (what makes an array or a number, what the warning says)
+UNSEEN = {
+    "partial": (lambda: DRAWS["partial"](), "NumPy's global random generator was drawn from"),
+    "RandomState": (lambda: HELD["numpy"].randn(6, 4), "HELD['numpy']"),
+    "Random": (lambda: HELD["python"].gauss(0, 1), "random.random drew a number"),
+    "Generator": (lambda: HELD["new"].normal(), "HELD['new']"),
+    "system": (lambda: DRAWS["urandom"](4)[0], "random bytes of the system"),
+    "no seed": (lambda: np.random.default_rng().random(), "random bytes of the system"),
+    "secrets": (lambda: secrets.randbelow(100), "random bytes of the system"),
+    "uuid4": (lambda: uuid.uuid4().int % 100, "random bytes of the system"),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_draw_that_cannot_be_recorded_is_dynamic(name):
+    draw, message = UNSEEN[name]
+    static = sdbr.static_graph(lambda x: F.relu(x) * np.float32(np.mean(draw())))
+    with pytest.warns(sdbr.SdbrWarning, match="is not static") as caught:
+        for _ in range(4):
+            static(X)
+    assert message in str(caught[0].message)
+    assert "test_random.py:" in str(caught[0].message)  # not a line of the standard library
+    assert static.schedule_manager.statistics.replays == 0
+
+
+def test_a_generator_that_is_not_drawn_from_changes_nothing():
+    rng, deep = np.random.RandomState(0), {"rng": random.Random(0)}
+
+    def forward(x):
+        if chainer.config.train:
+            x = x * np.float32(rng.rand() + deep["rng"].random())
+        return F.relu(x)
+
+    static = sdbr.static_graph(forward, on_dynamic="raise")
+    with chainer.using_config("train", False):
+        for _ in range(4):
+            static(X)
+    assert static.schedule_manager.statistics.replays == 3
+
+
+def test_functions_and_static_code_may_draw_as_they_like():
+    rng = np.random.RandomState(0)
+
+    @sdbr.static_code
+    def noise():
+        return rng.rand(6, 4).astype("f")
+
+    static = sdbr.static_graph(lambda x: F.dropout(x, 0.5) + noise(), on_dynamic="raise")
+    outputs = [static(X).array.tobytes() for _ in range(5)]
+    assert len(set(outputs)) == 5
+    assert static.schedule_manager.statistics.replays == 4
+
+
+def test_while_another_thread_lives_the_global_generator_tells_nothing():
+    """It may be the one that draws: a call must not become dynamic for that."""
+    stop = threading.Event()
+    thread = threading.Thread(target=lambda: [np.random.rand() for _ in iter(stop.is_set, True)])
+    thread.start()
+    try:
+        static = sdbr.static_graph(lambda x: F.relu(F.tanh(x)), on_dynamic="raise")
+        for _ in range(4):
+            static(X)
+        assert static.schedule_manager.statistics.replays == 3
+        trace = static.schedule_manager.static_schedule.trace
+        assert any("global random generator" in text for text in trace.unwatched)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_under_a_profiler_of_the_user():
+    """Nothing is taken from it, and what is not seen then is said."""
+    static = sdbr.static_graph(lambda x: F.relu(x))
+    profiler = cProfile.Profile()
+    profiler.enable()
+    static(X)
+    profiler.disable()
+    assert profiler.getstats()
+    (schedule,) = next(iter(static.schedule_manager.schedules.values()))
+    assert any("profiler" in text for text in schedule.trace.unwatched)
+    other = sdbr.static_graph(lambda x: F.relu(x))
+    other(X)
+    assert sys.getprofile() is None
+    assert not other.schedule_manager.static_schedule.trace.unwatched

@@ -5,8 +5,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from unittest import mock
+
+from sdbr.trace import attributes, borrowed, generators, outside, prints, profile_calls
+
+
+@contextlib.contextmanager
+def _draws_unseen() -> Iterator[None]:
+    """10: neither the profile function nor the states of generators are asked."""
+    with (
+        mock.patch.object(profile_calls, "CHOOSERS", []),
+        mock.patch.object(generators.Generators, "moved", lambda self: None),
+        mock.patch.object(borrowed, "seen_draw", lambda thing: None),
+        mock.patch.object(attributes, "seen_draw", lambda thing: None),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _iterators_unseen() -> Iterator[None]:
+    """11: nothing counts as giving something else each time."""
+    with contextlib.ExitStack() as stack:
+        for module in (outside, prints, attributes):
+            stack.enter_context(mock.patch.object(module, "moves_on", lambda thing: None))
+        yield
+
 
 #: Not here:
 #: 16, indices that another thread changes: the mend is in the kernels, and without it the process ends.
@@ -14,3 +39,5 @@ OFF: dict[int, Callable] = {}
 OFF[4] = lambda: mock.patch("sdbr.trace.captured.captures", lambda: False)
 OFF[2] = lambda: mock.patch("sdbr.plans.parts_of", lambda *args: [])
 OFF[3] = lambda: mock.patch("sdbr.plans.parts_of", lambda *args: [])
+OFF[10] = _draws_unseen
+OFF[11] = _iterators_unseen

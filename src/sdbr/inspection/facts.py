@@ -74,6 +74,7 @@ def schedule_facts(schedule, now: float, calls: int, runners=()) -> dict:
         "nodes": len(schedule.trace.nodes),
         "dynamic": None,
         "unconfirmed": bool(schedule.unconfirmed),
+        "unwatched": list(dict.fromkeys(schedule.trace.unwatched)),
         "instances": len(schedule.instances),
         "programs": [],
         "python_nodes": [],

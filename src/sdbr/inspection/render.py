@@ -180,6 +180,8 @@ def _schedule(s: dict, limits: Limits) -> list[str]:
             f"    runs define-by-run: {s['dynamic']['reason']}{where}",
             *_wrapped(s["dynamic"]["remedy"], "      "),
         ]
+    if s["unwatched"]:
+        lines += _wrapped("not compared before replays: " + "; ".join(s["unwatched"]), "    ")
     if s["unconfirmed"]:
         return [
             *lines,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 
+from sdbr.trace.creation import seen_draw
 from sdbr.trace.link_hooks import unknown_hook
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.outside import moves_on
@@ -93,7 +94,7 @@ class AttributeRecording:
         if reason is not None:
             self.mark_dynamic(f"attribute {name!r} {reason}")
         self.look_into(link, name, thing)
-        return thing
+        return seen_draw(thing) or thing
 
     def note_alias(self, variable, source: tuple) -> None:
         """Captured state that was captured from another place already: one value for both."""

@@ -1,7 +1,8 @@
 """Arrays outside the chain are seen as traced ones while a call is traced.
 
 NumPy does not tell when a plain array is indexed by a traced one, or has a method called with one:
-``TABLE[labels]`` would be an array from nowhere.
+``TABLE[labels]`` would be an array from nowhere. Nor does it tell when a draw of its global
+generator is called that was imported by name: that is replaced by one which is recorded.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from sdbr.trace.provenance import TracedArray, wrap
+from sdbr.trace.creation import seen_draw
+from sdbr.trace.provenance import wrap
 from sdbr.trace.reading import Cell
 from sdbr.trace.values import CONSTANT
 
@@ -21,13 +23,15 @@ import numpy as np
 def arrays_traced(entries: list, recorder) -> Iterator[None]:
     """Globals and variables of enclosing functions that are arrays show where they come from.
 
+    Those that are draws of NumPy's global generator are recorded.
+
     Parameters
     ----------
     entries : list of (holder, str, object)
         What :class:`~sdbr.trace.outside.Outside` has found.
     recorder : sdbr.trace.recorder.Recorder
     """
-    put: list[tuple[Any, str, TracedArray]] = []
+    put: list[tuple[Any, str, Any, Any]] = []
     try:
         for holder, name, thing in entries:
             if _fits(thing) and holder.get(name) is thing:
@@ -35,14 +39,18 @@ def arrays_traced(entries: list, recorder) -> Iterator[None]:
                 if value is None:
                     value = recorder.value(CONSTANT, thing, False, thing, False)
                     recorder.know_array(thing, value)
-                traced = wrap(thing, value)
-                put.append((holder, name, traced))
-                _set(holder, name, traced)
+                shown = wrap(thing, value)
+            else:
+                shown = seen_draw(thing)
+                if shown is None or holder.get(name) is not thing:
+                    continue
+            put.append((holder, name, thing, shown))
+            _set(holder, name, shown)
         yield
     finally:
-        for holder, name, traced in put:
-            if holder.get(name) is traced:  # else the call has assigned another
-                _set(holder, name, traced.plain)
+        for holder, name, thing, shown in put:
+            if holder.get(name) is shown:  # else the call has assigned another
+                _set(holder, name, thing)
 
 
 def _fits(thing) -> bool:

@@ -12,7 +12,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from sdbr.trace.outside import CLOCKS, is_library_name
+from sdbr.trace.machinery import called_by_machinery
+from sdbr.trace.outside import CLOCKS, is_global_draw, is_library_name
 from sdbr.trace.provenance import current, holds_known, holds_traced, record
 from sdbr.trace.scalars import strip_floats
 
@@ -60,13 +61,39 @@ def _only_numbers(thing) -> bool:
     return type(thing) in (bool, float, int, str) or isinstance(thing, (np.dtype, type))
 
 
-def register(patches, called_by_machinery: Callable) -> None:
+def recorded_draw(original: Callable) -> Callable:
+    """A method of NumPy's global generator that tells the recorder of what it draws."""
+
+    @functools.wraps(original)
+    def draw(*args, **kwargs):
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return original(*args, **kwargs)
+        if not called_by_machinery(sys._getframe(1)):
+            return recorder.draw(original, args, kwargs)
+        recorder.depth += 1  # first values of parameters
+        try:
+            return original(*args, **kwargs)
+        finally:
+            recorder.depth -= 1
+
+    return draw
+
+
+def seen_draw(thing) -> Callable | None:
+    """What user code shall call instead of `thing`: ``from numpy.random import rand``."""
+    if is_global_draw(thing) and thing.__name__ in DRAWS:
+        return recorded_draw(thing)
+    return None
+
+
+def register(patches) -> None:
     """Add the patches to the set that is in place while any call is traced."""
-    _register_arrays(patches, called_by_machinery)
+    _register_arrays(patches)
     _register_what_cannot_be_repeated(patches)
 
 
-def _register_arrays(patches, called_by_machinery: Callable) -> None:
+def _register_arrays(patches) -> None:
     """What makes arrays: out of nothing, of the generator, of other things."""
 
     def creating(original):
@@ -91,16 +118,6 @@ def _register_arrays(patches, called_by_machinery: Callable) -> None:
 
         return create
 
-    def drawing(original):
-        @functools.wraps(original)
-        def draw(*args, **kwargs):
-            recorder = current()
-            if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
-                return original(*args, **kwargs)
-            return recorder.draw(original, args, kwargs)
-
-        return draw
-
     def converting(original):
         @functools.wraps(original)
         def convert(*args, **kwargs):
@@ -121,7 +138,7 @@ def _register_arrays(patches, called_by_machinery: Callable) -> None:
         patches.register(np, name, creating)
     for name in DRAWS:
         if hasattr(np.random, name):
-            patches.register(np.random, name, drawing)
+            patches.register(np.random, name, recorded_draw)
 
 
 def _register_what_cannot_be_repeated(patches) -> None:

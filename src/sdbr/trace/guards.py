@@ -97,6 +97,9 @@ class Guards:
                 for holder, name, check, want in found:
                     if check is _holds_same:
                         want = (want, self._live)
+                    if not check(holder.get(name, _MISSING), want):
+                        # The call has changed it, which a replay would not do.
+                        check = _is_never_so
                     self.volatile.append((holder, name, check, want))
 
     def watch_definitions(self, definitions: list, owner) -> None:
@@ -185,7 +188,7 @@ _COUNTED_LISTS = ("_children", "_layers")
 _COUNTED_SETS = ("_params", "_children")
 
 
-def outside_conditions(entries: list) -> list:
+def outside_conditions(entries: list, recorder) -> list:
     """The conditions on what `Outside` has found, as they are now.
 
     To be taken before the call: a call that changes one of these things is traced again.
@@ -193,24 +196,32 @@ def outside_conditions(entries: list) -> list:
     Parameters
     ----------
     entries : list of (holder, str, object)
+    recorder : Recorder
+        Of the call.
 
     Returns
     -------
     list of (object, list)
         Each object with its conditions.
     """
-    return [(thing, _conditions(holder, name, thing)) for holder, name, thing in entries]
+    return [(thing, _conditions(holder, name, thing, recorder)) for holder, name, thing in entries]
 
 
-def _conditions(holder, name: str, thing) -> list:
+def _conditions(holder, name: str, thing, recorder) -> list:
     if isinstance(thing, (dict, list, tuple, set, frozenset)) and not is_small(thing):
         same = holds_scalars(thing)
+        if same is None:
+            recorder.note_beyond(name, [""])
         return [(holder, name, _equals if same else _is_same, same or thing)]
-    return [(holder, name, _holds_same, taken(thing))]
+    return [(holder, name, _holds_same, taken(thing, recorder, name))]
 
 
 def _equals(thing, want) -> bool:
     return thing == want
+
+
+def _is_never_so(thing, want) -> bool:
+    return False
 
 
 def _may_change(scalar) -> bool:

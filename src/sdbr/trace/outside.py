@@ -12,6 +12,7 @@ import collections
 import datetime
 import functools
 import io
+import queue
 import random
 import sys
 import types
@@ -56,6 +57,18 @@ CLOCKS = (
 _COMPILED = frozenset({"array", "cmath", "ctypes", "decimal", "json", "statistics", "struct"})
 
 
+#: Classes of random generators.
+GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
+_QUEUES = (queue.Queue, queue.SimpleQueue)
+#: NumPy's global generator, whose methods are the functions of ``numpy.random``.
+GLOBAL_GENERATOR = np.random.mtrand._rand
+
+
+def is_global_draw(thing) -> bool:
+    """Whether `thing` draws from NumPy's global generator: ``from numpy.random import rand``."""
+    return get(thing, "__self__") is GLOBAL_GENERATOR and callable(thing)
+
+
 def is_library(thing) -> bool:
     """Whether a function, class or module is not the user's own."""
     name = (
@@ -83,6 +96,8 @@ class Outside:
         The same for functions, which are compared by identity.
     methods : list of (holder, str, object)
         Those of the definitions that are bound to an object.
+    draws : list of (holder, str, object)
+        Those of them that are draws of NumPy's global generator.
     opaque : bool
         Whether the code may use floats in a way that a float of another class does not notice.
     reason : str or None
@@ -95,6 +110,7 @@ class Outside:
         self.entries: list[tuple[Any, str, Any]] = []
         self.definitions: list[tuple[Any, str, Any]] = []
         self.methods: list[tuple[Any, str, Any]] = []
+        self.draws: list[tuple[Any, str, Any]] = []
         self._functions: list = []
         self._seen: set[int] = set()
         self._walked: dict[int, Any] = {}
@@ -264,6 +280,10 @@ class Outside:
                         members = self._members.setdefault(thing, thing.__dict__)
                         self._add(members, attribute, members[attribute])
             return
+        if is_global_draw(thing) and isinstance(holder, (dict, Cell)):
+            self.draws.append((holder, name, thing))
+            self.definitions.append((holder, name, thing))
+            return
         self._walk(thing)
         if callable(thing) and get(thing, "__name__") == name:
             self._define(holder, name, thing)
@@ -348,11 +368,16 @@ def _takes_plain_floats(thing) -> bool:
 
 
 def moves_on(thing) -> str | None:
-    """Why a thing gives something else each time it is asked, so that no schedule can read it."""
-    if isinstance(thing, (random.Random, np.random.RandomState, np.random.Generator)):
-        return "is a random generator of its own; draw with numpy.random, or in static_code"
+    """Why a thing gives something else each time it is asked, so that no schedule can read it.
+
+    Random generators are no such things: whether they were drawn from is seen.
+    """
     if isinstance(thing, Iterator) and not isinstance(thing, io.IOBase):
         return "is an iterator, which goes on from call to call; pass what it gives as an argument"
+    if isinstance(thing, _QUEUES):
+        return "is a queue, which gives something else each time; pass that as an argument"
+    if isinstance(thing, (types.BuiltinMethodType, types.MethodType, types.MethodWrapperType)):
+        return moves_on(thing.__self__)  # it.__next__, jobs.get
     return None
 
 

@@ -23,7 +23,14 @@ def _wrap_apply(original):
         recorder = current()
         if recorder is None or recorder.depth:
             return original(self, inputs)
-        return recorder.apply(original, self, inputs)
+        watch = recorder.call_watch
+        if watch is None:
+            return recorder.apply(original, self, inputs)
+        watch.pause()
+        try:
+            return recorder.apply(original, self, inputs)
+        finally:
+            watch.go_on()
 
     return apply
 
@@ -143,7 +150,7 @@ PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
 PATCHES.register(chainer.Link, "add_persistent", _wrap_adding)
 
-register_creation(PATCHES, called_by_machinery)
+register_creation(PATCHES)
 register_math(PATCHES)
 register_gradients(PATCHES)
 register_whole(PATCHES)

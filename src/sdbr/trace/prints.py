@@ -13,7 +13,7 @@ import hashlib
 import types
 from typing import Any
 
-from sdbr.trace.outside import is_library
+from sdbr.trace.outside import GENERATORS, is_library, moves_on
 from sdbr.trace.places import Place
 from sdbr.trace.provenance import PURE, TracedArray, strip
 from sdbr.trace.reading import get, plain_fields
@@ -43,18 +43,19 @@ SAME, LIKE = "same", "like"
 class _Array:
     """An array: by its contents, unless the schedule reads it anew."""
 
-    __slots__ = ("array", "contents")
+    __slots__ = ("array", "contents", "kind")
 
     def __init__(self, array: np.ndarray):
         self.array = array
+        self.kind = (array.shape, array.dtype)  # now: both may be set in place
         self.contents = _contents(array)
 
     def matches(self, thing, live: dict) -> bool:
         mine, how = self.array, live.get(id(self.array))
+        if type(thing) is not type(mine) or (thing.shape, thing.dtype) != self.kind:
+            return False
         if how is SAME:
             return thing is mine
-        if type(thing) is not type(mine) or (thing.shape, thing.dtype) != (mine.shape, mine.dtype):
-            return False
         return how is LIKE or _contents(thing) == self.contents
 
 
@@ -78,9 +79,9 @@ class _Items:
 
     __slots__ = ("items", "kind")
 
-    def __init__(self, thing, depth: int, walk: _Walk):
+    def __init__(self, thing, place: tuple, walk: _Walk):
         self.kind = type(thing)
-        self.items = [walk.taken(x, depth + 1) for x in thing]
+        self.items = [walk.taken(x, (*place, _Key(i))) for i, x in enumerate(thing)]
 
     def matches(self, thing, live: dict) -> bool:
         if type(thing) is not self.kind or len(thing) != len(self.items):
@@ -105,12 +106,15 @@ class _Fields:
 
     __slots__ = ("items", "owner", "whole")
 
-    def __init__(self, owner, fields: dict, whole: bool, depth: int, walk: _Walk):
+    def __init__(self, owner, fields: dict, whole: bool, place: tuple, walk: _Walk):
         self.owner = owner
         self.whole = whole
+        kind = _Key if owner is None else _Attribute
         if not whole:  # an object of a library: its numbers alone
+            for k, x in list(fields.items()):
+                walk.note_moving(x, (*place, kind(k)))
             fields = _numbers(fields)
-        self.items = {k: walk.taken(x, depth + 1) for k, x in fields.items()}
+        self.items = {k: walk.taken(x, (*place, kind(k))) for k, x in fields.items()}
 
     def matches(self, thing, live: dict) -> bool:
         if self.owner is not None:
@@ -143,37 +147,56 @@ _PRINTS = (_Array, _Variable, _Items, _Set, _Fields, _Both)
 
 
 class _Walk:
-    """Takes the print of one thing; what is met again, and the rest of very much, by identity."""
+    """Takes the print of one thing; what is met again, and the rest of very much, by identity.
+
+    Attributes
+    ----------
+    moving : list of (tuple, object)
+        Iterators, generators and queues on the way, each with its place.
+    beyond : list of tuple
+        Places of what is only compared by identity, because there is so much.
+    """
 
     def __init__(self):
         self.seen: set[int] = set()
         self.arrays = _MOST_ARRAYS
+        self.moving: list[tuple] = []
+        self.beyond: list[tuple] = []
 
-    def taken(self, thing, depth: int = 0) -> Any:
+    def note_moving(self, thing, place: tuple) -> None:
+        """Whether `thing` is one of those that give something else each time they are asked."""
+        if isinstance(thing, GENERATORS) or moves_on(thing) is not None:
+            self.moving.append((place, thing))
+
+    def taken(self, thing, place: tuple = ()) -> Any:
         """What `thing` holds now."""
         if isinstance(thing, _SCALARS):
             return thing
         if isinstance(thing, np.ndarray):
-            self.arrays -= 1
-            return _Array(thing) if self.arrays >= 0 and thing.dtype != object else thing
+            return self._array(thing, place)
         if isinstance(thing, chainer.Variable):
             return thing if isinstance(thing, chainer.Parameter) else _Variable(thing)
-        if depth > _DEPTH or id(thing) in self.seen or len(self.seen) > _MOST_OBJECTS:
+        self.note_moving(thing, place)
+        if id(thing) in self.seen:
+            return thing
+        if len(place) > _DEPTH or len(self.seen) > _MOST_OBJECTS:
+            if not isinstance(thing, _CLOSED):
+                self.beyond.append(place)
             return thing
         if isinstance(thing, (dict, list, tuple, collections.deque)):
             self.seen.add(id(thing))
             if isinstance(thing, dict):
-                print_ = _Fields(None, dict(thing), True, depth, self)
+                print_ = _Fields(None, dict(thing), True, place, self)
             else:
-                print_ = _Items(thing, depth, self)
+                print_ = _Items(thing, place, self)
             fields = None if is_library(type(thing)) else plain_fields(thing)
             if fields and fields is not thing:  # a subclass, with attributes
-                return _Both(print_, _Fields(thing, fields, True, depth, self))
+                return _Both(print_, _Fields(thing, fields, True, place, self))
             return print_
         if isinstance(thing, (set, frozenset)):
             return _Set(thing)
         if isinstance(thing, bytearray):
-            return _Items(thing, depth, self)
+            return _Items(thing, place, self)
         fields = None if isinstance(thing, _CLOSED) else plain_fields(thing)
         if fields is None:
             return thing
@@ -181,12 +204,63 @@ class _Walk:
         if not whole and callable(thing):
             return thing
         self.seen.add(id(thing))
-        return _Fields(thing, fields, whole, depth, self)
+        return _Fields(thing, fields, whole, place, self)
+
+    def _array(self, array: np.ndarray, place: tuple) -> Any:
+        self.arrays -= 1
+        if self.arrays < 0 or array.dtype == object:
+            self.beyond.append(place)
+            return array
+        if array.nbytes > _WHOLE:
+            self.beyond.append(place)  # a sample is compared
+        return _Array(array)
 
 
-def taken(thing) -> Any:
-    """What `thing` holds now, to be given to `same` later."""
-    return _Walk().taken(thing)
+def taken(thing, recorder=None, name: str = "") -> Any:
+    """What `thing` holds now, to be given to `same` later.
+
+    Parameters
+    ----------
+    thing : object
+    recorder : Recorder, optional
+        Of the call that may read `thing`: is told of what makes the call dynamic, and of what lies
+        beyond the limits.
+    name : str
+        How messages call `thing`.
+    """
+    walk = _Walk()
+    print_ = walk.taken(thing)
+    if recorder is not None:
+        for place, part in walk.moving:
+            recorder.note_moving(name + _text(place), part)
+        if walk.beyond:
+            recorder.note_beyond(name, [_text(place) for place in walk.beyond])
+    return print_
+
+
+def _text(place: tuple) -> str:
+    return "".join(map(str, place))
+
+
+class _Key:
+    """One step of a place: an item."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key):
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"[{self.key!r:.30}]"
+
+
+class _Attribute(_Key):
+    """One step of a place: an attribute."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f".{self.key}"
 
 
 def same(thing, want, live: dict) -> bool:
@@ -240,13 +314,25 @@ class PrintRecording:
             return
         label = f"{type(link).__name__}.{name}"
         self.know_places(link.__dict__, name, thing, label)
-        print_ = taken(thing)
+        print_ = taken(thing, self, name)
         if isinstance(print_, _PRINTS):
             self._prints[id(link), name] = (thing, print_)
             found = list(_inside(thing, ()))
             if len(found) <= _MOST_CAPTURED:
                 for path, leaf in found:
                     self._capture(Place(link.__dict__, name, path, label), leaf)
+
+    def note_moving(self, name: str, thing) -> None:
+        """The call may ask `thing`, which gives something else each time."""
+        if isinstance(thing, GENERATORS):
+            self.generators.watch(thing, f"{name!r}, a random generator of its own,")
+        else:
+            self.mark_dynamic(f"{name!r} {moves_on(thing)}")
+
+    def note_beyond(self, name: str, places: list[str]) -> None:
+        """Parts of what the call may read are too much to be compared."""
+        more = f" and {len(places) - 1} more parts" if len(places) > 1 else ""
+        self.trace.unwatched.append(f"{name}{places[0]}{more}")
 
     def _capture(self, place: Place, leaf) -> None:
         """A Variable or array in a container: what lies in its place is read in every call."""

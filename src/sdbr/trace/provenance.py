@@ -390,11 +390,11 @@ def holds_unknown(thing) -> bool:
     return isinstance(thing, np.ndarray)
 
 
-_INSIDE = ("chainer", "sdbr", "numpy")
+_INSIDE = frozenset({"chainer", "sdbr", "numpy", *(sys.stdlib_module_names - {"__main__"})})
 
 
 def user_line() -> str:
-    """``file:line in function`` of the innermost frame outside Chainer, sdbr and NumPy."""
+    """``file:line in function`` of the innermost frame outside of libraries."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")

@@ -7,6 +7,7 @@ import sys
 from sdbr.trace.attributes import AttributeRecording
 from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.containers import Handed
+from sdbr.trace.generators import Generators
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.known import ValueRecording
 from sdbr.trace.nodes import (
@@ -21,6 +22,7 @@ from sdbr.trace.nodes import (
 from sdbr.trace.not_static import may_update, why_not_static
 from sdbr.trace.patches import PATCHES
 from sdbr.trace.prints import PrintRecording
+from sdbr.trace.profile_calls import calls_seen
 from sdbr.trace.provenance import (
     TracedArray,
     current,
@@ -78,7 +80,11 @@ class Recorder(
     def __init__(self):
         super().__init__()
         self.trace = Trace()
-        self.depth = 0
+        self._depth = 0
+        self.call_watch = None
+        self.generators = Generators()
+        if self.generators.unwatched:
+            self.trace.unwatched.append(self.generators.unwatched)
         self._frame = None  # of `run`, while the call is traced
         self._config = config_entries()
         self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
@@ -102,6 +108,32 @@ class Recorder(
         self.effect_containers: list = []
         self.pending_writes: set = set()
         self.written: set = set()  # (id(link), name): what the call has assigned
+
+    @property
+    def depth(self) -> int:
+        return self._depth
+
+    @depth.setter
+    def depth(self, depth: int) -> None:
+        """What draws inside a function draws in every replay; what draws outside does not."""
+        before, self._depth = self._depth, depth
+        if before == 0 and depth:
+            self.generators_unmoved()
+            if self.call_watch is not None:
+                self.call_watch.pause()
+        elif before and depth == 0:
+            self.generators.look()
+            if self.call_watch is not None:
+                self.call_watch.go_on()
+
+    def generators_unmoved(self) -> None:
+        """Nobody drew outside of functions since the generators were looked at; else dynamic."""
+        moved = self.generators.moved()
+        if moved is not None:
+            self.mark_dynamic(
+                f"{moved} was drawn from where it is not seen (before this line); draw with "
+                "numpy.random and a size, or in static_code"
+            )
 
     # --- function nodes ------------------------------------------------------------------------
     def apply(self, original, function, inputs):
@@ -331,7 +363,10 @@ class Recorder(
                 self._frame = sys._getframe()
                 set_current(self)
                 reporters.append(recording)
-                result = function(*args, **kwargs)
+                with calls_seen(self):
+                    self.generators.look()
+                    result = function(*args, **kwargs)
+                    self.generators_unmoved()
             finally:
                 set_current(None)
                 self._frame = None

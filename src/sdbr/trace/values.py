@@ -240,6 +240,8 @@ class Trace:
     followed : dict
         Where the trace followed a float: ``(id(link), name)`` of an attribute, or the position of
         an argument among `floats` -> Scalar.
+    unwatched : list of str
+        What the call may read and no replay compares: beyond the limits of what is compared.
     """
 
     values: list = dataclasses.field(default_factory=list)
@@ -259,6 +261,7 @@ class Trace:
     scalars: list = dataclasses.field(default_factory=list)
     floats: list = dataclasses.field(default_factory=list)
     followed: dict = dataclasses.field(default_factory=dict)
+    unwatched: list = dataclasses.field(default_factory=list)
 
 
 def keeps_history(node: TracedNode) -> bool:
