@@ -8,8 +8,9 @@ from types import MethodType as _Method
 from weakref import ref as _ref
 
 from sdbr._memory import claim
-from sdbr.autograd import call_class
+from sdbr.autograd import anchor, call_class
 from sdbr.backends import make_executable
+from sdbr.functions.python_op import WHOLE_STEP
 from sdbr.trace.structure import fill_values
 
 import chainer
@@ -180,6 +181,7 @@ cdef class StepRunner:
         self.control_base = plan.update.n_control
         n_control = self.control_base + len(schedule.trace.scalars)
         memory = self.memory = Memory(len(plan.table.slots), n_control)
+        memory.state[WHOLE_STEP] = schedule
         for slot, array in plan.states:
             memory.bind(slot, array)
         memory.reserve(plan.program)
@@ -385,6 +387,7 @@ cdef class GraphRunner(CallRunner):
     cdef list graph_ranks         # of these: by how much they are above the inputs
     cdef object call_class
     cdef str outputs_name
+    cdef bint anchored            # one input that gets no gradient
     cdef bint double              # second derivatives may be asked for
 
     def __init__(self, manager, schedule, tuple args, dict kwargs):
@@ -408,7 +411,8 @@ cdef class GraphRunner(CallRunner):
         self.graph_ranks = [depth + 1 for depth in plan.depths]
         self.call_class = call_class(plan)
         self.outputs_name = "every_output" if len(plan.parts) > 2 else "outputs"
-        self.in_layouts = (None,) * len(self.graph_sources)
+        self.anchored = plan.parts[0].is_anchored
+        self.in_layouts = (None,) * (1 if self.anchored else len(self.graph_sources))
         self.out_layouts = (None,) * len(self.graph_places)
 
     def describe(self, value):
@@ -498,6 +502,8 @@ cdef class GraphRunner(CallRunner):
             if node._rank > rank:
                 rank = node._rank
             inputs.append(node)
+        if self.anchored:
+            inputs.append(anchor())
         call = self.call_class.__new__(self.call_class)
         for i in range(len(self.graph_places)):
             variable = effects.thing(<int> self.graph_places[i])

@@ -10,12 +10,14 @@ from sdbr._memory import claim_backward
 from sdbr.errors import SdbrError, StaleGraphError
 from sdbr.instance import Instance, Retrace
 from sdbr.second import CallGradients
+from sdbr.trace.values import PARAMETER
 
 import chainer
-from chainer import _backprop
+from chainer import _backprop, function_node
 from chainer.variable import VariableNode
 
 _BACKWARD = inspect.unwrap(_backprop._backprop_to_all).__code__
+_GRADIENT = function_node._backprop.__code__
 
 
 class StaticCall(chainer.FunctionNode):
@@ -44,6 +46,9 @@ class StaticCall(chainer.FunctionNode):
         self._output_count = len(outputs)
         self.inputs = tuple([x.node for x in inputs])
         self.rank = max([x.rank for x in inputs], default=0)
+        if self.instance.plan.parts[0].is_anchored:
+            self.inputs = (anchor(),)
+            self._input_layouts = (None,)
         for y, depth in zip(outputs, self.instance.plan.depths, strict=True):
             y.creator_node = self
             y.node._rank = self.rank + depth + 1
@@ -73,7 +78,10 @@ class StaticCall(chainer.FunctionNode):
                 f"{instance.schedule.line}) were taken by call {instance.call_line} before this "
                 "backward; from now on this chain keeps one schedule per live call"
             )
-        pattern = (given, tuple(target_input_indexes), part)
+        found = instance.plan.parts[part]
+        everything = found.own and _is_whole_backward()
+        targets = () if found.is_anchored else tuple(target_input_indexes)
+        pattern = (given, targets, part, everything)
         try:
             grads = instance.run_backward(
                 pattern, [grad_outputs[i].array for i in given], self.sources
@@ -91,6 +99,10 @@ class StaticCall(chainer.FunctionNode):
             ) from None
         finally:
             instance.running = False
+        if found.is_anchored:
+            return (None,)
+        if everything:
+            grads = self._settled(found, targets, grads)
         if self.reference is not None and not part:
             inputs = [x.get_variable() for x in node.inputs]
             given_grads = [grad_outputs[i].array for i in given]
@@ -109,6 +121,35 @@ class StaticCall(chainer.FunctionNode):
             gxs = [None if g is None else chainer.Variable(g) for g in grads]
             return tuple(_without_second_derivative(gxs, [*inputs, *given_grads]))
         return tuple([None if g is None else chainer.Variable(g) for g in grads])
+
+    def _settled(self, part, targets: tuple, grads: list) -> list:
+        """`grads` with what functions of the call have added to the same parameters themselves.
+
+        Chainer holds the gradient of a parameter that it has come across, and overwrites in the
+        end what others add to it meanwhile; what they added before counts.
+        """
+        settled = list(grads)
+        for k, i in enumerate(targets):
+            value = part.inputs[i]
+            if value.kind != PARAMETER or value.source.grad is None:
+                continue
+            first = grads[k] is None or self.instance.plan.order(value)
+            if first is None:
+                reason = (
+                    f"parameter {value.source.name} is used by a function whose backward writes "
+                    "gradients itself, and beside it"
+                )
+                self.manager.warn(
+                    "settled",
+                    f"{self.manager.name}: {reason}: which of its gradients Chainer keeps depends "
+                    "on the order of the functions; this backward kept the one that it gives "
+                    "itself. It runs define-by-run from now on.",
+                )
+                self.instance.schedule.dynamic = (reason, self.instance.schedule.line)
+            elif first:
+                added, value.source.grad = value.source.grad, None
+                settled[k] = added if grads[k] is None else grads[k] + added
+        return settled
 
 
 class SeveralParts(StaticCall):
@@ -203,6 +244,8 @@ class SeveralParts(StaticCall):
         for part in plan.parts[1:]:
             function = PartOfCall(self, part)
             function.inputs = tuple([nodes[x.index] for x in part.inputs])
+            if part.is_anchored:
+                function.inputs = (anchor(),)
             for y in part.outputs:
                 node = nodes.get(y.index)
                 if node is None:
@@ -255,6 +298,23 @@ def _hidden_node(value) -> VariableNode:
     node = VariableNode(chainer.Variable(requires_grad=True), None)
     node.dtype, node.shape = value.dtype, value.shape
     return node
+
+
+def anchor() -> VariableNode:
+    """A place in the graph that wants a gradient, and gets none."""
+    node = VariableNode(chainer.Variable(requires_grad=True), None)
+    node.dtype = node.shape = None
+    return node
+
+
+def _is_whole_backward() -> bool:
+    """Whether the backward that runs now is one of all functions, not that of ``chainer.grad``."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code is not _BACKWARD:
+        if frame.f_code is _GRADIENT:
+            return False
+        frame = frame.f_back
+    return frame is not None
 
 
 def _nothing() -> None:

@@ -8,7 +8,7 @@ from sdbr._executor import Memory
 from sdbr.backends import make_executable
 from sdbr.errors import SdbrError
 from sdbr.forks import reentrant_lock
-from sdbr.functions.python_op import NO_GRADIENT
+from sdbr.functions.python_op import AGAIN, NO_GRADIENT
 from sdbr.plans import ForwardPlan
 from sdbr.trace import values as v
 from sdbr.trace.side_effects import EFFECTS
@@ -129,12 +129,14 @@ class Instance:
             memory.bind(slot, array)
             arrays.append(array)
         executable.run()
-        if memory.state.pop(NO_GRADIENT, False):
+        none = memory.state.pop(NO_GRADIENT, None)
+        if none is not None:
             # The traced call has had no backward yet: only now it shows that a function gives
             # None. That is not zeros; another program leaves these gradients out.
             self.plan.forget(plan)
             del self.backward_executables[pattern]
-            return self.run_backward(pattern, grads, sources)
+            if none == AGAIN:
+                return self.run_backward(pattern, grads, sources)
         return arrays
 
 

@@ -26,6 +26,8 @@ class Part:
         Ids of the traced nodes; None for all of them.
     depth : int
         How many parts lie between it and the leaves at most.
+    own : bool
+        Whether the backward of one of its functions may do more than give gradients.
     """
 
     index: int
@@ -33,6 +35,12 @@ class Part:
     inputs: list[Value]
     nodes: set[int] | None = None
     depth: int = 0
+    own: bool = False
+
+    @property
+    def is_anchored(self) -> bool:
+        """Whether its node needs an input that wants a gradient, so that a backward gets there."""
+        return self.own and not self.inputs
 
 
 def parts_of(nodes: list, outputs: list[Value], leaves: list[Value]) -> list[Part]:
@@ -94,5 +102,6 @@ def parts_of(nodes: list, outputs: list[Value], leaves: list[Value]) -> list[Par
         shown = ends[end][1]
         depth_of.update((y.index, depth) for y in shown)
         ids = {id(node) for node in members}
-        parts.append(Part(len(parts) + 1, shown, list(inputs.values()), ids, depth))
+        own = any(node.own for node in members)
+        parts.append(Part(len(parts) + 1, shown, list(inputs.values()), ids, depth, own))
     return parts

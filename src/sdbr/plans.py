@@ -127,7 +127,8 @@ class ForwardPlan:
             for value, _, _, _ in self.outputs
             if schedule.keep_graph and is_made(value) and value.index in reached
         ]
-        self.parts = [Part(0, self.graph_outputs, self.differentiable)]
+        own = any(node.traced.own and node.traced.backprop for node in self.lowered.nodes)
+        self.parts = [Part(0, self.graph_outputs, self.differentiable, own=own)]
         if schedule.keep_graph:
             nodes = [node.traced for node in self.lowered.nodes]
             self.parts += parts_of(nodes, self.graph_outputs, self.differentiable)
@@ -163,6 +164,7 @@ class ForwardPlan:
             tuple(range(len(self.graph_outputs))),
             tuple(range(len(self.differentiable))),
             0,
+            self.parts[0].own,
         )
         on = passes.enabled()
         plan = BackwardPlan(self, pattern)
@@ -184,7 +186,8 @@ class ForwardPlan:
         Parameters
         ----------
         pattern : tuple
-            Outputs with a gradient and inputs that want one, of which part.
+            Outputs with a gradient and inputs that want one, of which part, and whether every
+            backward runs that may do more than give gradients.
         """
         plan = self.backwards.get(pattern)
         if plan is None:
@@ -218,6 +221,25 @@ class ForwardPlan:
         self.backwards[pattern] = plan
         return plan
 
+    def order(self, value: Value) -> bool | None:
+        """Whether backwards that may write gradients run before those of what reads a parameter.
+
+        True before all of them, False after one of them, None where neither can be said.
+        """
+        ranks: dict[int, int] = {}
+        own, readers = [], []
+        for lowered in self.lowered.nodes:
+            traced = lowered.traced
+            rank = max([ranks.get(x.index, 0) for x in traced.inputs], default=0)
+            ranks.update((y.index, rank + 1) for y in traced.outputs)
+            if traced.own:
+                own.append(rank)
+            if traced.backprop and any(x.index == value.index for x in traced.inputs):
+                readers.append(rank)
+        if min(own) > max(readers):
+            return True
+        return False if max(own) < max(readers) else None
+
 
 class BackwardPlan:
     """One backward program.
@@ -246,7 +268,7 @@ class BackwardPlan:
             row = table.bound(value.shape, value.dtype, f"gradient of output {value.index}")
             self.seeds.append(row.slot.index)
             seeds[value.index] = row
-        rows = generate_backward(forward.lowered, builder, seeds, wanted, part.nodes)
+        rows = generate_backward(forward.lowered, builder, seeds, wanted, part.nodes, pattern[3])
         views = "views" in passes.enabled()
         self.grads = []
         for value in wanted:

@@ -218,7 +218,7 @@ class Derivative:
             xs = [F.identity(x) for x in xs]
             gys = [F.identity(g) for g in gys]
             ys = self._outputs(xs, others, numbers)
-            given, wanted, _ = self.pattern
+            given, wanted = self.pattern[:2]
             gxs = chainer.grad(
                 [ys[i] for i in given], [xs[i] for i in wanted], gys, enable_double_backprop=True
             )

@@ -70,7 +70,7 @@ class StepPlan:
         wanted = [
             by_param[id(p)] for p in params if id(p) in by_param and by_param[id(p)].requires_grad
         ]
-        rows = generate_backward(forward, builder, {loss.index: seed}, wanted)
+        rows = generate_backward(forward, builder, {loss.index: seed}, wanted, everything=True)
         self._gradients(builder, params, by_param, rows, views)
         self._update(forward, builder, by_param)
         self.program, _ = build(
@@ -174,6 +174,9 @@ def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
         return "loss scaling"
     if any(map(returned_as_is, output_values(trace))):
         return "an argument, a parameter or captured state is reported or assigned as it is"
+    for node in trace.nodes:
+        if node.own and node.accumulates and node.backprop:
+            return f"the backward of {node.label} may write gradients itself"
     targets = {id(p) for p in params}
     outside = [
         value

@@ -37,6 +37,7 @@ def _iterators_unseen() -> Iterator[None]:
 #: 16, indices that another thread changes: the mend is in the kernels, and without it the process ends.
 OFF: dict[int, Callable] = {}
 OFF[4] = lambda: mock.patch("sdbr.trace.captured.captures", lambda: False)
+OFF[1] = lambda: mock.patch("sdbr.trace.recorder.has_own_backward", lambda function: False)
 OFF[2] = lambda: mock.patch("sdbr.plans.parts_of", lambda *args: [])
 OFF[3] = lambda: mock.patch("sdbr.plans.parts_of", lambda *args: [])
 OFF[10] = _draws_unseen

@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from sdbr.compat.fix import wrap
 
+_backwards = [0]
+
+
+def count_backwards() -> int:
+    """How many backwards have begun in this process."""
+    return _backwards[0]
+
 
 def install() -> None:
     """Have replayed calls taken apart in time; must be called once."""
@@ -62,6 +69,7 @@ def split_partly_reached(start) -> None:
 
 def _splitting_backward(original):
     def backprop_to_all(outputs, retain_grad, loss_scale):
+        _backwards[0] += 1
         if retain_grad:
             outputs = list(outputs)
             split_behind([node for node, _ in outputs])

@@ -346,10 +346,13 @@ def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
     return live
 
 
-def differentiable(forward: Forward, wanted: set[int], nodes: set[int] | None = None) -> set[int]:
+def differentiable(
+    forward: Forward, wanted: set[int], nodes: set[int] | None = None, everything: bool = False
+) -> set[int]:
     """Indices of the values through which a gradient reaches one of `wanted`.
 
-    Where `nodes` are given, ids of traced nodes, only through those.
+    Where `nodes` are given, ids of traced nodes, only through those. With `everything` also those
+    through which it reaches a function whose backward may do more than give gradients.
     """
     needs = set(wanted)
     for lowered in forward.nodes:
@@ -358,7 +361,7 @@ def differentiable(forward: Forward, wanted: set[int], nodes: set[int] | None = 
             continue
         if nodes is not None and id(traced) not in nodes:
             continue
-        if any(
+        if (everything and traced.own and any(x.requires_grad for x in traced.inputs)) or any(
             x.index in needs and x.requires_grad and (x.index in wanted or not x.unchained)
             for x in traced.inputs
         ):
@@ -372,6 +375,7 @@ def generate_backward(
     seeds: dict[int, Row],
     wanted: list[v.Value],
     nodes: set[int] | None = None,
+    everything: bool = False,
 ) -> dict[int, Row]:
     """Emit the backward of `forward` for one gradient pattern.
 
@@ -386,13 +390,16 @@ def generate_backward(
         Leaves whose gradient is wanted.
     nodes : set of int, optional
         Ids of the traced nodes to go through; all by default.
+    everything : bool
+        Whether to run every backward that may do more than give gradients, as ``backward()`` does
+        and ``chainer.grad`` does not.
 
     Returns
     -------
     dict
         Value index -> row of its gradient; a leaf that no gradient reaches is missing.
     """
-    needs = differentiable(forward, {value.index for value in wanted}, nodes)
+    needs = differentiable(forward, {value.index for value in wanted}, nodes, everything)
     grads: dict[int, list[Row]] = {index: [row] for index, row in seeds.items()}
 
     def collect(index: int) -> Row | None:
@@ -413,7 +420,9 @@ def generate_backward(
         builder.label, builder.line = traced.label + " backward", traced.line
         gys = [None if y.unchained else collect(y.index) for y in traced.outputs]
         targets = tuple(
-            i for i, x in enumerate(traced.inputs) if x.index in needs and x.requires_grad
+            i
+            for i, x in enumerate(traced.inputs)
+            if x.requires_grad and (x.index in needs or (everything and traced.own))
         )
         if not targets or all(g is None for g in gys):
             continue

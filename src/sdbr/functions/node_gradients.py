@@ -69,7 +69,11 @@ def node_gradients(
     ins = [gys[i] for i in given]
     outs = [builder.new(lowered.xs[i].shape, lowered.xs[i].dtype) for i in wanted]
     backward = python or PythonBackward(
-        lowered.python, wanted, given, silent=lowered.traced.silent.setdefault(present, set())
+        lowered.python,
+        wanted,
+        given,
+        silent=lowered.traced.silent.setdefault(present, set()),
+        own=lowered.traced if lowered.traced.own else None,
     )
     builder.emit("python", ins, outs, ints=(0, len(ins)), obj=backward)
     made = dict(zip(wanted, outs, strict=True))

@@ -9,6 +9,7 @@ way in: Chainer may keep them after the program has reused their memory.
 
 from __future__ import annotations
 
+from sdbr.compat.splitting import count_backwards
 from sdbr.errors import NotStaticError
 from sdbr.trace.nodes import configured, copy_node, inner_function
 from sdbr.trace.values import Hole, VariableHole
@@ -101,8 +102,13 @@ def rebind(node, rebindings: list, arrays: list) -> None:
         start = stop
 
 
-#: In the state of a memory: a backward found that a planned gradient is None, not zeros.
+#: In the state of a memory: a backward found that a planned gradient is None, not zeros. `AGAIN`
+#: if it is to run once more, `LATER` if that would do twice what it does beside giving gradients.
 NO_GRADIENT = "no gradient"
+AGAIN, LATER = "again", "later"
+
+#: In the state of a memory: the schedule whose forward, backward and update are one program.
+WHOLE_STEP = "whole step"
 
 
 class PythonBackward:
@@ -121,6 +127,8 @@ class PythonBackward:
     silent : set, optional
         Where inputs are noted that get None in spite of `wanted`, beside the mark `NO_GRADIENT`
         in the state of the memory.
+    own : TracedNode, optional
+        The node, where its backward may do more than give gradients.
     """
 
     def __init__(
@@ -130,6 +138,7 @@ class PythonBackward:
         given,
         keep_graph: bool = False,
         silent: set | None = None,
+        own=None,
     ):
         self.forward = forward
         self.wanted = tuple(wanted)
@@ -137,6 +146,7 @@ class PythonBackward:
         self.label = forward.label
         self.keep_graph = keep_graph
         self.silent = silent
+        self.own = own
         self.slots = [*([None] * len(self.given)), *forward.slots]
 
     def __call__(self, memory, ins, outs) -> None:
@@ -146,12 +156,15 @@ class PythonBackward:
                 x.array = memory.array(slot)  # replaced since the forward
         gys = [chainer.Variable(g.copy()) for g in ins]
         pairs = [(ys[i], g) for i, g in zip(self.given, gys, strict=True) if ys[i] is not None]
+        before = count_backwards()
         grads = chainer.grad(
             [y for y, _ in pairs],
             [xs[i] for i in self.wanted],
             [g for _, g in pairs],
             enable_double_backprop=self.keep_graph,
         )
+        if self.own is not None and not self.own.accumulates and count_backwards() != before:
+            self._accumulates(memory)
         if self.keep_graph:
             memory.state[id(self)] = ([*gys, *xs], grads)
         for i, g, out in zip(self.wanted, grads, outs, strict=True):
@@ -161,7 +174,21 @@ class PythonBackward:
             out[...] = 0
             if self.silent is not None:
                 self.silent.add(i)
-                memory.state[NO_GRADIENT] = True
+                kind = AGAIN if self.own is None else LATER
+                if memory.state.get(NO_GRADIENT) != LATER:
+                    memory.state[NO_GRADIENT] = kind
+
+    def _accumulates(self, memory) -> None:
+        """The backward ran a backward in turn, and had not before."""
+        self.own.accumulates = True
+        schedule = memory.state.get(WHOLE_STEP)
+        if schedule is not None:
+            reason = f"the backward of {self.label} runs a backward of its own now and then"
+            schedule.dynamic = (reason, self.own.line)
+            raise NotStaticError(
+                f"{reason}, which it had not while it was traced: what it adds to gradients came "
+                "too late for this step, which has updated nothing; the next ones run define-by-run"
+            )
 
 
 class Sum:

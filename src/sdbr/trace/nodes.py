@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import weakref
+
+from sdbr.compat.splitting import count_backwards
 
 import chainer
 import numpy as np
+from chainer.functions.util.forget import Forget
 
 
 def config_entries() -> dict:
@@ -62,17 +66,78 @@ def copy_node(function):
     return template
 
 
+#: Names that a backward uses which writes gradients itself.
+_WRITERS = frozenset({
+    "_backprop_to_all", "_grad", "_grad_var", "_set_grad_var_without_check", "addgrad", "addgrads",
+    "backward", "cleargrad", "cleargrads", "grad", "grad_var", "setattr", "set_grad", "zerograd",
+    "zerograds",
+})  # fmt: skip
+
+
+def has_own_backward(function) -> bool:
+    """Whether the backward of a node is code of a user, or runs some."""
+    kind = type(inner_function(function) or function)
+    package = kind.__module__.partition(".")[0]
+    return package not in ("chainer", "sdbr") or issubclass(kind, Forget)
+
+
+def may_write_gradients(function) -> bool:
+    """Whether code that the backward of a node reaches by name could write gradients.
+
+    What it reaches in other ways is seen when it runs (`watch_backward`).
+    """
+    inner = inner_function(function) or function
+    kind = type(inner)
+    if issubclass(kind, Forget):
+        return True
+    todo = [
+        getattr(kind, name)
+        for name in ("backward", "backward_accumulate", "backward_cpu", "backward_gpu")
+        if getattr(getattr(kind, name, None), "__module__", "chainer").partition(".")[0]
+        != "chainer"
+    ]
+    seen = set()
+    while todo:
+        found = inspect.unwrap(todo.pop())
+        found = getattr(found, "__func__", found)
+        code = getattr(found, "__code__", None)
+        if code is None or code in seen or found.__module__.partition(".")[0] == "chainer":
+            continue
+        seen.add(code)
+        codes = [code]
+        while codes:
+            one = codes.pop()
+            codes += [c for c in one.co_consts if isinstance(c, type(one))]
+            if not _WRITERS.isdisjoint(one.co_names):
+                return True
+            for name in one.co_names:
+                todo += [
+                    thing
+                    for thing in (found.__globals__.get(name), getattr(kind, name, None))
+                    if inspect.isroutine(thing) and hasattr(thing, "__module__")
+                ]
+        for cell in found.__closure__ or ():
+            with contextlib.suppress(ValueError):
+                if inspect.isroutine(cell.cell_contents):
+                    todo.append(cell.cell_contents)
+    return False
+
+
 def watch_backward(function, node) -> None:
     """Note for which inputs the backward of this very node, when it runs, gives no gradient.
 
-    None is not zero: an optimizer leaves a parameter without gradient alone.
+    None is not zero: an optimizer leaves a parameter without gradient alone. Of a backward of
+    users is noted, too, whether it runs a backward in turn.
     """
     this = weakref.ref(function)
     silent = node.silent
     original = type(function).backward
 
     def backward(target_input_indexes, grad_outputs):
+        before = count_backwards()
         gxs = original(this(), target_input_indexes, grad_outputs)
+        if node.own and count_backwards() != before:
+            node.accumulates = True
         given = tuple(g is not None for g in grad_outputs)
         n = len(gxs)
         if n in (len(node.inputs), len(target_input_indexes)):

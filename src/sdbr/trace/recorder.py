@@ -16,6 +16,8 @@ from sdbr.trace.nodes import (
     config_changes,
     config_entries,
     copy_node,
+    has_own_backward,
+    may_write_gradients,
     spent_node,
     watch_backward,
 )
@@ -162,6 +164,9 @@ class Recorder(
             template, None, None, values, [], backprop, rebind, template.label, user_line()
         )
         node.function = spent_node(function, template)
+        if has_own_backward(function):
+            node.own = True
+            node.accumulates = may_write_gradients(function)
         if scalars:
             node.scalars = scalars
             node.label = neutral_label(node)

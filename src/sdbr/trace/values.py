@@ -119,6 +119,11 @@ class TracedNode:
         old-style ``Function`` behind the node, and where the number comes from.
     train : bool
         ``chainer.config.train`` at that moment.
+    own : bool
+        The backward is code of a user, or runs some: it may do more than give gradients, so it
+        runs whenever define-by-run runs it.
+    accumulates : bool
+        It may write gradients itself.
     """
 
     template: Any
@@ -137,6 +142,8 @@ class TracedNode:
     silent: dict = dataclasses.field(default_factory=dict)
     scalars: list = dataclasses.field(default_factory=list)
     train: bool = True
+    own: bool = False
+    accumulates: bool = False
 
 
 @dataclasses.dataclass(eq=False)
