@@ -1,6 +1,7 @@
 """Loops around the bodies of the corpus: each turns the body of a forward into a program."""
 
 import functools
+import io
 
 import chainer
 import chainer.functions as F
@@ -101,7 +102,8 @@ def held(model):
 
 def scope(body):
     """Globals in capitals of the body's module."""
-    return {k: v for k, v in body.__globals__.items() if k.isupper()}
+    found = {k: v for k, v in body.__globals__.items() if k.isupper()}
+    return {k: v.getvalue() if isinstance(v, io.StringIO) else v for k, v in found.items()}
 
 
 def batches(run, inputs, sizes=SIZES):
