@@ -55,7 +55,8 @@ cdef class Effects:
 
 cdef class Gradients:
     cdef list dicts
-    cdef list params
+    cdef list shapes              # what the program was made for
+    cdef list dtypes
     cdef list arrays
     cdef list slots
     cdef list fresh               # indices of those that have to be published

@@ -470,8 +470,9 @@ cdef class Effects:
         return 0
 
 
-cdef object spare_gradient(PyObject *d, object data):
-    """The gradient that a parameter has, if nobody else holds it and it can be written; or None.
+cdef object spare_gradient(PyObject *d, shape, dtype):
+    """The gradient that a parameter has, if it is of that kind, nobody else holds it and it
+    can be written; or None.
 
     Those of the call that was traced would lie beside ours until the first step is over.
     """
@@ -483,10 +484,13 @@ cdef object spare_gradient(PyObject *d, object data):
     array = <object> found
     if variable != NULL and variable != NONE:
         # Chainer's backward leaves a Variable, which goes when the gradient is published.
-        if sdbr_refcount(variable) != 1 or (<object> variable).__dict__["_data"][0] is not array:
+        if sdbr_refcount(variable) != 1:
+            return None
+        holder = <object> variable
+        if holder.__dict__["_data"][0] is not array:
             return None
         held += 1
-    if sdbr_refcount(found) != held or array.dtype != data.dtype or array.shape != data.shape:
+    if sdbr_refcount(found) != held or array.dtype != dtype or array.shape != shape:
         return None
     base = array if array.base is None else array.base
     if type(base) is not np.ndarray:
@@ -502,12 +506,13 @@ cdef object spare_gradient(PyObject *d, object data):
 cdef class Gradients:
     """The gradient arrays of parameters: ours, and used again only when nobody else holds them."""
 
-    def __init__(self, Memory memory, pairs):
+    def __init__(self, Memory memory, places):
         self.memory = memory
-        self.params = [p for p, _ in pairs]
-        self.dicts = [p.__dict__ for p, _ in pairs]
-        self.slots = [s for _, s in pairs]
-        self.arrays = [None] * len(pairs)
+        self.dicts = [p.__dict__ for p, _, _, _ in places]
+        self.slots = [s for _, s, _, _ in places]
+        self.shapes = [shape for _, _, shape, _ in places]
+        self.dtypes = [dtype for _, _, _, dtype in places]
+        self.arrays = [None] * len(places)
         self.fresh = []
 
     cdef int bind(self) except -1:
@@ -531,10 +536,10 @@ cdef class Gradients:
                     self.fresh.append(i)
                     continue
             self.fresh.append(i)
-            data = self.params[i]._data[0]
-            new = spare_gradient(sdbr_list_item(<PyObject *> self.dicts, i), data)
+            new = spare_gradient(
+                sdbr_list_item(<PyObject *> self.dicts, i), self.shapes[i], self.dtypes[i])
             if new is None:
-                new = np.empty(data.shape, data.dtype)
+                new = np.empty(self.shapes[i], self.dtypes[i])
             self.arrays[i] = new
             self.memory.bind_fast(<int> self.slots[i], <PyObject *> new)
         return 0
@@ -563,7 +568,7 @@ cdef class Binder:
     trace : Trace
     node_class : type
         Variable node of what is handed out.
-    more : list of (Parameter, int)
+    more : list of (Parameter, int, tuple, dtype)
         Parameters that are no leaves.
     watched : set of int
         See `Parameters`.
@@ -582,7 +587,7 @@ cdef class Binder:
             (value.source, slot, value.shape, value.dtype)
             for value, slot in leaves if value.kind == "parameter"
         ]
-        items += [(p, slot, p._data[0].shape, p._data[0].dtype) for p, slot in more]
+        items += more
         self.parameters = Parameters(memory, items, watched)
         self.arguments = Arguments(memory, leaves)
         self.outputs = Outputs(memory, outputs)

@@ -218,6 +218,8 @@ cdef class StepRunner:
                 _tell(self.manager, start)
             return made
         finally:
+            if self.spec is not None:
+                self.spec.release()
             self.running = False
 
     cdef bint matches(self, lossfun, tuple args, dict kwargs):
@@ -245,13 +247,27 @@ cdef class StepRunner:
         )
 
     def learn(self, tuple args, dict kwargs):
-        """Remember a call whose key was compared in full; False if it is of no simple kind."""
-        if not CallSpec.suits(args, kwargs):
+        """Remember a call whose key was compared in full.
+
+        Returns
+        -------
+        bool
+            False if it is of no simple kind, or another thread is in a step.
+        """
+        if self.running:
             return False
-        self.spec = CallSpec(args, kwargs)
-        self.numbers = Numbers(self.schedule, len(self.spec.float_positions))
-        self.positions = self.spec.array_positions(args, kwargs)
-        return self.spec.matches(args, kwargs)
+        self.running = True
+        try:
+            if not CallSpec.suits(args, kwargs):
+                return False
+            self.spec = CallSpec(args, kwargs)
+            self.numbers = Numbers(self.schedule, len(self.spec.float_positions))
+            self.positions = self.spec.array_positions(args, kwargs)
+            return self.spec.matches(args, kwargs)
+        finally:
+            if self.spec is not None:
+                self.spec.release()
+            self.running = False
 
     cdef bint run(self) except -1:
         cdef Memory memory = self.memory
@@ -450,9 +466,7 @@ cdef class GraphRunner(CallRunner):
     cdef object run_call(self, tuple args, dict kwargs):
         cdef Binder binder
         cdef Effects effects
-        if kwargs:
-            args = args + tuple(kwargs.values())
-        args = self.spec.flat(args)
+        args = self.spec.now  # flat, as they were compared
         instance = self.idle_instance(args)
         try:
             binder = instance.binder
@@ -605,5 +619,6 @@ cpdef run_fast(list runners, tuple args, dict kwargs):
                     _tell(runner.manager, start)
                 return result
         finally:
+            runner.spec.release()
             runner.running = False
     return NotImplemented

@@ -13,6 +13,8 @@ cdef class Memory:
     cdef list owners          # by global slot index: the ndarray that owns the memory, or None
     cdef public dict state    # per-call state of Python ops
 
+    cdef public bint taken        # by a call that binds it
+    cpdef bint take(self)
     cpdef grow(self, int n_slots, int n_control)
     cpdef bind(self, int slot, array)
     cpdef unbind(self, int slot)

@@ -50,6 +50,13 @@ cdef class Memory:
         free(self.sizes)
         free(self.control)
 
+    cpdef bint take(self):
+        """Mark as taken; False if it is. No other thread gets in between; who takes sets it back."""
+        if self.taken:
+            return False
+        self.taken = True
+        return True
+
     cpdef grow(self, int n_slots, int n_control):
         """Make room for more slots and control values; never shrinks."""
         cdef int i

@@ -23,13 +23,16 @@ cdef class CallSpec:
     cdef list config_values
     cdef dict local_config
     cdef tuple names
-    cdef PyObject **arrays        # borrowed, from `matches` until the call ends; floats as well
+    cdef PyObject **arrays        # borrowed from `now` and `held`, from `matches` to `release`; floats too
+    cdef tuple now                # what is compared: the leaves of the call
+    cdef list held                # per leaf that is a Variable: its array, which may be replaced
     cdef list float_positions     # which arguments are floats
     cdef object shape             # how containers nest (see `shape_of`), None without any
     cdef tuple flat(self, tuple args)
     cdef list array_positions(self, tuple args, dict kwargs)
     cdef bint config_matches(self)
     cdef bint matches(self, tuple args, dict kwargs)
+    cdef void release(self) noexcept
 
 
 cdef class LinkGuards:

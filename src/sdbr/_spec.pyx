@@ -160,6 +160,8 @@ cdef class CallSpec:
                     self.leaves[i].same_as = j
                     break
         self.values = tuple(values)
+        self.now = None
+        self.held = [None] * self.n
         self.config_keys = list(_global_config.keys())
         self.config_values = list(_global_config.values())
         self.local_config = dict(_local_config.__dict__)
@@ -217,10 +219,19 @@ cdef class CallSpec:
                 return False
         return True
 
+    cdef void release(self) noexcept:
+        """Hold nothing of the call any more."""
+        cdef int i
+        self.now = None
+        for i in range(self.n):
+            if self.leaves[i].kind == 1:
+                self.held[i] = None
+
     cdef bint matches(self, tuple args, dict kwargs):
         """Whether arguments and configuration are as before; fills `arrays`.
 
-        The arrays are borrowed from the arguments.
+        They are held until `release`: another thread may replace the array of a Variable, or change
+        a list of arguments.
         """
         cdef int i, j, k
         cdef Leaf *leaf
@@ -238,6 +249,7 @@ cdef class CallSpec:
                 return False
         if len(args) != self.n:
             return False
+        self.now = args
         for i in range(self.n):
             leaf = &self.leaves[i]
             arg = args[i]
@@ -262,6 +274,7 @@ cdef class CallSpec:
                 if array == NULL:
                     return False
                 array = sdbr_list_item(array, 0)
+                self.held[i] = <object> array
             else:
                 array = x
             if not sdbr_is_array(array) or sdbr_descr(array) != leaf.descr:

@@ -6,7 +6,8 @@ from sdbr._executor cimport Memory
 
 
 cdef struct Entry:
-    # One parameter of the target. All pointers are borrowed from `Guard.kept`.
+    # One parameter of the target. All pointers are borrowed from `Guard.kept`, the array from
+    # `Guard.arrays`: other threads may take anything from where it was found.
     PyObject *param           # its __dict__
     PyObject *data            # the list that holds its array
     PyObject *array           # that array
@@ -75,7 +76,8 @@ cdef class Guard:
     cdef list groups
     cdef list values              # by group: hyperparameters, from check to prepare
     cdef list next_t              # by group, from prepare to commit
-    cdef PyObject **group_t
+    cdef list group_t             # by group: t of its rules, from check to prepare
+    cdef bint filled              # the last check got as far as these
     cdef list scalar_hooks        # (hook, attribute, times_loss_scale, control index)
     cdef object hookable
     cdef object dynamic
@@ -88,6 +90,7 @@ cdef class Guard:
     cpdef bint check(self)
     cdef PyObject *_keep(self, value)
     cdef bint check_optimizer(self)
+    cdef bint check_parameters(self)
     cdef bint check_rule(self, Entry *e)
     cdef bint array_changed(self, Py_ssize_t i)
     cpdef bint prepare(self, Memory memory, int control_base)

@@ -2,13 +2,15 @@
 
 Everything is compared by identity, in dictionaries that are held: of parameters, update rules
 and hyperparameters. The dictionaries of instances live as long as the instances, and attribute
-writes go through them.
+writes go through them. What is found in them belongs to whoever writes there, perhaps another
+thread: it is held while anything runs in between that may be Python code (an allocation may, by
+the collector).
 """
 
 import numpy as np
 
 cimport numpy as cnp
-from cpython.object cimport Py_EQ, PyObject
+from cpython.object cimport PyObject
 from libc.stdlib cimport calloc, free
 
 from sdbr._executor cimport Memory
@@ -19,7 +21,6 @@ cdef extern from "Python.h":
     Py_ssize_t sdbr_dict_size "PyDict_GET_SIZE"(PyObject *)
     PyObject *sdbr_list_item "PyList_GET_ITEM"(PyObject *, Py_ssize_t)
     Py_ssize_t sdbr_list_size "PyList_GET_SIZE"(PyObject *)
-    int sdbr_equal "PyObject_RichCompareBool"(PyObject *, PyObject *, int) except -1
     int sdbr_set "PyDict_SetItem"(PyObject *, PyObject *, PyObject *) except -1
 
 cdef extern from *:
@@ -169,6 +170,21 @@ cdef class Tree:
         return True
 
 
+cdef bint _same(pre, post, tuple before):
+    """Whether two dictionaries of hooks hold the very same as `before`, None in between."""
+    cdef Py_ssize_t i
+    # Lists of dictionaries are made in one go: no other thread gets in between.
+    cdef list hooks = list(pre.values())
+    hooks.append(None)
+    hooks += list(post.values())
+    if len(hooks) != len(before):
+        return False
+    for i in range(len(before)):
+        if hooks[i] is not before[i]:
+            return False
+    return True
+
+
 class Missing:
     """Stands for a hyperparameter that does not exist; no number, so the step is declined."""
 
@@ -234,7 +250,6 @@ cdef class Guard:
 
     def __dealloc__(self):
         free(self.entries)
-        free(self.group_t)
 
     def _watch_optimizer(
         self, optimizer, tree, list scalar_hooks, loss_scale, int loss_scale_index
@@ -251,8 +266,8 @@ cdef class Guard:
         self.loss_scale = loss_scale
         self.loss_scale_index = loss_scale_index
 
-    def _watch_parameters(self, list params, list details):
-        """`details`: per parameter ``(group, native, state names, state arrays)``."""
+    def _watch_parameters(self, list params, list rules, list details):
+        """`details`: per parameter ``(group, native, state, its names, its arrays)``."""
         cdef Py_ssize_t i
         cdef int k
         cdef Entry *e
@@ -265,22 +280,23 @@ cdef class Guard:
         for i in range(self.n_entries):
             e = &self.entries[i]
             param = params[i]
-            group, native, names, arrays = details[i]
-            self.arrays.append(param._data[0])
+            group, native, state, names, arrays = details[i]
+            data = param._data
+            self.arrays.append(data[0])
             e.param = self._keep(param.__dict__)
-            e.data = self._keep(param._data)
+            e.data = self._keep(data)
             e.array = <PyObject *> self.arrays[i]
             e.group = group
             e.native = native
             e.plain = _is_plain(e.array)
             e.param_slot = e.grad_slot = -1
-            e.rule = self._keep(param.update_rule)
+            e.rule = self._keep(rules[i])
             if e.rule == NONE:
                 continue
-            self._watch_rule(i, param.update_rule)
+            self._watch_rule(i, rules[i])
             if group < 0:
                 continue
-            e.state = self._keep(param.update_rule._state)
+            e.state = self._keep(state)
             e.n_states = len(names)
             for k in range(e.n_states):
                 e.state_names[k] = self._keep(names[k])
@@ -310,9 +326,7 @@ cdef class Guard:
         self.groups = groups
         self.next_t = [None] * len(groups)
         self.values = [None] * len(groups)
-        self.group_t = <PyObject **> calloc(max(len(groups), 1), sizeof(PyObject *))
-        if self.group_t == NULL:
-            raise MemoryError
+        self.group_t = [None] * len(groups)
         for i in range(self.n_entries - 1, -1, -1):
             if self.entries[i].group >= 0:
                 (<Group> groups[self.entries[i].group]).first = i
@@ -327,23 +341,27 @@ cdef class Guard:
         Looks at parameters, rules, hooks, grouping, state and loss scales; at values only as far
         as the program depends on them.
         """
+        self.filled = False
+        return not self.always_rebuild and self.check_optimizer() and self.check_parameters()
+
+    cdef bint check_parameters(self):
         cdef Py_ssize_t i
         cdef Group group
         cdef PyObject *found
         cdef PyObject *t
-        cdef PyObject *scale
+        cdef object scale = None
+        cdef bint scaled = False
         cdef Entry *e
-        if self.always_rebuild or not self.check_optimizer():
-            return False
         for i in range(len(self.groups)):
             group = <Group> self.groups[i]
-            self.group_t[i] = _get(self.entries[group.first].rule_dict, K_T)
-            if self.group_t[i] == NULL:
+            t = _get(self.entries[group.first].rule_dict, K_T)
+            if t == NULL:
                 return False
+            self.group_t[i] = <object> t
             self.values[i] = group.values()
             if not group.options_hold(self.values[i]):
                 return False
-        scale = NULL
+        self.filled = True
         for i in range(self.n_entries):
             e = &self.entries[i]
             if _get(e.param, K_DATA) != e.data or sdbr_list_size(e.data) != 1:
@@ -361,18 +379,21 @@ cdef class Guard:
                 continue
             if e.group >= 0:
                 t = _get(e.rule_dict, K_T)
-                if t != self.group_t[e.group]:
-                    if t == NULL or not sdbr_equal(t, self.group_t[e.group], Py_EQ):
+                if t != sdbr_list_item(<PyObject *> self.group_t, e.group):
+                    if t == NULL or <object> t != self.group_t[e.group]:
                         return False
             found = _get(e.param, K_LOSS_SCALE)
-            if found != scale:
-                if scale != NULL and not sdbr_equal(found, scale, Py_EQ):
+            if found == NULL:
+                continue
+            if not scaled or found != <PyObject *> scale:
+                if scaled and <object> found != scale:
                     return False
-                scale = found
-        if scale != NULL:
-            if (scale == NONE) != (self.loss_scale is None):
+                scale = <object> found
+                scaled = True
+        if scaled:
+            if (scale is None) != (self.loss_scale is None):
                 return False
-            self.loss_scale = <object> scale
+            self.loss_scale = scale
         return True
 
     cdef bint check_optimizer(self):
@@ -384,10 +405,8 @@ cdef class Guard:
         if len(self.pre_hooks) + len(self.post_hooks) + 1 != len(self.hooks):
             return False
         if len(self.hooks) > 1:
-            hooks = (*self.pre_hooks.values(), None, *self.post_hooks.values())
-            for a, b in zip(hooks, self.hooks, strict=True):
-                if a is not b:
-                    return False
+            if not _same(self.pre_hooks, self.post_hooks, self.hooks):
+                return False
         return self.tree.check()
 
     cdef bint check_rule(self, Entry *e):
@@ -397,13 +416,8 @@ cdef class Guard:
             if sdbr_dict_size(e.pre) or sdbr_dict_size(e.post):
                 return False
         else:
-            hooks = (*(<object> e.pre).values(), None, *(<object> e.post).values())
-            before = <tuple> e.hooks
-            if len(hooks) != len(before):
+            if not _same(<object> e.pre, <object> e.post, <tuple> e.hooks):
                 return False
-            for a, b in zip(hooks, before, strict=True):
-                if a is not b:
-                    return False
         if _get(e.rule_dict, K_ENABLED) != e.enabled:
             return False
         if e.group < 0:
@@ -451,12 +465,15 @@ cdef class Guard:
         Returns
         -------
         bool
-            False when the native update declines this step: a hyperparameter is no number, or
-            Chainer would raise. The optimizer is as before; run Chainer's own update.
+            False when the native update declines this step: a hyperparameter is no number, Chainer
+            would raise, or the last check did not get as far as them, because another thread had
+            changed something. The optimizer is as before; run Chainer's own update.
         """
         cdef Group group
-        cdef Py_ssize_t i, k
-        cdef double *control = memory.control + control_base
+        cdef Py_ssize_t i
+        cdef int k
+        if not self.filled:
+            return False
         if control_base < 0 or control_base + self.n_control > memory.n_control:
             raise IndexError(
                 f"the update needs control values {control_base} to "
@@ -465,19 +482,19 @@ cdef class Guard:
         try:
             for i in range(len(self.groups)):
                 group = <Group> self.groups[i]
-                t = <object> self.group_t[i] + 1
+                t = self.group_t[i] + 1
                 self.next_t[i] = t
-                k = group.offset
+                k = control_base + group.offset
                 for scalar in group.scalars(self.values[i], t, group.dtype, group.extra):
-                    control[k] = _number(scalar)
+                    memory.control[k] = _number(scalar)
                     k += 1
             for hook, attribute, times_loss_scale, index in self.scalar_hooks:
                 scalar = getattr(hook, attribute)
                 if times_loss_scale and self.loss_scale is not None:
                     scalar = scalar * self.loss_scale
-                control[<int> index] = _number(scalar)
+                memory.control[control_base + <int> index] = _number(scalar)
             if self.loss_scale_index >= 0:
-                control[self.loss_scale_index] = _number(self.loss_scale)
+                memory.control[control_base + self.loss_scale_index] = _number(self.loss_scale)
         except Exception:
             # Whatever it was: Chainer's own code meets it again and raises it, or can do it.
             return False
@@ -533,6 +550,7 @@ cdef class Guard:
         cdef Entry *e
         cdef PyObject *grad
         cdef PyObject *variable
+        cdef object held
         for i in range(self.n_entries):
             e = &self.entries[i]
             if e.array == NONE:
@@ -540,10 +558,12 @@ cdef class Guard:
             if _get(e.param, K_GRAD_VALID) != TRUE:
                 return i
             variable = _get(e.param, K_GRAD_VAR)
-            if variable == NONE:
+            if variable == NULL or variable == NONE:
                 grad = _get(e.param, K_GRAD)
             else:
-                grad = <PyObject *> (<object> variable).raw_array
+                held = <object> variable
+                held = held.raw_array
+                grad = <PyObject *> held
             if grad == NULL or grad == NONE:
                 return i
             if e.grad_slot < 0:

@@ -42,8 +42,9 @@ class StepPlan:
     leaves : list of (Value, int)
         What is bound, with its slot; parameters that are updated included.
     outputs : list of (Value, int, tuple, dtype)
-    grads : list of (Parameter, int)
-        Parameters whose gradient the program writes, with the slot.
+    grads, extra_params : list of (Parameter, int, tuple, dtype)
+        Parameters whose gradient the program writes, with slot, shape and dtype; parameters that
+        are no leaves.
     states : list of (int, ndarray)
         Slots and arrays of the optimizer's state.
     """
@@ -115,7 +116,7 @@ class StepPlan:
             else:
                 owned = hand_out(builder, row, f"gradient of {p.name}", views)
             self._grad_rows[id(p)] = owned
-            self.grads.append((p, owned.slot.index))
+            self.grads.append((p, owned.slot.index, owned.shape, owned.dtype))
 
     def _update(self, forward, builder, by_param) -> None:
         update = self.update
@@ -126,7 +127,7 @@ class StepPlan:
             value = by_param.get(id(p))
             if value is None:
                 row = self.table.bound(p.shape, p.dtype, f"parameter {name}")
-                self.extra_params.append((p, row.slot.index))
+                self.extra_params.append((p, row.slot.index, row.shape, row.dtype))
             else:
                 row = forward.row(value)
             param_rows.append(row)

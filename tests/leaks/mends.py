@@ -34,7 +34,9 @@ def _iterators_unseen() -> Iterator[None]:
 
 
 #: Not here:
-#: 16, indices that another thread changes: the mend is in the kernels, and without it the process ends.
+#: 16, indices that another thread changes: the mend is in the kernels, and without it the process
+#: ends.
+#: 17, what another thread takes away during an update: in compiled code, and the same.
 OFF: dict[int, Callable] = {}
 OFF[4] = lambda: mock.patch("sdbr.trace.captured.captures", lambda: False)
 OFF[1] = lambda: mock.patch("sdbr.trace.recorder.has_own_backward", lambda function: False)

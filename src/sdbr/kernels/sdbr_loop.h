@@ -71,10 +71,12 @@ static inline int64_t sdbr_sync_slots(char **operands, char **last, char *const 
 {
     for (int64_t s = 0; s < n_slots; ++s) {
         char *pointer = pointers[slots[s]];
-        if (pointer == last[s])
-            continue;
+        /* Whoever was slower than another thread is stopped here: also where a smaller array lies in
+         * the place of the one before. */
         if (sizes[slots[s]] < needed[s])
             return s;
+        if (pointer == last[s])
+            continue;
         for (int64_t k = patch_starts[s]; k < patch_starts[s + 1]; ++k)
             operands[patch_operands[k]] = pointer + patch_offsets[k];
         last[s] = pointer;

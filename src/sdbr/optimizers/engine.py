@@ -53,6 +53,7 @@ class NativeUpdate:
     """
 
     def __init__(self, plan: UpdatePlan, backend: str) -> None:
+        self.plan = plan
         b = Builder()
         params, grads, states = [], [], []
         for i, (param, name) in enumerate(zip(plan.params, plan.names, strict=True)):
@@ -137,23 +138,41 @@ class UpdateEngine:
         if plan.python_params:
             self._refuse_read_only(plan)
         if not plan.native:
-            return self._in_python(plan.reason)
+            return self._in_python(plan, plan.reason)
         native = self.native
-        if native is None or native.backend != backend:
+        # Another thread that asks for the plan may have found another one meanwhile.
+        if native is None or native.backend != backend or native.plan is not plan:
             native = self._build(plan, backend)
         if plan.reason is not None:
             return self._mixed(plan, native)
-        optimizer = self.optimizer
-        copies = self._bind(plan, native)
-        if copies is None or not plan.prepare(native.memory, 0):
-            return self._in_python("a gradient or hyperparameter of this step")
-        optimizer._loss_scaling_isnan = False
-        plan.commit()
-        native.run()
-        plan.unbind_gradients(native.memory)
-        self.statistics.native_calls += 1
+        copies = self._run(plan, native)
+        if copies is None:
+            return self._in_python(plan, "a gradient or hyperparameter of this step")
         if copies or plan.loss_scale is not None:
             self._finish(plan, copies)
+
+    def _run(self, plan: UpdatePlan, native: NativeUpdate):
+        """Bind and run the program; gradients that were copied, or None: not native, not run."""
+        memory = native.memory
+        if not memory.take():
+            # In another thread, which perhaps a fork has left behind: later ones get their own.
+            self.native, self._kept = None, []
+            return None
+        try:
+            copies: tuple | list | None = ()
+            plan.bind_parameters(memory)
+            if plan.bind_gradients(memory, plan.writes_gradients) >= 0:
+                copies = self._bind(plan, native)
+            if copies is None or not plan.prepare(memory, 0):
+                return None
+            self.optimizer._loss_scaling_isnan = False
+            plan.commit()
+            native.run()
+            plan.unbind_gradients(memory)
+        finally:
+            memory.taken = False
+        self.statistics.native_calls += 1
+        return copies
 
     def _refuse_read_only(self, plan: UpdatePlan) -> None:
         """Raise what Chainer's rules would raise half-way, before anything is updated."""
@@ -168,10 +187,10 @@ class UpdateEngine:
                     "read-only; nothing was updated"
                 )
 
-    def _in_python(self, reason: str | None) -> None:
+    def _in_python(self, plan: UpdatePlan, reason: str | None) -> None:
         self.declined = reason
         self.statistics.python_updates += 1
-        self.plan.release()
+        plan.release()
         self._chainer_update()
 
     def _build(self, plan: UpdatePlan, backend: str) -> NativeUpdate:
@@ -182,11 +201,8 @@ class UpdateEngine:
         return native
 
     def _bind(self, plan: UpdatePlan, native: NativeUpdate):
-        """Bind parameters and gradients; the gradients that were copied, or None: not native."""
+        """Bind unusual gradients; those that were copied, or None: not native."""
         memory = native.memory
-        plan.bind_parameters(memory)
-        if plan.bind_gradients(memory, plan.writes_gradients) < 0:
-            return ()
         # Missing gradients become zeros, and an invalid one raises, both in Chainer's words.
         self.optimizer.reallocate_cleared_grads()
         if plan.bind_gradients(memory, plan.writes_gradients) < 0:
@@ -223,20 +239,16 @@ class UpdateEngine:
         if plan.python_pre_hooks:
             optimizer.call_hooks("pre")
             if self.current_plan() is not plan:
-                return self._after_hooks()
+                return self._after_hooks(plan)
         if not optimizer.is_safe_to_update():
             if not plan.python_pre_hooks:
                 optimizer.call_hooks("pre")
-            return self._after_hooks()
-        copies = self._bind(plan, native)
-        if copies is None or not plan.prepare(native.memory, 0):
+            return self._after_hooks(plan)
+        copies = self._run(plan, native)
+        if copies is None:
             if not plan.python_pre_hooks:
                 optimizer.call_hooks("pre")
-            return self._after_hooks()
-        plan.commit()
-        native.run()
-        plan.unbind_gradients(native.memory)
-        self.statistics.native_calls += 1
+            return self._after_hooks(plan)
         self._finish(plan, copies)
         for param in plan.python_params:
             param.update()
@@ -245,10 +257,10 @@ class UpdateEngine:
             optimizer.call_hooks("post")
         optimizer.update_loss_scale()
 
-    def _after_hooks(self) -> None:
+    def _after_hooks(self, plan: UpdatePlan) -> None:
         """The rest of a step by Chainer's own code, after the 'pre' hooks."""
         optimizer = self.optimizer
-        self.plan.release()
+        plan.release()
         self.statistics.python_updates += 1
         self.statistics.mixed_updates -= 1
         optimizer.t += 1

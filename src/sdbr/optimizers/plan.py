@@ -83,20 +83,22 @@ class UpdatePlan(Guard):
 
         named = list(optimizer.target.namedparams())
         everything = [param for _, param in named]
+        # Once: another thread may set the optimizer up meanwhile.
+        rules = [param.update_rule for param in everything]
         problem = _flow_problem(optimizer, everything)
         if problem is not None:
             self._reasons[problem] += 1
             self.native = False
         rows = [None] * len(named)
         if self.native:
-            rows = [self._choose(param) for param in everything]
+            rows = [self._choose(p, rule) for p, rule in zip(everything, rules, strict=True)]
             self._choose_hooks(optimizer, everything)
         groups: dict = {}
         details = [
-            self._add(param, path, row, groups)
-            for (path, param), row in zip(named, rows, strict=True)
+            self._add(param, path, rule, row, groups)
+            for (path, param), rule, row in zip(named, rules, rows, strict=True)
         ]
-        self._finish(optimizer, everything, details, groups)
+        self._finish(optimizer, everything, rules, details, groups)
 
     # --- what others ask ---------------------------------------------------------------------
     @property
@@ -202,9 +204,8 @@ class UpdatePlan(Guard):
     def _python(self, reason: str) -> None:
         self._reasons[reason] += 1
 
-    def _choose(self, param) -> RuleRow | None:
-        """The row for a parameter's rule, or None, with the reason noted, when there is none."""
-        rule = param.update_rule
+    def _choose(self, param, rule) -> tuple[RuleRow, dict] | None:
+        """Row and state of a parameter's rule, or None, with the reason noted, without a row."""
         if rule is None or not rule.enabled:
             return None
         problem = _param_problem(param)
@@ -213,9 +214,12 @@ class UpdatePlan(Guard):
             if rule.state is None:
                 rule._init_states(param)
                 self._fresh.append((rule, rule.t, rule.state))
-            problem = _rule_problem(rule, row, param)
+            state = rule.state
+            problem = "its state was taken by another thread"
+            if state is not None:
+                problem = _rule_problem(rule, row, param, state)
             if problem is None:
-                return row
+                return row, state
             row = problem
         self._python(row)
         self.python_params.append(param)
@@ -237,27 +241,27 @@ class UpdatePlan(Guard):
         if optimizer._loss_scaling_is_dynamic:
             self._python("dynamic loss scaling looks for NaN in gradients")
 
-    def _add(self, param, path, row, groups) -> tuple:
+    def _add(self, param, path, rule, found, groups) -> tuple:
         """Note a parameter as operand; what the guard wants to know of it."""
         hooked = bool(self._pre or self._post) and self.native and param.array is not None
-        if row is None:
+        if found is None:
             if hooked:
                 self.params.append(param)
                 self.names.append(path)
                 self._operands.append((None, (), (), ()))
-            return (-1, hooked, (), ())
-        rule = param.update_rule
+            return (-1, hooked, None, (), ())
+        row, state = found
         group = _group(rule, row, param, groups)
         names = row.state(group.options)
-        arrays = tuple(rule.state[name] for name in names)
+        arrays = tuple(state[name] for name in names)
         before = [(h, hook_row(h, True)) for h in rule._hookable._pre_update_hooks.values()]
         after = [(h, hook_row(h, True)) for h in rule._hookable._post_update_hooks.values()]
         self.params.append(param)
         self.names.append(path)
         self._operands.append((group, before, after, tuple(zip(names, arrays, strict=True))))
-        return (group.number, True, names, arrays)
+        return (group.number, True, state, names, arrays)
 
-    def _finish(self, optimizer, everything, details, groups) -> None:
+    def _finish(self, optimizer, everything, rules, details, groups) -> None:
         for group in groups.values():
             self.n_control = max(self.n_control, group.offset + group.row.n_scalars)
         hooks = [*self._pre, *self._post]
@@ -284,7 +288,7 @@ class UpdatePlan(Guard):
         self.writes_gradients = bool(hooks) or scale is not None
         self.native = self.native and bool(self.params)
         self._entries = [i for i, detail in enumerate(details) if detail[1]]
-        self._watch_parameters(everything, details)
+        self._watch_parameters(everything, rules, details)
         self._set_groups(list(groups.values()))
         self._watch_optimizer(
             optimizer, watch(optimizer.target), self._scalar_hooks, scale, scale_index
@@ -326,7 +330,7 @@ def _param_problem(param) -> str | None:
     return None
 
 
-def _rule_problem(rule, row: RuleRow, param) -> str | None:
+def _rule_problem(rule, row: RuleRow, param, state: dict) -> str | None:
     hookable = rule._hookable
     for hook in (*hookable._pre_update_hooks.values(), *hookable._post_update_hooks.values()):
         found = hook_row(hook, True)
@@ -337,8 +341,8 @@ def _rule_problem(rule, row: RuleRow, param) -> str | None:
         return "update rule lacks a hyperparameter"
     array = param._data[0]
     for name in row.state(options):
-        state = rule.state.get(name)
-        fits = is_plain(state) and state.dtype == array.dtype and state.shape == array.shape
+        found = state.get(name)
+        fits = is_plain(found) and found.dtype == array.dtype and found.shape == array.shape
         if not fits:
             return f"state {name} does not fit the parameter"
     return None
