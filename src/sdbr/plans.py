@@ -168,6 +168,7 @@ class ForwardPlan:
         )
         on = passes.enabled()
         plan = BackwardPlan(self, pattern)
+        self.lowered.gap.finished = True
         kept = {row.index for row in plan.needs()}
         instructions = passes.transform(instructions, kept, self.table, on, passes.FIRST)
         plan.instructions = passes.transform(plan.instructions, kept, self.table, on, passes.FIRST)

@@ -55,7 +55,7 @@ class StepPlan:
         self.schedule = schedule
         self.update = update
         self.table = table = BufferTable()
-        forward = Forward(trace, table, True, update.n_control)
+        forward = Forward(trace, table, True, update.n_control, together=True)
         builder: Builder = forward.builder
         views = "views" in passes.enabled()
         self.outputs = []

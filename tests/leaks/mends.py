@@ -38,6 +38,7 @@ def _iterators_unseen() -> Iterator[None]:
 #: ends.
 #: 17, what another thread takes away during an update: in compiled code, and the same.
 OFF: dict[int, Callable] = {}
+OFF[5] = lambda: mock.patch("sdbr.functions.gap.keeps", lambda: False)
 OFF[4] = lambda: mock.patch("sdbr.trace.captured.captures", lambda: False)
 OFF[1] = lambda: mock.patch("sdbr.trace.recorder.has_own_backward", lambda function: False)
 OFF[2] = lambda: mock.patch("sdbr.plans.parts_of", lambda *args: [])

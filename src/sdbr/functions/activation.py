@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sdbr.functions.common import along, certain, number_reason, wider_reason
+from sdbr.functions.integers import compare, where
 from sdbr.functions.registry import FunctionRow, function
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
@@ -54,7 +55,19 @@ class ELU(FunctionRow):
         return [b.elementwise("elu", xs[0], floats=(node.scalar("alpha"),))]
 
     def backward(b, node, xs, ys, gys, wanted):
-        return [b.elementwise("elu_grad", xs[0], gys[0], floats=(node.scalar("alpha"),))]
+        alpha = node.scalar("alpha")
+        if not node.may_change(b, xs[0], ys[0]):
+            return [b.elementwise("elu_grad", xs[0], gys[0], floats=(alpha,))]
+        # As Chainer: of the output, whose sign is the input's unless alpha is negative.
+        side = ys[0]
+        if not certain(alpha):
+            side = node.kept(b, xs[0])
+        elif alpha < 0:
+            side = xs[0]
+        zero, one = (b.constant(ys[0].dtype.type(n)) for n in (0, 1))
+        slope = b.elementwise("add_constant", ys[0], floats=(alpha,))
+        slope = where(b, compare(b, "gt", side, zero), one, slope)
+        return [b.elementwise("multiply", slope, gys[0])]
 
 
 @function(BASE + "clipped_relu.ClippedReLU")
@@ -72,7 +85,9 @@ class ClippedReLU(FunctionRow):
         return [b.elementwise("clipped_relu", xs[0], floats=(node.scalar("cap"),))]
 
     def backward(b, node, xs, ys, gys, wanted):
-        return [b.elementwise("clipped_relu_grad", ys[0], gys[0], floats=(node.scalar("cap"),))]
+        # Reading the output lets the input go.
+        side = xs[0] if node.may_change(b, xs[0], ys[0]) else ys[0]
+        return [b.elementwise("clipped_relu_grad", side, gys[0], floats=(node.scalar("cap"),))]
 
 
 @function(BASE + "sigmoid.Sigmoid")

@@ -36,6 +36,48 @@ class _Shape(MovesData):
 class Reshape(_Shape):
     """A view of the (contiguous) input; flatten and ravel, too."""
 
+    def forward(b, node, xs):
+        x, shape = xs[0], node.out_shapes[0]
+        # Where NumPy gives a view of what the user may write, a backward has to see it.
+        if not x.is_contiguous and node.may_be_written(x):
+            strides = merged_strides(x.shape, x.strides, shape)
+            if strides is not None:
+                return [b.table.view(x, shape, strides)]
+        return [b.reshape(x, shape)]
+
+
+def merged_strides(shape, strides, wanted) -> list[int] | None:
+    """Strides of an array in another shape; None where that takes a copy."""
+    if 0 in shape:
+        return None
+    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    found: list[int] = []
+    last = 0
+    left = [n for n in wanted if n != 1]
+    while left:
+        size, group = 1, []
+        total = 1
+        while total != size or not group:
+            if total <= size:
+                if not left:
+                    return None
+                group.append(left.pop(0))
+                total *= group[-1]
+            else:
+                if not axes:
+                    return None
+                n, stride = axes.pop(0)
+                if size > 1 and last != n * stride:
+                    return None
+                size, last = size * n, stride
+        step, inner = last, []
+        for n in reversed(group):
+            inner.insert(0, step)
+            step *= n
+        found += inner
+    given = iter(found)
+    return [next(given) if n != 1 else 0 for n in wanted]
+
 
 @function(BASE + "expand_dims.ExpandDims")
 class ExpandDims(_Shape):

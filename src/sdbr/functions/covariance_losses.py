@@ -35,13 +35,13 @@ class _Covariance(FunctionRow):
 
     @classmethod
     def forward(cls, b, node, xs):
-        covariance = node.state["covariance"] = cls.covariance(b, xs)
+        covariance = node.state["covariance"] = cls.covariance(b, node, xs)
         if node.function.reduce == "half_squared_sum":
             return [_half_squared_sum(b, covariance)]
         return [covariance]
 
     @staticmethod
-    def grads(b, node, gy, n: int, gradient):
+    def grads(b, node, gy, n: int, gradient, covariance=None):
         """What ``gradient(weights)`` makes of the gradient of the covariance, divided by n.
 
         The one of half its norm comes in last, as in define-by-run: where it is infinite, so is
@@ -50,20 +50,21 @@ class _Covariance(FunctionRow):
         gy = _over(b, gy, n)
         if node.function.reduce != "half_squared_sum":
             return gradient(gy)
-        return b.elementwise("multiply", gradient(node.state["covariance"]), gy)
+        return b.elementwise("multiply", gradient(covariance or node.state["covariance"]), gy)
 
 
 @function(BASE + "decov.DeCov")
 class DeCov(_Covariance):
     """Covariance of the features without its diagonal, or half its squared norm."""
 
-    def covariance(b, xs):
-        centered = _centered(b, xs[0])
+    def covariance(b, node, xs):
+        centered = node.state["centered"] = _centered(b, xs[0])
         product_ = _without_diagonal(b, product(b, centered, 1, centered, 0))
         return _over(b, product_, xs[0].shape[0])
 
     def backward(b, node, xs, ys, gys, wanted):
         h = xs[0]
+        centered = node.state["centered"] if node.may_change(b, h) else _centered(b, h)
 
         def gradient(weights):
             if node.function.reduce == "half_squared_sum":
@@ -71,7 +72,7 @@ class DeCov(_Covariance):
             else:
                 weights = _without_diagonal(b, weights)
                 weights = b.elementwise("add", weights, b.transpose(weights))
-            return product(b, _centered(b, h), 0, weights, 0)
+            return product(b, centered, 0, weights, 0)
 
         return [DeCov.grads(b, node, gys[0], h.shape[0], gradient)]
 
@@ -80,17 +81,21 @@ class DeCov(_Covariance):
 class CrossCovariance(_Covariance):
     """Covariance of two groups of features, or half its squared norm."""
 
-    def covariance(b, xs):
+    def covariance(b, node, xs):
         y, z = (_centered(b, x) for x in xs)
         return _over(b, product(b, y, 1, z, 0), xs[0].shape[0])
 
     def backward(b, node, xs, ys, gys, wanted):
         grads = [None, None]
+        covariance = None
+        if node.may_change(b, *xs) and node.function.reduce == "half_squared_sum":
+            covariance = CrossCovariance.covariance(b, node, xs)  # Chainer computes it again
         for i in wanted:
             other = _centered(b, xs[1 - i])
 
             def gradient(weights, other=other, trans=1 - i):
                 return product(b, other, 0, weights, trans)
 
-            grads[i] = CrossCovariance.grads(b, node, gys[0], xs[0].shape[0], gradient)
+            n = xs[0].shape[0]
+            grads[i] = CrossCovariance.grads(b, node, gys[0], n, gradient, covariance)
         return grads

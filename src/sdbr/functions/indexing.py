@@ -80,6 +80,7 @@ class Selection:
         self.basic = tuple(FULL if isinstance(e, Row) else e for e in entries)
         self.whole = all(type(e) is slice and e == FULL for e in self.basic)
         rows = [e for e in entries if isinstance(e, Row)]
+        self.indices = rows
         self.shape = np.broadcast_shapes(*[r.shape for r in rows]) if rows else ()
         m = math.prod(self.shape)
         self.places = [b.reshape(b.broadcast(r, self.shape), (m,)) for r in rows]
@@ -247,7 +248,10 @@ class GetItem(_Selecting):
         return [chosen.take(b, xs[0])]
 
     def backward(b, node, xs, ys, gys, wanted):
-        return [node.state["chosen"].spread(b, gys[0], xs[0].shape)]
+        chosen = node.state["chosen"]
+        if node.may_change(b, *chosen.indices):  # Chainer keeps the index, not a copy of it
+            chosen = GetItem.selection(b, node, xs[0].shape)
+        return [chosen.spread(b, gys[0], xs[0].shape)]
 
 
 @function(BASE + "scatter_add.ScatterAdd")

@@ -6,6 +6,7 @@ import math
 
 from sdbr.functions import soft_targets
 from sdbr.functions.common import label_layout, label_reason, number_reason
+from sdbr.functions.integers import compare, compared_dtype, where
 from sdbr.functions.registry import FunctionRow, float_reason, function
 
 BASE = "chainer.functions.loss."
@@ -62,7 +63,13 @@ class SoftmaxCrossEntropy(FunctionRow):
         x, t = xs
         x_shape, t_shape = label_layout(x, t)
         weight = node.state["weight"]
-        kept = [node.state["x"], b.reshape(b.contiguous(t), t_shape), node.state["lse"]]
+        if f.cache_score:
+            x_kept, lse = node.kept(b, node.state["x"]), node.state["lse"]
+        else:
+            x_kept, lse = b.reshape(b.contiguous(x), x_shape), node.state["lse"]
+            if node.may_change(b, x):
+                lse = SoftmaxCrossEntropy.sums(b, x_kept, t_shape)
+        kept = [x_kept, b.reshape(b.contiguous(t), t_shape), lse]
         gloss = b.contiguous(gys[0])
         gx = b.new(x.shape, x.dtype)
         out = b.reshape(gx, x_shape)
@@ -73,6 +80,13 @@ class SoftmaxCrossEntropy(FunctionRow):
             ins = [*kept, b.reshape(gloss, t_shape), *weight]
             b.emit("softmax_cross_entropy_no_reduce_grad", ins, [out], (int(f.ignore_label),))
         return [gx, None]
+
+    def sums(b, x, t_shape):
+        """The logarithms of the sums over the classes of x[outer, class, inner]."""
+        largest = b.reduce("max", x, (1,), keepdims=True)
+        scaled = b.elementwise("exp", b.elementwise("subtract", x, largest))
+        total = b.elementwise("log", b.reduce("sum", scaled, (1,), keepdims=True))
+        return b.reshape(b.elementwise("add", total, largest), t_shape)
 
 
 @function(BASE + "sigmoid_cross_entropy.SigmoidCrossEntropy")
@@ -97,17 +111,31 @@ class SigmoidCrossEntropy(FunctionRow):
         return [loss]
 
     def backward(b, node, xs, ys, gys, wanted):
-        x = xs[0]
+        x, t = xs
+        gloss = b.contiguous(gys[0])
+        if node.may_change(b, t):
+            return [SigmoidCrossEntropy.by_kept_mask(b, node, x, t, gloss), None]
         flat = [b.reshape(b.contiguous(r), (x.size,)) for r in xs]
         gx = b.new(x.shape, x.dtype)
         out = b.reshape(gx, (x.size,))
-        gloss = b.contiguous(gys[0])
         if node.function.reduce == "mean":
             b.emit("sigmoid_cross_entropy_grad", [*flat, node.state["count"], gloss], [out])
         else:
             gloss = b.reshape(gloss, (x.size,))
             b.emit("sigmoid_cross_entropy_no_reduce_grad", [*flat, gloss], [out])
         return [gx, None]
+
+    def by_kept_mask(b, node, x, t, gloss):
+        """The gradient of x; which labels are left out is what the forward has seen."""
+        dtype = compared_dtype(t.dtype)
+        kept = b.cast(node.kept(b, t), dtype)
+        valid = compare(b, "ne", kept, b.constant(dtype.type(node.function.ignore_label)))
+        off = b.elementwise("subtract", b.elementwise("sigmoid", x), b.cast(t, x.dtype))
+        g = where(b, valid, b.broadcast(gloss, x.shape), b.constant(x.dtype.type(0)))
+        g = b.elementwise("multiply", g, off)
+        if node.function.reduce != "mean":
+            return g
+        return b.elementwise("divide", g, b.broadcast(node.state["count"], x.shape))
 
 
 class _MeanError(FunctionRow):
@@ -145,6 +173,11 @@ class MeanAbsoluteError(_MeanError):
     """Mean of the absolute difference; gradient 0 where the inputs are equal."""
 
     name = "mean_absolute_error"
+
+    def backward(b, node, xs, ys, gys, wanted):
+        # Chainer keeps the difference.
+        xs = [node.kept(b, x) for x in xs]
+        return _MeanError.backward.__func__(MeanAbsoluteError, b, node, xs, ys, gys, wanted)
 
 
 @function(BASE + "huber_loss.HuberLoss")
@@ -198,10 +231,14 @@ class AbsoluteError(FunctionRow):
     """abs(x0 - x1), element by element."""
 
     def forward(b, node, xs):
-        return [b.elementwise("absolute", b.elementwise("subtract", *xs))]
+        diff = node.state["diff"] = b.elementwise("subtract", *xs)
+        return [b.elementwise("absolute", diff)]
 
     def backward(b, node, xs, ys, gys, wanted):
-        return _signed(b, wanted, "absolute_grad", b.elementwise("subtract", *xs), gys[0])
+        # The difference, which Chainer keeps, is computed again where nothing can change it.
+        changes = node.may_change(b, *xs)
+        diff = node.state["diff"] if changes else b.elementwise("subtract", *xs)
+        return _signed(b, wanted, "absolute_grad", diff, gys[0])
 
 
 def _signed(b, wanted, name, diff, gy):

@@ -9,11 +9,12 @@ import operator
 from sdbr import functions
 from sdbr.errors import SdbrError
 from sdbr.functions import python_only, registry
+from sdbr.functions.gap import Gap
 from sdbr.functions.node_gradients import added, node_gradients
 from sdbr.functions.numpy_calls import lower_call
-from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward
+from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward, user_array
 from sdbr.functions.repeated import without_repeats
-from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
+from sdbr.program.buffers import CONSTANT, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.program import DTYPE_CODES
 from sdbr.trace import values as v
@@ -44,6 +45,7 @@ class LoweredNode:
     python : PythonForward or PythonBackward or None
     of : LoweredNode or None
         What this node is the gradient of.
+    gap : Gap or None
     """
 
     traced: v.TracedNode
@@ -54,6 +56,7 @@ class LoweredNode:
     reason: str = ""
     python: object = None
     of: LoweredNode | None = None
+    gap: Gap | None = None
 
 
 class Forward:
@@ -69,9 +72,18 @@ class Forward:
         What is bound at each call: arguments, parameters, attributes.
     control_base : int
         Where the scalars of the trace begin in the control block.
+    gap : Gap
+        The time between this program and its backward, unless they are `together`.
     """
 
-    def __init__(self, trace: v.Trace, table: BufferTable, keep_graph: bool, control_base: int = 0):
+    def __init__(
+        self,
+        trace: v.Trace,
+        table: BufferTable,
+        keep_graph: bool,
+        control_base: int = 0,
+        together: bool = False,
+    ):
         self.trace = trace
         self.control_base = control_base
         self.table = table
@@ -80,6 +92,7 @@ class Forward:
         self.rows: dict[int, Row] = {}
         self.nodes: list[LoweredNode] = []
         self.bound: list[tuple[v.Value, Row]] = []
+        self.gap = Gap(self.builder, together or not keep_graph)
         self.structural = {r for r, _ in structural_arrays(trace)}
         gradients = [node for node in trace.nodes if isinstance(node, GradientNode)]
         self.differentiated = {id(node.of) for node in gradients}
@@ -139,6 +152,7 @@ class Forward:
             tuple(x.requires_grad for x in traced.inputs),
             train=traced.train,
         )
+        node.gap = self.gap
         row = registry.row_of(traced.function)
         handed_out = [name for name, _ in traced.states]
         if row is None:
@@ -168,7 +182,7 @@ class Forward:
         ins = xs + [self.row(value) for r in rebind for value in r.values]
         ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
         scalars = [(name, inner, self._control(s)) for name, inner, s in traced.scalars]
-        slots = [_whole_slot(row) for row in ins]
+        slots = [user_array(row) for row in ins]
         keep_graph = self.keep_graph or id(traced) in self.differentiated
         forward = PythonForward(traced, keep_graph, rebind, slots, scalars)
         b.emit("python", ins, ys, ints=(0, len(ins)), obj=forward)
@@ -229,6 +243,7 @@ class Forward:
         return self.control_base + self.trace.scalars.index(scalar)
 
     def _finish(self, lowered: LoweredNode) -> None:
+        lowered.gap = self.gap
         self.nodes.append(lowered)
         for value, row in zip(lowered.traced.outputs, lowered.ys, strict=True):
             self.rows[value.index] = row
@@ -254,6 +269,7 @@ class Forward:
             root.slot = owned.slot
             return owned
         owned = self.table.owned(row.shape, row.dtype, name)
+        self.gap.hand_out(row, owned)
         self.builder.label, self.builder.line = "output", ""
         self.builder.emit("copy", [row], [owned])
         return owned
@@ -303,13 +319,6 @@ def _why_python(traced: v.TracedNode) -> str:
     if traced.effect:
         return "code that runs every time"
     return "a draw of NumPy's generator" if traced.draws else "a NumPy call of user code"
-
-
-def _whole_slot(row: Row) -> int | None:
-    """The slot whose bound array is the row itself, for arrays of the user."""
-    if row is row.root and row.slot is not None and row.slot.kind in (BOUND, CONSTANT):
-        return row.slot.index
-    return None
 
 
 def leaf_name(value: v.Value) -> str:

@@ -57,7 +57,11 @@ class Contrastive(FunctionRow):
         x0, x1, y = xs
         n, width = x0.shape
         same, other = Contrastive.kinds(b, y, x0.dtype)
-        distance = b.elementwise("sqrt", node.state["square"])
+        square = node.state["square"]
+        if node.may_change(b, x0, x1):  # Chainer computes it again
+            again = b.elementwise("square", b.elementwise("subtract", x0, x1))
+            square = b.reduce("sum", again, (1,))
+        distance = b.elementwise("sqrt", square)
         least = b.constant(x0.dtype.type(LEAST_DISTANCE))
         g = _per_sample(b, node, gys[0], n)
         near = b.elementwise("multiply", g, same)
@@ -111,7 +115,8 @@ class Triplet(FunctionRow):
         anchor, positive, negative = xs
         n, width = anchor.shape
         g = b.elementwise("mul_constant", _per_sample(b, node, gys[0], n), floats=(2.0,))
-        factor = _columns(b, b.elementwise("relu_grad", node.state["hinge"], g), width)
+        hinge = node.kept(b, node.state["hinge"])
+        factor = _columns(b, b.elementwise("relu_grad", hinge, g), width)
         pairs = ((negative, positive), (positive, anchor), (anchor, negative))
         return [
             b.elementwise("multiply", factor, b.elementwise("subtract", *pair))
@@ -136,7 +141,7 @@ class Hinge(FunctionRow):
 
     def backward(b, node, xs, ys, gys, wanted):
         x, t = xs
-        side = Hinge.signed(b, node.state["hinge"], t)
+        side = Hinge.signed(b, node.kept(b, node.state["hinge"]), t)
         if node.function.norm == "L1":
             side = b.elementwise("sign", side)
         else:

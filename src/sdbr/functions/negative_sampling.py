@@ -59,7 +59,12 @@ class NegativeSampling(FunctionRow):
         x, t, w = xs
         samples, scores = node.state["samples"], node.state["scores"]
         n, k = scores.shape
-        valid = b.reshape(NegativeSampling.valid(b, node, t), (n, 1))
+        if node.may_change(b, x, w, samples):  # Chainer computes the scores again
+            rows = NegativeSampling.rows(b, w, samples)
+            scores = b.reshape(product(b, rows, 0, b.reshape(x, (*x.shape, 1)), 0), (n, k))
+            scores = b.elementwise("multiply", scores, NegativeSampling.signs(b, x.dtype, k))
+        # Which labels are left out Chainer keeps.
+        valid = b.reshape(NegativeSampling.valid(b, node, node.kept(b, t)), (n, 1))
         gloss = gys[0] if node.function.reduce == "sum" else b.reshape(gys[0], (n, 1))
         odds = b.elementwise("exp", b.elementwise("negative", scores))
         g = b.elementwise("divide", gloss, b.elementwise("add_constant", odds, floats=(1.0,)))

@@ -51,7 +51,8 @@ def node_gradients(
         One per target.
     """
     if lowered.row is not None:
-        grads = lowered.row.backward(builder, lowered.node, lowered.xs, lowered.ys, gys, targets)
+        ys = [lowered.gap.seen(builder, y) for y in lowered.ys]
+        grads = lowered.row.backward(builder, lowered.node, lowered.xs, ys, gys, targets)
         return [grads[i] for i in targets]
     of = lowered.of
     if of is not None and of.row is not None:
@@ -74,6 +75,7 @@ def node_gradients(
         given,
         silent=lowered.traced.silent.setdefault(present, set()),
         own=lowered.traced if lowered.traced.own else None,
+        written=lowered.gap.written(builder, lowered.ys),
     )
     builder.emit("python", ins, outs, ints=(0, len(ins)), obj=backward)
     made = dict(zip(wanted, outs, strict=True))

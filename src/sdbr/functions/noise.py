@@ -83,7 +83,11 @@ class Gaussian(FunctionRow):
     def backward(b, node, xs, ys, gys, wanted):
         grads = [gys[0], None]
         if 1 in wanted:
-            g = b.elementwise("multiply", gys[0], node.state["noise"])
+            noise, eps = node.state["noise"], node.state["eps"]
+            if node.may_change(b, xs[1], eps):  # Chainer computes the noise again
+                half = b.elementwise("mul_constant", xs[1], floats=(0.5,))
+                noise = b.elementwise("multiply", b.elementwise("exp", half), eps)
+            g = b.elementwise("multiply", gys[0], noise)
             grads[1] = b.elementwise("mul_constant", g, floats=(0.5,))
         return grads
 
@@ -160,6 +164,9 @@ class SimplifiedDropconnect(FunctionRow):
     def backward(b, node, xs, ys, gys, wanted):
         (x, w), gy = xs[:2], b.contiguous(gys[0])
         mask, weights = node.state["mask"], node.state["weights"]
+        if node.may_change(b, w, mask):  # Chainer computes the weights again
+            scaled = b.elementwise("mul_constant", w, floats=(SimplifiedDropconnect.scale(node),))
+            weights = b.elementwise("multiply", scaled, mask)
         flat = SimplifiedDropconnect.flat(b, x)
         (n, m), k = gy.shape, w.shape[1]
         grads = [None] * len(xs)

@@ -204,11 +204,17 @@ def _grouped(b: Builder, node: Node, xs: Sequence[Row], shape: tuple[int, int, i
     return b.reshape(y, node.out_shapes[0])
 
 
-def _grouped_gradients(b, node: Node, x: Row, gamma: Row, gy: Row, shape, layer=0) -> list[Row]:
+def _grouped_gradients(
+    b, node: Node, x: Row, gamma: Row, gy: Row, shape, layer=0, again=False
+) -> list[Row]:
     gx = b.new(x.shape, x.dtype)
     ggamma, gbeta = (b.new(gamma.shape, x.dtype) for _ in range(2))
     ins = [b.reshape(b.contiguous(x), shape), b.contiguous(gamma)]
-    ins += [node.state["mean"], node.state["inv_std"], b.reshape(b.contiguous(gy), shape)]
+    mean, inv_std = node.state["mean"], node.state["inv_std"]
+    if again:
+        y, mean, inv_std = (b.new(r, x.dtype) for r in (shape, shape[:2], shape[:2]))
+        b.emit("group_norm", [*ins, ins[1]], [y, mean, inv_std], (), (node.scalar("eps"),))
+    ins += [mean, inv_std, b.reshape(b.contiguous(gy), shape)]
     b.emit("group_norm_grad", ins, [b.reshape(gx, shape), ggamma, gbeta], (layer,))
     return [gx, ggamma, gbeta]
 
@@ -228,6 +234,8 @@ class LayerNormalization(FunctionRow):
 
     def backward(b, node, xs, ys, gys, wanted):
         n, d = xs[0].shape
+        if node.may_change(b, xs[0]):  # Chainer computes the moments again
+            return _grouped_gradients(b, node, xs[0], xs[1], gys[0], (n, 1, d), 1, again=True)
         return _grouped_gradients(b, node, xs[0], xs[1], gys[0], (n, 1, d), 1)
 
 
@@ -292,7 +300,42 @@ class LocalResponseNormalization(FunctionRow):
         return LocalResponseNormalization.emit(b, node, "local_response", xs[0])
 
     def backward(b, node, xs, ys, gys, wanted):
-        return LocalResponseNormalization.emit(b, node, "local_response_grad", xs[0], gys[0])
+        x, y, gy = xs[0], ys[0], gys[0]
+        if not node.may_change(b, x, y):
+            return LocalResponseNormalization.emit(b, node, "local_response_grad", x, gy)
+        return [LocalResponseNormalization.by_kept_scale(b, node, x, y, gy)]
+
+    def by_kept_scale(b, node, x, y, gy):
+        """The gradient of input and output as they are now, and of the scale as it was."""
+        k, alpha, beta = (node.scalar(s) for s in LocalResponseNormalization.scalars)
+        around = LocalResponseNormalization.around
+        unit = around(b, node, b.elementwise("square", node.kept(b, x)))
+        unit = b.elementwise("mul_constant", unit, floats=(alpha,))
+        unit = b.elementwise("add_constant", unit, floats=(k,))
+        summand = b.elementwise("divide", b.elementwise("multiply", y, gy), unit)
+        part = b.elementwise("multiply", x, around(b, node, summand))
+        for factor in (2.0, alpha, beta):
+            part = b.elementwise("mul_constant", part, floats=(factor,))
+        # The power is what the output was of the input.
+        power = b.elementwise(
+            "exp",
+            b.elementwise(
+                "mul_constant",
+                b.elementwise("negative", b.elementwise("log", unit)),
+                floats=(beta,),
+            ),
+        )
+        return b.elementwise("subtract", b.elementwise("multiply", gy, power), part)
+
+    def around(b, node, x):
+        """The sum over the channels around each."""
+        total = x
+        for i in range(1, min(node.function.n // 2, x.shape[1] - 1) + 1):
+            for to, of in ((slice(i, None), slice(None, -i)), (slice(None, -i), slice(i, None))):
+                beside = b.fill(x.shape, x.dtype, 0.0)
+                b.copy_to(b.slice(x, (slice(None), of)), b.slice(beside, (slice(None), to)))
+                total = b.elementwise("add", total, beside)
+        return total
 
 
 @function(BASE + "l2_normalization.NormalizeL2")

@@ -9,13 +9,49 @@ way in: Chainer may keep them after the program has reused their memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sdbr.compat.splitting import count_backwards
 from sdbr.errors import NotStaticError
+from sdbr.program.buffers import BOUND, CONSTANT, Row
 from sdbr.trace.nodes import configured, copy_node, inner_function
 from sdbr.trace.values import Hole, VariableHole
 
 import chainer
 import numpy as np
+
+
+class UserArray:
+    """An array of the user among the operands, or a view of one.
+
+    Parameters
+    ----------
+    row : Row
+    """
+
+    def __init__(self, row: Row):
+        self.slot = row.root.slot.index
+        self.view = None
+        if row is not row.root:
+            self.view = (row.shape, row.dtype, row.offset, row.strides)
+
+    def now(self, memory) -> np.ndarray:
+        """The array that is bound now."""
+        array = memory.array(self.slot)
+        if self.view is None:
+            return array
+        shape, dtype, offset, strides = self.view
+        return np.ndarray(shape, dtype, array, offset, strides)
+
+
+def user_array(row: Row, *kinds) -> UserArray | None:
+    """Where a row is the user's own memory: nobody else writes there."""
+    slot = row.root.slot
+    if slot is None:
+        return None
+    if slot.kind in (kinds or (BOUND,)) or (slot.kind == CONSTANT and row is row.root):
+        return UserArray(row)
+    return None
 
 
 class PythonForward:
@@ -28,8 +64,8 @@ class PythonForward:
         Whether a backward may follow.
     rebind : list of Rebinding
         Attributes that hold arrays; these follow the inputs as operands.
-    slots : list of (int or None)
-        Per operand the slot whose bound array it is, for arrays of the user.
+    slots : list of (UserArray or None)
+        Per operand.
     scalars : list of (str, bool, int)
         Floats on the node with their place in the control block; see `set_scalars`.
     """
@@ -48,7 +84,7 @@ class PythonForward:
 
     def __call__(self, memory, ins, outs) -> None:
         arrays = [
-            x.copy() if slot is None else memory.array(slot)
+            x.copy() if slot is None else slot.now(memory)
             for x, slot in zip(ins, self.slots, strict=True)
         ]
         node = copy_node(self.template)
@@ -129,6 +165,8 @@ class PythonBackward:
         in the state of the memory.
     own : TracedNode, optional
         The node, where its backward may do more than give gradients.
+    written : list of (UserArray or None)
+        Per output where user code may have written to it.
     """
 
     def __init__(
@@ -139,6 +177,7 @@ class PythonBackward:
         keep_graph: bool = False,
         silent: set | None = None,
         own=None,
+        written: Sequence = (),
     ):
         self.forward = forward
         self.wanted = tuple(wanted)
@@ -147,13 +186,18 @@ class PythonBackward:
         self.keep_graph = keep_graph
         self.silent = silent
         self.own = own
+        self.written = written
         self.slots = [*([None] * len(self.given)), *forward.slots]
 
     def __call__(self, memory, ins, outs) -> None:
         xs, ys = memory.state[id(self.forward)]
         for x, slot in zip(xs, self.forward.slots, strict=False):
-            if slot is not None and memory.array(slot) is not x.array:
-                x.array = memory.array(slot)  # replaced since the forward
+            now = x.array if slot is None else slot.now(memory)
+            if now is not x.array:
+                x.array = now  # replaced since the forward
+        for y, place in zip(ys, self.written, strict=False):
+            if y is not None and place is not None:
+                np.copyto(y.array, place.now(memory))
         gys = [chainer.Variable(g.copy()) for g in ins]
         pairs = [(ys[i], g) for i, g in zip(self.given, gys, strict=True) if ys[i] is not None]
         before = count_backwards()

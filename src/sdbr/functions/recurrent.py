@@ -63,6 +63,10 @@ class LSTM(FunctionRow):
         c_prev, x = xs
         n = x.shape[0]
         gates, (gc, gh) = node.state["gates"], gys
+        if node.may_change(b, x):  # Chainer computes the gates again
+            gates = b.new(gates.shape, x.dtype)
+            c, h = (b.new((gates.shape[0],), x.dtype) for _ in range(2))
+            b.emit("lstm", [_flat(b, c_prev, n), _cells(b, x)], [gates, c, h])
         given = [None if gc is None else _flat(b, gc, n), None if gh is None else _flat(b, gh)]
         flags, given = _given(given)
         gx, gc_prev = b.new(gates.shape, x.dtype), b.new(c_prev.shape, x.dtype)
@@ -118,7 +122,8 @@ class TreeLSTM(FunctionRow):
         return [c, h]
 
     def backward(b, node, xs, ys, gys, wanted):
-        x, children = TreeLSTM._canonical(b, xs)
+        # Chainer keeps the gates.
+        x, children = TreeLSTM._canonical(b, [*xs[:-1], node.kept(b, xs[-1])])
         flags, given = _given(gys)
         shape = children[0].shape
         ins = [x, b.reshape(ys[0], shape), *children, *[b.reshape(g, shape) for g in given]]

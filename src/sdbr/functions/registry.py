@@ -47,10 +47,13 @@ class Node:
         ``chainer.config.train`` at that moment.
     python : str
         Why a part of the row is a Python op after all; `forward` says so.
+    gap : Gap or None
+        What knows about the time between forward and backward.
     """
 
     __slots__ = (
         "function",
+        "gap",
         "in_dtypes",
         "in_shapes",
         "out_dtypes",
@@ -83,6 +86,7 @@ class Node:
         self.state: dict = {}
         self.train = train
         self.python = ""
+        self.gap = None
 
     def scalar(self, attribute: str) -> float | ControlSlot:
         """A number on the node: a control slot when it is a watched float, else the value."""
@@ -97,6 +101,21 @@ class Node:
         if row is not None:
             return b.cast(row, dtype)
         return b.constant(np.asarray(getattr(self.function, attribute), dtype))
+
+    def may_change(self, b: Builder, *rows: Row) -> bool:
+        """Whether user code can write one of `rows` between the forward and the backward `b`."""
+        return self.gap is not None and self.gap.may_change(b, rows)
+
+    def may_be_written(self, row: Row) -> bool:
+        """The same of a row in the forward, for any backward."""
+        return self.gap is not None and self.gap.may_be_written(row)
+
+    def kept(self, b: Builder, row: Row) -> Row:
+        """`row` as the forward saw it, for the backward `b`: where Chainer's reads no input again.
+
+        A copy where user code could write it in between.
+        """
+        return row if self.gap is None else self.gap.kept(b, row)
 
 
 class FunctionRow:

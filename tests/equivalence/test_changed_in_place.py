@@ -1,0 +1,169 @@
+"""Arrays written in place between a call and its backward: seen where Chainer's nodes see it."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+from core.harness import copy_of, variables_of
+
+from .harness import REPLAYS, SUBJECTS, TRAINING, as_inputs, assert_near, configured, seeded
+from .link_rows import ROWS as LINK_ROWS
+from .rows import ROWS
+
+WHAT = ("inputs", "outputs")
+
+
+def gradients(subject, case, dtype: str, step: int, what: str) -> dict:
+    """The gradients of call `step`, whose inputs and parameters or outputs change before them."""
+    xs = as_inputs(subject.load(case.data(step, dtype), step), "variables")
+    if subject.model is not None:
+        subject.model.cleargrads()
+    np.random.seed(step + 1)
+    ys = variables_of(subject.target(*xs))
+    ends = seeded(ys, np.random.default_rng([11, step]))
+    if not ends:
+        return {}
+    changed = {}
+    if what == "outputs":
+        for y in ys:
+            changed[id(getattr(y, "array", y))] = getattr(y, "array", y)
+        for array in changed.values():
+            if array.dtype.kind == "f" and array.flags.writeable:
+                array += array.dtype.type(0.5)
+    else:
+        others = subject.load_others(case.data(step + 100, dtype))
+        for x, other in zip(xs, others, strict=True):
+            array = getattr(x, "array", x)
+            if array.shape == other.shape:
+                array[...] = other
+        for p in [] if subject.model is None else subject.model.params():
+            if p.array is not None:
+                changed[p.name] = p.array.copy()
+                p.array += p.dtype.type(0.25) * np.cos(np.arange(p.size)).reshape(p.shape).astype(
+                    p.dtype
+                )
+    chainer.backward(ends)
+    found = {f"input {i}": copy_of(x.grad) for i, x in enumerate(xs) if hasattr(x, "grad")}
+    if subject.model is not None:
+        found.update({n: copy_of(p.grad) for n, p in sorted(subject.model.namedparams())})
+    return found
+
+
+def check_changed(case, how: str, what: str) -> None:
+    dtype = "d" if "d" in case.dtypes else case.dtypes[0]
+    calls = case.traces + REPLAYS - 1
+    with configured(case, dtype, TRAINING), np.errstate(all="ignore"):
+        found = []
+        for options in (None, {"on_dynamic": "raise"}):
+            subject = SUBJECTS[how](case, dtype, options)
+            subject.load_others = lambda arrays, s=subject: [
+                a for i, a in enumerate(arrays) if i not in s.parameters
+            ]
+            found.append([gradients(subject, case, dtype, i, what) for i in range(calls)])
+    want, got = found
+    tolerance = max(case.tolerance(dtype)[1], 1e-9 if dtype == "d" else 0)
+    for i in range(calls):
+        assert list(got[i]) == list(want[i])
+        for name, array in want[i].items():
+            assert_near(got[i][name], array, tolerance, f"call {i}: {name}")
+    statistics = subject.statistics
+    assert (statistics.traces, statistics.replays) == (case.traces, REPLAYS - 1), statistics
+    case.assert_native(dtype, statistics)
+
+
+#: Chainer keeps paths made with the old lengths and masks with the new ones, where they have grown
+#: numbers that belong to neither.
+OTHERWISE = {
+    "connectionist_temporal_classification lengths",
+    "connectionist_temporal_classification longer",
+}
+FUNCTIONS = [row for row in ROWS if row.dynamic is None and row.loss and row.id not in OTHERWISE]
+
+
+def each(rows):
+    return pytest.mark.parametrize("row", rows, ids=[row.id for row in rows])
+
+
+@pytest.mark.parametrize("what", WHAT)
+@each(FUNCTIONS)
+def test_functions(row, what):
+    check_changed(row, "function", what)
+
+
+@each([row for row in FUNCTIONS if row.parameters])
+def test_parameters(row):
+    check_changed(row, "chain", "inputs")
+
+
+@pytest.mark.parametrize("what", WHAT)
+@each(LINK_ROWS)
+def test_links(row, what):
+    check_changed(row, "link", what)
+
+
+def programs(make, *args) -> list[str]:
+    """Forward, backward and step of a classifier, as text."""
+    np.random.seed(0)
+    model = sdbr.static_graph(make(), on_dynamic="raise")
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD()).setup(model)
+    for _ in range(3):
+        model.cleargrads()
+        model(*args).backward()
+    for _ in range(3):
+        optimizer.update(model, *args)
+    found = model.schedule_manager.static_schedule.programs
+    every = [found["forward"], *found["backward"], found["step"]]
+    return [program.disassemble() for program in every]
+
+
+class OfActivations(chainer.Chain):
+    """Losses and normalization of what the call computes."""
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.l1 = L.Linear(4, 5)
+            self.norm = L.LayerNormalization(5)
+            self.l2 = L.Linear(5, 5)
+
+    def forward(self, x, t):
+        h = self.l2(F.elu(self.norm(self.l1(x))))
+        return F.softmax_cross_entropy(h, t) + F.mean_absolute_error(h, F.relu6(h * 2))
+
+
+class OfArguments(chainer.Chain):
+    """The same of an argument and a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.w = chainer.Parameter(np.ones((3, 5), "f"))
+
+    def forward(self, x, t):
+        return F.softmax_cross_entropy(self.w, t) + F.mean_absolute_error(self.w, x)
+
+
+T = np.array([0, 1, 2], "i")
+
+
+def test_nothing_is_added_where_user_code_cannot_write():
+    x = np.ones((3, 4), "f")
+    ours = programs(OfActivations, x, T)
+    with mock.patch("sdbr.functions.gap.keeps", lambda: False):
+        assert programs(OfActivations, x, T) == ours
+
+
+def test_whole_steps_have_no_time_in_between():
+    x = np.ones((3, 5), "f")
+    ours = programs(OfArguments, x, T)
+    with mock.patch("sdbr.functions.gap.keeps", lambda: False):
+        theirs = programs(OfArguments, x, T)
+    assert ours[-1] == theirs[-1]
+    assert ours[0] != theirs[0]  # three copies more
