@@ -167,3 +167,18 @@ def test_whole_steps_have_no_time_in_between():
         theirs = programs(OfArguments, x, T)
     assert ours[-1] == theirs[-1]
     assert ours[0] != theirs[0]  # three copies more
+
+
+@pytest.mark.parametrize(
+    "function", [F.transpose, F.square, lambda x: F.broadcast_to(x, (2, 3, 4))]
+)
+def test_python_ops_never_write_to_an_argument(function):
+    static = sdbr.static_graph(lambda x: function(x))
+    for i in range(4):
+        x = chainer.Variable(np.full((3, 4), i, np.float16))
+        y = static(x)
+        x.array[...] = 7
+        y.grad = np.ones_like(y.array)
+        y.backward()
+        assert (x.array == 7).all()
+    assert static.schedule_manager.statistics.python_ops

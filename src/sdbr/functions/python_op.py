@@ -196,7 +196,7 @@ class PythonBackward:
             if now is not x.array:
                 x.array = now  # replaced since the forward
         for y, place in zip(ys, self.written, strict=False):
-            if y is not None and place is not None:
+            if y is not None and place is not None and _is_own(y.array, xs):
                 np.copyto(y.array, place.now(memory))
         gys = [chainer.Variable(g.copy()) for g in ins]
         pairs = [(ys[i], g) for i, g in zip(self.given, gys, strict=True) if ys[i] is not None]
@@ -233,6 +233,11 @@ class PythonBackward:
                 f"{reason}, which it had not while it was traced: what it adds to gradients came "
                 "too late for this step, which has updated nothing; the next ones run define-by-run"
             )
+
+
+def _is_own(array, xs) -> bool:
+    """Whether an output is no view of an input: that is the user's."""
+    return array.flags.writeable and not any(np.may_share_memory(array, x.array) for x in xs)
 
 
 class Sum:
