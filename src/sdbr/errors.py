@@ -49,9 +49,20 @@ _ADVICE = (
         "Let the call change a copy of it",
     ),
     (
-        ("left NumPy", "into a Python value", "shape of a boolean", "result of"),
+        (
+            "left NumPy",
+            "the memory of an array",
+            "by compiled code",
+            "into a Python value",
+            "shape of a boolean",
+            "result of",
+        ),
         "Keep it an array: functions of chainer.functions on Variables (F.where, F.maximum, "
         "F.clip, F.sum) do what a branch, float() or a selection does",
+    ),
+    (
+        ("cannot be seen into",),
+        "Compute it outside the call and pass it as an argument",
     ),
     (
         ("written in place",),

@@ -31,8 +31,10 @@ from sdbr.plans import collector_off
 from sdbr.results import apply_effects, hand_out
 from sdbr.schedule import Schedule
 from sdbr.second import Snapshot
+from sdbr.trace.asked import answering
 from sdbr.trace.borrowed import arrays_traced
-from sdbr.trace.confirmation import confirm, contents_of_constants
+from sdbr.trace.confirmation import confirm, contents_of_constants, is_settled, still_given
+from sdbr.trace.confirmation import given as given_now
 from sdbr.trace.guards import Guards, outside_conditions
 from sdbr.trace.outside import Outside
 from sdbr.trace.provenance import user_line
@@ -132,7 +134,7 @@ class ScheduleManager:
         floats = floats_in(structure)
         for _ in range(3):
             schedule = self.find(key, floats)
-            if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
+            if schedule is None or schedule.dynamic is not None or not is_settled(schedule, leaves):
                 if schedule is None or schedule.dynamic is None or schedule.fits_parameters():
                     break
                 self.drop(key, schedule)
@@ -148,7 +150,8 @@ class ScheduleManager:
                     )
                     return self.replay(schedule, leaves, floats, reference)
                 result = self.replay(schedule, leaves, floats)
-                self._remember(schedule, args, kwargs)
+                if not schedule.bound_to:
+                    self._remember(schedule, args, kwargs)
                 return result
             except Retrace:
                 self.drop(key, schedule)
@@ -175,7 +178,7 @@ class ScheduleManager:
         schedule = self.find(call_key(structure, leaves, backend), floats_in(structure))
         if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
             return None
-        return schedule
+        return None if schedule.bound_to else schedule
 
     def off_reason(self, owner) -> str | None:
         """Why this call has to run define-by-run, or None."""
@@ -241,7 +244,7 @@ class ScheduleManager:
             if other_key[:-1] != key[:-1] or other_key == key:
                 continue
             for other in reversed(candidates):
-                if other.unconfirmed:
+                if other.unconfirmed or other.bound_to:
                     continue
                 if not (other.guards.accept(floats) and other.guards.hold()):
                     continue
@@ -284,21 +287,27 @@ class ScheduleManager:
         line = user_line()
         start = time.perf_counter()
         recorder = Recorder()
-        before = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
+        known = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
         around = Outside(self.function, getattr(function, "__self__", None))
         outside = outside_conditions(around.entries, recorder)
         recorder.follows_floats = not around.opaque
         recorder.know_outside([*around.entries, *around.methods])
+        recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
         if around.reason is not None:
             recorder.mark_dynamic(around.reason)
-        with collector_off(), arrays_traced(around.entries + around.draws, recorder):
+        with (
+            collector_off(),
+            arrays_traced(around.entries + around.draws, recorder),
+            answering(around.askers),
+        ):
             result = recorder.run(function, structure, leaves, given=given)
+        recorder.take_back_views()
         trace = recorder.trace
         settle_scalars(trace)
         self.statistics.traces += 1
         if unconfirmed is not None:
             self.statistics.second_traces += 1
-            confirm(trace, unconfirmed.trace, before)
+            confirm(trace, unconfirmed.trace, known)
             self.drop(key, unconfirmed)
             trace.unconfirmed = False
         keep_graph = chainer.config.enable_backprop or any(node.backprop for node in trace.nodes)
@@ -313,6 +322,11 @@ class ScheduleManager:
         schedule.double = self.options.enable_double_backprop
         schedule.dynamic = trace.dynamic
         schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
+        if trace.unseen and trace.dynamic is None:
+            doubted = unconfirmed is not None and unconfirmed.trace.unseen
+            schedule.bound_to = (
+                still_given(leaves, unconfirmed.bound_to) if doubted else given_now(leaves)
+            )
         schedule.guards = Guards(trace)
         schedule.guards.watch_definitions(around.definitions, getattr(function, "__self__", None))
         # Not what static_code wrote: it writes that every time.

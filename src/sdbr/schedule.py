@@ -44,6 +44,8 @@ class Schedule:
         self.gone = False  # the manager has forgotten it
         self.dynamic: tuple[str, str] | None = None
         self.unconfirmed = False
+        # Arguments, by their place, whose present contents are all that it has been traced with.
+        self.bound_to: dict = {}
         self.guards = None
         self.line = ""
         self.created = 0.0

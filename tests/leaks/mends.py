@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from unittest import mock
 
 from sdbr.trace import attributes, borrowed, generators, outside, prints, profile_calls
+from sdbr.trace.recorder import Recorder
 
 
 @contextlib.contextmanager
@@ -33,6 +34,19 @@ def _iterators_unseen() -> Iterator[None]:
         yield
 
 
+def unnoticed(*reasons: str):
+    """What starts with one of `reasons` makes no call dynamic, and no number is doubted."""
+    original = Recorder.mark_dynamic
+
+    def mark_dynamic(self, reason, quiet=False):
+        if not reason.startswith(reasons):
+            original(self, reason, quiet)
+
+    return mock.patch.multiple(
+        Recorder, mark_dynamic=mark_dynamic, note_number=lambda self, thing: None
+    )
+
+
 #: Not here:
 #: 16, indices that another thread changes: the mend is in the kernels, and without it the process
 #: ends.
@@ -45,3 +59,7 @@ OFF[2] = lambda: mock.patch("sdbr.plans.parts_of", lambda *args: [])
 OFF[3] = lambda: mock.patch("sdbr.plans.parts_of", lambda *args: [])
 OFF[10] = _draws_unseen
 OFF[11] = _iterators_unseen
+OFF[6] = lambda: unnoticed("a value left NumPy", "the memory of", "a Parameter was made of")
+OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled")
+OFF[8] = lambda: mock.patch("sdbr.trace.outside.ASKED_OF_FLOATS", frozenset())
+OFF[9] = lambda: mock.patch("sdbr.manager.answering", lambda askers: contextlib.nullcontext())

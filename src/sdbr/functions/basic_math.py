@@ -9,6 +9,7 @@ from __future__ import annotations
 from sdbr.functions.common import number_reason
 from sdbr.functions.integers import with_integers
 from sdbr.functions.registry import FunctionRow, function
+from sdbr.program.buffers import Row
 
 BASE = "chainer.functions.math.basic_math."
 
@@ -132,10 +133,13 @@ class PowVarVar(FunctionRow):
 
 
 class _Constant(FunctionRow):
-    """An operator with a number on one side."""
+    """An operator with a number on one side; the number may be one that the call has computed."""
 
     name = ""
+    #: The operator of two arrays, and whether the number is the first of them.
+    of_two = ("", False)
     scalars = ("value",)
+    arrays = ("value",)
 
     @staticmethod
     def reason(node):
@@ -143,7 +147,17 @@ class _Constant(FunctionRow):
 
     @classmethod
     def forward(cls, b, node, xs):
-        return [b.elementwise(cls.name, xs[0], floats=(node.scalar("value"),))]
+        c = _computed(b, node, xs[0])
+        if c is None:
+            return [b.elementwise(cls.name, xs[0], floats=(node.scalar("value"),))]
+        name, first = cls.of_two
+        return [b.elementwise(name, c, xs[0]) if first else b.elementwise(name, xs[0], c)]
+
+
+def _computed(b, node, x):
+    """The row of a number that the call has computed, in the dtype of `x`; else None."""
+    value = node.slots.get("value")
+    return b.cast(value, x.dtype) if isinstance(value, Row) else None
 
 
 @function(BASE + "AddConstant")
@@ -152,6 +166,7 @@ class AddConstant(_Constant):
     """x + c."""
 
     name = "add_constant"
+    of_two = ("add", False)
 
     def backward(b, node, xs, ys, gys, wanted):
         return [gys[0]]
@@ -163,6 +178,7 @@ class SubFromConstant(_Constant):
     """c - x."""
 
     name = "rsub_constant"
+    of_two = ("subtract", True)
 
     def backward(b, node, xs, ys, gys, wanted):
         return [b.elementwise("negative", gys[0])]
@@ -174,8 +190,12 @@ class MulConstant(_Constant):
     """c * x."""
 
     name = "mul_constant"
+    of_two = ("multiply", False)
 
     def backward(b, node, xs, ys, gys, wanted):
+        c = _computed(b, node, xs[0])
+        if c is not None:
+            return [b.elementwise("multiply", gys[0], c)]
         return [b.elementwise("mul_constant", gys[0], floats=(node.scalar("value"),))]
 
 
@@ -184,8 +204,12 @@ class DivFromConstant(_Constant):
     """c / x."""
 
     name = "rdiv_constant"
+    of_two = ("divide", True)
 
     def backward(b, node, xs, ys, gys, wanted):
+        c = _computed(b, node, xs[0])
+        if c is not None:
+            return [b.elementwise("divide_grad_y", c, xs[0], gys[0])]
         return [b.elementwise("rdiv_constant_grad", xs[0], gys[0], floats=(node.scalar("value"),))]
 
 
@@ -194,8 +218,12 @@ class PowVarConst(_Constant):
     """x ** c."""
 
     name = "pow_constant"
+    of_two = ("power", False)
 
     def backward(b, node, xs, ys, gys, wanted):
+        c = _computed(b, node, xs[0])
+        if c is not None:
+            return [b.elementwise("power_grad_x", xs[0], c, gys[0])]
         return [b.elementwise("pow_constant_grad", xs[0], gys[0], floats=(node.scalar("value"),))]
 
 
@@ -204,6 +232,7 @@ class PowConstVar(_Constant):
     """c ** x."""
 
     name = "rpow_constant"
+    arrays = ()  # a number that is computed may be negative in a later call
     positive = ("value",)
 
     def reason(node):

@@ -78,7 +78,11 @@ def with_integers(kind: str, number_first: bool = False):
                 return forward(b, node, xs)
             terms = list(xs)
             if hasattr(node.function, "value"):
-                value = b.constant(np.asarray(node.function.value, xs[0].dtype))
+                value = node.slots.get("value")
+                if isinstance(value, Row):  # a NumPy scalar that the call has computed
+                    value = b.cast(value, xs[0].dtype)
+                else:
+                    value = b.constant(np.asarray(node.function.value, xs[0].dtype))
                 terms.insert(0 if number_first else 1, value)
             y = terms[0]
             for term in terms[1:]:

@@ -9,10 +9,11 @@ from sdbr.trace.creation import seen_draw
 from sdbr.trace.link_hooks import unknown_hook
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.outside import moves_on
-from sdbr.trace.provenance import TracedArray, shown, wrap
+from sdbr.trace.provenance import is_traced, shown
 from sdbr.trace.scalars import KINDS
 from sdbr.trace.structure import mapped
 from sdbr.trace.values import ABSENT, ARGUMENT, ATTRIBUTE, AttributeWrite, Read, Value
+from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np
@@ -140,6 +141,8 @@ class AttributeRecording:
         return value
 
     def _note_read(self, link, name, thing) -> None:
+        if isinstance(thing, np.generic):
+            self.known_numbers.add(id(thing))
         if (id(link), name) not in self._seen_reads:
             self._seen_reads.add((id(link), name))
             self.trace.reads.append(Read(link, name, thing))
@@ -157,7 +160,7 @@ class AttributeRecording:
                         f"a {type(thing).__name__} was assigned to attribute {name!r} during "
                         "the call"
                     )
-                elif isinstance(thing, (chainer.Variable, np.ndarray)):
+                elif isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing):
                     self.trace.writes.append(
                         AttributeWrite(link, name, self._written(link, name, thing))
                     )
@@ -189,7 +192,7 @@ class AttributeRecording:
         traced = []
 
         def value(x):
-            if type(x) is TracedArray:
+            if is_traced(x):
                 traced.append(x)
             if isinstance(x, chainer.Variable):
                 return self.of_variable(x)
@@ -203,7 +206,7 @@ class AttributeRecording:
     def _written(self, link, name, thing) -> Value:
         if isinstance(thing, chainer.Variable):
             return self.of_variable(thing)
-        if type(thing) is TracedArray:
+        if is_traced(thing):
             link.__dict__[name] = plain = shown(thing)
             if isinstance(plain, np.generic):
                 _SCALAR_STATE.setdefault(link, set()).add(name)
@@ -225,7 +228,7 @@ def _has_array(thing) -> bool:
         return any(map(_has_array, thing))
     if isinstance(thing, dict):
         return any(map(_has_array, thing.values()))
-    return isinstance(thing, (chainer.Variable, np.ndarray))
+    return isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing)
 
 
 def _contents(thing):

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from sdbr.trace.creation import seen_draw
-from sdbr.trace.provenance import wrap
 from sdbr.trace.reading import Cell
 from sdbr.trace.values import CONSTANT
+from sdbr.trace.wrapping import wrap
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def arrays_traced(entries: list, recorder) -> Iterator[None]:
                 if value is None:
                     value = recorder.value(CONSTANT, thing, False, thing, False)
                     recorder.know_array(thing, value)
-                shown = wrap(thing, value)
+                shown = wrap(thing, value, recorder)
             else:
                 shown = seen_draw(thing)
                 if shown is None or holder.get(name) is not thing:

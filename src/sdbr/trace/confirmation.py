@@ -4,6 +4,39 @@ from __future__ import annotations
 
 from sdbr.trace.values import ALIAS, Value, handed_out
 
+import chainer
+import numpy as np
+
+_NUMBERS = (bool, int, float, complex, str, np.generic)
+
+
+def given(leaves: list) -> dict[int, np.ndarray]:
+    """Copies of the arrays among the arguments, by their place."""
+    return {i: _array(leaf).copy() for i, leaf in enumerate(leaves)}
+
+
+def is_settled(schedule, leaves: list) -> bool:
+    """Whether `schedule` may serve a call with these arguments without a further trace."""
+    if schedule.unconfirmed:
+        return False
+    known = schedule.bound_to
+    return not known or len(still_given(leaves, known)) == len(known)
+
+
+def still_given(leaves: list, before: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Those of `before` that the arguments hold again."""
+    return {i: x for i, x in before.items() if _same_bytes(_array(leaves[i]), x)}
+
+
+def _array(leaf) -> np.ndarray:
+    return leaf._data[0] if isinstance(leaf, chainer.Variable) else leaf
+
+
+def _same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return bool(np.array_equal(a, b)) or a.tobytes() == b.tobytes()  # nan
+
 
 def contents_of_constants(trace) -> list:
     """What the constants of a trace hold now."""
@@ -34,6 +67,14 @@ def confirm(trace, first, before) -> None:
                 "",
             )
             return
+    for a, b in zip(trace.nodes, first.nodes, strict=True):
+        name = _other_number(a, b)
+        if name is not None:
+            trace.dynamic = trace.dynamic or (
+                f"the number {name!r} of {a.label} was computed where sdbr cannot see it, and it "
+                "changes from call to call",
+                a.line,
+            )
     for a, b in zip(trace.reports, first.reports, strict=True):
         for name, x in a.items.items():
             y = b.items.get(name)
@@ -44,6 +85,19 @@ def confirm(trace, first, before) -> None:
                 )
     if repr_scalars(trace.result) != repr_scalars(first.result):
         trace.dynamic = trace.dynamic or ("a returned number was computed in Python", "")
+
+
+def _other_number(a, b) -> str | None:
+    """The name of a number on a node that is another one in the second trace."""
+    if a.template is None or b.template is None:
+        return None
+    follow = {name for name, _, _ in a.scalars} | {r.name for r in a.rebind}
+    for name, x in a.template.__dict__.items():
+        if isinstance(x, _NUMBERS) and name not in follow:
+            y = b.template.__dict__.get(name)
+            if type(x) is not type(y) or repr(x) != repr(y):
+                return name
+    return None
 
 
 def _pairs(trace, first) -> list[tuple[Value, Value]] | None:

@@ -14,7 +14,14 @@ from collections.abc import Callable
 
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.outside import CLOCKS, is_global_draw, is_library_name
-from sdbr.trace.provenance import current, holds_known, holds_traced, record
+from sdbr.trace.provenance import (
+    current,
+    holds_known,
+    holds_traced,
+    leave_by,
+    record,
+    strip_nested,
+)
 from sdbr.trace.scalars import strip_floats
 
 import numpy as np
@@ -127,13 +134,28 @@ def _register_arrays(patches) -> None:
             if holds_traced((args, kwargs)):
                 return record(original, args, kwargs)
             result = original(*args, **kwargs)
-            made = by_chainer(sys._getframe(1)) and _only_numbers([*args, *kwargs.values()])
-            return recorder.made(result) if made and type(result) is np.ndarray else result
+            made = type(result) is np.ndarray and _only_numbers([*args, *kwargs.values()])
+            if made and not by_chainer(sys._getframe(1)):
+                recorder.trace.unconfirmed = True
+            return recorder.made(result) if made else result
 
         return convert
 
+    def iterating(original):
+        class Kind(type):
+            def __instancecheck__(cls, thing):
+                return isinstance(thing, original)
+
+            def __call__(cls, op, *args, **kwargs):
+                if holds_known(op):
+                    leave_by(f"a value left NumPy through {original.__name__}()", op)
+                return original(strip_nested(op), *args, **kwargs)
+
+        return Kind(original.__name__, (), {})
+
     for name in CONVERSIONS:
         patches.register(np, name, converting)
+    patches.register(np, "nditer", iterating)
     for name in CREATORS:
         patches.register(np, name, creating)
     for name in DRAWS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.trace.provenance import PURE, TracedArray, strip, strip_nested
+from sdbr.trace.provenance import PURE, is_traced, strip, strip_nested
 from sdbr.trace.scalars import Scalar, TracedFloat, plain_float
 from sdbr.trace.values import CONSTANT, RESULT, Hole, Value
 
@@ -134,7 +134,7 @@ class Arguments:
             array = thing._data[0]
             value = None if array is None else self.recorder.of_variable(thing)
             return thing if value is None else self._hole(value, array, True)
-        if type(thing) is TracedArray:
+        if is_traced(thing):
             return self._hole(self.recorder.of_array(thing), strip(thing))
         if isinstance(thing, np.ndarray):
             value = self.recorder.find_array(thing)
@@ -170,7 +170,7 @@ class Arguments:
 
 def _known(recorder, array) -> tuple[Value | None, bool]:
     """The value that `array` shows, None for one that the call made; and whether it is a copy."""
-    if type(array) is not TracedArray:
+    if not is_traced(array):
         return _behind(recorder.find_array(array)), False
     if array.origin is PURE:
         return None, False

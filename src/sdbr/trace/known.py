@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 
+from sdbr.trace.foreign import is_users
 from sdbr.trace.nodes import inner_function
-from sdbr.trace.provenance import PURE, TracedArray, strip, user_line, wrap
+from sdbr.trace.provenance import PURE, is_traced, strip, user_line
 from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, RESULT, TracedNode, Value
+from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np
@@ -45,7 +48,7 @@ class ValueRecording:
             return leaf
         value = self.value(ARGUMENT, leaf, False, index, False)
         self.know_array(leaf, value)
-        return wrap(leaf, value)
+        return wrap(leaf, value, self)
 
     def find_array(self, array) -> Value | None:
         known = self._arrays.get(id(array))
@@ -82,14 +85,14 @@ class ValueRecording:
             self.kept[self.trace.nodes.index(node)].append(array.copy())
         return value
 
-    def made(self, array, has_contents: bool = True) -> TracedArray:
+    def made(self, array, has_contents: bool = True):
         """Note an array that was made from nothing; returns what user code gets.
 
         Compiled code calls NumPy's creating functions, too, and fills the array with whatever it
         likes: hence the contents.
         """
         self._made[id(array)] = (array, array.tobytes() if has_contents else None)
-        return wrap(array, PURE)
+        return wrap(array, PURE, self)
 
     def was_filled(self, array) -> bool:
         """Whether an array made from nothing has got other contents unseen."""
@@ -108,7 +111,7 @@ class ValueRecording:
             return captured
         # A Variable that the call made itself, from an array: no history.
         array = x._data[0]
-        base = self._of_traced(array) if type(array) is TracedArray else self.find_array(array)
+        base = self._of_traced(array) if is_traced(array) else self.find_array(array)
         x._data[0] = strip(array)
         if base is None:
             value = self._unknown(array, x.requires_grad, True)
@@ -119,7 +122,7 @@ class ValueRecording:
 
     def of_array(self, array) -> Value:
         """The value that `array` shows, without history."""
-        value = self._of_traced(array) if type(array) is TracedArray else self.find_array(array)
+        value = self._of_traced(array) if is_traced(array) else self.find_array(array)
         if value is None:
             return self._unknown(array)
         return (
@@ -147,7 +150,7 @@ class ValueRecording:
         if known is not None and known[1].source.tobytes() == contents:
             return known[1]
         if self.was_filled(array):
-            self.trace.unconfirmed = True
+            self.doubt()
         value = self.value(CONSTANT, array, False, array.copy(), False)
         self._constants[id(array)] = (array, value)
         return value
@@ -183,10 +186,23 @@ class ValueRecording:
             self.know_array(parameter._data[0], value)
         return value
 
+    def note_number(self, thing) -> None:
+        """A NumPy scalar that a node takes may have been computed where nobody saw it."""
+        if (
+            isinstance(thing, np.generic)
+            and id(thing) not in self.known_numbers
+            and not _in_backward(sys._getframe(1))
+        ):
+            self.doubt()
+
+    def doubt(self) -> None:
+        """Something is taken for a constant that may have been computed where nobody saw it."""
+        self.trace.unconfirmed = self.trace.unseen = True
+
     def _unknown(self, array, requires_grad=False, is_variable=False) -> Value:
         value = self.value(CONSTANT, array, requires_grad, array, is_variable)
         self.know_array(array, value)
-        self.trace.unconfirmed = True
+        self.doubt()
         return value
 
     def mark_dynamic(self, reason: str, quiet: bool = False) -> None:
@@ -194,3 +210,12 @@ class ValueRecording:
         if self.trace.dynamic is None or (self.trace.quiet and not quiet):
             self.trace.dynamic = (reason, user_line())
             self.trace.quiet = quiet
+
+
+def _in_backward(frame) -> bool:
+    """Whether Chainer's own code of a gradient runs: its numbers are of the function's."""
+    while frame is not None and not is_users(frame.f_globals.get("__name__", "")):
+        if frame.f_code.co_name == "backward":
+            return True
+        frame = frame.f_back
+    return False

@@ -19,14 +19,16 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from sdbr.trace.foreign import is_foreign
 from sdbr.trace.reading import (
     Cell,
     Field,
-    formats_with_percent,
     get,
+    is_format,
     names_imported,
     names_in,
     plain_fields,
+    uses_percent,
 )
 
 import chainer
@@ -54,6 +56,17 @@ CLOCKS = (
     'perf_counter_ns', 'process_time', 'process_time_ns', 'thread_time', 'thread_time_ns', 'time',
     'time_ns',
 )  # fmt: skip
+# Classes that take the value of a float past its own methods: `float.hex(x)`, `float.__add__`.
+_UNBOUND = (types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType)
+ASKED_OF_FLOATS = {"getattr"} | frozenset(dir(float)) - frozenset(dir(object)) - {
+    "real",
+    "imag",
+    "conjugate",
+}
+# Builtins that tell what an array is; see `sdbr.trace.asked`.
+ASKED = frozenset({"type", "memoryview"})
+# What makes code that is not there to be read.
+_MAKES_CODE = frozenset({"__import__", "importlib", "import_module", "eval", "exec", "compile"})
 _COMPILED = frozenset({"array", "cmath", "ctypes", "decimal", "json", "statistics", "struct"})
 
 
@@ -98,6 +111,8 @@ class Outside:
         Those of the definitions that are bound to an object.
     draws : list of (holder, str, object)
         Those of them that are draws of NumPy's global generator.
+    askers : list of (dict, str)
+        Globals whose functions ask for the type of something, and the name of the builtin.
     opaque : bool
         Whether the code may use floats in a way that a float of another class does not notice.
     reason : str or None
@@ -111,6 +126,7 @@ class Outside:
         self.definitions: list[tuple[Any, str, Any]] = []
         self.methods: list[tuple[Any, str, Any]] = []
         self.draws: list[tuple[Any, str, Any]] = []
+        self.askers: list[tuple[dict, str]] = []
         self._functions: list = []
         self._seen: set[int] = set()
         self._walked: dict[int, Any] = {}
@@ -119,6 +135,7 @@ class Outside:
         self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
         self._past_links = False
+        self._modulo = self._text = self._has_float = False
         self._follow(function)
         if owner is not None:
             self._link(owner)
@@ -131,6 +148,8 @@ class Outside:
                 self._class_members(cls)
         if self._past_links and owner is not None:
             self._raw_attributes(owner)
+        self.opaque |= self._modulo and self._text
+        self.opaque |= self._has_float and bool(ASKED_OF_FLOATS & self._attributes)
 
     def _follow(self, function) -> None:
         if get(function, "_sdbr_static_code") is not None:
@@ -149,6 +168,7 @@ class Outside:
         for child in link.links():
             self._classes.setdefault(type(child))
             for thing in list(child.__dict__.values()):
+                self._text |= is_format(thing)
                 self._walk(thing)
 
     def _raw_attributes(self, link: chainer.Link) -> None:
@@ -237,7 +257,13 @@ class Outside:
         names, enclosed, attributes = names_in(function.__code__)
         self._attributes |= attributes
         holder = function.__globals__
-        self.opaque |= "type" in names or formats_with_percent(function.__code__)
+        self.askers += [(holder, name) for name in ASKED & names]
+        modulo, text = uses_percent(function.__code__)
+        self._modulo |= modulo
+        self._text |= text
+        self._has_float |= "float" in names
+        self._attributes |= names & {"getattr"}
+        self.opaque |= "type" in names or bool(_MAKES_CODE & (names | attributes))
         self._past_links |= "vars" in names or "__dict__" in attributes
         for name in names & holder.keys():
             self._thing(holder, name, holder[name], attributes)
@@ -263,6 +289,8 @@ class Outside:
 
     def _thing(self, holder, name: str, thing, attributes) -> None:
         self.opaque |= _takes_plain_floats(thing)
+        self._text |= is_format(thing)
+        self._has_float |= thing is float or thing is np.float64
         self._note_reason(name, thing, attributes)
         if isinstance(thing, types.ModuleType):
             if not is_library(thing):
@@ -361,7 +389,12 @@ def _takes_plain_floats(thing) -> bool:
     The functions of :mod:`math` are watched when they are called through their module.
     """
     if isinstance(thing, types.ModuleType):
-        return thing.__name__.partition(".")[0] in _COMPILED
+        return thing.__name__.partition(".")[0] in _COMPILED or is_foreign(thing.__name__)
+    if isinstance(thing, types.FunctionType):
+        name = thing.__module__ or ""
+        return name.partition(".")[0] in _COMPILED or is_foreign(name)
+    if isinstance(thing, _UNBOUND):
+        return True
     if isinstance(thing, types.BuiltinFunctionType) or type(thing).__name__.startswith("cython"):
         return (thing.__module__ or "").partition(".")[0] not in ("builtins", "numpy", "time")
     return False

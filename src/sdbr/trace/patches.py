@@ -10,7 +10,7 @@ from sdbr.trace.captured import wrap_node_init
 from sdbr.trace.creation import register as register_creation
 from sdbr.trace.gradients import register as register_gradients
 from sdbr.trace.machinery import called_by_machinery
-from sdbr.trace.provenance import current, strip
+from sdbr.trace.provenance import current, holds_known, strip, strip_nested
 from sdbr.trace.scalars import register as register_math
 from sdbr.trace.whole import register as register_whole
 
@@ -60,6 +60,44 @@ def _wrap_array(original):
         original.fset(self, strip(array))
 
     return property(read, write, original.fdel, original.__doc__)
+
+
+def _wrap_item(original):
+    @functools.wraps(original)
+    def item(self):
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return original(self)
+        return recorder.read_array(self, self._data[0]).item()
+
+    return item
+
+
+def _wrap_node_data(original):
+    """The array that a node of the graph has retained."""
+    getter = original.fget
+
+    def read(self):
+        array = getter(self)
+        recorder = current()
+        if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
+            return array
+        return recorder.read_node(self, array)
+
+    return property(read, original.fset, original.fdel, original.__doc__)
+
+
+def _wrap_making(original):
+    """A Parameter made during the call of what the call has computed: a new one in every call."""
+
+    @functools.wraps(original)
+    def __init__(self, initializer=None, *args, **kwargs):
+        recorder = current()
+        if recorder is not None and not recorder.depth and holds_known(initializer):
+            recorder.mark_dynamic("a Parameter was made of an array of the call")
+        original(self, strip_nested(initializer), *args, **kwargs)
+
+    return __init__
 
 
 def _wrap_effect(original):
@@ -140,6 +178,9 @@ PATCHES = PatchSet("recorder")
 PATCHES.register(chainer.FunctionNode, "apply", _wrap_apply)
 PATCHES.register(chainer.Variable, "array", _wrap_array)
 PATCHES.register(chainer.Variable, "data", _wrap_array)
+PATCHES.register(chainer.Variable, "item", _wrap_item)
+PATCHES.register(chainer.variable.VariableNode, "data", _wrap_node_data)
+PATCHES.register(chainer.Parameter, "__init__", _wrap_making)
 PATCHES.register(chainer.Variable, "copydata", _wrap_effect)
 PATCHES.register(chainer.Variable, "addgrad", _wrap_effect)
 PATCHES.register(chainer.Parameter, "cleargrad", _wrap_effect)

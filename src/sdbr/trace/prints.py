@@ -15,7 +15,7 @@ from typing import Any
 
 from sdbr.trace.outside import GENERATORS, is_library, moves_on
 from sdbr.trace.places import Place
-from sdbr.trace.provenance import PURE, TracedArray, strip
+from sdbr.trace.provenance import PURE, TracedArray, is_traced, strip
 from sdbr.trace.reading import get, plain_fields
 from sdbr.trace.values import ATTRIBUTE, CONSTANT, AttributeWrite, values_in
 
@@ -396,7 +396,7 @@ class PrintRecording:
         new = get(owner, "__dict__", {}).get(name)
         if new is None:
             return False  # in a slot
-        if type(new) is TracedArray:
+        if is_traced(new):
             if new.ndim == 0 or new.origin is PURE:
                 return False
             value, owner.__dict__[name] = self.of_array(new), strip(new)

@@ -7,9 +7,13 @@ notices when a value leaves NumPy.
 
 from __future__ import annotations
 
+import collections
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from sdbr._exports import was_exported
+from sdbr.trace.foreign import foreign_caller, is_users
 
 import numpy as np
 
@@ -53,15 +57,30 @@ class TracedArray(np.ndarray):
     (``float(x)``, a branch, ``item``) or that is written in place makes the
     trace dynamic. With `PURE` as origin nothing of that matters: the array
     has the same contents in every call.
+
+    It says of itself that it is not aligned: what compiled code asks NumPy for is then a copy,
+    which `__array_finalize__` sees. Who takes its memory as a buffer leaves a trace in it.
     """
 
     origin = None
     plain = None  # the very array this is a view of
 
+    @property
+    def __class__(self):
+        return np.ndarray
+
+    def __array_finalize__(self, like):
+        if type(like) is TracedArray and like.origin is not None:
+            leave_by("an array was read by compiled code", like)
+
+    def __del__(self):
+        if was_exported(self):
+            note_export(self)
+
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if kwargs.get("out") is not None:
             out = kwargs["out"]
-            _leave("an array was written in place by NumPy", inputs, kwargs)
+            leave_by("an array was written in place by NumPy", inputs, kwargs)
             result = getattr(ufunc, method)(*strip_nested(inputs), **strip_nested(kwargs))
             if len(out) != 1:
                 return result
@@ -78,12 +97,12 @@ class TracedArray(np.ndarray):
             or (func is np.where and len(args) == 1)
             or (func in _COUNTED and holds_known((args[1:], kwargs)))
         ):
-            _leave(
+            leave_by(
                 f"the shape of the result of numpy.{func.__name__} depends on values", args, kwargs
             )
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in _WRITERS or kwargs.get("out") is not None:
-            _leave(f"an array was written in place by numpy.{func.__name__}", args, kwargs)
+            leave_by(f"an array was written in place by numpy.{func.__name__}", args, kwargs)
             return func(*strip_nested(args), **strip_nested(kwargs))
         return record(func, args, kwargs)
 
@@ -92,12 +111,12 @@ class TracedArray(np.ndarray):
             if (isinstance(part, np.ndarray) and part.dtype == bool) or (
                 isinstance(part, list) and any(isinstance(p, bool) for p in part)
             ):
-                _leave("the shape of a boolean selection depends on values", self, key)
+                leave_by("the shape of a boolean selection depends on values", self, key)
                 return strip(self)[strip_nested(key)]
         return record(_getitem, (self, key), {})
 
     def __setitem__(self, key, value):
-        _leave("an array was written in place", self, key, value)
+        leave_by("an array was written in place", self, key, value)
         strip(self)[strip_nested(key)] = strip_nested(value)
         _rewritten(self)
 
@@ -123,14 +142,25 @@ class TracedArray(np.ndarray):
         """What code sees of a number as a text, a key and the like; arrays may be printed."""
         thing = shown(self)
         if thing.ndim == 0:
-            _leave("a value left NumPy through str(), round() or hash()", self)
+            leave_by("a value left NumPy through str(), round() or hash()", self)
         return thing
 
-    def __reduce__(self):
-        return strip(self).__reduce__()
+    def __reduce_ex__(self, protocol):
+        leave_by("a value left NumPy through pickle", self)
+        return shown(self).__reduce_ex__(protocol)
+
+    def __copy__(self):
+        return self.copy()
 
     def __deepcopy__(self, memo):
         return self.copy()
+
+    @property
+    def base(self):
+        behind = strip(self).base
+        if behind is not None:
+            leave_by("a value left NumPy through base", self)
+        return behind
 
 
 def _getitem(array, key):
@@ -138,10 +168,8 @@ def _getitem(array, key):
 
 
 def _recorded(name):
-    plain = getattr(np.ndarray, name)
-
     def call(array, *args, **kwargs):
-        return plain(array, *args, **kwargs)
+        return getattr(array, name)(*args, **kwargs)
 
     call.__name__ = name
 
@@ -164,14 +192,14 @@ def _leaving(name, what):
     plain = getattr(np.ndarray, name)
 
     def method(self, *args, **kwargs):
-        _leave(what, self, args, kwargs)
+        leave_by(what, self, args, kwargs)
         return plain(strip(self), *strip_nested(args), **strip_nested(kwargs))
 
     method.__name__ = name
     return method
 
 
-for _name in [
+_RECORDED = (
     "all",
     "any",
     "argmax",
@@ -207,11 +235,9 @@ for _name in [
     "var",
     "view",
     "byteswap",
-]:
-    setattr(TracedArray, _name, _recorded(_name))
-for _name in ("T", "real", "imag"):
-    setattr(TracedArray, _name, _recorded_property(_name))
-for _name in [
+)
+_PROPERTIES = ("T", "mT", "real", "imag")
+_CONVERSIONS = (
     "__float__",
     "__int__",
     "__index__",
@@ -224,28 +250,28 @@ for _name in [
     "tofile",
     "dump",
     "dumps",
-]:
-    setattr(TracedArray, _name, _leaving(_name, f"a value left NumPy through {_name.strip('_')}()"))
+    "__array__",
+)
 
 
-def _in_place(name):
-    plain = getattr(np.ndarray, name)
+def add_methods(cls: type) -> None:
+    """Give a class of traced things the methods of arrays that are recorded or noticed."""
+    for name in _RECORDED:
+        setattr(cls, name, _recorded(name))
+    for name in _PROPERTIES:
+        if hasattr(np.ndarray, name):
+            setattr(cls, name, _recorded_property(name))
+    for name in _CONVERSIONS:
+        told = "a conversion" if name == "__array__" else f"{name.strip('_')}()"
+        setattr(cls, name, _leaving(name, f"a value left NumPy through {told}"))
+    for name in ("nonzero", "compress"):
+        reason = f"the shape of the result of {name} depends on values"
+        setattr(cls, name, _leaving(name, reason))
+    for name in ("fill", "put", "sort", "partition", "resize", "setfield", "setflags"):
+        setattr(cls, name, _leaving(name, f"an array was written in place by {name}"))
 
-    def method(self, other):
-        if getattr(self.origin, "is_scalar", False):
-            return NotImplemented  # a NumPy scalar is not written: Python makes a new one
-        return plain(self, other)
 
-    method.__name__ = name
-    return method
-
-
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"):
-    setattr(TracedArray, f"__i{_name}__", _in_place(f"__i{_name}__"))
-for _name in ("nonzero", "compress"):
-    setattr(
-        TracedArray, _name, _leaving(_name, f"the shape of the result of {_name} depends on values")
-    )
+add_methods(TracedArray)
 
 
 def _repeat(self, repeats, axis=None):
@@ -253,8 +279,42 @@ def _repeat(self, repeats, axis=None):
 
 
 TracedArray.repeat = _repeat
-for _name in ("fill", "put", "sort", "partition", "resize"):
-    setattr(TracedArray, _name, _leaving(_name, f"an array was written in place by {_name}"))
+
+
+def _leaving_property(name):
+    """What else an array has tells its values in some way that cannot be followed."""
+
+    def read(self):
+        leave_by(f"a value left NumPy through {name}", self)
+        return getattr(strip(self), name)
+
+    def write(self, value):
+        leave_by(f"an array was written in place through {name}", self, value)
+        setattr(strip(self), name, strip_nested(value))
+
+    return property(read, write)
+
+
+# What tells nothing about values; operators come back as ufuncs.
+_HARMLESS = frozenset({
+    "shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides", "flags", "device",
+    "__len__", "__dlpack_device__", "__array_namespace__", "__array_priority__",
+    "__array_wrap__", "__array_prepare__", "__class_getitem__", "__reduce__", "__delitem__",
+})  # fmt: skip
+OPERATORS = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "and", "or", "xor",
+    "lshift", "rshift", "matmul", "neg", "pos", "abs", "invert",
+)  # fmt: skip
+
+
+def _name_the_rest() -> None:
+    operators = {f"__{part}{name}__" for name in OPERATORS for part in ("", "r", "i")}
+    for name in set(dir(np.ndarray)) - set(dir(object)) - _HARMLESS - operators:
+        if name not in TracedArray.__dict__:
+            setattr(TracedArray, name, _leaving_property(name))
+
+
+_name_the_rest()
 
 _STATIC = {
     np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type, np.may_share_memory,
@@ -271,9 +331,18 @@ _COUNTED = {np.repeat, np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit
 _WRITERS = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
 
 
+#: The classes of traced arrays: `TracedArray`, and those of arrays without dimensions.
+TRACED: set[type] = {TracedArray}
+
+
+def is_traced(thing) -> bool:
+    """Whether `thing` is a traced array or stands for a NumPy scalar."""
+    return type(thing) in TRACED
+
+
 def strip(array):
     """The plain array behind a traced one; anything else unchanged."""
-    if type(array) is not TracedArray:
+    if type(array) not in TRACED:
         return array
     return _view(array, np.ndarray) if array.plain is None else array.plain
 
@@ -289,8 +358,8 @@ def shown(thing):
 def strip_nested(thing):
     """Strip inside tuples, lists and dicts."""
     kind = type(thing)
-    if kind is TracedArray:
-        return strip(thing)
+    if kind in TRACED:
+        return shown(thing)
     if kind is tuple:
         return tuple(strip_nested(t) for t in thing)
     if kind is list:
@@ -298,19 +367,27 @@ def strip_nested(thing):
     if kind is dict:
         return {k: strip_nested(v) for k, v in thing.items()}
     leave = LEAVING.get(kind)
-    return thing if leave is None else leave(thing)
+    if leave is not None:
+        return leave(thing)
+    if is_sequence(kind) and holds_traced(thing):
+        return [strip_nested(t) for t in thing]
+    return thing
 
+
+def is_sequence(kind: type) -> bool:
+    """Whether NumPy takes an object of this class for a list."""
+    known = _SEQUENCES.get(kind)
+    if known is None:
+        like = issubclass(kind, (Sequence, collections.deque))
+        known = like and not issubclass(kind, (str, bytes, bytearray, memoryview, range))
+        _SEQUENCES[kind] = known
+    return known
+
+
+_SEQUENCES: dict[type, bool] = {}
 
 #: Classes of other traced things, each with what takes the plain thing out of one.
 LEAVING: dict[type, Callable] = {}
-
-
-def wrap(array, origin) -> TracedArray:
-    """A traced view of `array` that shows Value `origin`."""
-    traced = _view(array, TracedArray)
-    traced.origin = origin
-    traced.plain = array
-    return traced
 
 
 def record(call, args, kwargs):
@@ -318,6 +395,9 @@ def record(call, args, kwargs):
     result = call(*strip_nested(tuple(args)), **strip_nested(kwargs))
     recorder = current()
     if recorder is None or recorder.depth:
+        return result
+    _note_foreign(recorder, args, kwargs)
+    if recorder.trace.dynamic is not None:
         return result
     if not holds_known((args, kwargs)):
         return result if holds_unknown((args, kwargs)) else _made(recorder, result)
@@ -333,7 +413,21 @@ def _made(recorder, result):
     return result
 
 
-def _leave(reason: str, *things) -> None:
+def _note_foreign(recorder, *things) -> None:
+    """An array in the hands of a library's own code may go on into compiled code."""
+    name = foreign_caller(sys._getframe(2))
+    if name is not None and holds_known(things):
+        recorder.mark_dynamic(f"an array went into {name}, which cannot be seen into")
+
+
+def note_export(array) -> None:
+    """Somebody has taken the memory of a traced array as a buffer."""
+    recorder = current()
+    if recorder is not None and array.origin is not None and array.origin is not PURE:
+        recorder.mark_dynamic("the memory of an array was read (memoryview, bytes and the like)")
+
+
+def leave_by(reason: str, *things) -> None:
     """Values of `things` go where the recorder cannot see them."""
     recorder = current()
     if recorder is None or recorder.depth:
@@ -341,64 +435,56 @@ def _leave(reason: str, *things) -> None:
     if holds_known(things):
         recorder.mark_dynamic(reason)
     elif holds_unknown(things):
-        recorder.trace.unconfirmed = True
+        recorder.doubt()
 
 
 def _rewritten(array) -> None:
     """A pure array got new contents before our eyes."""
     recorder = current()
-    if (
-        recorder is not None
-        and not recorder.depth
-        and type(array) is TracedArray
-        and array.origin is PURE
-    ):
+    if recorder is not None and not recorder.depth and is_traced(array) and array.origin is PURE:
         recorder.made(array.plain)
 
 
 def holds_known(thing) -> bool:
     """Whether `thing` contains a traced array that is not pure."""
     kind = type(thing)
-    if kind is TracedArray:
+    if kind in TRACED:
         return thing.origin is not PURE
-    if kind in (tuple, list):
-        return any(map(holds_known, thing))
-    return kind is dict and any(map(holds_known, thing.values()))
+    if kind is dict:
+        return any(map(holds_known, thing.values()))
+    return is_sequence(kind) and any(map(holds_known, thing))
 
 
 def holds_traced(thing) -> bool:
     """Whether `thing` contains a traced array, or what else is traced."""
     kind = type(thing)
-    if kind in (tuple, list):
-        return any(map(holds_traced, thing))
-    return (
-        kind is TracedArray
-        or kind in LEAVING
-        or (kind is dict and any(map(holds_traced, thing.values())))
-    )
+    if kind in TRACED or kind in LEAVING:
+        return True
+    if kind is dict:
+        return any(map(holds_traced, thing.values()))
+    return is_sequence(kind) and any(map(holds_traced, thing))
 
 
 def holds_unknown(thing) -> bool:
     """Whether `thing` contains an array that is not traced, or a pure one filled unseen."""
     kind = type(thing)
-    if kind is TracedArray:
+    if kind in TRACED:
         return thing.origin is PURE and current().was_filled(thing.plain)
-    if kind in (tuple, list):
-        return any(map(holds_unknown, thing))
     if kind is dict:
         return any(map(holds_unknown, thing.values()))
+    if is_sequence(kind):
+        return any(map(holds_unknown, thing))
     return isinstance(thing, np.ndarray)
 
 
-_INSIDE = frozenset({"chainer", "sdbr", "numpy", *(sys.stdlib_module_names - {"__main__"})})
-
-
 def user_line() -> str:
-    """``file:line in function`` of the innermost frame outside of libraries."""
+    """``file:line in function`` of the innermost frame of user code.
+
+    That is outside Chainer, sdbr, NumPy, other compiled packages and the standard library.
+    """
     frame = sys._getframe(1)
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name.partition(".")[0] not in _INSIDE:
+        if is_users(frame.f_globals.get("__name__", "")):
             code = frame.f_code
             return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
         frame = frame.f_back

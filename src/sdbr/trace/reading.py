@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import inspect
+import sys
 import types
 from typing import Any
 
@@ -64,15 +66,36 @@ def names_in(code: types.CodeType) -> tuple[frozenset, frozenset, frozenset]:
     return frozenset(found[0]), frozenset(found[1]), frozenset(found[2])
 
 
-def formats_with_percent(code: types.CodeType) -> bool:
-    """Whether `code` may format with ``'...' % x``, which takes a float's value unasked."""
+@functools.lru_cache(maxsize=1024)
+def uses_percent(code: types.CodeType) -> tuple[bool, bool]:
+    """Whether `code` has a ``%`` between two things, and whether it has a text with one in it.
+
+    ``'...' % x`` takes a float's value unasked.
+    """
     modulo = any(
         i.opname == "BINARY_MODULO" or (i.opname == "BINARY_OP" and i.argrepr in ("%", "%="))
         for i in dis.get_instructions(code)
     )
-    texts = [x for x in code.co_consts if isinstance(x, str) and "%" in x]
-    inner = [x for x in code.co_consts if isinstance(x, types.CodeType)]
-    return bool(modulo and texts) or any(map(formats_with_percent, inner))
+    text = any(map(is_format, code.co_consts[_has_docstring(code) :]))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            more = uses_percent(constant)
+            modulo, text = modulo or more[0], text or more[1]
+    return modulo, text
+
+
+def _has_docstring(code: types.CodeType) -> bool:
+    """Whether the first constant is the text that describes the function."""
+    if sys.version_info >= (3, 13):
+        return bool(code.co_flags & inspect.CO_HAS_DOCSTRING)
+    return code.co_name[:1] != "<"  # else None is there
+
+
+def is_format(thing) -> bool:
+    """Whether `thing` may stand before a ``%`` that formats."""
+    if isinstance(thing, str):
+        return "%" in thing
+    return isinstance(thing, (bytes, bytearray)) and b"%" in thing
 
 
 def names_imported(function: types.FunctionType) -> frozenset:
@@ -125,7 +148,7 @@ def plain_fields(thing) -> dict | None:
     fields = get(thing, "__dict__")
     if type(fields) is not dict:
         fields = None
-    slots = _slots_of(type(thing))
+    slots = slots_of(type(thing))
     if not slots:
         return fields
     found = dict(fields or {})
@@ -136,7 +159,8 @@ def plain_fields(thing) -> dict | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _slots_of(cls: type) -> tuple:
+def slots_of(cls: type) -> tuple:
+    """``(name, descriptor)`` of the slots of a class and those above it."""
     return tuple(
         (name, thing)
         for base in cls.__mro__

@@ -26,15 +26,15 @@ from sdbr.trace.patches import PATCHES
 from sdbr.trace.prints import PrintRecording
 from sdbr.trace.profile_calls import calls_seen
 from sdbr.trace.provenance import (
-    TracedArray,
     current,
     holds_traced,
+    is_sequence,
+    is_traced,
     set_current,
     shown,
     strip,
     strip_nested,
     user_line,
-    wrap,
 )
 from sdbr.trace.reports import RecordingReporter
 from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
@@ -52,6 +52,8 @@ from sdbr.trace.values import (
     Value,
     VariableHole,
 )
+from sdbr.trace.views import ViewRecording
+from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np
@@ -65,6 +67,7 @@ _HOLDERS = (np.ndarray, list, tuple, dict, chainer.Variable)
 
 class Recorder(
     ValueRecording,
+    ViewRecording,
     AttributeRecording,
     ScalarRecording,
     GradientRecording,
@@ -87,6 +90,7 @@ class Recorder(
         self.generators = Generators()
         if self.generators.unwatched:
             self.trace.unwatched.append(self.generators.unwatched)
+        self.known_numbers: set[int] = set()
         self._frame = None  # of `run`, while the call is traced
         self._config = config_entries()
         self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
@@ -141,6 +145,7 @@ class Recorder(
     def apply(self, original, function, inputs):
         if not all(isinstance(x, (chainer.Variable, np.ndarray)) for x in inputs):
             return original(function, [plain_float(x) for x in inputs])  # raises Chainer's error
+        self.check_exports()
         template = copy_node(function)
         scalars = self.take_floats(template, function)
         values = [
@@ -148,7 +153,7 @@ class Recorder(
             for x in inputs
         ]
         inputs = [x if isinstance(x, chainer.Variable) else strip(x) for x in inputs]
-        rebind = self._rebindings(template, function)
+        rebind = self._rebindings(template, function, {name for name, _, _ in scalars})
         reason = why_not_static(function, values, [x for r in rebind for x in r.values])
         if reason is not None:
             self.mark_dynamic(reason)
@@ -192,11 +197,15 @@ class Recorder(
         if self.kept is not None:
             self.kept.append([y._data[0].copy() for y in outputs])
 
-    def _rebindings(self, template, function) -> list:
+    def _rebindings(self, template, function, floats: set) -> list:
         """Arrays among the attributes of a node; traced ones are replaced by plain ones."""
         found = []
         for owner, spent, inner, name, thing in attributes_of(template, function):
-            if name in GRAPH or not isinstance(thing, _HOLDERS):
+            if name in GRAPH:
+                continue
+            if not isinstance(thing, _HOLDERS) and not is_traced(thing):
+                if name not in floats:
+                    self.note_number(thing)
                 continue
             values: list[Value] = []
             structure = self._holes(thing, values)
@@ -219,7 +228,7 @@ class Recorder(
 
     def _holes(self, thing, values: list):
         """`thing` with a `Hole` in the place of each array, whose values go to `values`."""
-        if isinstance(thing, np.ndarray):
+        if isinstance(thing, np.ndarray) or is_traced(thing):
             value = self.of_array(thing)
             values.append(value)
             return Hole(len(values) - 1)
@@ -248,15 +257,18 @@ class Recorder(
 
     def numpy_call(self, call, args, kwargs, result, draws=False):
         """Record a NumPy call on known arrays; returns `result` as traced arrays."""
+        self.check_exports()
         inputs: list[Value] = []
 
         def hole(thing):
             kind = type(thing)
-            if kind is TracedArray:
+            if is_traced(thing):
                 inputs.append(self._of_traced(thing))
                 return Hole(len(inputs) - 1)
             if kind in (tuple, list):
                 return kind([hole(t) for t in thing])
+            if is_sequence(kind) and holds_traced(thing):
+                return [hole(t) for t in thing]
             if kind is dict:
                 return {k: hole(v) for k, v in thing.items()}
             if isinstance(thing, np.ndarray):
@@ -312,13 +324,21 @@ class Recorder(
             return array
         return wrap(array, value)
 
+    def read_node(self, node, array):
+        """What ``variable.node.data`` gives to user code."""
+        if array is None or type(array) is not np.ndarray:
+            return array
+        known = self._nodes.get(id(node))
+        value = self.find_array(array) if known is None else known[1]
+        return array if value is None else wrap(array, value)
+
     # --- reports -------------------------------------------------------------------------------
     def report(self, values, observer) -> None:
         items = {}
         for name, thing in values.items():
             if isinstance(thing, chainer.Variable):
                 items[name] = self.of_variable(thing)
-            elif isinstance(thing, np.ndarray):
+            elif isinstance(thing, np.ndarray) or is_traced(thing):
                 items[name] = self.of_array(thing)
             elif self.shows_scalar(thing):
                 items[name] = thing.origin
@@ -327,6 +347,7 @@ class Recorder(
                 items[name] = thing
                 if not isinstance(thing, (int, str)):
                     self.trace.unconfirmed = True
+                    self.note_number(thing)
         self.trace.reports.append(Report(items, observer))
 
     # --- the whole call ------------------------------------------------------------------------
@@ -353,6 +374,7 @@ class Recorder(
             What the call returned, with plain arrays.
         """
         traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]
+        mapped(structure, lambda x: self.known_numbers.add(id(x)))
         floats = floats_in(structure)
         names = float_names(structure)
         slots = iter([self.float_argument(i, x, names[i]) for i, x in enumerate(floats)])
@@ -384,11 +406,13 @@ class Recorder(
             for x in out_leaves
         ]
         self.trace.result = fill(out_structure, values)
+        self.check_exports()
         self._collect_writes()
         if handed is not None and handed.give_back():
             self.mark_dynamic("a list or dict among the arguments was changed")
         self.finish_floats(floats)
         self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(out_structure)
+        mapped(out_structure, self.note_number)
         plain = [x if isinstance(x, chainer.Variable) else shown(x) for x in out_leaves]
         return fill(mapped(returned, plain_float), plain)
 
@@ -436,7 +460,7 @@ def _without_history(thing):
 
 
 def _is_copy(array, result) -> bool:
-    return type(array) is TracedArray and (array.dtype, array.shape) == (result.dtype, result.shape)
+    return is_traced(array) and (array.dtype, array.shape) == (result.dtype, result.shape)
 
 
 def _has_floats(structure) -> bool:

@@ -153,7 +153,9 @@ class TracedFloat(float):
 
     __slots__ = ("kind", "origin")
 
-    def __new__(cls, value: float, origin: Scalar):
+    def __new__(cls, value: float = 0.0, origin: Scalar | None = None):
+        if origin is None:  # code that asks for `type(x)` makes another number of that class
+            return float(value)
         self = float.__new__(cls, value)
         self.origin = origin
         self.kind = type(value)  # float or numpy.float64, which decides about dtypes

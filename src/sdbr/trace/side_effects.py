@@ -10,9 +10,10 @@ from sdbr.errors import NotStaticError
 from sdbr.trace.attributes import INTERNAL
 from sdbr.trace.effect_arguments import Arguments, Input, Made, Number, plain, rebuilt
 from sdbr.trace.nodes import config_changes, configured
-from sdbr.trace.provenance import TracedArray, strip, user_line, wrap
+from sdbr.trace.provenance import is_traced, strip, user_line
 from sdbr.trace.reports import Overheard
 from sdbr.trace.values import CONSTANT, RESULT, TracedNode, Value
+from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np
@@ -93,7 +94,7 @@ def _is_array(thing) -> bool:
 def _add_output(recorder, node: TracedNode, array: np.ndarray):
     value = recorder.value(RESULT, array, False, (node, len(node.outputs)), False)
     recorder.know_array(array, value)
-    if type(array) is TracedArray:
+    if is_traced(array):
         array.origin = value
     node.outputs.append(value)
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sdbr.errors import TraceError
+from sdbr.trace.provenance import is_traced
 from sdbr.trace.scalars import Scalar
 from sdbr.trace.values import Value
 
@@ -77,6 +78,7 @@ def flatten(thing, path: str, leaves: list, depth: int = 0):
     kind = type(thing)
     if (
         kind is np.ndarray
+        or is_traced(thing)
         or isinstance(thing, (chainer.Variable, np.ndarray))
         or is_device_array(thing)
     ):

@@ -228,6 +228,9 @@ class Trace:
         Whether that needs no warning.
     unconfirmed : bool
         True when constants came from untracked places and a second trace has to confirm them.
+    unseen : bool
+        Whether these may have been computed of the arguments where nobody saw it: only what other
+        arguments give as well counts as a constant.
     prints : dict
         ``(id(link), name)`` -> what an attribute that can change in place held, or None where
         that does not matter; see `sdbr.trace.prints`.
@@ -260,6 +263,7 @@ class Trace:
     dynamic: tuple[str, str] | None = None
     quiet: bool = False
     unconfirmed: bool = False
+    unseen: bool = False
     prints: dict = dataclasses.field(default_factory=dict)
     places: list = dataclasses.field(default_factory=list)
     aliases: list = dataclasses.field(default_factory=list)

@@ -12,9 +12,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.trace.provenance import PURE, TracedArray, current, strip, user_line, wrap
+from sdbr.trace.provenance import PURE, current, is_traced, strip, user_line
 from sdbr.trace.side_effects import Attributes, record_static_code
 from sdbr.trace.values import ATTRIBUTE, TracedNode
+from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np
@@ -26,6 +27,7 @@ from chainer.functions.loss import softmax_cross_entropy as _softmax_cross_entro
 from chainer.functions.noise import dropout, gaussian
 from chainer.functions.pooling import max_pooling_nd
 from chainer.link_hooks import SpectralNormalization, spectral_normalization
+from chainer.utils import conv, conv_nd
 from chainer.utils.walker_alias import WalkerAlias
 
 
@@ -222,7 +224,7 @@ def _copyto(original):
     @functools.wraps(original)
     def copyto(dst, src):
         recorder = _tracing()
-        if recorder is None or type(dst) is not TracedArray or dst.origin in (None, PURE):
+        if recorder is None or not is_traced(dst) or dst.origin in (None, PURE):
             return original(dst, src)
         if dst.origin.kind != ATTRIBUTE or not isinstance(src, np.ndarray):
             return original(dst, src)
@@ -256,7 +258,7 @@ def _padded(original):
     @functools.wraps(original)
     def concat(arrays, padding):
         recorder = _tracing()
-        if recorder is None or not any(type(a) is TracedArray for a in arrays):
+        if recorder is None or not any(map(is_traced, arrays)):
             return original(arrays, padding)
         recorder.depth += 1
         try:
@@ -267,6 +269,25 @@ def _padded(original):
         return recorder.numpy_call(call, (list(arrays), padding), {}, result)
 
     return concat
+
+
+def _of_arrays(original):
+    """A function of arrays that fills its result item by item."""
+
+    @functools.wraps(original)
+    def function(array, *args, **kwargs):
+        recorder = _tracing()
+        if recorder is None or not is_traced(array):
+            return original(array, *args, **kwargs)
+        recorder.depth += 1
+        try:
+            result = original(strip(array), *args, **kwargs)
+        finally:
+            recorder.depth -= 1
+        call = OutsideCall(original, original.__name__)
+        return recorder.numpy_call(call, (array, *args), kwargs, result)
+
+    return function
 
 
 def _handing_out(original):
@@ -312,6 +333,8 @@ RECORDED_WHOLE = (
     (SpectralNormalization, "_prepare_parameters", _first_values(lambda hook, args: args[0])),
     (links.BatchNormalization, "_initialize_params", _first_values(lambda link, args: link)),
     (backend, "copyto", _copyto),
+    *[(conv, name, _of_arrays) for name in ("im2col_cpu", "col2im_cpu")],
+    *[(conv_nd, name, _of_arrays) for name in ("im2col_nd_cpu", "col2im_nd_cpu")],
     (convert, "_concat_arrays_with_padding", _padded),
     (_softmax_cross_entropy, "_double_backward_softmax_cross_entropy", _normalized),
 )

@@ -1,0 +1,125 @@
+"""The traced views that user code has been given, and what becomes of those that it keeps."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import types
+import weakref
+from typing import Any
+
+from sdbr._exports import was_exported
+from sdbr.trace.provenance import PURE, TracedArray, note_export, shown
+from sdbr.trace.reading import slots_of
+
+
+class ViewRecording:
+    """The part of the recorder that knows the views it has handed out."""
+
+    def __init__(self):
+        super().__init__()
+        self._views: dict[tuple[int, int], weakref.ref] = {}
+
+    def view_of(self, array, origin):
+        """The view of `array` as `origin` that somebody holds; None when there is none."""
+        known = self._views.get((id(array), id(origin)))
+        view = None if known is None else known()
+        return view if view is not None and view.plain is array else None
+
+    def note_view(self, array, view) -> None:
+        """Note a view that user code gets."""
+        key = (id(array), id(view.origin))
+        views = self._views
+
+        def forget(reference):
+            if views.get(key) is reference:
+                del views[key]
+
+        views[key] = weakref.ref(view, forget)
+
+    def live_views(self) -> list:
+        """Those that somebody holds."""
+        found = [reference() for reference in list(self._views.values())]
+        return [view for view in found if view is not None]
+
+    def check_exports(self) -> None:
+        """Notice memory of views that was taken as a buffer, while they live."""
+        if self.trace.dynamic is None:
+            for view in self.live_views():
+                if type(view) is TracedArray and view.origin is not PURE and was_exported(view):
+                    note_export(view)
+
+    def take_back_views(self) -> None:
+        """After the call: put plain arrays where user code has kept views."""
+        views = self.live_views()
+        if views:
+            _replace({id(view): (view, shown(view)) for view in views})
+        self._views.clear()
+
+
+def _replace(new: dict[int, tuple[Any, Any]]) -> None:
+    """Put ``new[id(x)][1]`` into every container and object that holds ``x``."""
+    own = set()
+    while new:
+        tuples: dict[int, tuple[Any, Any]] = {}
+        own.update([id(new), id(tuples), *map(id, new.values())])
+        things = [thing for thing, _ in new.values()]
+        for holder in gc.get_referrers(*things):
+            if id(holder) in own or holder is things:
+                continue
+            if type(holder) is tuple:
+                tuples[id(holder)] = (holder, _changed(holder, new))
+            else:
+                _put(holder, new)
+        new = tuples
+
+
+def _changed(things: tuple, new: dict) -> tuple:
+    return tuple([new[id(x)][1] if id(x) in new else x for x in things])
+
+
+def _put(holder, new: dict) -> None:
+    kind = type(holder)
+    if kind is types.CellType:
+        holder.cell_contents = new[id(holder.cell_contents)][1]
+    elif issubclass(kind, dict):
+        _put_into_dict(holder, new)
+    elif issubclass(kind, (list, collections.deque)):
+        for i, x in enumerate(list(holder)):
+            if id(x) in new:
+                holder[i] = new[id(x)][1]
+    elif issubclass(kind, type):
+        _put_into_class(holder, new)
+    elif kind not in (types.FrameType, types.FunctionType, types.ModuleType):
+        fields = getattr(holder, "__dict__", None)
+        if type(fields) is dict:
+            _put_into_dict(fields, new)
+        for name, slot in slots_of(kind):
+            x = getattr(holder, name, None)
+            if id(x) in new:
+                slot.__set__(holder, new[id(x)][1])
+
+
+def _put_into_dict(holder: dict, new: dict) -> None:
+    found = [(key, new[id(x)][1]) for key, x in list(holder.items()) if id(x) in new]
+    owners = [] if not found or "__module__" not in holder else _classes_of(holder)
+    for key, thing in found:
+        for owner in owners:
+            type.__setattr__(owner, key, thing)  # which tells Python's caches
+        if not owners:
+            dict.__setitem__(holder, key, thing)
+
+
+def _put_into_class(cls: type, new: dict) -> None:
+    for key, x in list(vars(cls).items()):
+        if id(x) in new:
+            type.__setattr__(cls, key, new[id(x)][1])
+
+
+def _classes_of(namespace: dict) -> list[type]:
+    """The class whose attributes `namespace` holds, if it is such a one."""
+    return [
+        owner
+        for owner in gc.get_referrers(namespace)
+        if isinstance(owner, type) and set(vars(owner)) == set(namespace)
+    ]

@@ -1,0 +1,41 @@
+"""Handing out traced views of arrays."""
+
+from __future__ import annotations
+
+from sdbr.trace.provenance import TracedArray, current
+from sdbr.trace.traced_scalar import scalar_of
+
+import numpy as np
+
+
+def wrap(array: np.ndarray, origin, recorder=None):
+    """A traced view of `array` that shows Value `origin`; a plain one in a dynamic trace.
+
+    Parameters
+    ----------
+    array : ndarray
+    origin : Value or PURE
+    recorder : Recorder, optional
+        Without it that of this thread.
+    """
+    recorder = current() if recorder is None else recorder
+    if recorder is None:
+        return _made(array, origin)
+    if recorder.trace.dynamic is not None:  # nothing more has to be known
+        return array[()] if getattr(origin, "is_scalar", False) else array
+    # One view for one array, as long as anybody holds it: `y.array is y.array`.
+    traced = recorder.view_of(array, origin)
+    if traced is None:
+        traced = _made(array, origin)
+        recorder.note_view(array, traced)
+    return traced
+
+
+def _made(array: np.ndarray, origin):
+    if array.ndim == 0:
+        return scalar_of(array, origin)
+    traced = np.ndarray.view(array, TracedArray)
+    np.ndarray.setflags(traced, align=False)
+    traced.origin = origin
+    traced.plain = array
+    return traced
