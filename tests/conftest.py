@@ -6,6 +6,10 @@ import os
 for _name in ("OPENBLAS", "MKL", "BLIS", "OMP", "VECLIB_MAXIMUM"):
     os.environ[f"{_name}_NUM_THREADS"] = "1"
 
+# Replays by themselves: where an audit finds a difference, what comes out is define-by-run's, and a
+# test would see nothing. Tests of audits say so themselves; SDBR_AUDIT=1e9 audits every replay.
+os.environ.setdefault("SDBR_AUDIT", "off")
+
 # Our own kernels, nothing timed, nothing kept on disk; tests of the choice say so themselves.
 os.environ.update(SDBR_ONEDNN="off", SDBR_TUNE="0", SDBR_CACHE="")
 

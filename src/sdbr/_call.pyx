@@ -8,6 +8,7 @@ from types import MethodType as _Method
 from weakref import ref as _ref
 
 from sdbr._memory import claim
+from sdbr.audit.settings import share_now
 from sdbr.autograd import anchor, call_class
 from sdbr.backends import make_executable
 from sdbr.functions.python_op import WHOLE_STEP
@@ -17,6 +18,7 @@ import chainer
 
 from cpython.object cimport PyObject
 
+from sdbr._audit cimport Due
 from sdbr._binding cimport Binder, Effects, Gradients
 from sdbr._executor cimport Memory
 from sdbr._spec cimport CallSpec, LinkGuards, Numbers, hooks_are_off
@@ -125,6 +127,13 @@ def call_watcher():
     return _watcher
 
 
+cdef double audit_share(manager, schedule) except? -1:
+    """What audits of a schedule may cost now; the setting is among what a `CallSpec` compares."""
+    if schedule.due is None or manager.audits.off:
+        return 0
+    return share_now()
+
+
 cdef int _tell(manager, double start) except -1:
     watcher = _watcher
     if watcher is not None:
@@ -165,6 +174,8 @@ cdef class StepRunner:
     cdef list positions
     cdef bint running
     cdef int python_ops
+    cdef Due due                  # when to audit
+    cdef double share             # what audits may cost; 0 without any
     cdef int control_base         # where the numbers of the trace begin in the control block
 
     def __init__(self, manager, schedule, plan, optimizer, lossfun, node_class):
@@ -194,8 +205,15 @@ cdef class StepRunner:
         )
         self.spec = None
 
-    def step(self, lossfun, tuple args, dict kwargs):
+    def step(self, lossfun, tuple args, dict kwargs, bint audited=False):
         """Make the step if it is the one that this runner is for.
+
+        Parameters
+        ----------
+        lossfun, args, kwargs :
+            As given to ``optimizer.update``.
+        audited : bool
+            Whether this is the replay of an audit; else one that is due is declined.
 
         Returns
         -------
@@ -204,6 +222,7 @@ cdef class StepRunner:
             happened then.
         """
         cdef double start = 0
+        cdef double begin = 0
         # Comparing may run Python code, and so another thread: the runner is taken before.
         if self.running:
             return None
@@ -213,7 +232,13 @@ cdef class StepRunner:
         try:
             if not self.matches(lossfun, args, kwargs):
                 return None
+            if self.share and not audited:
+                if self.due.is_due(self.spec, self.positions):
+                    return None
+                begin = self.due.budget.start()
             made = self.run()
+            if begin:
+                self.due.budget.stop(begin, self.share)
             if made and start:
                 _tell(self.manager, start)
             return made
@@ -261,6 +286,8 @@ cdef class StepRunner:
             if not CallSpec.suits(args, kwargs):
                 return False
             self.spec = CallSpec(args, kwargs)
+            self.share = audit_share(self.manager, self.schedule)
+            self.due = self.schedule.due
             self.numbers = Numbers(self.schedule, len(self.spec.float_positions))
             self.positions = self.spec.array_positions(args, kwargs)
             return self.spec.matches(args, kwargs)
@@ -324,6 +351,8 @@ cdef class CallRunner:
     cdef CallSpec spec
     cdef list positions
     cdef object result
+    cdef Due due                  # when to audit
+    cdef double share             # what audits may cost; 0 without any
     cdef readonly dict places     # value index -> output index
     cdef int result_place         # output index of a result that is one Variable or array, else -1
     cdef int python_ops
@@ -341,6 +370,8 @@ cdef class CallRunner:
         self.spec = CallSpec(args, kwargs)
         self.numbers = Numbers(schedule, len(self.spec.float_positions))
         self.positions = self.spec.array_positions(args, kwargs)
+        self.share = audit_share(manager, schedule)
+        self.due = schedule.due
         self.result = schedule.trace.result
         places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
         self.result_place = places.get(getattr(self.result, "index", None), -1)
@@ -363,7 +394,9 @@ cdef class CallRunner:
             return False
         if not self.link_guards.hold():
             return False
-        return not self.numbers.active or self.numbers.read(self.spec)
+        if self.numbers.active and not self.numbers.read(self.spec):
+            return False
+        return self.share == 0 or not self.due.is_due(self.spec, self.positions)
 
     cdef object run_call(self, tuple args, dict kwargs):
         """The result of the call, or NotImplemented when it declines."""
@@ -418,6 +451,8 @@ cdef class GraphRunner(CallRunner):
         self.spec = CallSpec(args, kwargs)
         self.numbers = Numbers(schedule, len(self.spec.float_positions))
         self.positions = self.spec.array_positions(args, kwargs)
+        self.share = audit_share(manager, schedule)
+        self.due = schedule.due
         self.result = schedule.trace.result
         self.places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
         self.result_place = self.places.get(getattr(self.result, "index", None), -1)
@@ -598,6 +633,7 @@ cpdef run_fast(list runners, tuple args, dict kwargs):
     cdef CallRunner runner
     cdef Py_ssize_t i
     cdef double start = 0
+    cdef double begin
     if _watcher is not None:
         start = _clock()
     for i in range(len(runners)):
@@ -614,7 +650,10 @@ cpdef run_fast(list runners, tuple args, dict kwargs):
                     runners.remove(runner)
                     runners.insert(0, runner)
                     runner.manager.use(runner.schedule)
+                begin = runner.due.budget.start() if runner.share else 0
                 result = runner.run_call(args, kwargs)
+                if begin:
+                    runner.due.budget.stop(begin, runner.share)
                 if start and result is not NotImplemented:
                     _tell(runner.manager, start)
                 return result

@@ -81,6 +81,7 @@ cdef class Executable:
     cdef int64_t n_control_references
     cdef object references
     cdef sdbr_runtime runtime
+    cdef public object watch          # called with the index of each op that has run, or None
 
     cpdef run(self)
     cdef int run_c(self) except -1

@@ -349,6 +349,8 @@ cdef class Executable:
         How many ops of each sort the program has.
     runs : int
         How many runs were completed.
+    watch : callable or None
+        Called with the index of every op that has just run; such runs go op by op.
 
     Raises
     ------
@@ -415,6 +417,10 @@ cdef class Executable:
     cdef int run_c(self) except -1:
         cdef int64_t at = 0
         cdef PythonOp op
+        if self.watch is not None:
+            for i in self.step():
+                self.watch(i)
+            return 0
         if _observer is not None:
             return _observed(self)
         self.enter()

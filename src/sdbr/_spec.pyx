@@ -4,6 +4,7 @@ from sdbr.compat import LINK_VERSION
 from sdbr.trace.provenance import TRACES_UNDER_WAY
 from sdbr.trace.provenance import _local as _trace_local
 from sdbr.trace.scalars import values_now
+from sdbr.trace.sides import plain_now
 
 import chainer
 import numpy as np
@@ -385,7 +386,7 @@ cdef class Numbers:
 
 
 cdef bint hooks_are_off():
-    """No function hook, no link hook, and no trace under way in this thread."""
+    """No function hook, no link hook, and no trace or plain run under way in this thread."""
     cdef PyObject *hooks
     cdef object d = _chainer_thread.__dict__
     hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "function_hooks")
@@ -394,4 +395,6 @@ cdef bint hooks_are_off():
     hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "link_hooks")
     if hooks != NULL and sdbr_dict_size(hooks):
         return False
-    return not _traces_under_way[0] or getattr(_trace_local, "recorder", None) is None
+    if not _traces_under_way[0]:
+        return True
+    return getattr(_trace_local, "recorder", None) is None and not plain_now()

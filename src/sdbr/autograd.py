@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import time
 import weakref
 
 from sdbr._memory import claim_backward
@@ -23,7 +24,7 @@ _GRADIENT = function_node._backprop.__code__
 class StaticCall(chainer.FunctionNode):
     """A replayed call in the graph: arguments, captured state and parameters in, outputs out."""
 
-    reference = None  # of a call that is validated
+    reference = None  # of a call that is audited
     snapshot = None  # of a call whose second derivative may be asked for
 
     def __init__(self, instance: Instance, sources: list, manager):
@@ -82,10 +83,19 @@ class StaticCall(chainer.FunctionNode):
         everything = found.own and _is_whole_backward()
         targets = () if found.is_anchored else tuple(target_input_indexes)
         pattern = (given, targets, part, everything)
+        gys = [grad_outputs[i].array for i in given]
+        start = time.perf_counter()
+
+        def replay():
+            return instance.run_backward(pattern, gys, self.sources)
+
         try:
-            grads = instance.run_backward(
-                pattern, [grad_outputs[i].array for i in given], self.sources
-            )
+            # What a backward of the user's own writes elsewhere cannot be told from outside.
+            if self.reference is None or part or found.own:
+                grads = replay()
+            else:
+                inputs = [x.get_variable() for x in node.inputs]
+                grads = self.reference.backward(replay, instance.plan, pattern, gys, inputs)
             self.manager.statistics.count_run(instance.backward_executables[pattern])
             instance.backward_done = True
         except Retrace as e:
@@ -103,10 +113,7 @@ class StaticCall(chainer.FunctionNode):
             return (None,)
         if everything:
             grads = self._settled(found, targets, grads)
-        if self.reference is not None and not part:
-            inputs = [x.get_variable() for x in node.inputs]
-            given_grads = [grad_outputs[i].array for i in given]
-            self.reference.check_gradients(instance.plan, pattern, given_grads, inputs, grads)
+        self.manager.audits.count_backward(time.perf_counter() - start, self.reference)
         if chainer.config.enable_backprop:
             inputs = [x.get_variable() for x in node.inputs]
             given_grads = [grad_outputs[i] for i in given]

@@ -79,10 +79,11 @@ def aliasing(leaves) -> tuple:
 
 
 def config_key() -> tuple:
-    """Every entry of ``chainer.config`` but the backend, which is a part of the key by itself."""
+    """Every entry of ``chainer.config`` but the backend, a part of the key by itself, and audits."""
     config = dict(chainer.global_config.__dict__)
     config.update(chainer.config._local.__dict__)
     config.pop("sdbr_backend", None)
+    config.pop("sdbr_audit", None)
     return tuple((k, freeze(config[k])) for k in sorted(config))
 
 

@@ -95,8 +95,11 @@ class Instance:
         if watch is None:
             self.executable.run()
         else:
-            for i in self.executable.step():
-                watch(i)
+            self.executable.watch = watch
+            try:
+                self.executable.run()
+            finally:
+                self.executable.watch = None
         return arrays
 
     def run_backward(self, pattern: tuple, grads: list, sources: list) -> list:

@@ -12,8 +12,13 @@ import warnings
 import weakref
 
 from sdbr import backends
+from sdbr._audit import Due
 from sdbr._call import CallRunner, GraphRunner, Statistics, call_watcher, run_fast
 from sdbr._memory import claim
+from sdbr.audit.calls import audited_call
+from sdbr.audit.gradients import GradientAudit
+from sdbr.audit.settings import share_now
+from sdbr.audit.state import Audits
 from sdbr.cache_key import (
     call_key,
     describe_difference,
@@ -40,9 +45,9 @@ from sdbr.trace.outside import Outside
 from sdbr.trace.provenance import user_line
 from sdbr.trace.recorder import Recorder, traced_by_caller
 from sdbr.trace.scalars import values_now
+from sdbr.trace.sides import plain_now
 from sdbr.trace.structure import fill_values, floats_in
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE
-from sdbr.validation import Reference
 
 import chainer
 import numpy as np
@@ -63,6 +68,8 @@ class ScheduleManager:
     statistics : Statistics
     owner : weakref or None
         The link; copies and unpickled links start with an empty manager of their own.
+    audits : Audits
+        Replays that ran beside define-by-run.
     misses : list of (str, str)
         Why keys were new: the part of the key that differed, and the user's line.
     define_by_run_reasons : collections.Counter
@@ -76,6 +83,7 @@ class ScheduleManager:
         self.name = name
         self.schedules: collections.OrderedDict = collections.OrderedDict()
         self.statistics = Statistics()
+        self.audits = Audits()
         self._misses = Misses()
         self.define_by_run_reasons: collections.Counter = collections.Counter()
         self._used: Schedule | None = None
@@ -109,7 +117,7 @@ class ScheduleManager:
 
     def _call(self, owner, args, kwargs):
         function = self.function if owner is None else types.MethodType(self.function, owner)
-        if traced_by_caller():
+        if plain_now() or traced_by_caller():
             return function(*args, **kwargs)  # the outermost static chain wins
         self.statistics.calls += 1
         reason = self.off_reason(owner)
@@ -141,16 +149,14 @@ class ScheduleManager:
                 continue
             try:
                 every = self.options.validate_every
-                if every:
-                    watched = (schedule.calls + 1) % every == 0
-                    reference = (
-                        Reference(function, structure, leaves, owner, self.name)
-                        if watched
-                        else None
-                    )
-                    return self.replay(schedule, leaves, floats, reference)
+                validated = bool(every) and (schedule.calls + 1) % every == 0
+                if validated or self.audit_is_due(schedule, leaves):
+                    return audited_call(
+                        self, schedule, function, owner, leaves, floats, (args, kwargs),
+                        share_now(), validated,
+                    )  # fmt: skip
                 result = self.replay(schedule, leaves, floats)
-                if not schedule.bound_to:
+                if not every and not schedule.bound_to:
                     self._remember(schedule, args, kwargs)
                 return result
             except Retrace:
@@ -168,7 +174,7 @@ class ScheduleManager:
 
     def ready_schedule(self, owner, args, kwargs) -> Schedule | None:
         """The schedule that a call would replay; None when it would be traced or not be static."""
-        if traced_by_caller() or self.off_reason(owner) is not None:
+        if plain_now() or traced_by_caller() or self.off_reason(owner) is not None:
             return None
         leaves: list = []
         structure = flatten_arguments(args, kwargs, leaves)
@@ -333,6 +339,8 @@ class ScheduleManager:
         schedule.guards.watch_outside(outside, recorder.effect_containers)
         for _, array in structural_arrays(trace):
             schedule.guards.watch_contents(array)
+        if schedule.dynamic is None:
+            schedule.due = Due(self.audits.budget, self.arrays_of(leaves))
         schedule.line = line
         schedule.created = time.time()
         schedule.trace_seconds = time.perf_counter() - start
@@ -434,7 +442,20 @@ class ScheduleManager:
         """From now on no live call loses its activations."""
         self._keep_all = True
 
-    def replay(self, schedule: Schedule, leaves, floats, reference: Reference | None = None):
+    def audit_is_due(self, schedule: Schedule, leaves) -> bool:
+        """Whether the next replay has to run beside define-by-run."""
+        if self.audits.off or schedule.due is None or not share_now():
+            return False
+        return schedule.due.due(self.arrays_of(leaves))
+
+    @staticmethod
+    def arrays_of(leaves) -> list[np.ndarray]:
+        """The arrays of Variables and arrays."""
+        return list(map(_array, leaves))
+
+    def replay(
+        self, schedule: Schedule, leaves, floats, reference: GradientAudit | None = None
+    ):
         """Run the forward program and hand out what the call would have returned."""
         plan = schedule.forward
         scalars = schedule.trace.scalars
@@ -467,6 +488,7 @@ class ScheduleManager:
         options.on_dynamic, options.validate_every = "fallback", 0
         child = ScheduleManager(function, options, None, f"second derivative of {self.name}")
         child._warned |= {"dynamic", "misses"}
+        child.audits.off = True  # the call whose gradients these are is audited itself
         return child
 
     def serve(self, args: tuple):

@@ -35,8 +35,8 @@ def hand_out(
     leaves, sources : list
         The arrays of the arguments, and what every leaf of the plan stood for.
     manager : ScheduleManager
-    reference : Reference or None
-        A define-by-run twin that the backward is to be compared with.
+    reference : GradientAudit or None
+        What the backward is to be compared with.
     snapshot : Snapshot or None
         What a second derivative needs of the time before the call.
     """

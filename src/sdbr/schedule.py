@@ -37,6 +37,8 @@ class Schedule:
         self.low_memory = memory == "low"
         self.calls = 0
         self.usage = Usage()
+        self.due = None  # when it is audited
+        self.good = 0  # how many calls it had served at the last audit that passed
         self.instances: list = []
         # By optimizer; the optimizer keeps them alive.
         self.step_plans = weakref.WeakValueDictionary()
@@ -71,6 +73,8 @@ class Schedule:
         other.key, other.backend = key, key[-1]
         other.calls = 0
         other.usage = Usage()
+        other.due = None if self.due is None else self.due.again()
+        other.good = 0
         other.instances = []
         other.step_plans = weakref.WeakValueDictionary()
         return other

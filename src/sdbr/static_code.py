@@ -8,6 +8,7 @@ from typing import Any
 
 from sdbr.trace.provenance import current
 from sdbr.trace.side_effects import record_static_code
+from sdbr.trace.sides import run_code
 
 
 def static_code(func: Callable | None = None, *, func_name: str | None = None) -> Callable:
@@ -54,7 +55,7 @@ def static_code(func: Callable | None = None, *, func_name: str | None = None) -
     def call(*args: Any, **kwargs: Any) -> Any:
         recorder = current()
         if recorder is None or recorder.depth:
-            return func(*args, **kwargs)
+            return run_code(func, args, kwargs)
         return record_static_code(recorder, func, args, kwargs, f"static_code {name}")
 
     call._sdbr_static_code = func  # what its body reads is read anew in every run

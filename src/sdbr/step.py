@@ -8,6 +8,10 @@ import weakref
 from typing import NamedTuple
 
 from sdbr._call import StepRunner
+from sdbr.audit.calls import audited_step
+from sdbr.audit.samples import node_rows
+from sdbr.audit.settings import share_now
+from sdbr.audit.sides import arrays_in
 from sdbr.errors import StaleGraphError
 from sdbr.functions.lowering import Forward, differentiable, generate_backward
 from sdbr.optimizers.plan import UpdatePlan
@@ -25,6 +29,7 @@ from sdbr.program.builder import Builder
 from sdbr.schedule import Schedule
 from sdbr.static_graph import manager_of
 from sdbr.trace import values as v
+from sdbr.trace.sides import plain_now
 from sdbr.trace.values import Value
 
 import chainer
@@ -83,6 +88,7 @@ class StepPlan:
             passes.SECOND,
         )
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]
+        self.node_rows = node_rows(trace, forward)  # for audits
         # Only the flat arrays and the slots are needed from here on.
         del self._grad_rows
         table.forget_rows()
@@ -272,6 +278,8 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
         False when it is not that kind of step (the first call of a key among them): the caller
         then goes Chainer's way, in which each part is native by itself where it can be.
     """
+    if plain_now():
+        return False
     runner = optimizer.__dict__.get("_sdbr_runner")
     mine = (
         runner is not None
@@ -295,6 +303,9 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
         return False
     schedule.calls += 1
     optimizer.__dict__["_sdbr_runner"] = runner
+    leaves = arrays_in((args, kwargs))
+    if manager.audit_is_due(schedule, leaves):
+        return audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share_now())
     return bool(runner.step(lossfun, args, kwargs))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sdbr._executor import observer
 from sdbr.backends.formulas import DIRECT, FORMULAS
@@ -38,6 +38,7 @@ class NumpyExecutable:
 
     def __init__(self, program: Program, memory) -> None:
         program.validate()
+        self.watch: Callable[[int], None] | None = None
         self.program = program
         self.memory = memory
         self.python_ops = program.python_ops
@@ -73,11 +74,12 @@ class NumpyExecutable:
         Exception
             Whatever a Python op raises. All errors carry a note that names the op.
         """
-        if observer() is not None:
+        if observer() is not None and self.watch is None:
             self._run_observed()
             return
-        for _ in self.step():
-            pass
+        for i in self.step():
+            if self.watch is not None:
+                self.watch(i)
 
     def _run_observed(self) -> None:
         watching = observer()

@@ -19,6 +19,7 @@ def config_entries() -> dict:
     config = dict(chainer.global_config.__dict__)
     config.update(chainer.config._local.__dict__)
     config.pop("sdbr_backend", None)
+    config.pop("sdbr_audit", None)
     return config
 
 

@@ -12,6 +12,7 @@ from sdbr.trace.gradients import register as register_gradients
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.provenance import current, holds_known, strip, strip_nested
 from sdbr.trace.scalars import register as register_math
+from sdbr.trace.sides import side
 from sdbr.trace.whole import register as register_whole
 
 import chainer
@@ -21,6 +22,10 @@ def _wrap_apply(original):
     @functools.wraps(original)
     def apply(self, inputs):
         recorder = current()
+        if recorder is None:
+            present = side()
+            if present is not None and present.is_plain and not present.depth:
+                return _apply_plainly(original, present, self, inputs)
         if recorder is None or recorder.depth:
             return original(self, inputs)
         watch = recorder.call_watch
@@ -33,6 +38,17 @@ def _wrap_apply(original):
             watch.go_on()
 
     return apply
+
+
+def _apply_plainly(original, present, function, inputs):
+    """Apply a function in the plain run of an audit."""
+    present.depth += 1
+    try:
+        outputs = original(function, inputs)
+    finally:
+        present.depth -= 1
+    present.applied(function, outputs)
+    return outputs
 
 
 def _wrap_array(original):
@@ -174,8 +190,11 @@ def _wrap_adding(original):
     return add
 
 
+#: What an audit needs as well; a set of its own, so that user code there sees no other patch.
+APPLIES = PatchSet("function nodes")
+APPLIES.register(chainer.FunctionNode, "apply", _wrap_apply)
+
 PATCHES = PatchSet("recorder")
-PATCHES.register(chainer.FunctionNode, "apply", _wrap_apply)
 PATCHES.register(chainer.Variable, "array", _wrap_array)
 PATCHES.register(chainer.Variable, "data", _wrap_array)
 PATCHES.register(chainer.Variable, "item", _wrap_item)

@@ -22,7 +22,7 @@ from sdbr.trace.nodes import (
     watch_backward,
 )
 from sdbr.trace.not_static import may_update, why_not_static
-from sdbr.trace.patches import PATCHES
+from sdbr.trace.patches import APPLIES, PATCHES
 from sdbr.trace.prints import PrintRecording
 from sdbr.trace.profile_calls import calls_seen
 from sdbr.trace.provenance import (
@@ -172,6 +172,7 @@ class Recorder(
         if has_own_backward(function):
             node.own = True
             node.accumulates = may_write_gradients(function)
+        node.applied = True
         if scalars:
             node.scalars = scalars
             node.label = neutral_label(node)
@@ -385,7 +386,7 @@ class Recorder(
         reporters = reporter._get_reporters()
         recording = RecordingReporter(self, reporters[-1] if reporters and not silent else None)
         PATCHES.release_thread()  # what an interrupted trace left
-        with PATCHES:
+        with APPLIES, PATCHES:
             try:
                 self._frame = sys._getframe()
                 set_current(self)
@@ -433,6 +434,7 @@ def traced_by_caller() -> bool:
         frame = frame.f_back
     set_current(None)
     PATCHES.release_thread()
+    APPLIES.release_thread()
     _drop_recording(reporter._get_reporters())
     return False
 

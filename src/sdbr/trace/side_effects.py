@@ -12,6 +12,7 @@ from sdbr.trace.effect_arguments import Arguments, Input, Made, Number, plain, r
 from sdbr.trace.nodes import config_changes, configured
 from sdbr.trace.provenance import is_traced, strip, user_line
 from sdbr.trace.reports import Overheard
+from sdbr.trace.sides import run_code
 from sdbr.trace.values import CONSTANT, RESULT, TracedNode, Value
 from sdbr.trace.wrapping import wrap
 
@@ -220,7 +221,9 @@ class StaticCode:
             return thing
 
         with configured(self.config) if self.config else _NOTHING:
-            result = self.call(*rebuilt(self.args, filled), **rebuilt(self.kwargs, filled))
+            result = run_code(
+                self.call, rebuilt(self.args, filled), rebuilt(self.kwargs, filled)
+            )
         for i in self.written:
             ins[i][...] = given[i]
         for i in self.read:

@@ -124,6 +124,8 @@ class TracedNode:
         runs whenever define-by-run runs it.
     accumulates : bool
         It may write gradients itself.
+    applied : bool
+        Whether define-by-run applies this very function at this place.
     """
 
     template: Any
@@ -144,6 +146,7 @@ class TracedNode:
     train: bool = True
     own: bool = False
     accumulates: bool = False
+    applied: bool = False
 
 
 @dataclasses.dataclass(eq=False)

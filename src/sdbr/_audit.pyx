@@ -1,0 +1,188 @@
+"""When to audit a replay, decided in the compiled path; checksums of arrays."""
+
+import numpy as np
+
+from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
+from libc.string cimport memcmp, memcpy
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+cimport numpy as cnp
+
+from sdbr._python cimport sdbr_data, sdbr_is_plain
+from sdbr._spec cimport CallSpec
+
+cnp.import_array()
+
+#: Replays longer than this (in seconds) are all timed; of shorter ones one in sixteen.
+cdef double TIMED = 2e-5
+#: One replay counts at most as this many of the usual length: the machine may have been busy.
+cdef double OUTLIER = 8
+
+
+cdef inline double seconds() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec + 1e-9 * now.tv_nsec
+
+
+cdef uint64_t sum_bytes(const char *data, Py_ssize_t n) noexcept nogil:
+    """A checksum in four lanes of eight bytes, so that it runs at the speed of memory."""
+    cdef uint64_t prime = 0x9E3779B97F4A7C15
+    cdef uint64_t a = 1, b = 2, c = 3, d = 4
+    cdef uint64_t w[4]
+    cdef Py_ssize_t i = 0
+    while i + 32 <= n:
+        memcpy(w, data + i, 32)
+        a = (a ^ w[0]) * prime
+        b = (b ^ w[1]) * prime
+        c = (c ^ w[2]) * prime
+        d = (d ^ w[3]) * prime
+        a ^= a >> 29
+        b ^= b >> 29
+        c ^= c >> 29
+        d ^= d >> 29
+        i += 32
+    while i < n:
+        a = (a ^ <unsigned char> data[i]) * prime
+        a ^= a >> 29
+        i += 1
+    return ((a * prime ^ b) * prime ^ c) * prime ^ d
+
+
+def checksum(array):
+    """A number that tells contents, shape and dtype of an array apart from others.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+
+    Returns
+    -------
+    int
+    """
+    if array.dtype.hasobject:
+        return 0
+    plain = np.ascontiguousarray(array)
+    cdef uint64_t found = sum_bytes(
+        <const char *> cnp.PyArray_DATA(plain), cnp.PyArray_NBYTES(plain)
+    )
+    return found
+
+
+def same_bytes(a, b):
+    """Whether two arrays have the same shape, dtype and bytes: NaN equals NaN, 0.0 not -0.0."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.hasobject:
+        return all(x is y for x, y in zip(a.flat, b.flat))
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    return memcmp(cnp.PyArray_DATA(a), cnp.PyArray_DATA(b), cnp.PyArray_NBYTES(a)) == 0
+
+
+cdef class Budget:
+    """Seconds that one manager has spent in replays and in audits.
+
+    Attributes
+    ----------
+    replayed, audited : float
+    due : bool
+        Whether the audits have had less than their share.
+    """
+
+    cdef double start(self) noexcept:
+        """To be called before a replay; 0 for one that is not timed."""
+        self.n += 1
+        return 0 if self.n & self.mask else seconds()
+
+    cdef int stop(self, double start, double share) except -1:
+        """To be called after a replay, with what `start` gave."""
+        cdef double took
+        if start == 0:
+            return 0
+        took = seconds() - start
+        if self.mean > 0 and took > OUTLIER * self.mean:
+            took = OUTLIER * self.mean
+        self.mean += (took - self.mean) / (8 if self.mean > 0 else 1)
+        self.replayed += took * (self.mask + 1)
+        self.mask = 0 if self.mean > TIMED else 15
+        self.due = self.audited < share * self.replayed
+        return 0
+
+    def add(self, double took, double share):
+        """Count seconds of a replay that was timed elsewhere (a backward)."""
+        self.replayed += took
+        self.due = self.audited < share * self.replayed
+
+    def spend(self, double took, double share):
+        """Count seconds of an audit."""
+        self.audited += took
+        self.due = self.audited < share * self.replayed
+
+
+cdef class Due:
+    """When the replays of one schedule are audited.
+
+    Parameters
+    ----------
+    budget : Budget
+        Of the manager.
+    leaves : list of ndarray
+        The arrays among the arguments of the traced call.
+
+    Attributes
+    ----------
+    pending : bool
+        Whether no replay has been audited yet.
+    n_same : int
+        Of how many arrays no call has brought other contents than the traced one.
+    """
+
+    def __init__(self, Budget budget, list leaves):
+        self.budget = budget
+        self.pending = True
+        self.sums = [checksum(x) for x in leaves]
+        self.n_same = len(leaves)
+
+    cdef bint is_due(self, CallSpec spec, list positions) except *:
+        """Whether to audit the call that `spec` has just been compared with."""
+        cdef Py_ssize_t i
+        cdef PyObject *array
+        cdef object wanted
+        if self.pending or self.budget.due:
+            return True
+        if self.n_same:
+            for i in range(len(self.sums)):
+                wanted = self.sums[i]
+                if wanted is None:
+                    continue
+                array = spec.arrays[<int> positions[i]]
+                if sdbr_is_plain(array):
+                    if sum_bytes(
+                        sdbr_data(array), cnp.PyArray_NBYTES(<cnp.ndarray> array)
+                    ) != <uint64_t> wanted:
+                        return True
+                elif checksum(<object> array) != wanted:
+                    return True
+        return False
+
+    def again(self):
+        """The same for another schedule of the same call."""
+        other = Due(self.budget, [])
+        other.sums = list(self.sums)
+        other.n_same = self.n_same
+        return other
+
+    def due(self, list leaves):
+        """The same for the arrays of a call."""
+        if self.pending or self.budget.due:
+            return True
+        return any(w is not None and checksum(x) != w for x, w in zip(leaves, self.sums))
+
+    def audited(self, list leaves):
+        """Note that a call with these arrays has been audited."""
+        self.pending = False
+        for i, x in enumerate(leaves):
+            if self.sums[i] is not None and checksum(x) != self.sums[i]:
+                self.sums[i] = None
+                self.n_same -= 1

@@ -1,0 +1,171 @@
+"""How two runs of one call differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import chainer
+import numpy as np
+
+#: Largest difference relative to the largest magnitude of an array, by bytes of the dtype; twice
+#: the limits of replays, for sums of errors. Beyond it the noise of define-by-run itself decides.
+TOLERANCES = {2: 1e-2, 4: 2e-5, 8: 2e-12, 16: 2e-12}
+#: The same for gradients and what an optimizer makes of them.
+GRADIENT_TOLERANCES = {2: 5e-2, 4: 2e-4, 8: 2e-11, 16: 2e-11}
+_MOST_DEPTH = 8
+
+
+def flat(name: str, thing, facts: dict[str, Any], depth: int = 0) -> None:
+    """Take `thing` apart: arrays, numbers and types by name, into `facts`."""
+    if isinstance(thing, chainer.Variable):
+        facts[name] = thing._data[0]
+        facts[f"{name}: requires_grad"] = bool(thing.requires_grad)
+        facts[f"{name}: name"] = thing.name
+    elif isinstance(thing, np.ndarray):
+        facts[name] = thing
+    elif isinstance(thing, np.generic):
+        facts[name] = np.asarray(thing)
+        facts[f"{name}: type"] = type(thing).__name__
+    elif isinstance(thing, dict):
+        facts[f"{name}: keys"] = [repr(key)[:80] for key in thing]
+        if depth < _MOST_DEPTH:
+            for key, item in thing.items():
+                flat(f"{name}[{key!r:.40}]", item, facts, depth + 1)
+    elif isinstance(thing, (list, tuple)):
+        facts[f"{name}: length"] = (type(thing).__name__, len(thing))
+        if depth < _MOST_DEPTH:
+            for i, item in enumerate(thing):
+                flat(f"{name}[{i}]", item, facts, depth + 1)
+    elif isinstance(thing, (bool, int, float, complex, str, bytes, type(None))):
+        facts[name] = thing
+    elif isinstance(thing, chainer.Link) or callable(thing):
+        facts[f"{name}: object"] = id(thing)
+    else:
+        facts[f"{name}: type"] = type(thing).__name__
+        attributes = getattr(thing, "__dict__", None)
+        if depth < _MOST_DEPTH and type(attributes) is dict:
+            for key, item in attributes.items():
+                flat(f"{name}.{key}", item, facts, depth + 1)
+
+
+def differences(got: dict[str, Any], want: dict[str, Any], tolerances=None) -> dict[str, str]:
+    """The names whose facts differ, and how; in the order of `want`."""
+    found = {}
+    floors = _floors(want)
+    for name in [*want, *[name for name in got if name not in want]]:
+        if name not in got:
+            found[name] = "only define-by-run has it"
+        elif name not in want:
+            found[name] = "define-by-run does not have it"
+        else:
+            floor = floors.get(_group(name), 0.0)
+            problem = difference(got[name], want[name], tolerances or TOLERANCES, floor)
+            if problem:
+                found[name] = problem
+    return found
+
+
+def _group(name: str) -> str:
+    """What the fact is one of: gradients, states of one sort; empty for anything else."""
+    if name.startswith("the gradient of"):
+        return "gradients"
+    return name[name.index("._state[") :] if "._state[" in name else ""
+
+
+#: Rounding errors of a sum that cancels are of the size of what is summed, not of the sum (the
+#: gradient of a bias before batch normalization is zero but for them); the largest number among its
+#: like stands for that. In units of the last place.
+_CANCELLED = 16
+
+
+def _floors(facts: dict[str, Any]) -> dict[str, float]:
+    """By group: the size of errors that sums of such numbers have."""
+    floors: dict[str, float] = {}
+    for name, fact in facts.items():
+        group = _group(name)
+        if group and isinstance(fact, np.ndarray) and fact.dtype.kind == "f" and fact.size:
+            with np.errstate(all="ignore"):
+                largest = float(np.max(np.abs(fact), where=np.isfinite(fact), initial=0.0))
+            size = _CANCELLED * float(np.finfo(fact.dtype).eps) * largest
+            floors[group] = max(floors.get(group, 0.0), size)
+    return floors
+
+
+def difference(got, want, tolerances=None, floor: float = 0.0) -> str:
+    """How two arrays, numbers or other things differ beyond rounding; empty when they do not."""
+    if isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
+        return _array_difference(got, want, tolerances or TOLERANCES, floor)
+    if isinstance(want, float) and isinstance(got, float):
+        near = got == want or abs(got - want) <= 1e-4 * abs(want) or (got != got and want != want)
+        return "" if near else f"{got!r}, in define-by-run {want!r}"
+    if type(got) is not type(want):
+        return f"{type(got).__name__}, in define-by-run {type(want).__name__}"
+    return "" if got == want else f"{got!r:.80}, in define-by-run {want!r:.80}"
+
+
+def _array_difference(got: np.ndarray, want: np.ndarray, tolerances, floor: float) -> str:
+    if (got.shape, got.dtype) != (want.shape, want.dtype):
+        return (
+            f"{got.dtype.name}{list(got.shape)}, in define-by-run "
+            f"{want.dtype.name}{list(want.shape)}"
+        )
+    if want.dtype.kind not in "fc":
+        same = np.array_equal(got, want)
+        return "" if same else f"{np.count_nonzero(got != want)} of {want.size} elements"
+    if not want.size or got is want:
+        return ""
+    with np.errstate(all="ignore"):
+        error = np.abs(got - want)
+        scale = np.max(np.abs(want))
+        largest = np.max(error)
+        if not np.isfinite(largest):
+            odd = ~(np.isfinite(got) & np.isfinite(want))
+            if not np.array_equal(got[odd], want[odd], equal_nan=True):
+                return "infinities or NaNs in other places"
+            scale = np.max(np.abs(want[~odd]), initial=0.0)
+            largest = np.max(error[~odd], initial=0.0)
+    limit = tolerances[want.dtype.itemsize if want.dtype.kind == "f" else 8] * scale
+    if largest <= max(limit, floor):
+        return ""
+    return f"by up to {largest:.3g}, where the largest magnitude is {scale:.3g}"
+
+
+#: A difference counts as rounding when it is at most this many times what a disturbance of a few
+#: units in the last place makes of define-by-run itself.
+AMPLIFIED = 16
+
+
+def is_noise(got, want, disturbed) -> bool:
+    """Whether `got` is as near to `want` as rounding lets define-by-run be to itself.
+
+    Parameters
+    ----------
+    got, want : object
+        Facts of the replay and of define-by-run.
+    disturbed : list
+        The same fact of runs of define-by-run on inputs that were disturbed by rounding errors.
+    """
+    if isinstance(want, float) and isinstance(got, float):
+        got, want = np.asarray(got), np.asarray(want)
+        disturbed = [np.asarray(x) for x in disturbed if isinstance(x, float)]
+    if not isinstance(want, np.ndarray) or not isinstance(got, np.ndarray):
+        return any(got == x for x in disturbed if type(x) is type(got))
+    if (got.shape, got.dtype) != (want.shape, want.dtype):
+        return False
+    disturbed = [
+        x for x in disturbed if isinstance(x, np.ndarray) and (x.shape, x.dtype) == (want.shape, want.dtype)
+    ]
+    if not disturbed:
+        return False
+    if want.dtype.kind not in "fc":
+        wrong = np.count_nonzero(got != want)
+        return wrong <= AMPLIFIED * max(np.count_nonzero(x != want) for x in disturbed)
+    with np.errstate(all="ignore"):
+        odd = ~(np.isfinite(got) & np.isfinite(want))
+        if odd.any() and not np.array_equal(got[odd], want[odd], equal_nan=True):
+            return False
+        error = np.max(np.abs(got[~odd] - want[~odd]), initial=0.0)
+        spread = max(
+            np.nanmax(np.where(odd, 0, np.abs(x - want)), initial=0.0) for x in disturbed
+        )
+    return bool(error <= AMPLIFIED * spread)

@@ -1,0 +1,194 @@
+"""The backward of an audited call, beside that of define-by-run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, is_noise
+from sdbr.audit.noise import DISTURBANCES, Disturbed
+from sdbr.audit.outcome import Outcome
+from sdbr.audit.samples import Watch, node_rows
+from sdbr.audit.sides import Again, Plain, Replay
+from sdbr.audit.snapshot import Snapshot
+from sdbr.audit.state import fails
+from sdbr.trace.values import Value
+
+import chainer
+import numpy as np
+
+
+class GradientAudit:
+    """What a replay of an audited call is given along: the graph that define-by-run has made.
+
+    Parameters
+    ----------
+    audit : Audit
+    roots : callable
+        ``roots()``: what a backward may write.
+    validated : bool
+        Whether a difference is an error.
+    """
+
+    def __init__(self, audit, roots: Callable[[], Any], validated: bool):
+        self.audit = audit
+        self.roots = roots
+        self.validated = validated
+
+    def watch(self, schedule, instance) -> Watch:
+        """What looks at the ops of the replay."""
+        plan = schedule.forward
+        rows = node_rows(schedule.trace, plan.lowered)
+        self.audit.watch = Watch(plan.program, instance.memory, rows)
+        return self.audit.watch
+
+    def backward(self, replay: Callable[[], list], plan, pattern, gys: list, inputs: list) -> list:
+        """The gradients of a replayed backward, compared with those of define-by-run.
+
+        Parameters
+        ----------
+        replay : callable
+            Runs the backward program; returns arrays, None where no gradient reaches.
+        plan : ForwardPlan
+        pattern : tuple
+            Which outputs carry a gradient, which inputs want one.
+        gys : list of ndarray
+        inputs : list of chainer.Variable
+        """
+        audit = self.audit
+        ys = self._outputs(audit.plain, plan, pattern)
+        if ys is None:
+            return replay()
+        before = Snapshot(self.roots())
+        wanted = [inputs[i] for i in pattern[1]]
+        names = [_name(plan.differentiable[i]) for i in pattern[1]]
+        plain_side = Plain(before)
+        plain_side.depth = 1  # its function nodes are of no interest
+        plain = Outcome(lambda: gradients(ys, wanted, gys), before, plain_side)
+        before.put_back(plain.changes)
+        outcome = Outcome(replay, before, Replay(plain_side))
+        if outcome.error is not None:
+            raise outcome.error
+        audits = audit.manager.audits
+        if plain.error is not None:
+            audits.inconclusive += 1
+            return outcome.result
+        audits.gradients += 1
+        got, want = _facts(outcome, names), _facts(plain, names)
+        problems = differences(got, want, GRADIENT_TOLERANCES)
+        if not problems:
+            return outcome.result
+        if self._is_noise(plan, pattern, gys, inputs, got, want, problems):
+            audits.noisy += 1
+            return outcome.result
+        before.put_back(outcome.changes)
+        plain.changes.put()
+        name, how = next(iter(problems.items()))
+        schedule = audit.schedule
+        fails(audit.manager, schedule, f"{name} differs: {how}", schedule.line, self.validated)
+        return [None if g is None else np.array(g) for g in plain.result]
+
+    def _outputs(self, outcome, plan, pattern) -> list | None:
+        """The Variables of define-by-run for the outputs that carry a gradient; None if unknown."""
+        known = variables_of(self.audit.schedule.trace, outcome)
+        ys = [known.get(plan.graph_outputs[i].index) for i in pattern[0]]
+        return None if any(y is None for y in ys) else ys
+
+    def _is_noise(self, plan, pattern, gys, inputs, got, want, problems) -> bool:
+        """Whether rounding errors of forward and backward explain the difference."""
+        audit = self.audit
+        if any(name not in got or name not in want for name in problems):
+            return False
+        now = Snapshot(audit.before.roots)
+        parameters = [p.thing for p in audit.before.roots.parameters]
+        disturbed = Disturbed(audit.args, audit.kwargs, parameters)
+        seen: list[dict] = []
+        # The call once more, from what was there before it.
+        changed = audit.before.changes()
+        audit.before.put_back(changed)
+        try:
+            for units in DISTURBANCES:
+                seen.append(self._once_more(disturbed, units, plan, pattern, gys, inputs))
+                if all(
+                    is_noise(got[n], want[n], [facts[n] for facts in seen if n in facts])
+                    for n in problems
+                ):
+                    # Else define-by-run depends on something that nothing here puts back.
+                    same = self._once_more(disturbed, 0, plan, pattern, gys, inputs)
+                    return not differences(same, want, GRADIENT_TOLERANCES)
+            return False
+        finally:
+            changed.put()
+            now.put_back(now.changes())
+
+    def _once_more(self, disturbed, units: int, plan, pattern, gys: list, inputs: list) -> dict:
+        """The facts of a backward after define-by-run on disturbed inputs; nothing of it stays."""
+        audit = self.audit
+        names = [_name(plan.differentiable[i]) for i in pattern[1]]
+        facts: dict = {}
+        with disturbed.by(units) as (args, kwargs):
+            side = Again(audit.plain.side)
+            again = Outcome(lambda: audit.call(args, kwargs), audit.before, side)
+            ys = None if again.error else self._outputs(again, plan, pattern)
+            if ys is not None:
+                wanted = [disturbed.pairs.get(id(inputs[i]), inputs[i]) for i in pattern[1]]
+                entry = Snapshot(audit.before.roots)
+                side = Again(audit.plain.side)
+                last = Outcome(lambda: gradients(ys, wanted, gys), entry, side)
+                facts = {} if last.error else _facts(last, names)
+            audit.before.put_back(audit.before.changes())
+        return facts
+
+
+def gradients(ys: list, xs: list, gys: list) -> list:
+    """The arrays of ``chainer.grad``; through `ys` alone, whatever the histories of `xs`."""
+    histories = [(x.node, x.node._creator_node) for x in xs]
+    try:
+        for node, _ in histories:
+            node._creator_node = None
+        found = chainer.grad(ys, xs, [chainer.Variable(g) for g in gys])
+    finally:
+        for node, creator in histories:
+            node._creator_node = creator
+    return [None if g is None else g.array for g in found]
+
+
+def _facts(outcome, names: list[str]) -> dict:
+    facts = {}
+    for i, (name, g) in enumerate(zip(names, outcome.result, strict=True)):
+        if g is not None and g.any():  # None and zeros: an optimizer may tell, rounding cannot
+            facts[f"the gradient of {name}" + (f" ({i})" if name in names[:i] else "")] = g
+    outcome.result = list(outcome.result)
+    written = {k: x for k, x in outcome.facts().items() if not k.startswith("the result")}
+    return {**facts, **written}
+
+
+def _name(value: Value) -> str:
+    return f"{value.kind} {getattr(value.source, 'name', value.source)}"
+
+
+def variables_of(trace, outcome) -> dict[int, chainer.Variable]:
+    """Index of a value -> the Variable that a plain run has in its place."""
+    found: dict[int, chainer.Variable] = {}
+    _pair(trace.result, outcome.result, found)
+    written = {(id(place.thing), name): x for place, name, x in outcome.changes.entries}
+    for write in trace.writes:
+        attributes = getattr(write.link, "__dict__", None)
+        _pair(write.value, written.get((id(attributes), write.name)), found)
+    reports = [r for r in outcome.reports if not r.by_code]
+    for mine, theirs in zip(trace.reports, reports, strict=False):
+        for name, value in mine.items.items():
+            _pair(value, theirs.values.get(name), found)
+    return found
+
+
+def _pair(structure, thing, found: dict) -> None:
+    if isinstance(structure, Value):
+        if isinstance(thing, chainer.Variable):
+            found.setdefault(structure.index, thing)
+    elif isinstance(structure, dict) and isinstance(thing, dict):
+        for key, part in structure.items():
+            _pair(part, thing.get(key), found)
+    elif isinstance(structure, (list, tuple)) and isinstance(thing, (list, tuple)):
+        for part, item in zip(structure, thing, strict=False):
+            _pair(part, item, found)

@@ -1,0 +1,94 @@
+"""How far rounding errors carry define-by-run away from itself.
+
+A replay adds up in another order. Where a call amplifies such errors (a relu at zero, the gradient of a
+bias before batch normalization, which is nothing but rounding), it may differ from define-by-run by more
+than any fixed limit and be as right. So before a difference counts, define-by-run runs again on inputs
+that are disturbed by some units in the last place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import chainer
+import numpy as np
+
+#: Sizes of the disturbance, in units of the last place; one run each, until one explains it.
+DISTURBANCES = (4, 16, 64)
+
+
+class Disturbed:
+    """Arguments and parameters, disturbed.
+
+    Parameters
+    ----------
+    args, kwargs :
+        Of the call; they stay as they are.
+    parameters : list of chainer.Parameter
+        Disturbed in place while the context lasts.
+    """
+
+    def __init__(self, args: tuple, kwargs: dict, parameters: list):
+        self.args = args
+        self.kwargs = kwargs
+        self.parameters = [p for p in parameters if _is_float(p._data[0])]
+        #: id of a Variable among the arguments -> the one in its place, of the last run.
+        self.pairs: dict[int, object] = {}
+
+    @contextlib.contextmanager
+    def by(self, units: int) -> Iterator[tuple]:
+        """Yield ``(args, kwargs)`` that are disturbed by about `units` in the last place."""
+        rng = np.random.RandomState(units)  # not the global generator, which the call may use
+        made = self.pairs = {}
+        kept = [(p._data[0], p._data[0].copy()) for p in self.parameters]
+        try:
+            for array, _ in kept:
+                if array.flags.writeable:
+                    array[...] = shaken(array, units, rng)
+            yield _filled((self.args, self.kwargs), units, rng, made)
+        finally:
+            for array, contents in kept:
+                if array.flags.writeable:
+                    array[...] = contents
+
+
+def _is_float(array) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
+
+
+def shaken(array: np.ndarray, units: int, rng: np.random.RandomState) -> np.ndarray:
+    """A copy of `array` in which each number is another by some units in the last place.
+
+    Whole numbers stay: they may be masks and codes, which are compared.
+    """
+    size = units * np.finfo(array.dtype).eps
+    noise = rng.uniform(-size, size, array.shape)
+    with np.errstate(all="ignore"):
+        noisy = (array * (1 + noise)).astype(array.dtype)
+        return np.where(array == np.rint(array), array, noisy)
+
+
+def _filled(thing, units, rng, made):
+    """`thing` with disturbed arrays; what is the same object stays so."""
+    if isinstance(thing, chainer.Parameter):
+        return thing
+    if isinstance(thing, (np.ndarray, chainer.Variable)):
+        if id(thing) not in made:
+            made[id(thing)] = _shaken_leaf(thing, units, rng)
+        return made[id(thing)]
+    if type(thing) is dict:
+        return {k: _filled(x, units, rng, made) for k, x in thing.items()}
+    if type(thing) in (list, tuple):
+        return type(thing)([_filled(x, units, rng, made) for x in thing])
+    return thing
+
+
+def _shaken_leaf(thing, units, rng):
+    array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
+    if type(array) is not np.ndarray or not _is_float(array):
+        return thing
+    array = shaken(array, units, rng)
+    if isinstance(thing, chainer.Variable):
+        return chainer.Variable(array, requires_grad=thing.requires_grad, name=thing.name)
+    return array

@@ -1,0 +1,93 @@
+"""What came of one run of a call: everything that a user can see, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sdbr.audit.compare import flat
+from sdbr.audit.reports import Reported, noting
+from sdbr.audit.snapshot import MISSING, Changes, Snapshot
+from sdbr.trace.sides import Side, entered
+
+import numpy as np
+
+#: Entries of Variables and parameters that only tell how a gradient came about.
+_INSIDE = frozenset(
+    {
+        "_grad_var", "_grad_valid", "_node", "_loss_scale", "_data", "_has_chainerx_array",
+        "_loss_scaling_isnan",
+    }
+)
+
+
+class Outcome:
+    """What one run did.
+
+    Parameters
+    ----------
+    run : callable
+        Without arguments.
+    before : Snapshot
+    side : Side
+
+    Attributes
+    ----------
+    result : object
+    error : Exception or None
+    changes : Changes
+    reports : list of Reported
+    """
+
+    def __init__(self, run: Callable[[], Any], before: Snapshot, side: Side):
+        self.side = side
+        self.result: Any = None
+        self.error: Exception | None = None
+        self.reports: list[Reported] = []
+        with noting() as self.reports, entered(side):
+            try:
+                self.result = run()
+            except Exception as e:
+                self.error = e
+            except BaseException:
+                before.put_back(before.changes())
+                raise
+        self.changes: Changes = before.changes()
+
+    def facts(self) -> dict[str, Any]:
+        """Everything to compare, by name."""
+        facts: dict[str, Any] = {}
+        flat("the result", self.result, facts)
+        # Of static_code: it runs once, and in a replay before the call reports.
+        for i, report in enumerate(r for r in self.reports if not r.by_code):
+            of = "" if report.observer is None else f" of {type(report.observer).__name__}"
+            for name, value in report.values.items():
+                flat(f"report {i}, {name!r}{of}", value, facts)
+        facts.update(self._written())
+        for name, state in self.changes.random.items():
+            facts[f"the state of {name}"] = _comparable(state)
+        return facts
+
+    def _written(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {}
+        for place, name, value in self.changes.entries:
+            if name in _INSIDE:
+                continue
+            what = f"the gradient of {place.name}" if name == "_grad" else f"{place.name}.{name}"
+            if value is MISSING:
+                facts[f"{what}: taken away"] = True
+            else:
+                flat(what, value, facts)
+        for place, contents in self.changes.contents:
+            flat(f"the contents of {place.name}", _listed(contents), facts)
+        for place, array in self.changes.arrays:
+            facts[f"{place.name} in place"] = "written" if array is None else array
+        return facts
+
+
+def _listed(contents):
+    return sorted(map(repr, contents)) if isinstance(contents, set) else contents
+
+
+def _comparable(state: tuple) -> list:
+    return [x.tobytes() if isinstance(x, np.ndarray) else x for x in state]

@@ -1,0 +1,39 @@
+"""``chainer.config.sdbr_audit``."""
+
+from __future__ import annotations
+
+import os
+
+import chainer
+
+#: What audits may cost, as a share of the time in replays, where the setting is ``'auto'``.
+SHARE = 0.05
+
+if not hasattr(chainer.global_config, "sdbr_audit"):
+    chainer.global_config.sdbr_audit = os.environ.get("SDBR_AUDIT") or "auto"
+
+
+def share_now() -> float:
+    """The share of the time in replays that audits may take now; 0 for none at all.
+
+    Raises
+    ------
+    ValueError
+        If the setting is neither ``'auto'``, ``'off'`` nor a number of 0 or more.
+    """
+    local = chainer.config._local.__dict__
+    setting = local.get("sdbr_audit", chainer.global_config.__dict__.get("sdbr_audit", "auto"))
+    if setting == "auto":
+        return SHARE
+    if setting == "off":
+        return 0.0
+    try:
+        share = float(setting)
+        if isinstance(setting, bool) or not share >= 0:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ValueError(
+            "chainer.config.sdbr_audit (or SDBR_AUDIT) must be 'auto', 'off' or a share of the "
+            f"time in replays, 0 or more; got {setting!r}"
+        ) from None
+    return share

@@ -1,0 +1,127 @@
+"""The two runs of an audited call, and ``static_code``, which runs in one of them only."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from sdbr.audit.reports import Reported, deliver, noting
+from sdbr.audit.samples import Applied
+from sdbr.audit.snapshot import Changes, Snapshot
+from sdbr.trace.sides import Side, entered
+
+import chainer
+import numpy as np
+
+
+class Code:
+    """One call of ``static_code``: what it gave, and what it wrote into its arrays."""
+
+    def __init__(
+        self, func, arrays: list, result, error, reports: list[Reported], changes: Changes
+    ):
+        self.func = func
+        self.changes = changes
+        self.contents = [array.copy() for array in arrays]
+        self.result = copied(result)
+        self.error = error
+        self.reports = reports
+
+    def repeat(self, arrays: list) -> Any:
+        """Leave behind what the call has left behind."""
+        for array, contents in zip(arrays, self.contents, strict=True):
+            if array.shape == contents.shape and array.flags.writeable:
+                array[...] = contents
+        self.changes.put()
+        deliver(self.reports, by_code=True)
+        if self.error is not None:
+            raise self.error
+        return copied(self.result)
+
+
+def copied(result):
+    """A result of ``static_code`` with arrays of its own."""
+    if isinstance(result, (list, tuple)):
+        return type(result)([copied(x) for x in result])
+    return np.array(result) if isinstance(result, np.ndarray) else copy.copy(result)
+
+
+def arrays_in(thing) -> list[np.ndarray]:
+    """The arrays in arguments, in order, those of Variables as well."""
+    if isinstance(thing, chainer.Variable):
+        thing = thing._data[0]
+    if isinstance(thing, (np.ndarray, np.generic)):
+        return [np.asarray(thing)]
+    if isinstance(thing, dict):
+        thing = list(thing.values())
+    return [a for x in thing for a in arrays_in(x)] if isinstance(thing, (list, tuple)) else []
+
+
+class Plain(Side):
+    """Define-by-run as if nothing were decorated.
+
+    Parameters
+    ----------
+    before : Snapshot
+        What is put back afterwards; the replay puts in place again what ``static_code`` wrote.
+    """
+
+    is_plain = True
+
+    def __init__(self, before: Snapshot):
+        self.before = before
+        self.nodes: list[Applied] = []
+        self.codes: list[Code] = []
+
+    def applied(self, function, outputs) -> None:
+        self.nodes.append(Applied(function, outputs))
+
+    def code(self, func, args, kwargs):
+        arrays = arrays_in((args, kwargs))
+        entry = Snapshot(self.before.roots)
+        result = error = None
+        with noting() as reports, entered(None):  # static calls of its own are its affair
+            try:
+                result = func(*args, **kwargs)
+            except Exception as e:
+                error = e
+        self.codes.append(Code(func, arrays, result, error, reports, entry.changes()))
+        deliver(reports, by_code=True)  # this run may be the one that counts
+        if error is not None:
+            raise error
+        return result
+
+
+class Replay(Side):
+    """The replay beside it: ``static_code`` gives what it gave in define-by-run.
+
+    Parameters
+    ----------
+    plain : Plain
+    """
+
+    def __init__(self, plain: Plain):
+        self.codes = list(plain.codes)
+        self.problem = ""
+
+    def code(self, func, args, kwargs):
+        for i, code in enumerate(self.codes):
+            if code.func is func:
+                del self.codes[i]
+                return code.repeat(arrays_in((args, kwargs)))
+        name = getattr(func, "__qualname__", func)
+        self.problem = f"static_code {name} runs once more than in define-by-run"
+        return func(*args, **kwargs)
+
+
+class Again(Replay):
+    """Define-by-run once more, on disturbed inputs: nothing that runs once runs again."""
+
+    is_plain = True
+
+    def __init__(self, plain: Plain):
+        super().__init__(plain)
+        self.nodes: list[Applied] = []
+
+    def applied(self, function, outputs) -> None:
+        self.nodes.append(Applied(function, outputs))

@@ -1,0 +1,350 @@
+"""What a call may write, as it is at one moment, and putting it back."""
+
+from __future__ import annotations
+
+import collections
+import random
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from sdbr._audit import checksum, same_bytes
+
+import chainer
+import numpy as np
+
+MISSING = type("Missing", (), {"__repr__": lambda self: "nothing", "__slots__": ()})()
+#: Attributes of links and optimizers that are sdbr's own affair.
+OWN = frozenset({"schedule_manager", "static_schedule"})
+#: Largest array that is copied though nothing says that the call writes to it, in bytes.
+MOST_COPIED = 1 << 22
+#: How many objects are looked at, and how deep they may lie.
+MOST_THINGS, MOST_DEPTH = 20_000, 8
+_PLAIN = (int, float, complex, str, bytes, bool, type(None), type)
+_CONTAINERS = (list, dict, set, collections.deque)
+
+
+class Place(NamedTuple):
+    """Where something was found: an object that can change, and what to call it."""
+
+    name: str
+    thing: Any
+
+
+class Roots:
+    """The objects that a call may change, found once for an audit.
+
+    Parameters
+    ----------
+    links : iterable of chainer.Link
+        With all links below them.
+    arguments : object
+        Of the call: arrays, Variables, containers.
+    parameters : iterable of chainer.Parameter
+        Those that the call reads, wherever they are.
+    optimizer : chainer.GradientMethod, optional
+        Whose update is part of the call: parameters are kept whole, with their states.
+    gradients : bool
+        Whether gradients are kept whole.
+    whole : bool
+        Whether parameters are kept whole without an optimizer, too.
+
+    Attributes
+    ----------
+    dicts : list of Place
+        Dictionaries of objects.
+    containers : list of Place
+    arrays : list of (Place, bool)
+        And whether the contents are copied; else only a checksum is taken.
+    parameters : list of Place
+    """
+
+    def __init__(
+        self,
+        links: Iterable[chainer.Link],
+        arguments,
+        parameters: Iterable[chainer.Parameter] = (),
+        optimizer=None,
+        gradients: bool = False,
+        whole: bool = False,
+    ):
+        self.dicts: list[Place] = []
+        self.containers: list[Place] = []
+        self.arrays: list[tuple[Place, bool]] = []
+        self.parameters: list[Place] = []
+        self._seen: set[int] = set()
+        self._whole = whole or optimizer is not None
+        self._gradients = gradients
+        self._in_rule = False
+        self._rules = optimizer is not None
+        for link in links:
+            for path, child in link.namedlinks():
+                self._link(child, "" if path == "/" else path)
+        for parameter in parameters:
+            if id(parameter) not in self._seen:
+                self._parameter(parameter, f"parameter {parameter.name}")
+        if optimizer is not None:
+            for path, parameter in optimizer.target.namedparams():
+                if id(parameter) not in self._seen:
+                    self._parameter(parameter, path)
+        self._look(arguments, "the arguments", 0)
+        if optimizer is not None:
+            self._object(optimizer, "the optimizer", 0)
+        for name, config in (
+            ("chainer.global_config", chainer.global_config),
+            ("chainer.config", chainer.config._local),
+        ):
+            self._seen.add(id(config.__dict__))
+            self.dicts.append(Place(name, config.__dict__))
+
+    def _link(self, link: chainer.Link, path: str) -> None:
+        if id(link) in self._seen:
+            return
+        self._seen.add(id(link))
+        name = f"{type(link).__name__}{path}"
+        self.dicts.append(Place(name, link.__dict__))
+        for attribute, thing in list(link.__dict__.items()):
+            if not _is_own(attribute) and not isinstance(thing, chainer.Link):
+                self._look(thing, f"{name}.{attribute}", 0)
+
+    def _look(self, thing, name: str, depth: int) -> None:
+        if isinstance(thing, _PLAIN) or id(thing) in self._seen:
+            return
+        if depth > MOST_DEPTH or len(self._seen) > MOST_THINGS:
+            return
+        if isinstance(thing, tuple):
+            for i, item in enumerate(thing):
+                self._look(item, f"{name}[{i}]", depth + 1)
+            return
+        if isinstance(thing, np.ndarray):
+            self._array(thing, name, self._in_rule or thing.nbytes <= MOST_COPIED)
+        elif isinstance(thing, chainer.Parameter):
+            self._parameter(thing, name)
+        elif isinstance(thing, chainer.Variable):
+            self._seen.add(id(thing))
+            self.dicts.append(Place(name, thing.__dict__))
+            self._look(thing.__dict__.get("_data"), name, depth)
+        elif isinstance(thing, _CONTAINERS):
+            self._seen.add(id(thing))
+            self.containers.append(Place(name, thing))
+            items = thing.items() if isinstance(thing, dict) else enumerate(thing)
+            for key, item in list(items):
+                self._look(item, f"{name}[{key!r:.40}]", depth + 1)
+        elif isinstance(thing, chainer.Link):
+            self._link(thing, "")
+        elif _is_users(thing):
+            self._object(thing, name, depth)
+
+    def _object(self, thing, name: str, depth: int) -> None:
+        self._seen.add(id(thing))
+        attributes = getattr(thing, "__dict__", None)
+        if type(attributes) is not dict:
+            return
+        self.dicts.append(Place(name, attributes))
+        for attribute, part in list(attributes.items()):
+            if not _is_own(attribute) and not isinstance(part, chainer.Link):
+                if _is_rule(part) and id(part) not in self._seen:
+                    self._object(part, f"{name}.{attribute}", depth + 1)
+                elif not _is_rule(part):
+                    self._look(part, f"{name}.{attribute}", depth + 1)
+
+    def _parameter(self, parameter: chainer.Parameter, name: str) -> None:
+        self._seen.add(id(parameter))
+        self.dicts.append(Place(name, parameter.__dict__))
+        self.parameters.append(Place(name, parameter))
+        data = parameter.__dict__.get("_data")
+        if type(data) is list and id(data) not in self._seen:
+            self._seen.add(id(data))
+            self.containers.append(Place(name, data))
+            if isinstance(data[0], np.ndarray):
+                self._array(data[0], name, self._whole)
+        gradient = parameter.__dict__.get("_grad")
+        if isinstance(gradient, np.ndarray):
+            self._array(gradient, f"the gradient of {name}", self._gradients)
+        if self._rules and parameter.update_rule is not None:
+            self._in_rule = True  # its states are written by every step
+            self._object(parameter.update_rule, f"the update rule of {name}", 0)
+            self._in_rule = False
+
+    def _array(self, array: np.ndarray, name: str, is_copied: bool) -> None:
+        if id(array) not in self._seen and array.dtype.kind in "biufcmMSUV":
+            self._seen.add(id(array))
+            self.arrays.append((Place(name, array), is_copied))
+
+
+def _is_own(attribute: str) -> bool:
+    return attribute in OWN or attribute.startswith("_sdbr_")
+
+
+def _is_rule(thing) -> bool:
+    """What belongs to an optimizer and holds numbers of its own."""
+    return isinstance(
+        thing, (chainer.optimizer.Hyperparameter, chainer.UpdateRule, chainer.Optimizer)
+    )
+
+
+def _is_users(thing) -> bool:
+    """Whether `thing` is an object of a class of the user's that holds data."""
+    root = type(thing).__module__.partition(".")[0]
+    if root in ("builtins", "chainer", "numpy", "sdbr", "cupy", "scipy") or callable(thing):
+        return False
+    return type(getattr(thing, "__dict__", None)) is dict
+
+
+class Changes:
+    """What is other than in a `Snapshot`.
+
+    Attributes
+    ----------
+    entries : list of (Place, str, object)
+        Entries of dictionaries, `MISSING` for those that went.
+    contents : list of (Place, container)
+    arrays : list of (Place, ndarray or None)
+        None where the new contents were not kept.
+    random : dict
+        Names of generators whose state is another -> the state.
+    """
+
+    def __init__(self):
+        self.entries: list[tuple[Place, str, Any]] = []
+        self.contents: list[tuple[Place, Any]] = []
+        self.arrays: list[tuple[Place, np.ndarray | None]] = []
+        self.random: dict[str, Any] = {}
+
+    def put(self) -> None:
+        """Make everything as it was when the changes were noted."""
+        for place, name, value in self.entries:
+            if value is MISSING:
+                place.thing.pop(name, None)
+            else:
+                place.thing[name] = value
+        for place, contents in self.contents:
+            _refill(place.thing, contents)
+        for place, contents in self.arrays:
+            if contents is not None:
+                _rewrite(place.thing, contents)
+        for name, state in self.random.items():
+            _GENERATORS[name][1](state)
+
+
+class Snapshot:
+    """Everything among `Roots`, as it is now.
+
+    Parameters
+    ----------
+    roots : Roots
+    """
+
+    def __init__(self, roots: Roots):
+        self.roots = roots
+        self.entries = [dict(place.thing) for place in roots.dicts]
+        self.contents = [_copy_of(place.thing) for place in roots.containers]
+        self.arrays: list[Any] = [
+            place.thing.copy() if copied else checksum(place.thing)
+            for place, copied in roots.arrays
+        ]
+        self.random = {name: get() for name, (get, _) in _GENERATORS.items()}
+
+    def changes(self) -> Changes:
+        """What is other now."""
+        found = Changes()
+        for place, before in zip(self.roots.dicts, self.entries, strict=True):
+            now = place.thing
+            for name in [*before, *[name for name in now if name not in before]]:
+                value = now.get(name, MISSING)
+                if value is not before.get(name, MISSING) and not _is_own(name):
+                    found.entries.append((place, name, value))
+        for place, before in zip(self.roots.containers, self.contents, strict=True):
+            if not _same_contents(place.thing, before):
+                found.contents.append((place, _copy_of(place.thing)))
+        for (place, copied), before in zip(self.roots.arrays, self.arrays, strict=True):
+            array = place.thing
+            if copied:
+                if not same_bytes(array, before):
+                    found.arrays.append((place, array.copy()))
+            elif checksum(array) != before:
+                found.arrays.append((place, None))
+        for name, (get, _) in _GENERATORS.items():
+            state = get()
+            if not _same_state(state, self.random[name]):
+                found.random[name] = state
+        return found
+
+    def put_back(self, changes: Changes) -> list[str]:
+        """Undo `changes`; the names of what cannot be undone, for its contents were not copied."""
+        lost = []
+        index = {id(place.thing): i for i, place in enumerate(self.roots.dicts)}
+        for place, name, _ in changes.entries:
+            value = self.entries[index[id(place.thing)]].get(name, MISSING)
+            if value is MISSING:
+                place.thing.pop(name, None)
+            else:
+                place.thing[name] = value
+        index = {id(place.thing): i for i, place in enumerate(self.roots.containers)}
+        for place, _ in changes.contents:
+            _refill(place.thing, self.contents[index[id(place.thing)]])
+        index = {id(place.thing): i for i, (place, _) in enumerate(self.roots.arrays)}
+        for place, _ in changes.arrays:
+            before = self.arrays[index[id(place.thing)]]
+            if not isinstance(before, np.ndarray) or not _rewrite(place.thing, before):
+                lost.append(place.name)
+        for name in changes.random:
+            _GENERATORS[name][1](self.random[name])
+        return lost
+
+
+def _copy_of(container):
+    if isinstance(container, dict):
+        return dict(container)
+    return set(container) if isinstance(container, set) else list(container)
+
+
+def _same_contents(now, before) -> bool:
+    if len(now) != len(before):
+        return False
+    if isinstance(now, set):
+        return now == before
+    if isinstance(now, dict):
+        return all(a is b for a, b in zip(now, before, strict=True)) and all(
+            map(_is, now.values(), before.values())
+        )
+    return all(map(_is, now, before))
+
+
+def _is(a, b) -> bool:
+    return a is b
+
+
+def _refill(container, contents) -> None:
+    container.clear()
+    if isinstance(container, (dict, set)):
+        container.update(contents)
+    else:
+        container.extend(contents)
+
+
+def _rewrite(array: np.ndarray, contents: np.ndarray) -> bool:
+    """Give `array` its former contents; False when it cannot be written or has another shape."""
+    if array.shape != contents.shape or array.dtype != contents.dtype:
+        return False
+    if not array.flags.writeable:
+        return same_bytes(array, contents)
+    array[...] = contents
+    return True
+
+
+def _numpy_state() -> tuple:
+    return np.random.get_state()
+
+
+#: Generators whose state every audit looks at: how to get it and how to set it.
+_GENERATORS = {
+    "numpy.random": (_numpy_state, np.random.set_state),
+    "random": (random.getstate, random.setstate),
+}
+
+
+def _same_state(a: tuple, b: tuple) -> bool:
+    return all(
+        np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y
+        for x, y in zip(a, b, strict=True)
+    )
