@@ -420,7 +420,7 @@ cdef class Effects:
         if not self.reports:
             return True
         reporters = _get_reporters()
-        if not reporters or type(reporters[len(reporters) - 1]) is not _Reporter:
+        if not reporters or not isinstance(reporters[len(reporters) - 1], _Reporter):
             return True
         names = reporters[len(reporters) - 1]._observer_names
         for _, observer in self.reports:

@@ -453,9 +453,7 @@ class ScheduleManager:
         """The arrays of Variables and arrays."""
         return list(map(_array, leaves))
 
-    def replay(
-        self, schedule: Schedule, leaves, floats, reference: GradientAudit | None = None
-    ):
+    def replay(self, schedule: Schedule, leaves, floats, reference: GradientAudit | None = None):
         """Run the forward program and hand out what the call would have returned."""
         plan = schedule.forward
         scalars = schedule.trace.scalars

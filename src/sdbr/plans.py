@@ -6,6 +6,7 @@ import contextlib
 import gc
 from typing import TYPE_CHECKING
 
+from sdbr.audit.samples import node_rows
 from sdbr.errors import SdbrError
 from sdbr.functions.lowering import Forward, generate_backward
 from sdbr.parts import Part, parts_of
@@ -105,6 +106,7 @@ class ForwardPlan:
         for value in outs:
             row = self.lowered.output(value, views)
             self.outputs.append((value, row.slot.index, value.shape, value.dtype))
+        self.node_rows = node_rows(self.lowered)  # for audits
         self.output_slot = {value.index: slot for value, slot, _, _ in self.outputs}
         self.graph_outputs = [
             value

@@ -68,6 +68,7 @@ class StepPlan:
             if not returned_as_is(value):
                 row = forward.output(value, views)
                 self.outputs.append((value, row.slot.index, value.shape, value.dtype))
+        self.node_rows = node_rows(forward)  # for audits
         cut = len(builder.instructions)
         builder.label, builder.line = "loss gradient", ""
         builder.made.clear()  # gradients may take over the memory of backward rows only
@@ -88,7 +89,6 @@ class StepPlan:
             passes.SECOND,
         )
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]
-        self.node_rows = node_rows(trace, forward)  # for audits
         # Only the flat arrays and the slots are needed from here on.
         del self._grad_rows
         table.forget_rows()

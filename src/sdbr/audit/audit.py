@@ -14,6 +14,7 @@ from sdbr.audit.reports import deliver
 from sdbr.audit.samples import Watch, kind_of, traced_nodes
 from sdbr.audit.sides import Again, Plain, Replay
 from sdbr.audit.snapshot import Roots, Snapshot
+from sdbr.errors import BackendError
 from sdbr.trace.patches import APPLIES
 from sdbr.trace.values import ATTRIBUTE, PARAMETER
 
@@ -98,9 +99,7 @@ class Audit:
         self.tolerances = GRADIENT_TOLERANCES if gradients else None
         self.watch: Watch | None = None
         with APPLIES:
-            self.plain = Outcome(
-                lambda: plain(args, kwargs), self.before, Plain(self.before)
-            )
+            self.plain = Outcome(lambda: plain(args, kwargs), self.before, Plain(self.before))
         self.lost = self.before.put_back(self.plain.changes)
 
     def compare(self, replay: Callable[[], Any]) -> Verdict:
@@ -115,7 +114,11 @@ class Audit:
         side = Replay(plain.side)
         outcome = Outcome(replay, self.before, side)
         if outcome.error is not None and type(outcome.error) is type(plain.error):
+            self.before.put_back(outcome.changes)
             return Verdict(outcome)  # as it should: with what the replay says about it
+        if isinstance(outcome.error, BackendError):  # of a setting: define-by-run does not look
+            self.before.put_back(outcome.changes)
+            return Verdict(outcome)
         if outcome.error is not None and type(outcome.error).__name__ in ("Retrace", "Declined"):
             self.before.put_back(outcome.changes)
             plain.changes.put()

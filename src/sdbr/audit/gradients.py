@@ -8,7 +8,7 @@ from typing import Any
 from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, is_noise
 from sdbr.audit.noise import DISTURBANCES, Disturbed
 from sdbr.audit.outcome import Outcome
-from sdbr.audit.samples import Watch, node_rows
+from sdbr.audit.samples import Watch
 from sdbr.audit.sides import Again, Plain, Replay
 from sdbr.audit.snapshot import Snapshot
 from sdbr.audit.state import fails
@@ -38,8 +38,7 @@ class GradientAudit:
     def watch(self, schedule, instance) -> Watch:
         """What looks at the ops of the replay."""
         plan = schedule.forward
-        rows = node_rows(schedule.trace, plan.lowered)
-        self.audit.watch = Watch(plan.program, instance.memory, rows)
+        self.audit.watch = Watch(plan.program, instance.memory, plan.node_rows)
         return self.audit.watch
 
     def backward(self, replay: Callable[[], list], plan, pattern, gys: list, inputs: list) -> list:

@@ -15,7 +15,12 @@ import numpy as np
 #: Entries of Variables and parameters that only tell how a gradient came about.
 _INSIDE = frozenset(
     {
-        "_grad_var", "_grad_valid", "_node", "_loss_scale", "_data", "_has_chainerx_array",
+        "_grad_var",
+        "_grad_valid",
+        "_node",
+        "_loss_scale",
+        "_data",
+        "_has_chainerx_array",
         "_loss_scaling_isnan",
     }
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import re
 from typing import Any
 
@@ -67,12 +68,19 @@ def traced_nodes(trace) -> list | None:
     return found if all(node.applied for node in found) else None
 
 
-def node_rows(trace, lowered) -> dict[int, tuple[Any, int]]:
-    """Row of the table of a program -> node and number of its output."""
+def node_rows(lowered) -> dict[int, tuple[Any, int]]:
+    """Row of the table of a program -> node and number of its output.
+
+    To be called before the passes; without the outputs that several ops write to.
+    """
+    writes: collections.Counter = collections.Counter()
+    for instruction in lowered.builder.instructions:
+        writes.update({row.root.index for row in instruction.outs})
     return {
         row.index: (node.traced, i)
         for node in lowered.nodes
         for i, row in enumerate(node.ys)
+        if writes[row.root.index] == 1
     }
 
 

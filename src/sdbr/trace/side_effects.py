@@ -221,9 +221,7 @@ class StaticCode:
             return thing
 
         with configured(self.config) if self.config else _NOTHING:
-            result = run_code(
-                self.call, rebuilt(self.args, filled), rebuilt(self.kwargs, filled)
-            )
+            result = run_code(self.call, rebuilt(self.args, filled), rebuilt(self.kwargs, filled))
         for i in self.written:
             ins[i][...] = given[i]
         for i in self.read:
