@@ -79,7 +79,7 @@ def aliasing(leaves) -> tuple:
 
 
 def config_key() -> tuple:
-    """Every entry of ``chainer.config`` but the backend, a part of the key by itself, and audits."""
+    """Every entry of ``chainer.config`` but audits and the backend, a part of the key by itself."""
     config = dict(chainer.global_config.__dict__)
     config.update(chainer.config._local.__dict__)
     config.pop("sdbr_backend", None)

@@ -1,4 +1,7 @@
-"""``python -m tests.leaks FILE... [--audit off|auto|SHARE] [-k WORD] [-v]``: one line a program, and counts."""
+"""One line for every program whose verdict is not good, and counts.
+
+``python -m tests.leaks [FILE ...] [--audit off|auto|SHARE] [-k WORD] [-v]``
+"""
 
 import argparse
 import collections

@@ -1,7 +1,7 @@
-"""Small programs in the style of users, run plain and static; all that a user can see is compared.
+"""Small programs in the style of users, run plain and static: what they see is compared.
 
-A program is a function ``p_...(run)`` of a module in `programs`. The module is loaded anew for every run,
-so that its globals are those of a script that has just been started.
+A program is a function ``p_...(run)`` of a module in `programs`. The module is loaded anew for
+every run, so that its globals are those of a script that has just been started.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Run:
         return self.rng.randint(0, classes, n).astype(dtype)
 
     def see(self, name: str, *things) -> None:
-        """Note copies of `things`: Variables, arrays, numbers, links (with gradients), containers."""
+        """Note copies of `things`: Variables, arrays, numbers, containers, links with gradients."""
         self.seen += [(f"{len(self.seen)} {name}", copied(thing)) for thing in things]
 
     def observe(self, model, call, *args, **kwargs):

@@ -271,12 +271,17 @@ def roots_of(owner, trace, arguments, optimizer=None, gradients: bool = False) -
     for link in [x.link for x in things]:
         if isinstance(link, chainer.Link):
             links.setdefault(id(link), link)
-    parameters = []
+    parameters, captured = [], []
     for value in trace.values:
         if value.kind == PARAMETER:
             parameters.append(value.source)
-        elif value.kind == ATTRIBUTE and isinstance(value.source[0], chainer.Link):
-            links.setdefault(id(value.source[0]), value.source[0])
+        elif value.kind == ATTRIBUTE:
+            holder, name = value.source
+            if isinstance(holder, chainer.Link):
+                links.setdefault(id(holder), holder)
+            else:
+                captured.append(holder.get(name))
+    arguments = (arguments, captured)
     whole = any(node.effect for node in trace.nodes)  # static_code may write parameters
     return Roots(list(links.values()), arguments, parameters, optimizer, gradients, whole)
 

@@ -12,7 +12,7 @@ from sdbr.audit.samples import Watch
 from sdbr.audit.sides import Again, Plain, Replay
 from sdbr.audit.snapshot import Snapshot
 from sdbr.audit.state import fails
-from sdbr.trace.values import Value
+from sdbr.trace.values import ARGUMENT, ATTRIBUTE, PARAMETER, Value
 
 import chainer
 import numpy as np
@@ -56,11 +56,13 @@ class GradientAudit:
         """
         audit = self.audit
         ys = self._outputs(audit.plain, plan, pattern)
-        if ys is None:
+        compared = [k for k, i in enumerate(pattern[1]) if _is_shared(plan.differentiable[i])]
+        if ys is None or not compared:
             return replay()
         before = Snapshot(self.roots())
-        wanted = [inputs[i] for i in pattern[1]]
-        names = [_name(plan.differentiable[i]) for i in pattern[1]]
+        indices = [pattern[1][k] for k in compared]
+        wanted = [inputs[i] for i in indices]
+        names = [_name(plan.differentiable[i]) for i in indices]
         plain_side = Plain(before)
         plain_side.depth = 1  # its function nodes are of no interest
         plain = Outcome(lambda: gradients(ys, wanted, gys), before, plain_side)
@@ -68,24 +70,28 @@ class GradientAudit:
         outcome = Outcome(replay, before, Replay(plain_side))
         if outcome.error is not None:
             raise outcome.error
+        grads = outcome.result
+        outcome.result = [grads[k] for k in compared]
         audits = audit.manager.audits
         if plain.error is not None:
             audits.inconclusive += 1
-            return outcome.result
+            return grads
         audits.gradients += 1
         got, want = _facts(outcome, names), _facts(plain, names)
         problems = differences(got, want, GRADIENT_TOLERANCES)
         if not problems:
-            return outcome.result
-        if self._is_noise(plan, pattern, gys, inputs, got, want, problems):
+            return grads
+        if self._is_noise(plan, pattern, indices, gys, inputs, got, want, problems):
             audits.noisy += 1
-            return outcome.result
+            return grads
         before.put_back(outcome.changes)
         plain.changes.put()
         name, how = next(iter(problems.items()))
         schedule = audit.schedule
         fails(audit.manager, schedule, f"{name} differs: {how}", schedule.line, self.validated)
-        return [None if g is None else np.array(g) for g in plain.result]
+        for k, g in zip(compared, plain.result, strict=True):
+            grads[k] = None if g is None else np.array(g)
+        return grads
 
     def _outputs(self, outcome, plan, pattern) -> list | None:
         """The Variables of define-by-run for the outputs that carry a gradient; None if unknown."""
@@ -93,7 +99,7 @@ class GradientAudit:
         ys = [known.get(plan.graph_outputs[i].index) for i in pattern[0]]
         return None if any(y is None for y in ys) else ys
 
-    def _is_noise(self, plan, pattern, gys, inputs, got, want, problems) -> bool:
+    def _is_noise(self, plan, pattern, indices, gys, inputs, got, want, problems) -> bool:
         """Whether rounding errors of forward and backward explain the difference."""
         audit = self.audit
         if any(name not in got or name not in want for name in problems):
@@ -107,30 +113,30 @@ class GradientAudit:
         audit.before.put_back(changed)
         try:
             for units in DISTURBANCES:
-                seen.append(self._once_more(disturbed, units, plan, pattern, gys, inputs))
+                seen.append(self._once_more(disturbed, units, plan, pattern, indices, gys, inputs))
                 if all(
                     is_noise(got[n], want[n], [facts[n] for facts in seen if n in facts])
                     for n in problems
                 ):
                     # Else define-by-run depends on something that nothing here puts back.
-                    same = self._once_more(disturbed, 0, plan, pattern, gys, inputs)
+                    same = self._once_more(disturbed, 0, plan, pattern, indices, gys, inputs)
                     return not differences(same, want, GRADIENT_TOLERANCES)
             return False
         finally:
             changed.put()
             now.put_back(now.changes())
 
-    def _once_more(self, disturbed, units: int, plan, pattern, gys: list, inputs: list) -> dict:
+    def _once_more(self, disturbed, units, plan, pattern, indices, gys, inputs) -> dict:
         """The facts of a backward after define-by-run on disturbed inputs; nothing of it stays."""
         audit = self.audit
-        names = [_name(plan.differentiable[i]) for i in pattern[1]]
+        names = [_name(plan.differentiable[i]) for i in indices]
         facts: dict = {}
         with disturbed.by(units) as (args, kwargs):
             side = Again(audit.plain.side)
             again = Outcome(lambda: audit.call(args, kwargs), audit.before, side)
             ys = None if again.error else self._outputs(again, plan, pattern)
             if ys is not None:
-                wanted = [disturbed.pairs.get(id(inputs[i]), inputs[i]) for i in pattern[1]]
+                wanted = [disturbed.pairs.get(id(inputs[i]), inputs[i]) for i in indices]
                 entry = Snapshot(audit.before.roots)
                 side = Again(audit.plain.side)
                 last = Outcome(lambda: gradients(ys, wanted, gys), entry, side)
@@ -160,6 +166,11 @@ def _facts(outcome, names: list[str]) -> dict:
     outcome.result = list(outcome.result)
     written = {k: x for k, x in outcome.facts().items() if not k.startswith("the result")}
     return {**facts, **written}
+
+
+def _is_shared(value: Value) -> bool:
+    """Whether both runs have the same Variable for a leaf, and not each one of its own."""
+    return value.kind in (ARGUMENT, ATTRIBUTE, PARAMETER)
 
 
 def _name(value: Value) -> str:

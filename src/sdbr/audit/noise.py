@@ -1,9 +1,9 @@
 """How far rounding errors carry define-by-run away from itself.
 
-A replay adds up in another order. Where a call amplifies such errors (a relu at zero, the gradient of a
-bias before batch normalization, which is nothing but rounding), it may differ from define-by-run by more
-than any fixed limit and be as right. So before a difference counts, define-by-run runs again on inputs
-that are disturbed by some units in the last place.
+A replay adds up in another order. Where a call amplifies such errors (a relu at zero, the gradient
+of a bias before batch normalization, which is nothing but rounding), it may differ from
+define-by-run by more than any fixed limit and be as right. So before a difference counts,
+define-by-run runs again on inputs that are disturbed by some units in the last place.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ def manager_facts(manager, now: float) -> dict:
         "off": manager.off_reason(owner),
         "define_by_run_reasons": dict(getattr(manager, "define_by_run_reasons", {})),
         "statistics": manager.statistics.to_dict(),
+        "audits": manager.audits.to_dict(),
         "schedules": facts,
         "memory_bytes": sum(f["memory_bytes"] for f in facts),
         "time": None

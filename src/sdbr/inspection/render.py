@@ -93,6 +93,7 @@ def _manager(m: dict, limits: Limits) -> list[str]:
         lines.append(f"  define-by-run x {n}: {reason}")
     if len(reasons) > limits.reasons:
         lines.append(f"  and {len(reasons) - limits.reasons} more reasons for define-by-run")
+    lines += _audits(m["audits"], limits)
     lines.append(_time(m["time"]))
     lines += _schedules(m, limits)
     lines += _step(m["whole_step"])
@@ -102,6 +103,25 @@ def _manager(m: dict, limits: Limits) -> list[str]:
             times = f" ({n} times)" if n > 1 else ""
             where = _where(line)
             lines.append(f"    {_short(text, COLUMNS - 12 - len(where))}{times} at {where}")
+    return lines
+
+
+def _audits(a: dict, limits: Limits) -> list[str]:
+    if not (a["passed"] or a["failed"] or a["inconclusive"]):
+        return ["  audits: no replay was compared with define-by-run yet"]
+    share = f", {a['seconds'] / a['replay_seconds']:.1%} of" if a["replay_seconds"] else " beside"
+    more = [
+        f"{a[name]} {text}"
+        for name, text in (("inconclusive", "inconclusive"), ("noisy", "within rounding noise"))
+        if a[name]
+    ]
+    lines = [
+        f"  audits {a['passed'] + a['failed'] + a['inconclusive']}: passed {a['passed']}, failed "
+        f"{a['failed']}{''.join(', ' + text for text in more)}; {a['seconds'] * 1e3:.1f} ms{share} "
+        "the time in replays"
+    ]
+    for failure in a["failures"][: limits.reasons]:
+        lines.append(f"    {failure['problem']}")
     return lines
 
 

@@ -1,7 +1,7 @@
 """The two runs of an audited call: plain define-by-run, and the replay.
 
-While a thread is in one of them, every static call of that thread is plain, and ``static_code``, which
-must run once, runs in the first and is repeated from notes in the second.
+While a thread is in the first, every static call of that thread is plain; ``static_code``, which
+must run once, runs there and is repeated from notes in the second.
 """
 
 from __future__ import annotations
