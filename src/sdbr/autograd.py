@@ -90,8 +90,7 @@ class StaticCall(chainer.FunctionNode):
             return instance.run_backward(pattern, gys, self.sources)
 
         try:
-            # What a backward of the user's own writes elsewhere cannot be told from outside.
-            if self.reference is None or part or found.own:
+            if self.reference is None or part or _writes_gradients(instance.schedule.trace):
                 grads = replay()
             else:
                 inputs = [x.get_variable() for x in node.inputs]
@@ -293,6 +292,11 @@ class PartOfCall(chainer.FunctionNode):
         if not any(g is not None for g in grad_outputs):
             return (None,) * len(target_input_indexes)
         return self.call.run(self, self.part.index, target_input_indexes, grad_outputs)
+
+
+def _writes_gradients(trace) -> bool:
+    """Whether a function of the call may add to gradients itself, which two runs would do twice."""
+    return any(node.accumulates for node in trace.nodes)
 
 
 def call_class(plan) -> type[StaticCall]:
