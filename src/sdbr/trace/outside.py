@@ -266,6 +266,8 @@ class Outside:
         self.opaque |= "type" in names or bool(_MAKES_CODE & (names | attributes))
         self._past_links |= "vars" in names or "__dict__" in attributes
         for name in names & holder.keys():
+            if name[0] == "@":  # put there by pytest, for its own use
+                continue
             self._thing(holder, name, holder[name], attributes)
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
