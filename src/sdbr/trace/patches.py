@@ -10,7 +10,7 @@ from sdbr.trace.captured import wrap_node_init
 from sdbr.trace.creation import register as register_creation
 from sdbr.trace.gradients import register as register_gradients
 from sdbr.trace.machinery import called_by_machinery
-from sdbr.trace.provenance import current, holds_known, strip, strip_nested
+from sdbr.trace.provenance import current, holds_known, strip, strip_nested, tell
 from sdbr.trace.scalars import register as register_math
 from sdbr.trace.sides import side
 from sdbr.trace.whole import register as register_whole
@@ -87,6 +87,17 @@ def _wrap_item(original):
         return recorder.read_array(self, self._data[0]).item()
 
     return item
+
+
+def _wrap_text(original):
+    """A text that shows the array of a Variable."""
+
+    @functools.wraps(original)
+    def text(self):
+        tell()
+        return original(self)
+
+    return text
 
 
 def _wrap_node_data(original):
@@ -198,6 +209,8 @@ PATCHES = PatchSet("recorder")
 PATCHES.register(chainer.Variable, "array", _wrap_array)
 PATCHES.register(chainer.Variable, "data", _wrap_array)
 PATCHES.register(chainer.Variable, "item", _wrap_item)
+for _name in ("__repr__", "__str__", "debug_print"):
+    PATCHES.register(chainer.Variable, _name, _wrap_text)
 PATCHES.register(chainer.variable.VariableNode, "data", _wrap_node_data)
 PATCHES.register(chainer.Parameter, "__init__", _wrap_making)
 PATCHES.register(chainer.Variable, "copydata", _wrap_effect)

@@ -143,6 +143,8 @@ class TracedArray(np.ndarray):
         thing = shown(self)
         if thing.ndim == 0:
             leave_by("a value left NumPy through str(), round() or hash()", self)
+        elif self.origin is not PURE:
+            tell()
         return thing
 
     def __reduce_ex__(self, protocol):
@@ -418,6 +420,13 @@ def _note_foreign(recorder, *things) -> None:
     name = foreign_caller(sys._getframe(2))
     if name is not None and holds_known(things):
         recorder.mark_dynamic(f"an array went into {name}, which cannot be seen into")
+
+
+def tell() -> None:
+    """A text of an array was made: for printing, most likely, but nobody knows."""
+    recorder = current()
+    if recorder is not None and not recorder.depth:
+        recorder.doubt()
 
 
 def note_export(array) -> None:

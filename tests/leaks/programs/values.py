@@ -789,3 +789,25 @@ def p_09_kept_in_a_closure(run):
 def p_09_kept_inside_a_tuple(run):
     seen = []
     kept(run, lambda x, h: seen.append((1, x, h.array)), lambda: [a for t in seen for a in t[1:]])
+
+
+# --- texts ---------------------------------------------------------------------------------------
+def p_06_text_of_an_array(run):
+    scaled(run, lambda x, h: float(str(x[0]).strip("[]").split()[0]))
+
+
+def p_06_text_of_a_variable(run):
+    scaled(run, lambda x, h: float(repr(h).partition("[[")[2].split(",")[0]))
+
+
+def p_06_only_shown(run):
+    class Shows(Net):
+        @run.static
+        def forward(self, x):
+            h = F.relu(self.l1(x))
+            str(h.array)
+            return self.l2(h)
+
+    model = Shows()
+    for _ in range(5):
+        run.see("y", model(run.array(6, 4)))
