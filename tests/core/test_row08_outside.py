@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import types
 import warnings
@@ -532,3 +533,19 @@ def test_what_a_program_calls_it():
         call(XS[0])
     (schedule,) = next(iter(call.schedule_manager.schedules.values()))
     assert "tree['a'][0]" in schedule.forward.program.row_names
+
+
+def test_a_copy_of_the_chain_is_no_change_of_its_class():
+    """The first copy of an object writes a list into its class."""
+
+    class Net(chainer.Chain):
+        @sdbr.static_graph(on_dynamic="raise")
+        def forward(self, x):
+            return x * 2
+
+    model = Net()
+    for _ in range(2):
+        model(XS[0])
+    copy.copy(model)
+    model(XS[0])
+    assert model.schedule_manager.statistics.traces == 1

@@ -46,6 +46,7 @@ _NODES = (chainer.FunctionNode, chainer.Function)  # replays run their methods a
 _NOT_ASKED = {
     "__init__", "__new__", "__del__", "__repr__", "__reduce__", "__getstate__", "__setstate__",
     "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__annotations__",
+    "__slotnames__",
     "__slots__", "__static_attributes__", "__firstlineno__", "__match_args__", "__orig_bases__",
     "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "__parameters__",
 }  # fmt: skip
