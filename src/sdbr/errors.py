@@ -32,6 +32,10 @@ class SdbrWarning(UserWarning):
 # What static_code could not do.
 _GRADIENTS = (
     (
+        "an error of",
+        "A replay raises errors out of the whole call: catch them there, or check indices before.",
+    ),
+    (
         "writes gradients",
         "Call it on what the static call returns, or let chainer.grad return the gradients.",
     ),

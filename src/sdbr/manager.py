@@ -28,6 +28,7 @@ from sdbr.cache_key import (
 )
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, remedy
 from sdbr.forks import reentrant_lock
+from sdbr.functions.caught import caught_error
 from sdbr.functions.lowering import settle_scalars, structural_arrays
 from sdbr.instance import Instance, Retrace, source_of, sources_of
 from sdbr.misses import Misses
@@ -310,6 +311,8 @@ class ScheduleManager:
         recorder.take_back_views()
         trace = recorder.trace
         settle_scalars(trace)
+        if trace.dynamic is None:
+            trace.dynamic = caught_error(trace)
         self.statistics.traces += 1
         if unconfirmed is not None:
             self.statistics.second_traces += 1

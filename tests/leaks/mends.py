@@ -63,3 +63,4 @@ OFF[6] = lambda: unnoticed("a value left NumPy", "the memory of", "a Parameter w
 OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled")
 OFF[8] = lambda: mock.patch("sdbr.trace.outside.ASKED_OF_FLOATS", frozenset())
 OFF[9] = lambda: mock.patch("sdbr.manager.answering", lambda askers: contextlib.nullcontext())
+OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))

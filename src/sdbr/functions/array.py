@@ -235,6 +235,8 @@ def _flipped(b: Builder, x: Row, axis: int) -> Row:
 class SelectItem(FunctionRow):
     """One element per row, chosen by a label."""
 
+    checks = True
+
     def reason(node):
         if node.in_dtypes[0].kind in "biu":
             return data_reason(node, mixed=True)

@@ -15,6 +15,8 @@ class ConnectionistTemporalClassification(FunctionRow):
     gradients of either are off by a thousandth of the largest.
     """
 
+    checks = True
+
     def reason(node):
         reason = float_reason(node, [3])
         if reason is None and any(d != np.int32 for d in node.in_dtypes[:3]):

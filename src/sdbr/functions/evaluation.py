@@ -88,6 +88,8 @@ def _squared(b, x, y):
 class ClassificationSummary(_Evaluation):
     """Precision, recall, F-beta and number of samples of each class."""
 
+    checks = True
+
     def reason(node):
         if node.function.label_num is None:
             return "the number of classes is found in the labels"

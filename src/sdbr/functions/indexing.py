@@ -227,6 +227,7 @@ def lower_getitem(b: Builder, args, xs: Sequence[Row]) -> Row | None:
 class _Selecting(FunctionRow):
     """What has `slices`; index arrays of the call are operands, others are constants."""
 
+    checks = True
     nested = structural = ("slices",)
 
     @classmethod

@@ -130,6 +130,8 @@ class Triplet(FunctionRow):
 class Hinge(FunctionRow):
     """max(0, 1 - x) of the label's score and max(0, 1 + x) of the others, or its square."""
 
+    checks = True
+
     def reason(node):
         return label_reason(node)
 

@@ -34,6 +34,7 @@ class Samples:
 class NegativeSampling(FunctionRow):
     """Logistic loss of each label and of samples that are none; only the sampler runs in Python."""
 
+    checks = True
     draws = True
     states = ("samples",)
 

@@ -167,6 +167,7 @@ class UnpoolingND(_Unpooling):
 class Upsampling2D(_Pooling):
     """Each element at one place of its window: where the largest was when it was pooled."""
 
+    checks = True
     linear = True
     arrays = ("indexes",)
 

@@ -157,6 +157,8 @@ def _scatter(b: Builder, x: Row, gy: Row, shape, f) -> Row:
 class EmbedID(FunctionRow):
     """Rows of a table; the gradient is added up in the order of the indices."""
 
+    checks = True
+
     def reason(node):
         return float_reason(node, [1]) or _index_reason(node)
 

@@ -145,7 +145,11 @@ class FunctionRow:
     states : tuple of str
         Arrays that the forward leaves on the node and that the call may hand out: `forward`
         puts the row of each into ``node.state`` under that name.
+    checks : bool
+        It raises `IndexError` for integers that are out of range.
     """
+
+    checks: bool = False
 
     #: Whether the gradient is ``gy`` times what does not depend on the input where it has a
     #: derivative, element by element: a gradient of the gradient is taken by `backward`, too.

@@ -51,6 +51,7 @@ class TransposeSequence(MovesData):
 class Permutate(MovesData):
     """Elements along an axis in another order."""
 
+    checks = True
     arrays = ("indices",)
 
     def reason(node):

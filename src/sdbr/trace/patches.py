@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 
 from sdbr.compat.hooks import PatchSet
 from sdbr.trace.captured import wrap_node_init
+from sdbr.trace.catching import may_catch
 from sdbr.trace.creation import register as register_creation
 from sdbr.trace.gradients import register as register_gradients
 from sdbr.trace.machinery import called_by_machinery
@@ -201,6 +203,33 @@ def _wrap_adding(original):
     return add
 
 
+def _wrap_entering(original):
+    """Of a context manager that keeps errors to itself: always, or by an ``except`` of its own."""
+
+    @functools.wraps(original)
+    def enter(self):
+        result = original(self)
+        recorder = current()
+        if recorder is not None:
+            frame = getattr(getattr(self, "gen", None), "gi_frame", None)
+            if frame is None or may_catch(frame, (Exception, IndexError)):
+                recorder.catchers.append(self)
+        return result
+
+    return enter
+
+
+def _wrap_leaving(original):
+    @functools.wraps(original)
+    def leave(self, *error):
+        recorder = current()
+        if recorder is not None:
+            recorder.catchers = [c for c in recorder.catchers if c is not self]
+        return original(self, *error)
+
+    return leave
+
+
 #: What an audit needs as well; a set of its own, so that user code there sees no other patch.
 APPLIES = PatchSet("function nodes")
 APPLIES.register(chainer.FunctionNode, "apply", _wrap_apply)
@@ -222,6 +251,10 @@ PATCHES.register(chainer.variable.VariableNode, "__init__", wrap_node_init)
 PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
 PATCHES.register(chainer.Link, "add_persistent", _wrap_adding)
+
+for manager in (contextlib.suppress, contextlib._GeneratorContextManager):
+    PATCHES.register(manager, "__enter__", _wrap_entering)
+    PATCHES.register(manager, "__exit__", _wrap_leaving)
 
 register_creation(PATCHES)
 register_math(PATCHES)

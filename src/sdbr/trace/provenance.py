@@ -394,8 +394,14 @@ LEAVING: dict[type, Callable] = {}
 
 def record(call, args, kwargs):
     """Make a NumPy call and tell the recorder of this thread."""
-    result = call(*strip_nested(tuple(args)), **strip_nested(kwargs))
     recorder = current()
+    try:
+        result = call(*strip_nested(tuple(args)), **strip_nested(kwargs))
+    except Exception:
+        if recorder is not None and not recorder.depth:
+            name = getattr(call, "__name__", call)
+            recorder.mark_dynamic(f"an error of numpy {name} was raised during the call")
+        raise
     if recorder is None or recorder.depth:
         return result
     _note_foreign(recorder, args, kwargs)
@@ -484,6 +490,15 @@ def holds_unknown(thing) -> bool:
     if is_sequence(kind):
         return any(map(holds_unknown, thing))
     return isinstance(thing, np.ndarray)
+
+
+def user_frames(last=None):
+    """The frames of user code, innermost first, up to but without `last`."""
+    frame = sys._getframe(1)
+    while frame is not None and frame is not last:
+        if is_users(frame.f_globals.get("__name__", "")):
+            yield frame
+        frame = frame.f_back
 
 
 def user_line() -> str:

@@ -6,6 +6,7 @@ import sys
 
 from sdbr.trace.attributes import AttributeRecording
 from sdbr.trace.captured import CapturedRecording
+from sdbr.trace.catching import may_catch
 from sdbr.trace.containers import Handed
 from sdbr.trace.generators import Generators
 from sdbr.trace.gradients import GradientRecording
@@ -34,6 +35,7 @@ from sdbr.trace.provenance import (
     shown,
     strip,
     strip_nested,
+    user_frames,
     user_line,
 )
 from sdbr.trace.reports import RecordingReporter
@@ -62,6 +64,8 @@ from chainer import reporter
 _COPIES = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype", "copy")
 
 
+#: Errors that code which is not in the tables may raise.
+_ANY = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, RuntimeError, AttributeError)
 _HOLDERS = (np.ndarray, list, tuple, dict, chainer.Variable)
 
 
@@ -114,6 +118,7 @@ class Recorder(
         self.effect_containers: list = []
         self.pending_writes: set = set()
         self.written: set = set()  # (id(link), name): what the call has assigned
+        self.catchers: list = []  # context managers that may keep errors to themselves
 
     @property
     def depth(self) -> int:
@@ -163,6 +168,10 @@ class Recorder(
         self.depth += 1
         try:
             outputs = original(function, inputs)
+        except Exception:
+            # Whoever catches it goes another way than a replay without an error.
+            self.mark_dynamic(f"an error of {template.label} was raised during the call")
+            raise
         finally:
             self.depth -= 1
         node = TracedNode(
@@ -184,6 +193,7 @@ class Recorder(
 
     def add_node(self, node: TracedNode, outputs) -> None:
         """Append a function node whose outputs are these Variables."""
+        node.caught = self.caught()
         node.config = config_changes(self._config)
         node.train = bool(chainer.config.train)
         for i, y in enumerate(outputs):
@@ -197,6 +207,16 @@ class Recorder(
         self.trace.nodes.append(node)
         if self.kept is not None:
             self.kept.append([y._data[0].copy() for y in outputs])
+
+    def caught(self) -> tuple[bool, bool]:
+        """Whether the user's code catches an `IndexError` of what runs now; any error of it."""
+        if self.catchers:
+            return True, True
+        index = anything = False
+        for frame in user_frames(self._frame):
+            index = index or may_catch(frame, (IndexError,))
+            anything = index or anything or may_catch(frame, _ANY)
+        return index, anything
 
     def _rebindings(self, template, function, floats: set) -> list:
         """Arrays among the attributes of a node; traced ones are replaced by plain ones."""
@@ -297,6 +317,7 @@ class Recorder(
         node = TracedNode(
             None, None, recorded, inputs, [], False, [], label, user_line(), draws=draws
         )
+        node.caught = self.caught()
         wrapped = []
         for i, part in enumerate(parts):
             array = np.asarray(part)

@@ -53,6 +53,9 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     try:
         with Overheard(recorder):
             result = function(*plain_args, **plain_kwargs)
+    except Exception:
+        recorder.mark_dynamic(f"an error of {label} was raised during the call")
+        raise
     finally:
         recorder.depth -= 1
         recorder.pending_writes = set()
@@ -65,6 +68,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     call = (function, found.args, found.kwargs)
     node = TracedNode(None, None, call, found.inputs, [], False, [], label, line, effect=True)
     node.config = _config_of(recorder)
+    node.caught = recorder.caught()
     node.scalars = [(str(n.index), False, n.scalar) for n in found.numbers]
     for array in found.made:
         _add_output(recorder, node, array)

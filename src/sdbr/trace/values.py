@@ -126,6 +126,8 @@ class TracedNode:
         It may write gradients itself.
     applied : bool
         Whether define-by-run applies this very function at this place.
+    caught : tuple of bool
+        Whether user code around it catches an `IndexError` of it; any error of it.
     """
 
     template: Any
@@ -147,6 +149,7 @@ class TracedNode:
     own: bool = False
     accumulates: bool = False
     applied: bool = False
+    caught: tuple[bool, bool] = (False, False)
 
 
 @dataclasses.dataclass(eq=False)

@@ -1,0 +1,42 @@
+"""Errors of functions that user code inside the call would catch."""
+
+from __future__ import annotations
+
+from sdbr.functions.registry import row_of
+from sdbr.trace.values import CONSTANT, Trace, TracedNode
+
+import numpy as np
+
+
+def caught_error(trace: Trace) -> tuple[str, str] | None:
+    """Reason and line of the first function that may raise in a replay what user code catches.
+
+    A replay raises it to the caller of the whole call. What cannot raise because of data may be
+    inside any ``try``.
+    """
+    for node in trace.nodes:
+        index, anything = node.caught
+        if (index and _looks_up(node)) or (anything and _is_python(node)):
+            return f"an error of {node.label} may be caught", node.line
+    return None
+
+
+def _looks_up(node: TracedNode) -> bool:
+    """Whether it takes indices that come from data."""
+    if node.template is not None:
+        row = row_of(node.template)
+        if row is None or not row.checks:
+            return False
+    elif isinstance(node.call[0], np.ufunc):
+        return False
+    values = [*node.inputs, *[value for r in node.rebind for value in r.values]]
+    return any(v.dtype.kind in "iu" and v.kind != CONSTANT for v in values)
+
+
+def _is_python(node: TracedNode) -> bool:
+    """Whether code runs that no table knows: static_code, functions of users and without a row."""
+    if node.effect:
+        return True
+    if node.template is None:
+        return getattr(node.call[0], "__module__", "") == "numpy.linalg"
+    return row_of(node.template) is None

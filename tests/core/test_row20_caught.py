@@ -1,0 +1,268 @@
+"""Row 20: errors that the code of a call would catch itself; found in its byte code."""
+
+from __future__ import annotations
+
+# ruff: noqa: SIM105 (what is looked at is the byte code of each way to write it)
+import contextlib
+import sys
+
+import sdbr
+from sdbr.trace.catching import may_catch
+
+import numpy as np
+import pytest
+from chainer import functions as F
+
+from tests.leaks.harness import FOLDER, judge, names_in
+from tests.leaks.mends import OFF
+
+SEEN: list = []
+
+
+class Errors:
+    """Names with a dot."""
+
+    key, index = KeyError, IndexError
+
+
+def ask():
+    """Note whether an IndexError would be caught where this is called."""
+    SEEN.append(may_catch(sys._getframe(1), (IndexError,)))
+
+
+def nothing_around():
+    ask()
+
+
+def inside_and_behind():
+    try:
+        ask()
+    except IndexError:
+        pass
+    ask()
+
+
+def others():
+    try:
+        ask()
+    except (KeyError, ValueError):
+        pass
+
+
+def a_base_of_it_in_a_tuple():
+    try:
+        ask()
+    except (KeyError, LookupError) as error:
+        print(error)
+
+
+def everything():
+    try:
+        ask()
+    except:
+        raise
+
+
+def only_finally():
+    try:
+        ask()
+    finally:
+        print(end="")
+        ask()
+
+
+def finally_within_except():
+    try:
+        try:
+            ask()
+        finally:
+            print(end="")
+    except Exception:
+        pass
+
+
+def the_outer_one():
+    try:
+        try:
+            ask()
+        except ZeroDivisionError as error:
+            print(error)
+    except Exception:
+        pass
+
+
+def a_block_in_between():
+    try:
+        with contextlib.nullcontext() as x:
+            ask()
+            print(x, end="")
+    except Exception:
+        pass
+
+
+def only_blocks():
+    with contextlib.nullcontext() as a, contextlib.nullcontext():
+        for _ in [a]:
+            ask()
+            continue
+
+
+def with_a_dot():
+    try:
+        ask()
+    except Errors.key:
+        pass
+    try:
+        ask()
+    except Errors.index:
+        pass
+
+
+def out_of_a_loop():
+    try:
+        for k in range(2):
+            if k == 1:
+                ask()
+                return
+    except IndexError:
+        return
+    finally:
+        ask()
+
+
+def in_an_except_and_an_else():
+    for _ in range(1):
+        try:
+            _ = 1 / 0
+        except ZeroDivisionError:
+            ask()
+    try:
+        pass
+    except IndexError:
+        pass
+    else:
+        ask()
+    try:
+        try:
+            _ = 1 / 0
+        except ZeroDivisionError:
+            ask()
+    except IndexError:
+        pass
+
+
+def in_a_local_name():
+    kinds = (IndexError, KeyError)
+    try:
+        return ask()
+    except kinds:
+        pass
+
+
+def of_a_call():
+    def kind():
+        return IndexError
+
+    try:
+        ask()
+    except kind():
+        pass
+
+
+def the_third_clause():
+    try:
+        ask()
+    except KeyError:
+        pass
+    except ValueError as error:
+        raise RuntimeError from error
+    except Exception:
+        pass
+
+
+def no_clause():
+    try:
+        ask()
+    except KeyError:
+        pass
+    except ValueError as error:
+        raise RuntimeError from error
+    else:
+        pass
+    finally:
+        pass
+
+
+def in_a_generator():
+    def generator():
+        try:
+            yield ask()
+        except IndexError:
+            pass
+
+    list(generator())
+
+
+@pytest.mark.parametrize(
+    ("function", "want"),
+    [
+        (nothing_around, [False]),
+        (inside_and_behind, [True, False]),
+        (others, [False]),
+        (a_base_of_it_in_a_tuple, [True]),
+        (everything, [True]),
+        (only_finally, [False, False]),
+        (finally_within_except, [True]),
+        (the_outer_one, [True]),
+        (a_block_in_between, [True]),
+        (only_blocks, [False]),
+        (with_a_dot, [False, True]),
+        (out_of_a_loop, [True, False]),
+        (in_an_except_and_an_else, [False, False, True]),
+        (in_a_local_name, [True]),
+        (of_a_call, [True]),
+        (the_third_clause, [True]),
+        (no_clause, [False]),
+        (in_a_generator, [True]),
+    ],
+)
+def test_what_is_caught(function, want):
+    SEEN.clear()
+    function()
+    assert want == SEEN
+
+
+PROGRAMS = FOLDER / "errors.py"
+STATIC = ("p_18_caught_by_the_caller", "p_18_other_errors_caught")
+
+
+@pytest.mark.parametrize("name", names_in(PROGRAMS))
+def test_programs(name):
+    verdict = judge(PROGRAMS, name)
+    assert verdict.word == ("right" if name in STATIC else "dynamic"), verdict
+    if name not in STATIC:
+        assert "errors.py:" in verdict.warnings[0] and "catch them there" in verdict.warnings[0]
+
+
+# The first call of one raises, which is seen by itself.
+CAUGHT = [n for n in names_in(PROGRAMS) if n not in (*STATIC, "p_18_wild_at_first")]
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_the_mend_is_what_makes_them_right(name):
+    with OFF[18]():
+        assert judge(PROGRAMS, name).word == "error"
+
+
+def test_constant_indices_and_other_functions_stay_static():
+    @sdbr.static_graph(on_dynamic="raise")
+    def f(x):
+        try:
+            return F.get_item(F.relu(x), (slice(None), [0, 2])) + F.sum(x)
+        except Exception:
+            return x
+
+    for k in range(3):
+        x = np.full((2, 3), k - 1, "f")
+        assert np.array_equal(f(x).array, np.maximum(x, 0)[:, [0, 2]] + x.sum())
+    assert f.schedule_manager.statistics.replays == 2
