@@ -461,7 +461,7 @@ cdef class GraphRunner(CallRunner):
         self.graph_places = [self.places[v.index] for v in plan.graph_outputs]
         self.graph_ranks = [depth + 1 for depth in plan.depths]
         self.call_class = call_class(plan)
-        self.outputs_name = "every_output" if len(plan.parts) > 2 else "outputs"
+        self.outputs_name = "every_output" if plan.comes_apart else "outputs"
         self.anchored = plan.parts[0].is_anchored
         self.in_layouts = (None,) * (1 if self.anchored else len(self.graph_sources))
         self.out_layouts = (None,) * len(self.graph_places)

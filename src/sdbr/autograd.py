@@ -72,6 +72,9 @@ class StaticCall(chainer.FunctionNode):
                 "before y.backward(), for y is no scalar"
             )
         instance = self.instance
+        found = instance.plan.parts[part]
+        if found.is_anchored and not found.own:
+            return (None,)
         if not claim_backward(instance, self.generation):
             self.manager.keep_all_calls()
             raise StaleGraphError(
@@ -79,7 +82,6 @@ class StaticCall(chainer.FunctionNode):
                 f"{instance.schedule.line}) were taken by call {instance.call_line} before this "
                 "backward; from now on this chain keeps one schedule per live call"
             )
-        found = instance.plan.parts[part]
         everything = found.own and _is_whole_backward()
         targets = () if found.is_anchored else tuple(target_input_indexes)
         pattern = (given, targets, part, everything)
@@ -301,7 +303,7 @@ def _writes_gradients(trace) -> bool:
 
 def call_class(plan) -> type[StaticCall]:
     """The class of the nodes of replayed calls of a plan."""
-    return StaticCall if len(plan.parts) < 3 else SeveralParts
+    return SeveralParts if plan.comes_apart else StaticCall
 
 
 def _hidden_node(value) -> VariableNode:

@@ -39,8 +39,11 @@ class Part:
 
     @property
     def is_anchored(self) -> bool:
-        """Whether its node needs an input that wants a gradient, so that a backward gets there."""
-        return self.own and not self.inputs
+        """Whether its node needs an input that wants a gradient, so that a backward gets there.
+
+        Its functions lead to Variables alone that the call has made and nobody holds.
+        """
+        return not self.inputs
 
 
 def parts_of(nodes: list, outputs: list[Value], leaves: list[Value]) -> list[Part]:

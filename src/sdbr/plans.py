@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sdbr.audit.samples import node_rows
 from sdbr.errors import SdbrError
-from sdbr.functions.lowering import Forward, generate_backward
+from sdbr.functions.lowering import Forward, differentiable, generate_backward
 from sdbr.parts import Part, parts_of
 from sdbr.program import memory as memory_plan
 from sdbr.program import passes
@@ -116,24 +116,18 @@ class ForwardPlan:
             and value.kind == v.RESULT
             and not value.unchained
         ]
-        reached = {x.index for node in self.lowered.nodes for x in node.traced.inputs}
-        self.differentiable = [
+        leaves = [
             value
             for value in trace.values
-            if value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE)
-            and value.requires_grad
-            and value.index in reached
+            if value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE) and value.requires_grad
         ]
-        self.differentiable += [
-            value
-            for value, _, _, _ in self.outputs
-            if schedule.keep_graph and is_made(value) and value.index in reached
-        ]
-        own = any(node.traced.own and node.traced.backprop for node in self.lowered.nodes)
-        self.parts = [Part(0, self.graph_outputs, self.differentiable, own=own)]
-        if schedule.keep_graph:
-            nodes = [node.traced for node in self.lowered.nodes]
-            self.parts += parts_of(nodes, self.graph_outputs, self.differentiable)
+        leaves += [value for value, _, _, _ in self.outputs if is_made(value)]
+        nodes = [node.traced for node in self.lowered.nodes] if schedule.keep_graph else []
+        parts = parts_of(nodes, self.graph_outputs, leaves)
+        reached = {x.index for part in parts for x in part.inputs}
+        self.differentiable = [value for value in leaves if value.index in reached]
+        own = any(part.own for part in parts)
+        self.parts = [Part(0, self.graph_outputs, self.differentiable, own=own), *parts]
         depths = {y.index: part.depth for part in self.parts[1:] for y in part.outputs}
         self.depths = [depths.get(value.index, 0) for value in self.graph_outputs]
         self.backwards: dict[tuple, BackwardPlan] = {}
@@ -162,16 +156,18 @@ class ForwardPlan:
         BackwardPlan, list of Instruction
             And the forward after the first passes.
         """
-        pattern = (
-            tuple(range(len(self.graph_outputs))),
-            tuple(range(len(self.differentiable))),
-            0,
-            self.parts[0].own,
-        )
+        pattern = _pattern_of(self.parts[0])
         on = passes.enabled()
         plan = BackwardPlan(self, pattern)
+        # Between results that lead to no leaf there are gradients, too, where somebody asks.
+        needs = differentiable(self.lowered, {x.index for x in self.differentiable})
+        more = [
+            BackwardPlan(self, _pattern_of(part))
+            for part in self.parts[1:]
+            if any(x.index not in needs for x in part.inputs)
+        ]
         self.lowered.gap.finished = True
-        kept = {row.index for row in plan.needs()}
+        kept = {row.index for x in (plan, *more) for row in x.needs()}
         instructions = passes.transform(instructions, kept, self.table, on, passes.FIRST)
         plan.instructions = passes.transform(plan.instructions, kept, self.table, on, passes.FIRST)
         self.recipes = passes.recipes(
@@ -180,7 +176,8 @@ class ForwardPlan:
         if self.recipes is not None:
             instructions = self.recipes.copies(instructions)
         plan.make_again(self.recipes)
-        self.kept_rows += plan.needs()
+        rows = {row.index: row for x in (plan, *more) for row in x.needs()}
+        self.kept_rows += rows.values()
         return plan, instructions
 
     def backward(self, pattern: tuple) -> BackwardPlan:
@@ -223,6 +220,11 @@ class ForwardPlan:
         plan.finish()
         self.backwards[pattern] = plan
         return plan
+
+    @property
+    def comes_apart(self) -> bool:
+        """Whether there is something to look at between the results."""
+        return len(self.parts) > 2
 
     def order(self, value: Value) -> bool | None:
         """Whether backwards that may write gradients run before those of what reads a parameter.
@@ -305,6 +307,16 @@ class BackwardPlan:
             self.instructions, self.forward.table, [], "backward", schedule.reuse, passes.SECOND
         )
         self.instructions = []
+
+
+def _pattern_of(part: Part) -> tuple:
+    """All outputs of a part carry a gradient, all inputs want one."""
+    return (
+        tuple(range(len(part.outputs))),
+        tuple(range(len(part.inputs))),
+        part.index,
+        part.own,
+    )
 
 
 def hand_out(builder: Builder, row: Row, name: str, forward_views: bool) -> Row:

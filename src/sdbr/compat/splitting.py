@@ -50,6 +50,16 @@ def split_behind(nodes) -> None:
 
 def split_partly_reached(start) -> None:
     """Take apart the calls behind a variable node of which only some parts are behind it."""
+    found = True
+    while found:
+        # What lies behind a call that has just been taken apart is known better the next time.
+        found = [call for call, reached in _calls_behind(start) if not call.sdbr_covers(reached)]
+        for call in found:
+            call.sdbr_split()
+
+
+def _calls_behind(start) -> list[tuple]:
+    """Replayed calls of several parts behind a variable node, with the ids of their results."""
     calls: dict[int, tuple] = {}
     stack, seen = [start], set()
     while stack:
@@ -62,9 +72,7 @@ def split_partly_reached(start) -> None:
         if id(function) not in seen:
             seen.add(id(function))
             stack += function.inputs
-    for function, reached in calls.values():
-        if not function.sdbr_covers(reached):
-            function.sdbr_split()
+    return list(calls.values())
 
 
 def _splitting_backward(original):
