@@ -24,6 +24,7 @@ cdef class Parameters:
     cdef int_array slots
     cdef list shapes
     cdef list dtypes
+    cdef int_array places         # per parameter: where its array keeps the shape
     cdef Memory memory
     cdef bint bind(self) except -1
 

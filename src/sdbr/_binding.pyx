@@ -28,6 +28,7 @@ from sdbr._python cimport (
     sdbr_is_plain,
     sdbr_list_item,
     sdbr_refcount,
+    sdbr_dims,
 )
 from sdbr._spec cimport CallSpec
 
@@ -216,6 +217,8 @@ cdef class Parameters:
         self.slots = int_array("i", [slot for _, slot, _, _ in items])
         self.shapes = [shape for _, _, shape, _ in items]
         self.dtypes = [dtype for _, _, _, dtype in items]
+        # Where the arrays keep their shapes: setting one in place takes other memory for it.
+        self.places = int_array("q", bytes(8 * len(self.params)))
 
     cdef bint bind(self) except -1:
         """Bind; False when one no longer has its shape and dtype."""
@@ -233,13 +236,15 @@ cdef class Parameters:
             slot = self.slots.data.as_ints[i]
             if sdbr_list_item(<PyObject *> self.memory.owners, slot) == now:
                 if sdbr_data(now) == self.memory.pointers[slot]:
-                    continue
+                    if <long long> sdbr_dims(now) == self.places.data.as_longlongs[i]:
+                        continue
             current = <object> now
             if type(current) is not np.ndarray:
                 return False
             if current.shape != self.shapes[i] or current.dtype != self.dtypes[i]:
                 return False
             self.memory.bind(slot, contiguous(current))
+            self.places.data.as_longlongs[i] = <long long> sdbr_dims(now)
         return True
 
 

@@ -4,6 +4,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 
 from sdbr._memory cimport Memory
+from sdbr._versions cimport Dicts
 
 
 ctypedef struct Leaf:
@@ -38,6 +39,7 @@ cdef class CallSpec:
 cdef class LinkGuards:
     cdef object guards
     cdef object version
+    cdef Dicts dicts              # None while `version` is
     cdef bint volatile
     cdef list definitions
     cdef bint hold(self)

@@ -299,6 +299,7 @@ cdef class LinkGuards:
         self.guards = guards
         self.volatile = bool(guards.volatile)
         self.version = None
+        self.dicts = None
         self.definitions = [d for d in guards.definitions if type(d[0]) is dict]
         if len(self.definitions) != len(guards.definitions):
             self.volatile = True  # a variable of an enclosing function
@@ -312,10 +313,11 @@ cdef class LinkGuards:
             found = PyDict_GetItemWithError(<PyObject *> definition[0], <PyObject *> definition[1])
             if (NONE if found == NULL else found) != <PyObject *> definition[2]:
                 return False
-        if self.volatile or self.version is not _version[0]:
+        if self.volatile or self.version is not _version[0] or self.dicts.moved():
             if not self.guards.hold():
                 return False
             self.version = _version[0]
+            self.dicts = self.guards.dicts
         return True
 
 

@@ -298,6 +298,7 @@ class ScheduleManager:
         around = Outside(self.function, getattr(function, "__self__", None))
         outside = outside_conditions(around.entries, recorder)
         recorder.follows_floats = not around.opaque
+        recorder.trace.unwatched += around.unwatched
         recorder.know_outside([*around.entries, *around.methods])
         recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
         if around.reason is not None:

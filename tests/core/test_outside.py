@@ -286,3 +286,117 @@ def test_a_state_that_comes_back_does_not_bring_back_its_schedule():
                 want = np.maximum(X, 0) * factors[i % len(factors)]
                 assert_near(static(X).array, want, 1e-6, "output")
         assert static.schedule_manager.statistics.replays == 0
+
+
+# --- classes, dictionaries, shapes ----------------------------------------------------------------
+class Masks:
+    mask = np.ones(3, "f")
+    activation = F.tanh
+
+    class Inner:
+        weight = np.ones(3, "f")
+
+
+class Masked(chainer.Chain):
+    scale = np.ones(3, "f")
+    n = 1
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            W = np.arange(12, dtype="f").reshape(3, 4) / 10
+            self.l = L.Linear(4, 3, initialW=W, initial_bias=1)
+        self.repeat, self.name_of = 1, "relu"
+
+    def forward(self, x):
+        y = Masks.activation(self.l(x) * Masks.mask + Masks.Inner.weight) * self.scale
+        for _ in range(self.repeat):
+            y = getattr(F, self.name_of)(y + 1)
+        return y
+
+
+CLASS_CHANGES = {
+    "array": lambda patch, m: patch.setattr(Masks, "mask", np.full(3, 2, "f")),
+    "array in place": lambda patch, m: Masks.mask.fill(1.5),
+    "library function": lambda patch, m: patch.setattr(Masks, "activation", F.sigmoid),
+    "inner class": lambda patch, m: patch.setattr(Masks.Inner, "weight", np.full(3, 2, "f")),
+    "another class": lambda patch, m: patch.setattr(
+        Masks, "Inner", type("Inner", (), {"weight": np.full(3, 3, "f")})
+    ),
+    "class of the link": lambda patch, m: patch.setattr(Masked, "scale", np.full(3, 2, "f")),
+    "dictionary": lambda patch, m: patch.setitem(m.__dict__, "repeat", 3),
+    "vars": lambda patch, m: vars(m).update(name_of="sigmoid"),
+    "child": lambda patch, m: patch.setitem(m.__dict__, "l", L.Linear(4, 3, initialW=1)),
+    "delete": lambda patch, m: patch.delitem(m.__dict__, "repeat"),
+    "object": lambda patch, m: object.__setattr__(m, "repeat", 2),
+    "bias": lambda patch, m: patch.setitem(m.l.__dict__, "b", None),
+}
+
+
+@pytest.mark.parametrize("backprop", [True, False])
+@pytest.mark.parametrize("name", CLASS_CHANGES)
+def test_what_is_written_past_links_and_in_classes(name, backprop, monkeypatch):
+    monkeypatch.setattr(Masked, "repeat", 2, raising=False)
+    with chainer.using_config("enable_backprop", backprop), monkeypatch.context() as patch:
+        static = sdbr.static_graph(Masked(), on_dynamic="raise")
+        with chainer.using_config("use_static_graph", False):
+            want = [static(X).array]
+        for _ in range(5):
+            assert_near(static(X).array, want[0], 1e-5, "before")
+        replays = static.schedule_manager.statistics.replays
+        assert replays >= 3
+        CLASS_CHANGES[name](patch, static)
+        with chainer.using_config("use_static_graph", False):
+            want.append(static(X).array)
+        for _ in range(4):
+            assert_near(static(X).array, want[1], 1e-5, "after")
+        assert static.schedule_manager.statistics.replays >= replays + 2
+        assert np.abs(want[0] - want[1]).max() > 1e-3
+    Masks.mask.fill(1)
+
+
+def test_the_shape_of_a_parameter_that_is_set_in_place():
+    def forward(self, x):
+        return self.l(x) + F.sum(self.p, axis=1)[0]
+
+    static = Net(forward, l=L.Linear(4, 3))
+    with static.init_scope():
+        static.p = chainer.Parameter(np.arange(6, dtype="f").reshape(2, 3))
+    sdbr.static_graph(static, on_dynamic="raise")
+    for shape in ((2, 3), (3, 2), (1, 6), (2, 3)):
+        static.p.array.shape = shape
+        static.cleargrads()
+        for _ in range(4):
+            want = static.l(X).array + static.p.array.sum(axis=1)[0]
+            assert_near(static(X).array, want, 1e-5, "output")
+    assert static.schedule_manager.statistics.replays >= 8
+
+
+def test_a_shape_that_is_set_inside_the_call():
+    def flat(x):
+        y = F.relu(x).array
+        y.shape = (y.size,)
+        return F.sum(y[:4])
+
+    static = sdbr.static_graph(flat)
+    with pytest.warns(
+        sdbr.SdbrWarning, match="the shape of an array was set in place at .*in flat"
+    ):
+        for _ in range(3):
+            x = np.array(X)
+            assert_near(static(x).array, flat(x).array, 1e-5, "output")
+            assert x.shape == X.shape
+
+
+# --- limits ----------------------------------------------------------------------------------
+def test_what_lies_beyond_the_limits_is_named():
+    cells = [types.SimpleNamespace(gain=1.0) for _ in range(1500)]
+    many = dict.fromkeys(range(1000), 1.0)
+    static = sdbr.static_graph(lambda x: F.relu(x) * cells[1400].gain * many[999])
+    for i in range(6):
+        many[999] = 1.0 + i // 3
+        assert_near(static(X).array, np.maximum(X, 0) * many[999], 1e-5, "output")
+    assert static.schedule_manager.statistics.replays == 4
+    (line,) = [t for t in str(sdbr.explain(static)).splitlines() if "not compared" in t][:1]
+    assert "cells[" in line
+    assert "many" not in line

@@ -9,7 +9,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from sdbr.trace import attributes, borrowed, generators, outside, prints, profile_calls
+from sdbr._versions import Dicts
+from sdbr.trace import attributes, borrowed, generators, guards, outside, prints, profile_calls
 from sdbr.trace.recorder import Recorder
 
 
@@ -34,6 +35,16 @@ def _iterators_unseen() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _classes_unseen() -> Iterator[None]:
+    """13: attributes of classes and writes past a link are not looked at."""
+    with (
+        mock.patch.object(outside, "watches_classes", lambda: False),
+        mock.patch.object(guards, "Dicts", lambda items, busy: Dicts([], busy)),
+    ):
+        yield
+
+
 def unnoticed(*reasons: str):
     """What starts with one of `reasons` makes no call dynamic, and no number is doubted."""
     original = Recorder.mark_dynamic
@@ -48,6 +59,7 @@ def unnoticed(*reasons: str):
 
 
 #: Not here:
+#: 12, the limits of what is compared: beyond them nothing is mended, it is named.
 #: 16, indices that another thread changes: the mend is in the kernels, and without it the process
 #: ends.
 #: 17, what another thread takes away during an update: in compiled code, and the same.
@@ -64,3 +76,4 @@ OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled"
 OFF[8] = lambda: mock.patch("sdbr.trace.outside.ASKED_OF_FLOATS", frozenset())
 OFF[9] = lambda: mock.patch("sdbr.manager.answering", lambda askers: contextlib.nullcontext())
 OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
+OFF[13] = _classes_unseen

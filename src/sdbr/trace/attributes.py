@@ -39,9 +39,10 @@ class AttributeRecording:
     def watch(self, link) -> dict:
         known = self._links.get(id(link))
         if known is None:
-            known = self._links[id(link)] = (link, dict(link.__dict__))
+            fields = object.__getattribute__(link, "__dict__")  # one that is patched calls this
+            known = self._links[id(link)] = (link, dict(fields))
             self.note_place(link)
-            for name, thing in list(link.__dict__.items()):
+            for name, thing in list(fields.items()):
                 if isinstance(thing, (list, dict, set)) and name not in INTERNAL:
                     self._containers[id(link), name] = (thing, _contents(thing))
         return known[1]

@@ -6,9 +6,10 @@ import gc
 import operator
 import types
 
+from sdbr._versions import Dicts
 from sdbr.compat import LINK_VERSION
 from sdbr.trace.link_hooks import hooks_of
-from sdbr.trace.outside import holds_scalars, is_small
+from sdbr.trace.outside import holds_scalars
 from sdbr.trace.prints import is_constant, same, taken
 from sdbr.trace.scalars import KINDS, ScalarArgument
 from sdbr.trace.values import ABSENT, Trace
@@ -31,6 +32,9 @@ class Guards:
         self.stable = []
         # What the traced call itself wrote has to be looked at, too.
         self.version: int | None = None
+        # Whoever writes to the dictionary of a link itself is not counted by that version.
+        self.dicts: Dicts | None = None
+        self._busy = {id(write.link.__dict__) for write in trace.writes}
         self.failed = ""
         self.definitions: list[tuple] = []
         self.on_floats: list = []
@@ -171,12 +175,13 @@ class Guards:
                 self.failed = name
                 return False
         version = LINK_VERSION[0]
-        if version != self.version:
+        if version != self.version or self.dicts is None or self.dicts.moved():
+            dicts = Dicts([(d, name) for d, name, _, _ in self.stable], self._busy)
             for d, name, check, want in self.stable:
                 if not check(d.get(name, _MISSING), want):
                     self.failed = name
                     return False
-            self.version = version
+            self.version, self.dicts = version, dicts
         return True
 
 
@@ -208,16 +213,15 @@ def outside_conditions(entries: list, recorder) -> list:
 
 
 def _conditions(holder, name: str, thing, recorder) -> list:
-    if isinstance(thing, (dict, list, tuple, set, frozenset)) and not is_small(thing):
-        same = holds_scalars(thing)
-        if same is None:
-            recorder.note_beyond(name, [""])
-        return [(holder, name, _equals if same else _is_same, same or thing)]
+    same = holds_scalars(thing)
+    if same is not None:
+        return [(holder, name, _equals, same)]
     return [(holder, name, _holds_same, taken(thing, recorder, name))]
 
 
 def _equals(thing, want) -> bool:
-    return thing == want
+    # What is equal but of another type (1 and True) is the same here.
+    return type(thing) is type(want) and thing == want
 
 
 def _is_never_so(thing, want) -> bool:

@@ -147,8 +147,11 @@ class ValueRecording:
         """An array made from nothing, as a constant with its present contents."""
         contents = array.tobytes()
         known = self._constants.get(id(array))
-        if known is not None and known[1].source.tobytes() == contents:
-            return known[1]
+        if known is not None:
+            value = known[1]
+            alike = (value.shape, value.dtype) == (array.shape, array.dtype)
+            if alike and value.source.tobytes() == contents:
+                return value
         if self.was_filled(array):
             self.doubt()
         value = self.value(CONSTANT, array, False, array.copy(), False)

@@ -36,9 +36,9 @@ import numpy as np
 
 _LIBRARIES = frozenset({"builtins", "chainer", "cupy", "numpy", "scipy", "sdbr"})
 _SCALARS = (int, float, str, bool, complex, type(None))
-_MAX_ITEMS = 64
-_MOST_COMPARED = 1 << 14
-_MOST_WALKED = 1000
+_MOST_COMPARED = 1 << 16  # plain numbers in one container: compared in some hundred microseconds
+_MOST_WALKED = 4000
+_FEW = 64
 _OPEN = (types.SimpleNamespace, argparse.Namespace)
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, bytearray, *_OPEN)
 _NODES = (chainer.FunctionNode, chainer.Function)  # replays run their methods anew
@@ -50,6 +50,10 @@ _NOT_ASKED = {
     "__slots__", "__static_attributes__", "__firstlineno__", "__match_args__", "__orig_bases__",
     "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "__parameters__",
 }  # fmt: skip
+_DESCRIPTORS = (
+    types.MemberDescriptorType, types.GetSetDescriptorType,
+    types.WrapperDescriptorType, types.MethodDescriptorType,
+)  # fmt: skip
 _LEAVES = (*_SCALARS, bytes, np.ndarray, np.generic, chainer.Variable, types.ModuleType)
 # Functions of the module `time`.
 CLOCKS = (
@@ -118,6 +122,8 @@ class Outside:
         Whether the code may use floats in a way that a float of another class does not notice.
     reason : str or None
         Why the call cannot be static.
+    unwatched : list of str
+        What was not looked at, because there is so much.
     """
 
     def __init__(self, function, owner):
@@ -128,6 +134,7 @@ class Outside:
         self.methods: list[tuple[Any, str, Any]] = []
         self.draws: list[tuple[Any, str, Any]] = []
         self.askers: list[tuple[dict, str]] = []
+        self.unwatched: list[str] = []
         self._functions: list = []
         self._seen: set[int] = set()
         self._walked: dict[int, Any] = {}
@@ -184,6 +191,9 @@ class Outside:
         if isinstance(thing, _LEAVES) or id(thing) in self._walked:
             return
         if len(self._walked) > _MOST_WALKED:
+            text = f"functions beyond {_MOST_WALKED} objects that the call may reach"
+            if text not in self.unwatched:
+                self.unwatched.append(text)
             return
         self._walked[id(thing)] = thing
         if isinstance(thing, type):
@@ -199,8 +209,9 @@ class Outside:
             self._classes.setdefault(type(thing))
         if isinstance(thing, (dict, list, tuple, collections.deque)):
             items = thing.values() if isinstance(thing, dict) else thing
-            for item in list(items)[: 4 * _MAX_ITEMS]:
-                self._walk(item)
+            for item in list(items):
+                if not isinstance(item, _SCALARS):
+                    self._walk(item)
         elif isinstance(thing, functools.partial):
             self._walk(thing.func)
             for name in ("args", "keywords"):
@@ -236,18 +247,30 @@ class Outside:
                     self._follow(thing.fget)
                 elif isinstance(thing, (staticmethod, classmethod)):
                     self._follow(thing.__func__)
+                    self.definitions.append((members, name, thing))
+                    self._not_yet(name, before)
                 elif isinstance(thing, _SCALARS):
                     self._add(members, name, thing)
-                    self._not_yet(name, before)
-                elif isinstance(thing, (*_CONTAINERS, chainer.Variable)) or _is_plain(thing):
-                    self._thing(members, name, thing, frozenset())
                     self._not_yet(name, before)
                 elif _is_link(type(thing)):
                     self._walk(thing)
                     self._add(members, name, thing)
                     self._not_yet(name, before)
-                else:
+                elif (
+                    isinstance(thing, _DESCRIPTORS)
+                    or name[:2] == name[-2:] == "__"
+                    or get(thing, "_sdbr_function") is not None
+                ):
                     self._walk(thing)
+                elif isinstance(thing, (type, types.FunctionType)) or (
+                    callable(thing) and is_library(thing)
+                ):
+                    self._walk(thing)
+                    self.definitions.append((members, name, thing))
+                    self._not_yet(name, before)
+                elif watches_classes():
+                    self._thing(members, name, thing, frozenset())
+                    self._not_yet(name, before)
             if "_sdbr_base" not in base.__dict__:
                 before.append(base)
 
@@ -361,6 +384,11 @@ class Outside:
             self.entries.append((holder, name, thing))
 
 
+def watches_classes() -> bool:
+    """Whether arrays and objects among the attributes of classes are compared."""
+    return True
+
+
 def _is_link(cls: type) -> bool:
     # Link is an abstract class: isinstance would remember its answer in each of its subclasses.
     return chainer.Link in cls.__mro__
@@ -417,17 +445,12 @@ def moves_on(thing) -> str | None:
     return None
 
 
-def is_small(thing) -> bool:
-    """Whether the items of a container can be compared at every call."""
-    return len(thing) <= _MAX_ITEMS
-
-
 def holds_scalars(thing):
-    """A copy of a container too large for prints, which compares fast; None if it is no such."""
-    if type(thing) not in (dict, list, set) or len(thing) > _MOST_COMPARED:
+    """A copy of a large container of plain things, which compares fast; None if it is no such."""
+    if type(thing) not in (dict, list, set) or not _FEW < len(thing) <= _MOST_COMPARED:
         return None
     items = thing.values() if type(thing) is dict else thing
     return thing.copy() if all(type(x) in _SCALARS for x in items) else None
 
 
-__all__ = ["Cell", "Outside", "is_small", "names_in"]
+__all__ = ["Cell", "Outside", "names_in"]

@@ -165,6 +165,8 @@ def _getattribute(original):
                 recorder.note_absent(self, name)
             raise
         if recorder is None or name[:2] == "__":
+            if name == "__dict__" and recorder is not None:
+                recorder.watch(self)  # somebody may write past the link
             return thing
         if recorder.depth:
             if recorder.pending_writes and (id(self), name) in recorder.pending_writes:

@@ -13,7 +13,7 @@ import hashlib
 import types
 from typing import Any
 
-from sdbr.trace.outside import GENERATORS, is_library, moves_on
+from sdbr.trace.outside import GENERATORS, holds_scalars, is_library, moves_on
 from sdbr.trace.places import Place
 from sdbr.trace.provenance import PURE, TracedArray, is_traced, strip
 from sdbr.trace.reading import get, plain_fields
@@ -23,12 +23,13 @@ import chainer
 import numpy as np
 
 _SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
-_DEPTH = 10
+_DEPTH = 100
 _EXACT = 1 << 16  # bytes that are compared one by one
 _WHOLE = 1 << 22  # bytes of which a digest is compared; of larger arrays that of a sample
 _MOST_CAPTURED = 64
-_MOST_ARRAYS = 64
+_MOST_ARRAYS = 256
 _MOST_OBJECTS = 1000
+_MOST_ITEMS = 1 << 14
 _OPEN = (types.SimpleNamespace, argparse.Namespace)
 _CLOSED = (
     chainer.Link, chainer.Variable, chainer.FunctionNode, chainer.Function, types.ModuleType,
@@ -89,6 +90,18 @@ class _Items:
         return all(same(a, b, live) for a, b in zip(thing, self.items, strict=False))
 
 
+class _Plain:
+    """A large list or dict of plain things, compared as a whole."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items):
+        self.items = items
+
+    def matches(self, thing, live: dict) -> bool:
+        return type(thing) is type(self.items) and thing == self.items
+
+
 class _Set:
     """A set or frozenset."""
 
@@ -143,7 +156,7 @@ class _Both:
         return self.items.matches(thing, live) and self.attributes.matches(thing, live)
 
 
-_PRINTS = (_Array, _Variable, _Items, _Set, _Fields, _Both)
+_PRINTS = (_Array, _Variable, _Items, _Plain, _Set, _Fields, _Both)
 
 
 class _Walk:
@@ -185,6 +198,12 @@ class _Walk:
             return thing
         if isinstance(thing, (dict, list, tuple, collections.deque)):
             self.seen.add(id(thing))
+            plain = holds_scalars(thing)
+            if plain is not None:
+                return _Plain(plain)
+            if len(thing) > _MOST_ITEMS:
+                self.beyond.append(place)
+                return thing
             if isinstance(thing, dict):
                 print_ = _Fields(None, dict(thing), True, place, self)
             else:

@@ -123,6 +123,14 @@ class TracedArray(np.ndarray):
     def __iter__(self):
         return iter([self[i] for i in range(len(self))])
 
+    def __setattr__(self, name, value):
+        if name in _LAYOUT:
+            # The array itself changes, and all that others have of it.
+            leave_by(f"the {name} of an array was set in place", self)
+            if self.plain is not None:
+                setattr(self.plain, name, value)
+        np.ndarray.__setattr__(self, name, value)
+
     def __repr__(self):
         return repr(self._told())
 
@@ -318,6 +326,7 @@ def _name_the_rest() -> None:
 
 _name_the_rest()
 
+_LAYOUT = ("shape", "dtype", "strides")
 _STATIC = {
     np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type, np.may_share_memory,
     np.shares_memory, np.iscomplexobj, np.isrealobj, np.empty_like, np.zeros_like, np.ones_like,

@@ -383,3 +383,392 @@ def p_11_iterator_of_the_call_itself(run):
         return next(layers)(h)
 
     trained(run, forward)
+
+
+# --- 12: sizes --------------------------------------------------------------------------------
+def p_12_long_list_of_mixed_things(run):
+    table = [(float(i), "a") for i in range(200)]
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * table[100][0]
+
+    def each(model, i):
+        table[100] = (1.0 + i // 3, "a")
+
+    trained(run, forward, each)
+
+
+def p_12_long_list_of_lists_changed_inside(run):
+    table = [[float(i)] for i in range(300)]
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * table[150][0]
+
+    def each(model, i):
+        table[150][0] = 1.0 + i // 3
+
+    trained(run, forward, each)
+
+
+def p_12_many_numbers(run):
+    table = [1.0] * 20_000
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * table[15_000]
+
+    def each(model, i):
+        table[15_000] = 1.0 + i // 3
+
+    trained(run, forward, each)
+
+
+def p_12_dict_of_many_numbers(run):
+    table = dict.fromkeys(range(20_000), 1.0)
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * table[19_000]
+
+    def each(model, i):
+        table[19_000] = 1.0 + i // 3
+
+    trained(run, forward, each)
+
+
+def p_12_many_objects(run):
+    cells = [types.SimpleNamespace(gain=1.0) for _ in range(1500)]
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * self.cells[1400].gain
+
+    def each(model, i):
+        cells[1400].gain = 1.0 + i // 3
+
+    trained(run, forward, each, cells=cells)
+
+
+def p_12_deep(run):
+    leaf = {"gain": 1.0}
+    tree = functools.reduce(lambda inner, _: {"in": inner}, range(14), leaf)
+
+    def forward(self, x):
+        node = self.tree
+        while "in" in node:
+            node = node["in"]
+        return self.l2(F.relu(self.l1(x))) * node["gain"]
+
+    def each(model, i):
+        leaf["gain"] = 1.0 + i // 3
+
+    trained(run, forward, each, tree=tree)
+
+
+def p_12_many_arrays(run):
+    gains = [np.ones(1, "f") for _ in range(100)]
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * float(np.sum(self.gains[90]))
+
+    def each(model, i):
+        gains[90][0] = 1.0 + i // 3
+
+    trained(run, forward, each, gains=gains)
+
+
+def p_12_a_large_array_in_an_object(run):
+    box = types.SimpleNamespace(table=np.ones(3 << 20, "f"))
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * np.sqrt(box.table[1234567:1234569])
+
+    def each(model, i):
+        if i == 3:
+            box.table[1234567] = 4.0
+
+    trained(run, forward, each)
+
+
+# --- 13: classes, dictionaries, shapes ----------------------------------------------------------
+class Cfg:
+    mask = np.ones(5, "f")
+    gain = 1.0
+    gains = [1.0, 1.0]  # noqa: RUF012
+    extra = types.SimpleNamespace(gain=1.0)
+    act = staticmethod(F.relu)
+
+
+def fresh(**things):
+    """A class of its own for one program."""
+    return type("Settings", (), things)
+
+
+def p_13_class_array_rebound(run):
+    def forward(self, x):
+        return self.l2(self.l1(x) * Cfg.mask)
+
+    def each(model, i):
+        Cfg.mask = np.full(5, 1.0 + i // 3, "f")
+
+    trained(run, forward, each, n=10)
+
+
+def p_13_class_array_rebound_by_numpy(run):
+    cfg = fresh(weights=np.ones((4, 5), "f"))
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x)) + np.sqrt(cfg.weights))
+
+    def each(model, i):
+        if i >= 3:
+            cfg.weights = np.full((4, 5), 2.0 + i, "f")
+
+    trained(run, forward, each)
+
+
+def p_13_array_of_the_links_class(run):
+    class Masked(Net):
+        mask = np.ones(5, "f")
+
+        def forward(self, x):
+            return self.l2(F.relu(self.l1(x)) * self.mask)
+
+    def each(i):
+        if i == 3:
+            Masked.mask = np.arange(5, dtype="f")
+
+    train(run, run.static(Masked()), each=each)
+
+
+def p_13_class_number_and_list_rebound(run):
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * Cfg.gain * Cfg.gains[0]
+
+    def each(model, i):
+        Cfg.gain = 1.0 + i // 2
+        if i == 3:
+            Cfg.gains = [5.0, 1.0]
+
+    trained(run, forward, each)
+
+
+def p_13_class_object_rebound(run):
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * Cfg.extra.gain
+
+    def each(model, i):
+        if i >= 3:
+            Cfg.extra = types.SimpleNamespace(gain=float(i))
+
+    trained(run, forward, each)
+
+
+def p_13_class_attribute_of_an_instance(run):
+    class Options:
+        weight = np.ones(2, "f")
+
+    options = Options()
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * options.weight
+
+    def each(model, i):
+        if i == 2:
+            Options.weight = np.full(2, 3.0, "f")
+        if i == 5:
+            options.weight = np.full(2, 9.0, "f")
+
+    trained(run, forward, each)
+
+
+def p_13_array_in_a_class_of_a_class(run):
+    class Options:
+        class Loss:
+            weight = np.ones(2, "f")
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * Options.Loss.weight
+
+    def each(model, i):
+        if i == 3:
+            Options.Loss.weight = np.full(2, 7.0, "f")
+
+    trained(run, forward, each)
+
+
+def p_13_static_method_rebound(run):
+    def forward(self, x):
+        return self.l2(Cfg.act(self.l1(x)))
+
+    def each(model, i):
+        if i == 3:
+            Cfg.act = staticmethod(F.tanh)
+
+    trained(run, forward, each)
+
+
+def p_13_number_through_the_dictionary(run):
+    def forward(self, x):
+        y = self.l2(F.relu(self.l1(x)))
+        for _ in range(self.repeat):
+            y = y * 2
+        return y
+
+    def each(model, i):
+        model.__dict__["repeat"] = 1 + i // 3
+
+    trained(run, forward, each, repeat=1)
+
+
+def p_13_float_and_flag_through_vars(run):
+    def forward(self, x):
+        h = self.l1(x)
+        return self.l2(F.relu(h) if self.sharp else F.tanh(h)) * self.gain
+
+    def each(model, i):
+        vars(model).update(sharp=i < 3, gain=1.0 + i)
+
+    trained(run, forward, each, sharp=True, gain=1.0)
+
+
+def p_13_child_through_the_dictionary(run):
+    other = L.Linear(5, 2)
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x)))
+
+    def each(model, i):
+        if i == 4:
+            model.__dict__["l2"] = other
+
+    trained(run, forward, each)
+
+
+def p_13_text_through_object_setattr(run):
+    def forward(self, x):
+        return self.l2(getattr(F, self.activation)(self.l1(x)))
+
+    def each(model, i):
+        object.__setattr__(model, "activation", "relu" if i < 3 else "sigmoid")
+
+    trained(run, forward, each, activation="relu")
+
+
+def p_13_number_through_the_dictionary_in_a_whole_step(run):
+    class Scaled(Net):
+        def forward(self, x):
+            return super().forward(x) * (2 if self.double else 1)
+
+    net = Scaled(double=False)
+    model = run.static(L.Classifier(net))
+    optimizer = run.optimizer(chainer.optimizers.SGD(0.1)).setup(model)
+    for i in range(7):
+        net.__dict__["double"] = i in (3, 4)
+        optimizer.update(model, run.array(4, 3), run.labels(4, 2))
+        run.see("loss", model.loss, model)
+
+
+def p_13_number_through_the_dictionary_within(run):
+    def forward(self, x):
+        self.__dict__["calls"] = self.__dict__.get("calls", 0) + 1
+        return self.l2(F.relu(self.l1(x))) * self.calls
+
+    trained(run, forward)
+
+
+def p_13_shape_set_within(run):
+    def forward(self, x):
+        h = F.relu(self.l1(x)).array
+        h.shape = (2, 10)
+        return F.sum(self.l2(h.reshape(4, 5)), axis=0) + float(h.shape[1])
+
+    trained_arrays(run, forward)
+
+
+def p_13_shape_of_an_argument_set_within(run):
+    def forward(self, x):
+        x.shape = (4, 3)
+        return self.l2(F.relu(self.l1(x)))
+
+    model = run.static(type("Model", (Net,), {"forward": forward, "__module__": __name__})())
+    for _ in range(N):
+        x = run.array(12)
+        y = model(x)
+        run.see("output and argument", y, x)
+
+
+def p_13_shape_of_a_copy_set_within(run):
+    def forward(self, x):
+        flat = x * 2
+        flat.shape = (12,)
+        return self.l2(F.relu(self.l1(flat.reshape(4, 3))))
+
+    trained_arrays(run, forward)
+
+
+def p_13_shape_of_a_global_set_outside(run):
+    table = np.arange(6, dtype="f").reshape(2, 3)
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) * float(table.shape[0]) + F.sum(F.sum(table, axis=0)[0])
+
+    def each(model, i):
+        if i == 3:
+            table.shape = (3, 2)
+
+    trained_arrays(run, forward, each)
+
+
+def p_13_shape_of_an_attribute_set_outside(run):
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) + F.sum(self.table, axis=0)[0]
+
+    def each(model, i):
+        if i == 3:
+            model.table.shape = (3, 2)
+
+    trained_arrays(run, forward, each, table=np.arange(6, dtype="f").reshape(2, 3))
+
+
+def p_13_shape_in_a_list_set_outside(run):
+    tables = [np.arange(6, dtype="f").reshape(2, 3)]
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) + F.sum(F.sum(self.tables[0], axis=0)[0])
+
+    def each(model, i):
+        if i == 3:
+            tables[0].shape = (3, 2)
+
+    trained_arrays(run, forward, each, tables=tables)
+
+
+def p_13_shape_of_a_parameter_set_outside(run):
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) + F.sum(self.p, axis=0)[0]
+
+    def each(model, i):
+        if i == 3:
+            model.p.array.shape = (3, 2)
+
+    trained_arrays(run, forward, each, p=chainer.Parameter(np.arange(6, dtype="f").reshape(2, 3)))
+
+
+def p_13_shape_of_a_class_array_set_outside(run):
+    cfg = fresh(table=np.arange(6, dtype="f").reshape(2, 3))
+
+    def forward(self, x):
+        return self.l2(F.relu(self.l1(x))) + F.sum(F.sum(cfg.table, axis=0)[0])
+
+    def each(model, i):
+        if i == 3:
+            cfg.table.shape = (3, 2)
+
+    trained_arrays(run, forward, each)
+
+
+def trained_arrays(run, forward, each=lambda model, i: None, **things):
+    """Forward only, on arrays."""
+    cls = type("Model", (Net,), {"forward": forward, "__module__": __name__})
+    model = run.static(cls(**things))
+    for i in range(N):
+        each(model, i)
+        run.see("output", model(run.array(4, 3)))
