@@ -39,6 +39,7 @@ cdef class Arguments:
 
 cdef class Effects:
     cdef list writes              # of (dict, name, output index or -1, value)
+    cdef list stores              # of (place, structure, value index -> output index, output or -1)
     cdef list written             # per write: the Variable or array that was written last
     cdef list reports             # of (items, observer)
     cdef list kinds               # per output: requires_grad of a Variable, None for an array
@@ -52,6 +53,7 @@ cdef class Effects:
     cdef void forget(self)
     cdef bint can_report(self) except -1
     cdef int apply(self) except -1
+    cdef int store(self) except -1
 
 
 cdef class Gradients:

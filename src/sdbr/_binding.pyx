@@ -314,6 +314,11 @@ cdef class Effects:
             place = index.get(getattr(x, "index", None), -1)
             self.writes.append((write.link.__dict__, write.name, place, x))
         self.written = [None] * len(self.writes)
+        self.stores = []
+        for store in trace.stores:
+            target = -1 if store.target is None else index.get(store.target.index, -1)
+            places = {value.index: index.get(value.index, -1) for value in values_in(store.value)}
+            self.stores.append((store.place, store.value, places, target))
         self.reports = []
         for report in trace.reports:
             items = [
@@ -455,6 +460,8 @@ cdef class Effects:
                 structure, places = value
                 made = {index: self.thing(<int> at) for index, at in places.items()}
                 write_attribute(<dict> d, name, fill_values(structure, made))
+        if self.stores:
+            self.store()
         if self.reports:
             reporters = _get_reporters()
             if reporters:
@@ -472,6 +479,15 @@ cdef class Effects:
                         current.report(found, observer)
         for i in range(len(self.things)):
             self.things[i] = None
+        return 0
+
+
+    cdef int store(self) except -1:
+        """Write what the call leaves outside its links."""
+        for place, structure, places, target in self.stores:
+            made = {index: self.thing(<int> at) for index, at in places.items()}
+            variable = None if <int> target < 0 else self.thing(<int> target)
+            place.put(fill_values(structure, made), variable)
         return 0
 
 

@@ -49,6 +49,11 @@ _GRADIENTS = (
 )
 _ADVICE = (
     (
+        ("outlives it", "is read and written by", "was deleted"),
+        "Return it, or keep it in an attribute of the chain",
+    ),
+    (("chainer.config",), "Set it outside the call"),
+    (
         ("among the arguments was changed",),
         "Let the call change a copy of it",
     ),

@@ -47,6 +47,7 @@ from sdbr.trace.provenance import user_line
 from sdbr.trace.recorder import Recorder, traced_by_caller
 from sdbr.trace.scalars import values_now
 from sdbr.trace.sides import plain_now
+from sdbr.trace.stores import Stores
 from sdbr.trace.structure import fill_values, floats_in
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE
 
@@ -301,6 +302,7 @@ class ScheduleManager:
         recorder.trace.unwatched += around.unwatched
         recorder.know_outside([*around.entries, *around.methods])
         recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
+        recorder.stores = Stores(around)
         if around.reason is not None:
             recorder.mark_dynamic(around.reason)
         with (
@@ -340,7 +342,9 @@ class ScheduleManager:
         schedule.guards = Guards(trace)
         schedule.guards.watch_definitions(around.definitions, getattr(function, "__self__", None))
         # Not what static_code wrote: it writes that every time.
+        outside, stored = recorder.stores.conditions(outside)
         schedule.guards.watch_outside(outside, recorder.effect_containers)
+        schedule.guards.watch_stored(stored)
         for _, array in structural_arrays(trace):
             schedule.guards.watch_contents(array)
         if schedule.dynamic is None:

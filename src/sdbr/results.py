@@ -88,3 +88,6 @@ def apply_effects(trace, things: dict) -> None:
                 reporters[-1].report(items, report.observer)
     for write in trace.writes:
         write_attribute(write.link.__dict__, write.name, fill_values(write.value, things))
+    for store in trace.stores:
+        target = None if store.target is None else things[store.target.index]
+        store.place.put(fill_values(store.value, things), target)

@@ -267,25 +267,32 @@ TURNED = False
 
 
 def test_a_state_that_comes_back_does_not_bring_back_its_schedule():
-    """What the call itself did to it, no replay would do."""
+    """What the call itself did to a container, no replay would do."""
     ring = types.SimpleNamespace(turns=collections.deque([1.0, 2.0, 3.0]))
-
-    def turning(x):
-        global TURNED
-        TURNED = not TURNED
-        return F.relu(x) * (3 if TURNED else 2)
 
     def rotating(x):
         ring.turns.rotate(1)
         return F.relu(x) * ring.turns[0]
 
-    for function, factors in ((turning, [3, 2]), (rotating, [3, 2, 1])):
-        static = sdbr.static_graph(function)
-        with pytest.warns(sdbr.SdbrWarning, match="keeps changing"):
-            for i in range(9):
-                want = np.maximum(X, 0) * factors[i % len(factors)]
-                assert_near(static(X).array, want, 1e-6, "output")
-        assert static.schedule_manager.statistics.replays == 0
+    static = sdbr.static_graph(rotating)
+    with pytest.warns(sdbr.SdbrWarning, match="keeps changing"):
+        for i in range(9):
+            want = np.maximum(X, 0) * [3, 2, 1][i % 3]
+            assert_near(static(X).array, want, 1e-6, "output")
+    assert static.schedule_manager.statistics.replays == 0
+
+
+def test_a_flag_that_the_call_turns_is_turned_by_replays():
+    @sdbr.static_graph(on_dynamic="raise")
+    def turning(x):
+        global TURNED
+        TURNED = not TURNED
+        return F.relu(x) * (3 if TURNED else 2)
+
+    for i in range(9):
+        assert_near(turning(X).array, np.maximum(X, 0) * [3, 2][i % 2], 1e-6, f"call {i}")
+        assert TURNED is (i % 2 == 0)
+    assert turning.schedule_manager.statistics.replays == 7
 
 
 # --- classes, dictionaries, shapes ----------------------------------------------------------------

@@ -49,9 +49,9 @@ def unnoticed(*reasons: str):
     """What starts with one of `reasons` makes no call dynamic, and no number is doubted."""
     original = Recorder.mark_dynamic
 
-    def mark_dynamic(self, reason, quiet=False):
+    def mark_dynamic(self, reason, quiet=False, line=None):
         if not reason.startswith(reasons):
-            original(self, reason, quiet)
+            original(self, reason, quiet, line)
 
     return mock.patch.multiple(
         Recorder, mark_dynamic=mark_dynamic, note_number=lambda self, thing: None
@@ -77,3 +77,6 @@ OFF[8] = lambda: mock.patch("sdbr.trace.outside.ASKED_OF_FLOATS", frozenset())
 OFF[9] = lambda: mock.patch("sdbr.manager.answering", lambda askers: contextlib.nullcontext())
 OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
 OFF[13] = _classes_unseen
+OFF[14] = lambda: mock.patch(
+    "sdbr.trace.stores.StoreRecording.collect_stores", lambda self, leaves, containers: []
+)

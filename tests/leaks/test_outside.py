@@ -37,7 +37,6 @@ DYNAMIC = {
     "p_11_generator_in_a_tuple",
     "p_11_bound_next",
     "p_11_deque_that_rotates",
-    "p_11_flag_that_the_call_turns",
     "p_13_class_array_rebound",
     "p_13_number_through_the_dictionary_within",
     "p_13_shape_set_within",

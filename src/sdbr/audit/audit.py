@@ -13,9 +13,10 @@ from sdbr.audit.outcome import Outcome
 from sdbr.audit.reports import deliver
 from sdbr.audit.samples import Watch, kind_of, traced_nodes
 from sdbr.audit.sides import Again, Plain, Replay
-from sdbr.audit.snapshot import Roots, Snapshot
+from sdbr.audit.snapshot import Place, Roots, Snapshot
 from sdbr.errors import BackendError
 from sdbr.trace.patches import APPLIES
+from sdbr.trace.sinks import Entries
 from sdbr.trace.values import ATTRIBUTE, PARAMETER
 
 import chainer
@@ -283,7 +284,12 @@ def roots_of(owner, trace, arguments, optimizer=None, gradients: bool = False) -
                 captured.append(holder.get(name))
     arguments = (arguments, captured)
     whole = any(node.effect for node in trace.nodes)  # static_code may write parameters
-    return Roots(list(links.values()), arguments, parameters, optimizer, gradients, whole)
+    roots = Roots(list(links.values()), arguments, parameters, optimizer, gradients, whole)
+    for store in trace.stores:
+        if store.place.holder is not None:  # else on a Variable that each call makes anew
+            place = Place(f"{store.place.name!r} outside of links", Entries(store.place))
+            roots.dicts.append(place)
+    return roots
 
 
 class Timer:

@@ -70,6 +70,7 @@ class AttributeRecording:
             return thing  # written by this call, though it was None before
         if isinstance(thing, chainer.Parameter):
             self._note_read(link, name, thing)
+            self.note_extras(thing)
             return thing
         if isinstance(thing, chainer.Variable):
             self._note_read(link, name, thing)
@@ -148,7 +149,17 @@ class AttributeRecording:
             self._seen_reads.add((id(link), name))
             self.trace.reads.append(Read(link, name, thing))
 
-    def _collect_writes(self) -> None:
+    def _collect_writes(self, leaves: list, containers: set) -> None:
+        # No variable here may keep a result: references to them are counted.
+        self._collect_attributes()
+        kept = self.write_fields()
+        kept += self.collect_stores(leaves, containers)
+        self.finish_prints(kept)
+        for (_, name), (thing, contents) in self._containers.items():
+            if not _same_contents(_contents(thing), contents):
+                self.mark_dynamic(f"the contents of attribute {name!r} changed during the call")
+
+    def _collect_attributes(self) -> None:
         for link, before in self._links.values():
             for name, thing in list(link.__dict__.items()):
                 first = before.get(name, _MISSING)
@@ -175,10 +186,6 @@ class AttributeRecording:
                         "during the call; code that must run every time belongs into "
                         "sdbr.static_code"
                     )
-        self.finish_prints()
-        for (_, name), (thing, contents) in self._containers.items():
-            if not _same_contents(_contents(thing), contents):
-                self.mark_dynamic(f"the contents of attribute {name!r} changed during the call")
 
     def _written_again(self, link, name, thing) -> None:
         """The call wrote what was there: the next time something else may be there."""

@@ -83,6 +83,14 @@ def confirm(trace, first, before) -> None:
                     f"the reported value {name!r} was computed in Python",
                     "",
                 )
+    stored = {store.place.key: repr_scalars(store.value) for store in first.stores}
+    for store in trace.stores:
+        key = store.place.key
+        if store.target is None and key in stored and repr_scalars(store.value) != stored[key]:
+            trace.dynamic = trace.dynamic or (
+                f"{store.place.name!r}, which the call sets, was computed in Python",
+                "",
+            )
     if repr_scalars(trace.result) != repr_scalars(first.result):
         trace.dynamic = trace.dynamic or ("a returned number was computed in Python", "")
 

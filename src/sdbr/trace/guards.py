@@ -106,6 +106,12 @@ class Guards:
                         check = _is_never_so
                     self.volatile.append((holder, name, check, want))
 
+    def watch_stored(self, conditions: list) -> None:
+        """Look at what lies, before the call, where each replay puts something else."""
+        for holder, name, check, want in conditions:
+            want = (want, self._live) if check is _holds_same else want
+            self.volatile.append((holder, name, check, want))
+
     def watch_definitions(self, definitions: list, owner) -> None:
         """Look whether functions are defined anew.
 
@@ -210,6 +216,16 @@ def outside_conditions(entries: list, recorder) -> list:
         Each object with its conditions.
     """
     return [(thing, _conditions(holder, name, thing, recorder)) for holder, name, thing in entries]
+
+
+def stored_condition(holder, name: str, old) -> tuple:
+    """The condition on a place that the call has written, which held `old` before."""
+    if old is ABSENT:
+        return holder, name, _is_absent, None
+    if isinstance(old, chainer.Variable) and old._data[0] is not None:
+        array = old._data[0]
+        return holder, name, _is_variable_like, (array.shape, array.dtype, old.requires_grad)
+    return holder, name, _holds_same, taken(old)
 
 
 def _conditions(holder, name: str, thing, recorder) -> list:

@@ -38,6 +38,7 @@ class ValueRecording:
     def know_variable(self, variable, value: Value) -> None:
         node = variable._node
         self._nodes[id(node)] = (node, value)
+        self.note_extras(variable)
         self.know_array(variable._data[0], value)
 
     def argument(self, leaf, index: int):
@@ -186,6 +187,7 @@ class ValueRecording:
             )
             self._parameters[id(parameter)] = value
             self.note_place(parameter)
+            self.note_extras(parameter)
             self.know_array(parameter._data[0], value)
         return value
 
@@ -208,10 +210,10 @@ class ValueRecording:
         self.doubt()
         return value
 
-    def mark_dynamic(self, reason: str, quiet: bool = False) -> None:
+    def mark_dynamic(self, reason: str, quiet: bool = False, line: str | None = None) -> None:
         """The call cannot be static; `quiet` when that is no fault of the code."""
         if self.trace.dynamic is None or (self.trace.quiet and not quiet):
-            self.trace.dynamic = (reason, user_line())
+            self.trace.dynamic = (reason, user_line() if line is None else line)
             self.trace.quiet = quiet
 
 

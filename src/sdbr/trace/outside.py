@@ -94,7 +94,7 @@ def is_library(thing) -> bool:
         if isinstance(thing, types.ModuleType)
         else getattr(thing, "__module__", None)
     )
-    return is_library_name(name or "builtins")
+    return is_library_name(name if isinstance(name, str) and name else "builtins")
 
 
 def is_library_name(name: str) -> bool:
@@ -124,6 +124,10 @@ class Outside:
         Why the call cannot be static.
     unwatched : list of str
         What was not looked at, because there is so much.
+    functions : list of function
+        The user's functions whose byte code was read.
+    modules : dict of int to dict
+        The user's modules that they read, by the identity of the dictionary.
     """
 
     def __init__(self, function, owner):
@@ -135,6 +139,8 @@ class Outside:
         self.draws: list[tuple[Any, str, Any]] = []
         self.askers: list[tuple[dict, str]] = []
         self.unwatched: list[str] = []
+        self.functions: list = []
+        self.modules: dict[int, dict] = {}
         self._functions: list = []
         self._seen: set[int] = set()
         self._walked: dict[int, Any] = {}
@@ -158,6 +164,17 @@ class Outside:
             self._raw_attributes(owner)
         self.opaque |= self._modulo and self._text
         self.opaque |= self._has_float and bool(ASKED_OF_FLOATS & self._attributes)
+
+    @property
+    def classes(self) -> list[type]:
+        """The user's classes that the call may look into, bases and metaclasses included."""
+        every = {base: None for cls in self._classes for base in (*cls.__mro__, type(cls))}
+        return [cls for cls in every if not is_library(cls)]
+
+    @property
+    def objects(self) -> list:
+        """The plain objects that the call may look into."""
+        return [x for x in self._walked.values() if _is_plain(x)]
 
     def _follow(self, function) -> None:
         if get(function, "_sdbr_static_code") is not None:
@@ -279,6 +296,8 @@ class Outside:
         if is_library_name(function.__globals__.get("__name__", "")):
             return
         names, enclosed, attributes = names_in(function.__code__)
+        self.functions.append(function)
+        self.modules[id(function.__globals__)] = function.__globals__
         self._attributes |= attributes
         holder = function.__globals__
         self.askers += [(holder, name) for name in ASKED & names]
@@ -320,6 +339,7 @@ class Outside:
         self._note_reason(name, thing, attributes)
         if isinstance(thing, types.ModuleType):
             if not is_library(thing):
+                self.modules[id(thing.__dict__)] = thing.__dict__
                 self._module(thing, attributes)
             return
         if isinstance(thing, type):

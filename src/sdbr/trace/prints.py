@@ -381,14 +381,24 @@ class PrintRecording:
                 self._prints[key] = (thing, taken(thing))
                 self.effect_containers.append(thing)
 
-    def finish_prints(self) -> None:
-        """After the call: what changed makes it dynamic; what has to be compared later."""
-        trace = self.trace
-        kept = []
+    def write_fields(self) -> list:
+        """After the call: results in plain objects; any other change makes it dynamic.
+
+        Returns
+        -------
+        list of (Variable or ndarray)
+            In whose place later calls may find another.
+        """
+        kept: list = []
         for (_, name), (thing, print_) in self._prints.items():
             fields = _changed_fields(thing, print_)
             if fields is None or not all(self._write_field(*field, kept) for field in fields):
                 self.mark_dynamic(f"what attribute {name!r} holds changed during the call")
+        return kept
+
+    def finish_prints(self, kept: list) -> None:
+        """What has to be compared later, and what of it may be another then."""
+        trace = self.trace
         forgiven = {id(thing) for thing in self.effect_containers}
         trace.prints = {
             key: None if id(thing) in forgiven else print_
@@ -398,6 +408,7 @@ class PrintRecording:
         used.update(x.index for node in trace.nodes for r in node.rebind for x in r.values)
         used.update(x.index for x in values_in([trace.result, [w.value for w in trace.writes]]))
         used.update(x.index for x in values_in([r.items for r in trace.reports]))
+        used.update(x.index for x in values_in([s.value for s in trace.stores]))
         used.update(x.source.index for x in trace.values if x.kind == "alias" and x.index in used)
         trace.live = {id(x.source): SAME for x in trace.values if x.kind == CONSTANT}
         trace.live.update((id(thing), LIKE) for thing in kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import gc
 import inspect
 import sys
 import types
@@ -25,6 +26,11 @@ class Cell:
             return self.cell.cell_contents
         except ValueError:  # not assigned yet
             return default
+
+
+def behind(proxy: types.MappingProxyType) -> dict:
+    """The dictionary of a class behind ``cls.__dict__``; for reading alone."""
+    return gc.get_referents(proxy)[0]
 
 
 class Field:
@@ -64,6 +70,46 @@ def names_in(code: types.CodeType) -> tuple[frozenset, frozenset, frozenset]:
             for names, more in zip(found, names_in(constant), strict=True):
                 names.update(more)
     return frozenset(found[0]), frozenset(found[1]), frozenset(found[2])
+
+
+@functools.lru_cache(maxsize=1024)
+def used_names(code: types.CodeType) -> tuple[frozenset, dict]:
+    """Names that `code` loads from anywhere outside it, and those that it stores there.
+
+    Returns
+    -------
+    frozenset, dict
+        The second maps each name to the line of a store.
+    """
+    loaded: set = set()
+    stored: dict = {}
+    line = code.co_firstlineno
+    for instruction in dis.get_instructions(code):
+        found = getattr(instruction, "line_number", None) or instruction.starts_line
+        if found is not None and found is not True and found is not False:
+            line = found
+        kind, name = instruction.opname, instruction.argval
+        if kind in _LOADS:
+            loaded.add(name)
+        elif kind in _STORES:
+            stored.setdefault(name, line)
+    if loaded & {"getattr", "hasattr", "attrgetter", "globals"}:
+        loaded |= {x for x in code.co_consts if isinstance(x, str)}
+    if loaded & {"setattr", "delattr", "globals"}:
+        stored.update(dict.fromkeys(x for x in code.co_consts if isinstance(x, str)))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            more_loaded, more_stored = used_names(constant)
+            loaded |= more_loaded
+            stored = {**more_stored, **stored}
+    return frozenset(loaded), stored
+
+
+_LOADS = frozenset({
+    "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF",
+    "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM",
+})  # fmt: skip
+_STORES = frozenset({"STORE_GLOBAL", "STORE_NAME", "STORE_DEREF", "STORE_ATTR"})
 
 
 @functools.lru_cache(maxsize=1024)

@@ -40,7 +40,16 @@ from sdbr.trace.provenance import (
 )
 from sdbr.trace.reports import RecordingReporter
 from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
-from sdbr.trace.structure import fill, flatten, float_names, floats_in, mapped, rebuild
+from sdbr.trace.stores import StoreRecording
+from sdbr.trace.structure import (
+    containers_in,
+    fill,
+    flatten,
+    float_names,
+    floats_in,
+    mapped,
+    rebuild,
+)
 from sdbr.trace.values import (
     ALIAS,
     ARGUMENT,
@@ -77,6 +86,7 @@ class Recorder(
     GradientRecording,
     PrintRecording,
     CapturedRecording,
+    StoreRecording,
 ):
     """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
 
@@ -407,6 +417,7 @@ class Recorder(
         reporters = reporter._get_reporters()
         recording = RecordingReporter(self, reporters[-1] if reporters and not silent else None)
         PATCHES.release_thread()  # what an interrupted trace left
+        self.count_given(traced_leaves)
         with APPLIES, PATCHES:
             try:
                 self._frame = sys._getframe()
@@ -429,7 +440,7 @@ class Recorder(
         ]
         self.trace.result = fill(out_structure, values)
         self.check_exports()
-        self._collect_writes()
+        self._collect_writes(out_leaves, containers_in(result))
         if handed is not None and handed.give_back():
             self.mark_dynamic("a list or dict among the arguments was changed")
         self.finish_floats(floats)

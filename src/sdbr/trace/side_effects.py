@@ -47,6 +47,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     plain_args = rebuilt(args, plain)
     plain_kwargs = rebuilt(kwargs, plain)
     before = Attributes(recorder)
+    stored = recorder.stores.now()
     containers = _containers((args, kwargs))
     recorder.pending_writes = before.pending
     recorder.depth += 1
@@ -60,6 +61,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
         recorder.depth -= 1
         recorder.pending_writes = set()
     before.forgive_writes()
+    recorder.stores.forgive(stored)
     found.note_writes()
     recorder.effect_containers += [c for c, old in containers if not _same(_contents(c), old)]
     parts = (

@@ -144,6 +144,17 @@ def mapped(structure, change: Callable):
     return change(structure)
 
 
+def containers_in(structure) -> set[int]:
+    """The identities of the lists, tuples and dicts in a structure."""
+    if isinstance(structure, dict):
+        inside = structure.values()
+    elif isinstance(structure, (list, tuple)):
+        inside = structure
+    else:
+        return set()
+    return {id(structure)}.union(*map(containers_in, inside))
+
+
 def floats_in(structure) -> list[float]:
     """The Python floats in a structure, in order."""
     found: list[float] = []

@@ -205,6 +205,24 @@ class AttributeWrite:
 
 
 @dataclasses.dataclass(eq=False)
+class Store:
+    """What `place` outside the links holds after the call; see `sdbr.trace.sinks`.
+
+    Attributes
+    ----------
+    place : Place
+    value : object
+        Values in lists, tuples and dicts, or a plain object.
+    target : Value or None
+        The Variable whose attribute it is, where the call itself has made or been given one.
+    """
+
+    place: Any
+    value: Any
+    target: Value | None = None
+
+
+@dataclasses.dataclass(eq=False)
 class Read:
     """``link.name`` was read before the call wrote it, and was `value` or `ABSENT`."""
 
@@ -224,6 +242,7 @@ class Trace:
     result : object
         The returned structure with a Value at each Variable or array.
     writes : list of AttributeWrite
+    stores : list of Store
     reports : list of Report
     effects : list
         Reports in the order in which they happened.
@@ -264,6 +283,7 @@ class Trace:
     nodes: list = dataclasses.field(default_factory=list)
     result: Any = None
     writes: list = dataclasses.field(default_factory=list)
+    stores: list = dataclasses.field(default_factory=list)
     reports: list = dataclasses.field(default_factory=list)
     reads: list = dataclasses.field(default_factory=list)
     dynamic: tuple[str, str] | None = None
@@ -303,5 +323,7 @@ def handed_out(trace: Trace) -> Iterator[Value]:
     yield from values_in(trace.result)
     for write in trace.writes:
         yield from values_in(write.value)
+    for store in trace.stores:
+        yield from values_in((store.value, store.target))
     for report in trace.reports:
         yield from values_in(report.items)

@@ -1,0 +1,164 @@
+"""Who holds what a traced call has made, when the call is over.
+
+A result that somebody holds whom the recorder does not know would be lost in replays. It shows in
+the number of references to it; only then the holders are looked for, which goes over every object
+there is.
+"""
+
+from __future__ import annotations
+
+import collections
+import gc
+import sys
+import types
+from collections.abc import Iterator
+
+from sdbr.trace.provenance import TracedArray
+from sdbr.trace.reading import get
+
+import chainer
+from chainer import reporter
+
+
+class References:
+    """The references to what a call was given and has made."""
+
+    def __init__(self):
+        self._given: list = []
+        self._at_start: list[int] = []
+        self._held: collections.Counter = collections.Counter()
+
+    def count(self, given: list) -> None:
+        """Count the references to the arguments, before the call."""
+        self._given = given
+        self._at_start = _counts(given)
+
+    def counted(self, thing) -> bool:
+        """Whether `thing` was there before the call."""
+        return any(thing is x for x in self._given)
+
+    def held(self, tree) -> None:
+        """Note a place that holds the things in `tree`, and is known."""
+        self._held.update(map(id, _leaves(tree)))
+
+    def unknown(self, made: list, leaves: list, containers: set, recorder) -> list[tuple]:
+        """Things that are held by something unknown, each with who holds it.
+
+        Parameters
+        ----------
+        made : list
+            Variables and traced arrays of the call that are alive.
+        leaves : list
+            The Variables and arrays in the result.
+        containers : set of int
+            The identities of lists, tuples and dicts in the result.
+        recorder : Recorder
+
+        Returns
+        -------
+        list of (str, object)
+        """
+        suspects = self._suspects(made, leaves, recorder)
+        if not suspects:
+            return []
+        known = {*containers, *map(id, (made, leaves, suspects, self._given))}
+        known.update(map(id, _known_holders(recorder)))
+        if not any(True for _ in _holders(suspects, known)):
+            return []
+        # Inner functions that name each other hold each other until the collector comes.
+        del suspects  # which holds them, too
+        gc.collect()
+        suspects = self._suspects(made, leaves, recorder)
+        known.add(id(suspects))
+        found = list(_holders(suspects, known)) if suspects else []
+        return [(_described(holder), thing) for thing, holder in found]
+
+    def _suspects(self, made: list, leaves: list, recorder) -> list:
+        expected = self._held.copy()
+        # No variable here may keep one of the things: it would be counted.
+        expected.update(2 * [id(x) for x in leaves])  # the list of leaves, and the result itself
+        expected.update(id(x) for holder in _known_holders(recorder) for x in _leaves(holder))
+        made.append(object())
+        *counts, usual = _counts(made)
+        made.pop()
+        found = [x for x, n in zip(made, counts, strict=True) if n - usual > expected[id(x)]]
+        found += [
+            x
+            for x, n, before in zip(self._given, _counts(self._given), self._at_start, strict=True)
+            if n - before > expected[id(x)]
+        ]
+        return found
+
+
+def _counts(things: list) -> list[int]:
+    return [sys.getrefcount(x) for x in things]
+
+
+def _leaves(tree) -> Iterator:
+    """Variables and traced arrays in lists, tuples, dicts and what is made of these."""
+    if isinstance(tree, (chainer.Variable, TracedArray)):
+        yield tree
+    elif isinstance(tree, dict):
+        for x in tree.values():
+            yield from _leaves(x)
+    elif isinstance(tree, (list, tuple)):
+        for x in tree:
+            yield from _leaves(x)
+
+
+def _known_holders(recorder) -> Iterator[dict]:
+    for link, _ in recorder._links.values():
+        yield link.__dict__
+    for write in recorder.trace.writes:
+        if not isinstance(write.link, chainer.Link):
+            yield {write.name: write.link.__dict__[write.name]}
+    for one in reporter._get_reporters():
+        observation = getattr(one, "observation", None)
+        if isinstance(observation, dict):
+            yield observation
+
+
+def _holders(suspects: list, known: set) -> Iterator[tuple]:
+    """Pairs of a suspect and who holds it and is not known; None where that cannot be found."""
+    by_id = {id(x): x for x in suspects}
+    seen = set()
+    for holder in gc.get_referrers(*suspects):
+        if holder is by_id or id(holder) in known or isinstance(holder, types.FrameType):
+            continue
+        for thing in gc.get_referents(holder):
+            if id(thing) in by_id:
+                seen.add(id(thing))
+                if not _is_remade(holder):
+                    yield thing, holder
+    for key, thing in by_id.items():
+        # An array of another class may be the memory of views that nobody has to know.
+        if key not in seen and isinstance(thing, chainer.Variable):
+            yield thing, None
+
+
+def _owner(holder: dict):
+    """Whose attributes lie in a dictionary; None where it is a plain one."""
+    for x in gc.get_referrers(holder):
+        if not isinstance(x, types.FrameType) and get(x, "__dict__") is holder:
+            return x
+    return None
+
+
+def _is_remade(holder) -> bool:
+    """Whether what `holder` has comes anew in every replay."""
+    kinds = (
+        chainer.FunctionNode, chainer.Function, chainer.Variable, chainer.variable.VariableNode,
+    )  # fmt: skip
+    return isinstance(_owner(holder) if type(holder) is dict else holder, kinds)
+
+
+def _described(holder) -> str:
+    """Words for a holder."""
+    if holder is None:
+        return "something that cannot be looked into"
+    if type(holder) is dict:
+        owner = _owner(holder)
+        return "a dictionary" if owner is None else f"a {type(owner).__name__}"
+    if isinstance(holder, types.CellType):
+        return "a variable of an enclosing function"
+    return f"a {type(holder).__name__}"

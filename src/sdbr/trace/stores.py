@@ -1,0 +1,398 @@
+"""What a call leaves outside its links: in modules, classes, functions, plain objects, Variables.
+
+The places that the user's code may reach are looked at before the call and after it. A result of
+the call in one of them is written there by replays as well; so is a number or text. Whatever
+else holds a result after the call is found by the references to it.
+"""
+
+from __future__ import annotations
+
+import types
+
+from sdbr.trace.attributes import INTERNAL
+from sdbr.trace.escapes import References
+from sdbr.trace.guards import stored_condition
+from sdbr.trace.nodes import config_entries
+from sdbr.trace.outside import Outside
+from sdbr.trace.prints import is_constant
+from sdbr.trace.provenance import PURE, TracedArray, holds_traced, shown, strip
+from sdbr.trace.reading import Cell, Field, behind, used_names
+from sdbr.trace.scalars import TracedFloat, plain_float
+from sdbr.trace.sinks import Enclosed, VariablePlace, describe, fields_of, place_of
+from sdbr.trace.structure import mapped
+from sdbr.trace.values import ABSENT, CONSTANT, Store, handed_out
+
+import chainer
+import numpy as np
+
+# Of any Variable or Parameter; whatever else lies there the user has put there.
+_OF_VARIABLES = frozenset(
+    {*chainer.Variable(np.zeros(1)).__dict__, *chainer.Parameter(np.zeros(1)).__dict__}
+)
+
+
+class Stores:
+    """The places that a call may write, as they are before it.
+
+    Parameters
+    ----------
+    around : Outside or None
+        What the code of the call names; None: nothing is looked at.
+    """
+
+    def __init__(self, around: Outside | None = None):
+        self.functions = [] if around is None else around.functions
+        self._before = [(owner, dict(fields_of(owner))) for owner in _owners(around)]
+        loaded: set = set()
+        for function in self.functions:
+            loaded |= used_names(function.__code__)[0]
+        self._loaded = loaded
+        # Draws and type tests are noticed by what stands in their place during the call.
+        self._replaced = set()
+        if around is not None:
+            self._replaced = {_key(holder, name) for holder, name, _ in around.draws}
+            self._replaced |= {_key(holder, name) for holder, name in around.askers}
+        self.dropped: set = set()
+        self.required: dict = {}
+
+    def loads(self, name: str) -> bool:
+        """Whether the code may read what lies under `name` anywhere."""
+        return name in self._loaded or not self._loaded.isdisjoint({"vars", "__dict__", "globals"})
+
+    def replaces(self, place) -> bool:
+        """Whether we have put something there ourselves."""
+        return place.key in self._replaced
+
+    def changes(self):
+        """``(owner, name, old, new)`` of every place that holds something else by now."""
+        for owner, before in self._before:
+            now = fields_of(owner)
+            for name in {**before, **now}:
+                old, new = before.get(name, ABSENT), now.get(name, ABSENT)
+                if new is not old and strip(new) is not old and _counts(name):
+                    yield owner, name, old, new
+
+    def now(self) -> list:
+        """What lies in the places, to be given to `forgive`."""
+        return [dict(fields_of(owner)) for owner, _ in self._before]
+
+    def forgive(self, then: list) -> None:
+        """What has changed since `then` was changed by code that runs in every replay."""
+        for (owner, before), old in zip(self._before, then, strict=True):
+            now = fields_of(owner)
+            for name in {**old, **now}:
+                if now.get(name, ABSENT) is not old.get(name, ABSENT):
+                    if name in now:
+                        before[name] = now[name]
+                    else:
+                        before.pop(name, None)
+
+    def line_of(self, name: str) -> str | None:
+        """Where the code stores under `name`."""
+        for function in self.functions:
+            code = function.__code__
+            line = used_names(code)[1].get(name)
+            if line is not None:
+                return f"{code.co_filename}:{line} in {code.co_name}"
+        return None
+
+    def keep(self, place, old) -> None:
+        """Note what has to hold of a place that the call has written, before later calls."""
+        if self.loads(place.name):
+            self.required[place.key] = (place, old)
+        else:
+            self.dropped.add(place.key)
+
+    def conditions(self, found: list) -> tuple[list, list]:
+        """Conditions on what lies outside, but for those that no longer matter.
+
+        Returns
+        -------
+        list of (object, list), list of tuple
+            The second are those on places that the call, and each replay, writes.
+        """
+        known = set()
+        kept, own = [], []
+        for thing, conditions in found:
+            rest = []
+            for condition in conditions:
+                key = _key(*condition[:2])
+                known.add(key)
+                if key in self.required:
+                    own.append(condition)
+                elif key not in self.dropped:
+                    rest.append(condition)
+            kept.append((thing, rest))
+        for key, (place, old) in self.required.items():
+            if key not in known:
+                own.append(stored_condition(place.holder, place.name, old))
+        return kept, own
+
+
+def _owners(around: Outside | None) -> list:
+    if around is None:
+        return []
+    functions = around.functions
+    cells = {
+        id(cell): Enclosed(cell, name)
+        for f in functions
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
+        if name != "__class__"
+    }
+    return [
+        *around.modules.values(),
+        *around.classes,
+        *cells.values(),
+        *[f.__dict__ for f in functions],
+        *around.objects,
+    ]
+
+
+def _counts(name: str) -> bool:
+    return not (name[:2] == "__" == name[-2:]) and name not in INTERNAL and name[:5] != "_sdbr"
+
+
+def _key(holder, name: str) -> tuple:
+    if isinstance(holder, (Cell, Field)):
+        return holder.key, name
+    if type(holder) is types.MappingProxyType:
+        return id(behind(holder)), name
+    return id(holder), name
+
+
+class StoreRecording:
+    """The part of the recorder that finds what the call has left outside."""
+
+    def __init__(self):
+        super().__init__()
+        self.stores = Stores()
+        self._extras: dict[int, tuple] = {}  # id -> (Variable, what lay on it, its name)
+        self._references = References()
+
+    def note_extras(self, variable) -> None:
+        """Note what the user has put on a Variable, when it is first met."""
+        if id(variable) not in self._extras:
+            self._extras[id(variable)] = (variable._node, _extras(variable))
+
+    def count_given(self, given: list) -> None:
+        """Note how many references there are to the arguments, and to what stands for globals."""
+        every = {id(thing): thing for thing in [*given, *self.live_views()]}
+        self._references.count(list(every.values()))
+
+    def collect_stores(self, leaves: list, containers: set) -> list:
+        """Make stores of what the call has left outside; anything else makes it dynamic.
+
+        Parameters
+        ----------
+        leaves : list
+            The Variables and arrays in what the call returned.
+        containers : set of int
+            The identities of lists, tuples and dicts there.
+
+        Returns
+        -------
+        list of (Variable or ndarray)
+            In whose place later calls may find another.
+        """
+        kept = self._changed_places()
+        self._extras_of_variables()
+        for name in _changed_config(self._config):
+            self.mark_dynamic(
+                f"chainer.config.{name} was set during the call",
+                line=self.stores.line_of(name),
+            )
+        self._escaped(leaves, containers)
+        self._references = References()  # nothing is kept alive any longer
+        return kept
+
+    def _changed_places(self) -> list:
+        handled = {(id(w.link), w.name) for w in self.trace.writes}
+        kept: list = []
+        for owner, name, old, new in list(self.stores.changes()):
+            if (id(owner), name) not in handled:
+                place = place_of(owner, name)
+                if not self.stores.replaces(place):
+                    self._changed(place, describe(owner, name), old, new, kept)
+        return kept
+
+    def _changed(self, place, what: str, old, new, kept: list, target=None) -> None:
+        loads = target is None and self.stores.loads(place.name)
+        line = self.stores.line_of(place.name)
+        if new is ABSENT:
+            self.mark_dynamic(f"{what} was deleted during the call", line=line)
+        elif _is_tree(new) and self._is_result(new, loads):
+            if not self._may_be_another(old, new, loads, kept):
+                self.mark_dynamic(f"{what} is read and written by the call", line=line)
+                return
+            self._references.held(new)
+            value = mapped(new, self._value_of)
+            if holds_traced(new):
+                place.put(mapped(new, lambda x: plain_float(shown(x))))
+            self.trace.stores.append(Store(place, value, target))
+            self._keep(place, old)
+        elif type(new) is TracedFloat or is_constant(new):
+            if type(new) is TracedFloat:
+                new = self._number(new)
+                place.put(new, None)
+            self.trace.unconfirmed = self.trace.unconfirmed or _may_be_computed(new)
+            self.trace.stores.append(Store(place, new, target))
+            self._keep(place, old)
+        elif loads or place.is_compared:
+            # What it was is compared before every replay.
+            if holds_traced(new):
+                place.put(mapped(new, lambda x: plain_float(shown(x))))
+            self._keep(place, old)
+        else:
+            self.mark_dynamic(
+                f"{what} was set to {type(new).__name__} {new!r:.60} during the call", line=line
+            )
+
+    def _keep(self, place, old) -> None:
+        if place.holder is not None:
+            self.stores.keep(place, old)
+
+    def _value_of(self, thing):
+        if isinstance(thing, chainer.Variable):
+            return self.of_variable(thing)
+        if isinstance(thing, np.ndarray):
+            return self.of_array(thing)
+        return self._number(thing)
+
+    def _number(self, thing):
+        """A number of the call as it is; it has to be the same in replays."""
+        if self.shows_scalar(thing):
+            thing.origin.must_stay()
+        return plain_float(thing)
+
+    def _is_result(self, thing, loads: bool) -> bool:
+        """Whether there is something in `thing` that each call makes anew.
+
+        What is made from nothing, and is looked for first, is made only once.
+        """
+        if isinstance(thing, dict):
+            thing = thing.values()
+        if not isinstance(thing, (chainer.Variable, np.ndarray)):
+            return any(self._is_result(x, loads) for x in thing) if _is_iterable(thing) else False
+        if not loads:
+            return True
+        if type(thing) is TracedArray:
+            return thing.origin is not PURE and getattr(thing.origin, "kind", None) != CONSTANT
+        if isinstance(thing, np.ndarray):
+            return False
+        _, value = self._nodes.get(id(thing._node), (None, None))
+        return value is not None and value.kind != CONSTANT
+
+    def _may_be_another(self, old, new, loads: bool, kept: list) -> bool:
+        """Whether a later call may find something else of the kind of `old`, which goes to `kept`.
+
+        Not where this call has looked at what it holds, unless it is captured state.
+        """
+        if isinstance(old, chainer.Variable):
+            node, array = id(old._node), old._data[0]
+            if node in self._nodes and self.lies_where(old, new):
+                kept.append(old)
+                return True
+            if node in self._nodes or node in self.looked_at or isinstance(old, chainer.Parameter):
+                return False
+            kept.append(old)
+            return self.find_array(array) is None
+        if isinstance(old, np.ndarray):
+            if loads:
+                return False  # NumPy may have read it out of our sight
+            kept.append(old)
+            return True
+        if isinstance(old, dict):
+            old = old.values()
+        return not _is_iterable(old) or all(self._may_be_another(x, None, loads, kept) for x in old)
+
+    def _extras_of_variables(self) -> None:
+        """What the call has put on Variables that it was given or hands out, names included."""
+        done: set = set()
+        while True:
+            every = {x.index for x in handed_out(self.trace)}
+            todo = [
+                (variable, value)
+                for variable, value in self._variables()
+                if id(variable) not in done
+                and (id(variable) in self._extras or value.index in every)
+            ]
+            if not todo:
+                return
+            for variable, value in todo:
+                done.add(id(variable))
+                before = self._extras.get(id(variable), (None, {}))[1]
+                now = _extras(variable)
+                if value is not None and value.index in every and not self._was_there(value):
+                    before = {}
+                for name in {**before, **now}:
+                    old, new = before.get(name, ABSENT), now.get(name, ABSENT)
+                    if new is not old:
+                        place = VariablePlace(variable, name)
+                        what = f"attribute {name!r} of a Variable"
+                        self._changed(place, what, old, new, [], value)
+
+    def _variables(self) -> list:
+        """The Variables of the call that are alive, each with its value; None of a Parameter."""
+        found = []
+        for node, value in list(self._nodes.values()):
+            variable = node.get_variable_or_none()
+            if variable is not None:
+                found.append((variable, value))
+        for node, _ in list(self._extras.values()):
+            variable = node.get_variable_or_none()
+            if isinstance(variable, chainer.Parameter):
+                found.append((variable, None))
+        return found
+
+    def _was_there(self, value) -> bool:
+        return value.kind in ("argument", "attribute")
+
+    def _escaped(self, leaves: list, containers: set) -> None:
+        """Results of the call that are held by what was not looked at."""
+        references = self._references
+        made = [
+            variable
+            for variable, value in self._variables()
+            if value is not None and not self._was_there(value)
+        ]
+        made += [x for x in self.live_views() if x.origin is not PURE and not references.counted(x)]
+        for what, thing in references.unknown(made, leaves, containers, self):
+            value = self._value_of(thing)
+            line = getattr(value.source[0], "line", "") if value.kind == "result" else ""
+            self.mark_dynamic(
+                f"a result of the call is kept by {what}, which outlives it",
+                line=line or None,
+            )
+
+
+def _extras(variable) -> dict:
+    found = {k: x for k, x in variable.__dict__.items() if k not in _OF_VARIABLES}
+    if variable._node.name is not None and not isinstance(variable, chainer.Parameter):
+        found["name"] = variable._node.name
+    return found
+
+
+def _may_be_computed(thing) -> bool:
+    """Whether a constant may be what compiled code has made of an array."""
+    if isinstance(thing, tuple):
+        return any(map(_may_be_computed, thing))
+    return isinstance(thing, (float, complex, bytes, np.generic))
+
+
+def _is_iterable(thing) -> bool:
+    return isinstance(thing, (list, tuple, dict, type({}.values())))
+
+
+def _is_tree(thing) -> bool:
+    if isinstance(thing, (list, tuple)):
+        return all(map(_is_tree, thing))
+    if isinstance(thing, dict):
+        return all(map(_is_tree, thing.values()))
+    if isinstance(thing, chainer.Parameter):
+        return False
+    return is_constant(thing) or isinstance(thing, (chainer.Variable, np.ndarray, TracedFloat))
+
+
+def _changed_config(before: dict) -> list:
+    now = config_entries()
+    return [k for k in {**before, **now} if before.get(k, ABSENT) is not now.get(k, ABSENT)]

@@ -1,0 +1,37 @@
+"""Programs that leave things outside of links, and read past what byte code names."""
+
+from __future__ import annotations
+
+import pytest
+
+from .harness import FOLDER, judge, names_in
+from .mends import OFF
+
+PATH = FOLDER / "stores.py"
+#: The programs that are said to be dynamic; the others are replayed.
+DYNAMIC = {
+    "p_14_config",
+    "p_14_config_number",
+    "p_14_list",
+    "p_14_long_list",
+    "p_14_dict_item",
+    "p_14_deque",
+    "p_14_descriptor_of_a_class",
+    "p_14_context_variable",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in names_in(PATH) if name[2:4] == "14"])
+@pytest.mark.parametrize("audit", ["off", "auto"])
+def test_programs(name, audit):
+    verdict = judge(PATH, name, audit)
+    assert verdict.word == ("dynamic" if name in DYNAMIC else "right"), verdict
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["p_14_class_store_only", "p_14_function_attribute", "p_14_type_of_self", "p_14_config_number"],
+)
+def test_the_mend_is_what_makes_them_right(name):
+    with OFF[int(name[2:4])]():
+        assert judge(PATH, name).word == "silent"
