@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import warnings
 
 import sdbr
@@ -628,10 +629,10 @@ def test_decorating_again_takes_the_new_options():
 @pytest.mark.parametrize("what", ["returned", "reported"])
 def test_numbers_computed_out_of_sight(what):
     """A second trace tells that a Python number changes from call to call."""
-    numbers = [iter([0.5 * n for n in range(100)])]
+    numbers = [array.array("d", [0.5 * n for n in range(100)])]
 
     def forward(self, x):
-        number = next(numbers[0])
+        number = numbers[0].pop(0)
         if what == "reported":
             chainer.report({"number": number}, self)
             return self.l(x)

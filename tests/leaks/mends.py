@@ -77,6 +77,7 @@ OFF[8] = lambda: mock.patch("sdbr.trace.outside.ASKED_OF_FLOATS", frozenset())
 OFF[9] = lambda: mock.patch("sdbr.manager.answering", lambda askers: contextlib.nullcontext())
 OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
 OFF[13] = _classes_unseen
+OFF[15] = lambda: mock.patch("sdbr.trace.outside.sees_hidden", lambda: False)
 OFF[14] = lambda: mock.patch(
     "sdbr.trace.stores.StoreRecording.collect_stores", lambda self, leaves, containers: []
 )

@@ -18,10 +18,15 @@ DYNAMIC = {
     "p_14_deque",
     "p_14_descriptor_of_a_class",
     "p_14_context_variable",
+    "p_15_eval",
+    "p_15_eval_of_code",
+    "p_15_weak_proxy",
+    "p_15_cached_function",
+    "p_15_frame_locals",
 }
 
 
-@pytest.mark.parametrize("name", [name for name in names_in(PATH) if name[2:4] == "14"])
+@pytest.mark.parametrize("name", names_in(PATH))
 @pytest.mark.parametrize("audit", ["off", "auto"])
 def test_programs(name, audit):
     verdict = judge(PATH, name, audit)
@@ -30,7 +35,15 @@ def test_programs(name, audit):
 
 @pytest.mark.parametrize(
     "name",
-    ["p_14_class_store_only", "p_14_function_attribute", "p_14_type_of_self", "p_14_config_number"],
+    [
+        "p_14_class_store_only",
+        "p_14_function_attribute",
+        "p_14_type_of_self",
+        "p_14_config_number",
+        "p_15_context_manager",
+        "p_15_method_by_name",
+        "p_15_context_var",
+    ],
 )
 def test_the_mend_is_what_makes_them_right(name):
     with OFF[int(name[2:4])]():

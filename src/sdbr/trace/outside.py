@@ -12,14 +12,17 @@ import collections
 import datetime
 import functools
 import io
+import os
 import queue
 import random
 import sys
+import sysconfig
 import types
 from collections.abc import Iterator
 from typing import Any
 
 from sdbr.trace.foreign import is_foreign
+from sdbr.trace.hidden import names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.reading import (
     Cell,
     Field,
@@ -39,7 +42,10 @@ _SCALARS = (int, float, str, bool, complex, type(None))
 _MOST_COMPARED = 1 << 16  # plain numbers in one container: compared in some hundred microseconds
 _MOST_WALKED = 4000
 _FEW = 64
-_OPEN = (types.SimpleNamespace, argparse.Namespace)
+_OPEN = (
+    types.SimpleNamespace, argparse.Namespace, collections.UserDict, collections.UserList,
+    collections.UserString, collections.ChainMap,
+)  # fmt: skip
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, bytearray, *_OPEN)
 _NODES = (chainer.FunctionNode, chainer.Function)  # replays run their methods anew
 # Methods that no call of a static function runs, and what is no method.
@@ -89,18 +95,37 @@ def is_global_draw(thing) -> bool:
 
 def is_library(thing) -> bool:
     """Whether a function, class or module is not the user's own."""
-    name = (
-        thing.__name__
-        if isinstance(thing, types.ModuleType)
-        else getattr(thing, "__module__", None)
-    )
-    return is_library_name(name if isinstance(name, str) and name else "builtins")
+    file = None
+    if isinstance(thing, types.ModuleType):
+        name, file = thing.__name__, get(thing, "__file__")
+    else:
+        name = getattr(thing, "__module__", None)
+        if isinstance(thing, types.FunctionType):
+            file = thing.__globals__.get("__file__")
+    return is_library_name(name if isinstance(name, str) and name else "builtins", file)
 
 
-def is_library_name(name: str) -> bool:
-    """Whether a module of this name is not the user's own."""
+def is_library_name(name: str, file: str | None = None) -> bool:
+    """Whether a module of this name, and in this file if that is known, is not the user's own."""
     root = name.partition(".")[0]
-    return root in _LIBRARIES or (root in sys.stdlib_module_names and root != "__main__")
+    if root in _LIBRARIES:
+        return True
+    if root not in sys.stdlib_module_names or root == "__main__":
+        return False
+    # A file of the user's may be called like one of the library.
+    file = file or get(sys.modules.get(name) or sys.modules.get(root), "__file__")
+    return not isinstance(file, str) or _is_in_library(file)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_in_library(file: str) -> bool:
+    path = os.path.realpath(file)
+    return "site-packages" not in path and path.startswith(_STDLIB)
+
+
+_STDLIB = tuple(
+    os.path.realpath(sysconfig.get_path(kind)) + os.sep for kind in ("stdlib", "platstdlib")
+)
 
 
 class Outside:
@@ -149,21 +174,28 @@ class Outside:
         self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
         self._past_links = False
+        self._by_name = False
         self._modulo = self._text = self._has_float = False
         self._follow(function)
         if owner is not None:
             self._link(owner)
-        done = (-1, -1)
-        while self._functions or done != (len(self._classes), len(self._attributes)):
-            done = (len(self._classes), len(self._attributes))
+        done: tuple = ()
+        while self._functions or done != self._extent():
+            done = self._extent()
             while self._functions:
                 self._read(self._functions.pop())
             for cls in list(self._classes):
                 self._class_members(cls)
+            for function in list(self.functions):
+                for name in self._attributes & function.__dict__.keys():
+                    self._thing(function.__dict__, name, function.__dict__[name], frozenset())
         if self._past_links and owner is not None:
             self._raw_attributes(owner)
         self.opaque |= self._modulo and self._text
         self.opaque |= self._has_float and bool(ASKED_OF_FLOATS & self._attributes)
+
+    def _extent(self) -> tuple:
+        return len(self._classes), len(self._attributes), self._by_name
 
     @property
     def classes(self) -> list[type]:
@@ -240,14 +272,30 @@ class Outside:
             self._walk(thing.__self__)
         elif isinstance(thing, types.FunctionType) or is_library(type(thing)):
             self._follow(thing)
+            self._look_behind(thing)
             if isinstance(thing, _OPEN):
                 self._walk(thing.__dict__)
         else:
             self._follow(thing)
+            self._look_behind(thing)
             self._walk(plain_fields(thing) or {})
+
+    def _look_behind(self, thing) -> None:
+        """Follow what an object of the standard library holds."""
+        if not sees_hidden():
+            return
+        self._attributes |= names_asked_by(thing)
+        for part in parts_of(thing) if not isinstance(thing, types.FunctionType) else ():
+            self._walk(part)
+        window = window_of(thing)
+        if window is not None:
+            seen = window.get("")
+            self._thing(window, f"what a {type(thing).__name__} leads to", seen, frozenset())
 
     def _class_members(self, cls: type) -> None:
         """Methods and numbers among the attributes of a class that the code asks for."""
+        if not is_library(type(cls)):
+            self._classes.setdefault(type(cls))
         before: list[type] = []
         for base in cls.__mro__:
             if is_library(base):
@@ -255,6 +303,8 @@ class Outside:
             # One for all: asking the class again gives another.
             members = self._members.setdefault(base, base.__dict__)
             asked = self._attributes & members.keys()
+            if self._by_name and sees_hidden():
+                asked = members.keys() - _NOT_ASKED
             # Python itself calls these.
             asked |= {n for n in members.keys() - _NOT_ASKED if n[:2] == n[-2:] == "__"}
             for name in asked:
@@ -293,13 +343,19 @@ class Outside:
 
     def _read(self, function: types.FunctionType) -> None:
         # functools.wraps gives a wrapper of ours the module of what it wraps.
-        if is_library_name(function.__globals__.get("__name__", "")):
+        holder = function.__globals__
+        if is_library_name(holder.get("__name__", ""), holder.get("__file__")):
+            for part in wrapped_by(function) if sees_hidden() else ():
+                self._walk(part)
             return
         names, enclosed, attributes = names_in(function.__code__)
         self.functions.append(function)
         self.modules[id(function.__globals__)] = function.__globals__
         self._attributes |= attributes
-        holder = function.__globals__
+        self._by_name |= "getattr" in names
+        self._note_unreadable(names - holder.keys(), attributes)
+        if sees_hidden():
+            self._settings(attributes)
         self.askers += [(holder, name) for name in ASKED & names]
         modulo, text = uses_percent(function.__code__)
         self._modulo |= modulo
@@ -331,6 +387,20 @@ class Outside:
             module = sys.modules.get(name)
             if module is not None:
                 self._thing(sys.modules, name, module, attributes)
+
+    def _note_unreadable(self, builtin: frozenset, attributes: frozenset) -> None:
+        """Code and variables that are found while the call runs, and only then."""
+        found = (builtin & {"eval", "exec"}) | (attributes & {"_getframe", "f_globals", "f_locals"})
+        if found and self.reason is None and sees_hidden():
+            self.reason = f"{min(found)!r} reaches what cannot be looked up before the call"
+
+    def _settings(self, attributes: frozenset) -> None:
+        """Objects and functions that the user has put into ``chainer.config``."""
+        for entries in (chainer.global_config.__dict__, chainer.config._local.__dict__):
+            for name in attributes & entries.keys():
+                thing = entries[name]
+                if isinstance(thing, types.FunctionType) or _is_plain(thing):
+                    self._thing(entries, name, thing, frozenset())
 
     def _thing(self, holder, name: str, thing, attributes) -> None:
         self.opaque |= _takes_plain_floats(thing)
@@ -406,6 +476,11 @@ class Outside:
 
 def watches_classes() -> bool:
     """Whether arrays and objects among the attributes of classes are compared."""
+    return True
+
+
+def sees_hidden() -> bool:
+    """Whether what byte code does not name is looked for."""
     return True
 
 

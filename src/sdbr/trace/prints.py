@@ -30,7 +30,10 @@ _MOST_CAPTURED = 64
 _MOST_ARRAYS = 256
 _MOST_OBJECTS = 1000
 _MOST_ITEMS = 1 << 14
-_OPEN = (types.SimpleNamespace, argparse.Namespace)
+_OPEN = (
+    types.SimpleNamespace, argparse.Namespace, collections.UserDict, collections.UserList,
+    collections.UserString, collections.ChainMap,
+)  # fmt: skip
 _CLOSED = (
     chainer.Link, chainer.Variable, chainer.FunctionNode, chainer.Function, types.ModuleType,
     types.FunctionType, types.MethodType,

@@ -867,16 +867,20 @@ def p_15_module_like_the_library(run):
 
 
 def p_15_class_of_a_module_like_the_library(run):
-    types_ = _own_module("types", "class Options:\n    scale = 1\n")
+    tabnanny = _own_module("tabnanny", "class Options:\n    scale = 1\n")
+    sys.modules["tabnanny"] = tabnanny
 
     @run.static
     def f(x):
-        return F.tanh(x) * types_.Options.scale
+        return F.tanh(x) * tabnanny.Options.scale
 
     def change(i):
-        types_.Options.scale = 1 + i // 3
+        tabnanny.Options.scale = 1 + i // 3
 
-    follow(run, f, change)
+    try:
+        follow(run, f, change)
+    finally:
+        del sys.modules["tabnanny"]
 
 
 def p_15_number_of_a_module_like_the_library(run):
