@@ -36,6 +36,10 @@ _GRADIENTS = (
         "A replay raises errors out of the whole call: catch them there, or check indices before.",
     ),
     (
+        "only while the call is traced",
+        "Put it into sdbr.static_code, which runs in every call, or do it outside the call.",
+    ),
+    (
         "writes gradients",
         "Call it on what the static call returns, or let chainer.grad return the gradients.",
     ),

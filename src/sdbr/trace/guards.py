@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import operator
+import os
 import types
 
 from sdbr._versions import Dicts
@@ -78,6 +79,9 @@ class Guards:
             else:
                 self.stable.append((d, name, _is_same, value))
 
+        for name, value in trace.environment.items():
+            check = _is_absent if value is None else _is_equal
+            self.volatile.append((os.environ, name, check, value))
         for place, thing, itself in trace.places:
             if itself:
                 self.volatile.append((place, place.label, _is_same, thing))

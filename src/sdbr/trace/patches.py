@@ -12,6 +12,7 @@ from sdbr.trace.catching import may_catch
 from sdbr.trace.creation import register as register_creation
 from sdbr.trace.gradients import register as register_gradients
 from sdbr.trace.machinery import called_by_machinery
+from sdbr.trace.output import register as register_output
 from sdbr.trace.provenance import current, holds_known, strip, strip_nested, tell
 from sdbr.trace.scalars import register as register_math
 from sdbr.trace.sides import side
@@ -261,4 +262,5 @@ for manager in (contextlib.suppress, contextlib._GeneratorContextManager):
 register_creation(PATCHES)
 register_math(PATCHES)
 register_gradients(PATCHES)
+register_output(PATCHES)
 register_whole(PATCHES)

@@ -23,6 +23,7 @@ from sdbr.trace.nodes import (
     watch_backward,
 )
 from sdbr.trace.not_static import may_update, why_not_static
+from sdbr.trace.output import finish_streams
 from sdbr.trace.patches import APPLIES, PATCHES
 from sdbr.trace.prints import PrintRecording
 from sdbr.trace.profile_calls import calls_seen
@@ -128,6 +129,7 @@ class Recorder(
         self.effect_containers: list = []
         self.pending_writes: set = set()
         self.written: set = set()  # (id(link), name): what the call has assigned
+        self.streams: dict[int, tuple] = {}  # texts in memory that the call wrote to
         self.catchers: list = []  # context managers that may keep errors to themselves
 
     @property
@@ -431,6 +433,7 @@ class Recorder(
                 set_current(None)
                 self._frame = None
                 _drop_recording(reporters)
+        finish_streams(self)
         out_leaves: list = []
         returned = flatten(result, "the result", out_leaves)
         out_structure = mapped(returned, self.shown_scalar)
