@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import io
 
 import sdbr
 from sdbr._exports import was_exported
@@ -255,3 +256,67 @@ def test_the_line_is_the_users_not_that_of_the_library():
     ):
         with pytest.warns(sdbr.SdbrWarning, match="test_row10_leaving.py"):
             static(f)(XS[0])
+
+
+# --- NumPy scalars on function nodes ------------------------------------------------------------
+def traces_of(f):
+    s = static(f)
+    for x in XS:
+        np.testing.assert_allclose(s(x).array, f(x).array, rtol=1e-5)
+    return s.schedule_manager.statistics.traces, s.schedule_manager.statistics.replays
+
+
+def test_numbers_that_the_code_spells_out_need_no_second_trace():
+    assert traces_of(lambda x: F.relu(x) * np.float32(0.1) - np.int64(-3)) == (1, 5)
+    assert traces_of(lambda x: (1 - F.sigmoid(x)) * x.dtype.type(2)) == (1, 5)
+
+
+def test_numbers_that_chainer_computes_of_nothing_need_no_second_trace():
+    def cauchy(x):
+        return chainer.distributions.Cauchy(loc=F.relu(x), scale=F.exp(x)).log_prob(x)
+
+    assert traces_of(cauchy) == (1, 5)
+
+
+@pytest.mark.parametrize("given", ["to an operator", "after Chainer"])
+def test_numbers_from_nowhere_need_one(given):
+    def run(lines):
+        numbers = io.StringIO("\n".join(map(str, lines)))
+
+        def f(x):
+            number = np.float32(numbers.readline())
+            if given == "to an operator":
+                return F.relu(x) * number
+            return F.average(x) + number
+
+        s = static(f)
+        for x, line in zip(XS, lines, strict=False):
+            numbers.seek(len("".join(f"{n}\n" for n in lines[: lines.index(line)])))
+            want = f(x).array
+            numbers.seek(len("".join(f"{n}\n" for n in lines[: lines.index(line)])))
+            np.testing.assert_allclose(s(x).array, want, rtol=1e-6)
+        return s.schedule_manager.statistics.second_traces, s.schedule_manager.statistics.replays
+
+    assert run([1.5] * 6) == (1, 4)
+    with pytest.warns(sdbr.SdbrWarning, match="not static"):
+        assert run([1.5, 2.5, 3.5, 4.5, 5.5, 6.5])[1] == 0
+
+
+@pytest.mark.parametrize("operator", ["*", "/", "-", "**"])
+def test_gradients_inside_the_call_take_numbers_that_the_call_computes(operator):
+    def f(x):
+        x = chainer.Variable(abs(x) + 0.5)
+        number = x.array[1:].sum()
+        y = {
+            "*": lambda: x * number,
+            "/": lambda: number / x,
+            "-": lambda: number - x,
+            "**": lambda: x ** (number / 10),
+        }[operator]()
+        (g,) = chainer.grad([F.sum(y * y)], [x], enable_double_backprop=True)
+        return F.sum(g * g) + F.sum(y)
+
+    s = static(f)
+    for x in XS:
+        np.testing.assert_allclose(s(x).array, f(x).array, rtol=1e-4)
+    assert s.schedule_manager.statistics.replays >= 4

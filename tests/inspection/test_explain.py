@@ -406,7 +406,8 @@ def test_memory():
     gradients = 4 * (3 * 8 + 8 + 8 * 2 + 2)
     assert step["owned_bytes"] == outputs + gradients
     assert step["peak_bytes"] == step["arena_bytes"] + outputs + gradients
-    assert programs["backward"]["owned_bytes"] == gradients + 4 * 2 * 4  # it reads y
+    # What it reads of y is a copy of the forward's: the user may write to y in between.
+    assert programs["backward"]["owned_bytes"] == gradients
     assert manager["memory_bytes"] >= step["arena_bytes"] > 0
 
 

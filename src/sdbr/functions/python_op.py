@@ -32,6 +32,7 @@ class UserArray:
     def __init__(self, row: Row):
         self.slot = row.root.slot.index
         self.view = None
+        self.shape = row.shape
         if row is not row.root:
             self.view = (row.shape, row.dtype, row.offset, row.strides)
 
@@ -39,7 +40,8 @@ class UserArray:
         """The array that is bound now."""
         array = memory.array(self.slot)
         if self.view is None:
-            return array
+            # What is handed out reshaped is bound in that shape.
+            return array if array.shape == self.shape else array.reshape(self.shape)
         shape, dtype, offset, strides = self.view
         return np.ndarray(shape, dtype, array, offset, strides)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 
-from sdbr.trace.foreign import is_users
 from sdbr.trace.nodes import inner_function
+from sdbr.trace.numbers import in_backward, is_written_out
 from sdbr.trace.provenance import PURE, is_traced, strip, user_line
 from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, RESULT, TracedNode, Value
 from sdbr.trace.wrapping import wrap
@@ -193,12 +192,17 @@ class ValueRecording:
 
     def note_number(self, thing) -> None:
         """A NumPy scalar that a node takes may have been computed where nobody saw it."""
-        if (
-            isinstance(thing, np.generic)
-            and id(thing) not in self.known_numbers
-            and not _in_backward(sys._getframe(1))
-        ):
+        if not isinstance(thing, np.generic) or id(thing) in self.known_numbers:
+            return
+        # In a gradient numbers are of the function's, as its node was given them; where that was
+        # one that the call has computed, what Chainer makes of it is another in every call.
+        if self.computed_numbers if in_backward() else not is_written_out(thing):
             self.doubt()
+
+    def number_of(self, thing) -> Value | None:
+        """The value of a number that the call has computed and given to a node."""
+        known = self.computed_numbers.get(id(thing))
+        return None if known is None or known[0] is not thing else known[1]
 
     def doubt(self) -> None:
         """Something is taken for a constant that may have been computed where nobody saw it."""
@@ -215,12 +219,3 @@ class ValueRecording:
         if self.trace.dynamic is None or (self.trace.quiet and not quiet):
             self.trace.dynamic = (reason, user_line() if line is None else line)
             self.trace.quiet = quiet
-
-
-def _in_backward(frame) -> bool:
-    """Whether Chainer's own code of a gradient runs: its numbers are of the function's."""
-    while frame is not None and not is_users(frame.f_globals.get("__name__", "")):
-        if frame.f_code.co_name == "backward":
-            return True
-        frame = frame.f_back
-    return False

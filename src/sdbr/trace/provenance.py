@@ -295,6 +295,9 @@ def _leaving_property(name):
     """What else an array has tells its values in some way that cannot be followed."""
 
     def read(self):
+        # Chainer's code asks Variables for it; of an array it wants to know the module at most.
+        if name == "data" and sys._getframe(1).f_globals.get("__name__", "")[:8] == "chainer.":
+            return strip(self).data
         leave_by(f"a value left NumPy through {name}", self)
         return getattr(strip(self), name)
 

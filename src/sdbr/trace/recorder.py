@@ -106,6 +106,8 @@ class Recorder(
         if self.generators.unwatched:
             self.trace.unwatched.append(self.generators.unwatched)
         self.known_numbers: set[int] = set()
+        # id -> (a NumPy scalar on a node, in the place of what the call has computed; its value)
+        self.computed_numbers: dict[int, tuple] = {}
         self._frame = None  # of `run`, while the call is traced
         self._config = config_entries()
         self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
@@ -237,7 +239,10 @@ class Recorder(
             if name in GRAPH:
                 continue
             if not isinstance(thing, _HOLDERS) and not is_traced(thing):
-                if name not in floats:
+                number = self.number_of(thing)
+                if number is not None:  # a gradient takes it from the node of its function
+                    found.append(Rebinding(name, Hole(0), [number], inner))
+                elif name not in floats:
                     self.note_number(thing)
                 continue
             values: list[Value] = []
@@ -248,6 +253,8 @@ class Recorder(
                 self._hold(thing, values[0])
             if holds_traced(thing):
                 owner.__dict__[name] = spent.__dict__[name] = thing = strip_nested(thing)
+                if isinstance(thing, np.generic):
+                    self.computed_numbers[id(thing)] = (thing, values[0])
             if _holds_variable(thing):  # the template must not keep the graph behind it
                 owner.__dict__[name] = _without_history(thing)
         return found
