@@ -67,7 +67,8 @@ class StaticCall(chainer.FunctionNode):
     def _run(self, node, part, target_input_indexes, grad_outputs):
         given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
         if not given:
-            raise SdbrError(
+            # Chainer's functions ask None for its array.
+            raise AttributeError(
                 f"a backward through {self.manager.name} got no gradient of any output: set y.grad "
                 "before y.backward(), for y is no scalar"
             )

@@ -36,6 +36,16 @@ _GRADIENTS = (
         "A replay raises errors out of the whole call: catch them there, or check indices before.",
     ),
     (
+        "which values decide about",
+        "Look at the values themselves (F.where, numpy.isfinite), or put the code into "
+        "sdbr.static_code.",
+    ),
+    (
+        "values raise errors",
+        "Look for values that are not finite after the call, or put the code into "
+        "sdbr.static_code.",
+    ),
+    (
         "only while the call is traced",
         "Put it into sdbr.static_code, which runs in every call, or do it outside the call.",
     ),

@@ -387,7 +387,7 @@ class ScheduleManager:
         """
         misses, call = self._misses, self.statistics.calls
         with self._lock:
-            misses.note(call)
+            misses.note(call, bool(self.schedules.get(key)))
             if self.schedules:
                 differs = describe_difference(key, list(self.schedules))
                 same = self.schedules.get(key)

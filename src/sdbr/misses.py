@@ -6,6 +6,7 @@ import collections
 
 _WINDOW = 8  # calls
 _MANY = 5  # of them with a new key: keys keep changing
+_KNOWN = 4  # of these with arguments as before: it is no warming up, something else changes
 _SAME_PLACE = 4  # keys that were dynamic at one place: the others will be, too
 
 
@@ -21,12 +22,14 @@ class Misses:
     def __init__(self):
         self.entries: list[tuple[str, str]] = []
         self._calls: collections.deque = collections.deque(maxlen=_MANY)
+        self._known: collections.deque = collections.deque(maxlen=_MANY)
         self._dynamic: dict[tuple, set] = {}
         self._static = False
 
-    def note(self, call: int) -> None:
-        """Call number `call` had a new key."""
+    def note(self, call: int, known: bool = False) -> None:
+        """Call number `call` had a new key, or one that is `known` and other state than before."""
         self._calls.append(call)
+        self._known.append(known)
 
     def explain(self, differs: str, line: str) -> None:
         """Keep what differed from the nearest key, and the user's line."""
@@ -34,9 +37,12 @@ class Misses:
         del self.entries[:-100]
 
     def keep_coming(self, call: int) -> bool:
-        """Whether five of the last eight calls had a new key, call number `call` included."""
+        """Whether five of the last eight calls had a new key, call number `call` included.
+
+        The first calls of all have new keys without a reason to say so, unless the keys are known.
+        """
         many = len(self._calls) == _MANY and call - self._calls[0] < _WINDOW
-        return many and call >= _WINDOW
+        return many and (call >= _WINDOW or sum(self._known) >= _KNOWN)
 
     def traced(self, key: tuple, place: tuple | None) -> None:
         """A call was traced; it was dynamic at `place` (reason and line), or static for None."""
@@ -58,5 +64,6 @@ class Misses:
     def clear(self) -> None:
         """Forget all but the entries, which reports show."""
         self._calls.clear()
+        self._known.clear()
         self._dynamic.clear()
         self._static = False

@@ -6,6 +6,7 @@ import sys
 import weakref
 
 from sdbr.trace.creation import seen_draw
+from sdbr.trace.foreign import is_users
 from sdbr.trace.link_hooks import unknown_hook
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.outside import moves_on
@@ -42,6 +43,7 @@ class AttributeRecording:
             fields = object.__getattribute__(link, "__dict__")  # one that is patched calls this
             known = self._links[id(link)] = (link, dict(fields))
             self.note_place(link)
+            self.trace.classes.append((link, type(link)))
             for name, thing in list(fields.items()):
                 if isinstance(thing, (list, dict, set)) and name not in INTERNAL:
                     self._containers[id(link), name] = (thing, _contents(thing))
@@ -57,6 +59,9 @@ class AttributeRecording:
             reason = unknown_hook(link) if thing else None
             if reason is not None:
                 self.mark_dynamic(reason, quiet=True)
+            return thing
+        if name == "name" and is_users(sys._getframe(2).f_globals.get("__name__", "")):
+            self._note_read(link, name, thing)
             return thing
         before = self.watch(link)
         if (id(link), name) in self.effect_writes:

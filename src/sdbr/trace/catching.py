@@ -30,7 +30,7 @@ _PLAIN = frozenset(
 )
 
 
-def may_catch(frame: FrameType, errors: tuple[type, ...]) -> bool:
+def may_catch(frame: FrameType, errors: tuple[type, ...], others: bool = False) -> bool:
     """Whether an ``except`` around the present instruction takes one of `errors`.
 
     ``finally`` and ``with`` do not: they let errors pass.
@@ -40,6 +40,8 @@ def may_catch(frame: FrameType, errors: tuple[type, ...]) -> bool:
     frame : frame
         Of Python code, somewhere below the present one.
     errors : tuple of type
+    others : bool
+        Or any error that is no builtin one.
     """
     blocks = _blocks(frame.f_code)
     seen = set()
@@ -49,7 +51,7 @@ def may_catch(frame: FrameType, errors: tuple[type, ...]) -> bool:
         handler = blocks(at)
         if handler is None:
             return False
-        if _takes(frame, handler, errors):
+        if _takes(frame, handler, errors, others):
             return True
         at = handler if sys.version_info >= (3, 11) else blocks.outer(at)
     return False
@@ -122,7 +124,7 @@ def _instructions(code: CodeType) -> dict[int, tuple]:
     return {i.offset: (i, after) for i, after in pairs}
 
 
-def _takes(frame: FrameType, at: int, errors: tuple[type, ...]) -> bool:
+def _takes(frame: FrameType, at: int, errors: tuple[type, ...], others: bool) -> bool:
     """Whether one of the clauses from `at` on takes one of the errors."""
     every = _instructions(frame.f_code)
     stack: list = []
@@ -137,7 +139,7 @@ def _takes(frame: FrameType, at: int, errors: tuple[type, ...]) -> bool:
                 return False  # of a finally, of a with, or the end of the clauses
             begins = False
         if name in ("CHECK_EXC_MATCH", "JUMP_IF_NOT_EXC_MATCH"):
-            if not known or _match(stack, errors):
+            if not known or _match(stack, errors, others):
                 return True
             stack, known, begins = [], True, True
             while after is not None and "JUMP" not in i.opname:
@@ -181,9 +183,11 @@ def _look_up(frame: FrameType, name):
     return None
 
 
-def _match(stack: list, errors: tuple[type, ...]) -> bool:
+def _match(stack: list, errors: tuple[type, ...], others: bool) -> bool:
     taken = stack[-1] if stack else None
     for kind in taken if isinstance(taken, tuple) else (taken,):
         if not isinstance(kind, type) or any(issubclass(e, kind) for e in errors):
+            return True
+        if others and kind.__module__ != "builtins":
             return True
     return False

@@ -79,6 +79,9 @@ class Guards:
             else:
                 self.stable.append((d, name, _is_same, value))
 
+        if trace.classes:
+            holder = {"__class__": trace.classes}
+            self.stable.append((holder, "__class__", _have_classes, None))
         for name, value in trace.environment.items():
             check = _is_absent if value is None else _is_equal
             self.volatile.append((os.environ, name, check, value))
@@ -285,6 +288,10 @@ def _are_one(sources, want) -> bool:
 def _is_equal(thing, want) -> bool:
     # repr tells 0.0 from -0.0 and makes nan equal to itself.
     return thing is want or (type(thing) is type(want) and repr(thing) == repr(want))
+
+
+def _have_classes(links, want) -> bool:
+    return all(type(link) is cls for link, cls in links)
 
 
 def _is_same_set(thing, want) -> bool:

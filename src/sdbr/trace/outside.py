@@ -166,6 +166,7 @@ class Outside:
         self.unwatched: list[str] = []
         self.functions: list = []
         self.modules: dict[int, dict] = {}
+        self._kept_modules: dict[int, Any] = {}
         self._functions: list = []
         self._seen: set[int] = set()
         self._walked: dict[int, Any] = {}
@@ -186,9 +187,16 @@ class Outside:
                 self._read(self._functions.pop())
             for cls in list(self._classes):
                 self._class_members(cls)
+            for module in list(self._kept_modules.values()):
+                self._thing({}, module.__name__, module, frozenset(self._attributes))
             for function in list(self.functions):
                 for name in self._attributes & function.__dict__.keys():
                     self._thing(function.__dict__, name, function.__dict__[name], frozenset())
+        if owner is not None and "update_rule" in self._attributes:
+            for parameter in owner.params():
+                rule = get(parameter, "update_rule")
+                if rule is not None:
+                    self._thing(parameter.__dict__, "update_rule", rule, frozenset())
         if self._past_links and owner is not None:
             self._raw_attributes(owner)
         self.opaque |= self._modulo and self._text
@@ -237,6 +245,8 @@ class Outside:
 
     def _walk(self, thing) -> None:
         """Follow the functions in `thing`, also in containers, plain objects and partials."""
+        if isinstance(thing, types.ModuleType) and not is_library(thing):
+            self._kept_modules[id(thing)] = thing
         if isinstance(thing, _LEAVES) or id(thing) in self._walked:
             return
         if len(self._walked) > _MOST_WALKED:

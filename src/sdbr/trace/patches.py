@@ -14,6 +14,7 @@ from sdbr.trace.gradients import register as register_gradients
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.output import register as register_output
 from sdbr.trace.provenance import current, holds_known, strip, strip_nested, tell
+from sdbr.trace.raising import register as register_raising
 from sdbr.trace.scalars import register as register_math
 from sdbr.trace.sides import side
 from sdbr.trace.whole import register as register_whole
@@ -263,4 +264,5 @@ register_creation(PATCHES)
 register_math(PATCHES)
 register_gradients(PATCHES)
 register_output(PATCHES)
+register_raising(PATCHES)
 register_whole(PATCHES)

@@ -34,11 +34,15 @@ _OPEN = (
     types.SimpleNamespace, argparse.Namespace, collections.UserDict, collections.UserList,
     collections.UserString, collections.ChainMap,
 )  # fmt: skip
+_MAPPINGS = (dict, types.MappingProxyType)
 _CLOSED = (
     chainer.Link, chainer.Variable, chainer.FunctionNode, chainer.Function, types.ModuleType,
     types.FunctionType, types.MethodType,
     types.BuiltinFunctionType, functools.partial, type, chainer.FunctionHook, chainer.LinkHook,
 )  # fmt: skip
+
+#: Numbers, also those that optimizers, update rules and links keep in objects of Chainer.
+_OF_LIBRARIES = (int, float, str, bool, chainer.optimizer.Hyperparameter, chainer.Initializer)
 
 # How an array or a Variable is used: bound as the very object, or read anew in every call.
 SAME, LIKE = "same", "like"
@@ -139,7 +143,7 @@ class _Fields:
             thing = plain_fields(thing)
             if not self.whole:
                 thing = _numbers(thing)
-        elif not isinstance(thing, dict):
+        elif not isinstance(thing, _MAPPINGS):
             return False
         if thing.keys() != self.items.keys():
             return False
@@ -199,7 +203,7 @@ class _Walk:
             if not isinstance(thing, _CLOSED):
                 self.beyond.append(place)
             return thing
-        if isinstance(thing, (dict, list, tuple, collections.deque)):
+        if isinstance(thing, (*_MAPPINGS, list, tuple, collections.deque)):
             self.seen.add(id(thing))
             plain = holds_scalars(thing)
             if plain is not None:
@@ -207,7 +211,7 @@ class _Walk:
             if len(thing) > _MOST_ITEMS:
                 self.beyond.append(place)
                 return thing
-            if isinstance(thing, dict):
+            if isinstance(thing, _MAPPINGS):
                 print_ = _Fields(None, dict(thing), True, place, self)
             else:
                 print_ = _Items(thing, place, self)
@@ -223,7 +227,7 @@ class _Walk:
         if fields is None:
             return thing
         whole = isinstance(thing, _OPEN) or not is_library(type(thing))
-        if not whole and callable(thing):
+        if not whole and callable(thing) and not isinstance(thing, chainer.Initializer):
             return thing
         self.seen.add(id(thing))
         return _Fields(thing, fields, whole, place, self)
@@ -303,7 +307,8 @@ def is_constant(thing) -> bool:
 
 
 def _numbers(fields: dict) -> dict:
-    return {k: x for k, x in list(fields.items()) if isinstance(x, (int, float, str, bool))}
+    """What is compared of an object of a library."""
+    return {k: x for k, x in list(fields.items()) if isinstance(x, _OF_LIBRARIES)}
 
 
 def _kind_of(variable) -> tuple:

@@ -194,8 +194,13 @@ def _recorded_property(name):
     def call(array):
         return getattr(array, name)
 
+    def write(self, value):
+        setattr(strip(self), name, strip_nested(value))
+        leave_by(f"an array was written in place through {name}", self, value)
+        _rewritten(self)
+
     call.__name__ = name
-    return property(lambda self: record(call, (self,), {}))
+    return property(lambda self: record(call, (self,), {}), write)
 
 
 def _leaving(name, what):

@@ -39,6 +39,7 @@ from sdbr.trace.provenance import (
     user_frames,
     user_line,
 )
+from sdbr.trace.raising import told_of_values
 from sdbr.trace.reports import RecordingReporter
 from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
 from sdbr.trace.stores import StoreRecording
@@ -224,12 +225,15 @@ class Recorder(
 
     def caught(self) -> tuple[bool, bool]:
         """Whether the user's code catches an `IndexError` of what runs now; any error of it."""
+        told = told_of_values()
+        if told is not None:
+            self.mark_dynamic(f"{told} lets values raise errors, which no replay does")
         if self.catchers:
             return True, True
         index = anything = False
         for frame in user_frames(self._frame):
             index = index or may_catch(frame, (IndexError,))
-            anything = index or anything or may_catch(frame, _ANY)
+            anything = index or anything or may_catch(frame, _ANY, others=True)
         return index, anything
 
     def _rebindings(self, template, function, floats: set) -> list:

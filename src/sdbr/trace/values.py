@@ -277,6 +277,8 @@ class Trace:
         an argument among `floats` -> Scalar.
     unwatched : list of str
         What the call may read and no replay compares: beyond the limits of what is compared.
+    classes : list of (Link, type)
+        Links whose attributes the call read, and their classes, which may be assigned.
     environment : dict of str to str
         Entries of ``os.environ`` that the call read, None for those that were not there.
     """
@@ -301,6 +303,7 @@ class Trace:
     floats: list = dataclasses.field(default_factory=list)
     followed: dict = dataclasses.field(default_factory=dict)
     unwatched: list = dataclasses.field(default_factory=list)
+    classes: list = dataclasses.field(default_factory=list)
     environment: dict = dataclasses.field(default_factory=dict)
 
 

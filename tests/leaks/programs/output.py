@@ -155,14 +155,6 @@ def _thread(self, x):
     return -self.layer(x) if found[0] else self.layer(x)
 
 
-POOL = ThreadPoolExecutor(1)
-POOL.submit(int).result()  # its thread runs already
-
-
-def _pool(self, x):
-    return self.layer(x) * POOL.submit(lambda: float(abs(x).max())).result(30)
-
-
 def _name(self, x):
     return self.layer(x) * len(threading.current_thread().name)
 
@@ -219,7 +211,6 @@ p_environment_set = rounds(
     lambda i: os.environ.pop("PROGRAMS_ROWS", None),
 )
 p_thread = rounds(_thread)
-p_pool = rounds(_pool)
 p_thread_name = rounds(_name, before=_rename)
 
 
@@ -245,3 +236,16 @@ def p_print_in_static_code(run):
         for _ in range(5):
             model(np.ones((2, 4), "f"))
     run.see("written", out.getvalue())
+
+
+def p_pool(run):
+    with ThreadPoolExecutor(1) as pool:
+        submit = pool.submit
+        submit(int).result()  # its thread runs already
+
+        @run.static
+        def call(x):
+            return F.relu(x) * submit(lambda: float(abs(x).max())).result(30)
+
+        for _ in range(4):
+            run.see("y", call(run.array(2, 3)))

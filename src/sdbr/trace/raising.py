@@ -1,0 +1,63 @@
+"""Errors and warnings that values decide about, where the code has asked for them.
+
+``numpy.errstate(invalid='raise')`` and warnings that are errors, or that are counted, turn values
+into a way through the code. Kernels of a replay tell nobody.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+
+from sdbr.trace.foreign import is_users
+from sdbr.trace.provenance import current
+
+import numpy as np
+
+_QUIET = frozenset({"ignore", "warn"})
+_WARNINGS = ("warnings", "_py_warnings")
+
+
+def told_of_values() -> str | None:
+    """What NumPy would tell of values of the present operation, other than by a warning."""
+    for kind, how in np.geterr().items():
+        if how not in _QUIET:
+            return f"np.errstate({kind}={how!r})"
+    return None
+
+
+def _asked_by_call() -> bool:
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in _WARNINGS:
+        frame = frame.f_back
+    return frame is not None and is_users(frame.f_globals.get("__name__", ""))
+
+
+def _wrap_filter(original):
+    @functools.wraps(original)
+    def filtering(action, *args, **kwargs):
+        recorder = current()
+        if recorder is not None and not recorder.depth and action == "error" and _asked_by_call():
+            recorder.mark_dynamic("warnings are made errors, which values decide about")
+        return original(action, *args, **kwargs)
+
+    return filtering
+
+
+def _wrap_catching(original):
+    @functools.wraps(original)
+    def enter(self):
+        recorder = current()
+        if recorder is not None and not recorder.depth and self._record and _asked_by_call():
+            recorder.mark_dynamic("warnings are collected, which values decide about")
+        return original(self)
+
+    return enter
+
+
+def register(patches) -> None:
+    """Add the patches of this module to those that are in place while a call is traced."""
+    patches.register(warnings, "simplefilter", _wrap_filter)
+    patches.register(warnings, "filterwarnings", _wrap_filter)
+    patches.register(warnings.catch_warnings, "__enter__", _wrap_catching)

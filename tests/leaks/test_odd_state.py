@@ -1,0 +1,30 @@
+"""Programs whose calls depend on state in odd places, and on errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from .harness import FOLDER, judge, names_in
+
+PATH = FOLDER / "odd_state.py"
+#: Those that replay; the others say that they cannot.
+RIGHT = {
+    "p_proxy", "p_proxy_in_a_list", "p_proxy_replaced", "p_module", "p_module_table",
+    "p_module_in_an_object", "p_optimizer", "p_optimizer_momentum", "p_initializer",
+    "p_child_name", "p_child_class", "p_warnings_ignored", "p_errstate_ignored",
+    "p_no_gradient_given",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", names_in(PATH))
+def test_programs(name):
+    verdict = judge(PATH, name)
+    assert verdict.word == ("right" if name in RIGHT else "dynamic"), verdict
+    if name in RIGHT:
+        assert verdict.statistics["traces"] < verdict.statistics["replays"] + 3, verdict
+
+
+@pytest.mark.parametrize("name", ["p_counted_in_a_local_class", "p_list_of_sizes"])
+def test_it_is_said_after_five_calls(name):
+    (said,) = judge(PATH, name).warnings
+    assert "five of the last eight calls were traced anew" in said
