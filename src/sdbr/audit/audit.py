@@ -209,8 +209,14 @@ class Audit:
         if self.watch is None or nodes is None:
             return {}
         index = {id(node): k for k, node in enumerate(nodes)}
+        # What a function has kept and the call hands out is an output of its node in a trace only.
+        own = {id(node): len(node.outputs) - len(node.states) for node in nodes}
         places = sorted(
-            ((index[id(node)], i, node) for node, i in self.watch.samples if id(node) in index),
+            (
+                (index[id(node)], i, node)
+                for node, i in self.watch.samples
+                if i < own.get(id(node), 0)
+            ),
             key=lambda place: place[:2],
         )
         return {f"output {i} of function {k}": (node, i, k) for k, i, node in places}
@@ -283,7 +289,10 @@ def roots_of(owner, trace, arguments, optimizer=None, gradients: bool = False) -
             else:
                 captured.append(holder.get(name))
     arguments = (arguments, captured)
-    whole = any(node.effect for node in trace.nodes)  # static_code may write parameters
+    # Who may write to parameters: static_code, and functions that update an input in place.
+    whole = any(node.effect for node in trace.nodes) or any(
+        value.kind == PARAMETER and value.held for value in trace.values
+    )
     roots = Roots(list(links.values()), arguments, parameters, optimizer, gradients, whole)
     for store in trace.stores:
         if store.place.holder is not None:  # else on a Variable that each call makes anew

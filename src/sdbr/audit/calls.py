@@ -51,6 +51,8 @@ def audited_call(manager, schedule, function, owner, leaves, floats, given, shar
         if schedule.due is not None:
             schedule.due.audited(manager.arrays_of(leaves))
         _judge(manager, schedule, audit, verdict, validated)
+        if not verdict.problem:
+            reference.handed_out(verdict.outcome)
         audit.forget()
     return _conclude(verdict)
 

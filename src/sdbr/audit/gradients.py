@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+from sdbr._audit import checksum
 from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, is_noise
-from sdbr.audit.noise import DISTURBANCES, Disturbed
+from sdbr.audit.noise import DISTURBANCES, Disturbed, shaken
 from sdbr.audit.outcome import Outcome
 from sdbr.audit.samples import Watch
 from sdbr.audit.sides import Again, Plain, Replay
@@ -34,6 +36,8 @@ class GradientAudit:
         self.audit = audit
         self.roots = roots
         self.validated = validated
+        #: Index of a value -> the array that the replay has handed out for it, its checksum then.
+        self._handed: dict[int, tuple[weakref.ref, int]] = {}
 
     def watch(self, schedule, instance) -> Watch:
         """What looks at the ops of the replay."""
@@ -55,6 +59,7 @@ class GradientAudit:
         inputs : list of chainer.Variable
         """
         audit = self.audit
+        self._write_again(audit.plain)
         ys = self._outputs(audit.plain, plan, pattern)
         compared = [k for k, i in enumerate(pattern[1]) if _is_shared(plan.differentiable[i])]
         if ys is None or not compared:
@@ -77,7 +82,7 @@ class GradientAudit:
             audits.inconclusive += 1
             return grads
         audits.gradients += 1
-        got, want = _facts(outcome, names), _facts(plain, names)
+        got, want = _facts(outcome, names, wanted), _facts(plain, names, wanted)
         problems = differences(got, want, GRADIENT_TOLERANCES)
         if not problems:
             return grads
@@ -93,11 +98,30 @@ class GradientAudit:
             grads[k] = None if g is None else np.array(g)
         return grads
 
+    def handed_out(self, outcome) -> None:
+        """Note what the replay has handed out: the user may write to it before the backward."""
+        for index, thing in things_of(self.audit.schedule.trace, outcome).items():
+            array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
+            if type(array) is np.ndarray:
+                self._handed[index] = (weakref.ref(array), checksum(array))
+
+    def _write_again(self, outcome) -> None:
+        """Write into what `outcome` has handed out what the user has written since."""
+        things = {}
+        for index, (reference, before) in self._handed.items():
+            array = reference()
+            if array is not None and checksum(array) != before:
+                things = things or things_of(self.audit.schedule.trace, outcome)
+                other = things.get(index)
+                other = other._data[0] if isinstance(other, chainer.Variable) else other
+                if type(other) is np.ndarray and other.flags.writeable:
+                    np.copyto(other, array)
+
     def _outputs(self, outcome, plan, pattern) -> list | None:
         """The Variables of define-by-run for the outputs that carry a gradient; None if unknown."""
-        known = variables_of(self.audit.schedule.trace, outcome)
+        known = things_of(self.audit.schedule.trace, outcome)
         ys = [known.get(plan.graph_outputs[i].index) for i in pattern[0]]
-        return None if any(y is None for y in ys) else ys
+        return ys if all(isinstance(y, chainer.Variable) for y in ys) else None
 
     def _is_noise(self, plan, pattern, indices, gys, inputs, got, want, problems) -> bool:
         """Whether rounding errors of forward and backward explain the difference."""
@@ -134,13 +158,19 @@ class GradientAudit:
         with disturbed.by(units) as (args, kwargs):
             side = Again(audit.plain.side)
             again = Outcome(lambda: audit.call(args, kwargs), audit.before, side)
+            self._write_again(again)
             ys = None if again.error else self._outputs(again, plan, pattern)
+            if units:  # also of whole numbers, such as the gradient of a loss
+                rng = np.random.RandomState(units)
+                gys = [
+                    shaken(g, units, rng, whole=False) if g.dtype.kind == "f" else g for g in gys
+                ]
             if ys is not None:
                 wanted = [disturbed.pairs.get(id(inputs[i]), inputs[i]) for i in indices]
                 entry = Snapshot(audit.before.roots)
                 side = Again(audit.plain.side)
                 last = Outcome(lambda: gradients(ys, wanted, gys), entry, side)
-                facts = {} if last.error else _facts(last, names)
+                facts = {} if last.error else _facts(last, names, wanted)
             audit.before.put_back(audit.before.changes())
         return facts
 
@@ -158,11 +188,12 @@ def gradients(ys: list, xs: list, gys: list) -> list:
     return [None if g is None else g.array for g in found]
 
 
-def _facts(outcome, names: list[str]) -> dict:
+def _facts(outcome, names: list[str], wanted: list) -> dict:
     facts = {}
-    for i, (name, g) in enumerate(zip(names, outcome.result, strict=True)):
-        if g is not None and g.any():  # None and zeros: an optimizer may tell, rounding cannot
-            facts[f"the gradient of {name}" + (f" ({i})" if name in names[:i] else "")] = g
+    for i, (name, g, x) in enumerate(zip(names, outcome.result, wanted, strict=True)):
+        # None and zeros: an optimizer may tell, rounding cannot.
+        g = np.zeros(x.shape, x.dtype) if g is None else g
+        facts[f"the gradient of {name}" + (f" ({i})" if name in names[:i] else "")] = g
     outcome.result = list(outcome.result)
     written = {k: x for k, x in outcome.facts().items() if not k.startswith("the result")}
     return {**facts, **written}
@@ -177,9 +208,9 @@ def _name(value: Value) -> str:
     return f"{value.kind} {getattr(value.source, 'name', value.source)}"
 
 
-def variables_of(trace, outcome) -> dict[int, chainer.Variable]:
-    """Index of a value -> the Variable that a plain run has in its place."""
-    found: dict[int, chainer.Variable] = {}
+def things_of(trace, outcome) -> dict[int, Any]:
+    """Index of a value -> the Variable or array that a run has handed out in its place."""
+    found: dict[int, Any] = {}
     _pair(trace.result, outcome.result, found)
     written = {(id(place.thing), name): x for place, name, x in outcome.changes.entries}
     for write in trace.writes:
@@ -194,7 +225,7 @@ def variables_of(trace, outcome) -> dict[int, chainer.Variable]:
 
 def _pair(structure, thing, found: dict) -> None:
     if isinstance(structure, Value):
-        if isinstance(thing, chainer.Variable):
+        if isinstance(thing, (chainer.Variable, np.ndarray)):
             found.setdefault(structure.index, thing)
     elif isinstance(structure, dict) and isinstance(thing, dict):
         for key, part in structure.items():

@@ -57,16 +57,18 @@ def _is_float(array) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size > 0
 
 
-def shaken(array: np.ndarray, units: int, rng: np.random.RandomState) -> np.ndarray:
+def shaken(
+    array: np.ndarray, units: int, rng: np.random.RandomState, whole: bool = True
+) -> np.ndarray:
     """A copy of `array` in which each number is another by some units in the last place.
 
-    Whole numbers stay: they may be masks and codes, which are compared.
+    Whole numbers stay if `whole`: they may be masks and codes, which are compared.
     """
     size = units * np.finfo(array.dtype).eps
     noise = rng.uniform(-size, size, array.shape)
     with np.errstate(all="ignore"):
         noisy = (array * (1 + noise)).astype(array.dtype)
-        return np.where(array == np.rint(array), array, noisy)
+        return np.where(array == np.rint(array), array, noisy) if whole else noisy
 
 
 def _filled(thing, units, rng, made):

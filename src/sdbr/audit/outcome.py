@@ -12,7 +12,8 @@ from sdbr.trace.sides import Side, entered
 
 import numpy as np
 
-#: Entries of Variables and parameters that only tell how a gradient came about.
+#: Entries of Variables and parameters that only tell how a gradient came about, and what Chainer
+#: notes there the first time that somebody asks.
 _INSIDE = frozenset(
     {
         "_grad_var",
@@ -20,6 +21,7 @@ _INSIDE = frozenset(
         "_node",
         "_loss_scale",
         "_data",
+        "_device",
         "_has_chainerx_array",
         "_loss_scaling_isnan",
     }

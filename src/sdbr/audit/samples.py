@@ -15,6 +15,9 @@ import numpy as np
 KEPT = 4096
 
 
+_NOTHING = np.empty(0)
+
+
 def sample(array: np.ndarray) -> np.ndarray:
     """A copy of `array`, or of every n-th of its items, without shape."""
     step = -(-array.size // KEPT) if array.size > KEPT else 1
@@ -39,7 +42,8 @@ class Applied:
     def __init__(self, function, outputs):
         self.kind = kind_of(function)
         self.label = function.label
-        arrays = [y._data[0] for y in outputs]
+        # A gradient that is None, inside a gradient, is an output without an array.
+        arrays = [_NOTHING if y._data[0] is None else y._data[0] for y in outputs]
         self.shapes = [array.shape for array in arrays]
         self.samples = [sample(array) for array in arrays]
 

@@ -241,15 +241,20 @@ def _copyto(original):
 def _normalized(original):
     @functools.wraps(original)
     def softmax_cross_entropy(x, t, normalize, class_weight, ignore_label, reduce, is_chainerx):
-        if _tracing() is None or reduce != "mean" or not normalize:
+        recorder = _tracing()
+        if recorder is None or reduce != "mean" or not normalize:
             return original(x, t, normalize, class_weight, ignore_label, reduce, is_chainerx)
+        start = len(recorder.trace.nodes)
         # Chainer compares the number of labels in use with 1 in Python; NumPy's maximum is noted.
         losses = original(x, t, normalize, class_weight, ignore_label, "no", is_chainerx)
         labels = t.array if isinstance(t, chainer.Variable) else t
         dtype = np.promote_types(losses.dtype, np.float32)
         count = np.maximum((labels != ignore_label).astype(dtype).sum(), dtype.type(1))
         loss = chainer.functions.sum(chainer.functions.cast(losses, dtype) / count)
-        return chainer.functions.cast(loss, losses.dtype)
+        loss = chainer.functions.cast(loss, losses.dtype)
+        for node in recorder.trace.nodes[start:]:
+            node.applied = False  # others than define-by-run applies
+        return loss
 
     return softmax_cross_entropy
 

@@ -1,0 +1,152 @@
+"""Audits that must pass: what differs between the two runs though the replay is right."""
+
+from __future__ import annotations
+
+import sdbr
+from sdbr.audit import gradients as gradients_of_audits
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from .harness import assert_near
+
+X = [np.random.RandomState(i).randn(6, 4).astype("f") for i in range(4)]
+IMAGES = [np.random.RandomState(i).randn(2, 3, 6, 6).astype("f") for i in range(4)]
+
+
+@pytest.fixture(autouse=True)
+def every_replay_is_audited():
+    with chainer.using_config("sdbr_audit", 1e9):
+        yield
+
+
+def served(f, arrays, backward=True, between=lambda y: None, first=lambda y: y):
+    """Replays of `f`, each with an audit; the gradients are those of `f` itself."""
+    static = sdbr.static_graph(f)
+    for n, array in enumerate(arrays):
+        found = []
+        for function in (static, f):
+            x = chainer.Variable(array.copy())
+            np.random.seed(n)
+            y = first(function(x))
+            between(y)
+            if backward:
+                F.sum(y * 1.5).backward()
+                found.append(x.grad)
+        if backward:
+            assert_near(*found, 1e-5, "gradient")
+    manager = static.schedule_manager
+    audits = manager.audits
+    assert (audits.failed, audits.failures, audits.inconclusive) == (0, [], 0)
+    assert manager.statistics.replays == len(arrays) - 1
+    assert audits.passed >= 1
+    assert not backward or audits.gradients >= 1
+    return static
+
+
+def double(y):
+    y.array *= 2
+
+
+@pytest.mark.parametrize("function", [F.tanh, F.max, F.softmax, F.exp, F.relu])
+def test_a_result_that_is_written_to_before_the_backward(function):
+    served(function, X, between=double)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: F.dropout(x, 0.4, return_mask=True),
+    lambda x: F.gaussian(x, x, return_eps=True),
+    lambda x: F.rrelu(x, return_r=True),
+])  # fmt: skip
+def test_what_a_function_has_kept_is_handed_out(function):
+    served(function, X, first=lambda pair: pair[0])
+
+
+def test_places_of_maxima_are_handed_out():
+    served(lambda x: F.max_pooling_2d(x, 2, return_indices=True), IMAGES, first=lambda y: y[0])
+
+
+def test_chainer_notes_the_device_of_an_argument():
+    def f(x):
+        return chainer.distributions.Normal(x, F.exp(x)).log_prob(x)
+
+    served(f, X)
+
+
+def test_other_functions_than_chainers_are_recorded():
+    t = np.arange(6) % 4
+
+    def f(x):
+        return F.softmax_cross_entropy(x, t, enable_double_backprop=True)
+
+    served(f, X)
+
+
+def test_gradients_that_are_none_inside_of_the_call():
+    rois = np.array([[0, 0, 0, 4, 4], [1, 1, 1, 5, 5]], "f")
+
+    def f(x):
+        y = F.roi_pooling_2d(x, rois, 2, 2, 1.0)
+        (g,) = chainer.grad([y], [x], [y * 2])
+        return y + F.sum(g)
+
+    served(f, IMAGES, backward=False)
+
+
+def test_a_function_that_writes_to_a_parameter():
+    class Running(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.l = L.Linear(4, 4)
+                self.mean = chainer.Parameter(np.zeros(4, "f"))
+                self.var = chainer.Parameter(np.ones(4, "f"))
+
+        def forward(self, x):
+            ones, zeros = np.ones(4, "f"), np.zeros(4, "f")
+            return F.batch_normalization(
+                self.l(x), ones, zeros, running_mean=self.mean.array, running_var=self.var.array
+            )
+
+    models = [Running(), Running()]
+    models[1].copyparams(models[0])
+    static = sdbr.static_graph(models[0])
+    for x in X:
+        assert_near(static(x).array, models[1](x).array, 1e-5, "output")
+        assert_near(models[0].mean.array, models[1].mean.array, 1e-5, "mean")
+    audits = static.schedule_manager.audits
+    assert audits.failures == [] and audits.passed >= 1
+
+
+@pytest.mark.parametrize("link", [
+    lambda: L.BatchNormalization(4), lambda: L.BatchNormalization(4, use_beta=False),
+    lambda: L.LayerNormalization(4),
+])  # fmt: skip
+def test_gradients_that_are_nothing_but_rounding(link):
+    model = sdbr.static_graph(link())
+    for array in X:
+        x = chainer.Variable(array)
+        F.sum(model(x)).backward()
+        assert np.abs(x.grad).max() < 1e-5
+    audits = model.schedule_manager.audits
+    assert audits.failures == [] and audits.gradients >= 2
+
+
+def test_a_wrong_gradient_is_found_beside_results_that_were_written_to(monkeypatch):
+    """What the user has written stands in both runs; it hides nothing."""
+    original = gradients_of_audits.gradients
+
+    def another(ys, xs, gys):
+        return [g + np.float32(0.01) * abs(g).max() for g in original(ys, xs, gys)]
+
+    monkeypatch.setattr(gradients_of_audits, "gradients", another)
+    static = sdbr.static_graph(lambda x: F.tanh(x))
+    with pytest.warns(sdbr.SdbrWarning, match="the gradient of argument 0 differs"):
+        for array in X:
+            y = static(chainer.Variable(array))
+            double(y)
+            F.sum(y).backward()
+    assert static.schedule_manager.audits.failed == 1
