@@ -235,6 +235,11 @@ def stored_condition(holder, name: str, old) -> tuple:
     return holder, name, _holds_same, taken(old)
 
 
+def changed_condition(holder, name: str) -> tuple:
+    """The condition on a place where every call leaves something else: there is no replay."""
+    return holder, name, _is_never_so, None
+
+
 def _conditions(holder, name: str, thing, recorder) -> list:
     same = holds_scalars(thing)
     if same is not None:

@@ -7,16 +7,17 @@ else holds a result after the call is found by the references to it.
 
 from __future__ import annotations
 
+import sys
 import types
 
 from sdbr.trace.attributes import INTERNAL
 from sdbr.trace.escapes import References
-from sdbr.trace.guards import stored_condition
+from sdbr.trace.guards import changed_condition, stored_condition
 from sdbr.trace.nodes import config_entries
 from sdbr.trace.outside import Outside
 from sdbr.trace.prints import is_constant
 from sdbr.trace.provenance import PURE, TracedArray, holds_traced, shown, strip
-from sdbr.trace.reading import Cell, Field, behind, used_names
+from sdbr.trace.reading import Cell, Field, behind, get, used_names
 from sdbr.trace.scalars import TracedFloat, plain_float
 from sdbr.trace.sinks import Enclosed, VariablePlace, describe, fields_of, place_of
 from sdbr.trace.structure import mapped
@@ -54,6 +55,7 @@ class Stores:
             self._replaced |= {_key(holder, name) for holder, name in around.askers}
         self.dropped: set = set()
         self.required: dict = {}
+        self.changed: dict = {}
 
     def loads(self, name: str) -> bool:
         """Whether the code may read what lies under `name` anywhere."""
@@ -118,6 +120,8 @@ class Stores:
             for condition in conditions:
                 key = _key(*condition[:2])
                 known.add(key)
+                if key in self.changed:
+                    continue
                 if key in self.required:
                     own.append(condition)
                 elif key not in self.dropped:
@@ -126,7 +130,20 @@ class Stores:
         for key, (place, old) in self.required.items():
             if key not in known:
                 own.append(stored_condition(place.holder, place.name, old))
+        own += [changed_condition(place.holder, place.name) for place in self.changed.values()]
         return kept, own
+
+
+def _is_named(thing) -> bool:
+    """Whether it is a function, class or module that can be found by its name, made by no call."""
+    if isinstance(thing, types.ModuleType):
+        return sys.modules.get(thing.__name__) is thing
+    if not isinstance(thing, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return False
+    found = sys.modules.get(thing.__module__ or "")
+    for name in thing.__qualname__.split("."):
+        found = get(found, name)
+    return found is thing
 
 
 def _owners(around: Outside | None) -> list:
@@ -237,11 +254,15 @@ class StoreRecording:
             self.trace.unconfirmed = self.trace.unconfirmed or _may_be_computed(new)
             self.trace.stores.append(Store(place, new, target))
             self._keep(place, old)
+        elif _is_named(new):
+            self.trace.stores.append(Store(place, new, target))
+            self._keep(place, old)
         elif loads or place.is_compared:
-            # What it was is compared before every replay.
+            # Another one in every call, which no replay would leave there.
             if holds_traced(new):
                 place.put(mapped(new, lambda x: plain_float(shown(x))))
-            self._keep(place, old)
+            if place.holder is not None:
+                self.stores.changed[place.key] = place
         else:
             self.mark_dynamic(
                 f"{what} was set to {type(new).__name__} {new!r:.60} during the call", line=line

@@ -279,3 +279,42 @@ def p_name_of_a_worker(run):
         worker = threading.Thread(target=lambda: run.see("y", call(run.array(2, 3))), name=name)
         worker.start()
         worker.join(30)
+
+
+ACTIVATION = F.tanh
+MEMORY = None
+
+
+def _hard(h):
+    return F.clip(h, -0.5, 0.5)
+
+
+def _swaps(self, x):
+    global ACTIVATION
+    ACTIVATION = F.sigmoid if ACTIVATION is F.tanh else F.tanh
+    return ACTIVATION(self.layer(x))
+
+
+def _swaps_its_own(self, x):
+    global ACTIVATION
+    ACTIVATION = _hard if ACTIVATION is F.tanh else F.tanh
+    return ACTIVATION(self.layer(x))
+
+
+def _forgets(self, x):
+    global MEMORY
+    MEMORY = {"scale": 2.0} if MEMORY is None else None
+    return self.layer(x) if MEMORY is None else self.layer(x) * MEMORY["scale"]
+
+
+def _swaps_lambdas(self, x):
+    global ACTIVATION
+    k = 2.0 if ACTIVATION is F.tanh else 1.0
+    ACTIVATION = F.tanh if k == 1.0 else lambda h: h * k
+    return ACTIVATION(self.layer(x))
+
+
+p_function_swapped = rounds(_swaps, n=9)
+p_function_of_its_own_swapped = rounds(_swaps_its_own, n=9)
+p_dict_and_none = rounds(_forgets, n=9)
+p_lambda_swapped = rounds(_swaps_lambdas, n=9)
