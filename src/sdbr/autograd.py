@@ -97,7 +97,9 @@ class StaticCall(chainer.FunctionNode):
                 grads = replay()
             else:
                 inputs = [x.get_variable() for x in node.inputs]
-                grads = self.reference.backward(replay, instance.plan, pattern, gys, inputs)
+                grads = self.reference.backward(
+                    replay, instance.plan, pattern, gys, inputs, _is_whole_backward()
+                )
             self.manager.statistics.count_run(instance.backward_executables[pattern])
             instance.backward_done = True
         except Retrace as e:

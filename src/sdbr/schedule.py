@@ -38,6 +38,7 @@ class Schedule:
         self.calls = 0
         self.usage = Usage()
         self.due = None  # when it is audited
+        self.reached: list | None = None  # where its code may write outside of links
         self.good = 0  # how many calls it had served at the last audit that passed
         self.instances: list = []
         # By optimizer; the optimizer keeps them alive.

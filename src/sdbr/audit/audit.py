@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, is_noise
 from sdbr.audit.noise import DISTURBANCES, Disturbed
 from sdbr.audit.outcome import Outcome
+from sdbr.audit.reach import reached
 from sdbr.audit.reports import deliver
 from sdbr.audit.samples import Watch, kind_of, traced_nodes
 from sdbr.audit.sides import Again, Plain, Replay
@@ -242,7 +243,7 @@ class Audit:
 
     def _is_noise(self, outcome: Outcome, names: list[str]) -> bool:
         """Whether rounding errors explain every difference."""
-        if not names:
+        if not names or self.before.roots.moves_on:
             return False
         got, want = self._facts(outcome), self._facts(self.plain)
         if any(name not in got or name not in want for name in names):
@@ -271,8 +272,9 @@ class Audit:
         return facts
 
 
-def roots_of(owner, trace, arguments, optimizer=None, gradients: bool = False) -> Roots:
-    """What a call of `owner` that was traced as `trace` may write."""
+def roots_of(manager, schedule, owner, arguments, optimizer=None, gradients: bool = False) -> Roots:
+    """What a call of `owner` that `schedule` was made of may write."""
+    trace = schedule.trace
     links = {} if owner is None else {id(owner): owner}
     things = [*trace.reads, *trace.writes]
     for link in [x.link for x in things]:
@@ -293,7 +295,12 @@ def roots_of(owner, trace, arguments, optimizer=None, gradients: bool = False) -
     whole = any(node.effect for node in trace.nodes) or any(
         value.kind == PARAMETER and value.held for value in trace.values
     )
-    roots = Roots(list(links.values()), arguments, parameters, optimizer, gradients, whole)
+    slots: Sequence = ()
+    if threading.active_count() == 1:
+        if schedule.reached is None:
+            schedule.reached = reached(manager.function, owner, trace)
+        slots = schedule.reached
+    roots = Roots(list(links.values()), arguments, parameters, optimizer, gradients, whole, slots)
     for store in trace.stores:
         if store.place.holder is not None:  # else on a Variable that each call makes anew
             place = Place(f"{store.place.name!r} outside of links", Entries(store.place))

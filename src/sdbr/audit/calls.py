@@ -34,14 +34,13 @@ def audited_call(manager, schedule, function, owner, leaves, floats, given, shar
     object
         What the call returned: the replay's, or define-by-run's if they differ.
     """
-    trace = schedule.trace
     with Timer(manager.audits, share):
-        roots = roots_of(owner, trace, given)
+        roots = roots_of(manager, schedule, owner, given)
         audit = Audit(
             manager, schedule, roots, lambda args, kwargs: function(*args, **kwargs), *given
         )
         reference = GradientAudit(
-            audit, lambda: roots_of(owner, trace, given, gradients=True), validated
+            audit, lambda: roots_of(manager, schedule, owner, given, gradients=True), validated
         )
         try:
             verdict = audit.compare(lambda: manager.replay(schedule, leaves, floats, reference))
@@ -91,7 +90,7 @@ def audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share) -> boo
             runner.executable.watch = None
 
     with Timer(manager.audits, share):
-        roots = roots_of(owner, schedule.trace, (args, kwargs), optimizer)
+        roots = roots_of(manager, schedule, owner, (args, kwargs), optimizer)
         audit = Audit(manager, schedule, roots, plain, args, kwargs, gradients=True)
         try:
             verdict = audit.compare(replay)

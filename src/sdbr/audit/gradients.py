@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sdbr._audit import checksum
@@ -45,7 +45,9 @@ class GradientAudit:
         self.audit.watch = Watch(plan.program, instance.memory, plan.node_rows)
         return self.audit.watch
 
-    def backward(self, replay: Callable[[], list], plan, pattern, gys: list, inputs: list) -> list:
+    def backward(
+        self, replay: Callable[[], list], plan, pattern, gys: list, inputs: list, whole: bool
+    ) -> list:
         """The gradients of a replayed backward, compared with those of define-by-run.
 
         Parameters
@@ -57,20 +59,27 @@ class GradientAudit:
             Which outputs carry a gradient, which inputs want one.
         gys : list of ndarray
         inputs : list of chainer.Variable
+        whole : bool
+            Whether the backward is one to everything that wants a gradient.
         """
         audit = self.audit
         self._write_again(audit.plain)
         ys = self._outputs(audit.plain, plan, pattern)
         compared = [k for k, i in enumerate(pattern[1]) if _is_shared(plan.differentiable[i])]
-        if ys is None or not compared:
+        if ys is None:
             return replay()
-        before = Snapshot(self.roots())
+        roots = self.roots()
+        before = Snapshot(roots)
         indices = [pattern[1][k] for k in compared]
         wanted = [inputs[i] for i in indices]
         names = [_name(plan.differentiable[i]) for i in indices]
         plain_side = Plain(before)
         plain_side.depth = 1  # its function nodes are of no interest
-        plain = Outcome(lambda: gradients(ys, wanted, gys), before, plain_side)
+        others = roots.variables if whole else []
+        more: dict[str, np.ndarray] = {}
+        plain = Outcome(
+            lambda: gradients(ys, wanted, gys, inputs, others, more), before, plain_side
+        )
         before.put_back(plain.changes)
         outcome = Outcome(replay, before, Replay(plain_side))
         if outcome.error is not None:
@@ -83,14 +92,18 @@ class GradientAudit:
             return grads
         audits.gradients += 1
         got, want = _facts(outcome, names, wanted), _facts(plain, names, wanted)
+        want.update({f"the gradient of {name}": g for name, g in more.items()})
         problems = differences(got, want, GRADIENT_TOLERANCES)
         if not problems:
             return grads
-        if self._is_noise(plan, pattern, indices, gys, inputs, got, want, problems):
+        if not more and self._is_noise(plan, pattern, indices, gys, inputs, got, want, problems):
             audits.noisy += 1
             return grads
         before.put_back(outcome.changes)
-        plain.changes.put()
+        for place in others:
+            if place.name in more:
+                old, new = place.thing.grad, more[place.name]
+                place.thing.grad = new if old is None else old + new
         name, how = next(iter(problems.items()))
         schedule = audit.schedule
         fails(audit.manager, schedule, f"{name} differs: {how}", schedule.line, self.validated)
@@ -126,7 +139,9 @@ class GradientAudit:
     def _is_noise(self, plan, pattern, indices, gys, inputs, got, want, problems) -> bool:
         """Whether rounding errors of forward and backward explain the difference."""
         audit = self.audit
-        if any(name not in got or name not in want for name in problems):
+        if audit.before.roots.moves_on or any(
+            name not in got or name not in want for name in problems
+        ):
             return False
         now = Snapshot(audit.before.roots)
         parameters = [p.thing for p in audit.before.roots.parameters]
@@ -169,23 +184,50 @@ class GradientAudit:
                 wanted = [disturbed.pairs.get(id(inputs[i]), inputs[i]) for i in indices]
                 entry = Snapshot(audit.before.roots)
                 side = Again(audit.plain.side)
-                last = Outcome(lambda: gradients(ys, wanted, gys), entry, side)
+                last = Outcome(lambda: gradients(ys, wanted, gys, inputs), entry, side)
                 facts = {} if last.error else _facts(last, names, wanted)
             audit.before.put_back(audit.before.changes())
         return facts
 
 
-def gradients(ys: list, xs: list, gys: list) -> list:
-    """The arrays of ``chainer.grad``; through `ys` alone, whatever the histories of `xs`."""
-    histories = [(x.node, x.node._creator_node) for x in xs]
+def gradients(
+    ys: list, xs: list, gys: list, inputs: list, others: Sequence = (), more: dict | None = None
+) -> list:
+    """The gradients of `xs`, and of what else a backward reaches; only through `ys`.
+
+    Parameters
+    ----------
+    ys, xs, inputs : list of chainer.Variable
+        Results, what gradients are wanted of, and the leaves of the call, whose histories are not
+        gone back through.
+    gys : list of ndarray
+    others : sequence of Place
+        Variables that may get a gradient as well; without any, ``chainer.grad`` is used.
+    more : dict, optional
+        Takes the gradients of `others` by name.
+    """
+    histories = [(x.node, x.node._creator_node) for x in inputs]
+    given = [chainer.Variable(g) for g in gys]
+    kept = [(v, v.grad_var) for v in [*xs, *[place.thing for place in others]]] if others else []
     try:
         for node, _ in histories:
             node._creator_node = None
-        found = chainer.grad(ys, xs, [chainer.Variable(g) for g in gys])
+        if not others:
+            return [None if g is None else g.array for g in chainer.grad(ys, xs, given)]
+        for variable, _ in kept:
+            variable.grad_var = None
+        chainer.backward(ys, given)
+        found = [x.grad for x in xs]
+        wanted = {id(x) for x in inputs}
+        for place in others:
+            if id(place.thing) not in wanted and place.thing.grad is not None and more is not None:
+                more[place.name] = place.thing.grad
+        return found
     finally:
         for node, creator in histories:
             node._creator_node = creator
-    return [None if g is None else g.array for g in found]
+        for variable, gradient in kept:
+            variable.grad_var = gradient
 
 
 def _facts(outcome, names: list[str], wanted: list) -> dict:

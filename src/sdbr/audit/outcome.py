@@ -71,7 +71,7 @@ class Outcome:
             for name, value in report.values.items():
                 flat(f"report {i}, {name!r}{of}", value, facts)
         facts.update(self._written())
-        for name, state in self.changes.random.items():
+        for name, (state, _) in self.changes.random.items():
             facts[f"the state of {name}"] = _comparable(state)
         return facts
 
@@ -81,6 +81,7 @@ class Outcome:
             if name in _INSIDE:
                 continue
             what = f"the gradient of {place.name}" if name == "_grad" else f"{place.name}.{name}"
+            what = what.removeprefix(".")
             if value is MISSING:
                 facts[f"{what}: taken away"] = True
             else:
@@ -97,4 +98,4 @@ def _listed(contents):
 
 
 def _comparable(state: tuple) -> list:
-    return [x.tobytes() if isinstance(x, np.ndarray) else x for x in state]
+    return [x.tobytes() if isinstance(x, np.ndarray) else repr(x) for x in state]

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from sdbr._audit import checksum, same_bytes
+from sdbr.trace.outside import moves_on
 
 import chainer
 import numpy as np
@@ -47,6 +48,8 @@ class Roots:
         Whether gradients are kept whole.
     whole : bool
         Whether parameters are kept whole without an optimizer, too.
+    slots : iterable of Slot
+        Places outside of links.
 
     Attributes
     ----------
@@ -55,7 +58,13 @@ class Roots:
     containers : list of Place
     arrays : list of (Place, bool)
         And whether the contents are copied; else only a checksum is taken.
-    parameters : list of Place
+    parameters, variables : list of Place
+        `variables` are all of them, parameters included.
+    generators : list of Place
+        Random generators of the user's own, whose state is put back as well.
+    moves_on : bool
+        Whether there is something among it that gives another thing each time it is asked, and
+        cannot be put back.
     """
 
     def __init__(
@@ -66,11 +75,15 @@ class Roots:
         optimizer=None,
         gradients: bool = False,
         whole: bool = False,
+        slots: Iterable = (),
     ):
         self.dicts: list[Place] = []
         self.containers: list[Place] = []
         self.arrays: list[tuple[Place, bool]] = []
         self.parameters: list[Place] = []
+        self.variables: list[Place] = []
+        self.generators: list[Place] = []
+        self.moves_on = False
         self._seen: set[int] = set()
         self._whole = whole or optimizer is not None
         self._gradients = gradients
@@ -87,6 +100,9 @@ class Roots:
                 if id(parameter) not in self._seen:
                     self._parameter(parameter, path)
         self._look(arguments, "the arguments", 0)
+        for slot in slots:
+            self.dicts.append(Place("", slot))
+            self._look(slot.get(slot.name), slot.name, 0)
         if optimizer is not None:
             self._object(optimizer, "the optimizer", 0)
         for name, config in (
@@ -121,16 +137,28 @@ class Roots:
             self._parameter(thing, name)
         elif isinstance(thing, chainer.Variable):
             self._seen.add(id(thing))
+            self.variables.append(Place(name, thing))
             self.dicts.append(Place(name, thing.__dict__))
             self._look(thing.__dict__.get("_data"), name, depth)
         elif isinstance(thing, _CONTAINERS):
             self._seen.add(id(thing))
+            if len(thing) > MOST_THINGS:
+                return
             self.containers.append(Place(name, thing))
+            if isinstance(thing, set):
+                return
             items = thing.items() if isinstance(thing, dict) else enumerate(thing)
             for key, item in list(items):
-                self._look(item, f"{name}[{key!r:.40}]", depth + 1)
+                if not isinstance(item, _PLAIN):
+                    self._look(item, f"{name}[{key!r:.40}]", depth + 1)
         elif isinstance(thing, chainer.Link):
-            self._link(thing, "")
+            for path, child in thing.namedlinks():
+                self._link(child, f" {name}{'' if path == '/' else path}")
+        elif isinstance(thing, (random.Random, np.random.RandomState, np.random.Generator)):
+            self._seen.add(id(thing))
+            self.generators.append(Place(name, thing))
+        elif moves_on(thing) is not None:
+            self.moves_on = True
         elif _is_users(thing):
             self._object(thing, name, depth)
 
@@ -151,6 +179,7 @@ class Roots:
         self._seen.add(id(parameter))
         self.dicts.append(Place(name, parameter.__dict__))
         self.parameters.append(Place(name, parameter))
+        self.variables.append(Place(name, parameter))
         data = parameter.__dict__.get("_data")
         if type(data) is list and id(data) not in self._seen:
             self._seen.add(id(data))
@@ -201,7 +230,7 @@ class Changes:
     arrays : list of (Place, ndarray or None)
         None where the new contents were not kept.
     random : dict
-        Names of generators whose state is another -> the state.
+        Names of generators whose state is another -> the state, and what sets it.
     """
 
     def __init__(self):
@@ -222,8 +251,8 @@ class Changes:
         for place, contents in self.arrays:
             if contents is not None:
                 _rewrite(place.thing, contents)
-        for name, state in self.random.items():
-            _GENERATORS[name][1](state)
+        for state, put in self.random.values():
+            put(state)
 
 
 class Snapshot:
@@ -242,7 +271,7 @@ class Snapshot:
             place.thing.copy() if copied else checksum(place.thing)
             for place, copied in roots.arrays
         ]
-        self.random = {name: get() for name, (get, _) in _GENERATORS.items()}
+        self.random = {name: get() for name, (get, _) in self._generators().items()}
 
     def changes(self) -> Changes:
         """What is other now."""
@@ -263,11 +292,18 @@ class Snapshot:
                     found.arrays.append((place, array.copy()))
             elif checksum(array) != before:
                 found.arrays.append((place, None))
-        for name, (get, _) in _GENERATORS.items():
+        for name, (get, put) in self._generators().items():
             state = get()
             if not _same_state(state, self.random[name]):
-                found.random[name] = state
+                found.random[name] = (state, put)
         return found
+
+    def _generators(self) -> dict[str, tuple]:
+        own = {
+            f"{place.name} ({i})": _access(place.thing)
+            for i, place in enumerate(self.roots.generators)
+        }
+        return {**_GENERATORS, **own}
 
     def put_back(self, changes: Changes) -> list[str]:
         """Undo `changes`; the names of what cannot be undone, for its contents were not copied."""
@@ -287,8 +323,8 @@ class Snapshot:
             before = self.arrays[index[id(place.thing)]]
             if not isinstance(before, np.ndarray) or not _rewrite(place.thing, before):
                 lost.append(place.name)
-        for name in changes.random:
-            _GENERATORS[name][1](self.random[name])
+        for name, (_, put) in changes.random.items():
+            put(self.random[name])
         return lost
 
 
@@ -343,8 +379,22 @@ _GENERATORS = {
 }
 
 
+def _access(generator) -> tuple:
+    """How to get and to set the state of a generator."""
+    if isinstance(generator, random.Random):
+        return generator.getstate, generator.setstate
+    if isinstance(generator, np.random.RandomState):
+        return generator.get_state, generator.set_state
+    bits = generator.bit_generator
+
+    def put(state) -> None:
+        bits.state = state[0]
+
+    return (lambda: (bits.state,)), put
+
+
 def _same_state(a: tuple, b: tuple) -> bool:
-    return all(
-        np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y
+    return len(a) == len(b) and all(
+        np.array_equal(x, y) if isinstance(x, np.ndarray) else repr(x) == repr(y)
         for x, y in zip(a, b, strict=True)
     )

@@ -1,0 +1,106 @@
+"""What the code of a call reaches outside of its links: where it may write as well.
+
+Found once for a schedule, by the byte code of the functions that the call may run and of the user's
+own function nodes. Other threads may change such things at any time: putting them back would undo
+that, so they are looked at only while there is one thread.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from sdbr.trace.nodes import inner_function
+from sdbr.trace.outside import Outside, is_library
+from sdbr.trace.reading import Cell, Field
+
+MISSING = object()
+
+
+class Slot:
+    """One name of a holder, as a dictionary of one entry.
+
+    Parameters
+    ----------
+    holder : dict, mappingproxy, Cell or Field
+    name : str
+    owner : type or None
+        The class whose mappingproxy it is.
+    """
+
+    __slots__ = ("holder", "name", "owner")
+
+    def __init__(self, holder, name: str, owner: type | None = None):
+        self.holder = holder
+        self.name = name
+        self.owner = owner
+
+    def keys(self) -> list[str]:
+        """The name, if it is there."""
+        return [] if self.holder.get(self.name, MISSING) is MISSING else [self.name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __getitem__(self, name: str) -> Any:
+        return self.holder.get(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What is there now."""
+        return self.holder.get(name, default)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if isinstance(self.holder, Cell):
+            self.holder.cell.cell_contents = value
+        elif isinstance(self.holder, Field):
+            setattr(self.holder.thing, self.holder.attribute, value)
+        elif self.owner is not None:
+            setattr(self.owner, name, value)
+        elif isinstance(self.holder, dict):
+            self.holder[name] = value
+
+    def pop(self, name: str, default: Any = None) -> None:
+        """Take the entry away, where that is possible."""
+        if isinstance(self.holder, dict):
+            self.holder.pop(name, default)
+        elif self.owner is not None and name in vars(self.owner):
+            delattr(self.owner, name)
+
+
+def reached(function, owner, trace) -> list[Slot]:
+    """The places outside of links that the code of a call may write.
+
+    Parameters
+    ----------
+    function : callable
+        Undecorated.
+    owner : chainer.Link or None
+    trace : Trace
+    """
+    found: dict[tuple, Slot] = {}
+    for outside in (Outside(function, owner), *_of_nodes(trace)):
+        classes = {id(members): cls for cls, members in outside._members.items()}
+        for holder, name, thing in outside.entries:
+            key = (getattr(holder, "key", id(holder)), name)
+            if key not in found and not _is_fixed(thing):
+                found[key] = Slot(holder, name, classes.get(id(holder)))
+    return list(found.values())
+
+
+def _of_nodes(trace) -> Iterator[Outside]:
+    """What the methods of the user's own function nodes reach."""
+    seen = set()
+    for node in trace.nodes:
+        for function in (node.template, inner_function(node.template)):
+            cls = type(function)
+            if function is None or cls in seen or is_library(cls):
+                continue
+            seen.add(cls)
+            for thing in list(vars(cls).values()):
+                if isinstance(thing, types.FunctionType):
+                    yield Outside(thing, None)
+
+
+def _is_fixed(thing) -> bool:
+    return isinstance(thing, (types.ModuleType, types.FunctionType, types.BuiltinFunctionType))
