@@ -157,7 +157,9 @@ class ScheduleManager:
                         self, schedule, function, owner, leaves, floats, (args, kwargs),
                         share_now(), validated,
                     )  # fmt: skip
+                start = time.perf_counter()
                 result = self.replay(schedule, leaves, floats)
+                self.audits.budget.add(time.perf_counter() - start, share_now())
                 if not every and not schedule.bound_to:
                     self._remember(schedule, args, kwargs)
                 return result

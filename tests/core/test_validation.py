@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import array
 
 import sdbr
 
@@ -54,37 +54,43 @@ def test_steps_go_piece_by_piece():
     assert "validate_every" in model.schedule_manager.step_reason
 
 
+FACTOR = array.array("d", [1.0])
+
+
 def factor():
     """A number that a schedule cannot see change."""
-    return float(os.environ.get("SDBR_TEST_FACTOR", "1"))
+    return FACTOR[0]
 
 
-def set_factor(monkeypatch, value):
-    monkeypatch.setenv("SDBR_TEST_FACTOR", str(value))
+@pytest.fixture
+def set_factor():
+    """Sets it for the time of a test."""
+    yield lambda value: FACTOR.__setitem__(0, value)
+    FACTOR[0] = 1.0
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_first_op_that_differs_is_named(backend, monkeypatch):
+def test_the_first_op_that_differs_is_named(backend, set_factor):
     def forward(self, x):
         return F.sum(F.tanh(F.leaky_relu(self.l(x), factor())) ** 2)
 
     static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), validate_every=3, backend=backend)
     for _ in range(3):
         static(X)
-    set_factor(monkeypatch, 2.0)
+    set_factor(2.0)
     with pytest.raises(sdbr.ValidationError) as caught:
         static(X)
     message = str(caught.value)
     assert "op 1 of the forward program (LeakyReLU at" in message
     assert "test_validation.py" in message and "leaky_relu" in message
     # An error ends a replay that does not count: the next one is looked at, too.
-    set_factor(monkeypatch, 1.0)
+    set_factor(1.0)
     static(X)
-    set_factor(monkeypatch, 2.0)
+    set_factor(2.0)
     static(X)  # only every third replay is looked at
 
 
-def test_another_path_is_named(monkeypatch):
+def test_another_path_is_named(set_factor):
     def forward(self, x):
         h = self.l(x)
         return F.tanh(h) if factor() == 1 else F.relu(h)
@@ -92,7 +98,7 @@ def test_another_path_is_named(monkeypatch):
     static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), validate_every=1)
     static(X)
     static(X)
-    set_factor(monkeypatch, 2.0)
+    set_factor(2.0)
     with pytest.raises(
         sdbr.ValidationError, match=r"function 1 .*Tanh.* in define-by-run it is ReLU"
     ):

@@ -114,7 +114,9 @@ class Audit:
             return Verdict(plain, problem, self.schedule.line)
         calls = self.manager.statistics.calls
         side = Replay(plain.side)
+        start = time.perf_counter()
         outcome = Outcome(replay, self.before, side)
+        self.manager.audits.budget.add(time.perf_counter() - start, 0.0)
         if outcome.error is not None and type(outcome.error) is type(plain.error):
             self.before.put_back(outcome.changes)
             return Verdict(outcome)  # as it should: with what the replay says about it

@@ -13,6 +13,7 @@ TOLERANCES = {2: 1e-2, 4: 2e-5, 8: 2e-12, 16: 2e-12}
 #: The same for gradients and what an optimizer makes of them.
 GRADIENT_TOLERANCES = {2: 5e-2, 4: 2e-4, 8: 2e-11, 16: 2e-11}
 _MOST_DEPTH = 8
+_OF_VARIABLES = frozenset(chainer.Parameter(shape=(1,)).__dict__) | {"_has_chainerx_array"}
 
 
 def flat(name: str, thing, facts: dict[str, Any], depth: int = 0) -> None:
@@ -21,6 +22,9 @@ def flat(name: str, thing, facts: dict[str, Any], depth: int = 0) -> None:
         facts[name] = thing._data[0]
         facts[f"{name}: requires_grad"] = bool(thing.requires_grad)
         facts[f"{name}: name"] = thing.name
+        for key in thing.__dict__.keys() - _OF_VARIABLES:
+            if depth < _MOST_DEPTH:
+                flat(f"{name}.{key}", thing.__dict__[key], facts, depth + 1)
     elif isinstance(thing, np.ndarray):
         facts[name] = thing
     elif isinstance(thing, np.generic):

@@ -16,6 +16,7 @@ from sdbr.trace.outside import Outside, is_library
 from sdbr.trace.reading import Cell, Field
 
 MISSING = object()
+_HOLDERS = (dict, types.MappingProxyType, Cell, Field)
 
 
 class Slot:
@@ -83,9 +84,23 @@ def reached(function, owner, trace) -> list[Slot]:
         classes = {id(members): cls for cls, members in outside._members.items()}
         for holder, name, thing in outside.entries:
             key = (getattr(holder, "key", id(holder)), name)
-            if key not in found and not _is_fixed(thing):
-                found[key] = Slot(holder, name, classes.get(id(holder)))
+            if key in found or _is_fixed(thing) or type(holder) not in _HOLDERS:
+                continue
+            try:
+                if holder.get(name, MISSING) is not MISSING:
+                    found[key] = Slot(holder, name, classes.get(id(holder)))
+            except AttributeError:
+                continue  # a field that only looks like one
+        for cls in outside._classes:
+            for name, thing in vars(cls).items():
+                key = (id(cls), name)
+                if key not in found and name[:2] != "__" and not _is_code(thing):
+                    found[key] = Slot(vars(cls), name, cls)
     return list(found.values())
+
+
+def _is_code(thing) -> bool:
+    return callable(thing) or hasattr(type(thing), "__get__")
 
 
 def _of_nodes(trace) -> Iterator[Outside]:

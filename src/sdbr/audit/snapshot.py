@@ -156,7 +156,10 @@ class Roots:
                 self._link(child, f" {name}{'' if path == '/' else path}")
         elif isinstance(thing, (random.Random, np.random.RandomState, np.random.Generator)):
             self._seen.add(id(thing))
-            self.generators.append(Place(name, thing))
+            if isinstance(thing, random.SystemRandom):  # has no state
+                self.moves_on = True
+            else:
+                self.generators.append(Place(name, thing))
         elif moves_on(thing) is not None:
             self.moves_on = True
         elif _is_users(thing):
@@ -214,7 +217,7 @@ def _is_rule(thing) -> bool:
 def _is_users(thing) -> bool:
     """Whether `thing` is an object of a class of the user's that holds data."""
     root = type(thing).__module__.partition(".")[0]
-    if root in ("builtins", "chainer", "numpy", "sdbr", "cupy", "scipy") or callable(thing):
+    if root in ("builtins", "chainer", "numpy", "sdbr", "cupy", "scipy", "functools"):
         return False
     return type(getattr(thing, "__dict__", None)) is dict
 
