@@ -80,14 +80,23 @@ def test_another_argument_that_differs_for_the_first_time():
 
 def test_at_most_the_share():
     model = sdbr.static_graph(Net(scaled, l=L.Linear(4, 3)))
-    with chainer.using_config("sdbr_audit", 0.3), chainer.no_backprop_mode():
-        for _ in range(20000):
-            before = audits(model).passed, audits(model).budget.audited
+    with chainer.using_config("sdbr_audit", 0.05), chainer.no_backprop_mode():
+        for _ in range(3):
             model(fresh())
-            budget = audits(model).budget
-            if audits(model).passed > max(before[0], 2):
-                assert before[1] < 0.3 * budget.replayed
-    assert 2 < audits(model).passed < 10000
+        budget, passed = audits(model).budget, audits(model).passed
+        budget.spend(1000.0, 0.05)
+        budget.add(19_990.0, 0.05)
+        for _ in range(100):
+            model(fresh())
+        assert audits(model).passed == passed  # 1,000 seconds are more than 5 % of 19,990
+        budget.add(100.0, 0.05)
+        model(fresh())
+        assert audits(model).passed == passed + 1
+        budget.spend(10.0, 0.05)
+        for _ in range(100):
+            model(fresh())
+        assert audits(model).passed == passed + 1
+    assert model.schedule_manager.statistics.replays == 203
 
 
 @pytest.mark.parametrize("setting", ["off", 0])
