@@ -15,7 +15,6 @@ UNSEEN = {
     "p_06_bytes": "the last bits of a number decide, which rounding changes, too",
     "p_07_dct_as_input": "the trace itself raises",
     "p_09_kept_in_a_class": "what the trace left in an object of the user's is of another type",
-    "p_14_module_of_the_program": "a module as an object, outside of all that is looked at",
 }
 #: 2 and 3 are about what lies between the results of a call in the graph, which is the user's own
 #: backward; 16 to 18 about crashes and about errors that only static has.
