@@ -87,6 +87,9 @@ class StaticCall(chainer.FunctionNode):
         targets = () if found.is_anchored else tuple(target_input_indexes)
         pattern = (given, targets, part, everything)
         gys = [grad_outputs[i].array for i in given]
+        plan = instance.plan.backward(pattern) if found.own else None
+        if plan is not None and plan.forgets and chainer.config.enable_backprop:
+            raise RuntimeError("double backpropagation in functions.forget is not allowed.")
         start = time.perf_counter()
 
         def replay():
@@ -113,6 +116,10 @@ class StaticCall(chainer.FunctionNode):
             ) from None
         finally:
             instance.running = False
+        if plan is not None and plan.hidden:
+            n = len(targets)
+            _give(plan.hidden, grads[n:])
+            grads = grads[:n]
         if found.is_anchored:
             return (None,)
         if everything:
@@ -301,7 +308,19 @@ class PartOfCall(chainer.FunctionNode):
 
 def _writes_gradients(trace) -> bool:
     """Whether a function of the call may add to gradients itself, which two runs would do twice."""
-    return any(node.accumulates for node in trace.nodes)
+    return bool(trace.forgotten) or any(node.accumulates for node in trace.nodes)
+
+
+def _give(params: list, grads: list) -> None:
+    """Add gradients to parameters, as a backward inside of another one does."""
+    for value, g in zip(params, grads, strict=True):
+        if g is not None:
+            parameter = value.source
+            before = parameter.grad
+            parameter._set_grad_var_without_check(
+                chainer.Variable(g if before is None else before + g)
+            )
+            parameter._loss_scale = None
 
 
 def call_class(plan) -> type[StaticCall]:

@@ -99,6 +99,7 @@ _ADVICE = (
         ("attribute",),
         "Pass numbers that change as arguments, or set them outside the call",
     ),
+    (("of F.forget",), "Hand it over as one more argument of F.forget"),
     (("iterator", "time."), "Pass what it gives as an argument"),
     (
         ("gradient of", "backward", "history", "Variable.", "Parameter.", "array of a Variable"),

@@ -41,6 +41,7 @@ from sdbr.trace.asked import answering
 from sdbr.trace.borrowed import arrays_traced
 from sdbr.trace.confirmation import confirm, contents_of_constants, is_settled, still_given
 from sdbr.trace.confirmation import given as given_now
+from sdbr.trace.forgotten import FROZEN, frozen
 from sdbr.trace.guards import Guards, outside_conditions
 from sdbr.trace.outside import Outside
 from sdbr.trace.provenance import user_line
@@ -93,6 +94,7 @@ class ScheduleManager:
         self.runners: list[CallRunner] = []
         self.step_reason: str | None = None
         self._keep_all = False
+        self._through = True  # whether the functions inside of ``F.forget`` are traced
         self._warned: set[str] = set()
         self._lock = reentrant_lock(self._after_fork)
         _listen(options.verbosity_level)
@@ -301,6 +303,7 @@ class ScheduleManager:
         around = Outside(self.function, getattr(function, "__self__", None))
         outside = outside_conditions(around.entries, recorder)
         recorder.follows_floats = not around.opaque
+        recorder.through = self._through and not self.options.enable_double_backprop
         recorder.trace.unwatched += around.unwatched
         recorder.know_outside([*around.entries, *around.methods])
         recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
@@ -319,6 +322,15 @@ class ScheduleManager:
         if trace.dynamic is None:
             trace.dynamic = caught_error(trace)
         self.statistics.traces += 1
+        if recorder.groups and (trace.dynamic is not None or recorder.not_forgotten is not None):
+            place = frozen(recorder)
+            if place is None:
+                # The next call is traced with ``F.forget`` as it is.
+                self._through = False
+                if unconfirmed is not None:
+                    self.drop(key, unconfirmed)
+                return result
+            trace.dynamic = FROZEN, place
         if unconfirmed is not None:
             self.statistics.second_traces += 1
             confirm(trace, unconfirmed.trace, known)

@@ -27,7 +27,8 @@ class Part:
     depth : int
         How many parts lie between it and the leaves at most.
     own : bool
-        Whether the backward of one of its functions may do more than give gradients.
+        Whether the backward of one of its functions may do more than give gradients, or is that of
+        ``F.forget``, which gives those of the parameters inside to nobody.
     """
 
     index: int
@@ -105,6 +106,6 @@ def parts_of(nodes: list, outputs: list[Value], leaves: list[Value]) -> list[Par
         shown = ends[end][1]
         depth_of.update((y.index, depth) for y in shown)
         ids = {id(node) for node in members}
-        own = any(node.own for node in members)
+        own = any(node.own or node.forgotten for node in members)
         parts.append(Part(len(parts) + 1, shown, list(inputs.values()), ids, depth, own))
     return parts

@@ -121,6 +121,9 @@ class ForwardPlan:
             for value in trace.values
             if value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE) and value.requires_grad
         ]
+        # Chainer's graph does not show the parameters inside of ``F.forget``.
+        hidden = {p.index for group in trace.forgotten for p in group.params}
+        leaves = [value for value in leaves if value.index not in hidden]
         leaves += [value for value, _, _, _ in self.outputs if is_made(value)]
         nodes = [node.traced for node in self.lowered.nodes] if schedule.keep_graph else []
         parts = parts_of(nodes, self.graph_outputs, leaves)
@@ -241,6 +244,8 @@ class ForwardPlan:
                 own.append(rank)
             if traced.backprop and any(x.index == value.index for x in traced.inputs):
                 readers.append(rank)
+        if not own:
+            return False
         if min(own) > max(readers):
             return True
         return False if max(own) < max(readers) else None
@@ -255,7 +260,12 @@ class BackwardPlan:
     seeds : list of int
         Slots of the incoming gradients, in the order of ``pattern[0]``.
     grads : list of (int, tuple, dtype) or None
-        Slot, shape and dtype of the gradient for each of ``pattern[1]``; None when none reaches it.
+        Slot, shape and dtype of the gradient for each of ``pattern[1]``, then for each of `hidden`;
+        None when none reaches it.
+    forgets : bool
+        Whether it leads through an ``F.forget``.
+    hidden : list of Value
+        The parameters inside.
     """
 
     def __init__(self, forward: ForwardPlan, pattern: tuple):
@@ -267,6 +277,10 @@ class BackwardPlan:
         part = self.part = forward.parts[pattern[2]]
         given = [part.outputs[i] for i in pattern[0]]
         wanted = [part.inputs[i] for i in pattern[1]]
+        groups = self._forgotten(wanted)
+        self.forgets = bool(groups)
+        self.hidden = list({p.index: p for group in groups for p in group.params}.values())
+        wanted = wanted + self.hidden
         seeds = {}
         self.seeds = []
         for value in given:
@@ -284,6 +298,19 @@ class BackwardPlan:
             owned = hand_out(builder, row, f"gradient of {value.index}", views)
             self.grads.append((owned.slot.index, value.shape, value.dtype))
         self.instructions = builder.instructions
+
+    def _forgotten(self, wanted: list[Value]) -> list:
+        """The ``F.forget`` that it goes through."""
+        forward, part = self.forward, self.part
+        groups = [
+            group
+            for group in forward.schedule.trace.forgotten
+            if part.nodes is None or part.nodes & group.nodes
+        ]
+        if self.pattern[3] or not groups:
+            return groups
+        needs = differentiable(forward.lowered, {value.index for value in wanted}, part.nodes)
+        return [g for g in groups if any(x.index in needs for x in g.inputs)]
 
     def make_again(self, recipes: passes.Recipes | None) -> None:
         """Put in front of their readers the ops that make again what the forward does not keep."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import operator
@@ -99,6 +100,36 @@ class Forward:
         self.differentiated_twice = {id(node.of) for node in gradients if node.backprop}
         for node in without_repeats(_live_nodes(trace), trace):
             self._lower(node)
+
+    def again(self, nodes: set[int], inputs: list, builder: Builder) -> dict[int, LoweredNode]:
+        """Lower some traced nodes, by id, once more: what they make is made anew.
+
+        Parameters
+        ----------
+        nodes : set of int
+        inputs : list of Value
+            What they are given, as the user has it by now.
+        builder : Builder
+            Of the backward.
+
+        Returns
+        -------
+        dict
+            Id of the traced node -> LoweredNode.
+        """
+        other = copy.copy(self)
+        other.builder, other.nodes, other.rows = builder, [], dict(self.rows)
+        other.gap = Gap(builder, True)
+        every = [lowered.traced for lowered in self.nodes if id(lowered.traced) in nodes]
+        for traced in every:
+            for y in traced.outputs:
+                other.rows.pop(y.index, None)
+        for value in inputs:
+            base = value.source if value.kind == v.ALIAS else value
+            other.rows[base.index] = self.gap.seen(builder, self.row(base))
+        for traced in every:
+            other._lower(traced)
+        return {id(lowered.traced): lowered for lowered in other.nodes}
 
     def row(self, value: v.Value) -> Row:
         """The row of a value; leaves get their slot when first used."""
@@ -420,6 +451,7 @@ def generate_backward(
             total = added(builder, total, part)
         return total
 
+    again: dict[int, LoweredNode] = {}  # nodes inside of ``F.forget``
     for lowered in reversed(forward.nodes):
         traced = lowered.traced
         if traced.function is None or not traced.backprop:
@@ -435,6 +467,12 @@ def generate_backward(
         )
         if not targets or all(g is None for g in gys):
             continue
+        if traced.forgotten:
+            if id(traced) not in again:
+                (group,) = [g for g in forward.trace.forgotten if id(traced) in g.nodes]
+                again.update(forward.again(group.nodes, group.inputs, builder))
+                builder.label, builder.line = traced.label + " backward", traced.line
+            lowered = again[id(traced)]
         for i, g in zip(targets, node_gradients(lowered, builder, gys, targets), strict=True):
             if g is not None:
                 grads.setdefault(traced.inputs[i].index, []).append(g)

@@ -53,7 +53,7 @@ REASONS = {
     "pooling.roi_max_pooling_2d.ROIMaxPooling2D": _REGIONS,
     "pooling.roi_pooling_2d.ROIPooling2D": _REGIONS,
     "theano.theano_function.TheanoFunction": "Theano's code",
-    "util.forget.Forget": "runs the functions of the user a second time",
+    "util.forget.Forget": "its functions run twice; natively where that is the same",
     "chainer.links.loss.hierarchical_softmax.BinaryHierarchicalSoftmaxFunction": "walks through a "
     "tree of Python objects",
 }

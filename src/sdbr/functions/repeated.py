@@ -17,7 +17,8 @@ def without_repeats(nodes: list, trace: v.Trace) -> list:
 
     Only functions that move data, of parameters or of each other: what they are given cannot have
     changed in between. Their gradients then meet in one place before they are taken apart. Where
-    code of the user runs in between (`static_code`), which may write both, all nodes stay.
+    code of the user runs in between (`static_code`), which may write both, all nodes stay; also
+    where some run twice (``F.forget``).
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def without_repeats(nodes: list, trace: v.Trace) -> list:
     list of TracedNode
         Nodes whose inputs are results of others now are copies.
     """
-    if any(isinstance(node, GradientNode) or node.effect for node in nodes):
+    if any(isinstance(node, GradientNode) or node.effect or node.forgotten for node in nodes):
         return nodes
     fixed = {x.index for x in v.handed_out(trace)}
     fixed.update(x.source.index for x in trace.values if x.kind == v.ALIAS)

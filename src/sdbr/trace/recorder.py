@@ -8,6 +8,7 @@ from sdbr.trace.attributes import AttributeRecording
 from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.catching import may_catch
 from sdbr.trace.containers import Handed
+from sdbr.trace.forgotten import Forgotten, trace_through, why_not_through
 from sdbr.trace.generators import Generators
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.known import ValueRecording
@@ -71,6 +72,7 @@ from sdbr.trace.wrapping import wrap
 import chainer
 import numpy as np
 from chainer import reporter
+from chainer.functions.util.forget import Forget
 
 _COPIES = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype", "copy")
 
@@ -134,6 +136,12 @@ class Recorder(
         self.written: set = set()  # (id(link), name): what the call has assigned
         self.streams: dict[int, tuple] = {}  # texts in memory that the call wrote to
         self.catchers: list = []  # context managers that may keep errors to themselves
+        # Whether the functions inside of ``F.forget`` are recorded; all of them, the one that runs
+        # now, and why the call has to be traced without.
+        self.through = False
+        self.groups: list[Forgotten] = []
+        self.forgotten: Forgotten | None = None
+        self.not_forgotten: str | None = None
 
     @property
     def depth(self) -> int:
@@ -166,6 +174,8 @@ class Recorder(
         if not all(isinstance(x, (chainer.Variable, np.ndarray)) for x in inputs):
             return original(function, [plain_float(x) for x in inputs])  # raises Chainer's error
         self.check_exports()
+        if self.through and type(function) is Forget:
+            return trace_through(self, original, function, inputs)
         template = copy_node(function)
         scalars = self.take_floats(template, function)
         values = [
@@ -180,6 +190,8 @@ class Recorder(
         if function._local_function_hooks:
             self.mark_dynamic(f"{function.label} has a hook of its own", quiet=True)
         backprop = chainer.config.enable_backprop
+        if self.forgotten is not None:
+            backprop = self.forgotten.backprop(backprop)
         self.depth += 1
         try:
             outputs = original(function, inputs)
@@ -202,6 +214,8 @@ class Recorder(
             node.label = neutral_label(node)
         watch_backward(function, node)
         self.add_node(node, outputs)
+        if self.forgotten is not None:
+            self.forgotten.applied(node, function, inputs, outputs)
         self.know_state(node, function)
         self.know_function(function, node)
         return outputs
@@ -460,6 +474,7 @@ class Recorder(
         self.finish_floats(floats)
         self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(out_structure)
         mapped(out_structure, self.note_number)
+        self.not_forgotten = why_not_through(self)
         plain = [x if isinstance(x, chainer.Variable) else shown(x) for x in out_leaves]
         return fill(mapped(returned, plain_float), plain)
 

@@ -126,6 +126,8 @@ class TracedNode:
         It may write gradients itself.
     applied : bool
         Whether define-by-run applies this very function at this place.
+    forgotten : bool
+        It ran inside of ``F.forget``: it runs again for the backward.
     caught : tuple of bool
         Whether user code around it catches an `IndexError` of it; any error of it.
     """
@@ -149,6 +151,7 @@ class TracedNode:
     own: bool = False
     accumulates: bool = False
     applied: bool = False
+    forgotten: bool = False
     caught: tuple[bool, bool] = (False, False)
 
 
@@ -275,6 +278,8 @@ class Trace:
     followed : dict
         Where the trace followed a float: ``(id(link), name)`` of an attribute, or the position of
         an argument among `floats` -> Scalar.
+    forgotten : list of Forgotten
+        The ``F.forget`` whose functions are among the nodes, and may get a gradient.
     unwatched : list of str
         What the call may read and no replay compares: beyond the limits of what is compared.
     classes : list of (Link, type)
@@ -302,6 +307,7 @@ class Trace:
     scalars: list = dataclasses.field(default_factory=list)
     floats: list = dataclasses.field(default_factory=list)
     followed: dict = dataclasses.field(default_factory=dict)
+    forgotten: list = dataclasses.field(default_factory=list)
     unwatched: list = dataclasses.field(default_factory=list)
     classes: list = dataclasses.field(default_factory=list)
     environment: dict = dataclasses.field(default_factory=dict)

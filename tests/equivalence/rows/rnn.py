@@ -90,7 +90,7 @@ ROWS = [
         "forget",
         lambda x, y: F.forget(lambda a, b: F.tanh(a) * b, x, y),
         [N(3, 4), N(3, 4)],
-        whole=False,
+        native=True,
     ),
-    Case("forget dropout", lambda x: F.forget(lambda a: F.tanh(a), x) * 2, [N(3, 4)], whole=False),
+    Case("forget dropout", lambda x: F.forget(lambda a: F.tanh(a), x) * 2, [N(3, 4)], native=True),
 ]
