@@ -14,6 +14,7 @@ RIGHT = {
     "p_06_only_shown", "p_06_literal_indexed", "p_06_one_batch_for_ever", "p_07_im2col",
     "p_07_im2col_as_input",
     "p_07_special", "p_08_stacked_deque", "p_08_joined_deque", "p_08_stacked_userlist",
+    "p_09_kept_in_a_closure",
 }  # fmt: skip
 #: Traced anew each time: the call writes what it reads.
 KEPT = {"p_09_kept_in_a_class"}
