@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 
-from sdbr.trace.nodes import inner_function
+from sdbr.trace.nodes import GRAPH, inner_function
 from sdbr.trace.numbers import in_backward, is_written_out
 from sdbr.trace.provenance import PURE, is_traced, strip, user_line
 from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, RESULT, TracedNode, Value
@@ -70,6 +70,23 @@ class ValueRecording:
                 if type(thing) is np.ndarray and before.__dict__.get(name) is not thing:
                     place = (name, owner is not function)
                     self._states[id(thing)] = (weakref.ref(thing), node, place)
+                elif not _is_of_any(name) and before.__dict__.get(name) is not thing:
+                    self._left.setdefault(id(owner), (weakref.ref(owner), set()))[1].add(name)
+
+    def has_left(self, function) -> bool:
+        """Whether the forward of `function` has left something on it that is no array."""
+        return id(function) in self._left
+
+    def read_left(self, function, name: str) -> None:
+        """User code reads an attribute of a function node: it may be what its forward left there.
+
+        An array is one more output of the node; what else it is, a replay does not give to anybody.
+        """
+        known = self._left.get(id(function))
+        if known is not None and known[0]() is function and name in known[1]:
+            self.mark_dynamic(
+                f"a result of {function.label} was read from attribute {name!r} of it"
+            )
 
     def _state_of_node(self, array) -> Value | None:
         """An array that a function has kept and the call hands out: one more output of its node."""
@@ -219,3 +236,11 @@ class ValueRecording:
         if self.trace.dynamic is None or (self.trace.quiet and not quiet):
             self.trace.dynamic = (reason, user_line() if line is None else line)
             self.trace.quiet = quiet
+
+
+def _is_of_any(name: str) -> bool:
+    """Whether it is an attribute of any function node, which tells of the graph."""
+    return name in GRAPH or name in _OF_ANY
+
+
+_OF_ANY = {*dir(chainer.FunctionNode), *dir(chainer.Function), "lazy_grad_sum", "_owned_node"}

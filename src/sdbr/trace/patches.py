@@ -10,6 +10,7 @@ from sdbr.compat.hooks import PatchSet
 from sdbr.trace.captured import wrap_node_init
 from sdbr.trace.catching import may_catch
 from sdbr.trace.creation import register as register_creation
+from sdbr.trace.foreign import is_users
 from sdbr.trace.gradients import register as register_gradients
 from sdbr.trace.machinery import called_by_machinery
 from sdbr.trace.output import register as register_output
@@ -182,6 +183,18 @@ def _getattribute(original):
     return __getattribute__
 
 
+def _getattribute_of_function(original):
+    def __getattribute__(self, name):
+        recorder = current()
+        if recorder is not None and not recorder.depth and recorder.has_left(self):
+            frame = sys._getframe(1)
+            if is_users(frame.f_globals.get("__name__", "")):
+                recorder.read_left(self, name)
+        return original(self, name)
+
+    return __getattribute__
+
+
 def _setattr(original):
     @functools.wraps(original)
     def __setattr__(self, name, value):
@@ -254,6 +267,8 @@ PATCHES.register(chainer.variable.VariableNode, "creator_node", _wrap_creator)
 PATCHES.register(chainer.variable.VariableNode, "__init__", wrap_node_init)
 PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
+PATCHES.register(chainer.FunctionNode, "__getattribute__", _getattribute_of_function)
+PATCHES.register(chainer.Function, "__getattribute__", _getattribute_of_function)
 PATCHES.register(chainer.Link, "add_persistent", _wrap_adding)
 
 for manager in (contextlib.suppress, contextlib._GeneratorContextManager):

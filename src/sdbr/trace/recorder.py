@@ -12,6 +12,7 @@ from sdbr.trace.forgotten import Forgotten, trace_through, why_not_through
 from sdbr.trace.generators import Generators
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.known import ValueRecording
+from sdbr.trace.node_state import changed_by, variables_around
 from sdbr.trace.nodes import (
     GRAPH,
     attributes_of,
@@ -119,6 +120,7 @@ class Recorder(
         self._parameters: dict[int, Value] = {}
         self._aliases: dict[int, Value] = {}  # index of a value -> its array
         self._states: dict[int, tuple] = {}  # id(array) -> (weakref, node, where on the node)
+        self._left: dict[int, tuple] = {}  # id(function) -> (weakref, what its forward left there)
         self._made: dict[int, tuple] = {}  # id -> (array made from nothing, its contents then)
         self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
         self._attributes: dict[tuple[int, str], Value] = {}
@@ -192,6 +194,7 @@ class Recorder(
         backprop = chainer.config.enable_backprop
         if self.forgotten is not None:
             backprop = self.forgotten.backprop(backprop)
+        around = variables_around(function, user_frames(self._frame))
         self.depth += 1
         try:
             outputs = original(function, inputs)
@@ -201,6 +204,9 @@ class Recorder(
             raise
         finally:
             self.depth -= 1
+        name = changed_by(around)
+        if name is not None:
+            self.mark_dynamic(f"a result of {template.label} was left in the variable {name!r}")
         node = TracedNode(
             template, None, None, values, [], backprop, rebind, template.label, user_line()
         )

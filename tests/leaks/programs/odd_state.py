@@ -318,3 +318,69 @@ p_function_swapped = rounds(_swaps, n=9)
 p_function_of_its_own_swapped = rounds(_swaps_its_own, n=9)
 p_dict_and_none = rounds(_forgets, n=9)
 p_lambda_swapped = rounds(_swaps_lambdas, n=9)
+
+
+class Total(chainer.FunctionNode):
+    def forward(self, inputs):
+        self.total = float(inputs[0].sum())
+        return (inputs[0] * 1,)
+
+    def backward(self, indexes, grads):
+        return grads
+
+
+class OldTotal(chainer.Function):
+    def forward(self, inputs):
+        self.total = inputs[0].max()
+        self.shape = inputs[0].shape
+        return (inputs[0] * 1,)
+
+    def backward(self, inputs, grads):
+        return grads
+
+
+def _number_of_a_node(self, x):
+    node = Total()
+    (y,) = node.apply((self.layer(x),))
+    return y * node.total
+
+
+def _number_of_an_old_function(self, x):
+    function = OldTotal()
+    return function(self.layer(x)) * function.total
+
+
+def _rank_of_a_node(self, x):
+    node = Total()
+    (y,) = node.apply((self.layer(x),))
+    return y * (1 + node.rank + len(node.inputs))
+
+
+def _nonlocal_of_a_node(self, x):
+    largest = 0.0
+
+    class Largest(chainer.FunctionNode):
+        def forward(self, inputs):
+            nonlocal largest
+            largest = float(inputs[0].max())
+            return (inputs[0] * 1,)
+
+    (y,) = Largest().apply((self.layer(x),))
+    return y * largest
+
+
+def _only_reads(self, x):
+    factors = [2.0, 3.0]
+
+    class Scaled(chainer.FunctionNode):
+        def forward(self, inputs):
+            return (inputs[0] * factors[0],)
+
+    return Scaled().apply((self.layer(x),))[0] * factors[1]
+
+
+p_number_of_a_node = rounds(_number_of_a_node)
+p_number_of_an_old_function = rounds(_number_of_an_old_function)
+p_rank_of_a_node = rounds(_rank_of_a_node)
+p_nonlocal_of_a_node = rounds(_nonlocal_of_a_node)
+p_node_that_only_reads = rounds(_only_reads)

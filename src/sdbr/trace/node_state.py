@@ -1,0 +1,69 @@
+"""What the forward of a user's function node leaves in variables of the call around it."""
+
+from __future__ import annotations
+
+import types
+
+from sdbr.trace.foreign import is_users
+from sdbr.trace.nodes import inner_function
+from sdbr.trace.prints import same, taken
+
+_METHODS = ("forward", "forward_cpu", "forward_gpu")
+
+
+def variables_around(function, frames) -> list[tuple]:
+    """Variables of the code in `frames` that the forward of `function` can reach, as they are now.
+
+    What lies further outside is compared as what any code reads there.
+
+    Parameters
+    ----------
+    function : chainer.FunctionNode
+    frames : iterable of frame
+        Of the call.
+
+    Returns
+    -------
+    list of (str, cell, object)
+        The object is what `changed_by` compares with.
+    """
+    cells = _cells(function)
+    if not cells:
+        return []
+    inside = {(name, id(frame.f_locals.get(name))) for frame in frames for name in cells
+              if name in frame.f_code.co_cellvars}  # fmt: skip
+    return [
+        (name, cell, taken(cell.cell_contents))
+        for name, cell in cells.items()
+        if (name, id(cell.cell_contents)) in inside
+    ]
+
+
+def changed_by(found: list[tuple]) -> str | None:
+    """The first of `variables_around` that holds something else by now."""
+    for name, cell, before in found:
+        if not same(cell.cell_contents, before, {}):
+            return name
+    return None
+
+
+def _cells(function) -> dict:
+    cells: dict = {}
+    for owner in (function, inner_function(function)):
+        for cls in type(owner).__mro__ if owner is not None else ():
+            if not is_users(cls.__module__):
+                continue
+            for name in _METHODS:
+                method = cls.__dict__.get(name)
+                if isinstance(method, types.FunctionType):
+                    names, values = method.__code__.co_freevars, method.__closure__ or ()
+                    cells.update(zip(names, values, strict=True))
+    return {name: cell for name, cell in cells.items() if name != "__class__" and _is_set(cell)}
+
+
+def _is_set(cell) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
