@@ -68,9 +68,6 @@ class Case:
     draws : int
         Python ops of each call that are allowed although the row is native: draws that are not
         uniform, samplers.
-    whole : bool
-        Whether forward, backward and update are one native call; not where the backward runs one
-        in turn.
     """
 
     id: str
@@ -90,7 +87,6 @@ class Case:
     batch: Sequence[int] = ()
     loss: bool = True
     draws: int = 0
-    whole: bool = True
 
     @property
     def name(self) -> str:

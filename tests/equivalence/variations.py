@@ -133,6 +133,6 @@ def _steps(case: Case, dtype: str, options: dict | None) -> list[dict]:
         grads = [g for key, g in records[0].items() if key.startswith("gradient")]
         halves = any(p.dtype == np.float16 for p in subject.model.params())
         if not halves and any(np.any(g) for g in grads):
-            assert statistics.steps == (REPLAYS if case.whole else 0), statistics
+            assert statistics.steps == REPLAYS, statistics
         case.assert_native(dtype, statistics)
     return records
