@@ -30,8 +30,9 @@ help:
 demo: build
 	$(venv_python) -m sdbr demo $(ARGS)
 
+# On two cores at most: some tests measure memory, or start processes of their own.
 test: build
-	$(venv_python) -m pytest $(ARGS)
+	$(venv_python) -m pytest -n 2 $(ARGS)
 
 bench: build $(VENV)/.bench
 	$(venv_python) -m sdbr bench $(ARGS)

@@ -18,6 +18,8 @@ def table(outcome: Outcome) -> str:
     lines = [f"{case.name} [{case.batch}]: {case.title}"]
     for part in case.parts:
         lines += _part(part, outcome)
+    for name, facts in outcome.facts.items():
+        lines += [f"  {name}: {_audits(one)}" for one in facts.get("audits", ())]
     for name, reason in outcome.wrong.items():
         lines.append(f"  WRONG RESULT, not timed: {name}: {reason}")
     for name, reason in outcome.left_out.items():
@@ -37,6 +39,14 @@ def _part(part: str, outcome: Outcome) -> list[str]:
         cells = "".join(f"{seconds_as_text(value):>10}" for value in (s.median, s.p10, s.p90))
         lines.append(f"    {peer:<20}{cells}{ratio(s, base):>14}{ratio(s, own):>12}")
     return lines
+
+
+def _audits(audits: dict[str, Any]) -> str:
+    """What audits found and what they took; the times above hold them."""
+    found = f"audits passed {audits['passed']}, failed {audits['failed']}"
+    if not audits["replay_seconds"]:
+        return found
+    return f"{found}, {audits['seconds'] / audits['replay_seconds']:.1%} of the time in replays"
 
 
 def ratio(one: Spread, other: Spread | None) -> str:

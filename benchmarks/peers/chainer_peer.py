@@ -172,6 +172,7 @@ class ChainerRunner(Runner):
             return {}
         return {
             "statistics": [numbers(one.schedule_manager.statistics) for one in self.managed()],
+            "audits": [one.schedule_manager.audits.to_dict() for one in self.managed()],
         }
 
 

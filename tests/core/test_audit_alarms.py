@@ -139,8 +139,8 @@ def test_a_wrong_gradient_is_found_beside_results_that_were_written_to(monkeypat
     """What the user has written stands in both runs; it hides nothing."""
     original = gradients_of_audits.gradients
 
-    def another(ys, xs, gys):
-        return [g + np.float32(0.01) * abs(g).max() for g in original(ys, xs, gys)]
+    def another(*args):
+        return [g + np.float32(0.01) * abs(g).max() for g in original(*args)]
 
     monkeypatch.setattr(gradients_of_audits, "gradients", another)
     static = sdbr.static_graph(lambda x: F.tanh(x))
