@@ -8,7 +8,7 @@ import time
 import weakref
 
 from sdbr._memory import claim_backward
-from sdbr.errors import SdbrError, StaleGraphError
+from sdbr.errors import MissingGradientError, SdbrError, StaleGraphError
 from sdbr.instance import Instance, Retrace
 from sdbr.second import CallGradients
 from sdbr.trace.values import PARAMETER
@@ -67,8 +67,7 @@ class StaticCall(chainer.FunctionNode):
     def _run(self, node, part, target_input_indexes, grad_outputs):
         given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
         if not given:
-            # Chainer's functions ask None for its array.
-            raise AttributeError(
+            raise MissingGradientError(
                 f"a backward through {self.manager.name} got no gradient of any output: set y.grad "
                 "before y.backward(), for y is no scalar"
             )

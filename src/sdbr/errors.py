@@ -17,6 +17,13 @@ class StaleGraphError(SdbrError):
     """A backward pass reached activations that a later call has taken over."""
 
 
+class MissingGradientError(SdbrError, AttributeError, TypeError):
+    """A backward began at what is no scalar and has no gradient.
+
+    In define-by-run some function fails with the None that it gets, each in its own way.
+    """
+
+
 class ValidationError(SdbrError):
     """A replay differs from define-by-run, or a program is malformed."""
 

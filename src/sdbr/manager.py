@@ -357,8 +357,9 @@ class ScheduleManager:
         schedule.guards.watch_definitions(around.definitions, getattr(function, "__self__", None))
         # Not what static_code wrote: it writes that every time.
         outside, stored = recorder.stores.conditions(outside)
-        schedule.guards.watch_outside(outside, recorder.effect_containers)
-        schedule.guards.watch_stored(stored)
+        if schedule.dynamic is None or not trace.quiet:  # else what made it so is looked at alone
+            schedule.guards.watch_outside(outside, recorder.effect_containers)
+            schedule.guards.watch_stored(stored)
         for _, array in structural_arrays(trace):
             schedule.guards.watch_contents(array)
         if schedule.dynamic is None:

@@ -227,11 +227,11 @@ def test_unknown_memory():
 
 def test_what_holds_much_is_low_in_any_case(monkeypatch):
     def arena_of(memory):
-        model = train(
+        trained = train(
             make_deep, batch, OPTIMIZERS["adam"], static=True, steps=3, backend="cython",
             memory=memory,
-        )[1]  # fmt: skip
-        return arena(model, "step")
+        )  # fmt: skip
+        return arena(trained[1], "step")  # which lives as long as the optimizer
 
     default, low = arena_of("default"), arena_of("low")
     assert low < default

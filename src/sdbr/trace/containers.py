@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sdbr.trace.provenance import shown
 from sdbr.trace.scalars import plain_float
 from sdbr.trace.structure import mapped, rebuild
@@ -45,13 +47,7 @@ class Handed:
         again.
         """
         changed = False
-        for given, filled, before in self._pairs:
-            if hasattr(given, "default_factory"):
-                now = _contents({key: filled[key] for key in given if key in filled})
-            else:
-                now = _contents(filled)
-            if len(now) == len(before) and all(map(_is, now, before)):
-                continue
+        for given, filled in self._changed():
             changed = True
             if isinstance(given, dict):
                 items = {key: self._back(x) for key, x in filled.items()}
@@ -60,6 +56,19 @@ class Handed:
             else:
                 given[:] = [self._back(x) for x in filled]
         return changed
+
+    def changed(self) -> bool:
+        """Whether the call has changed its own."""
+        return any(True for _ in self._changed())
+
+    def _changed(self) -> Iterator[tuple]:
+        for given, filled, before in self._pairs:
+            if hasattr(given, "default_factory"):
+                now = _contents({key: filled[key] for key in given if key in filled})
+            else:
+                now = _contents(filled)
+            if len(now) != len(before) or not all(map(_is, now, before)):
+                yield given, filled
 
     def _back(self, thing):
         if id(thing) in self._origins:

@@ -474,9 +474,11 @@ class Recorder(
         ]
         self.trace.result = fill(out_structure, values)
         self.check_exports()
-        self._collect_writes(out_leaves, containers_in(result))
-        if handed is not None and handed.give_back():
+        if handed is not None and handed.changed():
             self.mark_dynamic("a list or dict among the arguments was changed")
+        self._collect_writes(out_leaves, containers_in(result))
+        if handed is not None:
+            handed.give_back()
         self.finish_floats(floats)
         self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(out_structure)
         mapped(out_structure, self.note_number)
