@@ -18,7 +18,7 @@ cdef class Budget:
 cdef class Due:
     cdef readonly Budget budget
     cdef public bint pending          # no replay has been audited yet
-    cdef public list sums                    # per array of the arguments: its checksum in the traced call
+    cdef public list sums             # per array of the arguments: its checksum when traced
     cdef public int n_same            # how many have had these contents in all calls
 
     cdef bint is_due(self, CallSpec spec, list positions) except *

@@ -481,7 +481,6 @@ cdef class Effects:
             self.things[i] = None
         return 0
 
-
     cdef int store(self) except -1:
         """Write what the call leaves outside its links."""
         for place, structure, places, target in self.stores:

@@ -51,7 +51,7 @@ cdef class Memory:
         free(self.control)
 
     cpdef bint take(self):
-        """Mark as taken; False if it is. No other thread gets in between; who takes sets it back."""
+        """Mark as taken; False if it is. No thread gets in between; the taker sets it back."""
         if self.taken:
             return False
         self.taken = True

@@ -24,7 +24,7 @@ cdef class CallSpec:
     cdef list config_values
     cdef dict local_config
     cdef tuple names
-    cdef PyObject **arrays        # borrowed from `now` and `held`, from `matches` to `release`; floats too
+    cdef PyObject **arrays        # borrowed from `now` and `held`, until `release`; floats as well
     cdef tuple now                # what is compared: the leaves of the call
     cdef list held                # per leaf that is a Variable: its array, which may be replaced
     cdef list float_positions     # which arguments are floats

@@ -288,7 +288,9 @@ def test_under_a_profiler_of_the_user():
     profiler.disable()
     assert profiler.getstats()
     (schedule,) = next(iter(static.schedule_manager.schedules.values()))
-    assert any("profiler" in text for text in schedule.trace.unwatched)
+    # From Python 3.12 on a profiler leaves room for another.
+    seen = any("profiler" in text for text in schedule.trace.unwatched)
+    assert seen == (sys.version_info < (3, 12))
     other = sdbr.static_graph(lambda x: F.relu(x))
     other(X)
     assert sys.getprofile() is None

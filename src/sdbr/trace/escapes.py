@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from sdbr.trace.provenance import TracedArray
 from sdbr.trace.reading import get
+from sdbr.trace.referrers import referrers
 
 import chainer
 from chainer import reporter
@@ -127,7 +128,7 @@ def _holders(suspects: list, known: set) -> Iterator[tuple]:
     """Pairs of a suspect and who holds it and is not known; None where that cannot be found."""
     by_id = {id(x): x for x in suspects}
     seen = set()
-    for holder in gc.get_referrers(*suspects):
+    for holder in referrers(suspects):
         if holder is by_id or id(holder) in known or isinstance(holder, types.FrameType):
             continue
         for thing in gc.get_referents(holder):

@@ -6,10 +6,12 @@ import contextlib
 import dis
 import functools
 import gc
-import inspect
 import sys
 import types
 from typing import Any
+
+#: A flag of code objects from Python 3.14 on.
+_CO_HAS_DOCSTRING = 0x4000000
 
 
 class Cell:
@@ -132,8 +134,8 @@ def uses_percent(code: types.CodeType) -> tuple[bool, bool]:
 
 def _has_docstring(code: types.CodeType) -> bool:
     """Whether the first constant is the text that describes the function."""
-    if sys.version_info >= (3, 13):
-        return bool(code.co_flags & inspect.CO_HAS_DOCSTRING)
+    if sys.version_info >= (3, 14):
+        return bool(code.co_flags & _CO_HAS_DOCSTRING)
     return code.co_name[:1] != "<"  # else None is there
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from sdbr._exports import was_exported
 from sdbr.trace.provenance import PURE, TracedArray, note_export, shown
 from sdbr.trace.reading import slots_of
+from sdbr.trace.referrers import referrers
 
 
 class ViewRecording:
@@ -64,8 +65,8 @@ def _replace(new: dict[int, tuple[Any, Any]]) -> None:
         tuples: dict[int, tuple[Any, Any]] = {}
         own.update([id(new), id(tuples), *map(id, new.values())])
         things = [thing for thing, _ in new.values()]
-        for holder in gc.get_referrers(*things):
-            if id(holder) in own or holder is things:
+        for holder in referrers(things):
+            if id(holder) in own:
                 continue
             if type(holder) is tuple:
                 tuples[id(holder)] = (holder, _changed(holder, new))
