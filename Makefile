@@ -30,9 +30,10 @@ help:
 demo: build
 	$(venv_python) -m sdbr demo $(ARGS)
 
-# On two cores at most: some tests measure memory, or start processes of their own.
+# On two cores at most: some tests measure memory, or start processes of their own. One hash seed, so that
+# both workers find the tests in one order.
 test: build
-	$(venv_python) -m pytest -n 2 $(ARGS)
+	PYTHONHASHSEED=0 $(venv_python) -m pytest -n 2 $(ARGS)
 
 bench: build $(VENV)/.bench
 	$(venv_python) -m sdbr bench $(ARGS)
