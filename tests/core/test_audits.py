@@ -251,6 +251,24 @@ def test_a_difference_is_said_and_define_by_run_counts(backend):
     assert (statistics.define_by_run_calls, audits(model).failed) == (1, 1)
 
 
+def test_an_attribute_that_differs_is_said_and_define_by_runs():
+    """Nothing of the result depends on it."""
+
+    def forward(self, x):
+        self.used = np.full(3, FACTOR[0], "f")
+        return F.tanh(self.l(x))
+
+    model = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
+    with chainer.using_config("sdbr_audit", EVERY):
+        for _ in range(3):
+            model(fresh())
+        assert audits(model).failed == 0 and audits(model).passed > 0
+        FACTOR[0] = 2.0
+        with pytest.warns(sdbr.SdbrWarning, match=r"\.used differs"):
+            model(fresh())
+    np.testing.assert_array_equal(model.used, np.full(3, 2, "f"))
+
+
 def test_how_many_replays_may_be_affected_is_said():
     model = sdbr.static_graph(Net(scaled, l=L.Linear(4, 3)))
     for _ in range(3):
@@ -362,6 +380,22 @@ def test_chaos_in_the_call_itself_is_no_excuse():
         model(fresh()).backward()
         with pytest.warns(sdbr.SdbrWarning, match="gradient of"):
             model(fresh()).backward()
+
+
+def test_a_number_that_moves_on_with_every_run_is_no_excuse():
+    """However far the disturbed runs are from the first: so is an undisturbed one."""
+
+    def forward(self, x):
+        FACTOR[0] += 1
+        return F.tanh(self.l(x)) * FACTOR[0]
+
+    model = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
+    with chainer.using_config("sdbr_audit", EVERY), chainer.no_backprop_mode():
+        model(fresh())
+        assert model.schedule_manager.static_schedule.dynamic is None
+        with pytest.warns(sdbr.SdbrWarning, match="differs from define-by-run"):
+            model(fresh())
+    assert (audits(model).failed, audits(model).noisy) == (1, 0)
 
 
 def test_an_error_is_that_of_the_replay_and_nothing_changes():
