@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import weakref
 
@@ -59,6 +60,55 @@ def test_forward_without_a_graph(n_threads):
 
     assert together(n_threads, work) == [True] * n_threads
     assert model.schedule_manager.statistics.define_by_run_calls == 0
+
+
+class Watched(Pure):
+    """What it keeps and looks up is written by another thread, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = {"factor": 2}
+        self.loss = None
+
+    def forward(self, x):
+        self.loss = F.sum(x)
+        return super().forward(x) * float(self.table["factor"])
+
+
+@pytest.mark.filterwarnings("ignore:.*the call is not static")
+@pytest.mark.parametrize("audit", ["off", "auto"])
+def test_traced_while_another_thread_adds_and_takes_attributes_and_items(audit):
+    """Nothing that a trace or an audit looks at keeps still; the numbers are right all the same."""
+    rng = np.random.RandomState(0)
+    plain = Watched()
+    for n in range(20):
+        model = sdbr.static_graph(Watched())
+        over = threading.Event()
+
+        def spoil(model=model, over=over):
+            for i in itertools.cycle(range(14)):
+                if over.is_set():
+                    return
+                setattr(model, f"extra{i % 7}", i)
+                model.table[f"extra{i % 7}"] = i
+                if i % 2:
+                    model.__dict__.pop(f"extra{(i + 3) % 7}", None)
+                    model.table.pop(f"extra{(i + 3) % 7}", None)
+
+        other = threading.Thread(target=spoil)
+        with (
+            watched(),
+            switch_interval(1e-6),
+            chainer.using_config("sdbr_audit", audit),
+        ):
+            other.start()
+            try:
+                for _ in range(4):
+                    x = rng.randn(2 + n % 3, 8).astype("f")
+                    assert is_near(answer(model, x), answer(plain, x))
+            finally:
+                over.set()
+                other.join()
 
 
 @pytest.mark.filterwarnings("ignore:.*five of the last eight")

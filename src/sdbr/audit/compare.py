@@ -22,8 +22,8 @@ def flat(name: str, thing, facts: dict[str, Any], depth: int = 0) -> None:
         facts[name] = thing._data[0]
         facts[f"{name}: requires_grad"] = bool(thing.requires_grad)
         facts[f"{name}: name"] = thing.name
-        for key in thing.__dict__.keys() - _OF_VARIABLES:
-            if depth < _MOST_DEPTH:
+        for key in list(thing.__dict__):
+            if depth < _MOST_DEPTH and key not in _OF_VARIABLES:
                 flat(f"{name}.{key}", thing.__dict__[key], facts, depth + 1)
     elif isinstance(thing, np.ndarray):
         facts[name] = thing
@@ -31,9 +31,9 @@ def flat(name: str, thing, facts: dict[str, Any], depth: int = 0) -> None:
         facts[name] = np.asarray(thing)
         facts[f"{name}: type"] = type(thing).__name__
     elif isinstance(thing, dict):
-        facts[f"{name}: keys"] = [repr(key)[:80] for key in thing]
+        facts[f"{name}: keys"] = [repr(key)[:80] for key in list(thing)]
         if depth < _MOST_DEPTH:
-            for key, item in thing.items():
+            for key, item in list(thing.items()):
                 flat(f"{name}[{key!r:.40}]", item, facts, depth + 1)
     elif isinstance(thing, (list, tuple)):
         facts[f"{name}: length"] = (type(thing).__name__, len(thing))
@@ -48,7 +48,7 @@ def flat(name: str, thing, facts: dict[str, Any], depth: int = 0) -> None:
         facts[f"{name}: type"] = type(thing).__name__
         attributes = getattr(thing, "__dict__", None)
         if depth < _MOST_DEPTH and type(attributes) is dict:
-            for key, item in attributes.items():
+            for key, item in list(attributes.items()):
                 flat(f"{name}.{key}", item, facts, depth + 1)
 
 

@@ -92,7 +92,7 @@ def reached(function, owner, trace) -> list[Slot]:
             except AttributeError:
                 continue  # a field that only looks like one
         for cls in outside._classes:
-            for name, thing in vars(cls).items():
+            for name, thing in list(vars(cls).items()):
                 key = (id(cls), name)
                 if key not in found and name[:2] != "__" and not _is_code(thing):
                     found[key] = Slot(vars(cls), name, cls)

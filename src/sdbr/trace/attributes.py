@@ -231,7 +231,7 @@ def _is_tree(thing, more: tuple) -> bool:
     if isinstance(thing, (list, tuple)):
         return all(_is_tree(x, more) for x in thing)
     if isinstance(thing, dict):
-        return all(_is_tree(x, more) for x in thing.values())
+        return all(_is_tree(x, more) for x in list(thing.values()))
     # What stands for a NumPy scalar is none of them.
     return thing is None or isinstance(shown(thing), (chainer.Variable, np.ndarray, *more))
 

@@ -105,7 +105,7 @@ def _leaves(tree) -> Iterator:
     if isinstance(tree, (chainer.Variable, TracedArray)):
         yield tree
     elif isinstance(tree, dict):
-        for x in tree.values():
+        for x in list(tree.values()):  # another thread may write there
             yield from _leaves(x)
     elif isinstance(tree, (list, tuple)):
         for x in tree:

@@ -66,7 +66,7 @@ class ValueRecording:
         ):
             if owner is None:
                 continue
-            for name, thing in owner.__dict__.items():
+            for name, thing in list(owner.__dict__.items()):
                 if type(thing) is np.ndarray and before.__dict__.get(name) is not thing:
                     place = (name, owner is not function)
                     self._states[id(thing)] = (weakref.ref(thing), node, place)

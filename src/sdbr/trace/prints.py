@@ -134,7 +134,7 @@ class _Fields:
             for k, x in list(fields.items()):
                 walk.note_moving(x, (*place, kind(k)))
             fields = _numbers(fields)
-        self.items = {k: walk.taken(x, (*place, kind(k))) for k, x in fields.items()}
+        self.items = {k: walk.taken(x, (*place, kind(k))) for k, x in list(fields.items())}
 
     def matches(self, thing, live: dict) -> bool:
         if self.owner is not None:
@@ -477,7 +477,7 @@ def _changed_fields(thing, want) -> list | None:
         if not want.items.keys() <= now.keys():
             return None
         parts = []
-        for name, x in now.items():
+        for name, x in list(now.items()):
             old = want.items.get(name, _MISSING)
             is_new = want.owner is not None and type(x) in (chainer.Variable, TracedArray)
             if is_new and not same(x, old, {}):

@@ -213,6 +213,6 @@ def slots_of(cls: type) -> tuple:
         (name, thing)
         for base in cls.__mro__
         if base.__module__ != "builtins"
-        for name, thing in base.__dict__.items()
+        for name, thing in list(base.__dict__.items())
         if isinstance(thing, types.MemberDescriptorType)
     )

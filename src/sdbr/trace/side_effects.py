@@ -133,7 +133,7 @@ class Attributes:
         recorder = self.recorder
         for key, old in self.before.items():
             link, seen = recorder._links[key]
-            for name in old.keys() | link.__dict__.keys():
+            for name in old.keys() | set(link.__dict__):
                 thing = link.__dict__.get(name, _MISSING)
                 if thing is old.get(name, _MISSING) or name in INTERNAL:
                     continue

@@ -209,7 +209,7 @@ def _first_values(link_of: Callable):
                 recorder.depth -= 1
             changed = [
                 name
-                for name, thing in link.__dict__.items()
+                for name, thing in list(link.__dict__.items())
                 if name not in before or before[name] is not thing
             ]
             recorder.came_to_be(link, changed)
