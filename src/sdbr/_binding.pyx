@@ -24,11 +24,13 @@ from sdbr._executor cimport Executable, Memory
 from sdbr._python cimport (
     PyDict_GetItemWithError,
     PyDict_SetItem,
+    sdbr_bare,
     sdbr_data,
+    sdbr_dims,
     sdbr_is_plain,
     sdbr_list_item,
     sdbr_refcount,
-    sdbr_dims,
+    sdbr_set_attributes,
 )
 from sdbr._spec cimport CallSpec
 
@@ -95,17 +97,17 @@ cdef object new_variable(object array, object requires_grad, object node_class, 
     """A `chainer.Variable` as ``_init_unchecked`` makes it."""
     cdef dict inside = _node_template.copy()
     cdef dict outside = _variable_template.copy()
-    variable = _Variable.__new__(_Variable)
-    node = node_class.__new__(node_class)
+    variable = sdbr_bare(_Variable)
+    node = sdbr_bare(node_class)
     inside["_variable"] = _ref(variable)
     inside["_requires_grad"] = requires_grad
     inside["dtype"] = dtype
     inside["shape"] = shape
-    node.__dict__ = inside
+    sdbr_set_attributes(node, inside, NULL)
     outside["_requires_grad"] = requires_grad
     outside["_data"] = [array]
     outside["_node"] = node
-    variable.__dict__ = outside
+    sdbr_set_attributes(variable, outside, NULL)
     return variable
 
 
@@ -114,16 +116,16 @@ cdef object without_history(value):
     cdef dict inside = _node_template.copy()
     cdef dict outside = (<dict> value.__dict__).copy()
     array = (<list> outside["_data"])[0]
-    variable = _Variable.__new__(_Variable)
-    node = _VariableNode.__new__(_VariableNode)
+    variable = sdbr_bare(_Variable)
+    node = sdbr_bare(_VariableNode)
     inside["_variable"] = _ref(variable)
     inside["name"] = value.name
     inside["_requires_grad"] = outside["_requires_grad"]
     inside["dtype"] = array.dtype
     inside["shape"] = array.shape
-    node.__dict__ = inside
+    sdbr_set_attributes(node, inside, NULL)
     outside["_node"] = node
-    variable.__dict__ = outside
+    sdbr_set_attributes(variable, outside, NULL)
     return variable
 
 

@@ -21,6 +21,12 @@ from cpython.object cimport PyObject
 from sdbr._audit cimport Due
 from sdbr._binding cimport Binder, Effects, Gradients
 from sdbr._executor cimport Memory
+from sdbr._python cimport (
+    PyDict_GetItemWithError,
+    sdbr_attributes,
+    sdbr_bare,
+    sdbr_set_attributes,
+)
 from sdbr._spec cimport CallSpec, LinkGuards, Numbers, hooks_are_off
 from sdbr._update cimport Guard
 
@@ -262,6 +268,10 @@ cdef class StepRunner:
         return self.schedule.dynamic is None and not self.schedule.gone
 
     cdef bint is_lossfun(self, lossfun):
+        if isinstance(lossfun, _Link):
+            # Its own hooks alone: those of its parts are conditions of the schedule.
+            d = sdbr_attributes(lossfun, NULL)
+            return lossfun is self.lossfun and not (<dict> d).get("_local_link_hooks")
         if lossfun is self.lossfun:
             return True
         # Each access to a method makes a new object.
@@ -387,10 +397,10 @@ cdef class CallRunner:
         """Whether a runner can serve such calls."""
         return not schedule.returned_leaves and CallSpec.suits(args, kwargs)
 
-    cdef bint matches(self, tuple args, dict kwargs):
+    cdef bint matches(self, tuple args, dict kwargs, bint unhooked):
         if self.schedule.dynamic is not None:
             return False
-        if not self.spec.matches(args, kwargs) or not hooks_are_off():
+        if not self.spec.matches(args, kwargs) or not (unhooked or hooks_are_off()):
             return False
         if not self.link_guards.hold():
             return False
@@ -553,14 +563,14 @@ cdef class GraphRunner(CallRunner):
             inputs.append(node)
         if self.anchored:
             inputs.append(anchor())
-        call = self.call_class.__new__(self.call_class)
+        call = sdbr_bare(self.call_class)
         for i in range(len(self.graph_places)):
             variable = effects.thing(<int> self.graph_places[i])
             node = variable._node
             node._creator_node = call
             node._rank = rank + <int> self.graph_ranks[i]
             outputs.append(_ref(node))
-        call.__dict__ = {
+        attributes = {
             "instance": instance,
             "generation": instance.generation,
             "sources": sources,
@@ -575,9 +585,46 @@ cdef class GraphRunner(CallRunner):
             "rank": rank,
             "lazy_grad_sum": chainer.config.lazy_grad_sum,
         }
+        sdbr_set_attributes(call, attributes, NULL)
         instance.call_line = self.statistics.calls
         instance.node = _ref(call)
         return 0
+
+
+cdef class Entry:
+    """How the calls of one decorated function are served: compiled, else by `slow`."""
+
+    cdef object function
+    cdef object managers_key
+    cdef object slow
+    cdef object call              # what stands in the place of the function
+
+    cdef object serve(self, tuple args, dict kwargs, bint unhooked):
+        """One call; `unhooked` tells that there are no hooks, as the caller has just seen."""
+        cdef PyObject *managers
+        cdef PyObject *found
+        cdef list runners
+        if args and isinstance(args[0], _Link):
+            owner = args[0]
+            d = sdbr_attributes(owner, NULL)
+            managers = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> self.managers_key)
+            if managers != NULL and (<object> managers).owner_id == <size_t> <PyObject *> owner:
+                found = PyDict_GetItemWithError(managers, <PyObject *> self.function)
+                if found != NULL:
+                    runners = (<object> found).runners
+                    if runners:
+                        result = serve_fast(runners, args[1:], kwargs, unhooked)
+                        if result is not NotImplemented:
+                            return result
+        else:
+            manager = self.call.schedule_manager
+            if manager is not None:
+                runners = manager.runners
+                if runners:
+                    result = serve_fast(runners, args, kwargs, unhooked)
+                    if result is not NotImplemented:
+                        return result
+        return self.slow(args, kwargs)
 
 
 def static_entry(function, managers_key, slow):
@@ -592,37 +639,28 @@ def static_entry(function, managers_key, slow):
     slow : callable
         Serves every call; ``slow(args, kwargs)``.
     """
+    cdef Entry entry = Entry.__new__(Entry)
 
     def call(*args, **kwargs):
-        manager = None
-        if args and isinstance(args[0], _Link):
-            owner = args[0]
-            managers = (<dict> owner.__dict__).get(managers_key)
-            if managers is not None and managers.owner_id == <size_t> <PyObject *> owner:
-                manager = managers.get(function)
-            if manager is not None and manager.runners:
-                result = run_fast(manager.runners, args[1:], kwargs)
-                if result is not NotImplemented:
-                    return result
-        else:
-            manager = call.schedule_manager
-            if manager is not None and manager.runners:
-                result = run_fast(manager.runners, args, kwargs)
-                if result is not NotImplemented:
-                    return result
-        return slow(args, kwargs)
+        return entry.serve(args, kwargs, False)
 
+    entry.function, entry.managers_key, entry.slow, entry.call = function, managers_key, slow, call
+    call._sdbr_serves = entry
     return call
 
 
-def link_call(entry):
-    """A ``__call__`` for links whose ``forward`` is `entry`: past the hooks when there are none."""
+def link_call(call):
+    """A ``__call__`` for links whose ``forward`` is `call`: past the hooks when there are none."""
+    cdef Entry entry = call._sdbr_serves
 
-    def __call__(self, *args, **kwargs):
-        cdef dict d = self.__dict__
+    def __call__(*args, **kwargs):
+        cdef dict d
+        if not args:
+            raise TypeError("__call__() missing 1 required positional argument: 'self'")
+        d = sdbr_attributes(args[0], NULL)
         if "_local_link_hooks" in d or "forward" in d or not hooks_are_off():
-            return _Link.__call__(self, *args, **kwargs)
-        return entry(self, *args, **kwargs)
+            return _Link.__call__(*args, **kwargs)
+        return entry.serve(args, kwargs, True)
 
     __call__._sdbr_link_call = True
     return __call__
@@ -630,6 +668,10 @@ def link_call(entry):
 
 cpdef run_fast(list runners, tuple args, dict kwargs):
     """Serve a call by the first of `runners` that fits; NotImplemented when none does."""
+    return serve_fast(runners, args, kwargs, False)
+
+
+cdef object serve_fast(list runners, tuple args, dict kwargs, bint unhooked):
     cdef CallRunner runner
     cdef Py_ssize_t i
     cdef double start = 0
@@ -645,7 +687,7 @@ cpdef run_fast(list runners, tuple args, dict kwargs):
             continue
         runner.running = True
         try:
-            if runner.matches(args, kwargs):
+            if runner.matches(args, kwargs, unhooked):
                 if i:
                     runners.remove(runner)
                     runners.insert(0, runner)

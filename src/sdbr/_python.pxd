@@ -10,6 +10,9 @@ cdef extern from "Python.h":
     PyObject *sdbr_list_item "PyList_GET_ITEM"(PyObject *, Py_ssize_t)
     Py_ssize_t sdbr_refcount "Py_REFCNT"(PyObject *)
     int PyDict_SetItem(PyObject *, PyObject *, PyObject *) except -1
+    # Of plain instances, past the look-up of `__dict__` in the classes.
+    object sdbr_attributes "PyObject_GenericGetDict"(object, void *)
+    int sdbr_set_attributes "PyObject_GenericSetDict"(object, object, void *) except -1
 
 cdef extern from *:
     """
@@ -20,6 +23,12 @@ cdef extern from *:
     static inline npy_intp *sdbr_dims(PyObject *x) { return PyArray_DIMS(SDBR_A(x)); }
     static inline int sdbr_is_plain(PyObject *x) { return PyArray_ISCARRAY_RO(SDBR_A(x)); }
     static inline char *sdbr_data(PyObject *x) { return PyArray_BYTES(SDBR_A(x)); }
+    static inline PyObject *sdbr_bare(PyObject *cls) {
+        PyObject *none = PyTuple_New(0);
+        PyObject *made = none ? ((PyTypeObject *)cls)->tp_new((PyTypeObject *)cls, none, NULL) : 0;
+        Py_XDECREF(none);
+        return made;
+    }
     """
     bint sdbr_is_array(PyObject *)
     PyObject *sdbr_descr(PyObject *)
@@ -27,3 +36,4 @@ cdef extern from *:
     cnp.npy_intp *sdbr_dims(PyObject *)
     bint sdbr_is_plain(PyObject *)
     char *sdbr_data(PyObject *)
+    object sdbr_bare(object)  # an instance of a class, without ``__init__``

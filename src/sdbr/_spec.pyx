@@ -18,6 +18,7 @@ from sdbr._memory cimport Memory
 from sdbr._python cimport (
     PyDict_GetItemWithError,
     PyDict_Next,
+    sdbr_attributes,
     sdbr_descr,
     sdbr_dict_size,
     sdbr_dims,
@@ -268,7 +269,7 @@ cdef class CallSpec:
             if leaf.kind == 1:
                 if type(arg) is not _Variable:
                     return False
-                d = arg.__dict__
+                d = sdbr_attributes(arg, NULL)
                 if PyDict_GetItemWithError(<PyObject *> d, K_REQUIRES_GRAD) != leaf.requires_grad:
                     return False
                 array = PyDict_GetItemWithError(<PyObject *> d, K_DATA)

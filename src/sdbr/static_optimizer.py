@@ -62,7 +62,12 @@ class StaticUpdate:
         if lossfun is not None:
             if self._sdbr_base.update is not GradientMethod.update:
                 return super().update(lossfun, *args, **kwds)
-            if self._sdbr_step(lossfun, args, kwds):
+            # The step of the call before, most often; else what makes one, where that can be.
+            runner = self.__dict__.get("_sdbr_runner")
+            mine = runner is not None and runner.optimizer is self
+            if mine and runner.step(lossfun, args, kwds):
+                return None
+            if _whole_step()(self, lossfun, args, kwds):
                 return None
             loss = lossfun(*args, **kwds)
             if getattr(self, "_use_cleargrads", True):
@@ -75,10 +80,6 @@ class StaticUpdate:
         if backend == "off" or self._hookable is None:
             return super().update()
         return _engine(self).update(backend)
-
-    def _sdbr_step(self, lossfun, args: tuple, kwds: dict) -> bool:
-        """Forward, backward and update in one native call; False when that cannot be."""
-        return _whole_step()(self, lossfun, args, kwds)
 
     @property
     def update_statistics(self) -> UpdateStatistics:

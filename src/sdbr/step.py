@@ -29,7 +29,6 @@ from sdbr.program.builder import Builder
 from sdbr.schedule import Schedule
 from sdbr.static_graph import manager_of
 from sdbr.trace import values as v
-from sdbr.trace.sides import plain_now
 from sdbr.trace.values import Value
 
 import chainer
@@ -276,18 +275,9 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
     -------
     bool
         False when it is not that kind of step (the first call of a key among them): the caller
-        then goes Chainer's way, in which each part is native by itself where it can be.
+        then goes Chainer's way, in which each part is native by itself where it can be. A step
+        that the runner of the optimizer's last one makes does not come here.
     """
-    if plain_now():
-        return False
-    runner = optimizer.__dict__.get("_sdbr_runner")
-    mine = (
-        runner is not None
-        and runner.optimizer is optimizer
-        and not getattr(lossfun, "_n_local_link_hooks", 0)  # those of parts are conditions
-    )
-    if mine and runner.step(lossfun, args, kwargs):
-        return True
     found = resolve(lossfun)
     if found is None or optimizer._hookable is None or not chainer.config.enable_backprop:
         return False
