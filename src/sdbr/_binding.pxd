@@ -12,8 +12,10 @@ cdef class Outputs:
     cdef list shapes
     cdef list dtypes
     cdef list slots
+    cdef list windows             # of (output, slot, Window): those without memory of their own
+    cdef list is_window           # per output
     cdef Memory memory
-    cdef Py_ssize_t n
+    cdef Py_ssize_t n             # of `pools`: of outputs, then memory that only windows show
     cdef int bind(self, list reused) except -1
 
 
@@ -24,6 +26,7 @@ cdef class Parameters:
     cdef int_array slots
     cdef list shapes
     cdef list dtypes
+    cdef frozenset shown          # slots of which results are views: no copy will do
     cdef int_array places         # per parameter: where its array keeps the shape
     cdef Memory memory
     cdef bint bind(self) except -1
@@ -32,7 +35,7 @@ cdef class Parameters:
 cdef class Arguments:
     cdef list positions           # of (argument, slot)
     cdef list attributes          # of (dict, name, slot, shape, dtype)
-    cdef frozenset held           # slots of arrays that a function may update in place
+    cdef frozenset held           # slots for whose arrays no copy will do
     cdef Memory memory
     cdef bint bind(self, CallSpec spec, list positions) except -1
 

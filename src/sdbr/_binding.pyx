@@ -156,13 +156,19 @@ cdef bint report_quickly(current, dict values, observer) except -1:
 cdef class Outputs:
     """Arrays handed to the user: one is used again only when nobody else holds it."""
 
-    def __init__(self, Memory memory, outputs):
+    def __init__(self, Memory memory, outputs, windows, hidden):
         self.memory = memory
-        self.n = len(outputs)
-        self.slots = [slot for _, slot, _, _ in outputs]
-        self.shapes = [shape for _, _, shape, _ in outputs]
-        self.dtypes = [dtype for _, _, _, dtype in outputs]
-        self.pools = [[] for _ in outputs]
+        self.n = len(outputs) + len(hidden)
+        self.slots = [slot for _, slot, _, _ in outputs] + [slot for slot, _, _ in hidden]
+        self.shapes = [s for _, _, s, _ in outputs] + [s for _, s, _ in hidden]
+        self.dtypes = [d for _, _, _, d in outputs] + [d for _, _, d in hidden]
+        self.windows = [
+            (i, slot, windows[value.index])
+            for i, (value, slot, _, _) in enumerate(outputs) if value.index in windows
+        ]
+        self.is_window = [value.index in windows for value, _, _, _ in outputs]
+        self.is_window += [False] * len(hidden)
+        self.pools = [[] for _ in range(self.n)]
         self.arrays = [None] * self.n
 
     cdef int bind(self, list reused) except -1:
@@ -172,8 +178,13 @@ cdef class Outputs:
         cdef PyObject *item
         cdef Py_ssize_t held
         cdef list pool
+        cdef Py_ssize_t n_reused = 0 if reused is None else len(reused)
+        for i, _, _ in self.windows:
+            self.arrays[i] = None
         for i in range(self.n):
-            if reused is not None and reused[i]:
+            if i < n_reused and reused[i]:
+                continue
+            if self.windows and self.is_window[i]:
                 continue
             pool = self.pools[i]
             array = None
@@ -196,6 +207,8 @@ cdef class Outputs:
                 pool.append(array)
             self.arrays[i] = array
             self.memory.bind_fast(<int> self.slots[i], <PyObject *> array)
+        for i, slot, window in self.windows:
+            self.arrays[i] = window.on(self.memory.owners[<int> slot])
         return 0
 
 
@@ -209,10 +222,13 @@ cdef class Parameters:
         With their slots, and the shapes and dtypes that the program was made for.
     watched : set of int
         Ids of parameters whose list of arrays somebody else compares before each call.
+    shown : frozenset of int
+        Slots of which results are views.
     """
 
-    def __init__(self, Memory memory, items, watched=frozenset()):
+    def __init__(self, Memory memory, items, watched=frozenset(), shown=frozenset()):
         self.memory = memory
+        self.shown = shown
         self.params = [p for p, _, _, _ in items]
         self.dicts = [p.__dict__ for p in self.params]
         self.lists = [p._data if id(p) in watched else None for p in self.params]
@@ -245,6 +261,8 @@ cdef class Parameters:
                 return False
             if current.shape != self.shapes[i] or current.dtype != self.dtypes[i]:
                 return False
+            if slot in self.shown and not sdbr_is_plain(now):
+                return False
             self.memory.bind(slot, contiguous(current))
             self.places.data.as_longlongs[i] = <long long> sdbr_dims(now)
         return True
@@ -253,11 +271,11 @@ cdef class Parameters:
 cdef class Arguments:
     """Binds array arguments, and captured attributes."""
 
-    def __init__(self, Memory memory, leaves):
+    def __init__(self, Memory memory, leaves, shown=frozenset()):
         self.memory = memory
         self.positions = []
         self.attributes = []
-        self.held = frozenset([slot for value, slot in leaves if value.held])
+        self.held = shown.union([slot for value, slot in leaves if value.held])
         for value, slot in leaves:
             if value.kind == "argument":
                 self.positions.append((value.source, slot))
@@ -273,7 +291,7 @@ cdef class Arguments:
             if sdbr_is_plain(array):
                 self.memory.bind_fast(slot, array)
                 continue
-            if slot in self.held:  # a function may update it: a copy will not do
+            if slot in self.held:  # who updates it, or reads a view of it: a copy will not do
                 return False
             self.memory.bind(slot, contiguous(<object> array))
         for d, name, slot, shape, dtype in self.attributes:
@@ -284,7 +302,7 @@ cdef class Arguments:
                 thing = np.asarray(thing)
             if type(thing) is not np.ndarray or thing.shape != shape or thing.dtype != dtype:
                 return False
-            if slot in self.held and not thing.flags.c_contiguous:
+            if slot in self.held and not (thing.flags.c_contiguous and thing.flags.aligned):
                 return False
             self.memory.bind(slot, contiguous(thing))
         return True
@@ -596,11 +614,13 @@ cdef class Binder:
         See `Parameters`.
     control_base : int
         Where the scalars of the trace begin in the control block.
+    windows, hidden :
+        See `sdbr.functions.windows.Outputs`.
     """
 
     def __init__(
         self, executable, leaves, outputs, trace, node_class, more=(), watched=frozenset(),
-        control_base=0,
+        control_base=0, windows=frozenset(), hidden=(),
     ):
         memory = executable.memory
         self.executable = executable
@@ -610,9 +630,10 @@ cdef class Binder:
             for value, slot in leaves if value.kind == "parameter"
         ]
         items += more
-        self.parameters = Parameters(memory, items, watched)
-        self.arguments = Arguments(memory, leaves)
-        self.outputs = Outputs(memory, outputs)
+        shown = frozenset([slot for value, slot, _, _ in outputs if value.index in windows])
+        self.parameters = Parameters(memory, items, watched, shown)
+        self.arguments = Arguments(memory, leaves, shown)
+        self.outputs = Outputs(memory, outputs, windows, hidden)
         self.effects = Effects(self.outputs, outputs, trace, node_class, control_base)
 
     cdef bint bind(self, CallSpec spec, list positions) except -1:

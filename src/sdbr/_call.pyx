@@ -208,6 +208,7 @@ cdef class StepRunner:
         self.binder = Binder(
             self.executable, plan.leaves, plan.outputs, schedule.trace, node_class,
             plan.extra_params, {id(p) for p in plan.update.params}, self.control_base,
+            plan.views, plan.hidden,
         )
         self.spec = None
 
@@ -335,7 +336,10 @@ cdef Binder instance_binder(instance):
     """The binder of an instance of a schedule."""
     plan = instance.plan
     trace = instance.schedule.trace
-    return Binder(instance.executable, plan.leaves, plan.outputs, trace, _VariableNode)
+    return Binder(
+        instance.executable, plan.leaves, plan.outputs, trace, _VariableNode,
+        windows=plan.views, hidden=plan.hidden,
+    )
 
 
 cdef class CallRunner:

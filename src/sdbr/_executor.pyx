@@ -26,6 +26,7 @@ cimport numpy as cnp
 from numpy cimport ndarray
 
 from sdbr._memory cimport Memory
+from sdbr._python cimport sdbr_view
 
 cnp.import_array()
 
@@ -33,27 +34,6 @@ cnp.import_array()
 DRAWING = [op.opcode for op in OPS if op.family == "random"]
 
 globals()["Memory"] = Memory  # a cimported class is no attribute of the module by itself
-
-cdef extern from *:
-    """
-    /* A new array on memory that `owner` keeps alive. */
-    static inline PyObject *sdbr_view(PyArray_Descr *dtype, int ndim, npy_intp *shape,
-                                      npy_intp *strides, char *data, PyObject *owner)
-    {
-        int flags = PyArray_ISWRITEABLE((PyArrayObject *)owner) ? NPY_ARRAY_WRITEABLE : 0;
-        Py_INCREF(dtype);
-        PyObject *view = PyArray_NewFromDescr(&PyArray_Type, dtype, ndim, shape, strides, data,
-                                              flags, NULL);
-        if (view != NULL) {
-            Py_INCREF(owner);
-            if (PyArray_SetBaseObject((PyArrayObject *)view, owner) < 0)
-                Py_CLEAR(view);
-        }
-        return view;
-    }
-    """
-    object sdbr_view(cnp.dtype dtype, int ndim, cnp.npy_intp *shape, cnp.npy_intp *strides,
-                     char *data, object owner)
 
 cdef extern from "flush.h":
     uint64_t sdbr_flush_begin() noexcept nogil

@@ -5,6 +5,8 @@ import numpy as np
 from sdbr.errors import BackendError
 from sdbr.program.buffers import ARENA
 
+from sdbr._python cimport sdbr_view
+
 from cpython.list cimport PyList_GET_ITEM
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
@@ -144,6 +146,32 @@ cdef class Memory:
         if not 0 <= slot < self.n_slots:
             raise BackendError(f"slot {slot} does not exist; there are {self.n_slots}")
         return 0
+
+
+def view_of(ndarray array, tuple shape, tuple strides, Py_ssize_t offset, bint writeable):
+    """A view of `array` with these strides, from `offset` bytes after its first item.
+
+    The memory is not taken as a buffer, which would leave a note in the array.
+    """
+    cdef cnp.npy_intp dims[64]
+    cdef cnp.npy_intp steps[64]
+    cdef int i
+    if len(shape) > 64:
+        raise BackendError("an array of more than 64 axes")
+    for i in range(len(shape)):
+        dims[i] = shape[i]
+        steps[i] = strides[i]
+    view = sdbr_view(
+        array.dtype, len(shape), dims, steps, <char *> cnp.PyArray_DATA(array) + offset, array
+    )
+    if not writeable:
+        view.flags.writeable = False
+    return view
+
+
+def is_writeable(ndarray array):
+    """Its flag; asking for that in Python warns for what ``numpy.broadcast_arrays`` has made."""
+    return bool(cnp.PyArray_ISWRITEABLE(array))
 
 
 cdef void *_resized(void *block, size_t n) except NULL:

@@ -37,3 +37,24 @@ cdef extern from *:
     bint sdbr_is_plain(PyObject *)
     char *sdbr_data(PyObject *)
     object sdbr_bare(object)  # an instance of a class, without ``__init__``
+
+cdef extern from *:
+    """
+    /* A new array on memory that `owner` keeps alive. */
+    static inline PyObject *sdbr_view(PyArray_Descr *dtype, int ndim, npy_intp *shape,
+                                      npy_intp *strides, char *data, PyObject *owner)
+    {
+        int flags = PyArray_ISWRITEABLE((PyArrayObject *)owner) ? NPY_ARRAY_WRITEABLE : 0;
+        Py_INCREF(dtype);
+        PyObject *view = PyArray_NewFromDescr(&PyArray_Type, dtype, ndim, shape, strides, data,
+                                              flags, NULL);
+        if (view != NULL) {
+            Py_INCREF(owner);
+            if (PyArray_SetBaseObject((PyArrayObject *)view, owner) < 0)
+                Py_CLEAR(view);
+        }
+        return view;
+    }
+    """
+    object sdbr_view(cnp.dtype dtype, int ndim, cnp.npy_intp *shape, cnp.npy_intp *strides,
+                     char *data, object owner)

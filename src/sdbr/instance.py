@@ -88,10 +88,22 @@ class Instance:
             memory.set_control(i, number)
         self.bind(sources)
         arrays = {}
-        for value, slot, shape, dtype in self.plan.outputs:
-            array = np.empty(shape, dtype)
-            memory.bind(slot, array)
-            arrays[value.index] = array
+        plan = self.plan
+        for slot, shape, dtype in plan.hidden:
+            memory.bind(slot, np.empty(shape, dtype))
+        for value, slot, shape, dtype in plan.outputs:
+            if value.index not in plan.views:
+                array = np.empty(shape, dtype)
+                memory.bind(slot, array)
+                arrays[value.index] = array
+        if plan.views:
+            # Of a copy that was bound in its place a view would show nothing of what is written.
+            given = {slot: x for (_, slot), x in zip(plan.leaves, sources, strict=True)}
+            for value, slot, _, _ in plan.outputs:
+                if value.index in plan.views:
+                    x = given.get(slot, memory.array(slot))
+                    x = x._data[0] if isinstance(x, chainer.Variable) else np.asarray(x)
+                    arrays[value.index] = plan.views[value.index].on(x)
         if watch is None:
             self.executable.run()
         else:

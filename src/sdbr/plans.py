@@ -84,6 +84,8 @@ class ForwardPlan:
         What is bound at each call, with its slot.
     outputs : list of (Value, int, tuple, dtype)
         Arrays handed to the user: value, slot, shape, dtype.
+    views, hidden :
+        See `Outputs`.
     graph_outputs : list of Value
         The outputs of the autograd node.
     differentiable : list of Value
@@ -102,10 +104,7 @@ class ForwardPlan:
         self.lowered = Forward(trace, self.table, schedule.keep_graph)
         views = "views" in passes.enabled()
         outs = [value for value in output_values(trace) if not returned_as_is(value)]
-        self.outputs = []
-        for value in outs:
-            row = self.lowered.output(value, views)
-            self.outputs.append((value, row.slot.index, value.shape, value.dtype))
+        self.outputs, self.views, self.hidden = self.lowered.outputs(outs, views)
         self.node_rows = node_rows(self.lowered)  # for audits
         self.output_slot = {value.index: slot for value, slot, _, _ in self.outputs}
         self.graph_outputs = [

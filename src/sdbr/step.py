@@ -46,6 +46,8 @@ class StepPlan:
     leaves : list of (Value, int)
         What is bound, with its slot; parameters that are updated included.
     outputs : list of (Value, int, tuple, dtype)
+    views, hidden :
+        See `Outputs`.
     grads, extra_params : list of (Parameter, int, tuple, dtype)
         Parameters whose gradient the program writes, with slot, shape and dtype; parameters that
         are no leaves.
@@ -62,11 +64,8 @@ class StepPlan:
         forward = Forward(trace, table, True, update.n_control, together=True)
         builder: Builder = forward.builder
         views = "views" in passes.enabled()
-        self.outputs = []
-        for value in output_values(trace):
-            if not returned_as_is(value):
-                row = forward.output(value, views)
-                self.outputs.append((value, row.slot.index, value.shape, value.dtype))
+        outs = [value for value in output_values(trace) if not returned_as_is(value)]
+        self.outputs, self.views, self.hidden = forward.outputs(outs, views)
         self.node_rows = node_rows(forward)  # for audits
         cut = len(builder.instructions)
         builder.label, builder.line = "loss gradient", ""

@@ -58,13 +58,23 @@ def unnoticed(*reasons: str):
     )
 
 
+@contextlib.contextmanager
+def _nothing_shared():
+    """What Chainer keeps is not kept, and results have memory of their own."""
+    with (
+        mock.patch("sdbr.functions.gap.keeps", lambda: False),
+        mock.patch("sdbr.functions.lowering.keeps", lambda: False),
+    ):
+        yield
+
+
 #: Not here:
 #: 12, the limits of what is compared: beyond them nothing is mended, it is named.
 #: 16, indices that another thread changes: the mend is in the kernels, and without it the process
 #: ends.
 #: 17, what another thread takes away during an update: in compiled code, and the same.
 OFF: dict[int, Callable] = {}
-OFF[5] = lambda: mock.patch("sdbr.functions.gap.keeps", lambda: False)
+OFF[5] = _nothing_shared
 OFF[4] = lambda: mock.patch("sdbr.trace.captured.captures", lambda: False)
 OFF[1] = lambda: mock.patch("sdbr.trace.recorder.has_own_backward", lambda function: False)
 OFF[2] = lambda: mock.patch("sdbr.plans.ForwardPlan.comes_apart", False)

@@ -36,6 +36,8 @@ class _Shape(MovesData):
 class Reshape(_Shape):
     """A view of the (contiguous) input; flatten and ravel, too."""
 
+    views = True
+
     def forward(b, node, xs):
         x, shape = xs[0], node.out_shapes[0]
         # Where NumPy gives a view of what the user may write, a backward has to see it.
@@ -83,6 +85,8 @@ def merged_strides(shape, strides, wanted) -> list[int] | None:
 class ExpandDims(_Shape):
     """A new axis of length 1; a view even of a strided input."""
 
+    views = True
+
     def forward(b, node, xs):
         axis = node.function.axis % (xs[0].ndim + 1)
         return [b.slice(xs[0], (slice(None),) * axis + (None,))]
@@ -91,6 +95,8 @@ class ExpandDims(_Shape):
 @function(BASE + "squeeze.Squeeze")
 class Squeeze(_Shape):
     """Axes of length 1 removed; a view even of a strided input."""
+
+    views = True
 
     def forward(b, node, xs):
         x, axis = xs[0], node.function.axis
@@ -123,6 +129,8 @@ class _Permutation(MovesData):
 class Transpose(_Permutation):
     """Any permutation; None reverses."""
 
+    views = True
+
     def axes(f, ndim):
         if f.axes is None:
             return list(range(ndim))[::-1]
@@ -132,6 +140,8 @@ class Transpose(_Permutation):
 @function(BASE + "swapaxes.Swapaxes")
 class Swapaxes(_Permutation):
     """Two axes exchanged."""
+
+    views = True
 
     def axes(f, ndim):
         axes = list(range(ndim))
@@ -144,6 +154,8 @@ class Swapaxes(_Permutation):
 class Rollaxis(_Permutation):
     """One axis moved in front of another."""
 
+    views = True
+
     def axes(f, ndim):
         axis = f.axis % ndim
         start = f.start + ndim if f.start < 0 else f.start
@@ -155,6 +167,8 @@ class Rollaxis(_Permutation):
 @function(BASE + "moveaxis.Moveaxis")
 class Moveaxis(_Permutation):
     """Axes moved to given places, the others keep their order."""
+
+    views = True
 
     def axes(f, ndim):
         source = [a % ndim for a in f.source]
@@ -169,6 +183,8 @@ class Moveaxis(_Permutation):
 class BroadcastTo(MovesData):
     """A view with stride 0; the gradient is summed."""
 
+    views = True
+
     def forward(b, node, xs):
         return [b.broadcast(xs[0], node.out_shapes[0])]
 
@@ -179,6 +195,8 @@ class BroadcastTo(MovesData):
 @function(BASE + "broadcast.Broadcast")
 class Broadcast(FunctionRow):
     """Several inputs broadcast to one shape."""
+
+    views = True
 
     def reason(node):
         return data_reason(node, mixed=True)
@@ -198,6 +216,8 @@ class Broadcast(FunctionRow):
 class Flip(MovesData):
     """One axis reversed: a view with a negative stride."""
 
+    views = True
+
     def forward(b, node, xs):
         return [_flipped(b, xs[0], node.function.axis)]
 
@@ -209,6 +229,8 @@ class Flip(MovesData):
 class FlipUD(MovesData):
     """The first axis reversed."""
 
+    views = True
+
     def forward(b, node, xs):
         return [_flipped(b, xs[0], 0)]
 
@@ -219,6 +241,8 @@ class FlipUD(MovesData):
 @function(BASE + "fliplr.FlipLR")
 class FlipLR(MovesData):
     """The second axis reversed."""
+
+    views = True
 
     def forward(b, node, xs):
         return [_flipped(b, xs[0], 1)]
@@ -264,6 +288,8 @@ class SelectItem(FunctionRow):
 @function(BASE + "cast.Cast")
 class Cast(FunctionRow):
     """Another dtype, or the input itself."""
+
+    views = True
 
     def reason(node):
         for d in (node.in_dtypes[0], node.out_dtypes[0]):

@@ -55,6 +55,8 @@ class Add(FunctionRow):
 class MultiAdd(FunctionRow):
     """The sum of any number of inputs, from left to right."""
 
+    views = True
+
     def forward(b, node, xs):
         y = xs[0]
         for x in xs[1:]:

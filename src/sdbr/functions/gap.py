@@ -53,23 +53,11 @@ class Gap:
         return row if copy is None else copy
 
     def hand_out(self, row: Row, copy: Row) -> None:
-        """Note that the user gets `copy` in the place of `row`, which may be a transposed view."""
+        """Note that the user gets `copy` in the place of `row`."""
         self.handed_out[row.index] = copy
-        root = row.root
-        axes = list(range(root.ndim))
-        order = []
-        for n, stride in zip(row.shape, row.strides, strict=True):
-            fits = [i for i in axes if root.shape[i] == n and (n == 1 or root.strides[i] == stride)]
-            if not fits:
-                return
-            axes.remove(fits[0])
-            order.append(fits[0])
-        if not axes and root is not row:
-            back = sorted(range(len(order)), key=order.__getitem__)
-            self.handed_out[root.index] = self.forward.transpose(copy, back)
 
     def seen(self, b: Builder, row: Row) -> Row:
-        """An output as the user has it, for the backward `b`."""
+        """An input or output as the user has it, for the backward `b`."""
         return row if b is self.forward else self.handed_out.get(row.index, row)
 
     def written(self, b: Builder, ys: Iterable[Row]) -> list:

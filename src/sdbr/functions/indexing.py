@@ -239,6 +239,8 @@ class _Selecting(FunctionRow):
 class GetItem(_Selecting):
     """Basic indexing gives a view; index arrays take rows; their gradients are added in order."""
 
+    views = True
+
     linear = True
 
     def reason(node):
@@ -246,7 +248,9 @@ class GetItem(_Selecting):
 
     def forward(b, node, xs):
         chosen = node.state["chosen"] = GetItem.selection(b, node, xs[0].shape)
-        return [chosen.take(b, xs[0])]
+        y = chosen.take(b, xs[0])
+        # One item is a NumPy scalar first.
+        return [b.copy(y) if not y.shape and y.root is xs[0].root else y]
 
     def backward(b, node, xs, ys, gys, wanted):
         chosen = node.state["chosen"]

@@ -120,6 +120,8 @@ class Stack(MovesData):
 class Separate(MovesData):
     """One view per position along an axis, without that axis."""
 
+    views = True
+
     def forward(b, node, xs):
         axis = node.function.axis
         return [part(b, xs[0], axis, i) for i in range(len(node.out_shapes))]
@@ -134,6 +136,8 @@ class Separate(MovesData):
 @function(BASE + "split_axis.SplitAxis")
 class SplitAxis(MovesData):
     """Views of consecutive pieces along an axis."""
+
+    views = True
 
     structural = ("indices", "sections")
 

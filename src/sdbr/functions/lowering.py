@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import math
@@ -10,12 +11,14 @@ import operator
 from sdbr import functions
 from sdbr.errors import SdbrError
 from sdbr.functions import python_only, registry
-from sdbr.functions.gap import Gap
+from sdbr.functions.gap import Gap, keeps
 from sdbr.functions.node_gradients import added, node_gradients
 from sdbr.functions.numpy_calls import lower_call
+from sdbr.functions.numpy_views import gives_view
 from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward, user_array
 from sdbr.functions.repeated import without_repeats
-from sdbr.program.buffers import CONSTANT, BufferTable, Row
+from sdbr.functions.windows import Outputs, apart, window
+from sdbr.program.buffers import ARENA, BOUND, CONSTANT, OWNED, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.program import DTYPE_CODES
 from sdbr.trace import values as v
@@ -161,6 +164,8 @@ class Forward:
         if traced.function is None:
             ys = None if traced.effect else lower_call(b, traced, xs)
             if ys is not None:
+                if not gives_view(traced.call):
+                    ys = apart(b, ys, xs)
                 self._finish(LoweredNode(traced, None, None, xs, ys))
                 return
             ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
@@ -202,6 +207,8 @@ class Forward:
                 node.slots[name] = ControlSlot(self._control(scalar), value, scalar.name)
         if reason is None:
             ys = list(row.forward(b, node, xs))
+            if not row.views:
+                ys = apart(b, ys, xs)
             ys += [node.state[name] for name in handed_out]
             for y, value in zip(ys, traced.outputs, strict=True):
                 if y.shape != value.shape or y.dtype != value.dtype:
@@ -279,27 +286,48 @@ class Forward:
         for value, row in zip(lowered.traced.outputs, lowered.ys, strict=True):
             self.rows[value.index] = row
 
-    def output(self, value: v.Value, forward_views: bool = True) -> Row:
-        """The row of `value` on memory that is handed to the user.
+    def outputs(self, values: list[v.Value], forward_views: bool = True) -> Outputs:
+        """Put `values` on memory that is handed to the user.
 
-        The op that makes the value writes there directly where it fills a whole arena row of
-        its own; else the value is copied.
+        Where Chainer gives views of one memory, and somebody can tell, so does a replay: results
+        that lie on the memory of an argument, parameter or attribute, several on one memory, and
+        one that is a part of what a backward may read. An op writes to the memory of a result
+        directly where it fills a whole arena row; else the value is copied.
         """
-        row = self.row(value)
-        root = row.root
-        name = f"output {value.index}"
-        if (
-            forward_views
-            and value.kind == v.RESULT
-            and root.slot is None
-            and row.offset == 0
-            and row.nbytes == root.nbytes
-            and row.is_contiguous
-        ):
-            owned = self.table.owned(row.shape, row.dtype, name)
-            root.slot = owned.slot
+        found = Outputs([], {}, [])
+        mates = collections.Counter(
+            self.row(value).root.index for value in values if not value.is_scalar
+        )
+        for value in values:
+            row = self.row(value)
+            root = row.root
+            kind = ARENA if root.slot is None else root.slot.kind
+            is_whole = row.offset == 0 and row.nbytes == root.nbytes and row.is_contiguous
+            shared = False
+            if keeps() and not value.is_scalar:
+                if kind == BOUND:
+                    shared = True
+                elif kind in (ARENA, OWNED):
+                    seen = not is_whole and not self.gap.together
+                    shared = kind == OWNED or seen or mates[root.index] > 1
+            if shared:
+                if root.slot is None:
+                    name = f"memory of output {value.index}"
+                    root.slot = self.table.slot(OWNED, root.shape, root.dtype, name)
+                    found.hidden.append((root.slot.index, root.shape, root.dtype))
+                found.views[value.index] = window(row, value)
+                slot = root.slot
+            else:
+                slot = self._output(value, row, is_whole and forward_views).slot
+            found.places.append((value, slot.index, value.shape, value.dtype))
+        return found
+
+    def _output(self, value: v.Value, row: Row, direct: bool) -> Row:
+        """A row of the user's own for `value`."""
+        owned = self.table.owned(row.shape, row.dtype, f"output {value.index}")
+        if direct and value.kind == v.RESULT and row.root.slot is None:
+            row.root.slot = owned.slot
             return owned
-        owned = self.table.owned(row.shape, row.dtype, name)
         self.gap.hand_out(row, owned)
         self.builder.label, self.builder.line = "output", ""
         self.builder.emit("copy", [row], [owned])

@@ -130,6 +130,8 @@ class Clip(FunctionRow):
 class Identity(FunctionRow):
     """The inputs themselves."""
 
+    views = True
+
     def reason(node):
         return data_reason(node, mixed=True)
 

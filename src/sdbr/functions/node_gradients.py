@@ -52,7 +52,8 @@ def node_gradients(
     """
     if lowered.row is not None:
         ys = [lowered.gap.seen(builder, y) for y in lowered.ys]
-        grads = lowered.row.backward(builder, lowered.node, lowered.xs, ys, gys, targets)
+        xs = [lowered.gap.seen(builder, x) for x in lowered.xs]
+        grads = lowered.row.backward(builder, lowered.node, xs, ys, gys, targets)
         return [grads[i] for i in targets]
     of = lowered.of
     if of is not None and of.row is not None:

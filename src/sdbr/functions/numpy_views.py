@@ -27,6 +27,8 @@ _VIEWS = frozenset(
 )
 #: Those that give the elements in C order in another shape: views where the layout allows.
 _SHAPES = frozenset(("flatten", "ravel", "reshape"))
+#: Those that give what they are given, where it is as it should be.
+_SAME = frozenset(("asanyarray", "asarray", "ascontiguousarray"))
 _OWNERS = ("numpy", "sdbr.trace.provenance")
 
 
@@ -57,6 +59,15 @@ def lower_view(b: Builder, call, args, kwargs, xs: list[Row], want) -> Row | Non
     if name == "_getitem":
         return b.slice(xs[0], args[1]) if _is_basic(args[1]) else None
     return b.view_like(xs[0], lambda dummy: call(dummy, *args[1:], **kwargs))
+
+
+def gives_view(call: tuple) -> bool:
+    """Whether a recorded ``(function, args, kwargs)`` may give memory of its arguments."""
+    function, _, kwargs = call
+    name = getattr(function, "__name__", "")
+    if name == "astype" and kwargs.get("copy") is False:
+        return True
+    return name in _VIEWS or name in _SAME or (name in _SHAPES and name != "flatten")
 
 
 def _ordered(name: str, args) -> bool:

@@ -25,6 +25,8 @@ class _Linear(MovesData):
 class Copy(_Linear):
     """The same elements on the same device."""
 
+    views = True
+
     def reason(node):
         if node.function.out_device.xp is not np:
             return f"a copy to {node.function.out_device}"
@@ -221,6 +223,8 @@ class Space2Depth(_Blocks):
 @function(BASE + "diagonal.Diagonal")
 class Diagonal(_Linear):
     """A diagonal of two axes: a view."""
+
+    views = True
 
     def view(b: Builder, node, x: Row) -> Row:
         f = node.function

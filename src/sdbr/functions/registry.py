@@ -147,9 +147,13 @@ class FunctionRow:
         puts the row of each into ``node.state`` under that name.
     checks : bool
         It raises `IndexError` for integers that are out of range.
+    views : bool
+        Where the row of an output lies on the memory of an input, so does Chainer's output; else it
+        is copied.
     """
 
     checks: bool = False
+    views: bool = False
 
     #: Whether the gradient is ``gy`` times what does not depend on the input where it has a
     #: derivative, element by element: a gradient of the gradient is taken by `backward`, too.

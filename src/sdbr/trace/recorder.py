@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from sdbr._memory import is_writeable
 from sdbr.trace.attributes import AttributeRecording
 from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.catching import may_catch
@@ -472,6 +473,7 @@ class Recorder(
             self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x)
             for x in out_leaves
         ]
+        _note_writeable(out_leaves, values)
         self.trace.result = fill(out_structure, values)
         self.check_exports()
         if handed is not None and handed.changed():
@@ -506,6 +508,14 @@ def traced_by_caller() -> bool:
     APPLIES.release_thread()
     _drop_recording(reporter._get_reporters())
     return False
+
+
+def _note_writeable(things: list, values: list) -> None:
+    """Note on the values of results whether user code may write to their arrays."""
+    for thing, value in zip(things, values, strict=True):
+        array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
+        if issubclass(type(array), np.ndarray):  # a traced scalar says that it is one
+            value.writeable = is_writeable(array)
 
 
 def _drop_recording(reporters: list) -> None:

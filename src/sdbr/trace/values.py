@@ -50,6 +50,8 @@ class Value:
         Whether define-by-run has a NumPy scalar in its place, not an array without dimensions.
     held : bool
         Whether a function may update the array in place: a copy cannot stand for it.
+    writeable : bool or None
+        Whether user code may write to what the call returned; None if it did not return it.
     """
 
     __slots__ = (
@@ -64,6 +66,7 @@ class Value:
         "shown",
         "source",
         "unchained",
+        "writeable",
     )
 
     def __init__(self, index, kind, shape, dtype, requires_grad, source, is_variable):
@@ -78,6 +81,7 @@ class Value:
         self.is_variable = is_variable
         self.is_scalar = False
         self.held = False
+        self.writeable: bool | None = None
 
     def __repr__(self) -> str:
         return f"<Value {self.index} {self.kind} {self.dtype}{list(self.shape)}>"

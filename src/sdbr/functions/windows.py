@@ -1,0 +1,105 @@
+"""Results of a call that lie on memory which something else shows as well."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sdbr._memory import view_of
+from sdbr.program.buffers import Row
+from sdbr.program.builder import Builder
+from sdbr.trace.values import Value
+
+import numpy as np
+
+
+class Window(NamedTuple):
+    """Where a result lies on the array that is bound to its slot, if that is in C order.
+
+    Attributes
+    ----------
+    shape, strides, offset :
+        As in NumPy, in bytes.
+    dtype : numpy.dtype
+    writeable : bool
+        Whether Chainer lets the user write to it.
+    is_whole : bool
+        The very array.
+    """
+
+    shape: tuple
+    strides: tuple
+    offset: int
+    dtype: np.dtype
+    writeable: bool
+    is_whole: bool
+
+    def on(self, array: np.ndarray) -> np.ndarray:
+        """The view of `array`, which may have any strides; a copy where NumPy has to make one."""
+        if self.is_whole:
+            return array
+        if array.flags.c_contiguous:
+            return view_of(array, self.shape, self.strides, self.offset, self.writeable)
+        places = self._places(array)
+        first = int(places.flat[0]) if places.size else 0
+        strides = (
+            tuple(
+                int(places.take(1, axis).flat[0]) - first if n > 1 else 0
+                for axis, n in enumerate(places.shape)
+            )
+            if places.size
+            else self.strides
+        )
+        if np.array_equal(places, first + _spread(self.shape, strides)):
+            return view_of(array, self.shape, strides, first, self.writeable)
+        copy = np.ascontiguousarray(array)
+        return view_of(copy, self.shape, self.strides, self.offset, self.writeable)
+
+    def _places(self, array: np.ndarray) -> np.ndarray:
+        """Per item of the result where it lies in `array`, in bytes from its first item."""
+        items = np.ascontiguousarray(_spread(array.shape, array.strides))
+        size = self.dtype.itemsize
+        strides = tuple(s // size * items.itemsize for s in self.strides)
+        return view_of(items, self.shape, strides, self.offset // size * items.itemsize, True)
+
+
+class Outputs(NamedTuple):
+    """What is handed to the user.
+
+    Attributes
+    ----------
+    places : list of (Value, int, tuple, dtype)
+        Value, slot, shape, dtype.
+    views : dict
+        Index of a value -> Window: those that have no memory of their own.
+    hidden : list of (int, tuple, dtype)
+        Slot, shape and dtype of memory that is handed out in windows only.
+    """
+
+    places: list
+    views: dict
+    hidden: list
+
+
+def window(row: Row, value: Value) -> Window:
+    """The window of `value`, which is `row`, on the array that is bound to its slot."""
+    root = row.root
+    is_whole = row.offset == 0 and row.shape == root.shape and row.strides == root.strides
+    writeable = value.writeable
+    if writeable is None:
+        writeable = all(s or n < 2 for n, s in zip(row.shape, row.strides, strict=True))
+    return Window(row.shape, row.strides, row.offset, row.dtype, writeable, is_whole and writeable)
+
+
+def apart(b: Builder, ys: list[Row], xs: list[Row]) -> list[Row]:
+    """`ys`, copied where they lie on the memory of one of `xs`."""
+    roots = {x.root.index for x in xs}
+    return [b.copy(y) if y.root.index in roots else y for y in ys]
+
+
+def _spread(shape: tuple, strides: tuple) -> np.ndarray:
+    """Where every item lies, in bytes from the first."""
+    places = np.zeros(shape, np.intp)
+    for axis, (n, stride) in enumerate(zip(shape, strides, strict=True)):
+        steps = np.arange(n, dtype=np.intp) * stride
+        places += steps.reshape((n,) + (1,) * (len(shape) - axis - 1))
+    return places

@@ -1,0 +1,266 @@
+"""Arrays that the user writes to, or reads again, after the call: which are views of which."""
+
+import chainer
+import chainer.functions as F
+import numpy as np
+
+
+def _after_writing(run, function, write, n=5, shape=(4, 6)):
+    """``function(x)``, `write` on what came out, then the backward of its first result."""
+    static = run.static(function)
+    for i in range(n):
+        x = chainer.Variable(run.array(*shape))
+        out = static(x)
+        ys = out if isinstance(out, tuple) else (out,)
+        write(x, *ys)
+        run.see("results", *ys, x)
+        y = ys[0]
+        y.grad = np.full_like(y.array, i + 1)
+        y.backward()
+        run.see("gradient", x.grad)
+
+
+def _double(x, y, *more):
+    y.array[...] *= 2
+
+
+def p_05_slice(run):
+    _after_writing(run, lambda x: F.exp(x)[1:], _double)
+
+
+def p_05_column(run):
+    _after_writing(run, lambda x: F.sigmoid(x)[:, 2], _double)
+
+
+def p_05_steps(run):
+    _after_writing(run, lambda x: F.tanh(x)[::2, ::-1], _double)
+
+
+def p_05_reshaped(run):
+    _after_writing(run, lambda x: F.reshape(F.exp(x), (2, 12)), _double)
+
+
+def p_05_transposed_slice(run):
+    _after_writing(run, lambda x: F.transpose(F.exp(x))[1:4], _double)
+
+
+def p_05_squeezed(run):
+    _after_writing(run, lambda x: F.squeeze(F.exp(x)[1:2], 0), _double)
+
+
+def p_05_expanded(run):
+    _after_writing(run, lambda x: F.expand_dims(F.exp(x), 1)[:, 0], _double)
+
+
+def p_05_piece(run):
+    _after_writing(run, lambda x: F.split_axis(F.exp(x), 2, 1)[1], _double)
+
+
+def p_05_all_pieces(run):
+    _after_writing(
+        run,
+        lambda x: (
+            F.split_axis(F.exp(x), 3, 0, True)[1:3]
+            if False
+            else tuple(F.split_axis(F.exp(x), 2, 0))
+        ),
+        _double,
+    )
+
+
+def p_05_separated(run):
+    _after_writing(run, lambda x: F.separate(F.exp(x), 0)[2], _double)
+
+
+def p_05_concatenated(run):
+    _after_writing(run, lambda x: F.concat([F.exp(x), F.exp(-x)])[:, 2:5], _double)
+
+
+def p_05_diagonal(run):
+    def write(x, y):
+        if y.array.flags.writeable:
+            y.array[...] *= 2
+
+    _after_writing(run, lambda x: F.diagonal(F.exp(x)), write)
+
+
+def p_05_flipped(run):
+    _after_writing(run, lambda x: F.flip(F.exp(x), 1)[1:], _double)
+
+
+def p_05_y_and_slice(run):
+    _after_writing(run, lambda x: (lambda y: (y, y[1:]))(F.exp(x)), _double)
+
+
+def p_05_slice_and_y(run):
+    _after_writing(run, lambda x: (lambda y: (y[1:], y))(F.exp(x)), _double)
+
+
+def p_05_y_and_array(run):
+    def function(x):
+        y = F.exp(x)
+        return y, y.array
+
+    def write(x, y, a):
+        a[...] = 3
+
+    _after_writing(run, function, write)
+
+
+def p_05_y_and_array_view(run):
+    def function(x):
+        y = F.exp(x)
+        return y, y.array[1:3]
+
+    def write(x, y, a):
+        a[...] = 3
+
+    _after_writing(run, function, write)
+
+
+def p_05_reshape_of_argument(run):
+    _after_writing(run, lambda x: F.reshape(x, (24,)), _double)
+
+
+def p_05_slice_of_argument(run):
+    _after_writing(run, lambda x: x[1:3], _double)
+
+
+def p_05_slice_of_argument_other_way(run):
+    def write(x, y):
+        x.array[...] = 7
+
+    _after_writing(run, lambda x: x[1:3], write)
+
+
+def p_05_array_of_argument(run):
+    def function(x):
+        return F.exp(x), x.array[1:]
+
+    def write(x, y, a):
+        a[...] = 0.5
+
+    _after_writing(run, function, write)
+
+
+def p_05_array_itself(run):
+    def function(x):
+        return F.exp(x) * 2, x.array
+
+    def write(x, y, a):
+        a[...] = 0.5
+
+    _after_writing(run, function, write)
+
+
+def p_05_two_reshapes(run):
+    def function(x):
+        h = F.exp(x)
+        return F.reshape(h, (6, 4)), F.transpose(h)
+
+    _after_writing(run, function, _double)
+
+
+def p_05_broadcast(run):
+    def write(x, y):
+        x.array[...] = 1
+
+    _after_writing(run, lambda x: F.broadcast_to(x[:1], (3, 6)), write)
+
+
+def p_05_copied(run):
+    _after_writing(run, lambda x: F.copy(F.exp(x), -1)[1:], _double)
+
+
+def p_05_cast(run):
+    _after_writing(run, lambda x: F.cast(F.exp(x), np.float32)[1:], _double)
+
+
+def p_05_identity(run):
+    _after_writing(run, lambda x: F.identity(F.exp(x))[1:], _double)
+
+
+def p_05_view_of_weights(run):
+    class Tied(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.w = chainer.Parameter(np.ones((3, 4), "f"))
+
+        @run.static
+        def forward(self, x):
+            return F.matmul(x, self.w, transb=True), F.transpose(self.w)
+
+    model = Tied()
+    optimizer = chainer.optimizers.SGD(0.1).setup(model)
+    for _ in range(5):
+        y, w = model(run.array(2, 4))
+        model.cleargrads()
+        F.sum(y * y).backward()
+        optimizer.update()
+        run.see("weights", w, model)
+
+
+def p_05_stored_beside(run):
+    class Keeps(chainer.Chain):
+        @run.static
+        def forward(self, x):
+            self.h = F.tanh(x)
+            return self.h[1:]
+
+    model = Keeps()
+    for _ in range(5):
+        x = chainer.Variable(run.array(4, 6))
+        y = model(x)
+        y.array[...] = 0.25
+        run.see("h", model.h)
+        F.sum(model.h * model.h).backward()
+        run.see("gradient", x.grad)
+
+
+def p_05_stored_views(run):
+    class Keeps(chainer.Chain):
+        @run.static
+        def forward(self, x):
+            self.flat = F.reshape(x, (-1,))
+            self.last = x[-1]
+            return F.sum(x * x)
+
+    model = Keeps()
+    for _ in range(5):
+        x = chainer.Variable(run.array(4, 6))
+        model(x)
+        x.array[...] += 1
+        run.see("stored", model.flat, model.last)
+
+
+def p_05_views_of_strided(run):
+    static = run.static(lambda x: (F.exp(x), x[1:]))
+    for _ in range(5):
+        x = run.array(6, 4).T
+        y, z = static(x)
+        x[...] = 0.5
+        run.see("results", y, z)
+
+
+def p_05_kept_batches(run):
+    """Views of arguments that are kept: each of its own batch."""
+    static = run.static(lambda x: (x[1:], F.exp(x)[1:]))
+    kept = []
+    for _ in range(6):
+        kept.append(static(chainer.Variable(run.array(3, 2))))
+    for pair in kept:
+        run.see("kept", *pair)
+
+
+def p_05_no_backprop(run):
+    def function(x):
+        y = F.exp(x)
+        return y, y[1:]
+
+    static = run.static(function)
+    for _ in range(5):
+        with chainer.no_backprop_mode():
+            y, z = static(run.array(4, 3))
+        z.array[...] = 0
+        run.see("results", y, z)
