@@ -232,6 +232,7 @@ class Audit:
                     facts[name] = self.watch.samples[node, i][0]  # type: ignore[union-attr]
                 elif k < len(outcome.side.nodes) and i < len(outcome.side.nodes[k].samples):
                     facts[name] = outcome.side.nodes[k].samples[i]
+        facts.update(outcome.side.facts())
         facts.update(outcome.facts())
         return facts
 

@@ -57,9 +57,14 @@ class Outcome:
             except Exception as e:
                 self.error = e
             except BaseException:
-                before.put_back(before.changes())
+                before.put_back(self._changes(before))
                 raise
-        self.changes: Changes = before.changes()
+        self.changes: Changes = self._changes(before)
+
+    def _changes(self, before: Snapshot) -> Changes:
+        changes = before.changes()
+        changes.inner = list(self.side.inner)
+        return changes
 
     def facts(self) -> dict[str, Any]:
         """Everything to compare, by name."""

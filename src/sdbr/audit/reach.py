@@ -8,7 +8,7 @@ that, so they are looked at only while there is one thread.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sdbr.trace.nodes import inner_function
@@ -79,8 +79,31 @@ def reached(function, owner, trace) -> list[Slot]:
     owner : chainer.Link or None
     trace : Trace
     """
+    return _slots([Outside(function, owner), *_of_nodes(trace)])
+
+
+def reached_by_node(cls: type) -> list[Slot]:
+    """The same of the methods of a function node of a user, and what lies on its classes.
+
+    Parameters
+    ----------
+    cls : type
+        Of the node, or of the old-style ``Function`` behind it.
+    """
+    found = _slots(_of_class(cls))
+    there = {(id(slot.holder), slot.name) for slot in found}
+    for base in cls.__mro__:
+        if is_library(base):
+            continue
+        for name, thing in list(vars(base).items()):
+            if name[:2] != "__" and not _is_code(thing) and (id(vars(base)), name) not in there:
+                found.append(Slot(vars(base), name, base))
+    return found
+
+
+def _slots(outsides: Iterable[Outside]) -> list[Slot]:
     found: dict[tuple, Slot] = {}
-    for outside in (Outside(function, owner), *_of_nodes(trace)):
+    for outside in outsides:
         classes = {id(members): cls for cls, members in outside._members.items()}
         for holder, name, thing in outside.entries:
             key = (getattr(holder, "key", id(holder)), name)
@@ -112,9 +135,14 @@ def _of_nodes(trace) -> Iterator[Outside]:
             if function is None or cls in seen or is_library(cls):
                 continue
             seen.add(cls)
-            for thing in list(vars(cls).values()):
-                if isinstance(thing, types.FunctionType):
-                    yield Outside(thing, None)
+            yield from _of_class(cls)
+
+
+def _of_class(cls: type) -> Iterator[Outside]:
+    for base in cls.__mro__:
+        for thing in () if is_library(base) else list(vars(base).values()):
+            if isinstance(thing, types.FunctionType):
+                yield Outside(thing, None)
 
 
 def _is_fixed(thing) -> bool:

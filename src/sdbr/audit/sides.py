@@ -8,6 +8,7 @@ from typing import Any
 from sdbr.audit.reports import Reported, deliver, noting
 from sdbr.audit.samples import Applied
 from sdbr.audit.snapshot import Changes, Snapshot
+from sdbr.audit.told import Repeating, Telling
 from sdbr.trace.sides import Side, entered
 
 import chainer
@@ -69,9 +70,17 @@ class Plain(Side):
     is_plain = True
 
     def __init__(self, before: Snapshot):
+        super().__init__()
         self.before = before
         self.nodes: list[Applied] = []
         self.codes: list[Code] = []
+        self.telling = Telling()
+
+    def apply(self, original, function, inputs):
+        return self.telling.apply(original, function, inputs)
+
+    def facts(self):
+        return self.telling.facts()
 
     def applied(self, function, outputs) -> None:
         self.nodes.append(Applied(function, outputs))
@@ -101,8 +110,16 @@ class Replay(Side):
     """
 
     def __init__(self, plain: Plain):
+        super().__init__()
         self.codes = list(plain.codes)
+        self.repeating = Repeating(plain.telling)
         self.problem = ""
+
+    def apply(self, original, function, inputs):
+        return self.repeating.apply(original, function, inputs)
+
+    def facts(self):
+        return self.repeating.given
 
     def code(self, func, args, kwargs):
         for i, code in enumerate(self.codes):

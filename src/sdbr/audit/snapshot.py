@@ -234,6 +234,8 @@ class Changes:
         None where the new contents were not kept.
     random : dict
         Names of generators whose state is another -> the state, and what sets it.
+    inner : list of (Snapshot, Changes)
+        What single function nodes have changed, in order, of what `Roots` may not lead to.
     """
 
     def __init__(self):
@@ -241,9 +243,12 @@ class Changes:
         self.contents: list[tuple[Place, Any]] = []
         self.arrays: list[tuple[Place, np.ndarray | None]] = []
         self.random: dict[str, Any] = {}
+        self.inner: list[tuple[Snapshot, Changes]] = []
 
     def put(self) -> None:
         """Make everything as it was when the changes were noted."""
+        for _, changes in self.inner:
+            changes.put()
         for place, name, value in self.entries:
             if value is MISSING:
                 place.thing.pop(name, None)
@@ -311,6 +316,8 @@ class Snapshot:
     def put_back(self, changes: Changes) -> list[str]:
         """Undo `changes`; the names of what cannot be undone, for its contents were not copied."""
         lost = []
+        for snapshot, inside in reversed(changes.inner):
+            snapshot.put_back(inside)
         index = {id(place.thing): i for i, place in enumerate(self.roots.dicts)}
         for place, name, _ in changes.entries:
             value = self.entries[index[id(place.thing)]].get(name, MISSING)

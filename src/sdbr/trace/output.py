@@ -14,6 +14,7 @@ import os
 import sys
 import types
 import weakref
+from collections.abc import Callable
 
 from sdbr.trace.foreign import is_users
 from sdbr.trace.profile_calls import chooses
@@ -67,6 +68,22 @@ def _writes_or_asks(function):
     if type(owner).__name__ == "SimpleQueue":
         return _handed_on if name == "put" else None
     return None
+
+
+def tells(function) -> Callable | None:
+    """What notes on an object that code has told the world something: ``told`` is True then.
+
+    A chooser for code that is not traced; what only asks is no matter there.
+    """
+    return _tells if _writes_or_asks(function) in (_called, _wrote, _started, _handed_on) else None
+
+
+def _tells(listener, function) -> None:
+    frame = sys._getframe(1)
+    if function.__name__ == "put" and frame.f_globals.get("__name__", "")[:10] != "concurrent":
+        return
+    if made_by_call(frame):
+        listener.told = True
 
 
 def _of_module(module: str, name: str):

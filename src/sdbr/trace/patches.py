@@ -49,7 +49,7 @@ def _apply_plainly(original, present, function, inputs):
     """Apply a function in the plain run of an audit."""
     present.depth += 1
     try:
-        outputs = original(function, inputs)
+        outputs = present.apply(original, function, inputs)
     finally:
         present.depth -= 1
     present.applied(function, outputs)

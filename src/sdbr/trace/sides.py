@@ -25,10 +25,23 @@ class Side:
         Whether static calls are plain ones.
     depth : int
         Above zero inside a function's forward or backward, and after the call itself.
+    inner : list
+        What the user's function nodes have changed.
     """
 
     is_plain = False
     depth = 0
+
+    def __init__(self):
+        self.inner: list = []
+
+    def apply(self, original, function, inputs):
+        """Apply a function node, outside of any other."""
+        return original(function, inputs)
+
+    def facts(self) -> dict[str, Any]:
+        """What to compare besides what a user can see."""
+        return {}
 
     def applied(self, function, outputs) -> None:
         """A function node has been applied, outside of any other."""
