@@ -78,13 +78,7 @@ def check_changed(case, how: str, what: str) -> None:
     case.assert_native(dtype, statistics)
 
 
-#: Chainer keeps paths made with the old lengths and masks with the new ones, where they have grown
-#: numbers that belong to neither.
-OTHERWISE = {
-    "connectionist_temporal_classification lengths",
-    "connectionist_temporal_classification longer",
-}
-FUNCTIONS = [row for row in ROWS if row.dynamic is None and row.loss and row.id not in OTHERWISE]
+FUNCTIONS = [row for row in ROWS if row.dynamic is None and row.loss]
 
 
 def each(rows):

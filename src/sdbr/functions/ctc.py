@@ -38,8 +38,8 @@ class ConnectionistTemporalClassification(FunctionRow):
         return [b.reduce("mean", loss, (0,)) if node.function.reduce == "mean" else loss]
 
     def backward(b, node, xs, ys, gys, wanted):
-        # Chainer keeps the paths and their lengths, but not the lengths of the inputs.
-        n, m, t = (b.contiguous(node.kept(b, r)) for r in xs[:3])
+        # Chainer keeps the paths and their lengths, and reads the lengths of the inputs again.
+        n, (m, t) = b.contiguous(xs[0]), (b.contiguous(node.kept(b, r)) for r in xs[1:3])
         x, gloss = xs[3], gys[0]
         if node.function.reduce == "mean":
             gloss = b.elementwise("div_constant", gloss, floats=(float(x.shape[1]),))

@@ -264,3 +264,62 @@ def p_05_no_backprop(run):
             y, z = static(run.array(4, 3))
         z.array[...] = 0
         run.see("results", y, z)
+
+
+def _ctc(run, change, reduce="mean"):
+    """Lengths or labels of the batch are overwritten before the backward."""
+
+    def loss_of(x, t, n, m):
+        return F.connectionist_temporal_classification(
+            list(F.separate(x, 0)), t, 0, n, m, reduce=reduce
+        )
+
+    static = run.static(loss_of)
+    rng = np.random.RandomState(11)
+    for i in range(8):
+        x = chainer.Variable(run.array(7, 3, 5))
+        t = rng.randint(1, 5, (3, 3)).astype("i")
+        n, m = rng.randint(3, 8, 3).astype("i"), rng.randint(1, 4, 3).astype("i")
+        loss = static(x, t, n, m)
+        run.see("loss", loss)
+        change(rng, t, n, m, i)
+        loss.grad = np.full_like(loss.array, 0.5)
+        loss.backward()
+        run.see("gradient", x.grad)
+
+
+def p_05_ctc_longer_inputs(run):
+    def change(rng, t, n, m, i):
+        n[...] = 7
+
+    _ctc(run, change)
+
+
+def p_05_ctc_shorter_inputs(run):
+    def change(rng, t, n, m, i):
+        n[...] = np.maximum(n - 2, 1)
+
+    _ctc(run, change, "no")
+
+
+def p_05_ctc_other_labels(run):
+    def change(rng, t, n, m, i):
+        t[...] = rng.randint(1, 5, t.shape)
+
+    _ctc(run, change)
+
+
+def p_05_ctc_other_label_lengths(run):
+    def change(rng, t, n, m, i):
+        m[...] = rng.randint(0, 4, 3)
+
+    _ctc(run, change, "no")
+
+
+def p_05_ctc_next_batch(run):
+    def change(rng, t, n, m, i):
+        t[...] = rng.randint(1, 5, t.shape)
+        n[...] = rng.randint(0, 9, 3)
+        m[...] = rng.randint(0, 4, 3)
+
+    _ctc(run, change)
