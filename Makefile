@@ -2,7 +2,7 @@
 #
 #   make demo  ARGS="--epochs 5"     the main job             make bench     the benchmarks
 #   make test  ARGS="-k relu -x"     the whole test suite     make lint      ruff, cython-lint, C warnings
-#   make fuzz  ARGS="--seconds 3600" random networks          make soak      long runs: leaks, threads
+#   make fuzz  ARGS="--seconds 3600" random nets, programs    make soak      long runs: leaks, threads
 #   make sanitize                    kernels and loop with the address and undefined-behaviour sanitizers
 #
 # PYTHON=python3.12 chooses the interpreter, VENV=folder the environment.

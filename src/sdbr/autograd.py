@@ -218,10 +218,11 @@ class SeveralParts(StaticCall):
                 read |= {x.index for x in part.inputs}
                 carrying |= {x.index for x in part.inputs}
         shown = {places[index] for index in shown if index in places}
-        return tuple(
-            ref if i in shown or ref() in grads or not _has_gradient(ref()) else _nothing
-            for i, ref in enumerate(refs)
-        )
+
+        def is_left_over(i: int, node) -> bool:
+            return node is not None and i not in shown and node not in grads and _has_gradient(node)
+
+        return tuple(_nothing if is_left_over(i, ref()) else ref for i, ref in enumerate(refs))
 
     def unchain(self):
         for ref in self.every_output:

@@ -11,7 +11,7 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
-from .harness import BACKENDS, assert_all_near, copy_of, gradients_of
+from .harness import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
 from .models import Net, floats
 
 BATCHES = [floats(5, 4)(np.random.RandomState(i)) for i in range(12)]
@@ -259,3 +259,30 @@ def test_a_second_derivative_where_nobody_holds_what_is_needed():
         if i:
             with pytest.raises(sdbr.SdbrError, match="does not hand out"):
                 chainer.grad([y], [static.h, static.l.W], enable_double_backprop=True)
+
+
+def test_results_that_nobody_holds_beside_one_with_a_gradient():
+    """Found by `make fuzz`: the second report takes the place of the first."""
+
+    def forward(self, x):
+        y = self.l(x)
+        chainer.report({"loss": F.sum(y)}, self)
+        chainer.report({"loss": F.mean(y)}, self)
+        return y
+
+    grads, x = [], normal(0, 2, 4)
+    for make in (lambda net: net, sdbr.static_graph):
+        np.random.seed(0)
+        net = make(Net(forward, l=L.Linear(4, 3)))
+        for i in range(4):
+            reports = chainer.Reporter()
+            reports.add_observer("main", net)
+            net.cleargrads()
+            with reports.scope({}):
+                y = net(x + np.float32(i))
+                y.grad = np.full_like(y.array, 0.5)
+                F.sum(F.tanh(y)).backward()
+            grads.append(net.l.W.grad.copy())
+    assert net.schedule_manager.statistics.replays >= 2
+    for want, got in zip(grads[:4], grads[4:], strict=True):
+        assert_near(got, want, 1e-5, "gradient")

@@ -287,3 +287,24 @@ def test_what_static_code_stores_is_its_own_affair():
         y = static(X + i)
         assert Monitor.last == pytest.approx(float(y.array.sum()), rel=1e-4)
     assert static.schedule_manager.statistics.replays >= 3
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, chainer.Variable], ids=["array", "Variable"])
+@pytest.mark.parametrize("once", [True, False], ids=["the same batch", "an equal batch"])
+def test_an_argument_in_a_container_outside(wrap, once):
+    """Found by `make fuzz`: where the first batches were equal it was left there for ever."""
+    held = {}
+
+    @sdbr.static_graph
+    def remembers(x):
+        held["last"] = x
+        return F.tanh(x)
+
+    batches = [wrap(X.copy()) for _ in range(3)] + [wrap(X + i) for i in range(3)]
+    if once:
+        batches[1] = batches[2] = batches[0]
+    with pytest.warns(sdbr.SdbrWarning, match="an argument of the call is kept by a dict"):
+        remembers(batches[0])
+    for batch in batches:
+        remembers(batch)
+        assert held["last"] is batch

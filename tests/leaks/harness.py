@@ -40,12 +40,15 @@ class Verdict(NamedTuple):
     statistics : dict
         Sums over all managers that the program made.
     warnings : list of str
+    raised : str
+        What the plain run raised; most often nothing.
     """
 
     word: str
     detail: str
     statistics: dict
     warnings: list
+    raised: str = ""
 
 
 class Run:
@@ -220,7 +223,7 @@ def judge(path: Path, name: str, audit="off", **options) -> Verdict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = Run(False)
-        execute(path, name, plain)
+        raised = execute(path, name, plain)
     with managers() as made, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         static = Run(True, options)
@@ -232,13 +235,14 @@ def judge(path: Path, name: str, audit="off", **options) -> Verdict:
         for key, n in manager.statistics.to_dict().items():
             sums[key] = sums.get(key, 0) + n
     found = compare(static.seen, plain.seen)
-    if found and error is not None and plain.seen[-2][0].split()[-1] != "raised":
+    why = "" if raised is None else f"{type(raised).__name__}: {raised}"
+    if found and error is not None and raised is None:
         return Verdict("error", f"{type(error).__name__}: {error} ({found})", sums, said)
     if found:
-        return Verdict("told" if said else "silent", found, sums, said)
+        return Verdict("told" if said else "silent", found, sums, said, why)
     if sums.get("replays"):
-        return Verdict("right", "", sums, said)
-    return Verdict("dynamic" if said else "unplayed", "", sums, said)
+        return Verdict("right", "", sums, said, why)
+    return Verdict("dynamic" if said else "unplayed", "", sums, said, why)
 
 
 def compare(got: list, want: list) -> str:

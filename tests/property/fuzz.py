@@ -1,13 +1,15 @@
 """Random cases for as long as wanted: ``python -m tests.property.fuzz --seconds 600``.
 
-Each seed draws some hundred cases. A failing case shrinks, is written to a folder as a script that
-needs nothing of these tests, and the next seed follows. Prints the number of cases tried; the exit
-code is 1 if anything failed.
+Each seed draws some hundred networks. A failing one shrinks, is written to a folder as a script
+that needs nothing of these tests, and the next seed follows. In between come as many programs, each
+of a seed of its own. One program again: ``--only programs --seed 17 --cases 1 --seeds 1``. Prints
+the number of cases tried; the exit code is 1 if anything failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import time
@@ -19,6 +21,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from .cases import Tally, cases, check
 from .operations import TEMPLATES, all_templates, discovered, gradients
+from .program_cases import Programs
 
 
 class OutOfTime(Exception):
@@ -129,26 +132,48 @@ class Fuzz:
         return "\n".join(lines + [str(path) for path in self.failures])
 
 
+def try_programs(programs: Programs, seeds: range, end: float) -> None:
+    """The programs of some seeds."""
+    for number in seeds:
+        if time.monotonic() > end:
+            raise OutOfTime
+        wrong = programs.check(number)
+        if wrong:
+            print(f"FAILED: {programs.failures[-1]}\n{wrong}", flush=True)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=0, help="the first one")
-    parser.add_argument("--cases", type=int, default=100, help="per seed")
+    parser.add_argument(
+        "--cases", type=int, default=100, help="networks per seed, programs in a row"
+    )
     parser.add_argument("--shrink", type=float, default=60, help="seconds per failure")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
+    parser.add_argument("--only", choices=["networks", "programs"])
+    parser.add_argument("--seeds", type=int, help="how many; without it, until the time is over")
     options = parser.parse_args(arguments)
     start = time.monotonic()
-    fuzz = Fuzz(start + options.seconds, options.folder, options.shrink)
+    end = start + options.seconds
+    fuzz = Fuzz(end, options.folder, options.shrink)
+    programs = Programs(options.folder)
     number = options.seed
     try:
-        while True:
-            fuzz.seed(number, options.cases)
-            number += 1
+        for step in itertools.count() if options.seeds is None else range(options.seeds):
+            if options.only != "programs":
+                fuzz.seed(options.seed + step, options.cases)
+            if options.only != "networks":
+                try_programs(programs, range(number, number + options.cases), end)
+                number += options.cases
     except (OutOfTime, KeyboardInterrupt):
         pass
-    print(fuzz.report(time.monotonic() - start))
-    return 1 if fuzz.failures else 0
+    if options.only != "programs":
+        print(fuzz.report(time.monotonic() - start))
+    if options.only != "networks":
+        print("\n".join([programs.report(), *map(str, programs.failures)]))
+    return 1 if fuzz.failures or programs.failures else 0
 
 
 if __name__ == "__main__":

@@ -72,6 +72,8 @@ class References:
         suspects = self._suspects(made, leaves, recorder)
         known.add(id(suspects))
         found = list(_holders(suspects, known)) if suspects else []
+        # Those who pass an argument on hold it, too, in tuples and lists.
+        found.sort(key=lambda pair: (tuple, list).count(type(pair[1])) * self.counted(pair[0]))
         return [(_described(holder), thing) for thing, holder in found]
 
     def _suspects(self, made: list, leaves: list, recorder) -> list:

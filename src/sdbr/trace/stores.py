@@ -193,8 +193,9 @@ class StoreRecording:
 
     def count_given(self, given: list) -> None:
         """Note how many references there are to the arguments, and to what stands for globals."""
-        every = {id(thing): thing for thing in [*given, *self.live_views()]}
-        self._references.count(list(every.values()))
+        # One list and no more: whatever else held them here, and not later, would hide a holder.
+        every = list({id(thing): thing for thing in [*given, *self.live_views()]}.values())
+        self._references.count(every)
 
     def collect_stores(self, leaves: list, containers: set) -> list:
         """Make stores of what the call has left outside; anything else makes it dynamic.
@@ -380,8 +381,9 @@ class StoreRecording:
         for what, thing in references.unknown(made, leaves, containers, self):
             value = self._value_of(thing)
             line = getattr(value.source[0], "line", "") if value.kind == "result" else ""
+            kind = "an argument" if references.counted(thing) else "a result"
             self.mark_dynamic(
-                f"a result of the call is kept by {what}, which outlives it",
+                f"{kind} of the call is kept by {what}, which outlives it",
                 line=line or None,
             )
 
