@@ -254,7 +254,9 @@ class SeveralParts(StaticCall):
 
     def _split(self) -> None:
         plan = self.instance.plan
-        nodes = dict(zip((x.index for x in plan.differentiable), self.inputs, strict=True))
+        nodes: dict[int, VariableNode] = {}
+        if not plan.parts[0].is_anchored:
+            nodes.update(zip((x.index for x in plan.differentiable), self.inputs, strict=True))
         for value, ref in zip(plan.graph_outputs, self.every_output, strict=True):
             node = ref()
             if node is not None:

@@ -286,3 +286,30 @@ def test_results_that_nobody_holds_beside_one_with_a_gradient():
     assert net.schedule_manager.statistics.replays >= 2
     for want, got in zip(grads[:4], grads[4:], strict=True):
         assert_near(got, want, 1e-5, "gradient")
+
+
+def test_several_results_without_a_way_to_an_argument():
+    """Found by `make fuzz`: the call has cut its own history, and is taken apart all the same."""
+
+    def forward(self, x):
+        h = self.l(x)
+        u = F.sin(h)
+        u.unchain_backward()
+        y = F.tanh(h) + u
+        return y, F.sin(y)
+
+    seen = []
+    for make in (lambda net: net, sdbr.static_graph):
+        np.random.seed(0)
+        net = make(Net(forward, l=L.Linear(4, 3)))
+        for i in range(4):
+            net.cleargrads()
+            x = chainer.Variable(normal(i, 2, 4))
+            y, z = net(x)
+            (F.sum(y) + F.sum(z)).backward(retain_grad=True)
+            seen.append([y.grad, z.grad, x.grad, net.l.W.grad])
+    assert net.schedule_manager.statistics.replays >= 2
+    for want, got in zip(seen[:4], seen[4:], strict=True):
+        assert got[2:] == want[2:] == [None, None]
+        for a, b in zip(got[:2], want[:2], strict=True):
+            assert_near(a, b, 1e-5, "gradient of a result")
