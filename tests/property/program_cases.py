@@ -46,11 +46,12 @@ class Programs:
         for audit in AUDITS:
             verdict = judge(path, "p_program", audit)
             found = fault(verdict)
-            if found and verdict.word != "error" and unstable(path):
-                self.counts["hang on the last digits"] += 1
+            word = verdict.word
+            if found and word != "error" and unstable(path):
+                word = "hangs on the last digits"
             elif found:
                 wrong.append(f"audits {audit}: {found}")
-            self.counts[verdict.word] += 1
+            self.counts[word] += 1
             self.counts["raises in both"] += bool(verdict.raised)
             for name in ("calls", "traces", "replays", "define_by_run_calls", "steps"):
                 self.runs[name] += verdict.statistics.get(name, 0)
