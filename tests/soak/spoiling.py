@@ -95,7 +95,9 @@ def main(arguments: list[str] | None = None) -> int:
             if options.only in name:
                 print(name, end=" ", flush=True)
                 counts = spoil(call.run, call.indices, options.seconds)
-                print(*counts, call.schedule_manager.statistics.to_dict()["replays"], flush=True)
+                statistics = call.schedule_manager.statistics
+                others = statistics.traces + statistics.define_by_run_calls
+                print(*counts, statistics.replays, others, flush=True)
     return 0
 
 

@@ -8,6 +8,8 @@ import threading
 import weakref
 
 import sdbr
+from sdbr.trace.escapes import References
+from sdbr.trace.recorder import Recorder
 
 import chainer
 import numpy as np
@@ -331,3 +333,37 @@ def test_chains_go_while_other_threads_call_theirs():
     references = [r for found in together(4, work) for r in found]
     gc.collect()
     assert [r() for r in references if r() is not None] == []
+
+
+KEPT: list = []
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_who_holds_an_argument_while_it_is_traced(keeps):
+    """What code of another thread passes on is nobody's; a list that stays is a place."""
+    x = np.ones((2, 8), "f")
+    references = References()
+    asked, holds, over = threading.Event(), threading.Event(), threading.Event()
+
+    def hold():
+        asked.wait()
+        if keeps:
+            KEPT.append(x)
+        for thing, _ in zip([x, x], [(x, [x]), 1], strict=True):
+            holds.set()
+            over.wait()
+            assert thing is x
+
+    other = threading.Thread(target=hold)
+    other.start()
+    try:
+        with watched():
+            references.count([x])
+            asked.set()
+            holds.wait()
+            found = references.unknown([], [], set(), Recorder())
+    finally:
+        over.set()
+        other.join()
+        KEPT.clear()
+    assert [what for what, _ in found] == (["a list"] if keeps else [])

@@ -21,18 +21,34 @@ import chainer
 from chainer import reporter
 
 
+# What code passes things on in; how many of them in each other are followed.
+_PASSING = (
+    tuple, list, zip, map, filter, enumerate, reversed, type(iter([])), type(iter(())),
+)  # fmt: skip
+_STEPS_UP = 6
+
+
 class References:
     """The references to what a call was given and has made."""
 
     def __init__(self):
         self._given: list = []
         self._at_start: list[int] = []
+        self._holders: set[int] = set()  # who was seen to hold them then, where that matters
         self._held: collections.Counter = collections.Counter()
 
     def count(self, given: list) -> None:
         """Count the references to the arguments, before the call."""
         self._given = given
+        self._holders = {id(x) for x in referrers(given)} if given and _others_run() else set()
         self._at_start = _counts(given)
+
+    def _is_new(self, holder) -> bool:
+        """Whether `holder` holds an argument since the call began, and stays.
+
+        Where other threads run, the number of references tells nothing: they pass arguments on.
+        """
+        return id(holder) not in self._holders and not _passes_on(holder)
 
     def counted(self, thing) -> bool:
         """Whether `thing` was there before the call."""
@@ -72,6 +88,8 @@ class References:
         suspects = self._suspects(made, leaves, recorder)
         known.add(id(suspects))
         found = list(_holders(suspects, known)) if suspects else []
+        if _others_run():
+            found = [x for x in found if not self.counted(x[0]) or self._is_new(x[1])]
         # Those who pass an argument on hold it, too, in tuples and lists.
         found.sort(key=lambda pair: (tuple, list).count(type(pair[1])) * self.counted(pair[0]))
         return [(_described(holder), thing) for thing, holder in found]
@@ -91,6 +109,37 @@ class References:
             if more > 0 and more > _remade(x):
                 found.append(x)
         return found
+
+
+def _others_run() -> bool:
+    """Whether there are other threads."""
+    return len(sys._current_frames()) > 1
+
+
+def _passes_on(holder) -> bool:
+    """Whether only code that is running, in another thread, leads to `holder`.
+
+    What a running function holds is not seen by the collector: the way up ends there.
+    """
+    level = [holder]
+    for _ in range(_STEPS_UP):
+        if not all(isinstance(x, _PASSING) for x in level):
+            return False
+        above = []
+        for x in referrers(level):  # no comprehension: its variables would be holders
+            if x is not level and x is not above and not _is_ours(x, holder):
+                above.append(x)
+        if not above:
+            return True
+        level = above
+    return False
+
+
+def _is_ours(thing, holder) -> bool:
+    """Whether this module holds `holder` by `thing`: a pair of what was found, or a frame."""
+    if isinstance(thing, types.FrameType):
+        return True
+    return type(thing) is tuple and len(thing) == 2 and thing[1] is holder
 
 
 def _remade(thing) -> int:
