@@ -28,8 +28,9 @@ def test_calls_whose_indices_change_while_they_run():
     assert len(lines) == len(list(calls()))
     for line in lines:
         *_, results, errors, replays, others = line.split()
-        # A replay that raises counts as none; only the first calls were anything else.
-        assert int(results) + int(errors) > 5 and int(replays) > 1 and int(others) < 4, line
+        # A replay that raises counts as none; few calls were anything else.
+        n = int(results) + int(errors)
+        assert n > 5 and int(replays) > 1 and int(others) * 2 < n, line
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.int64])

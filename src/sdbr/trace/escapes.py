@@ -20,7 +20,6 @@ from sdbr.trace.referrers import referrers
 import chainer
 from chainer import reporter
 
-
 # What code passes things on in; how many of them in each other are followed.
 _PASSING = (
     tuple, list, zip, map, filter, enumerate, reversed, type(iter([])), type(iter(())),
