@@ -3,10 +3,18 @@
 from cpython.array cimport array as int_array
 
 from sdbr._executor cimport Executable, Memory
-from sdbr._spec cimport CallSpec
+from sdbr._spec cimport Leaves
+
+
+cdef class Shown:
+    cdef frozenset slots
+    cdef dict given               # slot -> the caller's array, where a copy of it is bound
+    cdef object copied(self, int slot, array)
+    cdef object array(self, int slot, bound)
 
 
 cdef class Outputs:
+    cdef Shown shown
     cdef list pools               # per output: a list of arrays
     cdef list arrays              # per output: the array of this run
     cdef list shapes
@@ -26,7 +34,7 @@ cdef class Parameters:
     cdef int_array slots
     cdef list shapes
     cdef list dtypes
-    cdef frozenset shown          # slots of which results are views: no copy will do
+    cdef Shown shown
     cdef int_array places         # per parameter: where its array keeps the shape
     cdef Memory memory
     cdef bint bind(self) except -1
@@ -35,28 +43,33 @@ cdef class Parameters:
 cdef class Arguments:
     cdef list positions           # of (argument, slot)
     cdef list attributes          # of (dict, name, slot, shape, dtype)
-    cdef frozenset held           # slots for whose arrays no copy will do
+    cdef frozenset held           # slots of arrays that a function may update in place
+    cdef Shown shown
     cdef Memory memory
-    cdef bint bind(self, CallSpec spec, list positions) except -1
+    cdef bint bind(self, Leaves now, list positions) except -1
 
 
 cdef class Effects:
-    cdef list writes              # of (dict, name, output index or -1, value)
-    cdef list stores              # of (place, structure, value index -> output index, output or -1)
+    cdef readonly dict places     # value index -> its place among `things`
+    cdef list steps               # what is done after a run, in order: tuples of five
+    cdef list writes              # of (dict, name, place): outputs that attributes get
     cdef list written             # per write: the Variable or array that was written last
-    cdef list reports             # of (items, observer)
+    cdef list observers           # per report
     cdef list kinds               # per output: requires_grad of a Variable, None for an array
     cdef list keep                # per output: whether its array stays in place
-    cdef list things              # per output: what is handed out in this run
+    cdef list things              # what is handed out in this run: outputs, then leaves
+    cdef int n_outputs
     cdef object node_class
     cdef Outputs outputs
     cdef list in_place(self)
     cdef object thing(self, int place)
-    cdef object hand_out(self, int place)
+    cdef object filled(self, structure, dict places)
+    cdef void keep_written(self)
     cdef void forget(self)
+    cdef void forget_things(self)
     cdef bint can_report(self) except -1
     cdef int apply(self) except -1
-    cdef int store(self) except -1
+    cdef int report(self, list items, observer) except -1
 
 
 cdef class Gradients:
@@ -74,10 +87,11 @@ cdef class Gradients:
 cdef class Binder:
     cdef readonly object executable
     cdef Executable compiled
+    cdef Shown shown
     cdef Parameters parameters
     cdef Arguments arguments
     cdef Outputs outputs
     cdef Effects effects
 
-    cdef bint bind(self, CallSpec spec, list positions) except -1
+    cdef bint bind(self, Leaves now, list positions) except -1
     cdef int run(self) except -1

@@ -9,7 +9,7 @@ from sdbr.compat.link_version import bump as bump_link_version
 from sdbr.instance import contiguous
 from sdbr.trace.scalars import Scalar
 from sdbr.trace.structure import fill_values
-from sdbr.trace.values import values_in
+from sdbr.trace.values import AttributeWrite, Report, values_in
 
 import chainer
 import numpy as np
@@ -32,7 +32,7 @@ from sdbr._python cimport (
     sdbr_refcount,
     sdbr_set_attributes,
 )
-from sdbr._spec cimport CallSpec
+from sdbr._spec cimport Leaves
 
 cnp.import_array()
 
@@ -156,8 +156,9 @@ cdef bint report_quickly(current, dict values, observer) except -1:
 cdef class Outputs:
     """Arrays handed to the user: one is used again only when nobody else holds it."""
 
-    def __init__(self, Memory memory, outputs, windows, hidden):
+    def __init__(self, Memory memory, outputs, windows, hidden, Shown shown):
         self.memory = memory
+        self.shown = shown
         self.n = len(outputs) + len(hidden)
         self.slots = [slot for _, slot, _, _ in outputs] + [slot for slot, _, _ in hidden]
         self.shapes = [s for _, _, s, _ in outputs] + [s for _, s, _ in hidden]
@@ -208,8 +209,32 @@ cdef class Outputs:
             self.arrays[i] = array
             self.memory.bind_fast(<int> self.slots[i], <PyObject *> array)
         for i, slot, window in self.windows:
-            self.arrays[i] = window.on(self.memory.owners[<int> slot])
+            self.arrays[i] = window.on(self.shown.array(<int> slot, self.memory.owners[<int> slot]))
         return 0
+
+
+cdef class Shown:
+    """The leaves of which results are views.
+
+    Parameters
+    ----------
+    slots : iterable of int
+    """
+
+    def __init__(self, slots):
+        self.slots = frozenset(slots)
+        self.given = {}
+
+    cdef object copied(self, int slot, array):
+        """`array` as kernels take it, and a note of itself where that is a copy."""
+        found = contiguous(array)
+        if found is not array and slot in self.slots:
+            self.given[slot] = array
+        return found
+
+    cdef object array(self, int slot, bound):
+        """What views are made of: the caller's array where a copy of it is bound."""
+        return self.given.get(slot, bound) if self.given else bound
 
 
 cdef class Parameters:
@@ -222,13 +247,12 @@ cdef class Parameters:
         With their slots, and the shapes and dtypes that the program was made for.
     watched : set of int
         Ids of parameters whose list of arrays somebody else compares before each call.
-    shown : frozenset of int
-        Slots of which results are views.
+    shown : Shown
     """
 
-    def __init__(self, Memory memory, items, watched=frozenset(), shown=frozenset()):
+    def __init__(self, Memory memory, items, watched=frozenset(), Shown shown=None):
         self.memory = memory
-        self.shown = shown
+        self.shown = Shown(()) if shown is None else shown
         self.params = [p for p, _, _, _ in items]
         self.dicts = [p.__dict__ for p in self.params]
         self.lists = [p._data if id(p) in watched else None for p in self.params]
@@ -257,13 +281,11 @@ cdef class Parameters:
                     if <long long> sdbr_dims(now) == self.places.data.as_longlongs[i]:
                         continue
             current = <object> now
-            if type(current) is not np.ndarray:
+            if not isinstance(current, np.ndarray):
                 return False
             if current.shape != self.shapes[i] or current.dtype != self.dtypes[i]:
                 return False
-            if slot in self.shown and not sdbr_is_plain(now):
-                return False
-            self.memory.bind(slot, contiguous(current))
+            self.memory.bind(slot, self.shown.copied(slot, current))
             self.places.data.as_longlongs[i] = <long long> sdbr_dims(now)
         return True
 
@@ -271,11 +293,12 @@ cdef class Parameters:
 cdef class Arguments:
     """Binds array arguments, and captured attributes."""
 
-    def __init__(self, Memory memory, leaves, shown=frozenset()):
+    def __init__(self, Memory memory, leaves, Shown shown=None):
         self.memory = memory
+        self.shown = Shown(()) if shown is None else shown
         self.positions = []
         self.attributes = []
-        self.held = shown.union([slot for value, slot in leaves if value.held])
+        self.held = frozenset([slot for value, slot in leaves if value.held])
         for value, slot in leaves:
             if value.kind == "argument":
                 self.positions.append((value.source, slot))
@@ -283,77 +306,117 @@ cdef class Arguments:
                 link, name = value.source
                 self.attributes.append((link.__dict__, name, slot, value.shape, value.dtype))
 
-    cdef bint bind(self, CallSpec spec, list positions) except -1:
+    cdef bint bind(self, Leaves now, list positions) except -1:
         cdef int position, slot
         cdef PyObject *array
         for position, slot in self.positions:
-            array = spec.arrays[<int> positions[position]]
+            array = now.arrays[<int> positions[position]]
             if sdbr_is_plain(array):
                 self.memory.bind_fast(slot, array)
                 continue
-            if slot in self.held:  # who updates it, or reads a view of it: a copy will not do
+            if slot in self.held:  # a function may update it: a copy will not do
                 return False
-            self.memory.bind(slot, contiguous(<object> array))
+            self.memory.bind(slot, self.shown.copied(slot, <object> array))
         for d, name, slot, shape, dtype in self.attributes:
             thing = d.get(name)
             if isinstance(thing, _Variable):
                 thing = thing._data[0]
             elif isinstance(thing, np.generic):
                 thing = np.asarray(thing)
-            if type(thing) is not np.ndarray or thing.shape != shape or thing.dtype != dtype:
+            if not isinstance(thing, np.ndarray) or thing.shape != shape or thing.dtype != dtype:
                 return False
             if slot in self.held and not (thing.flags.c_contiguous and thing.flags.aligned):
                 return False
-            self.memory.bind(slot, contiguous(thing))
+            self.memory.bind(slot, self.shown.copied(slot, thing))
         return True
 
 
+cdef enum:
+    # What a step of the effects does.
+    ASSIGN       # an output, to an attribute of a link
+    ASSIGN_PLAIN # something that is always the same
+    ASSIGN_TREE  # outputs in lists, tuples and dicts
+    STORE        # something, outside of links
+    REPORT
+
+cdef enum:
+    # In the place of an output, in what is reported.
+    PLAIN = -1
+    NUMBER = -2  # of the control block
+
+
 cdef class Effects:
-    """Writes attributes and reports values after a run.
+    """What a run leaves behind: attributes, places outside of links, reports; in their order.
 
     A Variable that this object wrote and that nobody else holds stays where it is: its array
     gets the new values.
+
+    Parameters
+    ----------
+    outputs : Outputs
+    values : list of (Value, int, tuple, dtype)
+    returned : list of Value
+        Leaves that are handed out as they are: their places come after those of the outputs.
+    trace : Trace
+    node_class : type
+        Variable node of what is handed out.
+    control_base : int
+        Where the scalars of the trace begin in the control block.
     """
 
-    def __init__(self, Outputs outputs, values, trace, node_class, control_base):
-        index = {value.index: i for i, (value, _, _, _) in enumerate(values)}
+    def __init__(self, Outputs outputs, values, returned, trace, node_class, control_base):
+        self.places = {value.index: i for i, (value, _, _, _) in enumerate(values)}
+        for value in returned:
+            self.places[value.index] = len(self.places)
         self.outputs = outputs
         self.node_class = node_class
         self.kinds = [
             v.shown if v.is_variable else _SCALAR if v.is_scalar else None
             for v, _, _, _ in values
         ]
-        self.writes = []
-        for write in trace.writes:
-            x = write.value
-            if isinstance(x, (dict, list, tuple)):
-                # A container of results is at place -3; it is made anew each time.
-                places = {value.index: index[value.index] for value in values_in(x)}
-                self.writes.append((write.link.__dict__, write.name, -3, (x, places)))
-                continue
-            place = index.get(getattr(x, "index", None), -1)
-            self.writes.append((write.link.__dict__, write.name, place, x))
-        self.written = [None] * len(self.writes)
-        self.stores = []
-        for store in trace.stores:
-            target = -1 if store.target is None else index.get(store.target.index, -1)
-            places = {value.index: index.get(value.index, -1) for value in values_in(store.value)}
-            self.stores.append((store.place, store.value, places, target))
-        self.reports = []
-        for report in trace.reports:
-            items = [
-                (name, index.get(getattr(x, "index", None), -1), x)
-                for name, x in report.items.items()
-            ]
-            # A number of the control block is at place -2.
-            items = [
-                (name, -2, control_base + trace.scalars.index(x)) if isinstance(x, Scalar)
-                else (name, place, x)
-                for name, place, x in items
-            ]
-            self.reports.append((items, report.observer))
+        self.n_outputs = len(values)
         self.keep = [False] * len(values)
-        self.things = [None] * len(values)
+        self.things = [None] * len(self.places)
+        self.writes = []
+        self.observers = []
+        self.steps = [
+            self._write(effect) if isinstance(effect, AttributeWrite)
+            else self._report(effect, trace.scalars, control_base) if isinstance(effect, Report)
+            else self._store(effect)
+            for effect in trace.effects
+        ]
+        self.written = [None] * len(self.writes)
+
+    def _write(self, write):
+        x, d = write.value, write.link.__dict__
+        if isinstance(x, (dict, list, tuple)):
+            return ASSIGN_TREE, d, write.name, x, self._places_in(x)
+        place = self.places.get(getattr(x, "index", None), PLAIN)
+        if place == PLAIN:
+            return ASSIGN_PLAIN, d, write.name, x, None
+        i = PLAIN
+        # Who is told of a report before must find there what was there before.
+        if place < self.n_outputs and not self.observers:
+            i = len(self.writes)
+            self.writes.append((d, write.name, place))
+        return ASSIGN, d, write.name, place, i
+
+    def _store(self, store):
+        target = PLAIN if store.target is None else self.places[store.target.index]
+        return STORE, store.place, store.value, self._places_in(store.value), target
+
+    def _report(self, report, scalars, control_base):
+        items = []
+        for name, x in report.items.items():
+            if isinstance(x, Scalar):
+                items.append((name, NUMBER, control_base + scalars.index(x)))
+            else:
+                items.append((name, self.places.get(getattr(x, "index", None), PLAIN), x))
+        self.observers.append(report.observer)
+        return REPORT, items, report.observer, None, None
+
+    def _places_in(self, structure):
+        return {value.index: self.places[value.index] for value in values_in(structure)}
 
     cdef list in_place(self):
         """Which outputs can stay where they are: only their attribute holds them."""
@@ -365,10 +428,10 @@ cdef class Effects:
         cdef PyObject *found
         for i in range(len(self.keep)):
             self.keep[i] = False
-            self.things[i] = None  # of a call that a signal ended before its effects
+        self.forget_things()  # of a call that a signal ended before its effects
         for i in range(len(self.writes)):
-            d, name, place, _ = self.writes[i]
-            if <int> place < 0 or self.written[i] is None:
+            d, name, place = self.writes[i]
+            if self.written[i] is None:
                 continue
             variable = <PyObject *> self.written[i]
             found = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
@@ -412,8 +475,9 @@ cdef class Effects:
         return self.keep
 
     cdef object thing(self, int place):
+        """What is handed out at a place, as long as the run's effects are under way."""
         made = self.things[place]
-        if made is None:
+        if made is None and place < self.n_outputs:
             made = self.outputs.arrays[place]
             kind = self.kinds[place]
             if kind is _SCALAR:
@@ -429,84 +493,87 @@ cdef class Effects:
             self.things[place] = made
         return made
 
-    cdef object hand_out(self, int place):
-        """What the caller gets for an output; the very object that an attribute keeps."""
+    cdef object filled(self, structure, dict places):
+        """A structure of values with what is handed out for them."""
+        return fill_values(structure, {index: self.thing(<int> at) for index, at in places.items()})
+
+    cdef void keep_written(self):
+        """Hand out what stays in place: the very objects that the attributes keep."""
         cdef Py_ssize_t i
         for i in range(len(self.writes)):
-            if self.writes[i][2] == place and self.written[i] is not None and self.keep[place]:
-                self.things[place] = self.written[i]
-        return self.thing(place)
+            if self.written[i] is not None:
+                self.things[<int> (<tuple> self.writes[i])[2]] = self.written[i]
 
     cdef void forget(self):
         """Hold nothing of what was handed out: nothing stays in place."""
         cdef Py_ssize_t i
         for i in range(len(self.written)):
             self.written[i] = None
+        self.forget_things()
+
+    cdef void forget_things(self):
+        cdef Py_ssize_t i
         for i in range(len(self.things)):
             self.things[i] = None
 
     cdef bint can_report(self) except -1:
         """Whether Chainer's own Reporter knows every observer; else reporting raises."""
-        if not self.reports:
+        if not self.observers:
             return True
         reporters = _get_reporters()
         if not reporters or not isinstance(reporters[len(reporters) - 1], _Reporter):
             return True
         names = reporters[len(reporters) - 1]._observer_names
-        for _, observer in self.reports:
+        for observer in self.observers:
             if observer is not None and <size_t> <PyObject *> observer not in names:
                 return False
         return True
 
     cdef int apply(self) except -1:
-        cdef Py_ssize_t i
-        cdef dict found
-        for i in range(len(self.writes)):
-            d, name, place, value = self.writes[i]
-            if <int> place == -1:
-                write_attribute(<dict> d, name, value)
-            if <int> place < 0:
-                continue
-            if self.written[i] is not None:
-                self.things[<int> place] = self.written[i]
-                continue
-        for i in range(len(self.writes)):
-            d, name, place, value = self.writes[i]
-            if <int> place >= 0 and self.written[i] is None:
-                made = self.thing(<int> place)
-                write_attribute(<dict> d, name, made)
-                self.written[i] = made
-            elif <int> place == -3:
-                structure, places = value
-                made = {index: self.thing(<int> at) for index, at in places.items()}
-                write_attribute(<dict> d, name, fill_values(structure, made))
-        if self.stores:
-            self.store()
-        if self.reports:
-            reporters = _get_reporters()
-            if reporters:
-                current = reporters[len(reporters) - 1]
-                for items, observer in self.reports:
-                    found = {}
-                    for name, place, value in items:
-                        if <int> place >= 0:
-                            found[name] = self.thing(<int> place)
-                        elif <int> place == -2:
-                            found[name] = self.outputs.memory.control[<int> value]
-                        else:
-                            found[name] = value
-                    if not report_quickly(current, found, observer):
-                        current.report(found, observer)
-        for i in range(len(self.things)):
-            self.things[i] = None
+        """Write and report, in the order of the traced call; to be called once after a run."""
+        cdef tuple step
+        cdef int kind, i
+        try:
+            for step in self.steps:
+                kind = step[0]
+                if kind == ASSIGN:
+                    _, d, name, place, at = step
+                    i = at
+                    if i < 0:
+                        write_attribute(<dict> d, name, self.thing(<int> place))
+                    elif self.written[i] is None:
+                        self.written[i] = made = self.thing(<int> place)
+                        write_attribute(<dict> d, name, made)
+                elif kind == ASSIGN_PLAIN:
+                    write_attribute(<dict> step[1], step[2], step[3])
+                elif kind == ASSIGN_TREE:
+                    _, d, name, structure, places = step
+                    write_attribute(<dict> d, name, self.filled(structure, places))
+                elif kind == STORE:
+                    _, where, structure, places, target = step
+                    variable = None if <int> target < 0 else self.thing(<int> target)
+                    where.put(self.filled(structure, places), variable)
+                else:
+                    self.report(<list> step[1], step[2])
+        finally:
+            self.forget_things()
         return 0
 
-    cdef int store(self) except -1:
-        """Write what the call leaves outside its links."""
-        for place, structure, places, target in self.stores:
-            made = {index: self.thing(<int> at) for index, at in places.items()}
-            variable = None if <int> target < 0 else self.thing(<int> target)
-            place.put(fill_values(structure, made), variable)
+    cdef int report(self, list items, observer) except -1:
+        cdef dict found = {}
+        reporters = _get_reporters()
+        if not reporters:
+            return 0
+        for name, place, x in items:
+            if <int> place >= 0:
+                found[name] = self.thing(<int> place)
+            elif <int> place == NUMBER:
+                found[name] = self.outputs.memory.control[<int> x]
+            else:
+                found[name] = x
+        current = reporters[len(reporters) - 1]
+        if not report_quickly(current, found, observer):
+            current.report(found, observer)
         return 0
 
 
@@ -616,11 +683,13 @@ cdef class Binder:
         Where the scalars of the trace begin in the control block.
     windows, hidden :
         See `sdbr.functions.windows.Outputs`.
+    returned : list of Value
+        See `Effects`.
     """
 
     def __init__(
         self, executable, leaves, outputs, trace, node_class, more=(), watched=frozenset(),
-        control_base=0, windows=frozenset(), hidden=(),
+        control_base=0, windows=frozenset(), hidden=(), returned=(),
     ):
         memory = executable.memory
         self.executable = executable
@@ -630,15 +699,18 @@ cdef class Binder:
             for value, slot in leaves if value.kind == "parameter"
         ]
         items += more
-        shown = frozenset([slot for value, slot, _, _ in outputs if value.index in windows])
+        shown = Shown([slot for value, slot, _, _ in outputs if value.index in windows])
+        self.shown = shown
         self.parameters = Parameters(memory, items, watched, shown)
         self.arguments = Arguments(memory, leaves, shown)
-        self.outputs = Outputs(memory, outputs, windows, hidden)
-        self.effects = Effects(self.outputs, outputs, trace, node_class, control_base)
+        self.outputs = Outputs(memory, outputs, windows, hidden, shown)
+        self.effects = Effects(self.outputs, outputs, returned, trace, node_class, control_base)
 
-    cdef bint bind(self, CallSpec spec, list positions) except -1:
+    cdef bint bind(self, Leaves now, list positions) except -1:
         """Bind the inputs; False when one no longer has its shape and dtype."""
-        return self.parameters.bind() and self.arguments.bind(spec, positions)
+        if self.shown.given:
+            self.shown.given.clear()
+        return self.parameters.bind() and self.arguments.bind(now, positions)
 
     cdef int run(self) except -1:
         if self.compiled is not None:

@@ -1,108 +1,32 @@
-"""One call, compiled: the same as before? Then bind, run, wrap.
+"""One call, compiled: the same as before? Then it is replayed at once.
 
-Everything here has a slower twin in :mod:`sdbr.manager`; whatever looks unusual is left to it.
+Else :mod:`sdbr.manager` compares the key in full, and finds or makes the schedule; the replay is
+the same (:mod:`sdbr._replay`).
 """
 
 from time import perf_counter as _clock
 from types import MethodType as _Method
-from weakref import ref as _ref
 
-from sdbr._memory import claim
 from sdbr.audit.settings import share_now
-from sdbr.autograd import anchor, call_class
 from sdbr.backends import make_executable
 from sdbr.functions.python_op import WHOLE_STEP
-from sdbr.trace.structure import fill_values
 
 import chainer
 
 from cpython.object cimport PyObject
 
 from sdbr._audit cimport Due
-from sdbr._binding cimport Binder, Effects, Gradients
+from sdbr._binding cimport Binder, Gradients
 from sdbr._executor cimport Memory
 from sdbr._python cimport (
     PyDict_GetItemWithError,
     sdbr_attributes,
-    sdbr_bare,
-    sdbr_set_attributes,
 )
+from sdbr._replay cimport Replay, Statistics, Usage, binder_of
 from sdbr._spec cimport CallSpec, LinkGuards, Numbers, hooks_are_off
 from sdbr._update cimport Guard
 
-cdef object _Variable = chainer.Variable
-cdef object _VariableNode = chainer.variable.VariableNode
 cdef object _Link = chainer.Link
-
-
-cdef class Statistics:
-    """Counters of one manager.
-
-    Attributes
-    ----------
-    calls, traces, second_traces, replays, steps, define_by_run_calls : int
-        How calls were served; `steps` are replays that were whole steps.
-    native_calls : int
-        Runs of a program (forward, backward, update or step).
-    python_ops : int
-        Python ops run inside them.
-    second_backwards, second_replays : int
-        Second derivatives that were taken through a replayed call, and how many of them were
-        replays of their own.
-    """
-
-    cdef public long long calls
-    cdef public long long traces
-    cdef public long long second_traces
-    cdef public long long replays
-    cdef public long long steps
-    cdef public long long define_by_run_calls
-    cdef public long long native_calls
-    cdef public long long python_ops
-    cdef public long long second_backwards
-    cdef public long long second_replays
-
-    def count_run(self, executable):
-        """Count one run of an executable."""
-        self.native_calls += 1
-        self.python_ops += executable.program.python_ops
-
-    def to_dict(self):
-        """All counters by name."""
-        return {
-            "calls": self.calls,
-            "traces": self.traces,
-            "second_traces": self.second_traces,
-            "replays": self.replays,
-            "steps": self.steps,
-            "define_by_run_calls": self.define_by_run_calls,
-            "native_calls": self.native_calls,
-            "python_ops": self.python_ops,
-            "second_backwards": self.second_backwards,
-            "second_replays": self.second_replays,
-        }
-
-    def __repr__(self):
-        return f"Statistics({', '.join(f'{k}={v}' for k, v in self.to_dict().items())})"
-
-
-cdef class Usage:
-    """How often a schedule served its manager's calls.
-
-    Attributes
-    ----------
-    served : int
-    last_call : int
-        Number of the call that it served last.
-    """
-
-    cdef public long long served
-    cdef public long long last_call
-
-    def count(self, Statistics statistics):
-        """Count the present call."""
-        self.served += 1
-        self.last_call = statistics.calls
 
 
 # Called with (manager, start, seconds) after every static call and step; None while nobody asks.
@@ -320,89 +244,65 @@ cdef class StepRunner:
         binder.run()
         self.gradients.publish()
         self.update.commit()
-        statistics = self.statistics
-        statistics.calls += 1
-        statistics.replays += 1
-        statistics.steps += 1
-        statistics.native_calls += 1
-        statistics.python_ops += self.python_ops
-        self.usage.served += 1
-        self.usage.last_call = statistics.calls
+        self.statistics.calls += 1
+        self.statistics.steps += 1
+        self.statistics.replayed(self.usage, self.python_ops)
+        binder.effects.keep_written()
         binder.effects.apply()
         return True
 
 
-cdef Binder instance_binder(instance):
-    """The binder of an instance of a schedule."""
-    plan = instance.plan
-    trace = instance.schedule.trace
-    return Binder(
-        instance.executable, plan.leaves, plan.outputs, trace, _VariableNode,
-        windows=plan.views, hidden=plan.hidden,
-    )
-
-
 cdef class CallRunner:
-    """Runs one schedule whose calls leave no graph behind (test mode, no backprop).
+    """Serves the calls that are like one that was compared in full.
 
     Parameters
     ----------
-    manager : ScheduleManager
-    schedule : Schedule
-    instance : Instance
-        Its own: no other call takes it.
+    replay : Replay
+        Of the schedule.
+    instance : Instance or None
+        Its own, where calls leave no graph behind: no other call takes it.
     args, kwargs : tuple, dict
         The call that was compared in full.
     """
 
-    cdef readonly object manager
-    cdef readonly object schedule
-    cdef Binder binder
-    cdef Statistics statistics
-    cdef Usage usage
+    cdef readonly Replay replay
+    cdef Binder own
     cdef LinkGuards link_guards
     cdef Numbers numbers
     cdef CallSpec spec
     cdef list positions
-    cdef object result
     cdef Due due                  # when to audit
     cdef double share             # what audits may cost; 0 without any
-    cdef readonly dict places     # value index -> output index
-    cdef int result_place         # output index of a result that is one Variable or array, else -1
-    cdef int python_ops
     cdef bint running
 
-    def __init__(self, manager, schedule, instance, tuple args, dict kwargs):
-        plan = instance.plan
-        self.manager = manager
-        self.schedule = schedule
-        self.statistics = manager.statistics
-        self.usage = schedule.usage
+    def __init__(self, Replay replay, instance, tuple args, dict kwargs):
+        schedule = replay.schedule
+        self.replay = replay
+        self.own = None if instance is None else binder_of(instance)
         self.link_guards = LinkGuards(schedule.guards)
-        self.python_ops = plan.program.python_ops
-        self.binder = instance_binder(instance)
         self.spec = CallSpec(args, kwargs)
         self.numbers = Numbers(schedule, len(self.spec.float_positions))
         self.positions = self.spec.array_positions(args, kwargs)
-        self.share = audit_share(manager, schedule)
+        self.share = audit_share(replay.manager, schedule)
         self.due = schedule.due
-        self.result = schedule.trace.result
-        places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
-        self.result_place = places.get(getattr(self.result, "index", None), -1)
-        self.places = places
+
+    @property
+    def schedule(self):
+        """The schedule that runs."""
+        return self.replay.schedule
 
     @property
     def executable(self):
-        """The executable that runs."""
-        return self.binder.executable
+        """The executable that no other call runs; None where calls leave a graph behind."""
+        return None if self.own is None else self.own.executable
 
     @staticmethod
-    def suits(schedule, tuple args, dict kwargs):
+    def suits(tuple args, dict kwargs):
         """Whether a runner can serve such calls."""
-        return not schedule.returned_leaves and CallSpec.suits(args, kwargs)
+        return CallSpec.suits(args, kwargs)
 
     cdef bint matches(self, tuple args, dict kwargs, bint unhooked):
-        if self.schedule.dynamic is not None:
+        if self.replay.schedule.dynamic is not None:
             return False
         if not self.spec.matches(args, kwargs) or not (unhooked or hooks_are_off()):
             return False
@@ -412,187 +312,11 @@ cdef class CallRunner:
             return False
         return self.share == 0 or not self.due.is_due(self.spec, self.positions)
 
-    cdef object run_call(self, tuple args, dict kwargs):
+    cdef object run_call(self):
         """The result of the call, or NotImplemented when it declines."""
-        cdef Binder binder = self.binder
-        cdef Effects effects = binder.effects
-        if not binder.bind(self.spec, self.positions):
-            return NotImplemented
-        binder.outputs.bind(effects.in_place())
-        self.numbers.write(binder.outputs.memory, 0)
-        binder.run()
-        statistics = self.statistics
-        statistics.calls += 1
-        statistics.replays += 1
-        statistics.native_calls += 1
-        statistics.python_ops += self.python_ops
-        self.usage.served += 1
-        self.usage.last_call = statistics.calls
-        if self.result_place >= 0:
-            result = effects.hand_out(self.result_place)
-        else:
-            things = {}
-            for index, place in self.places.items():
-                things[index] = effects.hand_out(place)
-            result = fill_values(self.result, self.numbers.show(things))
-        effects.apply()
-        return result
-
-
-cdef class GraphRunner(CallRunner):
-    """Runs one schedule whose calls leave an autograd node behind."""
-
-    cdef list leaf_sources        # per leaf: (position or -1, object or dict, name)
-    cdef list graph_sources       # the same of the inputs of the autograd node
-    cdef list graph_places        # output indices of the outputs of the autograd node
-    cdef tuple in_layouts
-    cdef tuple out_layouts
-    cdef list graph_ranks         # of these: by how much they are above the inputs
-    cdef object call_class
-    cdef str outputs_name
-    cdef bint anchored            # one input that gets no gradient
-    cdef bint double              # second derivatives may be asked for
-
-    def __init__(self, manager, schedule, tuple args, dict kwargs):
-        plan = schedule.forward
-        self.manager = manager
-        self.schedule = schedule
-        self.statistics = manager.statistics
-        self.usage = schedule.usage
-        self.link_guards = LinkGuards(schedule.guards)
-        self.double = manager.options.enable_double_backprop
-        self.python_ops = plan.program.python_ops
-        self.spec = CallSpec(args, kwargs)
-        self.numbers = Numbers(schedule, len(self.spec.float_positions))
-        self.positions = self.spec.array_positions(args, kwargs)
-        self.share = audit_share(manager, schedule)
-        self.due = schedule.due
-        self.result = schedule.trace.result
-        self.places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
-        self.result_place = self.places.get(getattr(self.result, "index", None), -1)
-        self.leaf_sources = [self.describe(v) for v, _ in plan.leaves]
-        self.graph_sources = [self.describe(v) for v in plan.differentiable]
-        self.graph_places = [self.places[v.index] for v in plan.graph_outputs]
-        self.graph_ranks = [depth + 1 for depth in plan.depths]
-        self.call_class = call_class(plan)
-        self.outputs_name = "every_output" if plan.comes_apart else "outputs"
-        self.anchored = plan.parts[0].is_anchored
-        self.in_layouts = (None,) * (1 if self.anchored else len(self.graph_sources))
-        self.out_layouts = (None,) * len(self.graph_places)
-
-    def describe(self, value):
-        """How to find what a leaf stands for at each call."""
-        if value.kind == "argument":
-            return (self.positions[value.source], None, None)
-        if value.kind == "parameter":
-            return (-1, value.source, None)
-        if value.index in self.places:  # a leaf that the call has made itself
-            return (-3, None, self.places[value.index])
-        return (-2, value.source[0].__dict__, value.source[1])
-
-    cdef list sources(self, list wanted, tuple args, Effects effects):
-        cdef list found = []
-        for position, thing, name in wanted:
-            if <int> position >= 0:
-                found.append(args[<int> position])
-            elif <int> position == -1:
-                found.append(thing)
-            elif <int> position == -2:
-                found.append(thing[name])
-            else:
-                found.append(effects.thing(<int> name))
-        return found
-
-    cdef object idle_instance(self, tuple args):
-        """An instance whose activations no live call needs, marked as running."""
-        cdef list instances = self.schedule.instances
-        if instances:
-            instance = instances[0]
-            if claim(instance, False):
-                return instance
-        return self.manager.acquire(self.schedule, [args[i] for i in self.positions])
-
-    cdef object run_call(self, tuple args, dict kwargs):
-        cdef Binder binder
-        cdef Effects effects
-        args = self.spec.now  # flat, as they were compared
-        instance = self.idle_instance(args)
-        try:
-            binder = instance.binder
-            if binder is None:
-                binder = instance.binder = instance_binder(instance)
-            if not binder.bind(self.spec, self.positions):
-                return NotImplemented
-            binder.effects.forget()
-            binder.outputs.bind(None)
-            self.numbers.write(binder.outputs.memory, 0)
-            sources = self.sources(self.leaf_sources, args, None)
-            snapshot = None
-            if self.double:
-                snapshot = self.manager.snapshot(self.schedule.forward, sources)
-            binder.run()
-            statistics = self.statistics
-            statistics.calls += 1
-            statistics.replays += 1
-            statistics.native_calls += 1
-            statistics.python_ops += self.python_ops
-            self.usage.served += 1
-            self.usage.last_call = statistics.calls
-            effects = binder.effects
-            self.connect(instance, effects, args, sources, snapshot)
-            if self.result_place >= 0:
-                result = effects.thing(self.result_place)
-            else:
-                things = {index: effects.thing(place) for index, place in self.places.items()}
-                result = fill_values(self.result, self.numbers.show(things))
-            effects.apply()
-            effects.forget()
-        finally:
-            # Not before the node is there: until then the instance looks idle to other threads.
-            instance.running = False
-        return result
-
-    cdef int connect(
-        self, instance, Effects effects, tuple args, list sources, snapshot
-    ) except -1:
-        """Make the autograd node and wire it in, as ``StaticCall.connect`` does."""
-        cdef list inputs = []
-        cdef list outputs = []
-        cdef int rank = 0
-        cdef Py_ssize_t i
-        for x in self.sources(self.graph_sources, args, effects):
-            node = x._node
-            if node._rank > rank:
-                rank = node._rank
-            inputs.append(node)
-        if self.anchored:
-            inputs.append(anchor())
-        call = sdbr_bare(self.call_class)
-        for i in range(len(self.graph_places)):
-            variable = effects.thing(<int> self.graph_places[i])
-            node = variable._node
-            node._creator_node = call
-            node._rank = rank + <int> self.graph_ranks[i]
-            outputs.append(_ref(node))
-        attributes = {
-            "instance": instance,
-            "generation": instance.generation,
-            "sources": sources,
-            "manager": self.manager,
-            "snapshot": snapshot,
-            "call_line": self.statistics.calls,
-            "_input_layouts": self.in_layouts,
-            "_output_layouts": self.out_layouts,
-            "_output_count": len(outputs),
-            "inputs": tuple(inputs),
-            self.outputs_name: tuple(outputs),
-            "rank": rank,
-            "lazy_grad_sum": chainer.config.lazy_grad_sum,
-        }
-        sdbr_set_attributes(call, attributes, NULL)
-        instance.call_line = self.statistics.calls
-        instance.node = _ref(call)
-        return 0
+        if self.own is not None:
+            return self.replay.serve_alone(self.own, self.spec, self.positions, self.numbers)
+        return self.replay.serve(self.spec, self.positions, self.numbers, True, None)
 
 
 cdef class Entry:
@@ -695,13 +419,13 @@ cdef object serve_fast(list runners, tuple args, dict kwargs, bint unhooked):
                 if i:
                     runners.remove(runner)
                     runners.insert(0, runner)
-                    runner.manager.use(runner.schedule)
+                    runner.replay.manager.use(runner.replay.schedule)
                 begin = runner.due.budget.start() if runner.share else 0
-                result = runner.run_call(args, kwargs)
+                result = runner.run_call()
                 if begin:
                     runner.due.budget.stop(begin, runner.share)
                 if start and result is not NotImplemented:
-                    _tell(runner.manager, start)
+                    _tell(runner.replay.manager, start)
                 return result
         finally:
             runner.spec.release()

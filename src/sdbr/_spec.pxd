@@ -16,24 +16,28 @@ ctypedef struct Leaf:
     int same_as               # first argument that was the same object
 
 
-cdef class CallSpec:
-    cdef Leaf *leaves
+cdef class Leaves:
     cdef int n
+    cdef PyObject **arrays        # borrowed from `now` and `held`, until `release`; floats as well
+    cdef tuple now                # the leaves of the call
+    cdef list held                # per leaf that is a Variable: its array, which may be replaced
+    cdef int make(self, int n) except -1
+    cdef void release(self) noexcept
+
+
+cdef class CallSpec(Leaves):
+    cdef Leaf *leaves
     cdef tuple values             # per argument: the plain value, the dtype or None
     cdef list config_keys
     cdef list config_values
     cdef dict local_config
     cdef tuple names
-    cdef PyObject **arrays        # borrowed from `now` and `held`, until `release`; floats as well
-    cdef tuple now                # what is compared: the leaves of the call
-    cdef list held                # per leaf that is a Variable: its array, which may be replaced
     cdef list float_positions     # which arguments are floats
     cdef object shape             # how containers nest (see `shape_of`), None without any
     cdef tuple flat(self, tuple args)
     cdef list array_positions(self, tuple args, dict kwargs)
     cdef bint config_matches(self)
     cdef bint matches(self, tuple args, dict kwargs)
-    cdef void release(self) noexcept
 
 
 cdef class LinkGuards:
@@ -55,8 +59,12 @@ cdef class Numbers:
     cdef int n
     cdef double *values
     cdef bint read(self, CallSpec spec) except -1
+    cdef int take(self, list numbers) except -1
     cdef void write(self, Memory memory, int base)
     cdef dict show(self, dict things)
+
+
+cdef Leaves leaves_of(list things)
 
 
 cdef bint hooks_are_off()

@@ -109,7 +109,45 @@ def _can_change(value):
     return isinstance(value, (list, dict, set, tuple))
 
 
-cdef class CallSpec:
+cdef class Leaves:
+    """The leaves of one call, arguments in their containers' order, as a binder takes them."""
+
+    def __dealloc__(self):
+        free(self.arrays)
+
+    cdef int make(self, int n) except -1:
+        """Make room for `n` leaves."""
+        self.n = n
+        self.now = None
+        self.held = [None] * n
+        self.arrays = <PyObject **> calloc(max(n, 1), sizeof(PyObject *))
+        if self.arrays == NULL:
+            raise MemoryError
+        return 0
+
+    cdef void release(self) noexcept:
+        """Hold nothing of the call any more."""
+        cdef int i
+        self.now = None
+        for i in range(self.n):
+            self.held[i] = None
+
+
+cdef Leaves leaves_of(list things):
+    """The Variables and arrays of one call."""
+    cdef Leaves made = Leaves.__new__(Leaves)
+    cdef int i
+    made.make(len(things))
+    made.now = tuple(things)
+    for i in range(made.n):
+        thing = made.now[i]
+        thing = thing._data[0] if isinstance(thing, _Variable) else thing
+        made.held[i] = thing
+        made.arrays[i] = <PyObject *> thing
+    return made
+
+
+cdef class CallSpec(Leaves):
     """Arguments and the configuration of one call, to compare later calls with.
 
     Parameters
@@ -127,10 +165,9 @@ cdef class CallSpec:
         args = args + tuple(kwargs.values())
         self.shape = shape_of(args) if has_containers(args) else None
         args = self.flat(args)
-        self.n = len(args)
+        self.make(len(args))
         self.leaves = <Leaf *> calloc(max(self.n, 1), sizeof(Leaf))
-        self.arrays = <PyObject **> calloc(max(self.n, 1), sizeof(PyObject *))
-        if self.leaves == NULL or self.arrays == NULL:
+        if self.leaves == NULL:
             raise MemoryError
         values = []
         self.float_positions = []
@@ -162,15 +199,12 @@ cdef class CallSpec:
                     self.leaves[i].same_as = j
                     break
         self.values = tuple(values)
-        self.now = None
-        self.held = [None] * self.n
         self.config_keys = list(_global_config.keys())
         self.config_values = list(_global_config.values())
         self.local_config = dict(_local_config.__dict__)
 
     def __dealloc__(self):
         free(self.leaves)
-        free(self.arrays)
 
     @staticmethod
     def suits(tuple args, dict kwargs):
@@ -220,14 +254,6 @@ cdef class CallSpec:
             if PyDict_GetItemWithError(<PyObject *> self.local_config, key) != value:
                 return False
         return True
-
-    cdef void release(self) noexcept:
-        """Hold nothing of the call any more."""
-        cdef int i
-        self.now = None
-        for i in range(self.n):
-            if self.leaves[i].kind == 1:
-                self.held[i] = None
 
     cdef bint matches(self, tuple args, dict kwargs):
         """Whether arguments and configuration are as before; fills `arrays`.
@@ -373,6 +399,13 @@ cdef class Numbers:
                     return False
                 self.values[i] = number[0]
         return True
+
+    cdef int take(self, list numbers) except -1:
+        """Take what was computed elsewhere."""
+        cdef int i
+        for i in range(self.n):
+            self.values[i] = numbers[i]
+        return 0
 
     cdef void write(self, Memory memory, int base):
         """Put the numbers into the control block, from `base` on."""

@@ -9,7 +9,7 @@ import weakref
 
 from sdbr._memory import claim_backward
 from sdbr.errors import MissingGradientError, SdbrError, StaleGraphError
-from sdbr.instance import Instance, Retrace
+from sdbr.instance import Retrace
 from sdbr.second import CallGradients
 from sdbr.trace.values import PARAMETER
 
@@ -27,34 +27,12 @@ class StaticCall(chainer.FunctionNode):
     reference = None  # of a call that is audited
     snapshot = None  # of a call whose second derivative may be asked for
 
-    def __init__(self, instance: Instance, sources: list, manager):
-        self.instance = instance
-        self.generation = instance.generation
-        self.sources = sources
-        self.manager = manager
-
     @property
     def label(self) -> str:
         return "static_graph"
 
     def forward(self, inputs):
         raise SdbrError("a replayed call cannot be applied")
-
-    def connect(self, inputs: list, outputs: list) -> None:
-        """Wire the node into the graph as ``apply`` would have done."""
-        self._input_layouts = (None,) * len(inputs)
-        self._output_layouts = (None,) * len(outputs)
-        self._output_count = len(outputs)
-        self.inputs = tuple([x.node for x in inputs])
-        self.rank = max([x.rank for x in inputs], default=0)
-        if self.instance.plan.parts[0].is_anchored:
-            self.inputs = (anchor(),)
-            self._input_layouts = (None,)
-        for y, depth in zip(outputs, self.instance.plan.depths, strict=True):
-            y.creator_node = self
-            y.node._rank = self.rank + depth + 1
-        self.outputs = tuple([weakref.ref(y.node) for y in outputs])
-        self.lazy_grad_sum = chainer.config.lazy_grad_sum
 
     def backward(self, target_input_indexes, grad_outputs):
         return self.run(self, 0, target_input_indexes, grad_outputs)
@@ -78,8 +56,8 @@ class StaticCall(chainer.FunctionNode):
         if not claim_backward(instance, self.generation):
             self.manager.keep_all_calls()
             raise StaleGraphError(
-                f"the activations of call {self.call_line} of {self.manager.name} (traced at "
-                f"{instance.schedule.line}) were taken by call {instance.call_line} before this "
+                f"the activations of call {self.call_number} of {self.manager.name} (traced at "
+                f"{instance.schedule.line}) were taken by call {instance.call_number} before this "
                 "backward; from now on this chain keeps one schedule per live call"
             )
         everything = found.own and _is_whole_backward()

@@ -9,7 +9,6 @@ from sdbr.backends import make_executable
 from sdbr.errors import SdbrError
 from sdbr.forks import reentrant_lock
 from sdbr.functions.python_op import AGAIN, NO_GRADIENT
-from sdbr.plans import ForwardPlan
 from sdbr.trace import values as v
 from sdbr.trace.side_effects import EFFECTS
 from sdbr.trace.values import Value
@@ -52,7 +51,7 @@ class Instance:
         self.backward_done = False
         self.running = False
         self.lock = reentrant_lock()  # while a backward runs
-        self.call_line = 0  # number of the call that has the activations
+        self.call_number = 0  # number of the call that has the activations
         self.binder = None
 
     def bind(self, sources: list) -> None:
@@ -61,7 +60,7 @@ class Instance:
         Parameters
         ----------
         sources : list
-            Per leaf of the plan the Variable or array that the call saw (see `sources_of`).
+            Per leaf of the plan the Variable or array that the call saw.
             A backward binds the same objects anew: an array replaced in a Variable is seen.
 
         Raises
@@ -76,43 +75,6 @@ class Instance:
             if value.held and not array.flags.c_contiguous:
                 raise Retrace(value, array)  # a function may update it: a copy will not do
             self.memory.bind(slot, contiguous(array))
-
-    def run_forward(self, sources: list, numbers=(), watch=None) -> dict[int, np.ndarray]:
-        """Run the forward program; returns output arrays by value index.
-
-        `numbers` are the scalars of the trace now; `watch` is called with the index of every op
-        that has just run.
-        """
-        memory = self.memory
-        for i, number in enumerate(numbers):
-            memory.set_control(i, number)
-        self.bind(sources)
-        arrays = {}
-        plan = self.plan
-        for slot, shape, dtype in plan.hidden:
-            memory.bind(slot, np.empty(shape, dtype))
-        for value, slot, shape, dtype in plan.outputs:
-            if value.index not in plan.views:
-                array = np.empty(shape, dtype)
-                memory.bind(slot, array)
-                arrays[value.index] = array
-        if plan.views:
-            # Of a copy that was bound in its place a view would show nothing of what is written.
-            given = {slot: x for (_, slot), x in zip(plan.leaves, sources, strict=True)}
-            for value, slot, _, _ in plan.outputs:
-                if value.index in plan.views:
-                    x = given.get(slot, memory.array(slot))
-                    x = x._data[0] if isinstance(x, chainer.Variable) else np.asarray(x)
-                    arrays[value.index] = plan.views[value.index].on(x)
-        if watch is None:
-            self.executable.run()
-        else:
-            self.executable.watch = watch
-            try:
-                self.executable.run()
-            finally:
-                self.executable.watch = None
-        return arrays
 
     def run_backward(self, pattern: tuple, grads: list, sources: list) -> list:
         """Run the backward program of `pattern`; returns gradients, None where none reaches."""
@@ -172,8 +134,3 @@ def source_of(value: Value, leaves):
         return value.source
     link, name = value.source
     return link.__dict__.get(name)
-
-
-def sources_of(plan: ForwardPlan, leaves) -> list:
-    """What every leaf of `plan` stands for now."""
-    return [source_of(value, leaves) for value, _ in plan.leaves]

@@ -13,8 +13,9 @@ import weakref
 
 from sdbr import backends
 from sdbr._audit import Due
-from sdbr._call import CallRunner, GraphRunner, Statistics, call_watcher, run_fast
+from sdbr._call import CallRunner, call_watcher, run_fast
 from sdbr._memory import claim
+from sdbr._replay import Replay, Statistics
 from sdbr.audit.calls import audited_call
 from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.settings import share_now
@@ -30,11 +31,10 @@ from sdbr.errors import BackendError, NotStaticError, SdbrWarning, remedy
 from sdbr.forks import reentrant_lock
 from sdbr.functions.caught import caught_error
 from sdbr.functions.lowering import settle_scalars, structural_arrays
-from sdbr.instance import Instance, Retrace, source_of, sources_of
+from sdbr.instance import Instance, Retrace, source_of
 from sdbr.misses import Misses
 from sdbr.options import BACKEND_NAMES, Options
 from sdbr.plans import collector_off
-from sdbr.results import apply_effects, hand_out
 from sdbr.schedule import Schedule
 from sdbr.second import Snapshot
 from sdbr.trace.asked import answering
@@ -49,7 +49,7 @@ from sdbr.trace.recorder import Recorder, traced_by_caller
 from sdbr.trace.scalars import values_now
 from sdbr.trace.sides import plain_now
 from sdbr.trace.stores import Stores
-from sdbr.trace.structure import fill_values, floats_in
+from sdbr.trace.structure import floats_in
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE
 
 import chainer
@@ -153,7 +153,7 @@ class ScheduleManager:
                 continue
             try:
                 every = self.options.validate_every
-                validated = bool(every) and (schedule.calls + 1) % every == 0
+                validated = bool(every) and (schedule.usage.replays + 1) % every == 0
                 if validated or self.audit_is_due(schedule, leaves):
                     return audited_call(
                         self, schedule, function, owner, leaves, floats, (args, kwargs),
@@ -478,30 +478,19 @@ class ScheduleManager:
 
     def replay(self, schedule: Schedule, leaves, floats, reference: GradientAudit | None = None):
         """Run the forward program and hand out what the call would have returned."""
-        plan = schedule.forward
-        scalars = schedule.trace.scalars
-        numbers = values_now(scalars, floats)
+        numbers = values_now(schedule.trace.scalars, floats)
         if numbers is None:
             raise Retrace
-        instance = self.acquire(schedule, leaves)
-        try:
-            sources = sources_of(plan, leaves)
-            watch = None if reference is None else reference.watch(schedule, instance)
-            snapshot = self.snapshot(plan, sources)
-            arrays = instance.run_forward(sources, numbers, watch)
-            things = hand_out(
-                schedule, instance, arrays, leaves, sources, self, reference, snapshot
-            )
-        finally:
-            instance.running = False
-        schedule.calls += 1
-        self.statistics.replays += 1
-        self.statistics.count_run(instance.executable)
-        schedule.usage.count(self.statistics)
+        result = self._replay_of(schedule).call(leaves, numbers, reference)
+        if result is NotImplemented:
+            raise Retrace
         self.use(schedule)
-        things.update(zip(scalars, numbers, strict=True))
-        apply_effects(schedule.trace, things)
-        return fill_values(schedule.trace.result, things)
+        return result
+
+    def _replay_of(self, schedule: Schedule) -> Replay:
+        if schedule.replay is None:
+            schedule.replay = Replay(self, schedule)
+        return schedule.replay
 
     def silent_child(self, function) -> ScheduleManager:
         """A manager for a part of the work that falls back to define-by-run without a word."""
@@ -523,13 +512,11 @@ class ScheduleManager:
 
     def _remember(self, schedule, args, kwargs) -> None:
         """Serve later calls like this one by the compiled path."""
-        if not CallRunner.suits(schedule, args, kwargs):
+        if not CallRunner.suits(args, kwargs):
             return
-        plan = schedule.forward
-        if plan.graph_outputs:
-            runner = GraphRunner(self, schedule, args, kwargs)
-        else:
-            runner = CallRunner(self, schedule, Instance(schedule), args, kwargs)
+        replay = self._replay_of(schedule)
+        instance = None if replay.joins_graph else Instance(schedule)
+        runner = CallRunner(replay, instance, args, kwargs)
         self.runners = [runner, *[r for r in self.runners if r.schedule is not schedule][:7]]
 
     def _define_by_run(self, function, args, kwargs, reason):

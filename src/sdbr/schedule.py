@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import weakref
 
-from sdbr._call import Usage
+from sdbr._replay import Usage
 from sdbr.forks import reentrant_lock
 from sdbr.plans import ForwardPlan, collector_off
-from sdbr.trace.values import PARAMETER, Trace, Value
+from sdbr.trace.values import PARAMETER, Trace
 
 
 class Schedule:
@@ -35,12 +35,12 @@ class Schedule:
         self.backend = backend
         self.reuse = memory != "no_reuse"
         self.low_memory = memory == "low"
-        self.calls = 0
         self.usage = Usage()
         self.due = None  # when it is audited
         self.reached: list | None = None  # where its code may write outside of links
         self.good = 0  # how many calls it had served at the last audit that passed
         self.instances: list = []
+        self.replay = None  # of its manager
         # By optimizer; the optimizer keeps them alive.
         self.step_plans = weakref.WeakValueDictionary()
         self.double = False  # second derivatives may be asked for
@@ -54,7 +54,6 @@ class Schedule:
         self.created = 0.0
         self.trace_seconds = 0.0
         self.build_seconds = 0.0
-        self.returned_leaves: list[Value] | None = None
         self._forward: ForwardPlan | None = None
         self.lock = reentrant_lock()  # while a program is built
 
@@ -72,11 +71,11 @@ class Schedule:
         other = object.__new__(Schedule)
         other.__dict__.update(self.__dict__)
         other.key, other.backend = key, key[-1]
-        other.calls = 0
         other.usage = Usage()
         other.due = None if self.due is None else self.due.again()
         other.good = 0
         other.instances = []
+        other.replay = None
         other.step_plans = weakref.WeakValueDictionary()
         return other
 
@@ -110,4 +109,4 @@ class Schedule:
         return True
 
     def __repr__(self) -> str:
-        return f"<Schedule of {len(self.trace.nodes)} nodes, {self.calls} calls>"
+        return f"<Schedule of {len(self.trace.nodes)} nodes, {self.usage.served} calls>"

@@ -290,7 +290,6 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
     runner = _runner(manager, schedule, optimizer, lossfun)
     if runner is None or not runner.learn(args, kwargs):
         return False
-    schedule.calls += 1
     optimizer.__dict__["_sdbr_runner"] = runner
     leaves = arrays_in((args, kwargs))
     if manager.audit_is_due(schedule, leaves):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 
-from sdbr._call import CallRunner
 from sdbr.errors import SdbrError, remedy
 from sdbr.inspection.targets import schedules_of
 from sdbr.program.buffers import ARENA, OWNED
@@ -153,7 +152,7 @@ def memory_bytes(schedule, runners=()) -> int:
         programs.append(instance.executable.program)
         programs += [each.program for each in list(instance.backward_executables.values())]
     for runner in list(runners):
-        if type(runner) is CallRunner and runner.schedule is schedule:
+        if runner.executable is not None and runner.schedule is schedule:
             programs.append(runner.executable.program)
     return sum(int(program.arena_bytes) for program in programs)
 

@@ -166,8 +166,8 @@ class UpdateEngine:
             if copies is None or not plan.prepare(memory, 0):
                 return None
             self.optimizer._loss_scaling_isnan = False
-            plan.commit()
             native.run()
+            plan.commit()
             plan.unbind_gradients(memory)
         finally:
             memory.taken = False

@@ -164,6 +164,22 @@ class AttributeRecording:
             if not _same_contents(_contents(thing), contents):
                 self.mark_dynamic(f"the contents of attribute {name!r} changed during the call")
 
+    def written_so_far(self) -> set[tuple]:
+        """What lies in the attributes that the call has written until now, by identity."""
+        return {
+            (id(link), name, id(thing))
+            for link, before in list(self._links.values())
+            for name, thing in list(link.__dict__.items())
+            if thing is not before.get(name, _MISSING) or (id(link), name) in self.written
+        }
+
+    def _write(self, link, name, value, thing) -> None:
+        """Note that the call has left `thing` in an attribute; `value` stands for it."""
+        key = (id(link), name, id(thing))
+        n = next((i for i, seen in enumerate(self.seen_at_reports) if key in seen), None)
+        n_reports = len(self.trace.reports) if n is None else n
+        self.trace.writes.append(AttributeWrite(link, name, value, n_reports))
+
     def _collect_attributes(self) -> None:
         for link, before in self._links.values():
             for name, thing in list(link.__dict__.items()):
@@ -178,11 +194,9 @@ class AttributeRecording:
                         "the call"
                     )
                 elif isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing):
-                    self.trace.writes.append(
-                        AttributeWrite(link, name, self._written(link, name, thing))
-                    )
+                    self._write(link, name, self._written(link, name, thing), thing)
                 elif thing is None:
-                    self.trace.writes.append(AttributeWrite(link, name, None))
+                    self._write(link, name, None, thing)
                 elif _is_tree(thing, ()) or (_is_tree(thing, _NUMBERS) and _has_array(thing)):
                     self._write_tree(link, name, thing)
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
@@ -195,7 +209,7 @@ class AttributeRecording:
     def _written_again(self, link, name, thing) -> None:
         """The call wrote what was there: the next time something else may be there."""
         if thing is None:
-            self.trace.writes.append(AttributeWrite(link, name, None))
+            self._write(link, name, None, thing)
         else:
             self._note_read(link, name, thing)
 
@@ -212,7 +226,7 @@ class AttributeRecording:
             # A number of a state that was read is compared before each replay.
             return x if x is None or isinstance(x, _NUMBERS) else self.of_array(x)
 
-        self.trace.writes.append(AttributeWrite(link, name, mapped(thing, value)))
+        self._write(link, name, mapped(thing, value), thing)
         if traced:
             link.__dict__[name] = mapped(thing, shown)
 

@@ -137,6 +137,7 @@ class Recorder(
         self.effect_containers: list = []
         self.pending_writes: set = set()
         self.written: set = set()  # (id(link), name): what the call has assigned
+        self.seen_at_reports: list[set] = []  # per report: `written_so_far`
         self.streams: dict[int, tuple] = {}  # texts in memory that the call wrote to
         self.catchers: list = []  # context managers that may keep errors to themselves
         # Whether the functions inside of ``F.forget`` are recorded; all of them, the one that runs
@@ -414,6 +415,7 @@ class Recorder(
                 if not isinstance(thing, (int, str)):
                     self.trace.unconfirmed = True
                     self.note_number(thing)
+        self.seen_at_reports.append(self.written_so_far())
         self.trace.reports.append(Report(items, observer))
 
     # --- the whole call ------------------------------------------------------------------------

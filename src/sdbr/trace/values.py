@@ -204,11 +204,18 @@ class Report:
 
 @dataclasses.dataclass(eq=False)
 class AttributeWrite:
-    """``link.name`` holds `value` (a Value or a plain object) after the call."""
+    """``link.name`` holds `value` (a Value or a plain object) after the call.
+
+    Attributes
+    ----------
+    n_reports : int
+        How many reports had been made when it was written, as far as that was seen.
+    """
 
     link: Any
     name: str
     value: Any
+    n_reports: int = 0
 
 
 @dataclasses.dataclass(eq=False)
@@ -251,8 +258,6 @@ class Trace:
     writes : list of AttributeWrite
     stores : list of Store
     reports : list of Report
-    effects : list
-        Reports in the order in which they happened.
     reads : list of Read
     dynamic : tuple of (str, str) or None
         Reason and user line when the call cannot be static.
@@ -315,6 +320,17 @@ class Trace:
     unwatched: list = dataclasses.field(default_factory=list)
     classes: list = dataclasses.field(default_factory=list)
     environment: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def effects(self) -> list[AttributeWrite | Report | Store]:
+        """Writes and reports in the order in which the call made them, then the stores."""
+        found: list = []
+        for n, report in enumerate([*self.reports, None]):
+            last = n == len(self.reports)
+            found += [w for w in self.writes if w.n_reports == n or (last and w.n_reports > n)]
+            if report is not None:
+                found.append(report)
+        return found + self.stores
 
 
 def keeps_history(node: TracedNode) -> bool:

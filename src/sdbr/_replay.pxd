@@ -1,0 +1,59 @@
+"""What other compiled modules may use of the replay of a schedule."""
+
+from sdbr._binding cimport Binder, Effects
+from sdbr._spec cimport Leaves, Numbers
+
+
+cdef class Statistics:
+    cdef public long long calls
+    cdef public long long traces
+    cdef public long long second_traces
+    cdef public long long replays
+    cdef public long long steps
+    cdef public long long define_by_run_calls
+    cdef public long long native_calls
+    cdef public long long python_ops
+    cdef public long long second_backwards
+    cdef public long long second_replays
+    cdef void replayed(self, Usage usage, int python_ops) noexcept
+
+
+cdef class Usage:
+    cdef public long long served
+    cdef public long long replays
+    cdef public long long last_call
+
+
+cdef class Replay:
+    cdef readonly object manager
+    cdef readonly object schedule
+    cdef Statistics statistics
+    cdef Usage usage
+    cdef int python_ops
+    cdef object result
+    cdef int result_place         # of a result that is one Variable or array, else -1
+    cdef dict places              # value index -> its place among what is handed out
+    cdef list returned_sources    # of the leaves that are handed out as they are
+    cdef list leaf_sources        # per leaf: (its place among the leaves of the call or a number
+                                  # of `Source`, object or dict, name)
+    cdef list graph_sources       # the same of the inputs of the autograd node
+    cdef list graph_places        # places of the outputs of the autograd node
+    cdef list graph_ranks         # of these: by how much they are above the inputs
+    cdef tuple in_layouts
+    cdef tuple out_layouts
+    cdef object call_class
+    cdef str outputs_name
+    cdef bint anchored            # one input that gets no gradient
+    cdef bint double              # second derivatives may be asked for
+    cdef readonly bint joins_graph  # whether a call leaves an autograd node behind
+    cdef list sources(self, list wanted, tuple args, list positions, Effects effects)
+    cdef object idle_instance(self, tuple args, list positions)
+    cdef object serve(self, Leaves now, list positions, Numbers numbers, bint quick, reference)
+    cdef object serve_alone(self, Binder binder, Leaves now, list positions, Numbers numbers)
+    cdef object finish(self, Effects effects, Numbers numbers, tuple args, list positions)
+    cdef object connect(
+        self, instance, Effects effects, tuple args, list positions, list sources, snapshot
+    )
+
+
+cdef Binder binder_of(instance)

@@ -1,0 +1,322 @@
+"""The replay of a schedule, whoever asks for it: bind, run, hand out, wire in, effects."""
+
+from weakref import ref as _ref
+
+from sdbr._memory import claim
+from sdbr.autograd import anchor, call_class
+from sdbr.plans import output_values, returned_as_is
+from sdbr.trace.structure import fill_values
+
+import chainer
+
+from sdbr._binding cimport Binder, Effects
+from sdbr._python cimport sdbr_bare, sdbr_set_attributes
+from sdbr._spec cimport Leaves, Numbers, leaves_of
+
+cdef object _VariableNode = chainer.variable.VariableNode
+
+
+cdef class Statistics:
+    """Counters of one manager.
+
+    Attributes
+    ----------
+    calls, traces, second_traces, replays, steps, define_by_run_calls : int
+        How calls were served; `steps` are replays that were whole steps.
+    native_calls : int
+        Runs of a program (forward, backward, update or step).
+    python_ops : int
+        Python ops run inside them.
+    second_backwards, second_replays : int
+        Second derivatives that were taken through a replayed call, and how many of them were
+        replays of their own.
+    """
+
+    cdef void replayed(self, Usage usage, int python_ops) noexcept:
+        """Count a replay of a schedule; the one place where they are counted."""
+        self.replays += 1
+        self.native_calls += 1
+        self.python_ops += python_ops
+        usage.served += 1
+        usage.replays += 1
+        usage.last_call = self.calls
+
+    def count_run(self, executable):
+        """Count one run of an executable that is no replay of a schedule: a backward."""
+        self.native_calls += 1
+        self.python_ops += executable.program.python_ops
+
+    def to_dict(self):
+        """All counters by name."""
+        return {
+            "calls": self.calls,
+            "traces": self.traces,
+            "second_traces": self.second_traces,
+            "replays": self.replays,
+            "steps": self.steps,
+            "define_by_run_calls": self.define_by_run_calls,
+            "native_calls": self.native_calls,
+            "python_ops": self.python_ops,
+            "second_backwards": self.second_backwards,
+            "second_replays": self.second_replays,
+        }
+
+    def __repr__(self):
+        return f"Statistics({', '.join(f'{k}={v}' for k, v in self.to_dict().items())})"
+
+
+cdef class Usage:
+    """How often a schedule served its manager's calls.
+
+    Attributes
+    ----------
+    served : int
+        With the traced call and those that were dynamic.
+    replays : int
+    last_call : int
+        Number of the call that it served last.
+    """
+
+    def count(self, Statistics statistics):
+        """Count the present call."""
+        self.served += 1
+        self.last_call = statistics.calls
+
+
+cdef enum Source:
+    # Where a leaf of the trace lies that is no leaf of the call.
+    PARAMETER = -1
+    ATTRIBUTE = -2
+    RESULT = -3  # the call has made it itself
+
+
+cdef Binder binder_of(instance):
+    """The binder of an instance; made when first asked for."""
+    binder = instance.binder
+    if binder is None:
+        plan, trace = instance.plan, instance.schedule.trace
+        binder = instance.binder = Binder(
+            instance.executable, plan.leaves, plan.outputs, trace, _VariableNode,
+            windows=plan.views, hidden=plan.hidden, returned=returned_leaves(trace),
+        )
+    return binder
+
+
+def returned_leaves(trace):
+    """Arguments, parameters and captured state that a call hands out as they are."""
+    return [value for value in output_values(trace) if returned_as_is(value)]
+
+
+cdef class Replay:
+    """Runs one schedule.
+
+    Parameters
+    ----------
+    manager : ScheduleManager
+    schedule : Schedule
+    """
+
+    def __init__(self, manager, schedule):
+        plan = schedule.forward
+        trace = schedule.trace
+        self.manager = manager
+        self.schedule = schedule
+        self.statistics = manager.statistics
+        self.usage = schedule.usage
+        self.python_ops = plan.program.python_ops
+        self.double = manager.options.enable_double_backprop
+        self.result = trace.result
+        self.places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
+        returned = returned_leaves(trace)
+        self.returned_sources = [self.describe(value) for value in returned]
+        self.leaf_sources = [self.describe(value) for value, _ in plan.leaves]
+        self.graph_sources = [self.describe(value) for value in plan.differentiable]
+        self.graph_places = [self.places[value.index] for value in plan.graph_outputs]
+        for value in returned:
+            self.places[value.index] = len(self.places)
+        self.result_place = self.places.get(getattr(self.result, "index", None), -1)
+        self.graph_ranks = [depth + 1 for depth in plan.depths]
+        self.call_class = call_class(plan)
+        self.outputs_name = "every_output" if plan.comes_apart else "outputs"
+        self.anchored = bool(plan.graph_outputs) and plan.parts[0].is_anchored
+        self.in_layouts = (None,) * (1 if self.anchored else len(self.graph_sources))
+        self.out_layouts = (None,) * len(self.graph_places)
+        self.joins_graph = bool(plan.graph_outputs)
+
+    def describe(self, value):
+        """Where a leaf lies."""
+        if value.kind == "argument":
+            return (value.source, None, None)
+        if value.kind == "parameter":
+            return (PARAMETER, value.source, None)
+        if value.index in self.places:
+            return (RESULT, None, self.places[value.index])
+        return (ATTRIBUTE, value.source[0].__dict__, value.source[1])
+
+    cdef list sources(self, list wanted, tuple args, list positions, Effects effects):
+        cdef list found = []
+        cdef int place
+        for at, thing, name in wanted:
+            place = at
+            if place >= 0:
+                found.append(args[<int> positions[place]])
+            elif place == PARAMETER:
+                found.append(thing)
+            elif place == ATTRIBUTE:
+                found.append(thing.get(name))  # a place may stand in for a dictionary
+            else:
+                found.append(effects.thing(<int> name))
+        return found
+
+    cdef object idle_instance(self, tuple args, list positions):
+        """An instance whose activations no live call needs, marked as running."""
+        cdef list instances = self.schedule.instances
+        if instances:
+            instance = instances[0]
+            if claim(instance, False):
+                return instance
+        return self.manager.acquire(self.schedule, [args[i] for i in positions])
+
+    def call(self, list leaves, list numbers, reference=None):
+        """Serve a call that was compared in full.
+
+        Parameters
+        ----------
+        leaves : list
+            The Variables and arrays among the arguments.
+        numbers : list of float
+            What each scalar of the trace is now.
+        reference : GradientAudit or None
+            What the backward is to be compared with.
+
+        Returns
+        -------
+        object
+            What the call returns; NotImplemented if what is bound no longer fits.
+        """
+        cdef Leaves now = leaves_of(leaves)
+        cdef Numbers found = Numbers(self.schedule, 0)
+        found.take(numbers)
+        return self.serve(now, list(range(len(leaves))), found, False, reference)
+
+    cdef object serve(
+        self, Leaves now, list positions, Numbers numbers, bint quick, reference
+    ):
+        """Run on an instance that no live call needs; its activations are the call's from now on.
+
+        `quick` tells that nobody has counted the call yet.
+        """
+        cdef Binder binder
+        cdef Effects effects
+        cdef list sources
+        cdef tuple args = now.now
+        instance = self.idle_instance(args, positions)
+        try:
+            binder = binder_of(instance)
+            effects = binder.effects
+            if not binder.bind(now, positions):
+                return NotImplemented
+            effects.forget()
+            binder.outputs.bind(None)
+            numbers.write(binder.outputs.memory, 0)
+            sources = self.sources(self.leaf_sources, args, positions, None)
+            snapshot = None
+            if self.double:
+                snapshot = self.manager.snapshot(self.schedule.forward, sources)
+            if reference is None:
+                binder.run()
+            else:
+                instance.executable.watch = reference.watch(self.schedule, instance)
+                try:
+                    binder.run()
+                finally:
+                    instance.executable.watch = None
+            self.statistics.calls += quick
+            self.statistics.replayed(self.usage, self.python_ops)
+            if self.joins_graph:
+                node = self.connect(instance, effects, args, positions, sources, snapshot)
+                if reference is not None:
+                    node.reference = reference
+            try:
+                return self.finish(effects, numbers, args, positions)
+            finally:
+                effects.forget()
+        finally:
+            # Not before the node is there: until then the instance looks idle to other threads.
+            instance.running = False
+
+    cdef object serve_alone(
+        self, Binder binder, Leaves now, list positions, Numbers numbers
+    ):
+        """Run a call that leaves no graph behind on a binder that is nobody else's.
+
+        What it wrote to attributes stays in place.
+        """
+        cdef Effects effects = binder.effects
+        if not binder.bind(now, positions):
+            return NotImplemented
+        binder.outputs.bind(effects.in_place())
+        numbers.write(binder.outputs.memory, 0)
+        binder.run()
+        self.statistics.calls += 1
+        self.statistics.replayed(self.usage, self.python_ops)
+        effects.keep_written()
+        return self.finish(effects, numbers, now.now, positions)
+
+    cdef object finish(self, Effects effects, Numbers numbers, tuple args, list positions):
+        """Take what the call leaves behind to its places; its result."""
+        cdef int place
+        if self.returned_sources:
+            place = effects.n_outputs
+            for thing in self.sources(self.returned_sources, args, positions, effects):
+                effects.things[place] = thing
+                place += 1
+        if self.result_place >= 0:
+            result = effects.thing(self.result_place)
+        else:
+            result = {index: effects.thing(<int> at) for index, at in self.places.items()}
+            result = fill_values(self.result, numbers.show(result))
+        effects.apply()
+        return result
+
+    cdef object connect(
+        self, instance, Effects effects, tuple args, list positions, list sources, snapshot
+    ):
+        """Make the autograd node and wire it in, as ``FunctionNode.apply`` would have done."""
+        cdef list inputs = []
+        cdef list outputs = []
+        cdef int rank = 0
+        cdef Py_ssize_t i
+        for x in self.sources(self.graph_sources, args, positions, effects):
+            node = x._node
+            if node._rank > rank:
+                rank = node._rank
+            inputs.append(node)
+        if self.anchored:
+            inputs = [anchor()]
+        call = sdbr_bare(self.call_class)
+        for i in range(len(self.graph_places)):
+            variable = effects.thing(<int> self.graph_places[i])
+            node = variable._node
+            node._creator_node = call
+            node._rank = rank + <int> self.graph_ranks[i]
+            outputs.append(_ref(node))
+        attributes = {
+            "instance": instance,
+            "generation": instance.generation,
+            "sources": sources,
+            "manager": self.manager,
+            "snapshot": snapshot,
+            "call_number": self.statistics.calls,
+            "_input_layouts": self.in_layouts,
+            "_output_layouts": self.out_layouts,
+            "_output_count": len(outputs),
+            "inputs": tuple(inputs),
+            self.outputs_name: tuple(outputs),
+            "rank": rank,
+            "lazy_grad_sum": chainer.config.lazy_grad_sum,
+        }
+        sdbr_set_attributes(call, attributes, NULL)
+        instance.call_number = self.statistics.calls
+        instance.node = _ref(call)
+        return call
