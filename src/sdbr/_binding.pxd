@@ -49,12 +49,23 @@ cdef class Arguments:
     cdef bint bind(self, Leaves now, list positions) except -1
 
 
+cdef struct Step:
+    int kind
+    int place                     # of the output, or of a store's Variable; else -1
+    int at                        # among `writes`; else -1
+
+
 cdef class Effects:
     cdef readonly dict places     # value index -> its place among `things`
-    cdef list steps               # what is done after a run, in order: tuples of five
-    cdef list writes              # of (dict, name, place): outputs that attributes get
+    cdef Step *steps              # what is done after a run, in order
+    cdef int n_steps
+    cdef list details             # per step: a tuple, by its kind
+    cdef list writes              # of (dict, name, place, whether a report comes before it)
+    cdef int n_late               # how many of these have a report before them
+    cdef bint is_overheard        # whether code of others is told of the reports
     cdef list written             # per write: the Variable or array that was written last
     cdef list observers           # per report
+    cdef list reporters           # Chainer's list of this thread, as long as a run is under way
     cdef list kinds               # per output: requires_grad of a Variable, None for an array
     cdef list keep                # per output: whether its array stays in place
     cdef list things              # what is handed out in this run: outputs, then leaves

@@ -17,6 +17,7 @@ from chainer import reporter
 
 from cpython.array cimport array as int_array
 from cpython.object cimport PyObject
+from libc.stdlib cimport calloc, free
 
 cimport numpy as cnp
 
@@ -379,31 +380,42 @@ cdef class Effects:
         self.things = [None] * len(self.places)
         self.writes = []
         self.observers = []
-        self.steps = [
+        self.details = [
             self._write(effect) if isinstance(effect, AttributeWrite)
             else self._report(effect, trace.scalars, control_base) if isinstance(effect, Report)
             else self._store(effect)
             for effect in trace.effects
         ]
         self.written = [None] * len(self.writes)
+        self.n_steps = len(self.details)
+        self.steps = <Step *> calloc(max(self.n_steps, 1), sizeof(Step))
+        if self.steps == NULL:
+            raise MemoryError
+        for i, (kind, place, at, *detail) in enumerate(self.details):
+            self.steps[i] = Step(kind=kind, place=place, at=at)
+            self.details[i] = tuple(detail)
+
+    def __dealloc__(self):
+        free(self.steps)
 
     def _write(self, write):
         x, d = write.value, write.link.__dict__
         if isinstance(x, (dict, list, tuple)):
-            return ASSIGN_TREE, d, write.name, x, self._places_in(x)
+            return ASSIGN_TREE, PLAIN, PLAIN, d, write.name, x, self._places_in(x)
         place = self.places.get(getattr(x, "index", None), PLAIN)
         if place == PLAIN:
-            return ASSIGN_PLAIN, d, write.name, x, None
+            return ASSIGN_PLAIN, PLAIN, PLAIN, d, write.name, x
         i = PLAIN
-        # Who is told of a report before must find there what was there before.
-        if place < self.n_outputs and not self.observers:
+        if place < self.n_outputs:
             i = len(self.writes)
-            self.writes.append((d, write.name, place))
-        return ASSIGN, d, write.name, place, i
+            # Who is told of a report before it must find there what was there before.
+            self.writes.append((d, write.name, place, bool(self.observers)))
+            self.n_late += bool(self.observers)
+        return ASSIGN, place, i, d, write.name
 
     def _store(self, store):
         target = PLAIN if store.target is None else self.places[store.target.index]
-        return STORE, store.place, store.value, self._places_in(store.value), target
+        return STORE, target, PLAIN, store.place, store.value, self._places_in(store.value)
 
     def _report(self, report, scalars, control_base):
         items = []
@@ -413,7 +425,7 @@ cdef class Effects:
             else:
                 items.append((name, self.places.get(getattr(x, "index", None), PLAIN), x))
         self.observers.append(report.observer)
-        return REPORT, items, report.observer, None, None
+        return REPORT, PLAIN, PLAIN, items, report.observer
 
     def _places_in(self, structure):
         return {value.index: self.places[value.index] for value in values_in(structure)}
@@ -430,8 +442,11 @@ cdef class Effects:
             self.keep[i] = False
         self.forget_things()  # of a call that a signal ended before its effects
         for i in range(len(self.writes)):
-            d, name, place = self.writes[i]
+            d, name, place, late = self.writes[i]
             if self.written[i] is None:
+                continue
+            if self.is_overheard and late:
+                self.written[i] = None
                 continue
             variable = <PyObject *> self.written[i]
             found = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
@@ -500,9 +515,11 @@ cdef class Effects:
     cdef void keep_written(self):
         """Hand out what stays in place: the very objects that the attributes keep."""
         cdef Py_ssize_t i
-        for i in range(len(self.writes)):
-            if self.written[i] is not None:
-                self.things[<int> (<tuple> self.writes[i])[2]] = self.written[i]
+        for i in range(self.n_steps):
+            if self.steps[i].kind == ASSIGN and self.steps[i].at >= 0:
+                made = self.written[self.steps[i].at]
+                if made is not None:
+                    self.things[self.steps[i].place] = made
 
     cdef void forget(self):
         """Hold nothing of what was handed out: nothing stays in place."""
@@ -517,13 +534,21 @@ cdef class Effects:
             self.things[i] = None
 
     cdef bint can_report(self) except -1:
-        """Whether Chainer's own Reporter knows every observer; else reporting raises."""
+        """Whether Chainer's own Reporter knows every observer; else reporting raises.
+
+        Notes whether code of others is told of the reports.
+        """
+        self.is_overheard = False
         if not self.observers:
             return True
-        reporters = _get_reporters()
-        if not reporters or not isinstance(reporters[len(reporters) - 1], _Reporter):
+        reporters = self.reporters = _get_reporters()
+        if not reporters:
             return True
-        names = reporters[len(reporters) - 1]._observer_names
+        current = reporters[len(reporters) - 1]
+        self.is_overheard = type(current) is not _Reporter or _Reporter.report is not _report
+        if not isinstance(current, _Reporter):
+            return True
+        names = current._observer_names
         for observer in self.observers:
             if observer is not None and <size_t> <PyObject *> observer not in names:
                 return False
@@ -531,43 +556,50 @@ cdef class Effects:
 
     cdef int apply(self) except -1:
         """Write and report, in the order of the traced call; to be called once after a run."""
-        cdef tuple step
-        cdef int kind, i
+        cdef Step step
+        cdef tuple detail
+        cdef int i
         try:
-            for step in self.steps:
-                kind = step[0]
-                if kind == ASSIGN:
-                    _, d, name, place, at = step
-                    i = at
-                    if i < 0:
-                        write_attribute(<dict> d, name, self.thing(<int> place))
-                    elif self.written[i] is None:
-                        self.written[i] = made = self.thing(<int> place)
-                        write_attribute(<dict> d, name, made)
-                elif kind == ASSIGN_PLAIN:
-                    write_attribute(<dict> step[1], step[2], step[3])
-                elif kind == ASSIGN_TREE:
-                    _, d, name, structure, places = step
+            for i in range(self.n_steps):
+                step = self.steps[i]
+                if step.kind == ASSIGN and step.at >= 0 and self.written[step.at] is not None:
+                    continue  # it has stayed in place
+                detail = self.details[i]
+                if step.kind == ASSIGN:
+                    made = self.thing(step.place)
+                    if step.at >= 0:
+                        self.written[step.at] = made
+                    write_attribute(<dict> detail[0], detail[1], made)
+                elif step.kind == ASSIGN_PLAIN:
+                    write_attribute(<dict> detail[0], detail[1], detail[2])
+                elif step.kind == ASSIGN_TREE:
+                    d, name, structure, places = detail
                     write_attribute(<dict> d, name, self.filled(structure, places))
-                elif kind == STORE:
-                    _, where, structure, places, target = step
-                    variable = None if <int> target < 0 else self.thing(<int> target)
+                elif step.kind == STORE:
+                    where, structure, places = detail
+                    variable = None if step.place < 0 else self.thing(step.place)
                     where.put(self.filled(structure, places), variable)
                 else:
-                    self.report(<list> step[1], step[2])
+                    self.report(<list> detail[0], detail[1])
         finally:
+            self.reporters = None
             self.forget_things()
         return 0
 
     cdef int report(self, list items, observer) except -1:
         cdef dict found = {}
-        reporters = _get_reporters()
+        cdef int place
+        if self.reporters is None:
+            self.reporters = _get_reporters()
+        reporters = self.reporters
         if not reporters:
             return 0
-        for name, place, x in items:
-            if <int> place >= 0:
-                found[name] = self.thing(<int> place)
-            elif <int> place == NUMBER:
+        for item in items:
+            name, at, x = <tuple> item
+            place = at
+            if place >= 0:
+                found[name] = self.thing(place)
+            elif place == NUMBER:
                 found[name] = self.outputs.memory.control[<int> x]
             else:
                 found[name] = x

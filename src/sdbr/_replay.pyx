@@ -255,6 +255,8 @@ cdef class Replay:
         cdef Effects effects = binder.effects
         if not binder.bind(now, positions):
             return NotImplemented
+        if effects.n_late and not effects.can_report():
+            effects.is_overheard = True  # it is going to raise
         binder.outputs.bind(effects.in_place())
         numbers.write(binder.outputs.memory, 0)
         binder.run()
