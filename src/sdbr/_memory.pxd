@@ -21,3 +21,16 @@ cdef class Memory:
     cpdef set_control(self, int index, double value)
     cdef void bind_fast(self, int slot, PyObject *array)
     cdef int check_slot(self, int slot) except -1
+
+
+cdef class Followed:
+    cdef readonly int place
+    cdef readonly int slot
+    cdef int source
+    cdef Py_ssize_t offset
+    cdef tuple shape
+    cdef tuple strides
+    cdef object dtype
+    cdef object whole
+    cdef object layout            # intp[2 n]: shape, strides
+    cdef bint bind(self, Memory memory, PyObject *array) except -1

@@ -5,7 +5,7 @@ import numpy as np
 from sdbr.errors import BackendError
 from sdbr.program.buffers import ARENA
 
-from sdbr._python cimport sdbr_view
+from sdbr._python cimport sdbr_descr, sdbr_is_array, sdbr_view
 
 from cpython.list cimport PyList_GET_ITEM
 from cpython.object cimport PyObject
@@ -109,6 +109,31 @@ cdef class Memory:
         self.pointers[slot] = NULL
         self.sizes[slot] = -1
 
+    def follow(self, list followed, tuple results):
+        """Bind the present arrays of Variables that were handed out.
+
+        Parameters
+        ----------
+        followed : list of (int, Followed)
+            With the place in `results`.
+        results : tuple of (list or None)
+            What holds the array of each Variable; None: as the forward has made it.
+
+        Returns
+        -------
+        int
+            The first one that is of another shape or dtype, or -1.
+        """
+        cdef int i
+        cdef Followed which
+        for i, which in followed:
+            if results[i] is None:
+                whole = self.owners[which.source]
+                self.bind_fast(which.slot, <PyObject *> whole)
+            elif not which.bind(self, PyList_GET_ITEM(results[i], 0)):
+                return i
+        return -1
+
     def array(self, int slot):
         """The array that is bound to a slot, or None."""
         self.check_slot(slot)
@@ -146,6 +171,68 @@ cdef class Memory:
         if not 0 <= slot < self.n_slots:
             raise BackendError(f"slot {slot} does not exist; there are {self.n_slots}")
         return 0
+
+
+cdef class Followed:
+    """What backwards read of a Variable that was handed out: the array that it has by then.
+
+    Parameters
+    ----------
+    place : int
+        Of the Variable among the outputs.
+    slot, source : int
+        What backwards read, and what the forward has written.
+    shape, strides, offset, dtype :
+        Of what backwards read, in the memory of `slot`.
+    whole : tuple or None
+        Shape of the memory of `slot`, if the array is a part of that.
+    """
+
+    def __init__(self, place, slot, source, shape, strides, offset, dtype, whole):
+        self.place = place
+        self.slot = slot
+        self.source = source
+        self.shape = shape
+        self.strides = strides
+        self.offset = offset
+        self.dtype = dtype
+        self.whole = whole
+        self.layout = np.array([*shape, *strides], np.intp)
+
+    cdef bint bind(self, Memory memory, PyObject *array) except -1:
+        """Bind the present `array`; False where its shape or dtype is another one."""
+        cdef ndarray now
+        cdef cnp.npy_intp *layout
+        cdef int i, n
+        if sdbr_is_array(array) and sdbr_descr(array) == <PyObject *> self.dtype:
+            now = <ndarray> array
+            layout = <cnp.npy_intp *> cnp.PyArray_DATA(<ndarray> self.layout)
+            n = cnp.PyArray_NDIM(now)
+            if (
+                <char *> cnp.PyArray_DATA(now) == memory.pointers[self.source] + self.offset
+                and n == len(self.shape)
+            ):
+                for i in range(n):
+                    if cnp.PyArray_DIMS(now)[i] != layout[i]:
+                        break
+                    if layout[i] != 1 and cnp.PyArray_STRIDES(now)[i] != layout[n + i]:
+                        break
+                else:
+                    memory.bind_fast(self.slot, PyList_GET_ITEM(memory.owners, self.source))
+                    return True
+        given = <object> array
+        if not isinstance(given, (np.ndarray, np.generic)):
+            return False
+        if given.shape != self.shape or given.dtype != self.dtype:
+            return False
+        if self.whole is None:
+            given = np.require(np.asarray(given), None, ("C", "A"))
+        else:
+            whole = np.empty(self.whole, self.dtype)
+            view_of(whole, self.shape, self.strides, self.offset, True)[...] = given
+            given = whole
+        memory.bind(self.slot, given)
+        return True
 
 
 def view_of(ndarray array, tuple shape, tuple strides, Py_ssize_t offset, bint writeable):

@@ -38,6 +38,7 @@ cdef class Replay:
                                   # of `Source`, object or dict, name)
     cdef list graph_sources       # the same of the inputs of the autograd node
     cdef list graph_places        # places of the outputs of the autograd node
+    cdef list followed            # places of the Variables whose arrays backwards read, or -1
     cdef list graph_ranks         # of these: by how much they are above the inputs
     cdef tuple in_layouts
     cdef tuple out_layouts

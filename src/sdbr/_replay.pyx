@@ -142,6 +142,7 @@ cdef class Replay:
         self.in_layouts = (None,) * (1 if self.anchored else len(self.graph_sources))
         self.out_layouts = (None,) * len(self.graph_places)
         self.joins_graph = bool(plan.graph_outputs)
+        self.followed = plan.followed
 
     def describe(self, value):
         """Where a leaf lies."""
@@ -303,10 +304,18 @@ cdef class Replay:
             node._creator_node = call
             node._rank = rank + <int> self.graph_ranks[i]
             outputs.append(_ref(node))
+        # Their arrays are where the Variables are no longer, too, and there is no cycle.
+        results = ()
+        if self.followed:
+            results = tuple([
+                None if <int> place < 0 else effects.thing(<int> place)._data
+                for place in self.followed
+            ])
         attributes = {
             "instance": instance,
             "generation": instance.generation,
             "sources": sources,
+            "results": results,
             "manager": self.manager,
             "snapshot": snapshot,
             "call_number": self.statistics.calls,

@@ -11,7 +11,7 @@ from sdbr._memory import claim_backward
 from sdbr.errors import MissingGradientError, SdbrError, StaleGraphError
 from sdbr.instance import Retrace
 from sdbr.second import CallGradients
-from sdbr.trace.values import PARAMETER
+from sdbr.trace.values import ARGUMENT, ATTRIBUTE, PARAMETER
 
 import chainer
 from chainer import _backprop, function_node
@@ -70,7 +70,7 @@ class StaticCall(chainer.FunctionNode):
         start = time.perf_counter()
 
         def replay():
-            return instance.run_backward(pattern, gys, self.sources)
+            return instance.run_backward(pattern, gys, self.sources, self.results)
 
         try:
             if self.reference is None or part or _writes_gradients(instance.schedule.trace):
@@ -84,10 +84,13 @@ class StaticCall(chainer.FunctionNode):
             instance.backward_done = True
         except Retrace as e:
             value, now = e.args
-            name = getattr(value.source, "name", None) or value.source
+            if value.kind in (ARGUMENT, ATTRIBUTE, PARAMETER):
+                name = f"{value.kind} {getattr(value.source, 'name', None) or value.source}"
+            else:
+                name = f"output {instance.plan.place(value)}"
             got = "no array" if now is None else f"{now.dtype.name}{list(now.shape)}"
             raise SdbrError(
-                f"{value.kind} {name} of {self.manager.name} was "
+                f"{name} of {self.manager.name} was "
                 f"{value.dtype.name}{list(value.shape)} in the forward (traced at "
                 f"{instance.schedule.line}) and is {got} in the backward: another shape or dtype"
             ) from None

@@ -76,18 +76,28 @@ class Instance:
                 raise Retrace(value, array)  # a function may update it: a copy will not do
             self.memory.bind(slot, contiguous(array))
 
-    def run_backward(self, pattern: tuple, grads: list, sources: list) -> list:
-        """Run the backward program of `pattern`; returns gradients, None where none reaches."""
+    def run_backward(self, pattern: tuple, grads: list, sources: list, results: tuple) -> list:
+        """Run the backward program of `pattern`; returns gradients, None where none reaches.
+
+        `results` has per ``ForwardPlan.followed`` the list that holds the array of the Variable, or
+        None.
+        """
         plan = self.plan.backward(pattern)
         executable = self.backward_executables.get(pattern)
         if executable is None:
             self.memory.reserve(plan.program)
             # A gradient that goes nowhere has a slot, but no place in the program.
-            self.memory.grow(max(plan.seeds, default=-1) + 1, 0)
+            slots = [*plan.seeds, *[followed.slot for _, followed in plan.followed]]
+            self.memory.grow(max(slots, default=-1) + 1, 0)
             executable = make_executable(plan.program, self.memory, self.schedule.backend)
             self.backward_executables[pattern] = executable
         memory = self.memory
         self.bind(sources)
+        if plan.followed:
+            misfit = memory.follow(plan.followed, results)
+            if misfit >= 0:
+                value = self.plan.lowered.gap.followed_values[misfit]
+                raise Retrace(value, results[misfit][0])
         for i, slot, g in zip(pattern[0], plan.seeds, grads, strict=True):
             value = plan.part.outputs[i]
             if g.shape != value.shape or g.dtype != value.dtype:
@@ -113,7 +123,7 @@ class Instance:
             self.plan.forget(plan)
             del self.backward_executables[pattern]
             if none == AGAIN:
-                return self.run_backward(pattern, grads, sources)
+                return self.run_backward(pattern, grads, sources, results)
         return arrays
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sdbr.audit.samples import node_rows
@@ -12,7 +13,7 @@ from sdbr.functions.lowering import Forward, differentiable, generate_backward
 from sdbr.parts import Part, parts_of
 from sdbr.program import memory as memory_plan
 from sdbr.program import passes
-from sdbr.program.buffers import ARENA, BufferTable, Row
+from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
 from sdbr.program.builder import Builder
 from sdbr.program.program import Program, assemble
 from sdbr.trace import values as v
@@ -21,6 +22,7 @@ from sdbr.trace.values import Trace, Value
 import chainer
 
 if TYPE_CHECKING:
+    from sdbr._memory import Followed
     from sdbr.schedule import Schedule
 
 
@@ -93,6 +95,9 @@ class ForwardPlan:
         made itself and hands out (`is_made`) come last.
     parts : list of Part
         The whole call, then what it can be taken apart into.
+    followed : list of int
+        Per Variable of ``lowered.gap.followed`` its place among the outputs, -1 where no backward
+        reads its array.
     depths : list of int
         Per output of the autograd node how many parts are before it at most.
     """
@@ -135,6 +140,7 @@ class ForwardPlan:
         self.backwards: dict[tuple, BackwardPlan] = {}
         self.seconds: dict[tuple, object] = {}  # managers of second derivatives
         self.kept_rows: list[Row] = []
+        self.followed: list[int] = []
         self.recipes: passes.Recipes | None = None
         instructions = self.lowered.builder.instructions
         full, which = None, passes.TRANSFORMS
@@ -169,6 +175,9 @@ class ForwardPlan:
             if any(x.index not in needs for x in part.inputs)
         ]
         self.lowered.gap.finished = True
+        self.followed = [-1] * len(self.lowered.gap.followed)
+        for x in (plan, *more):
+            self.follow(row.root.slot for i in x.instructions for row in i.ins)
         kept = {row.index for x in (plan, *more) for row in x.needs()}
         instructions = passes.transform(instructions, kept, self.table, on, passes.FIRST)
         plan.instructions = passes.transform(plan.instructions, kept, self.table, on, passes.FIRST)
@@ -196,6 +205,17 @@ class ForwardPlan:
             with self.schedule.lock, collector_off():
                 plan = self.backwards.get(pattern) or self._new_backward(pattern)
         return plan
+
+    def follow(self, slots: Iterable[Slot | None]) -> list[tuple[int, Followed]]:
+        """Hold the arrays of Variables that are read in `slots`; which these are, by number."""
+        found = self.lowered.gap.followed_in({slot.index for slot in slots if slot is not None})
+        for i, followed in found:
+            self.followed[i] = followed.place
+        return found
+
+    def place(self, value: Value) -> int:
+        """The place of `value` among the outputs."""
+        return next(i for i, found in enumerate(self.outputs) if found[0].index == value.index)
 
     def forget(self, plan: BackwardPlan) -> None:
         """The next backward of its pattern gets a new program."""
@@ -265,6 +285,8 @@ class BackwardPlan:
         Whether it leads through an ``F.forget``.
     hidden : list of Value
         The parameters inside.
+    followed : list of (int, Followed)
+        Which of the Variables that were handed out it reads.
     """
 
     def __init__(self, forward: ForwardPlan, pattern: tuple):
@@ -332,6 +354,7 @@ class BackwardPlan:
         self.program, _ = build(
             self.instructions, self.forward.table, [], "backward", schedule.reuse, passes.SECOND
         )
+        self.followed = self.forward.follow(self.program.slots)
         self.instructions = []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sdbr
+from sdbr.errors import SdbrError
 
 import chainer
 import numpy as np
@@ -430,3 +431,37 @@ def test_a_gradient_through_what_ran_before_the_call():
             with pytest.warns(sdbr.SdbrWarning, match="ran before the call"):
                 got = static(start * 2, start)
         assert_all_near({"g": got.array}, {"g": want.array}, 1e-5, "gradient")
+
+
+def square_of(h):
+    return F.sum(h * h), h
+
+
+@pytest.mark.parametrize("array", [np.ones((2, 5), "f"), np.ones((2, 3)), None])
+def test_a_result_that_gets_an_array_of_another_kind(array):
+    static = sdbr.static_graph(lambda x: square_of(F.exp(x)), on_dynamic="raise")
+    for _ in range(3):
+        z, y = static(chainer.Variable(np.ones((2, 3), "f")))
+    y.array = array
+    with pytest.raises(SdbrError, match=r"output 1 of .* was float32\[2, 3\] in the forward"):
+        z.backward()
+
+
+def test_a_result_that_no_backward_reads_may_get_any_array():
+    static = sdbr.static_graph(lambda x: (lambda y: (F.sum(y), y))(x * 3), on_dynamic="raise")
+    for i in range(3):
+        x = chainer.Variable(np.ones((2, 3), "f"))
+        z, y = static(x)
+        if i == 0:
+            continue  # that is Chainer's own
+        y.array = None
+        z.backward()
+        assert (x.grad == 3).all()
+
+
+def test_only_results_that_a_backward_reads_are_followed():
+    static = sdbr.static_graph(lambda x: (x * 3, F.exp(x), F.sum(x)), on_dynamic="raise")
+    for _ in range(2):
+        static(chainer.Variable(np.ones((2, 3), "f")))
+    plan = static.schedule_manager.static_schedule.forward
+    assert [place for place in plan.followed if place >= 0] == [1]

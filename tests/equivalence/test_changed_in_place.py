@@ -1,4 +1,4 @@
-"""Arrays written in place between a call and its backward: seen where Chainer's nodes see it."""
+"""Arrays written or replaced between a call and its backward: seen where Chainer's nodes see it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from .harness import REPLAYS, SUBJECTS, TRAINING, as_inputs, assert_near, config
 from .link_rows import ROWS as LINK_ROWS
 from .rows import ROWS
 
-WHAT = ("inputs", "outputs")
+WHAT = ("inputs", "outputs", "replaced")
 
 
 def gradients(subject, case, dtype: str, step: int, what: str) -> dict:
-    """The gradients of call `step`, whose inputs and parameters or outputs change before them."""
+    """The gradients of call `step`, whose inputs and parameters or outputs change before them.
+
+    `what` is "inputs" or "outputs", written in place, or "replaced": the outputs get other arrays.
+    """
     xs = as_inputs(subject.load(case.data(step, dtype), step), "variables")
     if subject.model is not None:
         subject.model.cleargrads()
@@ -31,7 +34,11 @@ def gradients(subject, case, dtype: str, step: int, what: str) -> dict:
     if not ends:
         return {}
     changed = {}
-    if what == "outputs":
+    if what == "replaced":
+        for y in ys:
+            if hasattr(y, "array") and y.dtype.kind == "f":
+                y.array = np.asarray(y.array + y.dtype.type(0.5))
+    elif what == "outputs":
         for y in ys:
             changed[id(getattr(y, "array", y))] = getattr(y, "array", y)
         for array in changed.values():

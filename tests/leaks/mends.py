@@ -88,6 +88,7 @@ OFF[9] = lambda: mock.patch("sdbr.manager.answering", lambda askers: contextlib.
 OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
 OFF[13] = _classes_unseen
 OFF[15] = lambda: mock.patch("sdbr.trace.outside.sees_hidden", lambda: False)
+OFF[19] = lambda: mock.patch("sdbr.functions.gap.follows", lambda: False)  # results' arrays
 OFF[14] = lambda: mock.patch(
     "sdbr.trace.stores.StoreRecording.collect_stores", lambda self, leaves, containers: []
 )

@@ -14,6 +14,8 @@ UNSEEN = {
     "p_01_checkpoint_first_layer": "no gradient leaves the call: no backward to compare",
     "p_06_bytes": "the last bits of a number decide, which rounding changes, too",
     "p_07_dct_as_input": "the trace itself raises",
+    "p_19_forgotten": "two backwards of it would add to gradients twice",
+    "p_19_retained_between": "the user's own backward goes through the parts of the call",
     "p_09_kept_in_a_class": "what the trace left in an object of the user's is of another type",
 }
 #: 2 and 3 are about what lies between the results of a call in the graph, which is the user's own
@@ -22,9 +24,11 @@ _NOT_FOR_AUDITS = (2, 3, 16, 17, 18)
 
 
 def _rows():
-    for topic in ("gradients", "captured", "values", "outside", "stores"):
+    for topic in ("gradients", "captured", "values", "outside", "stores", "changed_later"):
         for name in names_in(FOLDER / f"{topic}.py"):
             found = re.match(r"p_(\d+)_", name)
+            if topic == "changed_later" and not name.startswith("p_19_"):
+                continue  # what is written after the call, and shows in its results
             if found and int(found[1]) in OFF and int(found[1]) not in _NOT_FOR_AUDITS:
                 yield pytest.param(topic, name, id=f"{topic}.{name}")
 

@@ -1,4 +1,4 @@
-"""The programs about arrays that are written after the call, each with its verdict."""
+"""The programs about arrays that are written or replaced after the call, each with its verdict."""
 
 from __future__ import annotations
 
@@ -19,4 +19,10 @@ def test_program(name):
 @pytest.mark.parametrize("name", ["p_05_slice", "p_05_y_and_array", "p_05_slice_of_argument"])
 def test_without_the_mend(name):
     with OFF[5]():
+        assert judge(PATH, name).word == "silent"
+
+
+@pytest.mark.parametrize("name", [name for name in names_in(PATH) if name.startswith("p_19_")])
+def test_without_following(name):
+    with OFF[19]():
         assert judge(PATH, name).word == "silent"

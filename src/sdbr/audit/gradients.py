@@ -36,8 +36,9 @@ class GradientAudit:
         self.audit = audit
         self.roots = roots
         self.validated = validated
-        #: Index of a value -> the array that the replay has handed out for it, its checksum then.
-        self._handed: dict[int, tuple[weakref.ref, int]] = {}
+        #: Index of a value -> the array that the replay has handed out for it, its checksum then,
+        #: and the list that holds the array of the Variable.
+        self._handed: dict[int, tuple[weakref.ref, int, list | None]] = {}
 
     def watch(self, schedule, instance) -> Watch:
         """What looks at the ops of the replay."""
@@ -121,21 +122,31 @@ class GradientAudit:
     def handed_out(self, outcome) -> None:
         """Note what the replay has handed out: the user may write to it before the backward."""
         for index, thing in things_of(self.audit.schedule.trace, outcome).items():
-            array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
+            data = thing._data if isinstance(thing, chainer.Variable) else None
+            array = thing if data is None else data[0]
             if type(array) is np.ndarray:
-                self._handed[index] = (weakref.ref(array), checksum(array))
+                self._handed[index] = (weakref.ref(array), checksum(array), data)
 
     def _write_again(self, outcome) -> None:
         """Write into what `outcome` has handed out what the user has written since."""
         things = {}
-        for index, (reference, before) in self._handed.items():
+        replaced = []
+        for index, (reference, before, data) in self._handed.items():
             array = reference()
-            if array is not None and checksum(array) != before:
-                things = things or things_of(self.audit.schedule.trace, outcome)
-                other = things.get(index)
-                other = other._data[0] if isinstance(other, chainer.Variable) else other
-                if type(other) is np.ndarray and other.flags.writeable:
-                    np.copyto(other, array)
+            other_array = data is not None and data[0] is not array
+            written = array is not None and checksum(array) != before
+            if not (written or other_array):
+                continue
+            things = things or things_of(self.audit.schedule.trace, outcome)
+            other = things.get(index)
+            if other_array and isinstance(other, chainer.Variable):
+                replaced.append((other, data[0]))
+            other = other._data[0] if isinstance(other, chainer.Variable) else other
+            if written and type(other) is np.ndarray and other.flags.writeable:
+                np.copyto(other, array)
+        # What is written to memory that views show comes first.
+        for other, array in replaced:
+            other.array = None if array is None else np.array(array)
 
     def _outputs(self, outcome, plan, pattern) -> list | None:
         """The Variables of define-by-run for the outputs that carry a gradient; None if unknown."""

@@ -130,7 +130,7 @@ class PowVarVar(FunctionRow):
         if 0 in wanted:
             gx = b.sum_to(b.elementwise("power_grad_x", x, y, gz), x.shape)
         if 1 in wanted:
-            gy = b.sum_to(b.elementwise("power_grad_y", x, ys[0], gz), y.shape)
+            gy = b.sum_to(b.elementwise("power_grad_y", x, node.held(ys[0]), gz), y.shape)
         return [gx, gy]
 
 

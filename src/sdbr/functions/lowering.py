@@ -129,7 +129,9 @@ class Forward:
                 other.rows.pop(y.index, None)
         for value in inputs:
             base = value.source if value.kind == v.ALIAS else value
-            other.rows[base.index] = self.gap.seen(builder, self.row(base))
+            row = self.row(base)
+            other.rows[base.index] = self.gap.seen(builder, base, row)
+            other.rows[value.index] = self.gap.seen(builder, value, row)
         for traced in every:
             other._lower(traced)
         return {id(lowered.traced): lowered for lowered in other.nodes}
@@ -320,6 +322,7 @@ class Forward:
             else:
                 slot = self._output(value, row, is_whole and forward_views).slot
             found.places.append((value, slot.index, value.shape, value.dtype))
+        self.gap.hand_out_results(found.places)
         return found
 
     def _output(self, value: v.Value, row: Row, direct: bool) -> Row:

@@ -51,8 +51,7 @@ def node_gradients(
         One per target.
     """
     if lowered.row is not None:
-        ys = [lowered.gap.seen(builder, y) for y in lowered.ys]
-        xs = [lowered.gap.seen(builder, x) for x in lowered.xs]
+        xs, ys = _seen(lowered, builder)
         grads = lowered.row.backward(builder, lowered.node, xs, ys, gys, targets)
         return [grads[i] for i in targets]
     of = lowered.of
@@ -76,11 +75,20 @@ def node_gradients(
         given,
         silent=lowered.traced.silent.setdefault(present, set()),
         own=lowered.traced if lowered.traced.own else None,
-        written=lowered.gap.written(builder, lowered.ys),
+        written=lowered.gap.written(builder, lowered.traced.outputs, lowered.ys),
+        read=lowered.gap.written(builder, lowered.traced.inputs, lowered.xs),
     )
     builder.emit("python", ins, outs, ints=(0, len(ins)), obj=backward)
     made = dict(zip(wanted, outs, strict=True))
     return [made.get(i) for i in targets]
+
+
+def _seen(lowered, builder: Builder) -> tuple[list[Row], list[Row]]:
+    """The inputs and outputs of a node as its backward sees them."""
+    traced, seen = lowered.traced, lowered.gap.seen
+    xs = [seen(builder, *pair) for pair in zip(traced.inputs, lowered.xs, strict=True)]
+    ys = [seen(builder, *pair) for pair in zip(traced.outputs, lowered.ys, strict=True)]
+    return xs, ys
 
 
 def _second_gradients(lowered, builder: Builder, gys, targets) -> list[Row | None]:

@@ -183,8 +183,8 @@ class PythonBackward:
         in the state of the memory.
     own : TracedNode, optional
         The node, where its backward may do more than give gradients.
-    written : list of (UserArray or None)
-        Per output where user code may have written to it.
+    written, read : list of (UserArray or None)
+        Per output and per input where user code may have written to it.
     """
 
     def __init__(
@@ -196,6 +196,7 @@ class PythonBackward:
         silent: set | None = None,
         own=None,
         written: Sequence = (),
+        read: Sequence = (),
     ):
         self.forward = forward
         self.wanted = tuple(wanted)
@@ -205,6 +206,7 @@ class PythonBackward:
         self.silent = silent
         self.own = own
         self.written = written
+        self.read = read
         self.slots = [*([None] * len(self.given)), *forward.slots]
 
     def __call__(self, memory, ins, outs) -> None:
@@ -213,6 +215,9 @@ class PythonBackward:
             now = x.array if slot is None else slot.now(memory)
             if now is not x.array:
                 x.array = now  # replaced since the forward
+        for x, slot, place in zip(xs, self.forward.slots, self.read, strict=False):
+            if slot is None and place is not None:
+                np.copyto(x.array, place.now(memory))
         for y, place in zip(ys, self.written, strict=False):
             if y is not None and place is not None and _is_own(y.array, xs):
                 np.copyto(y.array, place.now(memory))

@@ -122,11 +122,12 @@ class TreeLSTM(FunctionRow):
         return [c, h]
 
     def backward(b, node, xs, ys, gys, wanted):
-        # Chainer keeps the gates.
+        # Chainer keeps the gates, and holds the cells.
         x, children = TreeLSTM._canonical(b, [*xs[:-1], node.kept(b, xs[-1])])
         flags, given = _given(gys)
         shape = children[0].shape
-        ins = [x, b.reshape(ys[0], shape), *children, *[b.reshape(g, shape) for g in given]]
+        c = b.reshape(node.held(ys[0]), shape)
+        ins = [x, c, *children, *[b.reshape(g, shape) for g in given]]
         outs = [b.new(row.shape, row.dtype) for row in (x, *children)]
         b.emit("tree_lstm_grad", ins, outs, flags)
         gx, *gchildren = outs

@@ -117,6 +117,13 @@ class Node:
         """
         return row if self.gap is None else self.gap.kept(b, row)
 
+    def held(self, row: Row) -> Row:
+        """The array that the forward gave out as `row`: where Chainer's holds on to that array.
+
+        What is written to it is seen, another array of its Variable is not.
+        """
+        return row if self.gap is None else self.gap.held(row)
+
 
 class FunctionRow:
     """Base of all rows; the methods are called on the class.

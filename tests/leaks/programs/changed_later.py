@@ -323,3 +323,183 @@ def p_05_ctc_next_batch(run):
         m[...] = rng.randint(0, 4, 3)
 
     _ctc(run, change)
+
+
+def _replaced(run, function, replace, places=None, shape=(4, 6)):
+    """``function(x)``, other arrays for its results, then the backward of the first."""
+    static = run.static(function)
+    for i in range(6):
+        x = chainer.Variable(run.array(*shape))
+        out = static(x)
+        ys = out if isinstance(out, tuple) else (out,)
+        for k in range(len(ys)) if places is None else places:
+            ys[k].array = replace(ys[k].array)
+        run.see("results", *ys, x)
+        ys[0].grad = np.full_like(ys[0].array, i + 1)
+        ys[0].backward()
+        run.see("gradient", x.grad)
+
+
+def p_19_doubled(run):
+    _replaced(run, F.exp, lambda y: y * 2)
+
+
+def p_19_clipped_gate(run):
+    _replaced(run, lambda x: F.sigmoid(x * 3), lambda y: np.clip(y, 0.2, 0.8))
+
+
+def p_19_hidden(run):
+    def function(x):
+        h = F.tanh(x)
+        return F.sum(h * h), h
+
+    _replaced(run, function, np.zeros_like, [1])
+
+
+def p_19_column(run):
+    def function(x):
+        h = F.tanh(x)[:, 2]
+        return F.sum(F.exp(h) * h), h
+
+    _replaced(run, function, lambda h: h + 1, [1])
+
+
+def p_19_turned(run):
+    def function(x):
+        h = F.transpose(F.tanh(x))
+        return F.sum(h**3), h
+
+    _replaced(run, function, lambda h: np.asfortranarray(h * 3), [1])
+
+
+def p_19_not_its_views(run):
+    """Who reads a view of the old array goes on reading that one."""
+
+    def function(x):
+        h = F.exp(x)
+        z = h[1:]
+        return F.sum(z * z), z, h
+
+    _replaced(run, function, lambda h: -h, [2])
+
+
+def p_19_view_alone(run):
+    def function(x):
+        h = x[1:]
+        return F.sum(h * h * x[:-1]), h
+
+    _replaced(run, function, lambda h: h * 0.5, [1])
+
+
+def p_19_written_then_replaced(run):
+    def function(x):
+        h = F.exp(x)
+        return F.sum(h * h), h[2:], h
+
+    static = run.static(function)
+    for _ in range(5):
+        x = chainer.Variable(run.array(4, 3))
+        loss, part, h = static(x)
+        part.array[...] = 7
+        h.array = h.array + 1
+        part.array[...] = 9
+        loss.backward()
+        run.see("gradient", x.grad)
+
+
+def p_19_stored(run):
+    class Keeps(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.l1 = chainer.links.Linear(3, 4)
+
+        @run.static
+        def forward(self, x):
+            self.h = F.relu(self.l1(x))
+            return F.sum(self.h * self.h)
+
+    model = Keeps()
+    for _ in range(5):
+        loss = model(run.array(2, 3))
+        model.h.array = np.where(model.h.array > 0.5, model.h.array, 0).astype("f")
+        model.cleargrads()
+        loss.backward()
+        run.see("gradients", loss, model.l1.W.grad, model.l1.b.grad)
+
+
+def p_19_nobody_holds_it(run):
+    """The Variable is gone before the backward: the graph has its array."""
+    static = run.static(lambda x: (lambda h: (F.sum(h * h), F.exp(h), h))(F.tanh(x)))
+
+    def loss_of(x):
+        loss, e, h = static(x)
+        h.array = h.array[::-1]
+        e.array = e.array * 0
+        return loss + F.sum(e)
+
+    for _ in range(5):
+        x = chainer.Variable(run.array(4, 3))
+        loss_of(x).backward()
+        run.see("gradient", x.grad)
+
+
+def p_19_retained_between(run):
+    """The call is taken apart."""
+    static = run.static(lambda x: (lambda h: (F.sum(h * h), h))(F.sigmoid(x)))
+    for _ in range(5):
+        x = chainer.Variable(run.array(4, 3))
+        loss, h = static(x)
+        h.array = h.array + 0.25
+        loss.backward(retain_grad=True)
+        run.see("gradients", x.grad, h.grad)
+
+
+def p_19_function_of_the_user(run):
+    class Cube(chainer.FunctionNode):
+        def forward(self, inputs):
+            self.retain_inputs((0,))
+            self.retain_outputs((0,))
+            return (inputs[0] ** 3,)
+
+        def backward(self, indexes, grads):
+            (x,), (y,) = self.get_retained_inputs(), self.get_retained_outputs()
+            return (grads[0] * y / x * 3,)
+
+    def function(x):
+        h = F.exp(x)
+        (y,) = Cube().apply((h,))
+        return y, h
+
+    _replaced(run, function, lambda a: a + 1)
+
+
+def p_19_forgotten(run):
+    def function(x):
+        h = F.tanh(x)
+        return F.sum(F.forget(lambda a: F.exp(a) * a, h)), h
+
+    _replaced(run, function, lambda h: h * 2, [1])
+
+
+def p_19_second_backward(run):
+    static = run.static(lambda x: (lambda h: (F.sum(h * h), h))(F.sigmoid(x)))
+    for _ in range(5):
+        x = chainer.Variable(run.array(4, 3))
+        loss, h = static(x)
+        loss.backward()
+        first = x.grad.copy()
+        h.array = np.ones_like(h.array)
+        x.cleargrad()
+        loss.backward()
+        run.see("gradients", first, x.grad)
+
+
+def p_19_half(run):
+    static = run.static(lambda x: (lambda h: (F.sum(h * h), h))(F.exp(x)))
+    for _ in range(5):
+        x = chainer.Variable(run.array(4, 3).astype(np.float16))
+        loss, h = static(x)
+        h.array = h.array / 2
+        loss.backward()
+        run.see("gradient", x.grad)
