@@ -16,7 +16,7 @@ import chainer
 from cpython.object cimport PyObject
 
 from sdbr._audit cimport Due
-from sdbr._binding cimport Binder, Gradients
+from sdbr._binding cimport Binder, Effects, Gradients
 from sdbr._executor cimport Memory
 from sdbr._python cimport (
     PyDict_GetItemWithError,
@@ -192,6 +192,11 @@ cdef class StepRunner:
             return False
         return self.schedule.dynamic is None and not self.schedule.gone
 
+    def is_overheard(self):
+        """Whether code of others is told of the reports, as things are now."""
+        cdef Effects effects = self.binder.effects
+        return not effects.can_report() or effects.is_overheard
+
     cdef bint is_lossfun(self, lossfun):
         if isinstance(lossfun, _Link):
             # Its own hooks alone: those of its parts are conditions of the schedule.
@@ -236,6 +241,8 @@ cdef class StepRunner:
         cdef Binder binder = self.binder
         if not binder.bind(self.spec, self.positions) or not binder.effects.can_report():
             return False
+        if binder.effects.is_overheard:
+            return False  # who is told may look at parameters, or raise: before the update
         if not self.update.prepare(memory, 0):
             return False
         self.numbers.write(memory, self.control_base)

@@ -290,6 +290,9 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
     runner = _runner(manager, schedule, optimizer, lossfun)
     if runner is None or not runner.learn(args, kwargs):
         return False
+    if runner.is_overheard():
+        manager.step_reason = "a Reporter of another class is told of reports before the update"
+        return False
     optimizer.__dict__["_sdbr_runner"] = runner
     leaves = arrays_in((args, kwargs))
     if manager.audit_is_due(schedule, leaves):

@@ -185,7 +185,7 @@ class AttributeRecording:
             for name, thing in list(link.__dict__.items()):
                 first = before.get(name, _MISSING)
                 if thing is first or name in INTERNAL:
-                    if (id(link), name) in self.written and isinstance(thing, _SCALARS):
+                    if (id(link), name) in self.written and name not in INTERNAL:
                         self._written_again(link, name, thing)
                     continue
                 if isinstance(thing, (chainer.Parameter, chainer.Link)):
@@ -206,12 +206,25 @@ class AttributeRecording:
                         "sdbr.static_code"
                     )
 
+    def _is_itself(self, link, name, thing) -> bool:
+        """Whether the call has assigned to an attribute what it read from there."""
+        value = self._attributes.get((id(link), name))
+        if value is None:
+            return False
+        if isinstance(thing, chainer.Variable):
+            return self.of_variable(thing) is value
+        return isinstance(thing, np.ndarray) and self.of_array(thing) is value
+
     def _written_again(self, link, name, thing) -> None:
         """The call wrote what was there: the next time something else may be there."""
         if thing is None:
             self._write(link, name, None, thing)
-        else:
+        elif isinstance(thing, (*_SCALARS, chainer.Parameter, chainer.Link)):
             self._note_read(link, name, thing)
+        elif isinstance(thing, (chainer.Variable, np.ndarray)) and not self._is_itself(
+            link, name, thing
+        ):
+            self._write(link, name, self._written(link, name, thing), thing)
 
     def _write_tree(self, link, name, thing) -> None:
         """A list, tuple or dict of results: each replay makes a new one."""
