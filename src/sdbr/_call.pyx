@@ -106,6 +106,7 @@ cdef class StepRunner:
     cdef int python_ops
     cdef Due due                  # when to audit
     cdef double share             # what audits may cost; 0 without any
+    cdef public bint declines     # whether an audited step was declined, and none made since
     cdef int control_base         # where the numbers of the trace begin in the control block
 
     def __init__(self, manager, schedule, plan, optimizer, lossfun, node_class):
@@ -164,10 +165,12 @@ cdef class StepRunner:
             if not self.matches(lossfun, args, kwargs):
                 return None
             if self.share and not audited:
-                if self.due.is_due(self.spec, self.positions):
+                if not self.declines and self.due.is_due(self.spec, self.positions):
                     return None
                 begin = self.due.budget.start()
-            made = self.run()
+            made = self.run(audited)
+            if made:
+                self.declines = False
             if begin:
                 self.due.budget.stop(begin, self.share)
             if made and start:
@@ -236,13 +239,15 @@ cdef class StepRunner:
                 self.spec.release()
             self.running = False
 
-    cdef bint run(self) except -1:
+    cdef bint run(self, bint audited) except -1:
         cdef Memory memory = self.memory
         cdef Binder binder = self.binder
         if not binder.bind(self.spec, self.positions) or not binder.effects.can_report():
             return False
-        if binder.effects.is_overheard:
-            return False  # who is told may look at parameters, or raise: before the update
+        if binder.effects.is_overheard and not audited:
+            # Who is told may look at parameters, or raise: before the update. An audit keeps the
+            # reports back, and is not begun where the user's own reporter would hear them.
+            return False
         if not self.update.prepare(memory, 0):
             return False
         self.numbers.write(memory, self.control_base)

@@ -295,7 +295,7 @@ def whole_step(optimizer, lossfun, args, kwargs) -> bool:
         return False
     optimizer.__dict__["_sdbr_runner"] = runner
     leaves = arrays_in((args, kwargs))
-    if manager.audit_is_due(schedule, leaves):
+    if not runner.declines and manager.audit_is_due(schedule, leaves):
         return audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share_now())
     return bool(runner.step(lossfun, args, kwargs))
 

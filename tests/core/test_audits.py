@@ -284,6 +284,50 @@ def test_how_many_replays_may_be_affected_is_said():
         model(fresh())
 
 
+@pytest.mark.parametrize("share", ["auto", EVERY])
+def test_steps_whose_reports_are_listened_to_are_audited_and_native(share):
+    """As a Trainer does it: its reporter is Chainer's own."""
+    model = sdbr.static_graph(L.Classifier(Net(scaled, l=L.Linear(4, 3))), on_dynamic="raise")
+    optimizer = sdbr.static_optimizer(chainer.optimizers.Adam()).setup(model)
+    listener = chainer.Reporter()
+    listener.add_observer("main", model)
+    with chainer.using_config("sdbr_audit", share):
+        for _ in range(8):
+            observation: dict = {}
+            with listener.scope(observation):
+                optimizer.update(model, fresh(), labels())
+                assert set(observation) == {"main/loss", "main/accuracy"}
+    manager = model.schedule_manager
+    assert manager.audits.passed == (7 if share == EVERY else 1)
+    assert (manager.statistics.steps, manager.statistics.define_by_run_calls) == (7, 0)
+
+
+def test_a_step_that_is_declined_is_not_audited_again_and_again():
+    """Its parts are: a rate that is an array goes Chainer's way, and is right there."""
+
+    def make(static):
+        np.random.seed(0)
+        model = L.Classifier(Net(scaled, l=L.Linear(4, 3)))
+        optimizer = chainer.optimizers.SGD(0.5)
+        if static:
+            model, optimizer = sdbr.static_graph(model), sdbr.static_optimizer(optimizer)
+        optimizer.setup(model)
+        for i in range(9):
+            if i == 1:
+                optimizer.hyperparam.lr = np.array(0.5, "f")
+            x = np.random.RandomState(i).randn(6, 4).astype("f")
+            optimizer.update(model, x, np.arange(6, dtype="i") % 3)
+        return model
+
+    plain, static = make(False), make(True)
+    for p, q in zip(plain.params(), static.params(), strict=True):
+        np.testing.assert_allclose(q.array, p.array, rtol=1e-5, atol=1e-6)
+    statistics = static.schedule_manager.statistics
+    assert (statistics.steps, statistics.traces) == (0, 1)
+    assert statistics.define_by_run_calls == 1  # the audit of the declined step
+    assert statistics.replays == 7
+
+
 def test_a_step_that_differs_is_define_by_runs():
     def make(static):
         np.random.seed(0)

@@ -142,3 +142,38 @@ def test_a_schedule_counts_all_its_calls():
     (schedule,) = static.schedule_manager.schedules.values()
     assert "50 calls" in repr(schedule[0])
     assert reporter._get_reporters() == []
+
+
+@pytest.mark.parametrize("audit", ["off", "auto"])
+def test_who_is_told_of_a_step_sees_the_parameters_before_the_update(audit):
+    """Also where the steps before were whole ones, and are again once nobody looks."""
+
+    class Weights(chainer.Reporter):
+        def report(self, values, observer=None):
+            if observer is None:
+                observer = model
+            seen.append(model.fc.W.array.copy())
+            super().report(values, observer)
+
+    def train(static):
+        nonlocal model
+        model = BeforeAndAfter()
+        optimizer = chainer.optimizers.SGD(0.5)
+        if static:
+            model, optimizer = sdbr.static_graph(model), sdbr.static_optimizer(optimizer)
+        optimizer.setup(model)
+        for i, x in enumerate(XS * 2):
+            listener = Weights() if 4 <= i < 7 else chainer.Reporter()
+            listener.add_observer("main", model)
+            with listener.scope({}), chainer.using_config("sdbr_audit", audit):
+                optimizer.update(model, x)
+        return model
+
+    model: chainer.Chain
+    seen: list = []
+    train(False)
+    want, seen = seen, []
+    statistics = train(True).schedule_manager.statistics
+    np.testing.assert_allclose(seen, want, rtol=1e-5, atol=1e-6)
+    assert statistics.steps == 2 * CALLS - 1 - 3
+    assert statistics.python_ops == 0

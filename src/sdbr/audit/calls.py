@@ -97,6 +97,7 @@ def audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share) -> boo
             verdict = audit.compare(replay)
         except Retraced as e:
             manager.statistics.define_by_run_calls += 1
+            runner.declines = True  # its parts are audited as calls of their own
             _conclude(e.verdict)
             return True
         schedule.due.audited(leaves)
