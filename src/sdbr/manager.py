@@ -27,6 +27,7 @@ from sdbr.cache_key import (
     unusual_array,
     unusual_value,
 )
+from sdbr.collector import collector_off
 from sdbr.errors import BackendError, NotStaticError, SdbrWarning, remedy
 from sdbr.forks import reentrant_lock
 from sdbr.functions.caught import caught_error
@@ -34,7 +35,6 @@ from sdbr.functions.lowering import settle_scalars, structural_arrays
 from sdbr.instance import Instance, Retrace, source_of
 from sdbr.misses import Misses
 from sdbr.options import BACKEND_NAMES, Options
-from sdbr.plans import collector_off
 from sdbr.schedule import Schedule
 from sdbr.second import Snapshot
 from sdbr.trace.asked import answering

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sdbr.audit.samples import node_rows
+from sdbr.collector import collector_off
 from sdbr.errors import SdbrError
 from sdbr.functions.lowering import Forward, differentiable, generate_backward
 from sdbr.parts import Part, parts_of
@@ -388,15 +387,3 @@ def hand_out(builder: Builder, row: Row, name: str, forward_views: bool) -> Row:
     else:
         builder.emit("copy", [row], [owned])
     return owned
-
-
-@contextlib.contextmanager
-def collector_off():
-    """Building makes many small objects that all stay: the garbage collector is in the way."""
-    on = gc.isenabled()
-    try:
-        gc.disable()
-        yield
-    finally:
-        if on:
-            gc.enable()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import weakref
 
 from sdbr._replay import Usage
+from sdbr.collector import collector_off
 from sdbr.forks import reentrant_lock
-from sdbr.plans import ForwardPlan, collector_off
+from sdbr.plans import ForwardPlan
 from sdbr.trace.values import PARAMETER, Trace
 
 

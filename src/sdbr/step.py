@@ -12,12 +12,12 @@ from sdbr.audit.calls import audited_step
 from sdbr.audit.samples import node_rows
 from sdbr.audit.settings import share_now
 from sdbr.audit.sides import arrays_in
+from sdbr.collector import collector_off
 from sdbr.errors import StaleGraphError
 from sdbr.functions.lowering import Forward, differentiable, generate_backward
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.plans import (
     build,
-    collector_off,
     hand_out,
     is_made,
     output_values,
