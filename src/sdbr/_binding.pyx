@@ -334,9 +334,9 @@ cdef class Arguments:
 
 cdef enum:
     # What a step of the effects does.
-    ASSIGN       # an output, to an attribute of a link
-    ASSIGN_PLAIN # something that is always the same
-    ASSIGN_TREE  # outputs in lists, tuples and dicts
+    ASSIGN        # an output, to an attribute of a link
+    ASSIGN_PLAIN  # something that is always the same
+    ASSIGN_TREE   # outputs in lists, tuples and dicts
     STORE        # something, outside of links
     REPORT
 

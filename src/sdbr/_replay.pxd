@@ -34,8 +34,9 @@ cdef class Replay:
     cdef int result_place         # of a result that is one Variable or array, else -1
     cdef dict places              # value index -> its place among what is handed out
     cdef list returned_sources    # of the leaves that are handed out as they are
-    cdef list leaf_sources        # per leaf: (its place among the leaves of the call or a number
-                                  # of `Source`, object or dict, name)
+    # Per leaf: (its place among the leaves of the call or a number of `Source`, object or dict,
+    # name).
+    cdef list leaf_sources
     cdef list graph_sources       # the same of the inputs of the autograd node
     cdef list graph_places        # places of the outputs of the autograd node
     cdef list followed            # places of the Variables whose arrays backwards read, or -1

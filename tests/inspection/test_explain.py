@@ -75,13 +75,16 @@ def test_whole_step():
 
 
 def test_memory_without_reuse_is_what_the_debug_mode_takes():
-    model, _ = trained()
-    debug, _ = trained(memory="no_reuse")
+    # The plan of the whole step goes when the collector finds its optimizer gone.
+    model, optimizer = trained()
+    debug, another = trained(memory="no_reuse")
     ours = facts_of(model)["managers"][0]["schedules"][0]["programs"]
     theirs = facts_of(debug)["managers"][0]["schedules"][0]["programs"]
     for a, b in zip(ours, theirs, strict=True):
         assert b["bytes_without_reuse"] == b["arena_bytes"] >= a["arena_bytes"]
         assert a["bytes_without_reuse"] == b["arena_bytes"]
+    assert optimizer.target is model
+    assert another.target is debug
 
 
 def test_python_ops_with_reason_and_line():
