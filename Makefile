@@ -81,4 +81,4 @@ $(venv_python):
 	$(PYTHON) -m venv --clear $(VENV)
 
 clean:
-	rm -rf build dist .venv src/*.egg-info src/sdbr/_*.so
+	rm -rf build dist .venv src/*.egg-info $(shell find src -name "_*.so")

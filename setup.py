@@ -1,9 +1,10 @@
 """Builds the extension modules; everything else is declared in pyproject.toml.
 
-Every ``src/sdbr/_*.pyx`` becomes an extension module. The kernels in ``src/sdbr/kernels`` are
-linked into ``sdbr._executor``: ``unit.c`` is compiled for each unit that ``units.h`` names and each
-SIMD level that the compiler has (asked here; ``SDBR_HAVE_AVX2`` and ``SDBR_HAVE_AVX512`` tell the
-loop). The compiler notes what each object includes, so a change compiles what it concerns.
+Every ``_*.pyx`` under ``src/sdbr`` becomes an extension module. The kernels in
+``src/sdbr/kernels`` are linked into ``sdbr._executor``: ``unit.c`` is compiled for each unit that
+``units.h`` names and each SIMD level that the compiler has (asked here; ``SDBR_HAVE_AVX2`` and
+``SDBR_HAVE_AVX512`` tell the loop). The compiler notes what each object includes, so a change
+compiles what it concerns.
 
 ``SDBR_EXTENSIONS=0`` leaves the extension modules out: `make` installs the package that way and
 then builds them in place. ``SDBR_SANITIZE=address,undefined`` builds with the compiler's
@@ -192,7 +193,7 @@ def c_string(text: str) -> str:
 
 
 def extensions() -> list[Extension]:
-    """One extension module per ``src/sdbr/_*.pyx``; none when SDBR_EXTENSIONS=0."""
+    """One extension module per ``_*.pyx``; none when SDBR_EXTENSIONS=0."""
     if os.environ.get("SDBR_EXTENSIONS") == "0":
         return []
     headers = [
@@ -202,14 +203,14 @@ def extensions() -> list[Extension]:
     declarations = [str(path) for path in sorted(SOURCES.rglob("*.pxd"))]
     return [
         Extension(
-            f"sdbr.{path.stem}",
+            ".".join(path.relative_to(SOURCES.parent).with_suffix("").parts),
             [str(path)],
             include_dirs=[str(KERNELS)],
             depends=["setup.py", *headers, *declarations],
             extra_compile_args=list(C_FLAGS),
             extra_link_args=["-pthread", *([f"-fsanitize={SANITIZERS}"] if SANITIZERS else [])],
         )
-        for path in sorted(SOURCES.glob("_*.pyx"))
+        for path in sorted(SOURCES.rglob("_*.pyx"))
     ]
 
 

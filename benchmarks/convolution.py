@@ -17,17 +17,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sdbr import _executor, _onednn
+from sdbr import _executor
+from sdbr.backends import _onednn
 from sdbr.backends.onednn import convolution as onednn
 from sdbr.backends.onednn import library, primitives
 from sdbr.backends.onednn.convolution import FORWARD, GRAD_W, GRAD_X, WAYS
 from sdbr.backends.prepare import convolution
 from sdbr.backends.tuning.race import operands
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
+from sdbr.base.threads import num_threads
 from sdbr.program.buffers import c_strides
 from sdbr.program.convolution import sizes_of
 from sdbr.program.program import DTYPE_CODES
-from sdbr.threads import num_threads
 
 import chainer
 import numpy as np

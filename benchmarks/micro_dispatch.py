@@ -12,9 +12,9 @@ from time import perf_counter
 from typing import Any
 
 from sdbr._executor import Executable, Memory, dispatch_baseline, loop_seconds
-from sdbr.plans import build
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Builder
+from sdbr.schedule.plans import build
 
 import numpy as np
 

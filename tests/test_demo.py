@@ -2,8 +2,8 @@
 
 import argparse
 
+from sdbr.base.errors import BackendError
 from sdbr.cli import datasets, demo
-from sdbr.errors import BackendError
 
 import numpy as np
 import pytest

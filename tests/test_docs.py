@@ -6,8 +6,8 @@ import pathlib
 import re
 
 import sdbr
+from sdbr.call.manager import Options
 from sdbr.functions import FAMILIES
-from sdbr.manager import Options
 from sdbr.program import passes
 
 import chainer

@@ -9,7 +9,7 @@ import threading
 from sdbr import _executor
 from sdbr._executor import Executable, Memory
 from sdbr.backends.prepare import blas
-from sdbr.errors import BackendError, ValidationError
+from sdbr.base.errors import BackendError, ValidationError
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import plan
 from sdbr.program.program import assemble
@@ -472,7 +472,7 @@ def test_dispatch_helpers():
 STUB = """
 import ctypes, sys, types
 import sdbr
-from sdbr.errors import BackendError, ValidationError
+from sdbr.base.errors import BackendError, ValidationError
 from sdbr.backends.prepare import blas
 stub = types.ModuleType("scipy.linalg.cython_blas")
 stub.__pyx_capi__ = {}

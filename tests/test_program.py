@@ -3,7 +3,7 @@
 import sdbr
 import sdbr.backends
 from sdbr._executor import Memory
-from sdbr.errors import ValidationError
+from sdbr.base.errors import ValidationError
 from sdbr.program.buffers import ARENA, BOUND, Slot
 from sdbr.program.builder import Builder
 from sdbr.program.memory import check_overlaps, plan

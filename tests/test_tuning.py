@@ -5,7 +5,7 @@ import json
 from sdbr.backends.onednn import library
 from sdbr.backends.onednn.convolution import FORWARD, Convolution
 from sdbr.backends.tuning import cache, convolution, options, race
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 
 import chainer
 import numpy as np

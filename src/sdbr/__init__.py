@@ -1,14 +1,14 @@
 """Static define-by-run: a compiled, replayable schedule for Chainer models."""
 
 # The compatibility layer has to be in place before anything imports chainer.
-from sdbr import compat, errors
+from sdbr import compat
+from sdbr.base import errors
 
 compat.install()
 
 import sdbr.backends.cython_backend  # noqa: E402
-import sdbr.step  # noqa: E402, F401
-from sdbr.compat import speed  # noqa: E402
-from sdbr.errors import (  # noqa: E402
+import sdbr.call.step  # noqa: E402, F401
+from sdbr.base.errors import (  # noqa: E402
     BackendError,
     NotStaticError,
     SdbrError,
@@ -17,6 +17,7 @@ from sdbr.errors import (  # noqa: E402
     TraceError,
     ValidationError,
 )
+from sdbr.compat import speed  # noqa: E402
 from sdbr.inspection.explain import explain  # noqa: E402
 from sdbr.inspection.profile import profile  # noqa: E402
 from sdbr.static_code import static_code  # noqa: E402

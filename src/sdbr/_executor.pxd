@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from sdbr._memory cimport Memory
+from sdbr.program._memory cimport Memory
 
 
 cdef extern from "sdbr_abi.h":

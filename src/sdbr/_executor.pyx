@@ -11,11 +11,11 @@ import time
 import numpy as np
 
 from sdbr.backends.prepare import prepare_program
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.program.buffers import ARENA
 from sdbr.program.ops import OPS
 from sdbr.program.program import DTYPES
-from sdbr.threads import flushes_denormals, num_threads
+from sdbr.base.threads import flushes_denormals, num_threads
 
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
@@ -25,8 +25,8 @@ from libc.string cimport memcpy, memset
 cimport numpy as cnp
 from numpy cimport ndarray
 
-from sdbr._memory cimport Memory
-from sdbr._python cimport sdbr_view
+from sdbr.program._memory cimport Memory
+from sdbr.base._python cimport sdbr_view
 
 cnp.import_array()
 

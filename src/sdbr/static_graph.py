@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from sdbr._call import link_call, static_entry
+from sdbr.call._call import link_call, static_entry
+from sdbr.call.manager import Options, ScheduleManager
 from sdbr.compat import first_look
-from sdbr.manager import Options, ScheduleManager
 
 import chainer
 

@@ -144,4 +144,4 @@ def _backend() -> str:
 @functools.cache
 def _whole_step():
     """What makes the whole step native; it knows of schedules, which import this package."""
-    return importlib.import_module("sdbr.step").whole_step
+    return importlib.import_module("sdbr.call.step").whole_step

@@ -200,7 +200,7 @@ def test_install_is_idempotent():
 
 def test_other_version_is_left_alone(monkeypatch):
     monkeypatch.setattr(installation, "chainer_version", lambda: "7.7.0")
-    with pytest.warns(sdbr.errors.SdbrWarning, match=r"Chainer 7\.7\.0 .* 7\.8\.1: none applied"):
+    with pytest.warns(sdbr.SdbrWarning, match=r"Chainer 7\.7\.0 .* 7\.8\.1: none applied"):
         assert installation.Installation(Stack())._fitting() == []
 
 
@@ -239,7 +239,7 @@ def test_changed_text_is_left_alone_with_a_warning():
         needed=lambda stack: True,
         replacements=(("a", "b", 1), ("not there", "", 1)),
     )
-    with pytest.warns(sdbr.errors.SdbrWarning, match="'example' does not fit.*found 0"):
+    with pytest.warns(sdbr.SdbrWarning, match="'example' does not fit.*found 0"):
         assert import_hook.substitute(fix, "a c") is None
     assert import_hook.substitute(importing.RESIZE_IMAGES, "dtype=numpy.float)\n" * 6) == (
         "dtype=float)\n" * 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import sdbr
-from sdbr.errors import ValidationError
+from sdbr.base.errors import ValidationError
 from sdbr.program import memory
 from sdbr.program.builder import Builder
 from sdbr.program.program import assemble

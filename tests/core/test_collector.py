@@ -10,7 +10,7 @@ import threading
 import time
 
 import sdbr
-from sdbr.collector import collector_off
+from sdbr.base.collector import collector_off
 
 import chainer
 import numpy as np
@@ -63,7 +63,7 @@ def test_it_comes_back_after_an_error():
 FORKED = """
 import gc, os, threading
 import sdbr
-from sdbr.collector import collector_off
+from sdbr.base.collector import collector_off
 
 inside = threading.Event()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sdbr
 import sdbr.backends
 from sdbr._executor import Memory, step_codes
-from sdbr.errors import ValidationError
+from sdbr.base.errors import ValidationError
 from sdbr.program import fused, passes
 from sdbr.program.builder import Builder
 from sdbr.program.memory import check_overlaps, plan

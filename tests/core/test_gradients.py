@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sdbr
-from sdbr.errors import SdbrError
+from sdbr.base.errors import SdbrError
 
 import chainer
 import numpy as np

@@ -14,7 +14,7 @@ import sys
 import threading
 
 import sdbr
-from sdbr import forks
+from sdbr.base import forks
 from sdbr.compat import tracing_patches
 from sdbr.trace.patches import PATCHES
 from sdbr.trace.provenance import TRACES_UNDER_WAY, current

@@ -7,7 +7,7 @@ import hashlib
 import io
 
 import sdbr
-from sdbr._exports import was_exported
+from sdbr.trace._exports import was_exported
 from sdbr.trace.foreign import foreign_caller, is_foreign, is_users
 from sdbr.trace.provenance import TracedArray, is_traced
 from sdbr.trace.values import Value

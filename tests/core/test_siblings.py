@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sdbr
-from sdbr.autograd import PartOfCall, SeveralParts, StaticCall
+from sdbr.call.autograd import PartOfCall, SeveralParts, StaticCall
 
 import chainer
 import numpy as np

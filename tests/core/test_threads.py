@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import sdbr
-from sdbr.threads import num_threads
+from sdbr.base.threads import num_threads
 
 import chainer
 import numpy as np
@@ -227,7 +227,7 @@ def test_wrong_number_of_threads(setting):
 
 
 def test_number_of_threads_from_the_environment():
-    code = "import sdbr; from sdbr.threads import num_threads; print(num_threads())"
+    code = "import sdbr; from sdbr.base.threads import num_threads; print(num_threads())"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "SDBR_NUM_THREADS": "3"},

@@ -4,7 +4,8 @@ import contextlib
 import json
 
 import sdbr
-from sdbr import _call, _executor
+from sdbr import _executor
+from sdbr.call import _call
 
 import chainer
 import chainer.functions as F

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import sdbr
-from sdbr.manager import ScheduleManager
+from sdbr.call.manager import ScheduleManager
 
 import chainer
 import numpy as np

@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from sdbr._versions import Dicts
 from sdbr.trace import attributes, borrowed, generators, guards, outside, prints, profile_calls
+from sdbr.trace._versions import Dicts
 from sdbr.trace.recorder import Recorder
 
 
@@ -77,14 +77,14 @@ OFF: dict[int, Callable] = {}
 OFF[5] = _nothing_shared
 OFF[4] = lambda: mock.patch("sdbr.trace.captured.captures", lambda: False)
 OFF[1] = lambda: mock.patch("sdbr.trace.recorder.has_own_backward", lambda function: False)
-OFF[2] = lambda: mock.patch("sdbr.plans.ForwardPlan.comes_apart", False)
-OFF[3] = lambda: mock.patch("sdbr.plans.ForwardPlan.comes_apart", False)
+OFF[2] = lambda: mock.patch("sdbr.schedule.plans.ForwardPlan.comes_apart", False)
+OFF[3] = lambda: mock.patch("sdbr.schedule.plans.ForwardPlan.comes_apart", False)
 OFF[10] = _draws_unseen
 OFF[11] = _iterators_unseen
 OFF[6] = lambda: unnoticed("a value left NumPy", "the memory of", "a Parameter was made of")
 OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled")
 OFF[8] = lambda: mock.patch("sdbr.trace.outside.ASKED_OF_FLOATS", frozenset())
-OFF[9] = lambda: mock.patch("sdbr.manager.answering", lambda askers: contextlib.nullcontext())
+OFF[9] = lambda: mock.patch("sdbr.call.manager.answering", lambda askers: contextlib.nullcontext())
 OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
 OFF[13] = _classes_unseen
 OFF[15] = lambda: mock.patch("sdbr.trace.outside.sees_hidden", lambda: False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sdbr
-from sdbr.manager import ScheduleManager
+from sdbr.call.manager import ScheduleManager
 
 import pytest
 

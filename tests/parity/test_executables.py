@@ -2,7 +2,7 @@
 
 import sdbr.backends
 from sdbr._executor import Memory
-from sdbr.errors import BackendError, ValidationError
+from sdbr.base.errors import BackendError, ValidationError
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import plan
 from sdbr.program.program import assemble

@@ -7,10 +7,11 @@ import sys
 import threading
 
 import sdbr
-from sdbr import _executor, _onednn
+from sdbr import _executor
+from sdbr.backends import _onednn
 from sdbr.backends.onednn import convolution, library
 from sdbr.backends.onednn.convolution import FORWARD, GRAD_W, WAYS, Convolution
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 
 import chainer
 import chainer.functions as F

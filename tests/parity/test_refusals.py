@@ -1,7 +1,7 @@
 """Operands that an op of labels, draws or integers has no kernel for: refused when prepared."""
 
 from sdbr.backends.prepare import ctc, integer, loss, random
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.program.buffers import c_strides
 from sdbr.program.program import DTYPE_CODES
 

@@ -15,7 +15,7 @@ from sdbr.audit.reports import deliver
 from sdbr.audit.samples import Watch, kind_of, traced_nodes
 from sdbr.audit.sides import Again, Plain, Replay
 from sdbr.audit.snapshot import Place, Roots, Snapshot
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.trace.patches import APPLIES
 from sdbr.trace.sinks import Entries
 from sdbr.trace.values import ATTRIBUTE, PARAMETER

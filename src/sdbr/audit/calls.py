@@ -6,7 +6,7 @@ from sdbr.audit.audit import Audit, Retraced, Timer, Verdict, roots_of
 from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.samples import Watch
 from sdbr.audit.state import fails
-from sdbr.errors import SdbrError
+from sdbr.base.errors import SdbrError
 from sdbr.trace.sides import side
 
 

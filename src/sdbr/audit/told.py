@@ -13,9 +13,9 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 
-from sdbr._profile import CallWatch
 from sdbr.audit.reach import reached_by_node
 from sdbr.audit.snapshot import Changes, Roots, Snapshot
+from sdbr.trace._profile import CallWatch
 from sdbr.trace.foreign import is_users
 from sdbr.trace.nodes import GRAPH, inner_function
 from sdbr.trace.output import tells

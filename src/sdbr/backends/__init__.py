@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 
 #: Backend -> module and class of its executables.
 BACKENDS = {

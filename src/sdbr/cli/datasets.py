@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from sdbr.errors import SdbrError
+from sdbr.base.errors import SdbrError
 
 import numpy as np
 

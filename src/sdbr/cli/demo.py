@@ -15,8 +15,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from sdbr.base.errors import SdbrError
 from sdbr.cli import datasets
-from sdbr.errors import SdbrError
 
 import numpy as np
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from sdbr.forks import reentrant_lock
+from sdbr.base.forks import reentrant_lock
 
 _ABSENT = object()
 

@@ -10,8 +10,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
 
+from sdbr.base.errors import SdbrWarning
 from sdbr.compat.fix import Fix, ModuleFix, SourceFix
-from sdbr.errors import SdbrWarning
 
 Report = Callable[[Fix], None]
 

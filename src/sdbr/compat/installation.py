@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sdbr.base.errors import SdbrError, SdbrWarning
 from sdbr.compat import link_version, splitting
 from sdbr.compat.fix import Fix, FunctionFix, ModuleFix, SourceFix
 from sdbr.compat.import_hook import FixFinder, substitute_loaded
 from sdbr.compat.stack import Stack
 from sdbr.compat.table import FIXES
-from sdbr.errors import SdbrError, SdbrWarning
 
 _INSTALL_LINE = "see sdbr's README for the line that installs it"
 

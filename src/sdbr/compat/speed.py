@@ -14,7 +14,7 @@ REPLACED: list[type] = []
 
 def install() -> bool:
     """Put the compiled ``chainer.using_config`` in place; False where it does not fit."""
-    from sdbr._config import ConfigContext
+    from sdbr.compat._config import ConfigContext
 
     import chainer
     from chainer import configuration

@@ -1,7 +1,8 @@
 """What looks between the results of one replayed call gets to see what is there.
 
-A replayed call is one node of Chainer's graph, which its parts can replace (see `sdbr.autograd`):
-here is told when. Functions of other kinds have no attribute ``sdbr_split``, and nothing happens.
+A replayed call is one node of Chainer's graph, which its parts can replace (see
+`sdbr.call.autograd`): here is told when. Functions of other kinds have no attribute ``sdbr_split``,
+and nothing happens.
 """
 
 from __future__ import annotations

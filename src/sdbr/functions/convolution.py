@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from sdbr.base.threads import num_threads
 from sdbr.functions.common import data_reason
 from sdbr.functions.registry import FunctionRow, Node, float_reason, function
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 from sdbr.program.convolution import Sizes
-from sdbr.threads import num_threads
 
 import numpy as np
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sdbr._memory import Followed
 from sdbr.functions.python_op import user_array
+from sdbr.program._memory import Followed
 from sdbr.program.buffers import BOUND, OWNED, Row
 from sdbr.program.builder import Builder
 from sdbr.trace.values import Value

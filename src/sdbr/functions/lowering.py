@@ -9,7 +9,7 @@ import math
 import operator
 
 from sdbr import functions
-from sdbr.errors import SdbrError
+from sdbr.base.errors import SdbrError
 from sdbr.functions import python_only, registry
 from sdbr.functions.gap import Gap, keeps
 from sdbr.functions.node_gradients import added, node_gradients

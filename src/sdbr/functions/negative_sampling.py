@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdbr.errors import NotStaticError
+from sdbr.base.errors import NotStaticError
 from sdbr.functions.integers import compare, where
 from sdbr.functions.matmul import product
 from sdbr.functions.registry import FunctionRow, float_reason, function

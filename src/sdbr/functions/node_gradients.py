@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdbr.errors import SdbrError
+from sdbr.base.errors import SdbrError
 from sdbr.functions import registry
 from sdbr.functions.python_op import PythonBackward, Sum
 from sdbr.program.buffers import Row

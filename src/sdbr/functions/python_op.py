@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sdbr.base.errors import NotStaticError
 from sdbr.compat.splitting import count_backwards
-from sdbr.errors import NotStaticError
 from sdbr.program.buffers import BOUND, CONSTANT, Row
 from sdbr.trace.foreign import is_users
 from sdbr.trace.nodes import configured, copy_node, inner_function

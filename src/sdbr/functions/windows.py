@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sdbr._memory import view_of
+from sdbr.program._memory import view_of
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 from sdbr.trace.values import Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 
-from sdbr.errors import SdbrError, remedy
+from sdbr.base.errors import SdbrError, remedy
 from sdbr.inspection.targets import schedules_of
 from sdbr.program.buffers import ARENA, OWNED
 from sdbr.program.memory import ALIGNMENT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from sdbr.manager import ScheduleManager
+from sdbr.call.manager import ScheduleManager
 from sdbr.static_graph import _MANAGERS
 
 import chainer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 
-from sdbr._update import Group, Guard, is_plain
+from sdbr.optimizers._update import Group, Guard, is_plain
 from sdbr.optimizers.rows import HookRow, RuleRow
 from sdbr.optimizers.table import hook_row, rule_row
 from sdbr.optimizers.tree import watch

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sdbr._update import Tree
 from sdbr.compat.link_version import LINK_VERSION
+from sdbr.optimizers._update import Tree
 
 import chainer
 

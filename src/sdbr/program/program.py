@@ -6,7 +6,7 @@ import dataclasses
 from array import array as numbers
 from collections.abc import Iterator, Sequence
 
-from sdbr.errors import ValidationError
+from sdbr.base.errors import ValidationError
 from sdbr.program import fused
 from sdbr.program.buffers import ARENA, BOUND, KIND_NAMES, OWNED, BufferTable, Row, Slot
 from sdbr.program.builder import ControlSlot, Instruction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sdbr.errors import SdbrError
+from sdbr.base.errors import SdbrError
 from sdbr.program.buffers import BufferTable, Row, c_strides
 from sdbr.program.passes.rows import layout, whole
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdbr.errors import ValidationError
+from sdbr.base.errors import ValidationError
 from sdbr.program import fused
 from sdbr.program.buffers import ARENA
 from sdbr.program.ops import BY_NAME, OPS

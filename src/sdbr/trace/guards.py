@@ -7,8 +7,8 @@ import operator
 import os
 import types
 
-from sdbr._versions import Dicts
 from sdbr.compat import LINK_VERSION
+from sdbr.trace._versions import Dicts
 from sdbr.trace.link_hooks import hooks_of
 from sdbr.trace.outside import holds_scalars
 from sdbr.trace.prints import is_constant, same, taken

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
-from sdbr._exports import was_exported
+from sdbr.trace._exports import was_exported
 from sdbr.trace.foreign import foreign_caller, is_users
 
 import numpy as np

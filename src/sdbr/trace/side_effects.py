@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.errors import NotStaticError
+from sdbr.base.errors import NotStaticError
 from sdbr.trace.attributes import INTERNAL
 from sdbr.trace.effect_arguments import Arguments, Input, Made, Number, plain, rebuilt
 from sdbr.trace.nodes import config_changes, configured

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sdbr.errors import TraceError
+from sdbr.base.errors import TraceError
 from sdbr.trace.provenance import is_traced
 from sdbr.trace.scalars import Scalar
 from sdbr.trace.values import Value

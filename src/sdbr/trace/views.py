@@ -8,7 +8,7 @@ import types
 import weakref
 from typing import Any
 
-from sdbr._exports import was_exported
+from sdbr.trace._exports import was_exported
 from sdbr.trace.provenance import PURE, TracedArray, note_export, shown
 from sdbr.trace.reading import slots_of
 from sdbr.trace.referrers import referrers

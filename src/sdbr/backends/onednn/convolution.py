@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from sdbr import _onednn
+from sdbr.backends import _onednn
 from sdbr.backends.onednn import primitives as p
 from sdbr.backends.onednn.library import OneDNN
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 
 FORWARD, GRAD_X, GRAD_W = "convolution", "convolution_grad_x", "convolution_grad_w"
 WAYS = ("plain", "blocked", "last")

@@ -15,7 +15,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 
 #: The major version whose C interface is used, and the first minor version that was tried.
 MAJOR, MINOR = 3, 2
@@ -97,7 +97,7 @@ class OneDNN:
     ----------
     path : str
     version : tuple of int
-    engine : sdbr._onednn.Handle
+    engine : sdbr.backends._onednn.Handle
 
     Raises
     ------
@@ -106,7 +106,7 @@ class OneDNN:
     """
 
     def __init__(self, path: str):
-        from sdbr import _onednn
+        from sdbr.backends import _onednn
 
         self.path = path
         try:

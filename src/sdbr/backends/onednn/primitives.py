@@ -70,7 +70,7 @@ class Steps:
     Attributes
     ----------
     steps : list
-        As :class:`sdbr._onednn.Sequence` takes them.
+        As :class:`sdbr.backends._onednn.Sequence` takes them.
     scratch : int
         Bytes of scratch memory.
     """

@@ -9,7 +9,7 @@ One module per family of the op table has a function
 strides in bytes), `ints` its integer attributes. The integers are what the
 kernel finds in ``op->ints``. The choice, where there was one, is an object that lives as long
 as the prepared program; ``str(choice)`` is what `explain` shows. A prepare function that has no
-kernel for its operands raises :class:`~sdbr.errors.BackendError`.
+kernel for its operands raises :class:`~sdbr.BackendError`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import importlib
 from collections.abc import Callable
 
 from sdbr.backends.prepare.splitting import split_of
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.program.buffers import is_c_contiguous
 from sdbr.program.ops import BY_NAME, OPS
 from sdbr.program.program import DTYPES, Program

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sdbr.backends.prepare import Operand, contiguous
 from sdbr.backends.prepare.space import MAX_DIM, Prepared, describe, floating, strided
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.program.program import DTYPES
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 from sdbr.backends.prepare import Operand, contiguous, suffix
-from sdbr.threads import num_threads
+from sdbr.base.threads import num_threads
 
 #: Multiply-adds per thread from which BLAS is called (measured, see docs/performance.md), and on
 #: machines for which there are no wide vectors here.

@@ -8,7 +8,7 @@ from sdbr.backends.onednn.convolution import Convolution
 from sdbr.backends.prepare import Operand, contiguous, suffix
 from sdbr.backends.prepare.space import describe, floating
 from sdbr.backends.tuning.convolution import choose
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.program.convolution import Sizes, sizes_of
 from sdbr.program.program import DTYPES
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from sdbr.backends.prepare import Operand
 from sdbr.backends.prepare.space import Prepared, describe, floating, product
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.program.buffers import is_c_contiguous
 from sdbr.program.fused import MAX_AXES, decode, load_axes
 

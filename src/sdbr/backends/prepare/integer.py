@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sdbr.backends.prepare import Operand, suffix
 from sdbr.backends.prepare.space import Prepared, describe, strided
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 
 #: How kernels spell what an op's integer chooses, and the dtypes that they have.
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sdbr.backends.prepare import Operand, contiguous
 from sdbr.backends.prepare.space import Prepared, describe, floating, product
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.program.ops import BY_NAME
 from sdbr.program.program import DTYPES
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sdbr.backends.prepare import Operand, contiguous
 from sdbr.backends.prepare.space import Prepared, describe, floating
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.program.program import DTYPES
 
 #: Where x and y are among the operands, and the index.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.prepare import Operand
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.program.program import DTYPES
 
 #: What the outer counter of ``kernels/nd_loop.h`` holds.

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from sdbr import __version__, _executor
-from sdbr.forks import reentrant_lock
+from sdbr.base.forks import reentrant_lock
 
 #: How many files of other builds are left alone.
 KEPT = 16

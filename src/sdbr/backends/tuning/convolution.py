@@ -10,13 +10,13 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 
-from sdbr import _onednn
+from sdbr.backends import _onednn
 from sdbr.backends.onednn import convolution as onednn
 from sdbr.backends.onednn import library
 from sdbr.backends.onednn.convolution import Convolution
 from sdbr.backends.tuning import cache, options
 from sdbr.backends.tuning.race import operands, race
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Choice:
         ``measured``, ``rule``, ``option``, or why there was no choice.
     seconds : dict
         What is known of the ways: seconds of a run.
-    sequence : sdbr._onednn.Sequence or None
+    sequence : sdbr.backends._onednn.Sequence or None
         What runs when oneDNN was chosen; it lives as long as this.
     """
 
@@ -122,7 +122,7 @@ def choose(
 
 def threads() -> int:
     """How many threads a convolution may use."""
-    from sdbr.threads import num_threads
+    from sdbr.base.threads import num_threads
 
     return num_threads()
 

@@ -14,8 +14,8 @@ from libc.stdlib cimport calloc, free
 
 cimport numpy as cnp
 
-from sdbr._memory cimport Memory
-from sdbr._python cimport (
+from sdbr.program._memory cimport Memory
+from sdbr.base._python cimport (
     PyDict_GetItemWithError,
     PyDict_Next,
     sdbr_attributes,

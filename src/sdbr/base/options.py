@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 
 MEMORY = ("default", "low", "no_reuse")
 BACKEND_NAMES = ("auto", "cython", "numpy", "cuda", "off")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from sdbr._executor import Memory
 from sdbr.backends import make_executable
-from sdbr.errors import SdbrError
-from sdbr.forks import reentrant_lock
+from sdbr.base.errors import SdbrError
+from sdbr.base.forks import reentrant_lock
 from sdbr.functions.python_op import AGAIN, NO_GRADIENT
 from sdbr.trace import values as v
 from sdbr.trace.side_effects import EFFECTS
@@ -17,7 +17,7 @@ import chainer
 import numpy as np
 
 if TYPE_CHECKING:
-    from sdbr.schedule import Schedule
+    from sdbr.schedule.schedule import Schedule
 
 
 class Retrace(Exception):

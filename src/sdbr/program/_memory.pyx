@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 from sdbr.program.buffers import ARENA
 
-from sdbr._python cimport sdbr_descr, sdbr_is_array, sdbr_view
+from sdbr.base._python cimport sdbr_descr, sdbr_is_array, sdbr_view
 
 from cpython.list cimport PyList_GET_ITEM
 from cpython.object cimport PyObject

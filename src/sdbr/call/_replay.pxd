@@ -1,7 +1,7 @@
 """What other compiled modules may use of the replay of a schedule."""
 
-from sdbr._binding cimport Binder, Effects
-from sdbr._spec cimport Leaves, Numbers
+from sdbr.call._binding cimport Binder, Effects
+from sdbr.call._spec cimport Leaves, Numbers
 
 
 cdef class Statistics:

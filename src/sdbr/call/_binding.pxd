@@ -3,7 +3,7 @@
 from cpython.array cimport array as int_array
 
 from sdbr._executor cimport Executable, Memory
-from sdbr._spec cimport Leaves
+from sdbr.call._spec cimport Leaves
 
 
 cdef class Shown:

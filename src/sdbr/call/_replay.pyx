@@ -2,16 +2,16 @@
 
 from weakref import ref as _ref
 
-from sdbr._memory import claim
-from sdbr.autograd import anchor, call_class
-from sdbr.plans import output_values, returned_as_is
+from sdbr.program._memory import claim
+from sdbr.call.autograd import anchor, call_class
+from sdbr.schedule.plans import output_values, returned_as_is
 from sdbr.trace.structure import fill_values
 
 import chainer
 
-from sdbr._binding cimport Binder, Effects
-from sdbr._python cimport sdbr_bare, sdbr_set_attributes
-from sdbr._spec cimport Leaves, Numbers, leaves_of
+from sdbr.call._binding cimport Binder, Effects
+from sdbr.base._python cimport sdbr_bare, sdbr_set_attributes
+from sdbr.call._spec cimport Leaves, Numbers, leaves_of
 
 cdef object _VariableNode = chainer.variable.VariableNode
 

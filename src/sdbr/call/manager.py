@@ -12,31 +12,31 @@ import warnings
 import weakref
 
 from sdbr import backends
-from sdbr._audit import Due
-from sdbr._call import CallRunner, call_watcher, run_fast
-from sdbr._memory import claim
-from sdbr._replay import Replay, Statistics
 from sdbr.audit.calls import audited_call
 from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.settings import share_now
 from sdbr.audit.state import Audits
-from sdbr.cache_key import (
+from sdbr.base.collector import collector_off
+from sdbr.base.errors import BackendError, NotStaticError, SdbrWarning, remedy
+from sdbr.base.forks import reentrant_lock
+from sdbr.base.options import BACKEND_NAMES, Options
+from sdbr.call._audit import Due
+from sdbr.call._call import CallRunner, call_watcher, run_fast
+from sdbr.call._replay import Replay, Statistics
+from sdbr.call.cache_key import (
     call_key,
     describe_difference,
     flatten_arguments,
     unusual_array,
     unusual_value,
 )
-from sdbr.collector import collector_off
-from sdbr.errors import BackendError, NotStaticError, SdbrWarning, remedy
-from sdbr.forks import reentrant_lock
+from sdbr.call.misses import Misses
+from sdbr.call.second import Snapshot
 from sdbr.functions.caught import caught_error
 from sdbr.functions.lowering import settle_scalars, structural_arrays
-from sdbr.instance import Instance, Retrace, source_of
-from sdbr.misses import Misses
-from sdbr.options import BACKEND_NAMES, Options
-from sdbr.schedule import Schedule
-from sdbr.second import Snapshot
+from sdbr.program._memory import claim
+from sdbr.schedule.instance import Instance, Retrace, source_of
+from sdbr.schedule.schedule import Schedule
 from sdbr.trace.asked import answering
 from sdbr.trace.borrowed import arrays_traced
 from sdbr.trace.confirmation import confirm, contents_of_constants, is_settled, still_given

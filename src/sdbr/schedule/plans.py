@@ -6,23 +6,23 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sdbr.audit.samples import node_rows
-from sdbr.collector import collector_off
-from sdbr.errors import SdbrError
+from sdbr.base.collector import collector_off
+from sdbr.base.errors import SdbrError
 from sdbr.functions.lowering import Forward, differentiable, generate_backward
-from sdbr.parts import Part, parts_of
 from sdbr.program import memory as memory_plan
 from sdbr.program import passes
 from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
 from sdbr.program.builder import Builder
 from sdbr.program.program import Program, assemble
+from sdbr.schedule.parts import Part, parts_of
 from sdbr.trace import values as v
 from sdbr.trace.values import Trace, Value
 
 import chainer
 
 if TYPE_CHECKING:
-    from sdbr._memory import Followed
-    from sdbr.schedule import Schedule
+    from sdbr.program._memory import Followed
+    from sdbr.schedule.schedule import Schedule
 
 
 def output_values(trace: Trace) -> list[Value]:

@@ -3,8 +3,8 @@
 cimport numpy as cnp
 from cpython.object cimport PyObject
 
-from sdbr._memory cimport Memory
-from sdbr._versions cimport Dicts
+from sdbr.program._memory cimport Memory
+from sdbr.trace._versions cimport Dicts
 
 
 ctypedef struct Leaf:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 
-from sdbr.errors import BackendError
+from sdbr.base.errors import BackendError
 
 import chainer
 

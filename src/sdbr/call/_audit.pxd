@@ -1,6 +1,6 @@
 """What the compiled path of a call asks of audits."""
 
-from sdbr._spec cimport CallSpec
+from sdbr.call._spec cimport CallSpec
 
 
 cdef class Budget:

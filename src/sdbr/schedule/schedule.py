@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import weakref
 
-from sdbr._replay import Usage
-from sdbr.collector import collector_off
-from sdbr.forks import reentrant_lock
-from sdbr.plans import ForwardPlan
+from sdbr.base.collector import collector_off
+from sdbr.base.forks import reentrant_lock
+from sdbr.call._replay import Usage
+from sdbr.schedule.plans import ForwardPlan
 from sdbr.trace.values import PARAMETER, Trace
 
 

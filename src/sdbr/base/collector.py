@@ -7,7 +7,7 @@ import gc
 import threading
 from collections.abc import Iterator
 
-from sdbr.forks import reentrant_lock
+from sdbr.base.forks import reentrant_lock
 
 
 class _Collector:

@@ -9,8 +9,8 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cimport numpy as cnp
 
-from sdbr._python cimport sdbr_data, sdbr_is_plain
-from sdbr._spec cimport CallSpec
+from sdbr.base._python cimport sdbr_data, sdbr_is_plain
+from sdbr.call._spec cimport CallSpec
 
 cnp.import_array()
 

@@ -6,7 +6,7 @@ An array is used again only when the reference counts say that nobody else holds
 from weakref import ref as _ref
 
 from sdbr.compat.link_version import bump as bump_link_version
-from sdbr.instance import contiguous
+from sdbr.schedule.instance import contiguous
 from sdbr.trace.scalars import Scalar
 from sdbr.trace.structure import fill_values
 from sdbr.trace.values import AttributeWrite, Report, values_in
@@ -22,7 +22,7 @@ from libc.stdlib cimport calloc, free
 cimport numpy as cnp
 
 from sdbr._executor cimport Executable, Memory
-from sdbr._python cimport (
+from sdbr.base._python cimport (
     PyDict_GetItemWithError,
     PyDict_SetItem,
     sdbr_bare,
@@ -33,7 +33,7 @@ from sdbr._python cimport (
     sdbr_refcount,
     sdbr_set_attributes,
 )
-from sdbr._spec cimport Leaves
+from sdbr.call._spec cimport Leaves
 
 cnp.import_array()
 

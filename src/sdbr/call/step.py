@@ -7,26 +7,26 @@ import types
 import weakref
 from typing import NamedTuple
 
-from sdbr._call import StepRunner
 from sdbr.audit.calls import audited_step
 from sdbr.audit.samples import node_rows
 from sdbr.audit.settings import share_now
 from sdbr.audit.sides import arrays_in
-from sdbr.collector import collector_off
-from sdbr.errors import StaleGraphError
+from sdbr.base.collector import collector_off
+from sdbr.base.errors import StaleGraphError
+from sdbr.call._call import StepRunner
 from sdbr.functions.lowering import Forward, differentiable, generate_backward
 from sdbr.optimizers.plan import UpdatePlan
-from sdbr.plans import (
+from sdbr.program import passes
+from sdbr.program.buffers import BufferTable
+from sdbr.program.builder import Builder
+from sdbr.schedule.plans import (
     build,
     hand_out,
     is_made,
     output_values,
     returned_as_is,
 )
-from sdbr.program import passes
-from sdbr.program.buffers import BufferTable
-from sdbr.program.builder import Builder
-from sdbr.schedule import Schedule
+from sdbr.schedule.schedule import Schedule
 from sdbr.static_graph import manager_of
 from sdbr.trace import values as v
 from sdbr.trace.values import Value

@@ -7,10 +7,10 @@ import sys
 import time
 import weakref
 
-from sdbr._memory import claim_backward
-from sdbr.errors import MissingGradientError, SdbrError, StaleGraphError
-from sdbr.instance import Retrace
-from sdbr.second import CallGradients
+from sdbr.base.errors import MissingGradientError, SdbrError, StaleGraphError
+from sdbr.call.second import CallGradients
+from sdbr.program._memory import claim_backward
+from sdbr.schedule.instance import Retrace
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, PARAMETER
 
 import chainer

@@ -1,7 +1,7 @@
 """One call, compiled: the same as before? Then it is replayed at once.
 
-Else :mod:`sdbr.manager` compares the key in full, and finds or makes the schedule; the replay is
-the same (:mod:`sdbr._replay`).
+Else :mod:`sdbr.call.manager` compares the key in full, and finds or makes the schedule; the replay is
+the same (:mod:`sdbr.call._replay`).
 """
 
 from time import perf_counter as _clock
@@ -15,16 +15,16 @@ import chainer
 
 from cpython.object cimport PyObject
 
-from sdbr._audit cimport Due
-from sdbr._binding cimport Binder, Effects, Gradients
+from sdbr.call._audit cimport Due
+from sdbr.call._binding cimport Binder, Effects, Gradients
 from sdbr._executor cimport Memory
-from sdbr._python cimport (
+from sdbr.base._python cimport (
     PyDict_GetItemWithError,
     sdbr_attributes,
 )
-from sdbr._replay cimport Replay, Statistics, Usage, binder_of
-from sdbr._spec cimport CallSpec, LinkGuards, Numbers, hooks_are_off
-from sdbr._update cimport Guard
+from sdbr.call._replay cimport Replay, Statistics, Usage, binder_of
+from sdbr.call._spec cimport CallSpec, LinkGuards, Numbers, hooks_are_off
+from sdbr.optimizers._update cimport Guard
 
 cdef object _Link = chainer.Link
 

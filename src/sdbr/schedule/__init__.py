@@ -1,0 +1,1 @@
+"""Everything that is made from one traced call: its programs and their memory."""

@@ -1,0 +1,1 @@
+"""Traces: what a call does, recorded while it runs define-by-run."""
