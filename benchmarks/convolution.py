@@ -28,7 +28,7 @@ from sdbr.base.errors import BackendError
 from sdbr.base.threads import num_threads
 from sdbr.program.buffers import c_strides
 from sdbr.program.convolution import sizes_of
-from sdbr.program.program import DTYPE_CODES
+from sdbr.program.dtypes import DTYPE_CODES
 
 import chainer
 import numpy as np

@@ -6,9 +6,10 @@ from sdbr._executor import Memory
 from sdbr.base.errors import ValidationError
 from sdbr.program.buffers import ARENA, BOUND, Slot
 from sdbr.program.builder import Builder
+from sdbr.program.dtypes import DTYPES
 from sdbr.program.memory import check_overlaps, plan
 from sdbr.program.ops import BY_NAME, OPS
-from sdbr.program.program import DTYPES, ROW_DTYPE, Program, assemble
+from sdbr.program.program import ROW_DTYPE, Program, assemble
 
 import chainer
 import chainer.functions as F

@@ -1,13 +1,15 @@
 """Static define-by-run: a compiled, replayable schedule for Chainer models."""
 
+import sys
+
 # The compatibility layer has to be in place before anything imports chainer.
 from sdbr import compat
 from sdbr.base import errors
+from sdbr.base.version import VERSION as __version__
 
 compat.install()
 
-import sdbr.backends.cython_backend  # noqa: E402
-import sdbr.call.step  # noqa: E402, F401
+import sdbr.backends.cython_backend  # noqa: E402, F401
 from sdbr.base.errors import (  # noqa: E402
     BackendError,
     NotStaticError,
@@ -17,6 +19,7 @@ from sdbr.base.errors import (  # noqa: E402
     TraceError,
     ValidationError,
 )
+from sdbr.call import manager  # noqa: E402
 from sdbr.compat import speed  # noqa: E402
 from sdbr.inspection.explain import explain  # noqa: E402
 from sdbr.inspection.profile import profile  # noqa: E402
@@ -26,7 +29,9 @@ from sdbr.static_optimizer import static_optimizer  # noqa: E402
 
 speed.install()
 
-__version__ = "0.1.0"
+# `errors` is where users look for them; pickles of links made by 0.1.0 name `manager`.
+for _name, _module in (("errors", errors), ("manager", manager)):
+    sys.modules[f"{__name__}.{_name}"] = _module
 
 __all__ = [
     "BackendError",

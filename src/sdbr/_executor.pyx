@@ -14,7 +14,7 @@ from sdbr.backends.prepare import prepare_program
 from sdbr.base.errors import BackendError
 from sdbr.program.buffers import ARENA
 from sdbr.program.ops import OPS
-from sdbr.program.program import DTYPES
+from sdbr.program.dtypes import DTYPES
 from sdbr.base.threads import flushes_denormals, num_threads
 
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer

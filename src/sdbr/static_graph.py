@@ -6,13 +6,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from sdbr.base.options import Options
 from sdbr.call._call import link_call, static_entry
-from sdbr.call.manager import Options, ScheduleManager
-from sdbr.compat import first_look
+from sdbr.call.manager import ScheduleManager
+from sdbr.call.managers import MANAGERS, Managers, manager_of, name_of
 
 import chainer
 
-_MANAGERS = "_sdbr_managers"
+_Managers = Managers  # as pickles name it that were made before it moved
 
 
 def static_graph(target: Any = None, **options: Any) -> Any:
@@ -83,106 +84,27 @@ def _wrap(function: Callable, options: Options) -> Callable:
     def slow(args, kwargs):
         if args and isinstance(args[0], chainer.Link):
             owner = args[0]
-            if not (owner.__dict__.get(_MANAGERS) or chainer.config.use_static_graph):
+            if not (owner.__dict__.get(MANAGERS) or chainer.config.use_static_graph):
                 # As in Chainer, it shows no manager until it is called as a static chain.
-                owner.__dict__[_MANAGERS] = _Managers(id(owner))
+                owner.__dict__[MANAGERS] = Managers(id(owner))
                 return function(*args, **kwargs)
             return manager_of(owner, call).call(owner, args[1:], kwargs)
         if call.schedule_manager is None:
-            call.schedule_manager = ScheduleManager(function, options, None, _name(function))
+            call.schedule_manager = ScheduleManager(function, options, None, name_of(function))
         return call.schedule_manager.call(None, args, kwargs)
 
-    call = functools.wraps(function)(static_entry(function, _MANAGERS, slow))
+    call = functools.wraps(function)(static_entry(function, MANAGERS, slow))
     call.schedule_manager = None
     call._sdbr_function = function
     call._sdbr_options = options
     return call
 
 
-def manager_of(owner: chainer.Link, call: Callable) -> ScheduleManager:
-    """The manager of a decorated method for one link; made when first needed."""
-    function = call._sdbr_function
-    managers = owner.__dict__.get(_MANAGERS)
-    if managers is None or managers.owner_id != id(owner):
-        managers = owner.__dict__[_MANAGERS] = _Managers(id(owner))
-        for name in ("schedule_manager", "static_schedule"):
-            owner.__dict__.pop(name, None)
-    manager = managers.get(function)
-    if manager is None:
-        name = f"{type(owner).__name__}.{_name(function).rpartition('.')[2]}"
-        manager = managers[function] = ScheduleManager(function, call._sdbr_options, owner, name)
-        if "schedule_manager" not in owner.__dict__ or _is_main(owner, function):
-            owner.__dict__["schedule_manager"] = manager
-    return manager
-
-
-def _is_main(owner: chainer.Link, function: Callable) -> bool:
-    """Whether calling `owner` runs `function`, not the one of a base class."""
-    names = ("__call__", "forward")
-    return any(
-        getattr(getattr(type(owner), n, None), "_sdbr_function", None) is function for n in names
-    )
-
-
-def _first_manager(link: chainer.Link, manager):
-    """What ``link.schedule_manager`` shows; made for a static link that was not called yet."""
-    managers = link.__dict__.get(_MANAGERS)
-    shared = isinstance(manager, ScheduleManager) and (
-        managers is None or managers.owner_id != id(link)  # a copy has one of its own
-    )
-    if manager is not None and not shared:
-        return manager
-    called = managers is not None and managers.owner_id == id(link)
-    if called or not getattr(chainer.config, "use_static_graph", True):
-        return NotImplemented
-    others = [name for cls in type(link).__mro__ for name in vars(cls)]
-    for name in dict.fromkeys(["__call__", "forward", *others]):
-        call = None if name in _ATTRIBUTES else getattr(type(link), name, None)
-        if hasattr(call, "_sdbr_function"):
-            return manager_of(link, call)
-    return NotImplemented
-
-
-def _first_schedule(link: chainer.Link, schedule):
-    """What ``link.static_schedule`` shows: None before the first call."""
-    manager = _first_manager(link, link.__dict__.get("schedule_manager"))
-    if isinstance(manager, ScheduleManager):
-        return manager.static_schedule
-    return NotImplemented if schedule is None else schedule
-
-
-_ATTRIBUTES = ("schedule_manager", "static_schedule")
-first_look.install("schedule_manager", _first_manager)
-first_look.install("static_schedule", _first_schedule)
-
-
-def _name(function: Callable) -> str:
-    """How reports call a function; partial objects and callable objects by their class."""
-    return getattr(function, "__qualname__", None) or type(function).__qualname__
-
-
-class _Managers(dict):
-    """The managers of one link by function; a copy of the link starts without."""
-
-    def __init__(self, owner_id: int):
-        super().__init__()
-        self.owner_id = owner_id
-
-    def __deepcopy__(self, memo):
-        return _Managers(0)
-
-    def __copy__(self):
-        return _Managers(0)
-
-    def __reduce__(self):
-        return _Managers, (0,)
-
-
 def _make_static(link: chainer.Link, options: Options) -> chainer.Link:
     """Give `link` a generated subclass of its class whose ``forward`` or ``__call__`` is static."""
     base = vars(type(link)).get("_sdbr_base")
     if base is not None:  # made static before: the new options take over
-        for name in (_MANAGERS, "schedule_manager", "static_schedule"):
+        for name in (MANAGERS, "schedule_manager", "static_schedule"):
             link.__dict__.pop(name, None)
     link.__class__ = _static_class(base or type(link), options)
     manager_of(link, link.__class__._sdbr_entry)
@@ -249,7 +171,7 @@ def _reduce_static(self, protocol):
     if isinstance(self, chainer.Sequential):
         self._sdbr_base.__reduce__(self)  # raises for layers that cannot be pickled
     state = dict(self.__dict__)
-    for name in (_MANAGERS, "schedule_manager", "static_schedule"):
+    for name in (MANAGERS, "schedule_manager", "static_schedule"):
         state.pop(name, None)
     options = {n: getattr(self._sdbr_class_options, n) for n in Options.__slots__}
     return _rebuild_static, (self._sdbr_base, options), state

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copyreg
 import functools
-import importlib
 from typing import TypeVar
 
+from sdbr.call.step import whole_step
 from sdbr.optimizers.engine import UpdateEngine, UpdateStatistics
 
 import chainer
@@ -67,7 +67,7 @@ class StaticUpdate:
             mine = runner is not None and runner.optimizer is self
             if mine and runner.step(lossfun, args, kwds):
                 return None
-            if _whole_step()(self, lossfun, args, kwds):
+            if whole_step(self, lossfun, args, kwds):
                 return None
             loss = lossfun(*args, **kwds)
             if getattr(self, "_use_cleargrads", True):
@@ -139,9 +139,3 @@ def _backend() -> str:
         return "off"
     backend = local.get("sdbr_backend", shared.get("sdbr_backend", "auto"))
     return "cython" if backend == "auto" else backend
-
-
-@functools.cache
-def _whole_step():
-    """What makes the whole step native; it knows of schedules, which import this package."""
-    return importlib.import_module("sdbr.call.step").whole_step

@@ -7,7 +7,7 @@ import re
 import weakref
 
 import sdbr
-from sdbr.static_graph import manager_of
+from sdbr.call.managers import manager_of
 
 import chainer
 import numpy as np

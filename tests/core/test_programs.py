@@ -5,9 +5,9 @@ from __future__ import annotations
 import sdbr.backends
 from sdbr.backends.formulas import DIRECT, FORMULAS
 from sdbr.program import passes
+from sdbr.program.dtypes import DTYPES
 from sdbr.program.memory import check_overlaps
 from sdbr.program.ops import OPS
-from sdbr.program.program import DTYPES
 
 import chainer
 import numpy as np

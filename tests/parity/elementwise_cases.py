@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from sdbr.program.dtypes import DTYPES
 from sdbr.program.ops import BY_NAME, Op
-from sdbr.program.program import DTYPES
 
 import numpy as np
 

@@ -3,19 +3,19 @@
 import pathlib
 
 from sdbr.functions import python_only
-from sdbr.program import docs
+from sdbr.inspection import ops_page
 from sdbr.program.ops import OPS
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "ops.md"
 
 
 def test_page_is_up_to_date():
-    message = "run `python -m sdbr.program.docs > docs/ops.md`"
-    assert PAGE.read_text(encoding="utf-8") == docs.ops_page(), message
+    message = "run `python -m sdbr.inspection.ops_page > docs/ops.md`"
+    assert PAGE.read_text(encoding="utf-8") == ops_page.ops_page(), message
 
 
 def test_page_names_every_op():
-    page = docs.ops_page()
+    page = ops_page.ops_page()
     assert [op.name for op in OPS if f"`{op.name}`" not in page] == []
 
 

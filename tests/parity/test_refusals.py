@@ -3,7 +3,7 @@
 from sdbr.backends.prepare import ctc, integer, loss, random
 from sdbr.base.errors import BackendError
 from sdbr.program.buffers import c_strides
-from sdbr.program.program import DTYPE_CODES
+from sdbr.program.dtypes import DTYPE_CODES
 
 import numpy as np
 import pytest

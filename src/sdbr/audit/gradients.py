@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sdbr.audit._budget import checksum
 from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, is_noise
 from sdbr.audit.noise import DISTURBANCES, Disturbed, shaken
 from sdbr.audit.outcome import Outcome
@@ -13,7 +14,6 @@ from sdbr.audit.samples import Watch
 from sdbr.audit.sides import Again, Plain, Replay
 from sdbr.audit.snapshot import Snapshot
 from sdbr.audit.state import fails
-from sdbr.call._audit import checksum
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, PARAMETER, Value
 
 import chainer

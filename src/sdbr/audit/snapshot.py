@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from sdbr.call._audit import checksum, same_bytes
+from sdbr.audit._budget import checksum, same_bytes
 from sdbr.trace.outside import moves_on
 
 import chainer

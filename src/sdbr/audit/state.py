@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sdbr.audit._budget import Budget
 from sdbr.audit.settings import share_now
 from sdbr.base.errors import ValidationError
-from sdbr.call._audit import Budget
 
 
 class Audits:

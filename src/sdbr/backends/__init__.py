@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 from sdbr.base.errors import BackendError
+from sdbr.program.executors import provides
 
 #: Backend -> module and class of its executables.
 BACKENDS = {
@@ -25,13 +26,14 @@ def available() -> list[str]:
     return names
 
 
+@provides("executable")
 def make_executable(program, memory, backend: str = "cython"):
     """Prepare `program` to run on `memory`.
 
     Parameters
     ----------
     program : sdbr.program.program.Program
-    memory : sdbr._executor.Memory
+    memory : sdbr.program._memory.Memory
         Memory of the schedule; grown to the slots of the program.
     backend : str
         ``'cython'`` or ``'numpy'``.
@@ -49,6 +51,14 @@ def make_executable(program, memory, backend: str = "cython"):
         If the program is malformed.
     """
     return _load(backend)(program, memory)
+
+
+@provides("op")
+def run_op(name: str, ins: list, outs: list, attributes: dict) -> None:
+    """Run one op on arrays, by the formula that the table gives for it."""
+    from sdbr.backends.numpy_backend import run_native  # not needed before
+
+    run_native(name, ins, outs, attributes)
 
 
 def _load(backend: str):

@@ -2,7 +2,8 @@
 
 from cpython.array cimport array as int_array
 
-from sdbr._executor cimport Executable, Memory
+from sdbr._executor cimport Executable
+from sdbr.program._memory cimport Memory
 from sdbr.call._spec cimport Leaves
 
 

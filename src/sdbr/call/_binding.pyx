@@ -21,7 +21,8 @@ from libc.stdlib cimport calloc, free
 
 cimport numpy as cnp
 
-from sdbr._executor cimport Executable, Memory
+from sdbr._executor cimport Executable
+from sdbr.program._memory cimport Memory
 from sdbr.base._python cimport (
     PyDict_GetItemWithError,
     PyDict_SetItem,

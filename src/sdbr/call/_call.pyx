@@ -15,16 +15,17 @@ import chainer
 
 from cpython.object cimport PyObject
 
-from sdbr.call._audit cimport Due
+from sdbr.call._due cimport Due
 from sdbr.call._binding cimport Binder, Effects, Gradients
-from sdbr._executor cimport Memory
+from sdbr.program._memory cimport Memory
 from sdbr.base._python cimport (
     PyDict_GetItemWithError,
     sdbr_attributes,
 )
-from sdbr.call._replay cimport Replay, Statistics, Usage, binder_of
+from sdbr.call._replay cimport Replay, binder_of
 from sdbr.call._spec cimport CallSpec, LinkGuards, Numbers, hooks_are_off
 from sdbr.optimizers._update cimport Guard
+from sdbr.schedule._statistics cimport Statistics, Usage
 
 cdef object _Link = chainer.Link
 

@@ -12,75 +12,9 @@ import chainer
 from sdbr.call._binding cimport Binder, Effects
 from sdbr.base._python cimport sdbr_bare, sdbr_set_attributes
 from sdbr.call._spec cimport Leaves, Numbers, leaves_of
+from sdbr.schedule._statistics cimport Statistics, Usage
 
 cdef object _VariableNode = chainer.variable.VariableNode
-
-
-cdef class Statistics:
-    """Counters of one manager.
-
-    Attributes
-    ----------
-    calls, traces, second_traces, replays, steps, define_by_run_calls : int
-        How calls were served; `steps` are replays that were whole steps.
-    native_calls : int
-        Runs of a program (forward, backward, update or step).
-    python_ops : int
-        Python ops run inside them.
-    second_backwards, second_replays : int
-        Second derivatives that were taken through a replayed call, and how many of them were
-        replays of their own.
-    """
-
-    cdef void replayed(self, Usage usage, int python_ops) noexcept:
-        """Count a replay of a schedule; the one place where they are counted."""
-        self.replays += 1
-        self.native_calls += 1
-        self.python_ops += python_ops
-        usage.served += 1
-        usage.replays += 1
-        usage.last_call = self.calls
-
-    def count_run(self, executable):
-        """Count one run of an executable that is no replay of a schedule: a backward."""
-        self.native_calls += 1
-        self.python_ops += executable.program.python_ops
-
-    def to_dict(self):
-        """All counters by name."""
-        return {
-            "calls": self.calls,
-            "traces": self.traces,
-            "second_traces": self.second_traces,
-            "replays": self.replays,
-            "steps": self.steps,
-            "define_by_run_calls": self.define_by_run_calls,
-            "native_calls": self.native_calls,
-            "python_ops": self.python_ops,
-            "second_backwards": self.second_backwards,
-            "second_replays": self.second_replays,
-        }
-
-    def __repr__(self):
-        return f"Statistics({', '.join(f'{k}={v}' for k, v in self.to_dict().items())})"
-
-
-cdef class Usage:
-    """How often a schedule served its manager's calls.
-
-    Attributes
-    ----------
-    served : int
-        With the traced call and those that were dynamic.
-    replays : int
-    last_call : int
-        Number of the call that it served last.
-    """
-
-    def count(self, Statistics statistics):
-        """Count the present call."""
-        self.served += 1
-        self.last_call = statistics.calls
 
 
 cdef enum Source:

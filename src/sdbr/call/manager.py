@@ -20,9 +20,9 @@ from sdbr.base.collector import collector_off
 from sdbr.base.errors import BackendError, NotStaticError, SdbrWarning, remedy
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.options import BACKEND_NAMES, Options
-from sdbr.call._audit import Due
 from sdbr.call._call import CallRunner, call_watcher, run_fast
-from sdbr.call._replay import Replay, Statistics
+from sdbr.call._due import Due
+from sdbr.call._replay import Replay
 from sdbr.call.cache_key import (
     call_key,
     describe_difference,
@@ -35,6 +35,7 @@ from sdbr.call.second import Snapshot
 from sdbr.functions.caught import caught_error
 from sdbr.functions.lowering import settle_scalars, structural_arrays
 from sdbr.program._memory import claim
+from sdbr.schedule._statistics import Statistics
 from sdbr.schedule.instance import Instance, Retrace, source_of
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace.asked import answering

@@ -1,149 +1,27 @@
-"""The whole step: forward, backward and update as one program."""
+"""The whole step: which ones are one program, and their runners."""
 
 from __future__ import annotations
 
-import time
 import types
 import weakref
 from typing import NamedTuple
 
 from sdbr.audit.calls import audited_step
-from sdbr.audit.samples import node_rows
 from sdbr.audit.settings import share_now
 from sdbr.audit.sides import arrays_in
 from sdbr.base.collector import collector_off
-from sdbr.base.errors import StaleGraphError
 from sdbr.call._call import StepRunner
-from sdbr.functions.lowering import Forward, differentiable, generate_backward
+from sdbr.call.managers import manager_of
+from sdbr.call.spent import SpentNode
+from sdbr.functions.lowering import differentiable
 from sdbr.optimizers.plan import UpdatePlan
-from sdbr.program import passes
-from sdbr.program.buffers import BufferTable
-from sdbr.program.builder import Builder
-from sdbr.schedule.plans import (
-    build,
-    hand_out,
-    is_made,
-    output_values,
-    returned_as_is,
-)
+from sdbr.schedule.plans import is_made, output_values, returned_as_is
 from sdbr.schedule.schedule import Schedule
-from sdbr.static_graph import manager_of
+from sdbr.schedule.step import StepPlan
 from sdbr.trace import values as v
 from sdbr.trace.values import Value
 
 import chainer
-import numpy as np
-from chainer.variable import VariableNode
-
-
-class StepPlan:
-    """The step program of one schedule and one optimizer.
-
-    Attributes
-    ----------
-    program : Program
-    table : BufferTable
-    leaves : list of (Value, int)
-        What is bound, with its slot; parameters that are updated included.
-    outputs : list of (Value, int, tuple, dtype)
-    views, hidden :
-        See `Outputs`.
-    grads, extra_params : list of (Parameter, int, tuple, dtype)
-        Parameters whose gradient the program writes, with slot, shape and dtype; parameters that
-        are no leaves.
-    states : list of (int, ndarray)
-        Slots and arrays of the optimizer's state.
-    """
-
-    def __init__(self, schedule: Schedule, update: UpdatePlan, loss: Value, params):
-        start = time.perf_counter()
-        trace = schedule.trace
-        self.schedule = schedule
-        self.update = update
-        self.table = table = BufferTable()
-        forward = Forward(trace, table, True, update.n_control, together=True)
-        builder: Builder = forward.builder
-        views = "views" in passes.enabled()
-        outs = [value for value in output_values(trace) if not returned_as_is(value)]
-        self.outputs, self.views, self.hidden = forward.outputs(outs, views)
-        self.node_rows = node_rows(forward)  # for audits
-        cut = len(builder.instructions)
-        builder.label, builder.line = "loss gradient", ""
-        builder.made.clear()  # gradients may take over the memory of backward rows only
-        seed = builder.fill(loss.shape, loss.dtype, 1.0)
-        by_param = {id(x.source): x for x in trace.values if x.kind == v.PARAMETER}
-        wanted = [
-            by_param[id(p)] for p in params if id(p) in by_param and by_param[id(p)].requires_grad
-        ]
-        rows = generate_backward(forward, builder, {loss.index: seed}, wanted, everything=True)
-        self._gradients(builder, params, by_param, rows, views)
-        self._update(forward, builder, by_param)
-        self.program, _ = build(
-            self._make_again(builder.instructions, cut),
-            table,
-            [],
-            "step",
-            schedule.reuse,
-            passes.SECOND,
-        )
-        self.leaves = [(value, row.slot.index) for value, row in forward.bound]
-        # Only the flat arrays and the slots are needed from here on.
-        del self._grad_rows
-        table.forget_rows()
-        self.build_seconds = time.perf_counter() - start
-
-    def _make_again(self, instructions: list, cut: int) -> list:
-        """The first passes, and in the backward what makes again what is not kept for it.
-
-        The backward begins at `cut`; after the passes, where the first of its ops is.
-        """
-        on = passes.enabled()
-        backward = {id(instruction) for instruction in instructions[cut:]}
-        given, table = instructions, self.table
-        instructions = passes.transform(given, set(), table, on, passes.FIRST)
-        cut = next((i for i, x in enumerate(instructions) if id(x) in backward), 0)
-        before, after = instructions[:cut], instructions[cut:]
-        recipes = passes.recipes(before, after, table, self.schedule.low_memory, on, True)
-        return instructions if recipes is None else before + recipes.insert(after)
-
-    def _gradients(self, builder, params, by_param, rows, views) -> None:
-        self.grads = []
-        self._grad_rows = {}
-        for p in params:
-            value = by_param.get(id(p))
-            row = None if value is None else rows.get(value.index)
-            builder.label, builder.line = f"gradient of {p.name}", ""
-            if row is None:
-                # Chainer reallocates a cleared gradient as zeros.
-                owned = self.table.owned(p.shape, p.dtype, f"gradient of {p.name}")
-                builder.emit("fill", [], [owned], floats=(0.0,))
-            else:
-                owned = hand_out(builder, row, f"gradient of {p.name}", views)
-            self._grad_rows[id(p)] = owned
-            self.grads.append((p, owned.slot.index, owned.shape, owned.dtype))
-
-    def _update(self, forward, builder, by_param) -> None:
-        update = self.update
-        param_rows, grad_rows, state_rows = [], [], []
-        self.states = []
-        self.extra_params = []
-        for i, (p, name) in enumerate(zip(update.params, update.names, strict=True)):
-            value = by_param.get(id(p))
-            if value is None:
-                row = self.table.bound(p.shape, p.dtype, f"parameter {name}")
-                self.extra_params.append((p, row.slot.index, row.shape, row.dtype))
-            else:
-                row = forward.row(value)
-            param_rows.append(row)
-            grad_rows.append(self._grad_rows[id(p)])
-            rows = []
-            for state, array in update.states(i):
-                s = self.table.bound(array.shape, array.dtype, f"{name}.{state}")
-                self.states.append((s.slot.index, array))
-                rows.append(s)
-            state_rows.append(rows)
-        builder.label, builder.line = "update", ""
-        update.emit(builder, param_rows, grad_rows, state_rows, 0)
 
 
 def resolve(lossfun):
@@ -207,42 +85,6 @@ def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
         ):
             return "state with a history passes from call to call"
     return None
-
-
-class SpentCall(chainer.FunctionNode):
-    """Creator of what a whole step leaves behind: its activations are gone."""
-
-    def forward(self, inputs):
-        raise StaleGraphError("a whole step cannot be applied again")
-
-    def backward(self, indexes, grad_outputs):
-        raise StaleGraphError(
-            "the activations of this call were used up by the whole step that made it "
-            "(optimizer.update with a loss function); call the loss function itself for a graph "
-            "that can be differentiated again"
-        )
-
-
-class SpentNode(VariableNode):
-    """Variable node of what a whole step leaves behind; makes its creator when asked."""
-
-    _rank = 1
-
-    @property
-    def _creator_node(self):
-        made = self.__dict__.get("_made", self)
-        if made is self:
-            made = SpentCall()
-            # An input that wants a gradient, so that a backward gets as far as the error.
-            made.start = chainer.Variable(np.zeros(()))
-            made.inputs, made.outputs, made.rank = (made.start.node,), (lambda: self,), 0
-            made._input_layouts, made._output_layouts, made._output_count = (None,), (None,), 1
-            self.__dict__["_made"] = made
-        return made
-
-    @_creator_node.setter
-    def _creator_node(self, creator):
-        self.__dict__["_made"] = creator
 
 
 def make_runner(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sdbr.functions.registry import FLOATS, Node, float_reason
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
-from sdbr.program.program import DTYPE_CODES
+from sdbr.program.dtypes import DTYPE_CODES
 
 import numpy as np
 

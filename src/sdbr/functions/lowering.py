@@ -20,7 +20,7 @@ from sdbr.functions.repeated import without_repeats
 from sdbr.functions.windows import Outputs, apart, window
 from sdbr.program.buffers import ARENA, BOUND, CONSTANT, OWNED, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
-from sdbr.program.program import DTYPE_CODES
+from sdbr.program.dtypes import DTYPE_CODES
 from sdbr.trace import values as v
 from sdbr.trace.gradients import GradientNode
 from sdbr.trace.places import Place

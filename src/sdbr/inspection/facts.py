@@ -7,9 +7,9 @@ import collections
 from sdbr.base.errors import SdbrError, remedy
 from sdbr.inspection.targets import schedules_of
 from sdbr.program.buffers import ARENA, OWNED
+from sdbr.program.dtypes import DTYPES
 from sdbr.program.memory import ALIGNMENT
 from sdbr.program.ops import OPS
-from sdbr.program.program import DTYPES
 
 import numpy as np
 

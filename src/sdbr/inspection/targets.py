@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from sdbr.call.manager import ScheduleManager
-from sdbr.static_graph import _MANAGERS
+from sdbr.call.managers import MANAGERS
 
 import chainer
 
@@ -111,7 +111,7 @@ def _name(obj) -> str:
 
 
 def _of_link(link: chainer.Link) -> dict:
-    managers = link.__dict__.get(_MANAGERS)
+    managers = link.__dict__.get(MANAGERS)
     # A copy of a link starts with none, though it may still share the attribute.
     return {} if managers is None or managers.owner_id != id(link) else managers
 

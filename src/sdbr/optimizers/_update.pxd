@@ -2,7 +2,7 @@
 
 from cpython.object cimport PyObject
 
-from sdbr._executor cimport Memory
+from sdbr.program._memory cimport Memory
 
 
 cdef struct Entry:

@@ -13,7 +13,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 from libc.stdlib cimport calloc, free
 
-from sdbr._executor cimport Memory
+from sdbr.program._memory cimport Memory
 
 cdef extern from "Python.h":
     PyObject *PyDict_GetItemWithError(PyObject *, PyObject *)

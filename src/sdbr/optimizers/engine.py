@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from sdbr._executor import Memory
 from sdbr.backends import make_executable
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.program import memory as memory_plan
+from sdbr.program._memory import Memory
 from sdbr.program.builder import Builder
 from sdbr.program.program import assemble
 

@@ -256,11 +256,6 @@ def view_of(ndarray array, tuple shape, tuple strides, Py_ssize_t offset, bint w
     return view
 
 
-def is_writeable(ndarray array):
-    """Its flag; asking for that in Python warns for what ``numpy.broadcast_arrays`` has made."""
-    return bool(cnp.PyArray_ISWRITEABLE(array))
-
-
 cdef void *_resized(void *block, size_t n) except NULL:
     cdef void *new = realloc(block, n)
     if new == NULL:

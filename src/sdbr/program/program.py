@@ -8,9 +8,13 @@ from collections.abc import Iterator, Sequence
 
 from sdbr.base.errors import ValidationError
 from sdbr.program import fused
+from sdbr.program._memory import Memory
 from sdbr.program.buffers import ARENA, BOUND, KIND_NAMES, OWNED, BufferTable, Row, Slot
 from sdbr.program.builder import ControlSlot, Instruction
+from sdbr.program.dtypes import DTYPE_CODES, DTYPES
+from sdbr.program.executors import PROVIDED
 from sdbr.program.ops import OPS
+from sdbr.program.validate import validate_program
 
 import numpy as np
 
@@ -26,13 +30,6 @@ ROW_DTYPE = np.dtype(
         ("offset", np.int64),  # bytes from the start of the slot
     ]
 )
-
-#: Native dtypes by code.
-DTYPES = tuple(
-    np.dtype(t)
-    for t in ("f4", "f8", "f2", "?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "c8", "c16")
-)
-DTYPE_CODES = {d: i for i, d in enumerate(DTYPES)}
 
 
 @dataclasses.dataclass
@@ -202,10 +199,6 @@ class Program:
             yield self.describe_op(i)
 
     def _bound(self, inputs, backend: str):
-        # Programs know nothing of executors, but for these two conveniences.
-        from sdbr._executor import Memory
-        from sdbr.backends import make_executable
-
         wanted = [s for s in self.slots if s.kind == BOUND]
         if len(inputs) != len(wanted):
             names = ", ".join(s.name for s in wanted)
@@ -222,7 +215,7 @@ class Program:
         outputs = [np.empty(s.shape, s.dtype) for s in self.slots if s.kind == OWNED]
         for slot, array in zip([s for s in self.slots if s.kind == OWNED], outputs, strict=True):
             memory.bind(slot.index, array)
-        return make_executable(self, memory, backend), outputs
+        return PROVIDED["executable"](self, memory, backend), outputs
 
     def validate(self) -> None:
         """Check the arrays as a whole; nothing unchecked reaches an executor.
@@ -233,8 +226,6 @@ class Program:
             Unknown opcode, operand out of range, wrong number of operands or
             attributes, rows outside their slot, unknown dtype.
         """
-        from sdbr.program.validate import validate_program
-
         validate_program(self)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sdbr.base.errors import ValidationError
 from sdbr.program import fused
 from sdbr.program.buffers import ARENA
+from sdbr.program.dtypes import DTYPES
 from sdbr.program.ops import BY_NAME, OPS
 
 import numpy as np
@@ -123,8 +124,6 @@ def _check_counts(program) -> None:
 
 
 def _check_rows(program) -> None:
-    from sdbr.program.program import DTYPES
-
     rows = program.rows
     sizes = np.array([d.itemsize for d in DTYPES], np.int64)
     _check(

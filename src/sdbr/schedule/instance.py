@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sdbr._executor import Memory
 from sdbr.backends import make_executable
 from sdbr.base.errors import SdbrError
 from sdbr.base.forks import reentrant_lock
 from sdbr.functions.python_op import AGAIN, NO_GRADIENT
+from sdbr.program._memory import Memory
 from sdbr.trace import values as v
 from sdbr.trace.side_effects import EFFECTS
 from sdbr.trace.values import Value

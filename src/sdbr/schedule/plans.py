@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from sdbr.audit.samples import node_rows
 from sdbr.base.collector import collector_off
@@ -11,6 +10,7 @@ from sdbr.base.errors import SdbrError
 from sdbr.functions.lowering import Forward, differentiable, generate_backward
 from sdbr.program import memory as memory_plan
 from sdbr.program import passes
+from sdbr.program._memory import Followed
 from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
 from sdbr.program.builder import Builder
 from sdbr.program.program import Program, assemble
@@ -19,10 +19,6 @@ from sdbr.trace import values as v
 from sdbr.trace.values import Trace, Value
 
 import chainer
-
-if TYPE_CHECKING:
-    from sdbr.program._memory import Followed
-    from sdbr.schedule.schedule import Schedule
 
 
 def output_values(trace: Trace) -> list[Value]:
@@ -101,7 +97,7 @@ class ForwardPlan:
         Per output of the autograd node how many parts are before it at most.
     """
 
-    def __init__(self, schedule: Schedule):
+    def __init__(self, schedule):
         self.schedule = schedule
         trace = schedule.trace
         self.table = BufferTable()

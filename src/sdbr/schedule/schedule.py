@@ -6,7 +6,7 @@ import weakref
 
 from sdbr.base.collector import collector_off
 from sdbr.base.forks import reentrant_lock
-from sdbr.call._replay import Usage
+from sdbr.schedule._statistics import Usage
 from sdbr.schedule.plans import ForwardPlan
 from sdbr.trace.values import PARAMETER, Trace
 

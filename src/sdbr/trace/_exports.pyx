@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Whether anybody has taken the memory of an array as a buffer."""
+"""What NumPy knows of an array and does not tell, or not without a warning."""
 
 cimport numpy as np
 
@@ -14,3 +14,8 @@ def was_exported(np.ndarray array not None) -> bool:
     NumPy notes what it has told (shapes and strides) in the array, until that goes.
     """
     return (<PyArrayObject_fields *> array)._buffer_info != NULL
+
+
+def is_writeable(np.ndarray array not None) -> bool:
+    """Its flag; asking for that in Python warns for what ``numpy.broadcast_arrays`` has made."""
+    return bool(np.PyArray_ISWRITEABLE(array))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sdbr.program._memory import is_writeable
+from sdbr.trace._exports import is_writeable
 from sdbr.trace.attributes import AttributeRecording
 from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.catching import may_catch

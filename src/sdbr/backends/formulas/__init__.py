@@ -14,39 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sdbr.backends.formulas import (
-    array,
-    basic,
-    convolution,
-    ctc,
-    fused,
-    integer,
-    losses,
-    normalization,
-    pooling,
-    random,
-    recurrent,
-    special,
-)
-
-FAMILIES = (
-    basic,
-    array,
-    convolution,
-    fused,
-    recurrent,
-    normalization,
-    losses,
-    random,
-    ctc,
-    special,
-    integer,
-    pooling,
-)
+from sdbr.backends.formulas import fused, single
 
 #: Op name -> formula. `python` is the executor's own.
-FORMULAS: dict[str, Callable] = {}
-DIRECT: dict[str, Callable] = {}
-for _family in FAMILIES:
-    FORMULAS.update(_family.FORMULAS)
-    DIRECT.update(getattr(_family, "DIRECT", {}))
+FORMULAS: dict[str, Callable] = dict(single.FORMULAS)
+DIRECT: dict[str, Callable] = {**single.DIRECT, "fused": fused.fused}

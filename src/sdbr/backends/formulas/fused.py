@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from sdbr.backends.formulas.single import FORMULAS
 from sdbr.program.fused import decode
 
 import numpy as np
@@ -11,9 +10,6 @@ import numpy as np
 
 def fused(ins, outs, attributes) -> None:
     """Run the steps on whole arrays; what a step writes is rounded to the dtype of the op."""
-    # Looked up late: this is one of the families that the table is made of.
-    from sdbr.backends.formulas import FORMULAS
-
     # Of one axis, for NumPy 1 computes with scalars in float64; inputs stay as they are given.
     registers = {i: np.reshape(x, -1) for i, x in enumerate(ins)}
     size, dtype = outs[0].size, outs[0].dtype
@@ -25,7 +21,3 @@ def fused(ins, outs, attributes) -> None:
         registers[step.out] = y
     for i, out in enumerate(outs):
         out[...] = registers[len(ins) + i].reshape(out.shape)
-
-
-DIRECT: dict[str, Callable] = {"fused": fused}
-FORMULAS: dict[str, Callable] = {}

@@ -18,16 +18,13 @@ import dataclasses
 import importlib
 from collections.abc import Callable
 
+from sdbr.backends.prepare.operands import Operand
 from sdbr.backends.prepare.splitting import split_of
 from sdbr.base.errors import BackendError
-from sdbr.program.buffers import is_c_contiguous
 from sdbr.program.ops import BY_NAME, OPS
-from sdbr.program.program import DTYPES, Program
+from sdbr.program.program import Program
 
 import numpy as np
-
-#: An operand as a prepare function sees it: dtype code, shape, strides in bytes.
-Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 @dataclasses.dataclass
@@ -178,18 +175,3 @@ def _family(opcode: int) -> Callable:
 
 def _control(name, ins, outs, ints):
     return name, ()
-
-
-def suffix(operand: Operand) -> str:
-    """``'f4'``, ``'f8'``, ...: how kernel names spell the dtype of an operand."""
-    return DTYPES[operand[0]].str[1:] if DTYPES[operand[0]].kind != "b" else "b1"
-
-
-def contiguous(name: str, operands: list[Operand]) -> None:
-    """Raise BackendError unless every operand is C-contiguous."""
-    for code, shape, strides in operands:
-        if not is_c_contiguous(shape, strides, DTYPES[code].itemsize):
-            raise BackendError(
-                f"op {name!r} takes C-contiguous operands, got {DTYPES[code].name}{list(shape)} "
-                f"with strides {list(strides)}"
-            )

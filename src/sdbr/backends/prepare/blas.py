@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 
-from sdbr.backends.prepare import Operand, contiguous, suffix
+from sdbr.backends.prepare.operands import Operand, contiguous, suffix
 from sdbr.base.threads import num_threads
 
 #: Multiply-adds per thread from which BLAS is called (measured, see docs/performance.md), and on

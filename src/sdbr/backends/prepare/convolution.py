@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from sdbr.backends.onednn.convolution import Convolution
-from sdbr.backends.prepare import Operand, contiguous, suffix
+from sdbr.backends.prepare.operands import Operand, contiguous, suffix
 from sdbr.backends.prepare.space import describe, floating
 from sdbr.backends.tuning.convolution import choose
 from sdbr.base.errors import BackendError
 from sdbr.program.convolution import Sizes, sizes_of
-from sdbr.program.program import DTYPES
+from sdbr.program.dtypes import DTYPES
 
 
 def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int, ...]):

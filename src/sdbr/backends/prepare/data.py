@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.backends.prepare import Operand, suffix
+from sdbr.backends.prepare.operands import Operand, suffix
 from sdbr.backends.prepare.space import Prepared, describe, product, same_shape, strided
 from sdbr.base.errors import BackendError
-from sdbr.program.program import DTYPES
+from sdbr.program.dtypes import DTYPES
 
 
 def prepare(

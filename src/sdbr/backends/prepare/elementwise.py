@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.backends.prepare import Operand
+from sdbr.backends.prepare.operands import Operand
 from sdbr.backends.prepare.space import Prepared, floating, product, strided
 from sdbr.program.buffers import c_strides
 

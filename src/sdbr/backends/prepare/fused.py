@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Sequence
 
-from sdbr.backends.prepare import Operand
+from sdbr.backends.prepare.operands import Operand
 from sdbr.backends.prepare.space import Prepared, describe, floating, product
 from sdbr.base.errors import BackendError
 from sdbr.program.buffers import is_c_contiguous

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.backends.prepare import Operand, suffix
+from sdbr.backends.prepare.operands import Operand, suffix
 from sdbr.backends.prepare.space import Prepared, describe, strided
 from sdbr.base.errors import BackendError
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.backends.prepare import Operand, contiguous
+from sdbr.backends.prepare.operands import Operand, contiguous
 from sdbr.backends.prepare.space import Prepared, describe, floating, product
 from sdbr.base.errors import BackendError
+from sdbr.program.dtypes import DTYPES
 from sdbr.program.ops import BY_NAME
-from sdbr.program.program import DTYPES
 
 
 def prepare(

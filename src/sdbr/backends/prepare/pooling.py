@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sdbr.backends.prepare import Operand, contiguous
+from sdbr.backends.prepare.operands import Operand, contiguous
 from sdbr.backends.prepare.space import Prepared, describe, floating
 from sdbr.base.errors import BackendError
-from sdbr.program.program import DTYPES
+from sdbr.program.dtypes import DTYPES
 
 #: Where x and y are among the operands, and the index.
 _OPERANDS = {

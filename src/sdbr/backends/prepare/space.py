@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.backends.prepare import Operand
+from sdbr.backends.prepare.operands import Operand
 from sdbr.base.errors import BackendError
-from sdbr.program.program import DTYPES
+from sdbr.program.dtypes import DTYPES
 
 #: What the outer counter of ``kernels/nd_loop.h`` holds.
 MAX_DIM = 32

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from sdbr.program.program import DTYPES
-
-if TYPE_CHECKING:
-    from sdbr.backends.prepare import Operand
+from sdbr.backends.prepare.operands import Operand
+from sdbr.program.dtypes import DTYPES
 
 #: What one thread should have to do at least, in multiply-adds that a vector unit does at its
 #: best rate: about 20 microseconds. Waking a thread that sleeps takes about that long.

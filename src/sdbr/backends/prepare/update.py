@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from sdbr.backends.prepare import Operand, contiguous, suffix
+from sdbr.backends.prepare.operands import Operand, contiguous, suffix
 
 
 def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int, ...]):

@@ -17,8 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sdbr import __version__, _executor
+from sdbr import _executor
 from sdbr.base.forks import reentrant_lock
+from sdbr.base.version import VERSION
 
 #: How many files of other builds are left alone.
 KEPT = 16
@@ -58,7 +59,7 @@ def machine() -> str:
 def build() -> str:
     """This build of the package: another compiler makes other kernels."""
     module = os.stat(_executor.__file__)
-    return f"sdbr {__version__} {_executor.simd_level()} {module.st_mtime_ns} {module.st_size}"
+    return f"sdbr {VERSION} {_executor.simd_level()} {module.st_mtime_ns} {module.st_size}"
 
 
 class Measurements:

@@ -1,6 +1,6 @@
-"""What the compiled path of a call asks of audits."""
+"""What the compiled path of a call asks of the time that audits take."""
 
-from sdbr.call._spec cimport CallSpec
+from libc.stdint cimport uint64_t
 
 
 cdef class Budget:
@@ -15,10 +15,4 @@ cdef class Budget:
     cdef int stop(self, double start, double share) except -1
 
 
-cdef class Due:
-    cdef readonly Budget budget
-    cdef public bint pending          # no replay has been audited yet
-    cdef public list sums             # per array of the arguments: its checksum when traced
-    cdef public int n_same            # how many have had these contents in all calls
-
-    cdef bint is_due(self, CallSpec spec, list positions) except *
+cdef uint64_t sum_bytes(const char *data, Py_ssize_t n) noexcept nogil

@@ -1,0 +1,140 @@
+"""The floors of the package: who may import whom; no exceptions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "src" / "sdbr"
+
+#: From below: what stands on one line shares a floor. A folder, or a file at the root.
+FLOORS = (
+    ("base",),
+    ("compat",),
+    ("program", "trace"),
+    ("audit",),
+    ("functions",),
+    ("backends", "_executor"),
+    ("optimizers",),
+    ("schedule",),
+    ("call",),
+    ("inspection",),
+    ("static_code", "static_graph", "static_optimizer"),
+    ("__init__",),
+    ("__main__", "cli"),
+)
+FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
+
+#: The loop and what prepares programs for it make one: each knows the other.
+TOGETHER = {"_executor": "backends"}
+
+CIMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(sdbr[\w.]*)[ \t]+c?import\b([^\n]*)|c?import[ \t]+(sdbr[\w.]*))", re.M
+)
+
+
+def modules() -> dict[str, list[Path]]:
+    """Dotted name below sdbr -> its files (a compiled module has two)."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(ROOT.rglob("*")):
+        if path.suffix in (".py", ".pyx", ".pxd"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            if len(parts) > 1 and parts[-1] == "__init__":
+                parts = parts[:-1]
+            found.setdefault(".".join(parts), []).append(path)
+    return found
+
+
+MODULES = modules()
+
+
+def imported(path: Path) -> set[str]:
+    """Dotted names of what a file imports of the package, wherever in the file."""
+    text = path.read_text()
+    names: set[str] = set()
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{path}: relative import"
+                names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    else:
+        for module, what, whole in CIMPORT.findall(text):
+            names.add(whole or module)
+            names.update(f"{module}.{name}" for name in re.findall(r"\w+", what) if module)
+    found = {_module(name) for name in names if name.split(".")[0] == "sdbr"}
+    return {name for name in found if name is not None}
+
+
+def _module(name: str) -> str | None:
+    """The module that a dotted name is, or is in."""
+    parts = name.split(".")[1:]
+    while parts and ".".join(parts) not in MODULES:
+        parts.pop()
+    return ".".join(parts) if parts else "__init__"
+
+
+EDGES = {name: set().union(*map(imported, paths)) - {name} for name, paths in MODULES.items()}
+
+
+def place(name: str) -> str:
+    """The folder of a module, or the module itself where it lies at the root."""
+    return name.split(".")[0]
+
+
+def test_everything_has_a_floor():
+    assert {place(name) for name in MODULES} == set(FLOOR)
+
+
+@pytest.mark.parametrize("name", sorted(FLOOR))
+def test_imports_go_down(name):
+    wrong = [
+        f"{module} imports {other}"
+        for module, others in sorted(EDGES.items())
+        for other in sorted(others)
+        if place(module) == name
+        and place(other) != name
+        and FLOOR[place(other)] >= FLOOR[name]
+        and TOGETHER.get(name, name) != TOGETHER.get(place(other), place(other))
+    ]
+    assert wrong == []
+
+
+def circles() -> list[list[str]]:
+    """Sets of modules that import each other, found by Tarjan's algorithm."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(name):
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in EDGES[name]:
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            i = stack.index(name)
+            if len(stack) - i > 1:
+                found.append(sorted(stack[i:]))
+            del stack[i:]
+
+    for name in EDGES:
+        if name not in index:
+            visit(name)
+    return found
+
+
+def test_there_is_no_circle():
+    assert circles() == []
+
+
+def test_few_files_at_the_root():
+    assert len([path for path in ROOT.iterdir() if path.suffix in (".py", ".pyx")]) <= 10
