@@ -17,6 +17,7 @@ FLOORS = (
     ("program", "trace"),
     ("audit",),
     ("functions",),
+    ("lowering",),
     ("backends", "_executor"),
     ("optimizers",),
     ("schedule",),

@@ -225,7 +225,8 @@ def test_static_code_runs_once():
     got, ys, reports = run(EVERY)
     assert audits(got).passed == 4 and audits(got).failed == 0
     assert (got.calls, reports) == (5, want_reports)
-    assert got.seen == want.seen
+    # In an audit it sees what define-by-run makes, which rounds in an order of its own.
+    np.testing.assert_allclose(got.seen, want.seen, rtol=1e-5)
     for y, w in zip(ys, want_ys, strict=True):
         np.testing.assert_array_equal(y, w)
 

@@ -157,14 +157,14 @@ T = np.array([0, 1, 2], "i")
 def test_nothing_is_added_where_user_code_cannot_write():
     x = np.ones((3, 4), "f")
     ours = programs(OfActivations, x, T)
-    with mock.patch("sdbr.functions.gap.keeps", lambda: False):
+    with mock.patch("sdbr.lowering.gap.keeps", lambda: False):
         assert programs(OfActivations, x, T) == ours
 
 
 def test_whole_steps_have_no_time_in_between():
     x = np.ones((3, 5), "f")
     ours = programs(OfArguments, x, T)
-    with mock.patch("sdbr.functions.gap.keeps", lambda: False):
+    with mock.patch("sdbr.lowering.gap.keeps", lambda: False):
         theirs = programs(OfArguments, x, T)
     assert ours[-1] == theirs[-1]
     assert ours[0] != theirs[0]  # three copies more

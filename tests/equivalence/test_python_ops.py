@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sdbr.functions.python_only import REASONS
 from sdbr.functions.registry import registered
 from sdbr.inspection.targets import schedules_of
+from sdbr.lowering.python_only import REASONS
 
 import pytest
 

@@ -62,8 +62,8 @@ def unnoticed(*reasons: str):
 def _nothing_shared():
     """What Chainer keeps is not kept, and results have memory of their own."""
     with (
-        mock.patch("sdbr.functions.gap.keeps", lambda: False),
-        mock.patch("sdbr.functions.lowering.keeps", lambda: False),
+        mock.patch("sdbr.lowering.gap.keeps", lambda: False),
+        mock.patch("sdbr.lowering.lowering.keeps", lambda: False),
     ):
         yield
 
@@ -88,7 +88,7 @@ OFF[9] = lambda: mock.patch("sdbr.call.manager.answering", lambda askers: contex
 OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
 OFF[13] = _classes_unseen
 OFF[15] = lambda: mock.patch("sdbr.trace.outside.sees_hidden", lambda: False)
-OFF[19] = lambda: mock.patch("sdbr.functions.gap.follows", lambda: False)  # results' arrays
+OFF[19] = lambda: mock.patch("sdbr.lowering.gap.follows", lambda: False)  # results' arrays
 OFF[14] = lambda: mock.patch(
     "sdbr.trace.stores.StoreRecording.collect_stores", lambda self, leaves, containers: []
 )

@@ -2,8 +2,8 @@
 
 import pathlib
 
-from sdbr.functions import python_only
 from sdbr.inspection import ops_page
+from sdbr.lowering import python_only
 from sdbr.program.ops import OPS
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "ops.md"

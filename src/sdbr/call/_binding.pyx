@@ -715,7 +715,7 @@ cdef class Binder:
     control_base : int
         Where the scalars of the trace begin in the control block.
     windows, hidden :
-        See `sdbr.functions.windows.Outputs`.
+        See `sdbr.lowering.windows.Outputs`.
     returned : list of Value
         See `Effects`.
     """

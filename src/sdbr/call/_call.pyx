@@ -9,7 +9,7 @@ from types import MethodType as _Method
 
 from sdbr.audit.settings import share_now
 from sdbr.backends import make_executable
-from sdbr.functions.python_op import WHOLE_STEP
+from sdbr.lowering.python_op import WHOLE_STEP
 
 import chainer
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 
 from sdbr.functions import registry
-from sdbr.functions.python_op import fill_holes, kept_arrays, rebind, set_scalars
+from sdbr.lowering.python_op import fill_holes, kept_arrays, rebind, set_scalars
 from sdbr.trace import values as v
 from sdbr.trace.gradients import GradientNode
 from sdbr.trace.nodes import configured, copy_node

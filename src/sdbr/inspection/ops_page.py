@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from sdbr import functions
-from sdbr.functions import python_only, registry
+from sdbr.functions import registry
+from sdbr.lowering import python_only
 from sdbr.program.ops import OPS, Op
 
 HEADER = """\

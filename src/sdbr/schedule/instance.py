@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sdbr.backends import make_executable
 from sdbr.base.errors import SdbrError
 from sdbr.base.forks import reentrant_lock
-from sdbr.functions.python_op import AGAIN, NO_GRADIENT
+from sdbr.lowering.python_op import AGAIN, NO_GRADIENT
 from sdbr.program._memory import Memory
 from sdbr.trace import values as v
 from sdbr.trace.side_effects import EFFECTS

@@ -10,14 +10,15 @@ import operator
 
 from sdbr import functions
 from sdbr.base.errors import SdbrError
-from sdbr.functions import python_only, registry
-from sdbr.functions.gap import Gap, keeps
-from sdbr.functions.node_gradients import added, node_gradients
-from sdbr.functions.numpy_calls import lower_call
-from sdbr.functions.numpy_views import gives_view
-from sdbr.functions.python_op import NumpyCall, PythonBackward, PythonForward, user_array
-from sdbr.functions.repeated import without_repeats
-from sdbr.functions.windows import Outputs, apart, window
+from sdbr.functions import registry
+from sdbr.lowering import python_only
+from sdbr.lowering.gap import Gap, keeps
+from sdbr.lowering.node_gradients import added, node_gradients
+from sdbr.lowering.numpy_calls import lower_call
+from sdbr.lowering.numpy_views import gives_view
+from sdbr.lowering.python_op import NumpyCall, PythonBackward, PythonForward, user_array
+from sdbr.lowering.repeated import without_repeats
+from sdbr.lowering.windows import Outputs, apart, window
 from sdbr.program.buffers import ARENA, BOUND, CONSTANT, OWNED, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.dtypes import DTYPE_CODES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sdbr.base.errors import SdbrError
 from sdbr.functions import registry
-from sdbr.functions.python_op import PythonBackward, Sum
+from sdbr.lowering.python_op import PythonBackward, Sum
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 

@@ -6,9 +6,9 @@ The rest of them are Python ops; both are right, these are quicker.
 from __future__ import annotations
 
 from sdbr.functions.indexing import lower_getitem
-from sdbr.functions.numpy_logic import lower_logic
-from sdbr.functions.numpy_views import lower_view
 from sdbr.functions.registry import FLOATS
+from sdbr.lowering.numpy_logic import lower_logic
+from sdbr.lowering.numpy_views import lower_view
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 from sdbr.trace.values import Hole

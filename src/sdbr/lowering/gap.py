@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sdbr.functions.python_op import user_array
+from sdbr.lowering.python_op import user_array
 from sdbr.program._memory import Followed
 from sdbr.program.buffers import BOUND, OWNED, Row
 from sdbr.program.builder import Builder
