@@ -198,7 +198,7 @@ def extensions() -> list[Extension]:
         return []
     headers = [
         str(KERNELS / name)
-        for name in ("sdbr_abi.h", "sdbr_loop.h", "units.h", "elementwise_names.h")
+        for name in ("sdbr_abi.h", "sdbr_loop.h", "sdbr_limits.h", "units.h", "elementwise_names.h")
     ]
     declarations = [str(path) for path in sorted(SOURCES.rglob("*.pxd"))]
     return [

@@ -9,7 +9,9 @@ import threading
 from sdbr import _executor
 from sdbr._executor import Executable, Memory
 from sdbr.backends.prepare import blas
+from sdbr.base import limits
 from sdbr.base.errors import BackendError, ValidationError
+from sdbr.program import fused
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import plan
 from sdbr.program.program import assemble
@@ -472,7 +474,9 @@ def test_dispatch_helpers():
 STUB = """
 import ctypes, sys, types
 import sdbr
+from sdbr.base import limits
 from sdbr.base.errors import BackendError, ValidationError
+from sdbr.program import fused
 from sdbr.backends.prepare import blas
 stub = types.ModuleType("scipy.linalg.cython_blas")
 stub.__pyx_capi__ = {}
@@ -537,3 +541,24 @@ assert (got == want).all(), (got, want)
 print("right")
 """)
     assert out.strip() == "right"
+
+
+@pytest.mark.parametrize("name", sorted(_executor.limits()))
+def test_a_number_that_the_kernels_do_not_share_is_an_error(name, monkeypatch):
+    """Else memory is set aside for other kernels than those that run."""
+    limits.compare(_executor.limits())
+    monkeypatch.setattr(limits, name, getattr(limits, name) - 1)
+    with pytest.raises(BackendError, match=f"other sources: {name} is .* in Python"):
+        limits.compare(_executor.limits())
+
+
+def test_a_number_that_one_side_does_not_have_is_an_error(monkeypatch):
+    monkeypatch.setattr(limits, "LAST", 1, raising=False)
+    with pytest.raises(BackendError, match="LAST is 1 in Python, None in the kernels"):
+        limits.compare(_executor.limits())
+
+
+def test_registers_of_a_fused_op():
+    # Each operand may be loaded into a buffer of its own.
+    most = 2 * fused.MAX_OPERANDS + fused.MAX_TEMPORARIES
+    assert most <= limits.FUSED_REGISTERS

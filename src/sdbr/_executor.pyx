@@ -42,6 +42,10 @@ cdef extern from "flush.h":
 
 cdef extern from "sdbr_loop.h":
     const char *const sdbr_step_names[]
+    ctypedef struct sdbr_limit:
+        const char *name
+        int value
+    const sdbr_limit sdbr_limits[]
     ctypedef struct sdbr_registry_entry:
         const char *name
         sdbr_kernel kernel
@@ -126,6 +130,22 @@ def can_flush_denormals():
 def kernel_names():
     """Names of the native kernels, sorted."""
     return sorted(_kernels)
+
+
+def limits():
+    """What the kernels take of each thing at most, see ``kernels/sdbr_limits.h``.
+
+    Returns
+    -------
+    dict
+        Name -> number.
+    """
+    cdef int i = 0
+    found = {}
+    while sdbr_limits[i].name != NULL:
+        found[sdbr_limits[i].name.decode()] = sdbr_limits[i].value
+        i += 1
+    return found
 
 
 def step_codes():

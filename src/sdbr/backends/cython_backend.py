@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from sdbr import _executor
 from sdbr._executor import Executable, Memory
 
 # Loaded with the backend, not in the first call.
 from sdbr.backends.prepare import blas, data, elementwise, loss, random, reduction, row, update  # noqa: F401
+from sdbr.base import limits
 from sdbr.program import validate  # noqa: F401
+
+limits.compare(_executor.limits())
 
 __all__ = ["Executable", "Memory"]

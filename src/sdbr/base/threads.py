@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import os
 
+from sdbr.base import limits
 from sdbr.base.errors import BackendError
 
 import chainer
 
 #: More would have to share the workers of the pool (kernels/pool.c).
-MOST = 64
+MOST = limits.THREADS
 
 if not hasattr(chainer.global_config, "sdbr_num_threads"):
     chainer.global_config.sdbr_num_threads = os.environ.get("SDBR_NUM_THREADS") or None

@@ -24,6 +24,9 @@ typedef struct FN(conv_end) {
 /* From one row of a panel to the next where the rows are patches, see conv_patches.h. */
 #define PANEL_STEP (PANEL + PANEL / 2)
 
+/* What Python sets memory aside for. */
+SDBR_HOLDS(FN(panel), PANEL <= SDBR_CONV_WIDTH && PANEL_STEP <= SDBR_CONV_STEP);
+
 /* The width of a panel for so many columns. */
 SDBR_INLINE int FN(conv_width)(int64_t columns) { return columns <= PANEL / 2 ? PANEL / 2 : PANEL; }
 

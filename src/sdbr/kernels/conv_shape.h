@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "sdbr_limits.h"
+
 typedef struct sdbr_conv {
     int64_t n, c, o, groups;
     int64_t in[3], out[3], kernel[3], stride[3], pad[3], dilate[3];
@@ -30,15 +32,6 @@ static inline __attribute__((unused)) int64_t sdbr_begin(int64_t n, int64_t grai
 #else
 #define SDBR_CONV_TILE SDBR_GEMM_ROWS
 #endif
-/* Panels that are packed at once: what they read of x are longer stretches. */
-#define SDBR_CONV_STRIP 4
-/* Rows of a panel, see gemm_setup.h. */
-#define SDBR_CONV_DEPTH 256
-/* Rows of the columns that convolution_grad_x makes at once. */
-#define SDBR_CONV_ROWS 64
-/* Rows of patches that convolution_grad_w makes at once, and from one to the next. */
-#define SDBR_CONV_PATCHES 128
-#define SDBR_CONV_PATCH_STEP (SDBR_CONV_DEPTH + 16)
 
 /* Pixels, and where the patch of each lies in x: from start + pixel * stride on, along each axis so
  * many elements (taps), dilate apart. */

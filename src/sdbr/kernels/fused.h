@@ -98,9 +98,9 @@ static void FN(fused_load)(struct sdbr_fused_load *load, T *y, int64_t n) {
 static int FN(fused)(const sdbr_op *op) {
     const int64_t n = op->ints[0], block = op->ints[1], n_operands = op->ints[2], n_buffers = op->ints[3];
     const int64_t n_loads = op->ints[4], n_steps = op->ints[5], *ints = op->ints + 6;
-    __attribute__((aligned(64))) T buffers[FUSED_BYTES / sizeof(T)];
-    struct sdbr_fused_load loads[FUSED_REGISTERS];
-    T *registers[FUSED_REGISTERS];
+    __attribute__((aligned(64))) T buffers[SDBR_FUSED_BYTES / sizeof(T)];
+    struct sdbr_fused_load loads[SDBR_FUSED_REGISTERS];
+    T *registers[SDBR_FUSED_REGISTERS];
     for (int64_t r = 0; r < n_operands; r++)
         registers[r] = (T *)op->operands[r];
     for (int64_t r = 0; r < n_buffers; r++)

@@ -11,7 +11,7 @@
 #include "flush.h"
 #include "pool.h"
 
-enum { MOST_WORKERS = 63, LOOKS = 2000 };
+enum { MOST_WORKERS = SDBR_THREADS - 1, LOOKS = 2000 };
 
 static struct {
     void (*run)(void *, int64_t);
@@ -225,7 +225,7 @@ static void run_branch(void *context, int64_t branch)
 {
     const sdbr_op *fork = context;
     const int64_t *lengths = fork->ints + 1;
-    const int64_t *kernels = lengths + SDBR_MOST_BRANCHES;
+    const int64_t *kernels = lengths + SDBR_BRANCHES;
     const sdbr_op *ops = fork + 1;
     sdbr_runtime runtime = *fork->runtime;
     uint64_t mode = 0;

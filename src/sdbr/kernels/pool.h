@@ -3,6 +3,7 @@
 #define SDBR_POOL_H
 
 #include "sdbr_abi.h"
+#include "sdbr_limits.h"
 
 /* The kernel of an op that is cut into parts along one axis. Its integers are those of
  * sdbr_split_header, then `n_operands` steps in bytes per unit of that axis, then `n_ints` integers
@@ -16,15 +17,11 @@ typedef struct sdbr_split_header {
     int64_t least; /* units that are worth a thread */
 } sdbr_split_header;
 
-enum { SDBR_SPLIT_OPERANDS = 32, SDBR_SPLIT_INTS = 512 };
-
 int sdbr_split(const sdbr_op *op);
 
 /* The ops behind this one run in branches. Its integers: the number of branches, the lengths of all
- * SDBR_MOST_BRANCHES, the addresses of the kernels of these ops, whose own are those of a nop. No
+ * SDBR_BRANCHES, the addresses of the kernels of these ops, whose own are those of a nop. No
  * kernel of a branch reports an error: ops that look at indices from data are never in one. */
-enum { SDBR_MOST_BRANCHES = 4 };
-
 int sdbr_fork(const sdbr_op *op);
 
 /* Calls run(context, 0) to run(context, n - 1), each once, on up to `threads` threads, this one among

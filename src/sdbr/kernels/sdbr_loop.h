@@ -4,6 +4,7 @@
 
 #include "elementwise_names.h"
 #include "sdbr_abi.h"
+#include "sdbr_limits.h"
 #include "units.h"
 
 #include <time.h>
@@ -87,6 +88,14 @@ static inline int64_t sdbr_sync_slots(char **operands, char **last, char *const 
 /* Ended by NULL. */
 #define SDBR_STEP_NAME(name, count) #name,
 static const char *const sdbr_step_names[] = {SDBR_STEPS(SDBR_STEP_NAME) NULL};
+
+/* The numbers of sdbr_limits.h by name; ended by NULL. */
+typedef struct sdbr_limit {
+    const char *name;
+    int value;
+} sdbr_limit;
+#define SDBR_LIMIT_ENTRY(name, value) {#name, value},
+static const sdbr_limit sdbr_limits[] = {SDBR_LIMITS(SDBR_LIMIT_ENTRY) {NULL, 0}};
 
 /* --- SIMD levels ---------------------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "sdbr_abi.h"
+#include "sdbr_limits.h"
 
 #define SDBR_CAT_(a, b) a##_##b
 #define SDBR_CAT(a, b) SDBR_CAT_(a, b)
@@ -40,8 +41,6 @@
 #ifndef SDBR_VECTOR_BYTES
 #define SDBR_VECTOR_BYTES 16
 #endif
-
-#define SDBR_MAX_DIM 32
 
 /* Both dtypes of a kernel in the list SDBR_ENTRIES of a unit. */
 #define SDBR_ENTRY(name) {#name "_f4", name##_f4}, {#name "_f8", name##_f8},

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from sdbr.base.limits import BRANCHES
 from sdbr.program.builder import Instruction
 
 #: Most branches of one fork: so many integers has the op.
-MOST = 4
+MOST = BRANCHES
 
 
 class Branches:

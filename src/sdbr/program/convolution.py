@@ -6,9 +6,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-#: As in ``kernels/conv_shape.h``: columns of the widest panel, rows of a panel, rows of columns,
-#: rows of patches and elements from one to the next, panels of a strip, elements of their rows.
-WIDTH, DEPTH, ROWS, PATCHES, PATCH_STEP, STRIP, STEP = 32, 256, 64, 128, 272, 4, 48
+from sdbr.base import limits
 
 #: Bytes that a block of outputs (or of the columns of a gradient) may take: a part of a
 #: second-level cache.
@@ -87,7 +85,7 @@ class Sizes:
             self.groups > 1
             and self.w[1] == 1
             and 0 < each <= 4
-            and each * math.prod(self.w[2:]) <= ROWS
+            and each * math.prod(self.w[2:]) <= limits.CONV_ROWS
             and self.stride[2] in (1, 2, 4)
             and 0 not in (*self.x, *self.y)
         )
@@ -100,7 +98,7 @@ class Sizes:
 
     def planes(self, op: str) -> int:
         """Elements of the padded planes that a depthwise kernel works in."""
-        behind = WIDTH * self.stride[2]
+        behind = limits.CONV_WIDTH * self.stride[2]
         reach = [(k - 1) * d for k, d in zip(self.w[2:], self.dilate, strict=True)]
         if op == "convolution_grad_x":
             extent = math.prod(n + r for n, r in zip(self.x[2:], reach, strict=True))
@@ -108,31 +106,33 @@ class Sizes:
         lengths = zip(self.y[2:], self.stride, reach, strict=True)
         padded = math.prod((n - 1) * s + r + 1 for n, s, r in lengths) + behind
         if op == "convolution_grad_w":
-            padded += math.prod(self.y[2:4]) * (self.y[4] + WIDTH)
+            padded += math.prod(self.y[2:4]) * (self.y[4] + limits.CONV_WIDTH)
         return padded
 
     def block(self, op: str, itemsize: int) -> int:
-        """Pixels that the kernel of an op works on at once; a multiple of `WIDTH`."""
+        """Pixels that the kernel of an op works on at once; a multiple of ``limits.CONV_WIDTH``."""
         rows, pixels = self.rows(op), self.pixels
         if op == "convolution_grad_x":
             if self.by_columns:
-                rows = self.rows("convolution") + ROWS
+                rows = self.rows("convolution") + limits.CONV_ROWS
             else:
                 pixels = self.x[0] * math.prod(self.x[2:])
-        most = min(BLOCK_BYTES // (rows * itemsize), 1024) // WIDTH
-        return WIDTH * max(1, min(most, -(-pixels // WIDTH)))
+        most = min(BLOCK_BYTES // (rows * itemsize), 1024) // limits.CONV_WIDTH
+        return limits.CONV_WIDTH * max(1, min(most, -(-pixels // limits.CONV_WIDTH)))
 
     def slot(self, op: str, itemsize: int) -> int:
         """Elements of the memory that one thread works in."""
         if self.depthwise:
             size = self.planes(op)
         elif op == "convolution_grad_w":
-            size = self.rows(op) * DEPTH + PATCHES * PATCH_STEP
+            size = self.rows(op) * limits.CONV_DEPTH + limits.CONV_PATCHES * limits.CONV_PATCH_STEP
         elif op == "convolution_grad_x" and self.by_columns:
-            size = (self.rows("convolution") + ROWS) * self.block(op, itemsize)
+            size = (self.rows("convolution") + limits.CONV_ROWS) * self.block(op, itemsize)
         else:
-            size = STRIP * DEPTH * STEP + self.rows(op) * self.block(op, itemsize)
-        return -(-size // WIDTH) * WIDTH
+            size = limits.CONV_STRIP * limits.CONV_DEPTH * limits.CONV_STEP + self.rows(
+                op
+            ) * self.block(op, itemsize)
+        return -(-size // limits.CONV_WIDTH) * limits.CONV_WIDTH
 
     def scratch(self, op: str, itemsize: int, threads: int = 1) -> int:
         """Elements of the memory that the kernel of an op works in, on so many threads."""
@@ -144,7 +144,11 @@ class Sizes:
         """Elements of `w` with its first two axes exchanged, where the kernel wants them so."""
         if op != "convolution_grad_x" or self.way(op) or math.prod(self.w[2:]) != 1:
             return 0
-        return self.x[1] * -(-max(1, self.w[0] // self.groups) // WIDTH) * WIDTH
+        return (
+            self.x[1]
+            * -(-max(1, self.w[0] // self.groups) // limits.CONV_WIDTH)
+            * limits.CONV_WIDTH
+        )
 
     def shares(self, op: str, itemsize: int, scratch: int) -> int:
         """Threads for which there is scratch memory; 0 where there is not enough for one."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from sdbr.base.limits import FUSED_AXES
 from sdbr.program.op import Op
 from sdbr.program.ops import BY_NAME, OPS
 
 #: Limits of the kernel: operands and temporaries of one op, axes of a strided input.
 MAX_OPERANDS = 16
 MAX_TEMPORARIES = 8
-MAX_AXES = 6
+MAX_AXES = FUSED_AXES
 
 #: Ops that can be a step. Data movement is: of rows that are broadcast or strided, too.
 STEPS: frozenset[str] = frozenset(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.prepare.operands import Operand, contiguous
-from sdbr.backends.prepare.space import MAX_DIM, Prepared, describe, floating, strided
+from sdbr.backends.prepare.space import Prepared, describe, floating, strided
 from sdbr.base.errors import BackendError
+from sdbr.base.limits import MAX_DIM
 from sdbr.program.dtypes import DTYPES
 
 

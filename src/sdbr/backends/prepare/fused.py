@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from sdbr.backends.prepare.operands import Operand
 from sdbr.backends.prepare.space import Prepared, describe, floating, product
 from sdbr.base.errors import BackendError
+from sdbr.base.limits import FUSED_BYTES
 from sdbr.program.buffers import is_c_contiguous
 from sdbr.program.fused import MAX_AXES, decode, load_axes
 
-#: Bytes of all buffers of the kernel (FUSED_BYTES), and elements of a block at most.
-BUFFER_BYTES = 32768
+#: Elements of a block at most.
 LONGEST_BLOCK = 1024
 
 
@@ -63,7 +63,7 @@ def prepare(
             strided.append((r, axes))
     n_buffers = top + 1 - len(operands)
     lanes = 64 // itemsize
-    block = min(LONGEST_BLOCK, BUFFER_BYTES // itemsize // max(n_buffers, 1)) // lanes * lanes
+    block = min(LONGEST_BLOCK, FUSED_BYTES // itemsize // max(n_buffers, 1)) // lanes * lanes
     block, same = _common_block(block, [axes for _, axes in strided])
     loads: list[int] = []
     for (r, axes), period in zip(strided, same, strict=True):

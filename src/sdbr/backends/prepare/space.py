@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from sdbr.backends.prepare.operands import Operand
 from sdbr.base.errors import BackendError
+from sdbr.base.limits import MAX_DIM
 from sdbr.program.dtypes import DTYPES
-
-#: What the outer counter of ``kernels/nd_loop.h`` holds.
-MAX_DIM = 32
 
 #: Suffix of a kernel name by dtype code, for the dtypes that have arithmetic.
 SUFFIX = {0: "f4", 1: "f8"}

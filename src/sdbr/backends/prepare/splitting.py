@@ -12,13 +12,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from sdbr.backends.prepare.operands import Operand
+from sdbr.base.limits import SPLIT_INTS, SPLIT_OPERANDS
 from sdbr.program.dtypes import DTYPES
 
 #: What one thread should have to do at least, in multiply-adds that a vector unit does at its
 #: best rate: about 20 microseconds. Waking a thread that sleeps takes about that long.
 LEAST_WORK = 1 << 20
-#: What kernels/pool.h has room for.
-MOST_OPERANDS, MOST_INTS = 32, 512
 #: An element that is read or written counts as so many of them.
 PER_ELEMENT = 16
 
@@ -66,7 +65,7 @@ def split_of(
     split = None if find is None else find(kernel, [*ins, *outs], ints)
     if split is None or split.total < 2 * split.least:
         return None
-    if len(split.steps) > MOST_OPERANDS or len(ints) > MOST_INTS:
+    if len(split.steps) > SPLIT_OPERANDS or len(ints) > SPLIT_INTS:
         return None
     return split
 
