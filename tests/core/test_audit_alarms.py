@@ -150,3 +150,54 @@ def test_a_wrong_gradient_is_found_beside_results_that_were_written_to(monkeypat
             double(y)
             F.sum(y).backward()
     assert static.schedule_manager.audits.failed == 1
+
+
+def near(place: float, n: int = 6):
+    return [(np.random.RandomState(i).randn(4, 1) * 0.3 + place).astype("f") for i in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("function", "place"),
+    [
+        (F.tanh, 5),
+        (F.tanh, -9),
+        (F.sigmoid, -17.4),
+        (F.sigmoid, 17.4),
+        (F.softplus, -9),
+        (F.softplus, -17.4),
+        (F.elu, -17.4),
+        (lambda x: F.log(F.sigmoid(x)), 17.4),
+        (lambda x: x * F.sigmoid(x), -17.4),
+        (lambda x: F.lstm(x, F.concat([x, x, x, x]))[1], -17.4),
+    ],
+)
+def test_functions_that_are_nothing_but_rounding_where_they_saturate(function, place):
+    static = sdbr.static_graph(function)
+    for x in map(chainer.Variable, near(place)):
+        F.sum(static(x)).backward()
+    audits = static.schedule_manager.audits
+    assert (audits.failed, audits.failures) == (0, [])
+    assert static.schedule_manager.statistics.replays == 5
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_a_discriminator_that_is_sure(train):
+    class Discriminator(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.l = L.Linear(4, 1, initial_bias=-10)
+
+        def forward(self, x):
+            return F.mean(F.softplus(self.l(x)))
+
+    model = sdbr.static_graph(Discriminator(), on_dynamic="raise")
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(model)
+    with chainer.using_config("train", train), chainer.using_config("enable_backprop", train):
+        for x in [np.random.RandomState(i).randn(4, 4).astype("f") * 0.3 for i in range(8)]:
+            if train:
+                optimizer.update(model, x)
+            else:
+                model(x)
+    assert model.schedule_manager.audits.failed == 0
+    assert model.schedule_manager.statistics.replays == 7

@@ -9,6 +9,7 @@ from sdbr.audit.gradients import gradients
 
 import chainer
 import chainer.functions as F
+import chainer.links as L
 import numpy as np
 import pytest
 
@@ -111,3 +112,96 @@ def test_errors_of_both_reach_the_user():
         with pytest.raises(TypeError, match="the backward of a user"):
             y.backward()
     calls(static, 2)
+
+
+class Bad(chainer.FunctionNode):
+    """Raises on large numbers, in its forward or in its backward; counts its calls."""
+
+    calls = 0
+
+    def __init__(self, forward: bool):
+        self.in_forward = forward
+
+    def forward(self, inputs):
+        Bad.calls += 1
+        self.large = inputs[0].max() > 50
+        if self.large and self.in_forward:
+            raise FloatingPointError("too large")
+        return (inputs[0] * 1,)
+
+    def backward(self, indexes, gys):
+        if self.large:
+            raise FloatingPointError("too large")
+        return (gys[0] * 1,)
+
+
+class Noisy(chainer.Chain):
+    """Statistics and a draw before what may raise."""
+
+    def __init__(self, place: str):
+        super().__init__()
+        self.place = place
+        with self.init_scope():
+            self.bn = L.BatchNormalization(3, use_beta=False)
+            self.fc = L.Linear(3, 3)
+
+    def forward(self, x, t):
+        h = F.dropout(self.bn(x), 0.3)
+        if self.place != "label":
+            h = Bad(self.place == "forward").apply((h * x,))[0]
+        chainer.report({"mean": F.mean(h)}, self)
+        return F.softmax_cross_entropy(self.fc(h), t)
+
+
+def seen_of(place, static, audit, whole):
+    """What is there after each of some steps, of which some raise."""
+    np.random.seed(0)
+    Bad.calls = 0
+    model, optimizer = Noisy(place), chainer.optimizers.SGD(0.01)
+    if static:
+        model = sdbr.static_graph(model)
+        optimizer = sdbr.static_optimizer(optimizer) if whole else optimizer
+    optimizer.setup(model)
+    rng = np.random.RandomState(1)
+    seen = []
+    for i in range(9):
+        wrong = i in (1, 2, 6)
+        x = rng.randn(4, 3).astype("f") * (50 if wrong and place != "label" else 1)
+        t = np.full(4, 9 if wrong and place == "label" else 0, "i")
+        raised = None
+        with chainer.using_config("sdbr_audit", audit):
+            try:
+                if whole:
+                    optimizer.update(model, x, t)
+                else:
+                    loss = model(x, t)
+                    model.cleargrads()
+                    loss.backward()
+                    optimizer.update()
+            except (IndexError, FloatingPointError, ValueError) as e:
+                raised = type(e)
+        assert (raised is not None) == wrong
+        seen += [raised, int(np.random.get_state()[2]), Bad.calls]
+        seen += [p.grad is None for p in model.params()]
+        seen += [model.bn.avg_mean.copy(), model.bn.avg_var.copy()]
+        seen += [p.array.copy() for p in model.params()]
+    return seen, model
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["parts", "whole step"])
+@pytest.mark.parametrize("audit", ["off", "auto", 1e9])
+@pytest.mark.parametrize("place", ["label", "forward", "backward"])
+def test_what_was_done_before_an_error_stays(place, audit, whole):
+    """As in define-by-run, whether or not the call is an audited one."""
+    want, _ = seen_of(place, False, "off", whole)
+    got, model = seen_of(place, True, audit, whole)
+    assert len(got) == len(want)
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
+        if isinstance(w, np.ndarray):
+            np.testing.assert_allclose(g, w, 2e-5, 1e-6, err_msg=str(i))
+        else:
+            assert g == w, i
+    statistics = model.schedule_manager.statistics
+    assert model.schedule_manager.audits.failed == 0
+    assert statistics.replays >= 4
+    assert statistics.steps >= (4 if whole else 0)

@@ -118,8 +118,9 @@ class Audit:
         outcome = Outcome(replay, self.before, side)
         self.manager.audits.budget.add(time.perf_counter() - start, 0.0)
         if outcome.error is not None and type(outcome.error) is type(plain.error):
-            self.before.put_back(outcome.changes)
-            return Verdict(outcome)  # as it should: with what the replay says about it
+            # As it should: with what the replay says about it, and what it did until then.
+            deliver(outcome.reports)
+            return Verdict(outcome)
         if isinstance(outcome.error, BackendError):  # of a setting: define-by-run does not look
             self.before.put_back(outcome.changes)
             return Verdict(outcome)
@@ -267,7 +268,7 @@ class Audit:
 
     def _once_more(self, disturbed: Disturbed, units: int) -> dict[str, Any]:
         """The facts of define-by-run on disturbed inputs; nothing of it stays."""
-        side = Again(self.plain.side)
+        side = Again(self.plain.side, units)
         with disturbed.by(units) as (args, kwargs), APPLIES:
             again = Outcome(lambda: self.call(args, kwargs), self.before, side)
             facts = {} if again.error else self._facts(again)

@@ -14,6 +14,7 @@ from sdbr.audit.samples import Watch
 from sdbr.audit.sides import Again, Plain, Replay
 from sdbr.audit.snapshot import Snapshot
 from sdbr.audit.state import fails
+from sdbr.trace.patches import APPLIES
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, PARAMETER, Value
 
 import chainer
@@ -188,8 +189,8 @@ class GradientAudit:
         audit = self.audit
         names = [_name(plan.differentiable[i]) for i in indices]
         facts: dict = {}
-        with disturbed.by(units) as (args, kwargs):
-            side = Again(audit.plain.side)
+        with disturbed.by(units) as (args, kwargs), APPLIES:
+            side = Again(audit.plain.side, units)
             again = Outcome(lambda: audit.call(args, kwargs), audit.before, side)
             self._write_again(again)
             ys = None if again.error else self._outputs(again, plan, pattern)
@@ -201,7 +202,7 @@ class GradientAudit:
             if ys is not None:
                 wanted = [disturbed.pairs.get(id(inputs[i]), inputs[i]) for i in indices]
                 entry = Snapshot(audit.before.roots)
-                side = Again(audit.plain.side)
+                side = Again(audit.plain.side, units)
                 last = Outcome(lambda: gradients(ys, wanted, gys, inputs), entry, side)
                 facts = {} if last.error else _facts(last, names, wanted)
             audit.before.put_back(audit.before.changes())

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 import chainer
 import numpy as np
+from chainer.functions.activation import elu, sigmoid, softplus, tanh
+from chainer.functions.rnn import lstm, slstm, tree_lstm
 
 #: Sizes of the disturbance, in units of the last place; one run each, until one explains it.
 DISTURBANCES = (4, 16, 64)
@@ -94,3 +96,55 @@ def _shaken_leaf(thing, units, rng):
     if isinstance(thing, chainer.Variable):
         return chainer.Variable(array, requires_grad=thing.requires_grad, name=thing.name)
     return array
+
+
+#: Functions whose formulas take a number near one from another one: where they saturate, what they
+#: give is nothing but the rounding of these, however small it is.
+SATURATING = frozenset(
+    {
+        elu.ELU,
+        lstm.LSTM,
+        lstm.LSTMGrad,
+        sigmoid.Sigmoid,
+        sigmoid.SigmoidGrad,
+        slstm.SLSTM,
+        slstm.SLSTMGrad,
+        softplus.Softplus,
+        softplus.SoftplusGrad,
+        tanh.Tanh,
+        tanh.TanhGrad,
+        tree_lstm.TreeLSTM,
+    }
+)
+
+
+class Rounding:
+    """Other roundings inside of the functions that saturate.
+
+    Parameters
+    ----------
+    seed : int
+    """
+
+    def __init__(self, seed: int):
+        self._rng = np.random.RandomState(seed)
+
+    def disturb(self, function, inputs, outputs) -> None:
+        """Change what a function node gives by a unit in the last place of one, in place.
+
+        The sign stays: logarithms and roots are taken of such numbers. Gradients are products with
+        the one that came in, which is the last input.
+        """
+        if type(function) not in SATURATING:
+            return
+        for y in outputs:
+            array = y._data[0]
+            if array is None or not _is_float(array) or not array.flags.writeable:
+                continue
+            size = np.finfo(array.dtype).eps
+            if type(function).__name__.endswith("Grad"):
+                gy = getattr(inputs[-1], "array", inputs[-1])
+                size = size * float(np.max(np.abs(gy), initial=0.0))
+            noise = self._rng.uniform(-size, size, array.shape)
+            with np.errstate(all="ignore"):
+                array[...] = np.copysign(np.abs(array + noise), array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from sdbr.audit.noise import Rounding
 from sdbr.audit.reports import Reported, deliver, noting
 from sdbr.audit.samples import Applied
 from sdbr.audit.snapshot import Changes, Snapshot
@@ -134,13 +135,28 @@ class Replay(Side):
 
 
 class Again(Replay):
-    """Define-by-run once more, on disturbed inputs: nothing that runs once runs again."""
+    """Define-by-run once more, on disturbed inputs: nothing that runs once runs again.
+
+    Parameters
+    ----------
+    plain : Plain
+    units : int
+        Of the disturbance; without any, functions round as they do.
+    """
 
     is_plain = True
 
-    def __init__(self, plain: Plain):
+    def __init__(self, plain: Plain, units: int = 0):
         super().__init__(plain)
         self.nodes: list[Applied] = []
+        self.disturbs = units > 0
+        self.rounding = Rounding(units)
+
+    def apply(self, original, function, inputs):
+        outputs = super().apply(original, function, inputs)
+        if self.disturbs:
+            self.rounding.disturb(function, inputs, outputs)
+        return outputs
 
     def applied(self, function, outputs) -> None:
         self.nodes.append(Applied(function, outputs))

@@ -9,7 +9,7 @@ from types import MethodType as _Method
 
 from sdbr.audit.settings import share_now
 from sdbr.backends import make_executable
-from sdbr.lowering.python_op import WHOLE_STEP
+from sdbr.lowering.python_op import RAISED, WHOLE_STEP
 
 import chainer
 
@@ -254,7 +254,13 @@ cdef class StepRunner:
         self.numbers.write(memory, self.control_base)
         self.gradients.bind()
         binder.outputs.bind(binder.effects.in_place())
-        binder.run()
+        try:
+            binder.run()
+        except Exception:
+            if memory.state.pop(RAISED, False):
+                # As Chainer, which clears them between the forward and the backward.
+                self.optimizer.target.cleargrads()
+            raise
         self.gradients.publish()
         self.update.commit()
         self.statistics.calls += 1

@@ -161,6 +161,9 @@ def rebind(node, rebindings: list, arrays: list) -> None:
 NO_GRADIENT = "no gradient"
 AGAIN, LATER = "again", "later"
 
+#: In the state of a memory: what raised is part of the backward of a whole step.
+RAISED = "raised"
+
 #: In the state of a memory: the schedule whose forward, backward and update are one program.
 WHOLE_STEP = "whole step"
 
@@ -185,7 +188,14 @@ class PythonBackward:
         The node, where its backward may do more than give gradients.
     written, read : list of (UserArray or None)
         Per output and per input where user code may have written to it.
+
+    Attributes
+    ----------
+    of_the_loss : bool
+        Whether this is part of the backward of a whole step, not of a gradient inside of the call.
     """
+
+    of_the_loss = False
 
     def __init__(
         self,
@@ -210,6 +220,14 @@ class PythonBackward:
         self.slots = [*([None] * len(self.given)), *forward.slots]
 
     def __call__(self, memory, ins, outs) -> None:
+        try:
+            self._run(memory, ins, outs)
+        except Exception:
+            if self.of_the_loss:
+                memory.state[RAISED] = True
+            raise
+
+    def _run(self, memory, ins, outs) -> None:
         xs, ys = memory.state[id(self.forward)]
         for x, slot in zip(xs, self.forward.slots, strict=False):
             now = x.array if slot is None else slot.now(memory)

@@ -6,6 +6,7 @@ import time
 
 from sdbr.audit.samples import node_rows
 from sdbr.lowering.lowering import Forward, generate_backward
+from sdbr.lowering.python_op import PythonBackward
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.program import passes
 from sdbr.program.buffers import BufferTable
@@ -56,6 +57,9 @@ class StepPlan:
             by_param[id(p)] for p in params if id(p) in by_param and by_param[id(p)].requires_grad
         ]
         rows = generate_backward(forward, builder, {loss.index: seed}, wanted, everything=True)
+        for instruction in builder.instructions[cut:]:
+            if isinstance(instruction.obj, PythonBackward):
+                instruction.obj.of_the_loss = True
         self._gradients(builder, params, by_param, rows, views)
         self._update(forward, builder, by_param)
         self.program, _ = build(

@@ -23,6 +23,8 @@ class Side:
     ----------
     is_plain : bool
         Whether static calls are plain ones.
+    disturbs : bool
+        Whether function nodes get other roundings than their own, in the backward as well.
     depth : int
         Above zero inside a function's forward or backward, and after the call itself.
     inner : list
@@ -30,6 +32,7 @@ class Side:
     """
 
     is_plain = False
+    disturbs = False
     depth = 0
 
     def __init__(self):
