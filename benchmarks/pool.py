@@ -34,11 +34,13 @@ class WorkerError(Exception):
     """A worker died, took too long or answered with an error; the message is one line."""
 
 
-def environment(own: bool, cpus: tuple[int, ...], threads: int = 1) -> dict[str, str]:
+def environment(
+    own: bool, cpus: tuple[int, ...], threads: int = 1, root: Path = ROOT
+) -> dict[str, str]:
     """Return the environment variables of a worker: its threads, and the sources on the path."""
-    path = [str(ROOT)]
+    path = [str(root)]
     if own:  # the peers' environment must not pick up this one's packages
-        path += [entry for entry in (str(ROOT / "src"), os.environ.get("PYTHONPATH")) if entry]
+        path += [entry for entry in (str(root / "src"), os.environ.get("PYTHONPATH")) if entry]
     variables = {**os.environ, **thread_variables(threads), "PYTHONPATH": os.pathsep.join(path)}
     variables.pop("SDBR_BENCH_CPU", None)
     if cpus:
@@ -68,6 +70,8 @@ class Worker:
         Seconds after which an answer is given up on.
     log : file
         Takes what the worker prints.
+    root : Path
+        The tree whose benchmarks and package the worker runs.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Worker:
         threads: int,
         timeout: float,
         log: Any,
+        root: Path = ROOT,
     ):
         self.peer = peer
         self.timeout = timeout
@@ -87,8 +92,8 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            cwd=ROOT,
-            env=environment(peer.own, cpus, threads),
+            cwd=root,
+            env=environment(peer.own, cpus, threads, root),
         )
         self._pending = b""
 

@@ -222,6 +222,28 @@ def test_a_short_run_checks_measures_and_writes(tmp_path, capsys):
     assert str(Path(sys.prefix)) not in out.read_text()
 
 
+def test_a_tree_against_itself(tmp_path, capsys):
+    from benchmarks import against
+    from benchmarks.pool import ROOT
+
+    out = tmp_path / "turns.json"
+    arguments = ["infer_tiny", "--pairs", "2", "--rounds", "3", "--seconds", "0.001"]
+    assert against.main([str(ROOT), *arguments, "--json", str(out)]) == 0
+    assert "infer_tiny step" in capsys.readouterr().out
+    (case,) = json.loads(out.read_text())["cases"]
+    assert len(case["other_us"]) == len(case["this_us"]) == 6
+    assert case["best"] == pytest.approx(min(case["this_us"]) / min(case["other_us"]))
+    assert str(ROOT) not in out.read_text()
+
+
+def test_a_tree_that_is_none(tmp_path, capsys):
+    from benchmarks import against
+
+    with pytest.raises(SystemExit):
+        against.main([str(tmp_path), "infer_tiny"])
+    assert "TREE: expected the root of a checkout" in capsys.readouterr().err
+
+
 def test_a_peer_that_computes_something_else_is_not_timed(monkeypatch):
     from benchmarks import measure
 
