@@ -1,7 +1,7 @@
 """One call, compiled: the same as before? Then it is replayed at once.
 
-Else :mod:`sdbr.call.manager` compares the key in full, and finds or makes the schedule; the replay is
-the same (:mod:`sdbr.call._replay`).
+Else :mod:`sdbr.call.manager` compares the key in full, and finds or makes the schedule; the replay
+is the same (:mod:`sdbr.call._replay`).
 """
 
 from time import perf_counter as _clock

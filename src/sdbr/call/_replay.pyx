@@ -12,7 +12,6 @@ import chainer
 from sdbr.call._binding cimport Binder, Effects
 from sdbr.base._python cimport sdbr_bare, sdbr_set_attributes
 from sdbr.call._spec cimport Leaves, Numbers, leaves_of
-from sdbr.schedule._statistics cimport Statistics, Usage
 
 cdef object _VariableNode = chainer.variable.VariableNode
 
