@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from sdbr.base.settings import SETTINGS
+
 import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "sdbr"
@@ -139,3 +141,26 @@ def test_there_is_no_circle():
 
 def test_few_files_at_the_root():
     assert len([path for path in ROOT.iterdir() if path.suffix in (".py", ".pyx")]) <= 10
+
+
+def test_only_the_settings_read_variables_of_the_environment():
+    """What the code of a call asks for is no setting; OpenMP's are set, and set back."""
+    reads = re.compile(r"os\.environ(?:\.get\(|\[)[\"'](\w+)|os\.getenv\(")
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for paths in MODULES.values()
+        for path in paths
+        for match in reads.finditer(path.read_text())
+        if path.name != "settings.py"
+    }
+    assert found == set()
+
+
+def test_every_setting_is_explained():
+    page = (ROOT.parents[1] / "docs" / "usage.md").read_text()
+    page += (ROOT.parents[1] / "docs" / "dependencies.md").read_text()
+    ours = [name for s in SETTINGS for name in (s.entry, s.variable) if name]
+    unknown = [
+        n for n in ours if n not in page and n not in ("XDG_CACHE_HOME", "sdbr_keep_instructions")
+    ]
+    assert unknown == []

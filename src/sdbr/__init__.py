@@ -4,10 +4,12 @@ import sys
 
 # The compatibility layer has to be in place before anything imports chainer.
 from sdbr import compat
-from sdbr.base import errors
+from sdbr.base import errors, settings
 from sdbr.base.version import VERSION as __version__
 
 compat.install()
+
+settings.enter()
 
 import sdbr.backends.cython_backend  # noqa: E402, F401
 from sdbr.base.errors import (  # noqa: E402

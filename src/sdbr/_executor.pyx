@@ -5,13 +5,13 @@ floats}``; the loop calls one kernel after another without the GIL and touches
 no Python object until a Python op comes or a kernel reports an error.
 """
 
-import os
 import time
 
 import numpy as np
 
 from sdbr.backends.prepare import prepare_program
 from sdbr.base.errors import BackendError
+from sdbr.base.settings import variable
 from sdbr.program.buffers import ARENA
 from sdbr.program.ops import OPS
 from sdbr.program.dtypes import DTYPES
@@ -76,7 +76,7 @@ LEVELS = ("baseline", "avx2", "avx512")
 
 def _choose_level():
     """The highest level that compiler and machine support; SDBR_SIMD may lower it."""
-    asked = os.environ.get("SDBR_SIMD", LEVELS[-1])
+    asked = variable("SDBR_SIMD")
     if asked not in LEVELS:
         raise BackendError(f"SDBR_SIMD must be one of {', '.join(LEVELS)}; got {asked!r}")
     return [i for i in range(LEVELS.index(asked) + 1) if sdbr_supports(i)][-1]

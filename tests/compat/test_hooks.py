@@ -6,7 +6,7 @@ import copy
 import threading
 
 import sdbr  # noqa: F401
-from sdbr.compat import LINK_VERSION, PatchSet, link_version, tracing_patches
+from sdbr.compat import LINK_VERSION, PatchSet, link_version
 
 import chainer
 import chainer.functions as F
@@ -135,11 +135,6 @@ def test_threads_share_the_patches():
         thread.join()
     assert set(seen) == {"METHOD"}
     assert Base().method() == "method"
-
-
-def test_tracing_patches_are_one_set():
-    assert tracing_patches() is tracing_patches()
-    assert isinstance(tracing_patches(), PatchSet)
 
 
 class Model(chainer.Chain):

@@ -15,7 +15,6 @@ import threading
 
 import sdbr
 from sdbr.base import forks
-from sdbr.compat import tracing_patches
 from sdbr.trace.patches import PATCHES
 from sdbr.trace.provenance import TRACES_UNDER_WAY, current
 
@@ -83,7 +82,7 @@ def interrupted(call, modules, step=1):
 def assert_clean():
     assert current() is None
     assert not TRACES_UNDER_WAY[0]
-    assert not PATCHES.active and not tracing_patches().active
+    assert not PATCHES.active
     assert "__getattribute__" not in vars(chainer.Link)
     assert not reporter._get_reporters()
     assert gc.isenabled()

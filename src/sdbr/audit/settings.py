@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import chainer
 
 #: What audits may cost, as a share of the time in replays, where the setting is ``'auto'``.
 SHARE = 0.05
-
-if not hasattr(chainer.global_config, "sdbr_audit"):
-    chainer.global_config.sdbr_audit = os.environ.get("SDBR_AUDIT") or "auto"
 
 
 def share_now() -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 
 from sdbr.base import limits
 from sdbr.base.errors import BackendError
@@ -12,12 +11,6 @@ import chainer
 
 #: More would have to share the workers of the pool (kernels/pool.c).
 MOST = limits.THREADS
-
-if not hasattr(chainer.global_config, "sdbr_num_threads"):
-    chainer.global_config.sdbr_num_threads = os.environ.get("SDBR_NUM_THREADS") or None
-
-if not hasattr(chainer.global_config, "sdbr_flush_denormals"):
-    chainer.global_config.sdbr_flush_denormals = os.environ.get("SDBR_FLUSH_DENORMALS", "0") == "1"
 
 
 def flushes_denormals() -> bool:

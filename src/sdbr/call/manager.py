@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import copy
 import logging
-import os
 import time
 import types
 import warnings
@@ -58,9 +57,6 @@ import numpy as np
 
 logger = logging.getLogger("sdbr")
 
-if not hasattr(chainer.global_config, "sdbr_backend"):
-    chainer.global_config.sdbr_backend = os.environ.get("SDBR_BACKEND", "auto")
-
 
 class ScheduleManager:
     """The schedules of one (instance, method) pair or of one function.
@@ -91,7 +87,6 @@ class ScheduleManager:
         self._misses = Misses()
         self.define_by_run_reasons: collections.Counter = collections.Counter()
         self._used: Schedule | None = None
-        self.last_instance: Instance | None = None
         self.runners: list[CallRunner] = []
         self.step_reason: str | None = None
         self._keep_all = False

@@ -126,11 +126,3 @@ class PatchSet:
                 else:
                     setattr(owner, name, own)
             self._installed.pop()
-
-
-_TRACING = PatchSet("tracing")
-
-
-def tracing_patches() -> PatchSet:
-    """Return the patch set that is in place while a call is traced; register with it, enter it."""
-    return _TRACING

@@ -106,7 +106,6 @@ class ForwardPlan:
         outs = [value for value in output_values(trace) if not returned_as_is(value)]
         self.outputs, self.views, self.hidden = self.lowered.outputs(outs, views)
         self.node_rows = node_rows(self.lowered)  # for audits
-        self.output_slot = {value.index: slot for value, slot, _, _ in self.outputs}
         self.graph_outputs = [
             value
             for value, _, _, _ in self.outputs

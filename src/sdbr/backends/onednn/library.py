@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sdbr.base.errors import BackendError
+from sdbr.base.settings import variable
 
 #: The major version whose C interface is used, and the first minor version that was tried.
 MAJOR, MINOR = 3, 2
@@ -234,7 +235,7 @@ class OneDNN:
 
 def candidates() -> list[str]:
     """Where the library may lie: paths that exist, then names for the system's loader."""
-    given = os.environ.get("SDBR_ONEDNN_LIBRARY")
+    given = variable("SDBR_ONEDNN_LIBRARY")
     if given:
         return [given]
     folders = [Path(sys.prefix, "lib"), Path(sys.prefix, "lib64")]

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from sdbr import _executor
 from sdbr.base.forks import reentrant_lock
+from sdbr.base.settings import variable
 from sdbr.base.version import VERSION
 
 #: How many files of other builds are left alone.
@@ -28,13 +29,13 @@ _log = logging.getLogger("sdbr")
 
 def folder() -> Path | None:
     """Where the files lie: ``SDBR_CACHE`` (empty: nowhere), else the user's cache folder."""
-    given = os.environ.get("SDBR_CACHE")
+    given = variable("SDBR_CACHE")
     if given is not None:
         return Path(given) if given else None
     if sys.platform == "darwin":
         base = "~/Library/Caches"
     else:
-        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        base = variable("XDG_CACHE_HOME") or "~/.cache"
     path = Path(os.path.expanduser(base))  # as it is where there is no home
     return path / "sdbr" if path.is_absolute() else None
 

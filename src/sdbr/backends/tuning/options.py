@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from sdbr.base.settings import variable
 
 import chainer
 
@@ -20,7 +20,7 @@ def onednn() -> str:
     """
     value = getattr(chainer.config, "sdbr_onednn", None)
     if value is None:
-        value = os.environ.get("SDBR_ONEDNN", "auto")
+        value = variable("SDBR_ONEDNN")
     if value not in ONEDNN:
         raise ValueError(f"sdbr_onednn: expected one of {', '.join(ONEDNN)}, got {value!r}")
     return value
@@ -38,7 +38,7 @@ def tune() -> bool:
     """
     value = getattr(chainer.config, "sdbr_tune", None)
     if value is None:
-        value = os.environ.get("SDBR_TUNE", "1") not in ("0", "off", "false", "no")
+        value = variable("SDBR_TUNE") not in ("0", "off", "false", "no")
     if not isinstance(value, bool):
         raise ValueError(f"sdbr_tune: expected True or False, got {value!r}")
     return value

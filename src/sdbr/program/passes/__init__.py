@@ -13,9 +13,9 @@ kept. What a pass makes new comes from `table`. `TRANSFORMS` lists them in the o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
+from sdbr.base.settings import variable
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Instruction
 from sdbr.program.passes.accumulation import accumulation
@@ -74,7 +74,7 @@ def enabled() -> frozenset[str]:
     """Names of the passes that are on."""
     off = getattr(chainer.config, "sdbr_disabled_passes", None)
     if off is None:
-        off = os.environ.get("SDBR_DISABLED_PASSES", "")
+        off = variable("SDBR_DISABLED_PASSES")
     names = {n.strip() for n in off.split(",")} if isinstance(off, str) else set(off)
     unknown = names - set(PASSES) - {""}
     if unknown:

@@ -1,0 +1,78 @@
+"""Every setting: entries of ``chainer.config`` and variables of the environment.
+
+Only here are variables read, apart from those that the code of a traced call reads. What an entry
+may be is checked by whoever uses it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Setting(NamedTuple):
+    """One setting.
+
+    Attributes
+    ----------
+    entry : str or None
+        In ``chainer.config``; None where there is only the variable.
+    variable : str or None
+        In the environment; None where there is only the entry.
+    default : object
+        Where neither says anything.
+    parse : callable or None
+        Text of the variable -> what is entered into ``chainer.global_config`` when the package is
+        imported. None where nothing is entered: entry and variable are looked up when asked for.
+    """
+
+    entry: str | None
+    variable: str | None
+    default: Any
+    parse: Callable[[str], Any] | None = None
+
+
+def _given(text: str) -> str | None:
+    return text or None
+
+
+SETTINGS = (
+    Setting("sdbr_backend", "SDBR_BACKEND", "auto", str),
+    Setting("sdbr_audit", "SDBR_AUDIT", "auto", lambda text: text or "auto"),
+    Setting("sdbr_num_threads", "SDBR_NUM_THREADS", None, _given),
+    Setting("sdbr_flush_denormals", "SDBR_FLUSH_DENORMALS", False, lambda text: text == "1"),
+    Setting("sdbr_disabled_passes", "SDBR_DISABLED_PASSES", ""),
+    Setting("sdbr_onednn", "SDBR_ONEDNN", "auto"),
+    Setting("sdbr_tune", "SDBR_TUNE", "1"),
+    Setting("sdbr_keep_instructions", None, False),  # for tests of the memory plan
+    Setting(None, "SDBR_ONEDNN_LIBRARY", None),
+    Setting(None, "SDBR_SIMD", "avx512"),
+    Setting(None, "SDBR_CACHE", None),  # empty: no files at all
+    Setting(None, "XDG_CACHE_HOME", None),
+)
+_BY_VARIABLE = {setting.variable: setting for setting in SETTINGS if setting.variable}
+
+
+def variable(name: str) -> Any:
+    """What the environment says, as text, else the default.
+
+    Raises
+    ------
+    KeyError
+        If there is no such setting.
+    """
+    setting = _BY_VARIABLE[name]
+    return os.environ.get(name, setting.default)
+
+
+def enter() -> None:
+    """Give entries of ``chainer.global_config`` that are not there yet their first values."""
+    import chainer  # not before the package has made it importable
+
+    config = chainer.global_config
+    for setting in SETTINGS:
+        if setting.parse is None or setting.entry is None or hasattr(config, setting.entry):
+            continue
+        text = os.environ.get(setting.variable) if setting.variable else None
+        setattr(config, setting.entry, setting.default if text is None else setting.parse(text))
