@@ -10,7 +10,7 @@ from chainer import functions as F
 
 BACKENDS = ["cython", "numpy"]
 
-# Of DESIGN.md section 2: relative to the largest magnitude in the array.
+# Of docs/contract.md: relative to the largest magnitude in the array.
 TOLERANCES = {"f": (1e-5, 1e-4), "d": (1e-12, 1e-12)}
 
 

@@ -19,7 +19,7 @@ import chainer.functions as F
 import numpy as np
 from core.harness import copy_of, state_of, structure_of, variables_of
 
-# Of DESIGN.md section 2: (outputs, gradients), relative to the largest magnitude in the array.
+# Of docs/contract.md: (outputs, gradients), relative to the largest magnitude in the array.
 # float16 has no native kernels: Python ops compute what define-by-run computes, and only the order
 # in which several gradients are added up may differ.
 TOLERANCES = {"e": (0.0, 2.0**-9), "f": (1e-5, 1e-4), "d": (1e-12, 1e-12)}

@@ -14,7 +14,7 @@ from core.harness import assert_all_near, gradients_of, state_of
 
 ITERATIONS = 3
 
-# Of DESIGN.md section 2, for float32: relative to the largest magnitude in the array.
+# Of docs/contract.md, for float32: relative to the largest magnitude in the array.
 LOSS_TOLERANCE, TOLERANCE = 1e-5, 1e-4
 
 
