@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sdbr
 from sdbr.audit import gradients as gradients_of_audits
+from sdbr.call.manager import ScheduleManager
 
 import chainer
 import numpy as np
@@ -168,7 +169,11 @@ def near(place: float, n: int = 6):
         (F.elu, -17.4),
         (lambda x: F.log(F.sigmoid(x)), 17.4),
         (lambda x: x * F.sigmoid(x), -17.4),
-        (lambda x: F.lstm(x, F.concat([x, x, x, x]))[1], -17.4),
+        (lambda x: F.sigmoid_cross_entropy(x, np.ones((4, 1), "i")), 9),
+        (lambda x: F.sigmoid_cross_entropy(x, np.ones((4, 1), "i")), 17.4),
+        (lambda x: F.sigmoid_cross_entropy(x, np.zeros((4, 1), "i"), reduce="no"), -17.4),
+        (lambda x: F.softmax_cross_entropy(F.concat([x, -x]), np.zeros(4, "i")), 9),
+        (lambda x: F.log_softmax(F.concat([x, -x]))[:, 0], 9),
     ],
 )
 def test_functions_that_are_nothing_but_rounding_where_they_saturate(function, place):
@@ -178,6 +183,37 @@ def test_functions_that_are_nothing_but_rounding_where_they_saturate(function, p
     audits = static.schedule_manager.audits
     assert (audits.failed, audits.failures) == (0, [])
     assert static.schedule_manager.statistics.replays == 5
+
+
+@pytest.mark.parametrize(
+    ("function", "place", "factor"),
+    [
+        (F.tanh, 1e-7, 10),
+        (lambda x: F.tanh(x) * 1e6, 1e-7, 10),
+        (F.tanh, 1e-4, 1.01),
+        (F.elu, 1e-7, 10),
+        (lambda x: F.log(F.softplus(x)), -17, 2),
+        (F.sigmoid, 0.1, 1.0001),
+        (F.sigmoid, -10, 1.1),
+        (lambda x: F.lstm(x, F.concat([x, x, x, x]))[1], 1e-4, 1.01),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*a replay differs")
+def test_other_numbers_of_such_functions_are_no_rounding(function, place, factor, monkeypatch):
+    static = sdbr.static_graph(function)
+    replay = ScheduleManager.replay
+
+    def wrong(self, *args):
+        y = replay(self, *args)
+        y.array[...] *= factor
+        return y
+
+    with chainer.no_backprop_mode():
+        for i in range(4):
+            x = ((1 + 0.1 * np.random.RandomState(i).randn(4, 1)) * place).astype("f")
+            assert_near(static(x).array, function(x).array, 2e-5, "result")
+            monkeypatch.setattr(ScheduleManager, "replay", wrong)
+    assert static.schedule_manager.audits.failed == 1
 
 
 @pytest.mark.parametrize("train", [True, False])
@@ -201,3 +237,68 @@ def test_a_discriminator_that_is_sure(train):
                 model(x)
     assert model.schedule_manager.audits.failed == 0
     assert model.schedule_manager.statistics.replays == 7
+
+
+class Tell(chainer.FunctionNode):
+    """Prints in its forward, and so in its backward, which is one more of its kind."""
+
+    def forward(self, inputs):
+        print("t")
+        return (inputs[0] * 1,)
+
+    def backward(self, indexes, gys):
+        return Tell().apply((gys[0],))
+
+
+class Loud(chainer.FunctionNode):
+    """Prints in its backward."""
+
+    def forward(self, inputs):
+        return (inputs[0] * 1,)
+
+    def backward(self, indexes, gys):
+        print("b")
+        return (gys[0] * 1,)
+
+
+def amplified(x):
+    return F.sin(F.sum(x, keepdims=True) * 1e5)
+
+
+@pytest.mark.parametrize("function", [amplified, lambda x: F.softplus(x[:4] - 9)])
+def test_nodes_that_print_where_rounding_is_looked_into(function, capsys):
+    static = sdbr.static_graph(lambda x: Tell().apply((function(x),))[0])
+    for i in range(4):
+        x = chainer.Variable(np.random.RandomState(i).rand(1001).astype("f"))
+        F.sum(static(x)).backward()
+    assert static.schedule_manager.audits.failed == 0
+    assert static.schedule_manager.statistics.replays == 3
+    assert capsys.readouterr().out.count("t") == 8
+
+
+class Normal(chainer.Chain):
+    """The bias before the normalization has gradients that are nothing but rounding."""
+
+    def __init__(self, loud):
+        super().__init__()
+        self.loud = loud
+        with self.init_scope():
+            self.a, self.bn, self.b = L.Linear(3, 3), L.BatchNormalization(3), L.Linear(3, 1)
+
+    def forward(self, x):
+        h = self.bn(self.a(x))
+        if self.loud:
+            h = Loud().apply((h,))[0]
+        return F.mean(self.b(h) ** 2)
+
+
+@pytest.mark.parametrize("loud", [False, True])
+def test_steps_whose_biases_move_by_rounding_alone(loud, capsys):
+    np.random.seed(0)
+    model = sdbr.static_graph(Normal(loud), on_dynamic="raise")
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(model)
+    for i in range(30):
+        optimizer.update(model, np.random.RandomState(i).randn(4, 3).astype("f"))
+    assert model.schedule_manager.audits.failed == 0
+    assert model.schedule_manager.statistics.steps == 29
+    assert capsys.readouterr().out.count("b") == (30 if loud else 0)

@@ -205,3 +205,42 @@ def test_what_was_done_before_an_error_stays(place, audit, whole):
     assert model.schedule_manager.audits.failed == 0
     assert statistics.replays >= 4
     assert statistics.steps >= (4 if whole else 0)
+
+
+@pytest.mark.parametrize("audit", ["off", 1e9])
+def test_an_interrupt_in_the_backward_of_a_step_leaves_cleared_gradients(audit):
+    class Stops(chainer.FunctionNode):
+        def forward(self, inputs):
+            return (inputs[0] * 1,)
+
+        def backward(self, indexes, gys):
+            if stop:
+                raise KeyboardInterrupt
+            return (gys[0] * 1,)
+
+    class Net(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.a, self.b = L.Linear(3, 3), L.Linear(3, 1)
+
+        def forward(self, x):
+            return F.mean(self.b(Stops().apply((self.a(x),))[0]))
+
+    stop = False
+    model = sdbr.static_graph(Net())
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(model)
+    with chainer.using_config("sdbr_audit", "off"):
+        for _ in range(3):
+            optimizer.update(model, np.ones((2, 3), "f"))
+    before = [p.array.copy() for p in model.params()]
+    stop = True
+    with chainer.using_config("sdbr_audit", audit), pytest.raises(KeyboardInterrupt):
+        optimizer.update(model, np.ones((2, 3), "f"))
+    if audit == "off":  # an audit that is broken off puts everything back
+        assert [p.grad is None for p in model.params()] == [True] * 4
+    for p, array in zip(model.params(), before, strict=True):
+        np.testing.assert_array_equal(p.array, array)
+    stop = False
+    optimizer.update(model, np.ones((2, 3), "f"))
+    assert all(p.grad is not None for p in model.params())

@@ -21,6 +21,7 @@ from sdbr.trace.sinks import Entries
 from sdbr.trace.values import ATTRIBUTE, PARAMETER
 
 import chainer
+import numpy as np
 
 #: Facts that tell of code that drew numbers in another thread as well.
 _RANDOM = ("the state of ",)
@@ -119,7 +120,7 @@ class Audit:
         self.manager.audits.budget.add(time.perf_counter() - start, 0.0)
         if outcome.error is not None and type(outcome.error) is type(plain.error):
             # As it should: with what the replay says about it, and what it did until then.
-            deliver(outcome.reports)
+            deliver(plain.reports)
             return Verdict(outcome)
         if isinstance(outcome.error, BackendError):  # of a setting: define-by-run does not look
             self.before.put_back(outcome.changes)
@@ -237,6 +238,14 @@ class Audit:
         facts.update(outcome.facts())
         return facts
 
+    def _all_facts(self, outcome: Outcome) -> dict[str, Any]:
+        """Also of arrays that this run has not written, and another one by rounding alone."""
+        facts = self._facts(outcome)
+        for (place, _), contents in zip(self.before.roots.arrays, self.before.arrays, strict=True):
+            if isinstance(contents, np.ndarray):
+                facts.setdefault(f"{place.name} in place", contents)
+        return facts
+
     def _disturbed_by_others(self, found: Found, calls: int) -> bool:
         """Whether another thread may be behind the difference: then nothing is known."""
         if threading.active_count() == 1:
@@ -249,7 +258,7 @@ class Audit:
         """Whether rounding errors explain every difference."""
         if not names or self.before.roots.moves_on:
             return False
-        got, want = self._facts(outcome), self._facts(self.plain)
+        got, want = self._all_facts(outcome), self._all_facts(self.plain)
         if any(name not in got or name not in want for name in names):
             return False
         parameters = [p.thing for p in self.before.roots.parameters]
@@ -271,7 +280,7 @@ class Audit:
         side = Again(self.plain.side, units)
         with disturbed.by(units) as (args, kwargs), APPLIES:
             again = Outcome(lambda: self.call(args, kwargs), self.before, side)
-            facts = {} if again.error else self._facts(again)
+            facts = {} if again.error else self._all_facts(again)
             self.before.put_back(again.changes)
         return facts
 

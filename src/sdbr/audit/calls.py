@@ -75,8 +75,7 @@ def audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share) -> boo
     def plain(args, kwargs):
         def loss_of(*args, **kwargs):
             loss = lossfun(*args, **kwargs)
-            if not side().disturbs:
-                side().depth += 1  # the backward comes: its function nodes are of no interest
+            side().backward_begins()
             return loss
 
         return optimizer._sdbr_base.update(optimizer, loss_of, *args, **kwargs)

@@ -203,6 +203,7 @@ class GradientAudit:
                 wanted = [disturbed.pairs.get(id(inputs[i]), inputs[i]) for i in indices]
                 entry = Snapshot(audit.before.roots)
                 side = Again(audit.plain.side, units)
+                side.backward_begins()
                 last = Outcome(lambda: gradients(ys, wanted, gys, inputs), entry, side)
                 facts = {} if last.error else _facts(last, names, wanted)
             audit.before.put_back(audit.before.changes())

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import chainer
 import numpy as np
-from chainer.functions.activation import elu, sigmoid, softplus, tanh
-from chainer.functions.rnn import lstm, slstm, tree_lstm
+from chainer.functions.activation import elu, log_softmax, sigmoid, softplus, tanh
+from chainer.functions.loss import sigmoid_cross_entropy, softmax_cross_entropy
 
 #: Sizes of the disturbance, in units of the last place; one run each, until one explains it.
 DISTURBANCES = (4, 16, 64)
@@ -69,7 +69,8 @@ def shaken(
     size = units * np.finfo(array.dtype).eps
     noise = rng.uniform(-size, size, array.shape)
     with np.errstate(all="ignore"):
-        noisy = (array * (1 + noise)).astype(array.dtype)
+        # Of no dimensions it would be a scalar.
+        noisy = np.asarray(array * (1 + noise)).astype(array.dtype)
         return np.where(array == np.rint(array), array, noisy) if whole else noisy
 
 
@@ -98,24 +99,55 @@ def _shaken_leaf(thing, units, rng):
     return array
 
 
-#: Functions whose formulas take a number near one from another one: where they saturate, what they
-#: give is nothing but the rounding of these, however small it is.
-SATURATING = frozenset(
-    {
-        elu.ELU,
-        lstm.LSTM,
-        lstm.LSTMGrad,
-        sigmoid.Sigmoid,
-        sigmoid.SigmoidGrad,
-        slstm.SLSTM,
-        slstm.SLSTMGrad,
-        softplus.Softplus,
-        softplus.SoftplusGrad,
-        tanh.Tanh,
-        tanh.TanhGrad,
-        tree_lstm.TreeLSTM,
-    }
-)
+def _of_itself(function, inputs, y):
+    return np.abs(y)
+
+
+def _of_one(function, inputs, y):
+    return 1.0
+
+
+def _of_gradient(function, inputs, y):
+    """Products with the gradient that came in, which is the last input."""
+    return np.max(np.abs(_array(inputs[-1])), initial=0.0)
+
+
+def _of_mean(function, inputs, y):
+    """The same, where a mean over `count` was taken."""
+    size = _of_gradient(function, inputs, y)
+    return size / function.count if function.reduce == "mean" else size
+
+
+def _of_coefficient(function, inputs, y):
+    """The same, times a coefficient."""
+    size = _of_gradient(function, inputs, y)
+    return size if function.coeff is None else size * abs(float(function.coeff))
+
+
+def _of_inputs(function, inputs, y):
+    return np.max(np.abs(_array(inputs[0])), initial=0.0)
+
+
+def _array(x):
+    return getattr(x, "array", x)
+
+
+#: Functions whose formulas take numbers from others that are nearly the same: where they saturate,
+#: what they give is nothing but the rounding of these, however small it is. Each with the size of
+#: what is rounded. What a gradient makes of an output near one is seen where that is disturbed.
+SATURATING = {
+    elu.ELU: _of_itself,
+    sigmoid.Sigmoid: _of_one,
+    softplus.SoftplusGrad: _of_gradient,
+    tanh.Tanh: _of_itself,
+    log_softmax.LogSoftmax: _of_inputs,
+    sigmoid_cross_entropy.SigmoidCrossEntropyGrad: _of_mean,
+    softmax_cross_entropy.SoftmaxCrossEntropy: _of_inputs,
+    softmax_cross_entropy._SoftmaxCrossEntropyGrad_NoDoubleBackprop: _of_coefficient,
+}
+#: In units in the last place of that size: the least that moves a number just below it. What counts
+#: as rounding is `compare.AMPLIFIED` times as much.
+_MOVED_BY = 0.5
 
 
 class Rounding:
@@ -130,21 +162,21 @@ class Rounding:
         self._rng = np.random.RandomState(seed)
 
     def disturb(self, function, inputs, outputs) -> None:
-        """Change what a function node gives by a unit in the last place of one, in place.
+        """Change what a function node gives, in place.
 
-        The sign stays: logarithms and roots are taken of such numbers. Gradients are products with
-        the one that came in, which is the last input.
+        Signs stay, for logarithms and roots are taken of such numbers, and so do limits of one.
         """
-        if type(function) not in SATURATING:
+        size_of = SATURATING.get(type(function))
+        if size_of is None:
             return
         for y in outputs:
             array = y._data[0]
             if array is None or not _is_float(array) or not array.flags.writeable:
                 continue
-            size = np.finfo(array.dtype).eps
-            if type(function).__name__.endswith("Grad"):
-                gy = getattr(inputs[-1], "array", inputs[-1])
-                size = size * float(np.max(np.abs(gy), initial=0.0))
-            noise = self._rng.uniform(-size, size, array.shape)
+            size = _MOVED_BY * np.finfo(array.dtype).eps * size_of(function, inputs, array)
+            size = self._rng.choice((-1, 1), array.shape) * size
             with np.errstate(all="ignore"):
-                array[...] = np.copysign(np.abs(array + noise), array)
+                moved = np.abs(array) + size
+                if type(function) in (sigmoid.Sigmoid, tanh.Tanh):
+                    moved = np.where(moved > 1, moved - 2 * size, moved)
+                array[...] = np.copysign(np.abs(moved), array)

@@ -149,14 +149,19 @@ class Again(Replay):
     def __init__(self, plain: Plain, units: int = 0):
         super().__init__(plain)
         self.nodes: list[Applied] = []
-        self.disturbs = units > 0
-        self.rounding = Rounding(units)
+        self.rounding = Rounding(units) if units else None
 
     def apply(self, original, function, inputs):
         outputs = super().apply(original, function, inputs)
-        if self.disturbs:
+        if self.rounding is not None:
             self.rounding.disturb(function, inputs, outputs)
         return outputs
+
+    def backward_begins(self) -> None:
+        """Functions round otherwise there as well; what nodes told was in the forward."""
+        self.repeating.left = []
+        if self.rounding is None:
+            super().backward_begins()
 
     def applied(self, function, outputs) -> None:
         self.nodes.append(Applied(function, outputs))

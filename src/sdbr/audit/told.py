@@ -95,7 +95,7 @@ class Told:
         def backward(indexes, gys):
             with changing(this()) as changed:
                 gxs, told = watched(lambda: original(this(), indexes, gys))
-            if told:
+            if told and changed:  # not after the audit
                 arrays = [None if g is None else g.array for g in gxs]
                 self.gradients.append((indexes, arrays, changed[-1][1]))
             return gxs
@@ -105,12 +105,16 @@ class Told:
     def feed_backward(self, node) -> None:
         """Let the backward of `node` give what it gave."""
         this, original = weakref.ref(node), type(node).backward
+        left: list | None = None  # other runs are fed the same
 
         def backward(indexes, gys):
+            nonlocal left
+            if left is None:  # not before define-by-run has gone backward
+                left = list(self.gradients)
             with changing(this()):
-                for i, (asked, gxs, changes) in enumerate(self.gradients):
+                for i, (asked, gxs, changes) in enumerate(left):
                     if asked == indexes:
-                        del self.gradients[i]
+                        del left[i]
                         changes.put()
                         return tuple([g if g is None else chainer.Variable(g.copy()) for g in gxs])
                 return original(this(), indexes, gys)

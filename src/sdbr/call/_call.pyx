@@ -256,7 +256,7 @@ cdef class StepRunner:
         binder.outputs.bind(binder.effects.in_place())
         try:
             binder.run()
-        except Exception:
+        except BaseException:
             if memory.state.pop(RAISED, False):
                 # As Chainer, which clears them between the forward and the backward.
                 self.optimizer.target.cleargrads()

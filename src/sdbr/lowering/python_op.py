@@ -222,7 +222,7 @@ class PythonBackward:
     def __call__(self, memory, ins, outs) -> None:
         try:
             self._run(memory, ins, outs)
-        except Exception:
+        except BaseException:
             if self.of_the_loss:
                 memory.state[RAISED] = True
             raise

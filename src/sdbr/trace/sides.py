@@ -23,8 +23,6 @@ class Side:
     ----------
     is_plain : bool
         Whether static calls are plain ones.
-    disturbs : bool
-        Whether function nodes get other roundings than their own, in the backward as well.
     depth : int
         Above zero inside a function's forward or backward, and after the call itself.
     inner : list
@@ -32,7 +30,6 @@ class Side:
     """
 
     is_plain = False
-    disturbs = False
     depth = 0
 
     def __init__(self):
@@ -45,6 +42,10 @@ class Side:
     def facts(self) -> dict[str, Any]:
         """What to compare besides what a user can see."""
         return {}
+
+    def backward_begins(self) -> None:
+        """The call is over, and its backward comes: its function nodes are of no interest."""
+        self.depth += 1
 
     def applied(self, function, outputs) -> None:
         """A function node has been applied, outside of any other."""
