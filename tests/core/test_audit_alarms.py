@@ -188,10 +188,10 @@ def test_functions_that_are_nothing_but_rounding_where_they_saturate(function, p
 @pytest.mark.parametrize(
     ("function", "place", "factor"),
     [
-        (F.tanh, 1e-7, 10),
-        (lambda x: F.tanh(x) * 1e6, 1e-7, 10),
-        (F.tanh, 1e-4, 1.01),
-        (F.elu, 1e-7, 10),
+        (F.tanh, 1e-7, 2),
+        (lambda x: F.tanh(x) * 1e6, 1e-7, 2),
+        (F.tanh, 1e-4, 1.001),
+        (F.elu, 1e-7, 2),
         (lambda x: F.log(F.softplus(x)), -17, 2),
         (F.sigmoid, 0.1, 1.0001),
         (F.sigmoid, -10, 1.1),
@@ -268,12 +268,14 @@ def amplified(x):
 @pytest.mark.parametrize("function", [amplified, lambda x: F.softplus(x[:4] - 9)])
 def test_nodes_that_print_where_rounding_is_looked_into(function, capsys):
     static = sdbr.static_graph(lambda x: Tell().apply((function(x),))[0])
-    for i in range(4):
+    for i in range(8):
         x = chainer.Variable(np.random.RandomState(i).rand(1001).astype("f"))
         F.sum(static(x)).backward()
-    assert static.schedule_manager.audits.failed == 0
-    assert static.schedule_manager.statistics.replays == 3
-    assert capsys.readouterr().out.count("t") == 8
+    audits = static.schedule_manager.audits
+    assert audits.failed == 0
+    assert audits.noisy >= 1
+    assert static.schedule_manager.statistics.replays == 7
+    assert capsys.readouterr().out.count("t") == 16
 
 
 class Normal(chainer.Chain):
