@@ -12,7 +12,6 @@ cdef extern from "Python.h":
     int PyDict_SetItem(PyObject *, PyObject *, PyObject *) except -1
     # Of plain instances, past the look-up of `__dict__` in the classes.
     object sdbr_attributes "PyObject_GenericGetDict"(object, void *)
-    int sdbr_set_attributes "PyObject_GenericSetDict"(object, object, void *) except -1
 
 cdef extern from *:
     """
@@ -29,6 +28,17 @@ cdef extern from *:
         Py_XDECREF(none);
         return made;
     }
+    static inline int sdbr_set_attributes(PyObject *x, PyObject *attributes) {
+    #if PY_VERSION_HEX >= 0x030D0000
+        /* The values that an instance holds itself would stay valid: 3.13.0 then finds those. */
+        static PyObject *name = NULL;
+        if (name == NULL && (name = PyUnicode_InternFromString("__dict__")) == NULL)
+            return -1;
+        return PyObject_SetAttr(x, name, attributes);
+    #else
+        return PyObject_GenericSetDict(x, attributes, NULL);
+    #endif
+    }
     """
     bint sdbr_is_array(PyObject *)
     PyObject *sdbr_descr(PyObject *)
@@ -37,6 +47,8 @@ cdef extern from *:
     bint sdbr_is_plain(PyObject *)
     char *sdbr_data(PyObject *)
     object sdbr_bare(object)  # an instance of a class, without ``__init__``
+    # Of plain instances; before 3.13 past the look-up of `__dict__` in the classes.
+    int sdbr_set_attributes(object, object) except -1
 
 cdef extern from *:
     """

@@ -105,11 +105,11 @@ cdef object new_variable(object array, object requires_grad, object node_class, 
     inside["_requires_grad"] = requires_grad
     inside["dtype"] = dtype
     inside["shape"] = shape
-    sdbr_set_attributes(node, inside, NULL)
+    sdbr_set_attributes(node, inside)
     outside["_requires_grad"] = requires_grad
     outside["_data"] = [array]
     outside["_node"] = node
-    sdbr_set_attributes(variable, outside, NULL)
+    sdbr_set_attributes(variable, outside)
     return variable
 
 
@@ -125,9 +125,9 @@ cdef object without_history(value):
     inside["_requires_grad"] = outside["_requires_grad"]
     inside["dtype"] = array.dtype
     inside["shape"] = array.shape
-    sdbr_set_attributes(node, inside, NULL)
+    sdbr_set_attributes(node, inside)
     outside["_node"] = node
-    sdbr_set_attributes(variable, outside, NULL)
+    sdbr_set_attributes(variable, outside)
     return variable
 
 

@@ -260,7 +260,7 @@ cdef class Replay:
             "rank": rank,
             "lazy_grad_sum": chainer.config.lazy_grad_sum,
         }
-        sdbr_set_attributes(call, attributes, NULL)
+        sdbr_set_attributes(call, attributes)
         instance.call_number = self.statistics.calls
         instance.node = _ref(call)
         return call
