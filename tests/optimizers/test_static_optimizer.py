@@ -220,7 +220,7 @@ def test_the_whole_step_is_offered_first(pair, monkeypatch):
         calls.append((optimizer, lossfun, args, kwds))
         return True
 
-    monkeypatch.setattr(module, "_whole_step", lambda: whole_step)
+    monkeypatch.setattr(module, "whole_step", whole_step)
     lossfun = object()
     assert both.static.update(lossfun, 1, b=2) is None
     assert calls == [(both.static, lossfun, (1,), {"b": 2})]

@@ -105,16 +105,12 @@ class Told:
     def feed_backward(self, node) -> None:
         """Let the backward of `node` give what it gave."""
         this, original = weakref.ref(node), type(node).backward
-        left: list | None = None  # other runs are fed the same
 
         def backward(indexes, gys):
-            nonlocal left
-            if left is None:  # not before define-by-run has gone backward
-                left = list(self.gradients)
             with changing(this()):
-                for i, (asked, gxs, changes) in enumerate(left):
+                for i, (asked, gxs, changes) in enumerate(self.gradients):
                     if asked == indexes:
-                        del left[i]
+                        del self.gradients[i]
                         changes.put()
                         return tuple([g if g is None else chainer.Variable(g.copy()) for g in gxs])
                 return original(this(), indexes, gys)
