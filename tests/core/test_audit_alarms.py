@@ -287,3 +287,18 @@ def test_steps_whose_biases_move_by_rounding_alone():
         optimizer.update(model, np.random.RandomState(i).randn(4, 3).astype("f"))
     assert model.schedule_manager.audits.failed == 0
     assert model.schedule_manager.statistics.steps == 29
+
+
+@pytest.mark.filterwarnings("ignore:.*a replay differs")
+def test_another_gradient_behind_a_node_that_prints_is_no_rounding(monkeypatch):
+    """Its backward applies one of its kind, which is not fed with what the forward told."""
+    backward = gradients_of_audits.GradientAudit.backward
+
+    def wrong(self, replay, *args):
+        return backward(self, lambda: [g if g is None else g * 1.1 for g in replay()], *args)
+
+    monkeypatch.setattr(gradients_of_audits.GradientAudit, "backward", wrong)
+    static = sdbr.static_graph(lambda x: Tell().apply((x * 2,))[0])
+    for x in map(chainer.Variable, X[:3]):
+        F.sum(static(x)).backward()
+    assert static.schedule_manager.audits.failed == 1

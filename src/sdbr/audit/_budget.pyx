@@ -16,7 +16,7 @@ cdef double TIMED = 2e-5
 cdef double OUTLIER = 8
 
 
-cdef double seconds() noexcept nogil:
+cdef inline double seconds() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return now.tv_sec + 1e-9 * now.tv_nsec

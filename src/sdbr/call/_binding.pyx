@@ -338,7 +338,7 @@ cdef enum:
     ASSIGN        # an output, to an attribute of a link
     ASSIGN_PLAIN  # something that is always the same
     ASSIGN_TREE   # outputs in lists, tuples and dicts
-    STORE        # something, outside of links
+    STORE         # something, outside of links
     REPORT
 
 cdef enum:
