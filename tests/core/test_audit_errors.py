@@ -244,3 +244,32 @@ def test_an_interrupt_in_the_backward_of_a_step_leaves_cleared_gradients(audit):
     stop = False
     optimizer.update(model, np.ones((2, 3), "f"))
     assert all(p.grad is not None for p in model.params())
+
+
+def test_what_an_audited_call_reports_before_it_raises_is_reported():
+    """Once, as define-by-run does it; a replay alone reports when all is computed."""
+
+    class Told(chainer.Reporter):
+        def report(self, values, observer=None):
+            told.append(sorted(values))
+            super().report(values, observer)
+
+    class Net(chainer.Chain):
+        def forward(self, x):
+            chainer.report({"mean": F.mean(x)}, self)
+            return Bad(True).apply((x,))[0]
+
+    told: list = []
+    model = sdbr.static_graph(Net())
+    listener = Told()
+    listener.add_observer("main", model)
+    with chainer.using_config("sdbr_audit", 1e9), listener.scope({}):
+        for i in range(4):
+            x = np.full((2, 3), 100 if i == 2 else i, "f")
+            if i == 2:
+                with pytest.raises(FloatingPointError):
+                    model(x)
+            else:
+                model(x)
+    assert told == [["mean"]] * 4
+    assert model.schedule_manager.audits.failed == 0
