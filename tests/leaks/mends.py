@@ -63,7 +63,7 @@ def _nothing_shared():
     """What Chainer keeps is not kept, and results have memory of their own."""
     with (
         mock.patch("sdbr.lowering.gap.keeps", lambda: False),
-        mock.patch("sdbr.lowering.lowering.keeps", lambda: False),
+        mock.patch("sdbr.lowering.forward.keeps", lambda: False),
     ):
         yield
 
