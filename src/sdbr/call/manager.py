@@ -32,7 +32,7 @@ from sdbr.call.cache_key import (
 from sdbr.call.misses import Misses
 from sdbr.call.second import Snapshot
 from sdbr.lowering.caught import caught_error
-from sdbr.lowering.forward import settle_scalars, structural_arrays
+from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
 from sdbr.schedule.instance import Instance, Retrace, source_of

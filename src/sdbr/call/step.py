@@ -13,7 +13,7 @@ from sdbr.base.collector import collector_off
 from sdbr.call._call import StepRunner
 from sdbr.call.managers import manager_of
 from sdbr.call.spent import SpentNode
-from sdbr.lowering.forward import differentiable
+from sdbr.lowering.backward import differentiable
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.schedule.plans import is_made, output_values, returned_as_is
 from sdbr.schedule.schedule import Schedule

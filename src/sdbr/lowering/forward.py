@@ -1,23 +1,22 @@
-"""From a trace to instructions: forward, and backward per gradient pattern."""
+"""From a trace to the instructions of its forward, node by node."""
 
 from __future__ import annotations
 
 import collections
 import copy
 import dataclasses
-import math
-import operator
 
-from sdbr import functions
 from sdbr.base.errors import SdbrError
 from sdbr.functions import registry
 from sdbr.lowering import python_only
 from sdbr.lowering.gap import Gap, keeps
-from sdbr.lowering.node_gradients import added, node_gradients
+from sdbr.lowering.node_attributes import structural_arrays
+from sdbr.lowering.node_gradients import node_gradients
 from sdbr.lowering.numpy_calls import lower_call
 from sdbr.lowering.numpy_views import gives_view
 from sdbr.lowering.python_op import NumpyCall, PythonBackward, PythonForward, user_array
 from sdbr.lowering.repeated import without_repeats
+from sdbr.lowering.selection import live_nodes
 from sdbr.lowering.windows import Outputs, apart, window
 from sdbr.program.buffers import ARENA, BOUND, CONSTANT, OWNED, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
@@ -25,13 +24,9 @@ from sdbr.program.dtypes import DTYPE_CODES
 from sdbr.trace import values as v
 from sdbr.trace.gradients import GradientNode
 from sdbr.trace.places import Place
-from sdbr.trace.scalars import Condition, shown_scalars
 from sdbr.trace.side_effects import StaticCode
 
 import numpy as np
-
-# All rows are there before the first call needs one.
-functions.load_all()
 
 
 @dataclasses.dataclass(eq=False)
@@ -102,7 +97,7 @@ class Forward:
         gradients = [node for node in trace.nodes if isinstance(node, GradientNode)]
         self.differentiated = {id(node.of) for node in gradients}
         self.differentiated_twice = {id(node.of) for node in gradients if node.backprop}
-        for node in without_repeats(_live_nodes(trace), trace):
+        for node in without_repeats(live_nodes(trace), trace):
             self._lower(node)
 
     def again(self, nodes: set[int], inputs: list, builder: Builder) -> dict[int, LoweredNode]:
@@ -158,29 +153,36 @@ class Forward:
         return row
 
     def _lower(self, traced: v.TracedNode) -> None:
-        b = self.builder
-        b.label, b.line = traced.label, traced.line
+        self.builder.label, self.builder.line = traced.label, traced.line
         xs = [self.row(x) for x in traced.inputs]
         if isinstance(traced, GradientNode):
             self._lower_gradient(traced, xs)
+        elif traced.function is None:
+            self._lower_code(traced, xs)
+        else:
+            self._lower_function(traced, xs)
+
+    def _lower_code(self, traced: v.TracedNode, xs: list) -> None:
+        """What is no function node: a NumPy call, a draw, code that runs every time."""
+        b = self.builder
+        ys = None if traced.effect else lower_call(b, traced, xs)
+        if ys is not None:
+            if not gives_view(traced.call):
+                ys = apart(b, ys, xs)
+            self._finish(LoweredNode(traced, None, None, xs, ys))
             return
-        if traced.function is None:
-            ys = None if traced.effect else lower_call(b, traced, xs)
-            if ys is not None:
-                if not gives_view(traced.call):
-                    ys = apart(b, ys, xs)
-                self._finish(LoweredNode(traced, None, None, xs, ys))
-                return
-            ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
-            if traced.effect:
-                places = {scalar: self._control(scalar) for _, _, scalar in traced.scalars}
-                obj = StaticCode(traced, places)
-            else:
-                obj = NumpyCall(traced)
-            b.emit("python", xs, ys, ints=(0, len(xs)), obj=obj)
-            reason = getattr(traced.call[0], "reason", _why_python(traced))
-            self._finish(LoweredNode(traced, None, None, xs, ys, reason))
-            return
+        ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
+        if traced.effect:
+            places = {scalar: self._control(scalar) for _, _, scalar in traced.scalars}
+            obj = StaticCode(traced, places)
+        else:
+            obj = NumpyCall(traced)
+        b.emit("python", xs, ys, ints=(0, len(xs)), obj=obj)
+        reason = getattr(traced.call[0], "reason", _why_python(traced))
+        self._finish(LoweredNode(traced, None, None, xs, ys, reason))
+
+    def _lower_function(self, traced: v.TracedNode, xs: list) -> None:
+        """A function node: by its row, or as a Python op where it has none or the row declines."""
         function = registry.function_of(traced.function)
         node = registry.Node(
             function,
@@ -193,31 +195,43 @@ class Forward:
         )
         node.gap = self.gap
         row = registry.row_of(traced.function)
-        handed_out = [name for name, _ in traced.states]
-        if row is None:
-            kind = type(registry.function_of(traced.function))
-            reason = getattr(traced.function, "reason", None) or python_only.reason_of(kind)
-        elif id(traced) in self.differentiated_twice and not row.differentiates_twice():
-            reason = "the call differentiates its gradient"
-        elif not set(handed_out) <= set(row.states):
-            reason = f"its {handed_out[0]} is handed out"
-        else:
-            reason = row.reason(node)
+        reason = self._why_not_native(traced, row, node)
         if reason is None:
             reason = self._slots(node, row, traced)
             for name, _, scalar in traced.scalars:
                 value = getattr(function, name)
                 node.slots[name] = ControlSlot(self._control(scalar), value, scalar.name)
         if reason is None:
-            ys = list(row.forward(b, node, xs))
-            if not row.views:
-                ys = apart(b, ys, xs)
-            ys += [node.state[name] for name in handed_out]
-            for y, value in zip(ys, traced.outputs, strict=True):
-                if y.shape != value.shape or y.dtype != value.dtype:
-                    raise SdbrError(f"{traced.label}: the row made {y!r} for {value!r}")
-            self._finish(LoweredNode(traced, row, node, xs, ys, node.python))
-            return
+            self._lower_native(traced, row, node, xs)
+        else:
+            self._lower_python(traced, xs, reason)
+
+    def _why_not_native(self, traced: v.TracedNode, row, node: registry.Node) -> str | None:
+        """Why no row takes the node, before its attributes are looked at."""
+        if row is None:
+            kind = type(registry.function_of(traced.function))
+            return getattr(traced.function, "reason", None) or python_only.reason_of(kind)
+        if id(traced) in self.differentiated_twice and not row.differentiates_twice():
+            return "the call differentiates its gradient"
+        handed_out = [name for name, _ in traced.states]
+        if not set(handed_out) <= set(row.states):
+            return f"its {handed_out[0]} is handed out"
+        return row.reason(node)
+
+    def _lower_native(self, traced: v.TracedNode, row, node: registry.Node, xs: list) -> None:
+        """The ops of the row's forward."""
+        ys = list(row.forward(self.builder, node, xs))
+        if not row.views:
+            ys = apart(self.builder, ys, xs)
+        ys += [node.state[name] for name, _ in traced.states]
+        for y, value in zip(ys, traced.outputs, strict=True):
+            if y.shape != value.shape or y.dtype != value.dtype:
+                raise SdbrError(f"{traced.label}: the row made {y!r} for {value!r}")
+        self._finish(LoweredNode(traced, row, node, xs, ys, node.python))
+
+    def _lower_python(self, traced: v.TracedNode, xs: list, reason: str) -> None:
+        """An island of define-by-run."""
+        b = self.builder
         # An array that nobody knows stays on the node itself.
         rebind = [r for r in traced.rebind if any(x.kind != v.CONSTANT for x in r.values)]
         ins = xs + [self.row(value) for r in rebind for value in r.values]
@@ -338,45 +352,6 @@ class Forward:
         return owned
 
 
-def settle_scalars(trace: v.Trace) -> None:
-    """Decide which floats become slots of the control block, once the trace is complete.
-
-    Where a native row looks at a float in a way that a slot does not serve, it stays as traced.
-    """
-    for node in trace.nodes:
-        row = registry.row_of(node.function) if node.scalars else None
-        for name, _, scalar in node.scalars if row is not None else ():
-            number = getattr(registry.function_of(node.function), name)
-            by_type = name in row.typed and type(number) is not float
-            if name not in row.scalars or by_type:
-                scalar.must_stay()
-            elif name in row.positive:
-                trace.conditions += [
-                    Condition(operator.gt, (scalar, 0), bool(number > 0)),
-                    Condition(math.isfinite, (scalar,), math.isfinite(number)),
-                ]
-    found = {}
-    for node in trace.nodes:
-        node.scalars = [entry for entry in node.scalars if entry[2].changes]
-        found.update((scalar, None) for _, _, scalar in node.scalars)
-    found.update((scalar, None) for scalar in shown_scalars(trace))
-    trace.scalars = list(found)
-    trace.conditions = [c for c in trace.conditions if any(s.changes for s in c.scalars)]
-
-
-def structural_arrays(trace: v.Trace) -> list[tuple[v.Rebinding, np.ndarray]]:
-    """Arrays of nobody known whose values decide about shapes."""
-    found = []
-    for node in trace.nodes:
-        for r in node.rebind:
-            row = registry.row_of(node.function)
-            if row is None or r.name not in row.structural:
-                continue
-            if all(x.kind == v.CONSTANT for x in r.values):
-                found.extend((r, x.source) for x in r.values)
-    return found
-
-
 def _why_python(traced: v.TracedNode) -> str:
     """Why code that is no function of Chainer's is a Python op."""
     if traced.effect:
@@ -393,125 +368,3 @@ def leaf_name(value: v.Value) -> str:
     if isinstance(value.source[0], Place):
         return value.source[1]
     return f"{type(value.source[0]).__name__}.{value.source[1]}"
-
-
-def _live_nodes(trace: v.Trace) -> list[v.TracedNode]:
-    """All function nodes (any may have an effect), and the NumPy calls whose result is used."""
-    used: set[int] = set()
-
-    def use(values):
-        used.update(x.source.index if x.kind == v.ALIAS else x.index for x in values)
-
-    use(v.handed_out(trace))
-    live = []
-    for node in reversed(trace.nodes):
-        if (
-            node.function is not None
-            or node.effect
-            or node.draws
-            or any(y.index in used for y in node.outputs)
-        ):
-            live.append(node)
-            use(node.inputs)
-            use(v.values_in([r.values for r in node.rebind]))
-    live.reverse()
-    return live
-
-
-def differentiable(
-    forward: Forward, wanted: set[int], nodes: set[int] | None = None, everything: bool = False
-) -> set[int]:
-    """Indices of the values through which a gradient reaches one of `wanted`.
-
-    Where `nodes` are given, ids of traced nodes, only through those. With `everything` also those
-    through which it reaches a function whose backward may do more than give gradients.
-    """
-    needs = set(wanted)
-    for lowered in forward.nodes:
-        traced = lowered.traced
-        if traced.function is None or not traced.backprop:
-            continue
-        if nodes is not None and id(traced) not in nodes:
-            continue
-        if (everything and traced.own and any(x.requires_grad for x in traced.inputs)) or any(
-            x.index in needs and x.requires_grad and (x.index in wanted or not x.unchained)
-            for x in traced.inputs
-        ):
-            needs.update(y.index for y in traced.outputs if y.requires_grad)
-    return needs
-
-
-def generate_backward(
-    forward: Forward,
-    builder: Builder,
-    seeds: dict[int, Row],
-    wanted: list[v.Value],
-    nodes: set[int] | None = None,
-    everything: bool = False,
-) -> dict[int, Row]:
-    """Emit the backward of `forward` for one gradient pattern.
-
-    Parameters
-    ----------
-    forward : Forward
-    builder : Builder
-        Of the backward program (may be that of the forward: a whole step).
-    seeds : dict
-        Value index -> row of its gradient.
-    wanted : list of Value
-        Leaves whose gradient is wanted.
-    nodes : set of int, optional
-        Ids of the traced nodes to go through; all by default.
-    everything : bool
-        Whether to run every backward that may do more than give gradients, as ``backward()`` does
-        and ``chainer.grad`` does not.
-
-    Returns
-    -------
-    dict
-        Value index -> row of its gradient; a leaf that no gradient reaches is missing.
-    """
-    needs = differentiable(forward, {value.index for value in wanted}, nodes, everything)
-    grads: dict[int, list[Row]] = {index: [row] for index, row in seeds.items()}
-
-    def collect(index: int) -> Row | None:
-        parts = grads.pop(index, None)
-        if not parts:
-            return None
-        total = parts[0]
-        for part in parts[1:]:
-            total = added(builder, total, part)
-        return total
-
-    again: dict[int, LoweredNode] = {}  # nodes inside of ``F.forget``
-    for lowered in reversed(forward.nodes):
-        traced = lowered.traced
-        if traced.function is None or not traced.backprop:
-            continue
-        if nodes is not None and id(traced) not in nodes:
-            continue
-        builder.label, builder.line = traced.label + " backward", traced.line
-        gys = [None if y.unchained else collect(y.index) for y in traced.outputs]
-        targets = tuple(
-            i
-            for i, x in enumerate(traced.inputs)
-            if x.requires_grad and (x.index in needs or (everything and traced.own))
-        )
-        if not targets or all(g is None for g in gys):
-            continue
-        if traced.forgotten:
-            if id(traced) not in again:
-                (group,) = [g for g in forward.trace.forgotten if id(traced) in g.nodes]
-                again.update(forward.again(group.nodes, group.inputs, builder))
-                builder.label, builder.line = traced.label + " backward", traced.line
-            lowered = again[id(traced)]
-        for i, g in zip(targets, node_gradients(lowered, builder, gys, targets), strict=True):
-            if g is not None:
-                grads.setdefault(traced.inputs[i].index, []).append(g)
-    builder.label, builder.line = "gradient", ""
-    result = {}
-    for value in wanted:
-        g = collect(value.index)
-        if g is not None:
-            result[value.index] = g
-    return result

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from sdbr.audit.samples import node_rows
 from sdbr.base.collector import collector_off
 from sdbr.base.errors import SdbrError
-from sdbr.lowering.forward import Forward, differentiable, generate_backward
+from sdbr.lowering.backward import differentiable, generate_backward
+from sdbr.lowering.forward import Forward
 from sdbr.program import memory as memory_plan
 from sdbr.program import passes
 from sdbr.program._memory import Followed

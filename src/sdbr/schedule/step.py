@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from sdbr.audit.samples import node_rows
-from sdbr.lowering.forward import Forward, generate_backward
+from sdbr.lowering.backward import generate_backward
+from sdbr.lowering.forward import Forward
 from sdbr.lowering.python_op import PythonBackward
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.program import passes

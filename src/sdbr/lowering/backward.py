@@ -1,0 +1,119 @@
+"""From a lowered forward to the instructions of its backward, per gradient pattern."""
+
+from __future__ import annotations
+
+from sdbr.lowering.forward import Forward, LoweredNode
+from sdbr.lowering.node_gradients import added, node_gradients
+from sdbr.program.buffers import Row
+from sdbr.program.builder import Builder
+from sdbr.trace import values as v
+
+
+def differentiable(
+    forward: Forward, wanted: set[int], nodes: set[int] | None = None, everything: bool = False
+) -> set[int]:
+    """Indices of the values through which a gradient reaches one of `wanted`.
+
+    Where `nodes` are given, ids of traced nodes, only through those. With `everything` also those
+    through which it reaches a function whose backward may do more than give gradients.
+    """
+    needs = set(wanted)
+    for lowered in forward.nodes:
+        traced = lowered.traced
+        if traced.function is None or not traced.backprop:
+            continue
+        if nodes is not None and id(traced) not in nodes:
+            continue
+        if (everything and traced.own and any(x.requires_grad for x in traced.inputs)) or any(
+            x.index in needs and x.requires_grad and (x.index in wanted or not x.unchained)
+            for x in traced.inputs
+        ):
+            needs.update(y.index for y in traced.outputs if y.requires_grad)
+    return needs
+
+
+def generate_backward(
+    forward: Forward,
+    builder: Builder,
+    seeds: dict[int, Row],
+    wanted: list[v.Value],
+    nodes: set[int] | None = None,
+    everything: bool = False,
+) -> dict[int, Row]:
+    """Emit the backward of `forward` for one gradient pattern.
+
+    Parameters
+    ----------
+    forward : Forward
+    builder : Builder
+        Of the backward program (may be that of the forward: a whole step).
+    seeds : dict
+        Value index -> row of its gradient.
+    wanted : list of Value
+        Leaves whose gradient is wanted.
+    nodes : set of int, optional
+        Ids of the traced nodes to go through; all by default.
+    everything : bool
+        Whether to run every backward that may do more than give gradients, as ``backward()`` does
+        and ``chainer.grad`` does not.
+
+    Returns
+    -------
+    dict
+        Value index -> row of its gradient; a leaf that no gradient reaches is missing.
+    """
+    needs = differentiable(forward, {value.index for value in wanted}, nodes, everything)
+    gradients = _Gradients(builder, seeds)
+    again: dict[int, LoweredNode] = {}  # nodes inside of ``F.forget``
+    for lowered in reversed(forward.nodes):
+        traced = lowered.traced
+        if traced.function is None or not traced.backprop:
+            continue
+        if nodes is not None and id(traced) not in nodes:
+            continue
+        builder.label, builder.line = traced.label + " backward", traced.line
+        gys = [None if y.unchained else gradients.collect(y.index) for y in traced.outputs]
+        targets = tuple(
+            i
+            for i, x in enumerate(traced.inputs)
+            if x.requires_grad and (x.index in needs or (everything and traced.own))
+        )
+        if not targets or all(g is None for g in gys):
+            continue
+        if traced.forgotten:
+            if id(traced) not in again:
+                (group,) = [g for g in forward.trace.forgotten if id(traced) in g.nodes]
+                again.update(forward.again(group.nodes, group.inputs, builder))
+                builder.label, builder.line = traced.label + " backward", traced.line
+            lowered = again[id(traced)]
+        for i, g in zip(targets, node_gradients(lowered, builder, gys, targets), strict=True):
+            if g is not None:
+                gradients.add(traced.inputs[i].index, g)
+    builder.label, builder.line = "gradient", ""
+    result = {}
+    for value in wanted:
+        g = gradients.collect(value.index)
+        if g is not None:
+            result[value.index] = g
+    return result
+
+
+class _Gradients:
+    """The parts of each value's gradient, in the order in which they come; summed when read."""
+
+    def __init__(self, builder: Builder, seeds: dict[int, Row]):
+        self.builder = builder
+        self.parts: dict[int, list[Row]] = {index: [row] for index, row in seeds.items()}
+
+    def add(self, index: int, row: Row) -> None:
+        self.parts.setdefault(index, []).append(row)
+
+    def collect(self, index: int) -> Row | None:
+        """The sum of all parts of one value, which are gone then; None where there are none."""
+        parts = self.parts.pop(index, None)
+        if not parts:
+            return None
+        total = parts[0]
+        for part in parts[1:]:
+            total = added(self.builder, total, part)
+        return total

@@ -1,0 +1,28 @@
+"""Which nodes of a trace are lowered: those whose results or effects somebody can see."""
+
+from __future__ import annotations
+
+from sdbr.trace import values as v
+
+
+def live_nodes(trace: v.Trace) -> list[v.TracedNode]:
+    """All function nodes (any may have an effect), and the NumPy calls whose result is used."""
+    used: set[int] = set()
+
+    def use(values):
+        used.update(x.source.index if x.kind == v.ALIAS else x.index for x in values)
+
+    use(v.handed_out(trace))
+    live = []
+    for node in reversed(trace.nodes):
+        if (
+            node.function is not None
+            or node.effect
+            or node.draws
+            or any(y.index in used for y in node.outputs)
+        ):
+            live.append(node)
+            use(node.inputs)
+            use(v.values_in([r.values for r in node.rebind]))
+    live.reverse()
+    return live
