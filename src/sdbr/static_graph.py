@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.base.options import Options
-from sdbr.call._call import link_call, static_entry
+from sdbr.call._entry import link_call, static_entry
 from sdbr.call.manager import ScheduleManager
 from sdbr.call.managers import MANAGERS, Managers, manager_of, name_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sdbr
-from sdbr.call._call import run_fast
+from sdbr.call._runners import run_fast
 
 import chainer
 import numpy as np

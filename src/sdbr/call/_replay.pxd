@@ -1,6 +1,7 @@
 """What other compiled modules may use of the replay of a schedule."""
 
-from sdbr.call._binding cimport Binder, Effects
+from sdbr.call._binding cimport Binder
+from sdbr.call._effects cimport Effects
 from sdbr.call._spec cimport Leaves, Numbers
 from sdbr.schedule._statistics cimport Statistics, Usage
 

@@ -9,7 +9,8 @@ from sdbr.trace.structure import fill_values
 
 import chainer
 
-from sdbr.call._binding cimport Binder, Effects
+from sdbr.call._binding cimport Binder
+from sdbr.call._effects cimport Effects
 from sdbr.base._python cimport sdbr_bare, sdbr_set_attributes
 from sdbr.call._spec cimport Leaves, Numbers, leaves_of
 

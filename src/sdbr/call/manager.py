@@ -19,9 +19,9 @@ from sdbr.base.collector import collector_off
 from sdbr.base.errors import BackendError, NotStaticError, SdbrWarning, remedy
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.options import BACKEND_NAMES, Options
-from sdbr.call._call import CallRunner, call_watcher, run_fast
 from sdbr.call._due import Due
 from sdbr.call._replay import Replay
+from sdbr.call._runners import CallRunner, call_watcher, run_fast
 from sdbr.call.cache_key import (
     call_key,
     describe_difference,

@@ -10,7 +10,7 @@ from sdbr.audit.calls import audited_step
 from sdbr.audit.settings import share_now
 from sdbr.audit.sides import arrays_in
 from sdbr.base.collector import collector_off
-from sdbr.call._call import StepRunner
+from sdbr.call._runners import StepRunner
 from sdbr.call.managers import manager_of
 from sdbr.call.spent import SpentNode
 from sdbr.lowering.backward import differentiable

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from sdbr import _executor
-from sdbr.call._call import watch_calls
+from sdbr.call._runners import watch_calls
 from sdbr.inspection.breakdown import Breakdown
 from sdbr.inspection.targets import Target
 from sdbr.program.ops import OPS

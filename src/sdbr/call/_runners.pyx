@@ -1,4 +1,4 @@
-"""One call, compiled: the same as before? Then it is replayed at once.
+"""Who serves a call or a step that is the same as one before: it is replayed at once.
 
 Else :mod:`sdbr.call.manager` compares the key in full, and finds or makes the schedule; the replay
 is the same (:mod:`sdbr.call._replay`).
@@ -13,15 +13,12 @@ from sdbr.lowering.python_op import RAISED, WHOLE_STEP
 
 import chainer
 
-from cpython.object cimport PyObject
-
 from sdbr.call._due cimport Due
-from sdbr.call._binding cimport Binder, Effects, Gradients
+from sdbr.base._python cimport sdbr_attributes
+from sdbr.call._binding cimport Binder
+from sdbr.call._effects cimport Effects
+from sdbr.call._gradients cimport Gradients
 from sdbr.program._memory cimport Memory
-from sdbr.base._python cimport (
-    PyDict_GetItemWithError,
-    sdbr_attributes,
-)
 from sdbr.call._replay cimport Replay, binder_of
 from sdbr.call._spec cimport CallSpec, LinkGuards, Numbers, hooks_are_off
 from sdbr.optimizers._update cimport Guard
@@ -336,81 +333,6 @@ cdef class CallRunner:
         if self.own is not None:
             return self.replay.serve_alone(self.own, self.spec, self.positions, self.numbers)
         return self.replay.serve(self.spec, self.positions, self.numbers, True, None)
-
-
-cdef class Entry:
-    """How the calls of one decorated function are served: compiled, else by `slow`."""
-
-    cdef object function
-    cdef object managers_key
-    cdef object slow
-    cdef object call              # what stands in the place of the function
-
-    cdef object serve(self, tuple args, dict kwargs, bint unhooked):
-        """One call; `unhooked` tells that there are no hooks, as the caller has just seen."""
-        cdef PyObject *managers
-        cdef PyObject *found
-        cdef list runners
-        if args and isinstance(args[0], _Link):
-            owner = args[0]
-            d = sdbr_attributes(owner, NULL)
-            managers = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> self.managers_key)
-            if managers != NULL and (<object> managers).owner_id == <size_t> <PyObject *> owner:
-                found = PyDict_GetItemWithError(managers, <PyObject *> self.function)
-                if found != NULL:
-                    runners = (<object> found).runners
-                    if runners:
-                        result = serve_fast(runners, args[1:], kwargs, unhooked)
-                        if result is not NotImplemented:
-                            return result
-        else:
-            manager = self.call.schedule_manager
-            if manager is not None:
-                runners = manager.runners
-                if runners:
-                    result = serve_fast(runners, args, kwargs, unhooked)
-                    if result is not NotImplemented:
-                        return result
-        return self.slow(args, kwargs)
-
-
-def static_entry(function, managers_key, slow):
-    """What stands in the place of a decorated function: the compiled path, else ``slow``.
-
-    Parameters
-    ----------
-    function : callable
-        Undecorated.
-    managers_key : str
-        Attribute of a link that holds its managers by function.
-    slow : callable
-        Serves every call; ``slow(args, kwargs)``.
-    """
-    cdef Entry entry = Entry.__new__(Entry)
-
-    def call(*args, **kwargs):
-        return entry.serve(args, kwargs, False)
-
-    entry.function, entry.managers_key, entry.slow, entry.call = function, managers_key, slow, call
-    call._sdbr_serves = entry
-    return call
-
-
-def link_call(call):
-    """A ``__call__`` for links whose ``forward`` is `call`: past the hooks when there are none."""
-    cdef Entry entry = call._sdbr_serves
-
-    def __call__(*args, **kwargs):
-        cdef dict d
-        if not args:
-            raise TypeError("__call__() missing 1 required positional argument: 'self'")
-        d = sdbr_attributes(args[0], NULL)
-        if "_local_link_hooks" in d or "forward" in d or not hooks_are_off():
-            return _Link.__call__(*args, **kwargs)
-        return entry.serve(args, kwargs, True)
-
-    __call__._sdbr_link_call = True
-    return __call__
 
 
 cpdef run_fast(list runners, tuple args, dict kwargs):

@@ -1,0 +1,350 @@
+"""What a run leaves behind: attributes, places outside of links, reports; in their order."""
+
+from sdbr.compat.link_version import bump as bump_link_version
+from sdbr.trace.scalars import Scalar
+from sdbr.trace.structure import fill_values
+from sdbr.trace.values import AttributeWrite, Report, values_in
+
+import chainer
+from chainer import reporter
+
+from cpython.object cimport PyObject
+from libc.stdlib cimport calloc, free
+
+from sdbr.base._python cimport (
+    PyDict_GetItemWithError,
+    sdbr_list_item,
+    sdbr_refcount,
+)
+from sdbr.call._outputs cimport Outputs, new_variable, without_history
+
+cdef str _DATA = "_data"
+cdef str _NODE = "_node"
+cdef str _GRAD = "_grad"
+cdef str _GRAD_VAR = "_grad_var"
+cdef PyObject *K_DATA = <PyObject *> _DATA
+cdef PyObject *K_NODE = <PyObject *> _NODE
+cdef PyObject *K_GRAD = <PyObject *> _GRAD
+cdef PyObject *K_GRAD_VAR = <PyObject *> _GRAD_VAR
+cdef PyObject *NONE = <PyObject *> None
+cdef object _SCALAR = "NumPy scalar"   # in the place of a Variable's requires_grad
+
+cdef object _Variable = chainer.Variable
+cdef object _get_reporters = reporter._get_reporters
+cdef object _Reporter = reporter.Reporter
+cdef object _report = reporter.Reporter.report
+cdef object _local_config = chainer.config._local
+cdef dict _global_config = chainer.global_config.__dict__
+
+
+def write_attribute(dict d, str name, value):
+    """Set an attribute of a link past ``Link.__setattr__``.
+
+    The version of the links counts up only when the kind of value changes: schedules that read
+    the attribute look at its shape each time, but not at whether it is None.
+    """
+    cdef PyObject *old = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
+    if old == NULL or (old == NONE) != (value is None):
+        bump_link_version()
+    d[name] = value
+
+
+cdef bint report_quickly(current, dict values, observer) except -1:
+    """What ``Reporter.report`` does, for Chainer's own class; False leaves it to that."""
+    cdef dict observation
+    if type(current) is not _Reporter or _Reporter.report is not _report:
+        return False
+    keep = (<dict> _local_config.__dict__).get("keep_graph_on_report")
+    if keep or (keep is None and _global_config.get("keep_graph_on_report")):
+        return False
+    prefix = None
+    if observer is not None:
+        # An observer that is not registered is an error, which Chainer words.
+        prefix = (<dict> current._observer_names).get(<size_t> <PyObject *> observer)
+        if type(prefix) is not str:
+            return False
+    observation = current.observation
+    for name, value in values.items():
+        if type(value) is _Variable:
+            value = without_history(value)
+        elif isinstance(value, _Variable):
+            return False
+        observation[name if prefix is None else f"{prefix}/{name}"] = value
+    return True
+
+
+cdef enum:
+    # What a step of the effects does.
+    ASSIGN        # an output, to an attribute of a link
+    ASSIGN_PLAIN  # something that is always the same
+    ASSIGN_TREE   # outputs in lists, tuples and dicts
+    STORE         # something, outside of links
+    REPORT
+
+cdef enum:
+    # In the place of an output, in what is reported.
+    PLAIN = -1
+    NUMBER = -2  # of the control block
+
+
+cdef class Effects:
+    """What a run leaves behind: attributes, places outside of links, reports; in their order.
+
+    A Variable that this object wrote and that nobody else holds stays where it is: its array
+    gets the new values.
+
+    Parameters
+    ----------
+    outputs : Outputs
+    values : list of (Value, int, tuple, dtype)
+    returned : list of Value
+        Leaves that are handed out as they are: their places come after those of the outputs.
+    trace : Trace
+    node_class : type
+        Variable node of what is handed out.
+    control_base : int
+        Where the scalars of the trace begin in the control block.
+    """
+
+    def __init__(self, Outputs outputs, values, returned, trace, node_class, control_base):
+        self.places = {value.index: i for i, (value, _, _, _) in enumerate(values)}
+        for value in returned:
+            self.places[value.index] = len(self.places)
+        self.outputs = outputs
+        self.node_class = node_class
+        self.kinds = [
+            v.shown if v.is_variable else _SCALAR if v.is_scalar else None
+            for v, _, _, _ in values
+        ]
+        self.n_outputs = len(values)
+        self.keep = [False] * len(values)
+        self.things = [None] * len(self.places)
+        self.writes = []
+        self.observers = []
+        self.details = [
+            self._write(effect) if isinstance(effect, AttributeWrite)
+            else self._report(effect, trace.scalars, control_base) if isinstance(effect, Report)
+            else self._store(effect)
+            for effect in trace.effects
+        ]
+        self.written = [None] * len(self.writes)
+        self.n_steps = len(self.details)
+        self.steps = <Step *> calloc(max(self.n_steps, 1), sizeof(Step))
+        if self.steps == NULL:
+            raise MemoryError
+        for i, (kind, place, at, *detail) in enumerate(self.details):
+            self.steps[i] = Step(kind=kind, place=place, at=at)
+            self.details[i] = tuple(detail)
+
+    def __dealloc__(self):
+        free(self.steps)
+
+    def _write(self, write):
+        x, d = write.value, write.link.__dict__
+        if isinstance(x, (dict, list, tuple)):
+            return ASSIGN_TREE, PLAIN, PLAIN, d, write.name, x, self._places_in(x)
+        place = self.places.get(getattr(x, "index", None), PLAIN)
+        if place == PLAIN:
+            return ASSIGN_PLAIN, PLAIN, PLAIN, d, write.name, x
+        i = PLAIN
+        if place < self.n_outputs:
+            i = len(self.writes)
+            # Who is told of a report before it must find there what was there before.
+            self.writes.append((d, write.name, place, bool(self.observers)))
+            self.n_late += bool(self.observers)
+        return ASSIGN, place, i, d, write.name
+
+    def _store(self, store):
+        target = PLAIN if store.target is None else self.places[store.target.index]
+        return STORE, target, PLAIN, store.place, store.value, self._places_in(store.value)
+
+    def _report(self, report, scalars, control_base):
+        items = []
+        for name, x in report.items.items():
+            if isinstance(x, Scalar):
+                items.append((name, NUMBER, control_base + scalars.index(x)))
+            else:
+                items.append((name, self.places.get(getattr(x, "index", None), PLAIN), x))
+        self.observers.append(report.observer)
+        return REPORT, PLAIN, PLAIN, items, report.observer
+
+    def _places_in(self, structure):
+        return {value.index: self.places[value.index] for value in values_in(structure)}
+
+    cdef list in_place(self):
+        """Which outputs can stay where they are: only their attribute holds them."""
+        cdef Py_ssize_t i, n
+        cdef PyObject *variable
+        cdef PyObject *data
+        cdef PyObject *array
+        cdef PyObject *node
+        cdef PyObject *found
+        for i in range(len(self.keep)):
+            self.keep[i] = False
+        self.forget_things()  # of a call that a signal ended before its effects
+        for i in range(len(self.writes)):
+            d, name, place, late = self.writes[i]
+            if self.written[i] is None:
+                continue
+            if self.is_overheard and late:
+                self.written[i] = None
+                continue
+            variable = <PyObject *> self.written[i]
+            found = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
+            # References: ours in `written`, and the attribute.
+            if found != variable or sdbr_refcount(variable) != 2:
+                self.written[i] = None
+                continue
+            if self.kinds[<int> place] is _SCALAR:
+                self.written[i] = None
+                continue
+            if self.kinds[<int> place] is None:
+                array = variable
+                # written, attribute, pool, arrays, memory
+                n = 5
+                if sdbr_refcount(array) != n:
+                    self.written[i] = None
+                    continue
+            else:
+                inside = (<object> variable).__dict__
+                data = PyDict_GetItemWithError(<PyObject *> inside, K_DATA)
+                node = PyDict_GetItemWithError(<PyObject *> inside, K_NODE)
+                if data == NULL or node == NULL:
+                    self.written[i] = None
+                    continue
+                if sdbr_refcount(data) != 1 or sdbr_refcount(node) != 1:
+                    self.written[i] = None
+                    continue
+                if PyDict_GetItemWithError(<PyObject *> inside, K_GRAD) != NONE:
+                    self.written[i] = None
+                    continue
+                if PyDict_GetItemWithError(<PyObject *> inside, K_GRAD_VAR) != NONE:
+                    self.written[i] = None
+                    continue
+                array = sdbr_list_item(data, 0)
+                # data list, pool, arrays, memory
+                found = sdbr_list_item(<PyObject *> self.outputs.arrays, <int> place)
+                if array != found or sdbr_refcount(array) != 4:
+                    self.written[i] = None
+                    continue
+            self.keep[<int> place] = True
+        return self.keep
+
+    cdef object thing(self, int place):
+        """What is handed out at a place, as long as the run's effects are under way."""
+        made = self.things[place]
+        if made is None and place < self.n_outputs:
+            made = self.outputs.arrays[place]
+            kind = self.kinds[place]
+            if kind is _SCALAR:
+                made = made[()]
+            elif kind is not None:
+                made = new_variable(
+                    made,
+                    kind,
+                    self.node_class,
+                    self.outputs.shapes[place],
+                    self.outputs.dtypes[place],
+                )
+            self.things[place] = made
+        return made
+
+    cdef object filled(self, structure, dict places):
+        """A structure of values with what is handed out for them."""
+        return fill_values(structure, {index: self.thing(<int> at) for index, at in places.items()})
+
+    cdef void keep_written(self):
+        """Hand out what stays in place: the very objects that the attributes keep."""
+        cdef Py_ssize_t i
+        for i in range(self.n_steps):
+            if self.steps[i].kind == ASSIGN and self.steps[i].at >= 0:
+                made = self.written[self.steps[i].at]
+                if made is not None:
+                    self.things[self.steps[i].place] = made
+
+    cdef void forget(self):
+        """Hold nothing of what was handed out: nothing stays in place."""
+        cdef Py_ssize_t i
+        for i in range(len(self.written)):
+            self.written[i] = None
+        self.forget_things()
+
+    cdef void forget_things(self):
+        cdef Py_ssize_t i
+        for i in range(len(self.things)):
+            self.things[i] = None
+
+    cdef bint can_report(self) except -1:
+        """Whether Chainer's own Reporter knows every observer; else reporting raises.
+
+        Notes whether code of others is told of the reports.
+        """
+        self.is_overheard = False
+        if not self.observers:
+            return True
+        reporters = self.reporters = _get_reporters()
+        if not reporters:
+            return True
+        current = reporters[len(reporters) - 1]
+        self.is_overheard = type(current) is not _Reporter or _Reporter.report is not _report
+        if not isinstance(current, _Reporter):
+            return True
+        names = current._observer_names
+        for observer in self.observers:
+            if observer is not None and <size_t> <PyObject *> observer not in names:
+                return False
+        return True
+
+    cdef int apply(self) except -1:
+        """Write and report, in the order of the traced call; to be called once after a run."""
+        cdef Step step
+        cdef tuple detail
+        cdef int i
+        try:
+            for i in range(self.n_steps):
+                step = self.steps[i]
+                if step.kind == ASSIGN and step.at >= 0 and self.written[step.at] is not None:
+                    continue  # it has stayed in place
+                detail = self.details[i]
+                if step.kind == ASSIGN:
+                    made = self.thing(step.place)
+                    if step.at >= 0:
+                        self.written[step.at] = made
+                    write_attribute(<dict> detail[0], detail[1], made)
+                elif step.kind == ASSIGN_PLAIN:
+                    write_attribute(<dict> detail[0], detail[1], detail[2])
+                elif step.kind == ASSIGN_TREE:
+                    d, name, structure, places = detail
+                    write_attribute(<dict> d, name, self.filled(structure, places))
+                elif step.kind == STORE:
+                    where, structure, places = detail
+                    variable = None if step.place < 0 else self.thing(step.place)
+                    where.put(self.filled(structure, places), variable)
+                else:
+                    self.report(<list> detail[0], detail[1])
+        finally:
+            self.reporters = None
+            self.forget_things()
+        return 0
+
+    cdef int report(self, list items, observer) except -1:
+        cdef dict found = {}
+        cdef int place
+        if self.reporters is None:
+            self.reporters = _get_reporters()
+        reporters = self.reporters
+        if not reporters:
+            return 0
+        for item in items:
+            name, at, x = <tuple> item
+            place = at
+            if place >= 0:
+                found[name] = self.thing(place)
+            elif place == NUMBER:
+                found[name] = self.outputs.memory.control[<int> x]
+            else:
+                found[name] = x
+        current = reporters[len(reporters) - 1]
+        if not report_quickly(current, found, observer):
+            current.report(found, observer)
+        return 0

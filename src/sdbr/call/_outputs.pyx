@@ -1,0 +1,162 @@
+"""Arrays and Variables that a run hands out: one array is used again only when nobody holds it."""
+
+from weakref import ref as _ref
+
+from sdbr.schedule.instance import contiguous
+
+import chainer
+import numpy as np
+
+from cpython.object cimport PyObject
+
+from sdbr.base._python cimport (
+    sdbr_bare,
+    sdbr_list_item,
+    sdbr_refcount,
+    sdbr_set_attributes,
+)
+from sdbr.program._memory cimport Memory
+
+cdef object _Variable = chainer.Variable
+cdef object _VariableNode = chainer.variable.VariableNode
+
+
+cdef dict _variable_template = {
+    "_requires_grad": None,
+    "_loss_scale": None,
+    "_grad_var": None,
+    "_device": None,
+    "_grad_valid": True,
+    "_layout": None,
+    "_data": None,
+    "_node": None,
+    "_grad": None,
+}
+cdef dict _node_template = {
+    "_variable": None,
+    "name": None,
+    "_requires_grad": None,
+    "_layout": None,
+    "dtype": None,
+    "shape": None,
+}
+
+
+cdef object new_variable(object array, object requires_grad, object node_class, shape, dtype):
+    """A `chainer.Variable` as ``_init_unchecked`` makes it."""
+    cdef dict inside = _node_template.copy()
+    cdef dict outside = _variable_template.copy()
+    variable = sdbr_bare(_Variable)
+    node = sdbr_bare(node_class)
+    inside["_variable"] = _ref(variable)
+    inside["_requires_grad"] = requires_grad
+    inside["dtype"] = dtype
+    inside["shape"] = shape
+    sdbr_set_attributes(node, inside)
+    outside["_requires_grad"] = requires_grad
+    outside["_data"] = [array]
+    outside["_node"] = node
+    sdbr_set_attributes(variable, outside)
+    return variable
+
+
+cdef object without_history(value):
+    """``copy.copy`` of a variable: the same array, a node of its own."""
+    cdef dict inside = _node_template.copy()
+    cdef dict outside = (<dict> value.__dict__).copy()
+    array = (<list> outside["_data"])[0]
+    variable = sdbr_bare(_Variable)
+    node = sdbr_bare(_VariableNode)
+    inside["_variable"] = _ref(variable)
+    inside["name"] = value.name
+    inside["_requires_grad"] = outside["_requires_grad"]
+    inside["dtype"] = array.dtype
+    inside["shape"] = array.shape
+    sdbr_set_attributes(node, inside)
+    outside["_node"] = node
+    sdbr_set_attributes(variable, outside)
+    return variable
+
+
+cdef class Shown:
+    """The leaves of which results are views.
+
+    Parameters
+    ----------
+    slots : iterable of int
+    """
+
+    def __init__(self, slots):
+        self.slots = frozenset(slots)
+        self.given = {}
+
+    cdef object copied(self, int slot, array):
+        """`array` as kernels take it, and a note of itself where that is a copy."""
+        found = contiguous(array)
+        if found is not array and slot in self.slots:
+            self.given[slot] = array
+        return found
+
+    cdef object array(self, int slot, bound):
+        """What views are made of: the caller's array where a copy of it is bound."""
+        return self.given.get(slot, bound) if self.given else bound
+
+
+cdef class Outputs:
+    """Arrays handed to the user: one is used again only when nobody else holds it."""
+
+    def __init__(self, Memory memory, outputs, windows, hidden, Shown shown):
+        self.memory = memory
+        self.shown = shown
+        self.n = len(outputs) + len(hidden)
+        self.slots = [slot for _, slot, _, _ in outputs] + [slot for slot, _, _ in hidden]
+        self.shapes = [s for _, _, s, _ in outputs] + [s for _, s, _ in hidden]
+        self.dtypes = [d for _, _, _, d in outputs] + [d for _, _, d in hidden]
+        self.windows = [
+            (i, slot, windows[value.index])
+            for i, (value, slot, _, _) in enumerate(outputs) if value.index in windows
+        ]
+        self.is_window = [value.index in windows for value, _, _, _ in outputs]
+        self.is_window += [False] * len(hidden)
+        self.pools = [[] for _ in range(self.n)]
+        self.arrays = [None] * self.n
+
+    cdef int bind(self, list reused) except -1:
+        """Choose and bind the array of every output; ``reused[i]`` stays in place when true."""
+        cdef Py_ssize_t i
+        cdef object array
+        cdef PyObject *item
+        cdef Py_ssize_t held
+        cdef list pool
+        cdef Py_ssize_t n_reused = 0 if reused is None else len(reused)
+        for i, _, _ in self.windows:
+            self.arrays[i] = None
+        for i in range(self.n):
+            if i < n_reused and reused[i]:
+                continue
+            if self.windows and self.is_window[i]:
+                continue
+            pool = self.pools[i]
+            array = None
+            for k in range(len(pool)):
+                item = sdbr_list_item(<PyObject *> pool, k)
+                # References: the pool's, that of `arrays`, the memory's; the memory may have been
+                # bound to another array by a call that went the slower way.
+                held = 1
+                if sdbr_list_item(<PyObject *> self.arrays, i) == item:
+                    held += 1
+                if sdbr_list_item(<PyObject *> self.memory.owners, <int> self.slots[i]) == item:
+                    held += 1
+                if sdbr_refcount(item) == held:
+                    array = <object> item
+                    break
+            if array is None:
+                array = np.empty(self.shapes[i], self.dtypes[i])
+                if len(pool) >= 4:
+                    pool.pop(0)
+                pool.append(array)
+            self.arrays[i] = array
+            self.memory.bind_fast(<int> self.slots[i], <PyObject *> array)
+        for i, slot, window in self.windows:
+            self.arrays[i] = window.on(self.shown.array(<int> slot, self.memory.owners[<int> slot]))
+        return 0
