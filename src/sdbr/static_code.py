@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.trace.provenance import current
-from sdbr.trace.side_effects import record_static_code
-from sdbr.trace.sides import run_code
+from sdbr.trace.arrays.provenance import current
+from sdbr.trace.effects.side_effects import record_static_code
+from sdbr.trace.effects.sides import run_code
 
 
 def static_code(func: Callable | None = None, *, func_name: str | None = None) -> Callable:

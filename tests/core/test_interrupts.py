@@ -15,8 +15,8 @@ import threading
 
 import sdbr
 from sdbr.base import forks
+from sdbr.trace.arrays.provenance import TRACES_UNDER_WAY, current
 from sdbr.trace.patches import PATCHES
-from sdbr.trace.provenance import TRACES_UNDER_WAY, current
 
 import chainer
 import numpy as np
@@ -96,7 +96,7 @@ def test_while_patches_come_and_go():
     def call():
         sdbr.static_graph(lambda x: F.relu(x) * 2)(X)
 
-    modules = ("sdbr.compat.hooks", "sdbr.trace.provenance", "sdbr.trace.recorder")
+    modules = ("sdbr.compat.hooks", "sdbr.trace.arrays.provenance", "sdbr.trace.recorder")
     for _ in interrupted(call, modules, 7):
         points += 1
         static = sdbr.static_graph(lambda x: F.relu(x) * 2)

@@ -7,11 +7,11 @@ import hashlib
 import io
 
 import sdbr
-from sdbr.trace._exports import was_exported
-from sdbr.trace.foreign import foreign_caller, is_foreign, is_users
-from sdbr.trace.provenance import TracedArray, is_traced
+from sdbr.trace.arrays._exports import was_exported
+from sdbr.trace.arrays.provenance import TracedArray, is_traced
+from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.code.foreign import foreign_caller, is_foreign, is_users
 from sdbr.trace.values import Value
-from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np
@@ -33,7 +33,7 @@ def value_of(array):
 # --- the classes that stand for arrays ----------------------------------------------------------
 def test_every_attribute_of_an_array_is_recorded_noticed_or_harmless():
     """What a later NumPy adds to arrays is noticed as well."""
-    from sdbr.trace.provenance import _HARMLESS, OPERATORS
+    from sdbr.trace.arrays.provenance import _HARMLESS, OPERATORS
 
     operators = {f"__{part}{name}__" for name in OPERATORS for part in ("", "r", "i")}
     own = set(dir(np.ndarray)) - set(dir(object)) - _HARMLESS - operators

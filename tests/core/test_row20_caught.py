@@ -7,7 +7,7 @@ import contextlib
 import sys
 
 import sdbr
-from sdbr.trace.catching import may_catch
+from sdbr.trace.code.catching import may_catch
 
 import numpy as np
 import pytest

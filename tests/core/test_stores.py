@@ -7,7 +7,7 @@ import types
 import weakref
 
 import sdbr
-from sdbr.trace.stores import StoreRecording
+from sdbr.trace.effects.stores import StoreRecording
 
 import chainer
 import numpy as np

@@ -9,8 +9,11 @@ import contextlib
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from sdbr.trace import attributes, borrowed, generators, guards, outside, prints, profile_calls
-from sdbr.trace._versions import Dicts
+from sdbr.trace.arrays import borrowed
+from sdbr.trace.code import generators, outside, profile_calls
+from sdbr.trace.effects import attributes
+from sdbr.trace.guards import guards, prints
+from sdbr.trace.guards._versions import Dicts
 from sdbr.trace.recorder import Recorder
 
 
@@ -83,12 +86,12 @@ OFF[10] = _draws_unseen
 OFF[11] = _iterators_unseen
 OFF[6] = lambda: unnoticed("a value left NumPy", "the memory of", "a Parameter was made of")
 OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled")
-OFF[8] = lambda: mock.patch("sdbr.trace.outside.ASKED_OF_FLOATS", frozenset())
+OFF[8] = lambda: mock.patch("sdbr.trace.code.outside.ASKED_OF_FLOATS", frozenset())
 OFF[9] = lambda: mock.patch("sdbr.call.manager.answering", lambda askers: contextlib.nullcontext())
 OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
 OFF[13] = _classes_unseen
-OFF[15] = lambda: mock.patch("sdbr.trace.outside.sees_hidden", lambda: False)
+OFF[15] = lambda: mock.patch("sdbr.trace.code.outside.sees_hidden", lambda: False)
 OFF[19] = lambda: mock.patch("sdbr.lowering.gap.follows", lambda: False)  # results' arrays
 OFF[14] = lambda: mock.patch(
-    "sdbr.trace.stores.StoreRecording.collect_stores", lambda self, leaves, containers: []
+    "sdbr.trace.effects.stores.StoreRecording.collect_stores", lambda self, leaves, containers: []
 )

@@ -8,7 +8,7 @@ import threading
 import weakref
 
 import sdbr
-from sdbr.trace.escapes import References
+from sdbr.trace.effects.escapes import References
 from sdbr.trace.recorder import Recorder
 
 import chainer

@@ -16,8 +16,8 @@ from sdbr.audit.samples import Watch, kind_of, traced_nodes
 from sdbr.audit.sides import Again, Plain, Replay
 from sdbr.audit.snapshot import Place, Roots, Snapshot
 from sdbr.base.errors import BackendError
+from sdbr.trace.effects.sinks import Entries
 from sdbr.trace.patches import APPLIES
-from sdbr.trace.sinks import Entries
 from sdbr.trace.values import ATTRIBUTE, PARAMETER
 
 import chainer

@@ -7,7 +7,7 @@ from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.samples import Watch
 from sdbr.audit.state import fails
 from sdbr.base.errors import SdbrError
-from sdbr.trace.sides import side
+from sdbr.trace.effects.sides import side
 
 
 def audited_call(manager, schedule, function, owner, leaves, floats, given, share, validated):

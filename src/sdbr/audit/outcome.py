@@ -8,7 +8,7 @@ from typing import Any
 from sdbr.audit.compare import flat
 from sdbr.audit.reports import Reported, noting
 from sdbr.audit.snapshot import MISSING, Changes, Snapshot
-from sdbr.trace.sides import Side, entered
+from sdbr.trace.effects.sides import Side, entered
 
 import numpy as np
 

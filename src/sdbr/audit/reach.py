@@ -11,9 +11,9 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sdbr.trace.code.outside import Outside, is_library
+from sdbr.trace.code.reading import Cell, Field
 from sdbr.trace.nodes import inner_function
-from sdbr.trace.outside import Outside, is_library
-from sdbr.trace.reading import Cell, Field
 
 MISSING = object()
 _HOLDERS = (dict, types.MappingProxyType, Cell, Field)

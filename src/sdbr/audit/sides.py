@@ -10,7 +10,7 @@ from sdbr.audit.reports import Reported, deliver, noting
 from sdbr.audit.samples import Applied
 from sdbr.audit.snapshot import Changes, Snapshot
 from sdbr.audit.told import Repeating, Telling
-from sdbr.trace.sides import Side, entered
+from sdbr.trace.effects.sides import Side, entered
 
 import chainer
 import numpy as np

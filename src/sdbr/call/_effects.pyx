@@ -1,7 +1,7 @@
 """What a run leaves behind: attributes, places outside of links, reports; in their order."""
 
 from sdbr.compat.link_version import bump as bump_link_version
-from sdbr.trace.scalars import Scalar
+from sdbr.trace.arrays.scalars import Scalar
 from sdbr.trace.structure import fill_values
 from sdbr.trace.values import AttributeWrite, Report, values_in
 

@@ -4,7 +4,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 
 from sdbr.program._memory cimport Memory
-from sdbr.trace._versions cimport Dicts
+from sdbr.trace.guards._versions cimport Dicts
 
 
 ctypedef struct Leaf:

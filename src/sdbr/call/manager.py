@@ -37,18 +37,18 @@ from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
 from sdbr.schedule.instance import Instance, Retrace, source_of
 from sdbr.schedule.schedule import Schedule
-from sdbr.trace.asked import answering
-from sdbr.trace.borrowed import arrays_traced
-from sdbr.trace.confirmation import confirm, contents_of_constants, is_settled, still_given
-from sdbr.trace.confirmation import given as given_now
+from sdbr.trace.arrays.asked import answering
+from sdbr.trace.arrays.borrowed import arrays_traced
+from sdbr.trace.arrays.provenance import user_line
+from sdbr.trace.arrays.scalars import values_now
+from sdbr.trace.code.outside import Outside
+from sdbr.trace.effects.sides import plain_now
+from sdbr.trace.effects.stores import Stores
 from sdbr.trace.forgotten import FROZEN, frozen
-from sdbr.trace.guards import Guards, outside_conditions
-from sdbr.trace.outside import Outside
-from sdbr.trace.provenance import user_line
+from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
+from sdbr.trace.guards.confirmation import given as given_now
+from sdbr.trace.guards.guards import Guards, outside_conditions
 from sdbr.trace.recorder import Recorder, traced_by_caller
-from sdbr.trace.scalars import values_now
-from sdbr.trace.sides import plain_now
-from sdbr.trace.stores import Stores
 from sdbr.trace.structure import floats_in
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE
 

@@ -14,9 +14,9 @@ import itertools
 from sdbr.functions import registry
 from sdbr.lowering.python_op import fill_holes, kept_arrays, rebind, set_scalars
 from sdbr.trace import values as v
+from sdbr.trace.effects.side_effects import EFFECTS
 from sdbr.trace.gradients import GradientNode
 from sdbr.trace.nodes import configured, copy_node
-from sdbr.trace.side_effects import EFFECTS
 from sdbr.trace.whole import LinkCall
 
 import chainer

@@ -22,9 +22,9 @@ from sdbr.program.buffers import ARENA, BOUND, CONSTANT, OWNED, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.dtypes import DTYPE_CODES
 from sdbr.trace import values as v
+from sdbr.trace.code.places import Place
+from sdbr.trace.effects.side_effects import StaticCode
 from sdbr.trace.gradients import GradientNode
-from sdbr.trace.places import Place
-from sdbr.trace.side_effects import StaticCode
 
 import numpy as np
 

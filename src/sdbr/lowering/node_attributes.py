@@ -7,7 +7,7 @@ import operator
 
 from sdbr.functions import registry
 from sdbr.trace import values as v
-from sdbr.trace.scalars import Condition, shown_scalars
+from sdbr.trace.arrays.scalars import Condition, shown_scalars
 
 import numpy as np
 

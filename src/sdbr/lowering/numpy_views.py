@@ -29,7 +29,7 @@ _VIEWS = frozenset(
 _SHAPES = frozenset(("flatten", "ravel", "reshape"))
 #: Those that give what they are given, where it is as it should be.
 _SAME = frozenset(("asanyarray", "asarray", "ascontiguousarray"))
-_OWNERS = ("numpy", "sdbr.trace.provenance")
+_OWNERS = ("numpy", "sdbr.trace.arrays.provenance")
 
 
 def lower_view(b: Builder, call, args, kwargs, xs: list[Row], want) -> Row | None:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from sdbr.base.errors import NotStaticError
 from sdbr.compat.splitting import count_backwards
 from sdbr.program.buffers import BOUND, CONSTANT, Row
-from sdbr.trace.foreign import is_users
+from sdbr.trace.code.foreign import is_users
+from sdbr.trace.effects.sides import side
 from sdbr.trace.nodes import configured, copy_node, inner_function
-from sdbr.trace.sides import side
 from sdbr.trace.values import Hole, VariableHole
 
 import chainer

@@ -10,7 +10,7 @@ from sdbr.base.forks import reentrant_lock
 from sdbr.lowering.python_op import AGAIN, NO_GRADIENT
 from sdbr.program._memory import Memory
 from sdbr.trace import values as v
-from sdbr.trace.side_effects import EFFECTS
+from sdbr.trace.effects.side_effects import EFFECTS
 from sdbr.trace.values import Value
 
 import chainer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sdbr.trace.places import Place, place_key, things_in
-from sdbr.trace.provenance import current
+from sdbr.trace.arrays.provenance import current
+from sdbr.trace.code.places import Place, place_key, things_in
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, Value
 
 import chainer
@@ -29,7 +29,7 @@ class CapturedRecording:
         Parameters
         ----------
         entries : list of (holder, str, object)
-            What :class:`~sdbr.trace.outside.Outside` has found.
+            What :class:`~sdbr.trace.code.outside.Outside` has found.
         """
         for holder, name, thing in entries:
             self.know_places(holder, name, thing)

@@ -14,8 +14,8 @@ import functools
 import sys
 import weakref
 
-from sdbr.trace.machinery import called_by_machinery
-from sdbr.trace.provenance import current, user_line
+from sdbr.trace.arrays.provenance import current, user_line
+from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.values import RESULT, TracedNode, keeps_history
 
 import chainer

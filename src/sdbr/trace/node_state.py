@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import types
 
-from sdbr.trace.foreign import is_users
+from sdbr.trace.code.foreign import is_users
+from sdbr.trace.guards.prints import same, taken
 from sdbr.trace.nodes import inner_function
-from sdbr.trace.prints import same, taken
 
 _METHODS = ("forward", "forward_cpu", "forward_gpu")
 

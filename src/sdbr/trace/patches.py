@@ -7,17 +7,17 @@ import functools
 import sys
 
 from sdbr.compat.hooks import PatchSet
+from sdbr.trace.arrays.creation import register as register_creation
+from sdbr.trace.arrays.provenance import current, holds_known, strip, strip_nested, tell
+from sdbr.trace.arrays.scalars import register as register_math
 from sdbr.trace.captured import wrap_node_init
-from sdbr.trace.catching import may_catch
-from sdbr.trace.creation import register as register_creation
-from sdbr.trace.foreign import is_users
+from sdbr.trace.code.catching import may_catch
+from sdbr.trace.code.foreign import is_users
+from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.effects.output import register as register_output
+from sdbr.trace.effects.raising import register as register_raising
+from sdbr.trace.effects.sides import side
 from sdbr.trace.gradients import register as register_gradients
-from sdbr.trace.machinery import called_by_machinery
-from sdbr.trace.output import register as register_output
-from sdbr.trace.provenance import current, holds_known, strip, strip_nested, tell
-from sdbr.trace.raising import register as register_raising
-from sdbr.trace.scalars import register as register_math
-from sdbr.trace.sides import side
 from sdbr.trace.whole import register as register_whole
 
 import chainer

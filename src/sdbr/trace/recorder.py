@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import sys
 
-from sdbr.trace._exports import is_writeable
-from sdbr.trace.attributes import AttributeRecording
+from sdbr.trace.arrays._exports import is_writeable
+from sdbr.trace.arrays.known import ValueRecording
+from sdbr.trace.arrays.provenance import (
+    current,
+    holds_traced,
+    is_sequence,
+    is_traced,
+    set_current,
+    shown,
+    strip,
+    strip_nested,
+    user_frames,
+    user_line,
+)
+from sdbr.trace.arrays.scalars import ScalarRecording, neutral_label, plain_float
+from sdbr.trace.arrays.views import ViewRecording
+from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.captured import CapturedRecording
-from sdbr.trace.catching import may_catch
+from sdbr.trace.code.catching import may_catch
+from sdbr.trace.code.generators import Generators
+from sdbr.trace.code.profile_calls import calls_seen
 from sdbr.trace.containers import Handed
+from sdbr.trace.effects.attributes import AttributeRecording
+from sdbr.trace.effects.output import finish_streams
+from sdbr.trace.effects.raising import told_of_values
+from sdbr.trace.effects.reports import RecordingReporter
+from sdbr.trace.effects.stores import StoreRecording
 from sdbr.trace.forgotten import Forgotten, trace_through, why_not_through
-from sdbr.trace.generators import Generators
 from sdbr.trace.gradients import GradientRecording
-from sdbr.trace.known import ValueRecording
+from sdbr.trace.guards.prints import PrintRecording
 from sdbr.trace.node_state import changed_by, variables_around
 from sdbr.trace.nodes import (
     GRAPH,
@@ -26,26 +47,7 @@ from sdbr.trace.nodes import (
     watch_backward,
 )
 from sdbr.trace.not_static import may_update, why_not_static
-from sdbr.trace.output import finish_streams
 from sdbr.trace.patches import APPLIES, PATCHES
-from sdbr.trace.prints import PrintRecording
-from sdbr.trace.profile_calls import calls_seen
-from sdbr.trace.provenance import (
-    current,
-    holds_traced,
-    is_sequence,
-    is_traced,
-    set_current,
-    shown,
-    strip,
-    strip_nested,
-    user_frames,
-    user_line,
-)
-from sdbr.trace.raising import told_of_values
-from sdbr.trace.reports import RecordingReporter
-from sdbr.trace.scalars import ScalarRecording, neutral_label, plain_float
-from sdbr.trace.stores import StoreRecording
 from sdbr.trace.structure import (
     containers_in,
     fill,
@@ -68,8 +70,6 @@ from sdbr.trace.values import (
     Value,
     VariableHole,
 )
-from sdbr.trace.views import ViewRecording
-from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np

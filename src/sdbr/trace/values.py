@@ -220,7 +220,7 @@ class AttributeWrite:
 
 @dataclasses.dataclass(eq=False)
 class Store:
-    """What `place` outside the links holds after the call; see `sdbr.trace.sinks`.
+    """What `place` outside the links holds after the call; see `sdbr.trace.effects.sinks`.
 
     Attributes
     ----------
@@ -270,7 +270,7 @@ class Trace:
         arguments give as well counts as a constant.
     prints : dict
         ``(id(link), name)`` -> what an attribute that can change in place held, or None where
-        that does not matter; see `sdbr.trace.prints`.
+        that does not matter; see `sdbr.trace.guards.prints`.
     places : list of (Place, object, bool)
         Where what the call used lay outside of links: a Variable, parameter or link, and whether
         it has to be the very one.

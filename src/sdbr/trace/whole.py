@@ -12,10 +12,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.trace.provenance import PURE, current, is_traced, strip, user_line
-from sdbr.trace.side_effects import Attributes, record_static_code
+from sdbr.trace.arrays.provenance import PURE, current, is_traced, strip, user_line
+from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.effects.side_effects import Attributes, record_static_code
 from sdbr.trace.values import ATTRIBUTE, TracedNode
-from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np

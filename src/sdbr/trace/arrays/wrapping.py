@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sdbr.trace.provenance import TracedArray, current
-from sdbr.trace.traced_scalar import scalar_of
+from sdbr.trace.arrays.provenance import TracedArray, current
+from sdbr.trace.arrays.traced_scalar import scalar_of
 
 import numpy as np
 

@@ -11,8 +11,8 @@ import builtins
 import contextlib
 from collections.abc import Iterator
 
-from sdbr.trace.provenance import TRACED, is_traced, leave_by, strip
-from sdbr.trace.scalars import TracedFloat
+from sdbr.trace.arrays.provenance import TRACED, is_traced, leave_by, strip
+from sdbr.trace.arrays.scalars import TracedFloat
 
 
 class _Asking(type):

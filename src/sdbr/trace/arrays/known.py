@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import weakref
 
+from sdbr.trace.arrays.numbers import in_backward, is_written_out
+from sdbr.trace.arrays.provenance import PURE, is_traced, strip, user_line
+from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.nodes import GRAPH, inner_function
-from sdbr.trace.numbers import in_backward, is_written_out
-from sdbr.trace.provenance import PURE, is_traced, strip, user_line
 from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, RESULT, TracedNode, Value
-from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np

@@ -13,10 +13,10 @@ import hashlib
 import types
 from typing import Any
 
-from sdbr.trace.outside import GENERATORS, holds_scalars, is_library, moves_on
-from sdbr.trace.places import Place
-from sdbr.trace.provenance import PURE, TracedArray, is_traced, strip
-from sdbr.trace.reading import get, plain_fields
+from sdbr.trace.arrays.provenance import PURE, TracedArray, is_traced, strip
+from sdbr.trace.code.outside import GENERATORS, holds_scalars, is_library, moves_on
+from sdbr.trace.code.places import Place
+from sdbr.trace.code.reading import get, plain_fields
 from sdbr.trace.values import ATTRIBUTE, CONSTANT, AttributeWrite, values_in
 
 import chainer

@@ -16,8 +16,8 @@ import threading
 import types
 from typing import Any
 
-from sdbr.trace.outside import CLOCKS, GLOBAL_GENERATOR, is_library_name
-from sdbr.trace.profile_calls import chooses
+from sdbr.trace.code.outside import CLOCKS, GLOBAL_GENERATOR, is_library_name
+from sdbr.trace.code.profile_calls import chooses
 
 import numpy as np
 

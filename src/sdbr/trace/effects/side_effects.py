@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.base.errors import NotStaticError
-from sdbr.trace.attributes import INTERNAL
-from sdbr.trace.effect_arguments import Arguments, Input, Made, Number, plain, rebuilt
+from sdbr.trace.arrays.provenance import is_traced, strip, user_line
+from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.effects.attributes import INTERNAL
+from sdbr.trace.effects.effect_arguments import Arguments, Input, Made, Number, plain, rebuilt
+from sdbr.trace.effects.reports import Overheard
+from sdbr.trace.effects.sides import run_code
 from sdbr.trace.nodes import config_changes, configured
-from sdbr.trace.provenance import is_traced, strip, user_line
-from sdbr.trace.reports import Overheard
-from sdbr.trace.sides import run_code
 from sdbr.trace.values import CONSTANT, RESULT, TracedNode, Value
-from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np

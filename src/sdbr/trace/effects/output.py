@@ -16,9 +16,9 @@ import types
 import weakref
 from collections.abc import Callable
 
-from sdbr.trace.foreign import is_users
-from sdbr.trace.profile_calls import chooses
-from sdbr.trace.provenance import current, user_line
+from sdbr.trace.arrays.provenance import current, user_line
+from sdbr.trace.code.foreign import is_users
+from sdbr.trace.code.profile_calls import chooses
 
 #: Of files.
 _WRITING = frozenset({"write", "writelines", "truncate"})

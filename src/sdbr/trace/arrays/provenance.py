@@ -12,8 +12,8 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
-from sdbr.trace._exports import was_exported
-from sdbr.trace.foreign import foreign_caller, is_users
+from sdbr.trace.arrays._exports import was_exported
+from sdbr.trace.code.foreign import foreign_caller, is_users
 
 import numpy as np
 

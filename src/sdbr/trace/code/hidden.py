@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.trace.reading import Field, get
+from sdbr.trace.code.reading import Field, get
 
 _HOLDING = frozenset({
     "functools", "contextlib", "operator", "_operator", "collections", "types", "weakref",

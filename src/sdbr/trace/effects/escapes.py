@@ -13,9 +13,9 @@ import sys
 import types
 from collections.abc import Iterator
 
-from sdbr.trace.provenance import TracedArray
-from sdbr.trace.reading import get
-from sdbr.trace.referrers import referrers
+from sdbr.trace.arrays.provenance import TracedArray
+from sdbr.trace.code.reading import get
+from sdbr.trace.code.referrers import referrers
 
 import chainer
 from chainer import reporter

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sdbr.trace.provenance import (
+from sdbr.trace.arrays.provenance import (
     LEAVING,
     OPERATORS,
     TRACED,

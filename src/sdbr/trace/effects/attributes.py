@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 import weakref
 
-from sdbr.trace.creation import seen_draw
-from sdbr.trace.foreign import is_users
-from sdbr.trace.link_hooks import unknown_hook
-from sdbr.trace.machinery import called_by_machinery
-from sdbr.trace.outside import moves_on
-from sdbr.trace.provenance import is_traced, shown
-from sdbr.trace.scalars import KINDS
+from sdbr.trace.arrays.creation import seen_draw
+from sdbr.trace.arrays.provenance import is_traced, shown
+from sdbr.trace.arrays.scalars import KINDS
+from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.code.foreign import is_users
+from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.code.outside import moves_on
+from sdbr.trace.guards.link_hooks import unknown_hook
 from sdbr.trace.structure import mapped
 from sdbr.trace.values import ABSENT, ARGUMENT, ATTRIBUTE, AttributeWrite, Read, Value
-from sdbr.trace.wrapping import wrap
 
 import chainer
 import numpy as np

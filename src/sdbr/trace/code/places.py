@@ -9,8 +9,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from sdbr.trace.outside import is_library
-from sdbr.trace.reading import Cell, Field, get, plain_fields
+from sdbr.trace.code.outside import is_library
+from sdbr.trace.code.reading import Cell, Field, get, plain_fields
 
 import chainer
 

@@ -8,10 +8,10 @@ import types
 import weakref
 from typing import Any
 
-from sdbr.trace._exports import was_exported
-from sdbr.trace.provenance import PURE, TracedArray, note_export, shown
-from sdbr.trace.reading import slots_of
-from sdbr.trace.referrers import referrers
+from sdbr.trace.arrays._exports import was_exported
+from sdbr.trace.arrays.provenance import PURE, TracedArray, note_export, shown
+from sdbr.trace.code.reading import slots_of
+from sdbr.trace.code.referrers import referrers
 
 
 class ViewRecording:

@@ -21,9 +21,9 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from sdbr.trace.foreign import is_foreign
-from sdbr.trace.hidden import names_asked_by, parts_of, window_of, wrapped_by
-from sdbr.trace.reading import (
+from sdbr.trace.code.foreign import is_foreign
+from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
+from sdbr.trace.code.reading import (
     Cell,
     Field,
     get,
@@ -74,7 +74,7 @@ ASKED_OF_FLOATS = {"getattr"} | frozenset(dir(float)) - frozenset(dir(object)) -
     "imag",
     "conjugate",
 }
-# Builtins that tell what an array is; see `sdbr.trace.asked`.
+# Builtins that tell what an array is; see `sdbr.trace.arrays.asked`.
 ASKED = frozenset({"type", "memoryview"})
 # What makes code that is not there to be read.
 _MAKES_CODE = frozenset({"__import__", "importlib", "import_module", "eval", "exec", "compile"})

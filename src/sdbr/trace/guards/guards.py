@@ -8,11 +8,11 @@ import os
 import types
 
 from sdbr.compat import LINK_VERSION
-from sdbr.trace._versions import Dicts
-from sdbr.trace.link_hooks import hooks_of
-from sdbr.trace.outside import holds_scalars
-from sdbr.trace.prints import is_constant, same, taken
-from sdbr.trace.scalars import KINDS, ScalarArgument
+from sdbr.trace.arrays.scalars import KINDS, ScalarArgument
+from sdbr.trace.code.outside import holds_scalars
+from sdbr.trace.guards._versions import Dicts
+from sdbr.trace.guards.link_hooks import hooks_of
+from sdbr.trace.guards.prints import is_constant, same, taken
 from sdbr.trace.values import ABSENT, Trace
 
 import chainer

@@ -10,16 +10,16 @@ from __future__ import annotations
 import sys
 import types
 
-from sdbr.trace.attributes import INTERNAL
-from sdbr.trace.escapes import References
-from sdbr.trace.guards import changed_condition, stored_condition
+from sdbr.trace.arrays.provenance import PURE, TracedArray, holds_traced, shown, strip
+from sdbr.trace.arrays.scalars import TracedFloat, plain_float
+from sdbr.trace.code.outside import Outside
+from sdbr.trace.code.reading import Cell, Field, behind, get, used_names
+from sdbr.trace.effects.attributes import INTERNAL
+from sdbr.trace.effects.escapes import References
+from sdbr.trace.effects.sinks import Enclosed, VariablePlace, describe, fields_of, place_of
+from sdbr.trace.guards.guards import changed_condition, stored_condition
+from sdbr.trace.guards.prints import is_constant
 from sdbr.trace.nodes import config_entries
-from sdbr.trace.outside import Outside
-from sdbr.trace.prints import is_constant
-from sdbr.trace.provenance import PURE, TracedArray, holds_traced, shown, strip
-from sdbr.trace.reading import Cell, Field, behind, get, used_names
-from sdbr.trace.scalars import TracedFloat, plain_float
-from sdbr.trace.sinks import Enclosed, VariablePlace, describe, fields_of, place_of
 from sdbr.trace.structure import mapped
 from sdbr.trace.values import ABSENT, CONSTANT, Store, handed_out
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.trace.provenance import PURE, is_traced, strip, strip_nested
-from sdbr.trace.scalars import Scalar, TracedFloat, plain_float
+from sdbr.trace.arrays.provenance import PURE, is_traced, strip, strip_nested
+from sdbr.trace.arrays.scalars import Scalar, TracedFloat, plain_float
 from sdbr.trace.values import CONSTANT, RESULT, Hole, Value
 
 import chainer

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sdbr.trace.arrays.provenance import LEAVING, current
 from sdbr.trace.nodes import attributes_of
-from sdbr.trace.provenance import LEAVING, current
 
 import numpy as np
 

@@ -12,9 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from sdbr.trace.machinery import called_by_machinery
-from sdbr.trace.outside import CLOCKS, is_global_draw, is_library_name
-from sdbr.trace.provenance import (
+from sdbr.trace.arrays.provenance import (
     current,
     holds_known,
     holds_traced,
@@ -22,7 +20,9 @@ from sdbr.trace.provenance import (
     record,
     strip_nested,
 )
-from sdbr.trace.scalars import strip_floats
+from sdbr.trace.arrays.scalars import strip_floats
+from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.code.outside import CLOCKS, is_global_draw, is_library_name
 
 import numpy as np
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sdbr.trace.provenance import shown
-from sdbr.trace.scalars import plain_float
+from sdbr.trace.arrays.provenance import shown
+from sdbr.trace.arrays.scalars import plain_float
 
 from chainer import reporter
 

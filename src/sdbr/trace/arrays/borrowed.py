@@ -11,10 +11,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from sdbr.trace.creation import seen_draw
-from sdbr.trace.reading import Cell
+from sdbr.trace.arrays.creation import seen_draw
+from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.code.reading import Cell
 from sdbr.trace.values import CONSTANT
-from sdbr.trace.wrapping import wrap
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def arrays_traced(entries: list, recorder) -> Iterator[None]:
     Parameters
     ----------
     entries : list of (holder, str, object)
-        What :class:`~sdbr.trace.outside.Outside` has found.
+        What :class:`~sdbr.trace.code.outside.Outside` has found.
     recorder : sdbr.trace.recorder.Recorder
     """
     put: list[tuple[Any, str, Any, Any]] = []

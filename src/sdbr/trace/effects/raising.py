@@ -10,8 +10,8 @@ import functools
 import sys
 import warnings
 
-from sdbr.trace.foreign import is_users
-from sdbr.trace.provenance import current
+from sdbr.trace.arrays.provenance import current
+from sdbr.trace.code.foreign import is_users
 
 import numpy as np
 

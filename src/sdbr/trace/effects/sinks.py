@@ -7,7 +7,7 @@ import weakref
 from collections.abc import MutableMapping
 from typing import Any
 
-from sdbr.trace.reading import Cell, behind, get, plain_fields
+from sdbr.trace.code.reading import Cell, behind, get, plain_fields
 
 import chainer
 

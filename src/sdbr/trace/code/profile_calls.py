@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from sdbr.trace._profile import CallWatch
+from sdbr.trace.code._profile import CallWatch
 
 #: ``chooser(function)`` gives ``handler(recorder, function)``, or None when calls do not matter.
 CHOOSERS: list[Callable] = []

@@ -1,0 +1,1 @@
+"""Arrays and numbers that know where they come from while a call is traced."""

@@ -1,0 +1,1 @@
+"""What user code is, and what it may read, reach and call: byte code, globals, generators."""

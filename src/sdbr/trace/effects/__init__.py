@@ -1,0 +1,1 @@
+"""What a traced call does besides returning: writes, reports, output, errors."""

@@ -1,0 +1,1 @@
+"""What must hold again before a traced call may be replayed."""
