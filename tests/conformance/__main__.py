@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parents[1]))
 
 import sdbr  # noqa: E402, F401  (first: it makes Chainer importable)
 
-from conformance import checkout, table  # noqa: E402
+from tests.conformance import checkout, table  # noqa: E402
 
 _FUNCTIONS = "activation array connection evaluation loss math noise normalization pooling rnn util"
 _LINKS = "activation connection loss model normalization rnn"
@@ -97,7 +97,7 @@ def _is_asked(path: str, only) -> bool:
 def _run(tests: Path, logs: Path, how: str, paths, decorator: str = "sdbr", *more) -> Path:
     name = paths[0].replace("/", ".") if len(paths) == 1 else "plain"
     log = logs / f"{decorator}.{how}.{name}.jsonl"
-    command = [sys.executable, "-m", "conformance.runner", "--log", str(log), "--how", how]
+    command = [sys.executable, "-m", "tests.conformance.runner", "--log", str(log), "--how", how]
     command += ["--decorator", decorator, *more, *(f"chainer_tests/{p}" for p in paths)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))

@@ -8,10 +8,10 @@ import warnings
 
 import numpy as np
 
-from conformance.compare import TOLERANCES, coarsest, difference
-from conformance.data import Data
-from conformance.decorators import Decorator
-from conformance.probe import Probe, infer, run
+from tests.conformance.compare import TOLERANCES, coarsest, difference
+from tests.conformance.data import Data
+from tests.conformance.decorators import Decorator
+from tests.conformance.probe import Probe, infer, run
 
 RIGHT, DYNAMIC, WRONG = "right", "declared dynamic", "wrong"
 EXCEPTION, NOT_REPLAYED, UNUSABLE = "exception", "not replayed", "unusable"

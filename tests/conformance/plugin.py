@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from chainer import gradient_check
 
-from conformance import decorators
-from conformance.judge import EXCEPTION, UNUSABLE, judge
-from conformance.outcomes import Outcomes
-from conformance.step import judge_steps
+from tests.conformance import decorators
+from tests.conformance.judge import EXCEPTION, UNUSABLE, judge
+from tests.conformance.outcomes import Outcomes
+from tests.conformance.step import judge_steps
 
 #: Checks that no replay can pass: file, kind, reason.
 OUT_OF_REACH = {
@@ -22,7 +22,7 @@ class Judging(Outcomes):
     ----------
     log : file
     decorator : str
-        See :func:`conformance.decorators.by_name`.
+        See :func:`tests.conformance.decorators.by_name`.
     more : bool
         Whether every first-order check is judged as a whole step and in test mode as well.
     """

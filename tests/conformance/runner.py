@@ -1,4 +1,4 @@
-"""One pytest session over a copy of Chainer's tests: ``python -m conformance.runner``.
+"""One pytest session over a copy of Chainer's tests: ``python -m tests.conformance.runner``.
 
 ``--how`` says what Chainer looks like:
 
@@ -43,10 +43,10 @@ def main() -> int:
 
 def _plugin(log, options):
     if options.how == "judge":
-        from conformance.plugin import Judging
+        from tests.conformance.plugin import Judging
 
         return Judging(log, options.decorator, options.more)
-    from conformance.outcomes import Outcomes
+    from tests.conformance.outcomes import Outcomes
 
     if options.how == "optimizers":
         _make_optimizers_static()

@@ -9,10 +9,10 @@ import chainer
 import numpy as np
 from chainer import functions as F
 
-from conformance.compare import TOLERANCES, coarsest, difference
-from conformance.data import Data
-from conformance.decorators import Decorator
-from conformance.judge import (
+from tests.conformance.compare import TOLERANCES, coarsest, difference
+from tests.conformance.data import Data
+from tests.conformance.decorators import Decorator
+from tests.conformance.judge import (
     CALLS,
     DYNAMIC,
     EXCEPTION,
@@ -22,7 +22,7 @@ from conformance.judge import (
     WRONG,
     Verdict,
 )  # fmt: skip
-from conformance.probe import State
+from tests.conformance.probe import State
 
 
 class StepProbe:
@@ -33,7 +33,7 @@ class StepProbe:
     func : callable
     xs, params : sequence
     immutable : bool
-        As in :class:`conformance.probe.Probe`.
+        As in :class:`tests.conformance.probe.Probe`.
     given : sequence of bool
         Which outputs have a gradient.
     decorate : callable
@@ -80,7 +80,7 @@ def judge_steps(func, xs, gys, params, immutable: bool, decorator: Decorator) ->
     Parameters
     ----------
     func, xs, gys, params, immutable, decorator
-        As for :func:`conformance.judge.judge`.
+        As for :func:`tests.conformance.judge.judge`.
     """
     draws = np.random.get_state()
     given = [True] if gys is None else [g is not None for g in gys]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from conformance.judge import UNUSABLE, VERDICTS
+from tests.conformance.judge import UNUSABLE, VERDICTS
 
 
 def read(logs: Iterable[Path]) -> tuple[list[dict], list[dict]]:

@@ -14,12 +14,12 @@ from chainer import functions as F
 from chainer import gradient_check
 from chainer import links as L
 
-from conformance import table
-from conformance.compare import difference
-from conformance.decorators import Decorator, Static, by_name
-from conformance.judge import DYNAMIC, EXCEPTION, NOT_REPLAYED, RIGHT, UNUSABLE, WRONG, judge
-from conformance.plugin import Judging
-from conformance.step import judge_steps
+from tests.conformance import table
+from tests.conformance.compare import difference
+from tests.conformance.decorators import Decorator, Static, by_name
+from tests.conformance.judge import DYNAMIC, EXCEPTION, NOT_REPLAYED, RIGHT, UNUSABLE, WRONG, judge
+from tests.conformance.plugin import Judging
+from tests.conformance.step import judge_steps
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-1, 1, (4, 3)).astype("f")

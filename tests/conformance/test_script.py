@@ -11,7 +11,7 @@ import sdbr  # noqa: F401  (first: it makes Chainer importable)
 
 import pytest
 
-from conformance import checkout, table
+from tests.conformance import checkout, table
 
 ROOT = pathlib.Path(__file__).parents[2]
 

@@ -17,7 +17,8 @@ import sdbr
 import chainer
 import chainer.functions as F
 import numpy as np
-from core.harness import copy_of, state_of, structure_of, variables_of
+
+from tests.harness.comparison import copy_of, state_of, structure_of, variables_of
 
 # Of docs/contract.md: (outputs, gradients), relative to the largest magnitude in the array.
 # float16 has no native kernels: Python ops compute what define-by-run computes, and only the order

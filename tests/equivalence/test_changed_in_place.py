@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from chainer import functions as F
 from chainer import links as L
-from core.harness import copy_of, variables_of
+
+from tests.harness.comparison import copy_of, variables_of
 
 from .harness import REPLAYS, SUBJECTS, TRAINING, as_inputs, assert_near, configured, seeded
 from .link_rows import ROWS as LINK_ROWS

@@ -7,7 +7,8 @@ import dataclasses
 import chainer
 import numpy as np
 import pytest
-from core.harness import variables_of
+
+from tests.harness.comparison import variables_of
 
 from .harness import TOLERANCES, check
 from .rows import ROWS

@@ -8,7 +8,8 @@ import chainer
 import chainer.functions as F
 import numpy as np
 import pytest
-from core.harness import copy_of, state_of, variables_of
+
+from tests.harness.comparison import copy_of, state_of, variables_of
 
 from .harness import SUBJECTS, TEST, TRAINING, Mode, as_inputs, assert_near, check, configured
 from .link_rows import ROWS

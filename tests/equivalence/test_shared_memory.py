@@ -9,7 +9,8 @@ import sdbr
 import chainer
 import numpy as np
 import pytest
-from core.harness import variables_of
+
+from tests.harness.comparison import variables_of
 
 from .harness import REPLAYS, SUBJECTS, TRAINING, as_inputs, configured
 from .rows import ROWS

@@ -9,7 +9,8 @@ import chainer.functions as F
 import chainer.links as L
 import numpy as np
 import pytest
-from core.harness import copy_of, state_of
+
+from tests.harness.comparison import copy_of, state_of
 
 from .harness import assert_near, random_state
 

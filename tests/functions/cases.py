@@ -6,7 +6,7 @@ are.
 
 from __future__ import annotations
 
-from equivalence.rows import ROWS
+from tests.equivalence.rows import ROWS
 
 # Arrays go in or come out, or NumPy computes with them on the way.
 ARRAYS = {

@@ -10,7 +10,8 @@ from sdbr.inspection.targets import schedules_of
 
 import chainer
 import numpy as np
-from core.harness import assert_all_near, gradients_of, state_of
+
+from tests.harness.comparison import assert_all_near, gradients_of, state_of
 
 ITERATIONS = 3
 

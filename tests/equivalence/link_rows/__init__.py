@@ -9,5 +9,5 @@ FAMILIES = ("activation", "classifier", "connection", "hooks", "loss", "normaliz
 ROWS = [
     row
     for family in FAMILIES
-    for row in importlib.import_module(f"equivalence.link_rows.{family}").ROWS
+    for row in importlib.import_module(f"tests.equivalence.link_rows.{family}").ROWS
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import chainer.functions as F
 import chainer.links as L
 
-from equivalence.arguments import N, T
+from tests.equivalence.arguments import N, T
 
 from .make import row
 

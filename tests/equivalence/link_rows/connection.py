@@ -9,7 +9,7 @@ import chainer.functions as F
 import chainer.links as L
 import numpy as np
 
-from equivalence.arguments import N, T
+from tests.equivalence.arguments import N, T
 
 from .make import row, shaken
 

@@ -6,7 +6,7 @@ import chainer.functions as F
 import chainer.links as L
 from chainer.link_hooks import SpectralNormalization, WeightStandardization
 
-from equivalence.arguments import N, T
+from tests.equivalence.arguments import N, T
 
 from .make import row
 

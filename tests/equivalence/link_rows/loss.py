@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import chainer.links as L
 
-from equivalence.arguments import N, T
+from tests.equivalence.arguments import N, T
 
 from .make import row, shaken
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import chainer
 import numpy as np
 
-from equivalence.harness import Case
+from tests.equivalence.harness import Case
 
 #: Links that make Python ops, and an option that does: see test_python_ops.py for the reasons.
 IN_PYTHON = {

@@ -7,7 +7,7 @@ import chainer.functions as F
 import chainer.links as L
 import numpy as np
 
-from equivalence.arguments import N
+from tests.equivalence.arguments import N
 
 from .make import row, shaken
 

@@ -6,7 +6,7 @@ import functools
 
 import chainer.links as L
 
-from equivalence.arguments import N
+from tests.equivalence.arguments import N
 
 from . import make
 

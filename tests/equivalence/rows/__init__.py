@@ -59,7 +59,7 @@ NO_SECOND = {
 
 
 def _rows(family: str) -> list:
-    rows = importlib.import_module(f"equivalence.rows.{family}").ROWS
+    rows = importlib.import_module(f"tests.equivalence.rows.{family}").ROWS
     return [
         replace(row, second=row.second and (row.name not in NO_SECOND or "twice" in row.id))
         for row in rows

@@ -5,8 +5,8 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import PERM, B, I, N, T, U, array_of
-from equivalence.harness import Case, native
+from tests.equivalence.arguments import PERM, B, I, N, T, U, array_of
+from tests.equivalence.harness import Case, native
 
 S = slice
 LAYOUT = "as_strided depends on how its input lies in memory"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import H, I, N, T, U
-from equivalence.harness import Case, native
+from tests.equivalence.arguments import H, I, N, T, U
+from tests.equivalence.harness import Case, native
 
 CONNECTION = [
     ("linear", F.linear, [N(5, 3), N(4, 3), N(4)]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import I, N, Q, T
-from equivalence.harness import Case, native
+from tests.equivalence.arguments import I, N, Q, T
+from tests.equivalence.harness import Case, native
 
 EVALUATION = [
     ("accuracy", F.accuracy, [N(7, 3), T(3, 7)]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import N
-from equivalence.harness import Case, native
+from tests.equivalence.arguments import N
+from tests.equivalence.harness import Case, native
 
 JOINING = [
     ("concat", lambda *xs: F.concat(xs), [N(2, 3), N(2, 1), N(2, 4)]),

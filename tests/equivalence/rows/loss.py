@@ -5,8 +5,8 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import I, N, Q, T, U
-from equivalence.harness import Case, native
+from tests.equivalence.arguments import I, N, Q, T, U
+from tests.equivalence.harness import Case, native
 
 W3 = np.array([0.5, 2, 1.5], np.float32)
 SCE, SIG = F.softmax_cross_entropy, F.sigmoid_cross_entropy

@@ -6,8 +6,8 @@ import chainer
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import SPD, D, I, M, N, P, Q, U, array_of
-from equivalence.harness import Case, native
+from tests.equivalence.arguments import SPD, D, I, M, N, P, Q, U, array_of
+from tests.equivalence.harness import Case, native
 
 MATH = [
     ("exp", F.exp, [N(3, 4)]),

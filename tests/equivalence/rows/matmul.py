@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import chainer.functions as F
 
-from equivalence.arguments import N
-from equivalence.harness import Case, native
+from tests.equivalence.arguments import N
+from tests.equivalence.harness import Case, native
 
 
 def _matmul(a, b, ta=False, tb=False):

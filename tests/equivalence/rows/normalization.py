@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import chainer.functions as F
 
-from equivalence.arguments import H, M, N, P, array_of
-from equivalence.harness import Case, native
+from tests.equivalence.arguments import H, M, N, P, array_of
+from tests.equivalence.harness import Case, native
 
 
 def far(x, *parameters):

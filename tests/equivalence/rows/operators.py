@@ -5,8 +5,8 @@ from __future__ import annotations
 import chainer.functions as F
 import numpy as np
 
-from equivalence.arguments import N, P, Q
-from equivalence.harness import Case, native
+from tests.equivalence.arguments import N, P, Q
+from tests.equivalence.harness import Case, native
 
 BINARY = [
     (f"{name} {s} {t}", f, [a(*s), b(*t)])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import chainer.functions as F
 
-from equivalence.arguments import ROIS, D, I, N, Q, array_of
-from equivalence.harness import Case
+from tests.equivalence.arguments import ROIS, D, I, N, Q, array_of
+from tests.equivalence.harness import Case
 
 
 def _upsample(x, y):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import chainer.functions as F
 
-from equivalence.arguments import N
-from equivalence.harness import Case, native
+from tests.equivalence.arguments import N
+from tests.equivalence.harness import Case, native
 
 GATES = {"lstm": 8, "gru": 6, "rnn": 2}
 LENGTHS = (3, 2, 2)  # sequences per step: the longest has three steps

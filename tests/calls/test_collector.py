@@ -1,0 +1,126 @@
+"""The garbage collector while traces and programs are made."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import sdbr
+from sdbr.base.collector import collector_off
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+
+from tests.harness.models import Net
+
+
+@pytest.fixture(autouse=True)
+def collector_on():
+    assert gc.isenabled()
+    yield
+    gc.enable()
+
+
+def test_it_is_off_until_the_last_thread_is_done():
+    inside, leave = threading.Event(), threading.Event()
+
+    def other():
+        with collector_off():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=other)
+    with collector_off():
+        thread.start()
+        inside.wait()
+    assert not gc.isenabled()
+    with collector_off(), collector_off():
+        leave.set()
+        thread.join()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_it_stays_off_where_the_user_has_switched_it_off():
+    gc.disable()
+    with collector_off():
+        pass
+    assert not gc.isenabled()
+
+
+def test_it_comes_back_after_an_error():
+    with pytest.raises(KeyError), collector_off():
+        raise KeyError
+    assert gc.isenabled()
+
+
+FORKED = """
+import gc, os, threading
+import sdbr
+from sdbr.base.collector import collector_off
+
+inside = threading.Event()
+
+def other():
+    with collector_off():
+        inside.set()
+        threading.Event().wait(30)
+
+threading.Thread(target=other, daemon=True).start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    with collector_off():
+        pass
+    os._exit(0 if gc.isenabled() else 3)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if not gc.isenabled() else 4)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_child_does_not_wait_for_threads_that_it_does_not_have():
+    assert subprocess.run([sys.executable, "-c", FORKED], timeout=60).returncode == 0
+
+
+def test_who_is_called_by_the_collector_is_not_the_code_of_the_call():
+    """Test runners measure the collector by the clock; a thread that is done had it on again."""
+
+    def look(phase, info):
+        time.perf_counter()
+
+    class Beside(chainer.FunctionNode):
+        def forward(self, inputs):
+            leave.set()
+            thread.join()
+            return (inputs[0] * 2,)
+
+    def collect_nothing():
+        with collector_off():
+            inside.set()
+            leave.wait()
+
+    def forward(self, x):
+        h = Beside().apply((x,))[0]
+        for each in [[] for _ in range(5000)]:  # enough for the collector to come by
+            each.append(each)
+        return F.relu(h)
+
+    inside, leave = threading.Event(), threading.Event()
+    thread = threading.Thread(target=collect_nothing)
+    gc.callbacks.append(look)
+    try:
+        model = sdbr.static_graph(Net(forward), on_dynamic="raise")
+        x = np.ones((3, 2), "f")
+        thread.start()
+        inside.wait()
+        model(x)
+        model(x)
+    finally:
+        gc.callbacks.remove(look)
+    assert model.schedule_manager.statistics.replays == 1

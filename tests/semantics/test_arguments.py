@@ -1,0 +1,274 @@
+"""Row 13: what may be an argument or a result, and that containers and numbers keep their types."""
+
+from __future__ import annotations
+
+import collections
+import types
+from typing import NamedTuple
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.harness.comparison import BACKENDS, assert_near, check, structure_of
+from tests.harness.models import Net, floats
+from tests.semantics.test_state import X, pair
+
+
+class Batch(NamedTuple):
+    x: object
+    n: object = 1
+
+
+def linear(forward):
+    return lambda: Net(forward, l=L.Linear(4, 3))
+
+
+def deep(x, n):
+    for i in range(n):
+        x = [x] if i % 3 == 0 else (x,) if i % 3 == 1 else {"k": x}
+    return x
+
+
+def undeep(x):
+    while isinstance(x, (list, tuple, dict)):
+        x = x["k"] if isinstance(x, dict) else x[0]
+    return x
+
+
+# --- arguments ----------------------------------------------------------------------------------
+def x(rng):
+    return floats(5, 4)(rng)
+
+
+ARGUMENTS = {
+    "list": (lambda self, a: self.l(a[0] + a[1]), lambda r: ([x(r), x(r)],)),
+    "tuple": (lambda self, a: self.l(a[0] + a[1]), lambda r: ((x(r), x(r)),)),
+    "dict": (lambda self, a: self.l(a["p"] * a["q"]), lambda r: ({"p": x(r), "q": x(r)},)),
+    "ordered dict": (
+        lambda self, a: self.l(next(iter(a.values())) * 2 + a["p"]),
+        lambda r: (collections.OrderedDict(q=x(r), p=x(r)),),
+    ),
+    "default dict": (
+        lambda self, a: self.l(a["p"] + len(a["nothing"])),
+        lambda r: (collections.defaultdict(list, p=x(r)),),
+    ),
+    "named tuple": (lambda self, a: self.l(a.x) * a.n, lambda r: (Batch(x(r), 3),)),
+    "nested": (
+        lambda self, a: self.l(a["b"][0][1].x) + self.l(a["b"][1]["c"]),
+        lambda r: ({"b": [(1, Batch(x(r))), {"c": chainer.Variable(x(r))}]},),
+    ),
+    "fifty deep": (lambda self, a: self.l(undeep(a)), lambda r: (deep(x(r), 50),)),
+    "keywords": (
+        lambda self, *, a, b, mode="on": self.l(a if mode == "on" else b),
+        lambda r: [(), {"b": x(r), "a": x(r), "mode": "off"}],
+    ),
+    "static arguments": (
+        lambda self, a, *s, **k: self.l(a) * s[0] + (k["flag"] is None) + len(k["name"]),
+        lambda r: [(x(r), 2, True), {"flag": None, "name": "four", "list": ["a", 1, None]}],
+    ),
+    "a function and a dtype": (
+        lambda self, a, f, dtype, part: f(self.l(a.astype(dtype)[part])),
+        lambda r: (x(r), F.relu, np.float32, slice(1, 3)),
+    ),
+    "empty containers": (
+        lambda self, a, b, c, d: self.l(a) + len(b) + len(c) + len(d),
+        lambda r: (x(r), [], {}, ()),
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_of_any_depth(name, backend):
+    forward, data = ARGUMENTS[name]
+    check(linear(forward), data, backend=backend)
+
+
+def test_the_traced_code_sees_the_types_that_were_passed():
+    def forward(self, a):
+        assert [type(a), type(a["t"]), list(a)] == [collections.OrderedDict, Batch, ["z", "t", "b"]]
+        assert a["t"].n is collections.deque
+        return self.l(a["t"][0])
+
+    _, static = pair(linear(forward))
+    a = collections.OrderedDict(z=1, t=Batch(X, collections.deque), b=[2])
+    for _ in range(3):
+        static(a)
+    assert static.schedule_manager.statistics.replays == 2
+
+
+def test_containers_are_never_written():
+    static = sdbr.static_graph(lambda a: a["x"][0] * 2)
+    x0 = chainer.Variable(X)
+    inner = [x0]
+    a = {"x": inner}
+    for _ in range(3):
+        static(a)
+        assert a == {"x": inner}
+        assert inner[0] is x0
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_structure_is_part_of_the_key():
+    static = sdbr.static_graph(lambda a: sum(a.values() if isinstance(a, dict) else a))
+    v = chainer.Variable(X)
+    forms = [[v], (v,), [v, v], {"a": v}, {"b": v}, Batch(v), collections.OrderedDict(a=v)]
+    for _ in range(2):
+        for form in forms:
+            static(form)
+    assert static.schedule_manager.statistics.traces == len(forms)
+    assert static.schedule_manager.statistics.replays == len(forms)
+
+
+def cyclic():
+    a = [X]
+    a.append(a)
+    return a
+
+
+def cyclic_dict():
+    a = {"x": X}
+    a["self"] = (a,)
+    return a
+
+
+BAD = {
+    "a set": ({1, 2}, "set"),
+    "a generator": ((i for i in range(3)), "generator"),
+    "an object": (types.SimpleNamespace(x=X), "SimpleNamespace"),
+    "an object inside": ({"k": [types.SimpleNamespace(x=X)]}, "SimpleNamespace"),
+    "a cycle": (cyclic(), "cycle"),
+    "a cycle of dicts": (cyclic_dict(), "cycle"),
+    "a thousand deep": (deep(X, 1000), "nested more than"),
+    "a file": (open(__file__), "TextIOWrapper"),  # noqa: SIM115
+}
+
+
+@pytest.mark.parametrize("keyword", [False, True])
+@pytest.mark.parametrize("name", BAD)
+def test_other_arguments_are_errors_that_name_them(name, keyword):
+    thing, text = BAD[name]
+    static = sdbr.static_graph(lambda x, other=None: F.relu(x))
+    static(X)
+    with pytest.raises(sdbr.TraceError) as caught:
+        static(X, other=thing) if keyword else static(X, thing)
+    message = str(caught.value)
+    assert ("argument 'other'" if keyword else "argument 1") in message
+    assert text in message
+    assert len(message) < 1000
+    if text not in ("cycle", "nested more than"):
+        assert "expected a Variable, an array" in message
+    static(X)
+    assert static.schedule_manager.statistics.replays >= 1
+
+
+def test_a_result_of_another_kind_is_an_error():
+    static = sdbr.static_graph(lambda x: {"y": {1, 2}})
+    with pytest.raises(sdbr.TraceError, match=r"the result\['y'\] is of type builtins.set"):
+        static(X)
+
+
+# --- results ------------------------------------------------------------------------------------
+RESULTS = {
+    "list": lambda y: [y, y * 2],
+    "tuple": lambda y: (y, None, 3),
+    "dict in its order": lambda y: {"z": y, "a": y * 2, "m": "text"},
+    "ordered dict": lambda y: collections.OrderedDict(z=y, a=[y + 1]),
+    "default dict": lambda y: collections.defaultdict(list, z=y),
+    "named tuple": lambda y: Batch(y, (y * 2, True)),
+    "nested": lambda y: {"a": [(y, {"b": Batch(y + 1)})], "c": ()},
+    "None": lambda y: (None, [None, y]),
+    "the same twice": lambda y: [y, y],
+    "arrays": lambda y: [y.array, y.array * 2],
+    "numbers": lambda y: (y, 1, 2.5, True, "s"),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backprop", [True, False])
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_keep_their_types(name, backprop, backend):
+    plain, static = pair(linear(lambda self, x: RESULTS[name](F.relu(self.l(x)))), backend=backend)
+    with chainer.using_config("enable_backprop", backprop):
+        for i in range(5):
+            got, want = static(X + i), plain(X + i)
+            assert structure_of(got) == structure_of(want)
+    if name == "the same twice":
+        assert got[0] is got[1]
+    assert static.schedule_manager.statistics.replays >= 3
+
+
+def test_a_result_container_is_a_new_one_in_every_call():
+    static = sdbr.static_graph(lambda x: {"y": [F.relu(x)]})
+    results = [static(X) for _ in range(4)]
+    results[0]["y"].append(1)
+    assert all(len(r["y"]) == 1 for r in [*results[1:], static(X)])
+    assert len({id(r["y"]) for r in results}) == 4
+
+
+# --- NumPy scalars ------------------------------------------------------------------------------
+SCALARS = {
+    "sum": lambda y: y.array.sum(),
+    "mean in float64": lambda y: y.array.mean(dtype="d"),
+    "largest index": lambda y: y.array.argmax(),
+    "comparison": lambda y: (y.array > 0).all(),
+    "element": lambda y: y.array[0, 1],
+    "arithmetic": lambda y: y.array.sum() * 2 + 1,
+    "NumPy function": lambda y: np.sqrt(np.abs(y.array).max()),
+    "NumPy array of one": lambda y: np.asarray(y.array.sum()),
+    "array without dimensions": lambda y: F.sum(y).array,
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backprop", [True, False])
+@pytest.mark.parametrize("name", SCALARS)
+def test_numpy_scalars_stay_what_they_are(name, backprop, backend):
+    function = SCALARS[name]
+
+    def forward(self, x):
+        y = self.l(x)
+        self.kept = function(y)
+        chainer.report({"value": function(y)}, self)
+        return y, function(y)
+
+    models = pair(linear(forward), backend=backend)
+    reporters = []
+    for model in models:
+        reporters.append(chainer.Reporter())
+        reporters[-1].add_observer("m", model)
+    with chainer.using_config("enable_backprop", backprop):
+        for i in range(5):
+            found = []
+            for model, reporter in zip(models, reporters, strict=True):
+                observation = {}
+                with reporter.scope(observation):
+                    found.append([model(X + i)[1], model.kept, observation["m/value"]])
+            for got, want in zip(found[1], found[0], strict=True):
+                assert type(got) is type(want), name
+                np.testing.assert_allclose(got, want, 1e-5)
+    statistics = models[1].schedule_manager.statistics
+    assert (statistics.traces, statistics.replays) == (1, 4)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_running_mean_kept_as_a_numpy_scalar(backend):
+    """State that is a NumPy scalar: read and assigned in every call."""
+
+    def forward(self, x):
+        y = self.l(x)
+        self.mean = 0.9 * self.mean + 0.1 * y.array.mean()
+        return y - self.mean
+
+    plain, static = pair(linear(forward), backend=backend)
+    plain.mean = static.mean = 0.0
+    for i in range(8):
+        assert_near(static(X + i).array, plain(X + i).array, 1e-5, "output")
+        assert type(static.mean) is type(plain.mean)
+        np.testing.assert_allclose(static.mean, plain.mean, 1e-5)
+    assert static.schedule_manager.statistics.replays >= 5

@@ -1,0 +1,304 @@
+"""Audits that must pass: what differs between the two runs though the replay is right."""
+
+from __future__ import annotations
+
+import sdbr
+from sdbr.audit import gradients as gradients_of_audits
+from sdbr.call.manager import ScheduleManager
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.harness.comparison import assert_near
+
+X = [np.random.RandomState(i).randn(6, 4).astype("f") for i in range(4)]
+IMAGES = [np.random.RandomState(i).randn(2, 3, 6, 6).astype("f") for i in range(4)]
+
+
+@pytest.fixture(autouse=True)
+def every_replay_is_audited():
+    with chainer.using_config("sdbr_audit", 1e9):
+        yield
+
+
+def served(f, arrays, backward=True, between=lambda y: None, first=lambda y: y):
+    """Replays of `f`, each with an audit; the gradients are those of `f` itself."""
+    static = sdbr.static_graph(f)
+    for n, array in enumerate(arrays):
+        found = []
+        for function in (static, f):
+            x = chainer.Variable(array.copy())
+            np.random.seed(n)
+            y = first(function(x))
+            between(y)
+            if backward:
+                F.sum(y * 1.5).backward()
+                found.append(x.grad)
+        if backward:
+            assert_near(*found, 1e-5, "gradient")
+    manager = static.schedule_manager
+    audits = manager.audits
+    assert (audits.failed, audits.failures, audits.inconclusive) == (0, [], 0)
+    assert manager.statistics.replays == len(arrays) - 1
+    assert audits.passed >= 1
+    assert not backward or audits.gradients >= 1
+    return static
+
+
+def double(y):
+    y.array *= 2
+
+
+@pytest.mark.parametrize("function", [F.tanh, F.max, F.softmax, F.exp, F.relu])
+def test_a_result_that_is_written_to_before_the_backward(function):
+    served(function, X, between=double)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: F.dropout(x, 0.4, return_mask=True),
+    lambda x: F.gaussian(x, x, return_eps=True),
+    lambda x: F.rrelu(x, return_r=True),
+])  # fmt: skip
+def test_what_a_function_has_kept_is_handed_out(function):
+    served(function, X, first=lambda pair: pair[0])
+
+
+def test_places_of_maxima_are_handed_out():
+    served(lambda x: F.max_pooling_2d(x, 2, return_indices=True), IMAGES, first=lambda y: y[0])
+
+
+def test_chainer_notes_the_device_of_an_argument():
+    def f(x):
+        return chainer.distributions.Normal(x, F.exp(x)).log_prob(x)
+
+    served(f, X)
+
+
+def test_other_functions_than_chainers_are_recorded():
+    t = np.arange(6) % 4
+
+    def f(x):
+        return F.softmax_cross_entropy(x, t, enable_double_backprop=True)
+
+    served(f, X)
+
+
+def test_gradients_that_are_none_inside_of_the_call():
+    rois = np.array([[0, 0, 0, 4, 4], [1, 1, 1, 5, 5]], "f")
+
+    def f(x):
+        y = F.roi_pooling_2d(x, rois, 2, 2, 1.0)
+        (g,) = chainer.grad([y], [x], [y * 2])
+        return y + F.sum(g)
+
+    served(f, IMAGES, backward=False)
+
+
+def test_a_function_that_writes_to_a_parameter():
+    class Running(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.l = L.Linear(4, 4)
+                self.mean = chainer.Parameter(np.zeros(4, "f"))
+                self.var = chainer.Parameter(np.ones(4, "f"))
+
+        def forward(self, x):
+            ones, zeros = np.ones(4, "f"), np.zeros(4, "f")
+            return F.batch_normalization(
+                self.l(x), ones, zeros, running_mean=self.mean.array, running_var=self.var.array
+            )
+
+    models = [Running(), Running()]
+    models[1].copyparams(models[0])
+    static = sdbr.static_graph(models[0])
+    for x in X:
+        assert_near(static(x).array, models[1](x).array, 1e-5, "output")
+        assert_near(models[0].mean.array, models[1].mean.array, 1e-5, "mean")
+    audits = static.schedule_manager.audits
+    assert audits.failures == [] and audits.passed >= 1
+
+
+@pytest.mark.parametrize("link", [
+    lambda: L.BatchNormalization(4), lambda: L.BatchNormalization(4, use_beta=False),
+    lambda: L.LayerNormalization(4),
+])  # fmt: skip
+def test_gradients_that_are_nothing_but_rounding(link):
+    model = sdbr.static_graph(link())
+    for array in X:
+        x = chainer.Variable(array)
+        F.sum(model(x)).backward()
+        assert np.abs(x.grad).max() < 1e-5
+    audits = model.schedule_manager.audits
+    assert audits.failures == [] and audits.gradients >= 2
+
+
+def test_a_wrong_gradient_is_found_beside_results_that_were_written_to(monkeypatch):
+    """What the user has written stands in both runs; it hides nothing."""
+    original = gradients_of_audits.gradients
+
+    def another(*args):
+        return [g + np.float32(0.01) * abs(g).max() for g in original(*args)]
+
+    monkeypatch.setattr(gradients_of_audits, "gradients", another)
+    static = sdbr.static_graph(lambda x: F.tanh(x))
+    with pytest.warns(sdbr.SdbrWarning, match="the gradient of argument 0 differs"):
+        for array in X:
+            y = static(chainer.Variable(array))
+            double(y)
+            F.sum(y).backward()
+    assert static.schedule_manager.audits.failed == 1
+
+
+def near(place: float, n: int = 6):
+    return [(np.random.RandomState(i).randn(4, 1) * 0.3 + place).astype("f") for i in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("function", "place"),
+    [
+        (F.tanh, 5),
+        (F.tanh, -9),
+        (F.sigmoid, -17.4),
+        (F.sigmoid, 17.4),
+        (F.softplus, -9),
+        (F.softplus, -17.4),
+        (F.elu, -17.4),
+        (lambda x: F.log(F.sigmoid(x)), 17.4),
+        (lambda x: x * F.sigmoid(x), -17.4),
+        (lambda x: F.sigmoid_cross_entropy(x, np.ones((4, 1), "i")), 9),
+        (lambda x: F.sigmoid_cross_entropy(x, np.ones((4, 1), "i")), 17.4),
+        (lambda x: F.sigmoid_cross_entropy(x, np.zeros((4, 1), "i"), reduce="no"), -17.4),
+        (lambda x: F.softmax_cross_entropy(F.concat([x, -x]), np.zeros(4, "i")), 9),
+        (lambda x: F.log_softmax(F.concat([x, -x]))[:, 0], 9),
+    ],
+)
+def test_functions_that_are_nothing_but_rounding_where_they_saturate(function, place):
+    static = sdbr.static_graph(function)
+    for x in map(chainer.Variable, near(place)):
+        F.sum(static(x)).backward()
+    audits = static.schedule_manager.audits
+    assert (audits.failed, audits.failures) == (0, [])
+    assert static.schedule_manager.statistics.replays == 5
+
+
+@pytest.mark.parametrize(
+    ("function", "place", "factor"),
+    [
+        (F.tanh, 1e-7, 2),
+        (lambda x: F.tanh(x) * 1e6, 1e-7, 2),
+        (F.tanh, 1e-4, 1.001),
+        (F.elu, 1e-7, 2),
+        (lambda x: F.log(F.softplus(x)), -17, 2),
+        (F.sigmoid, 0.1, 1.0001),
+        (F.sigmoid, -10, 1.1),
+        (lambda x: F.lstm(x, F.concat([x, x, x, x]))[1], 1e-4, 1.01),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*a replay differs")
+def test_other_numbers_of_such_functions_are_no_rounding(function, place, factor, monkeypatch):
+    static = sdbr.static_graph(function)
+    replay = ScheduleManager.replay
+
+    def wrong(self, *args):
+        y = replay(self, *args)
+        y.array[...] *= factor
+        return y
+
+    with chainer.no_backprop_mode():
+        for i in range(4):
+            x = ((1 + 0.1 * np.random.RandomState(i).randn(4, 1)) * place).astype("f")
+            assert_near(static(x).array, function(x).array, 2e-5, "result")
+            monkeypatch.setattr(ScheduleManager, "replay", wrong)
+    assert static.schedule_manager.audits.failed == 1
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_a_discriminator_that_is_sure(train):
+    class Discriminator(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.l = L.Linear(4, 1, initial_bias=-10)
+
+        def forward(self, x):
+            return F.mean(F.softplus(self.l(x)))
+
+    model = sdbr.static_graph(Discriminator(), on_dynamic="raise")
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(model)
+    with chainer.using_config("train", train), chainer.using_config("enable_backprop", train):
+        for x in [np.random.RandomState(i).randn(4, 4).astype("f") * 0.3 for i in range(8)]:
+            if train:
+                optimizer.update(model, x)
+            else:
+                model(x)
+    assert model.schedule_manager.audits.failed == 0
+    assert model.schedule_manager.statistics.replays == 7
+
+
+class Tell(chainer.FunctionNode):
+    """Prints in its forward, and so in its backward, which is one more of its kind."""
+
+    def forward(self, inputs):
+        print("t")
+        return (inputs[0] * 1,)
+
+    def backward(self, indexes, gys):
+        return Tell().apply((gys[0],))
+
+
+def amplified(x):
+    return F.sin(F.sum(x, keepdims=True) * 1e5)
+
+
+@pytest.mark.parametrize("function", [amplified, lambda x: F.softplus(x[:4] - 9)])
+def test_nodes_that_print_where_rounding_is_looked_into(function):
+    static = sdbr.static_graph(lambda x: Tell().apply((function(x),))[0])
+    for i in range(8):
+        x = chainer.Variable(np.random.RandomState(i).rand(1001).astype("f"))
+        F.sum(static(x)).backward()
+    audits = static.schedule_manager.audits
+    assert audits.failed == 0
+    assert audits.noisy >= 1
+    assert static.schedule_manager.statistics.replays == 7
+
+
+class Normal(chainer.Chain):
+    """The bias before the normalization has gradients that are nothing but rounding."""
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.a, self.bn, self.b = L.Linear(3, 3), L.BatchNormalization(3), L.Linear(3, 1)
+
+    def forward(self, x):
+        h = self.bn(self.a(x))
+        return F.mean(self.b(h) ** 2)
+
+
+def test_steps_whose_biases_move_by_rounding_alone():
+    np.random.seed(0)
+    model = sdbr.static_graph(Normal(), on_dynamic="raise")
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(model)
+    for i in range(30):
+        optimizer.update(model, np.random.RandomState(i).randn(4, 3).astype("f"))
+    assert model.schedule_manager.audits.failed == 0
+    assert model.schedule_manager.statistics.steps == 29
+
+
+@pytest.mark.filterwarnings("ignore:.*a replay differs")
+def test_another_gradient_behind_a_node_that_prints_is_no_rounding(monkeypatch):
+    """Its backward applies one of its kind, which is not fed with what the forward told."""
+    backward = gradients_of_audits.GradientAudit.backward
+
+    def wrong(self, replay, *args):
+        return backward(self, lambda: [g if g is None else g * 1.1 for g in replay()], *args)
+
+    monkeypatch.setattr(gradients_of_audits.GradientAudit, "backward", wrong)
+    static = sdbr.static_graph(lambda x: Tell().apply((x * 2,))[0])
+    for x in map(chainer.Variable, X[:3]):
+        F.sum(static(x)).backward()
+    assert static.schedule_manager.audits.failed == 1

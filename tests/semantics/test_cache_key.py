@@ -1,0 +1,243 @@
+"""Row 12: the cache key: what is part of it, what goes, what misses are told."""
+
+from __future__ import annotations
+
+import warnings
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.harness.comparison import assert_near
+from tests.harness.models import Net
+from tests.semantics.test_state import X, Z, mlp
+
+
+def statistics_of(model):
+    return model.schedule_manager.statistics
+
+
+@pytest.fixture
+def entry():
+    """A name of an entry of the configuration that is gone afterwards."""
+    name = "sdbr_test_entry"
+    yield name
+    for config in (chainer.global_config, chainer.config._local):
+        config.__dict__.pop(name, None)
+
+
+def scaled(entry):
+    def forward(self, x):
+        return self.l(x) * getattr(chainer.config, entry, 1)
+
+    return sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), on_dynamic="raise")
+
+
+# --- the configuration --------------------------------------------------------------------------
+def test_entries_of_users_globally_locally_and_deleted(entry):
+    static = scaled(entry)
+    want = static.l(X).array
+
+    def twice(factor):
+        for _ in range(2):
+            assert_near(static(X).array, factor * want, 1e-5, f"factor {factor}")
+
+    twice(1)
+    setattr(chainer.global_config, entry, 2)
+    twice(2)
+    with chainer.using_config(entry, 3):
+        twice(3)
+        setattr(chainer.global_config, entry, 4)
+        twice(3)  # the local one wins
+    twice(4)
+    delattr(chainer.global_config, entry)
+    twice(1)
+    setattr(chainer.config, entry, 2)  # the same value, of this thread
+    twice(2)
+    delattr(chainer.config, entry)
+    twice(1)
+    statistics = statistics_of(static)
+    assert statistics.traces == 4
+    assert statistics.replays == 16 - 4
+
+
+def test_a_float_of_the_configuration_is_part_of_the_key(entry):
+    static = scaled(entry)
+    want = static.l(X).array
+    for factor in (0.5, 0.25, 0.5, 0.25):
+        with chainer.using_config(entry, factor):
+            for _ in range(3):
+                assert_near(static(X).array, np.float32(factor) * want, 1e-5, f"{factor}")
+    assert statistics_of(static).traces == 2
+
+
+def test_every_entry_of_chainer_itself():
+    static = sdbr.static_graph(mlp())
+    entries = {
+        "train": False, "enable_backprop": False, "dtype": np.dtype("d"), "autotune": True,
+        "cudnn_deterministic": True, "lazy_grad_sum": True, "keep_graph_on_report": True,
+        "type_check": False, "warn_nondeterministic": True, "in_recomputing": True,
+    }  # fmt: skip
+    static(X)
+    for name, value in entries.items():
+        with chainer.using_config(name, value):
+            static(X)
+        assert f"chainer.config.{name}: " in static.schedule_manager.misses[-1][0]
+        static(X)
+    statistics = statistics_of(static)
+    assert statistics.traces == len(entries) + 1
+    assert statistics.replays == len(entries)
+
+
+def test_a_whole_step_looks_at_the_configuration(entry):
+    static = sdbr.static_graph(
+        Net(lambda self, x: F.sum(self.l(x) * getattr(chainer.config, entry, 1)), l=L.Linear(4, 3))
+    )
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(1)).setup(static)
+    for i in range(12):
+        before = static.l.b.array.copy()
+        factor = 1 + i // 4
+        with chainer.using_config(entry, factor):
+            optimizer.update(static, X)
+        assert_near(before - static.l.b.array, np.full(3, 5 * factor, "f"), 1e-5, f"step {i}")
+    assert statistics_of(static).traces == 3
+    assert statistics_of(static).steps >= 6
+
+
+# --- explained misses ---------------------------------------------------------------------------
+def test_each_miss_names_the_part_that_differs(entry):
+    static = sdbr.static_graph(
+        Net(lambda self, x, *a, **k: self.l(x) + len(a) + len(k), l=L.Linear(4, 3))
+    )
+    other = X + 1
+
+    def expect(text, *args, **kwargs):
+        static(*args, **kwargs)
+        found, line = static.schedule_manager.misses[-1]
+        assert text in found
+        assert "test_cache_key.py" in line
+
+    static(X)
+    expect("argument 0: float32[5,4] -> float32[3,4]", X[:3])
+    expect("-> Variable float32[5,4], requires_grad=True", chainer.Variable(X))
+    expect("argument 1: missing -> 2", X, 2)
+    expect("argument 1: 2 -> 'two'", X, "two")
+    expect("argument 'flag': missing -> True", X, flag=True)
+    expect("argument 'd': missing -> {'k': [array]}", X, d={"k": [Z]})
+    expect("argument 'd'['k'][0]: float32[5,4] -> float32[2,4]", X, d={"k": [Z[:2]]})
+    static(X, other)
+    expect("which arguments are the same object", X, X)
+    with chainer.using_config("train", False):
+        expect("chainer.config.train: True -> False", X)
+    setattr(chainer.global_config, entry, [1, "a"])
+    expect(f"chainer.config.{entry}: missing -> [1, 'a']", X)
+    static.schedule_manager.clear()
+    static(X)
+    delattr(chainer.global_config, entry)
+    expect(f"chainer.config.{entry}: [1, 'a'] -> missing", X)
+    text = str(sdbr.explain(static))
+    assert f"chainer.config.{entry}" in text
+
+
+def test_a_miss_by_what_the_call_read_names_it():
+    def forward(self, x, c=1.0):
+        y = self.l(x) * int(c * 8)
+        if self.state is not None:
+            y = y + self.state
+        return y * (2 if self.mode == "on" else 3) * self.options["n"]
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
+    static.state, static.mode, static.options = None, "on", {"n": 1}
+
+    def expect(text, *args):
+        static(X, *args)
+        assert text in static.schedule_manager.misses[-1][0]
+
+    static(X)
+    static.state = chainer.Variable(np.zeros((5, 3), "f"))
+    expect("'state'")
+    static.mode = "off"
+    expect("'mode'")
+    static.options["n"] = 2
+    expect("'options'")
+    static(X, 0.5)
+    expect("argument 1: 0.5 -> 0.75", 0.75)
+
+
+# --- eviction and the warning -------------------------------------------------------------------
+def test_schedules_that_differ_in_what_they_read_count_for_eviction():
+    static = sdbr.static_graph(
+        Net(lambda self, x: self.l(x) * int(self.n), l=L.Linear(4, 3)), max_schedules=3
+    )
+    for n in (1, 2, 3, 4, 4, 3, 2):
+        static.n = n
+        static(X)
+        assert sum(map(len, static.schedule_manager.schedules.values())) <= 3
+    assert statistics_of(static).traces == 4
+    static.n = 1  # driven out
+    static(X)
+    assert statistics_of(static).traces == 5
+
+
+def test_nothing_goes_when_everything_is_to_be_kept():
+    static = sdbr.static_graph(lambda x: F.relu(x), max_schedules=2, minimize_cache_size=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            for n in range(1, 25):
+                static(np.ones(n, "f"))
+    statistics = statistics_of(static)
+    assert (statistics.traces, statistics.replays) == (24, 24)
+    assert len(static.schedule_manager.schedules) == 24
+
+
+CHANGING = {
+    "shape": (lambda static, i: static(np.ones((i + 1, 4), "f")), r"argument 0: float32"),
+    "number": (lambda static, i: static(X, i), r"argument 1: 6 -> 7"),
+    "configuration": (
+        lambda static, i: _configured(static, i),
+        r"chainer.config.sdbr_test_entry: 6 -> 7",
+    ),
+    "attribute": (lambda static, i: _with_attribute(static, i), r"'n'"),
+}
+
+
+def _configured(static, i):
+    with chainer.using_config("sdbr_test_entry", i):
+        static(X)
+
+
+def _with_attribute(static, i):
+    static.n = i
+    static(X)
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_five_traces_in_eight_calls_warn_once_and_name_the_part(name, entry):
+    call, text = CHANGING[name]
+    static = sdbr.static_graph(
+        Net(lambda self, x, m=1: self.l(x) * m * self.n, l=L.Linear(4, 3)), on_dynamic="raise"
+    )
+    static.n = 1
+    with pytest.warns(sdbr.SdbrWarning, match=text) as caught:
+        for i in range(20):
+            call(static, i)
+    found = [w for w in caught if issubclass(w.category, sdbr.SdbrWarning)]
+    assert len(found) == 1
+    assert "five of the last eight calls" in str(found[0].message)
+
+
+def test_a_changing_number_may_be_a_float():
+    static = sdbr.static_graph(
+        Net(lambda self, x, m: self.l(x) * m * self.n, l=L.Linear(4, 3)), on_dynamic="raise"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(20):
+            static.n = 1.0 + i
+            static(X, 0.5 * i)
+    assert statistics_of(static).traces == 1

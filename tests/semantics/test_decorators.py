@@ -1,0 +1,189 @@
+"""Row 14 of the contract, and everything that can be decorated."""
+
+from __future__ import annotations
+
+import functools
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.harness.comparison import assert_near
+
+X = np.random.RandomState(0).randn(6, 4).astype("f")
+
+
+def counts(thing) -> tuple[int, int, int]:
+    statistics = thing.schedule_manager.statistics
+    return statistics.traces, statistics.replays, statistics.define_by_run_calls
+
+
+def check(call, plain, manager_of=lambda call: call) -> None:
+    """Four calls equal the plain ones, gradients too; three were replays."""
+    for i in range(4):
+        x, x_plain = (chainer.Variable(X + i) for _ in range(2))
+        y, y_plain = call(x), plain(x_plain)
+        F.sum(y * y).backward()
+        F.sum(y_plain * y_plain).backward()
+        assert_near(y.array, y_plain.array, 1e-5, f"call {i}")
+        assert_near(x.grad, x_plain.grad, 1e-4, f"gradient of call {i}")
+    assert counts(manager_of(call)) == (1, 3, 0)
+
+
+class Net(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.a = L.Linear(4, 4)
+
+    def forward(self, x):
+        return F.relu(self.a(x))
+
+    @staticmethod
+    @sdbr.static_graph
+    def of_nobody(x):
+        return F.tanh(x) * 2
+
+    @sdbr.static_graph
+    def first(self, x):
+        return F.tanh(self.a(x))
+
+    @sdbr.static_graph
+    def second(self, x):
+        return F.sigmoid(self.first(x))
+
+
+def test_functions():
+    def plain(x):
+        return F.tanh(x) * 3
+
+    def with_factor(factor, x):
+        return F.tanh(x) * factor
+
+    check(sdbr.static_graph(plain), plain)
+    check(sdbr.static_graph()(lambda x: F.tanh(x) * 3), plain)
+    check(sdbr.static_graph(functools.partial(with_factor, 3)), plain)
+    net = Net()
+    check(sdbr.static_graph(net.forward), net.forward)
+    check(net.of_nobody, lambda x: F.tanh(x) * 2)
+
+
+class Doubled:
+    def __call__(self, x):
+        return F.tanh(x) * 2
+
+
+def test_a_callable_object():
+    check(sdbr.static_graph(Doubled()), Doubled())
+
+
+def test_functions_that_call_each_other():
+    @sdbr.static_graph
+    def power(n, x):
+        return x if n == 0 else F.tanh(power(n - 1, x))
+
+    @sdbr.static_graph
+    def outer(x):
+        return power(3, x) + 1
+
+    check(outer, lambda x: F.tanh(F.tanh(F.tanh(x))) + 1)
+    assert power.schedule_manager is None or counts(power) == (0, 0, 0)
+    check(lambda x: power(2, x), lambda x: F.tanh(F.tanh(x)), lambda _: power)
+
+
+def test_two_methods_on_one_chain():
+    net = Net()
+    check(net.first, lambda x: F.tanh(net.a(x)), lambda _: net)
+    other = Net()
+    for x in (X, X + 1, X + 2):
+        want = F.sigmoid(F.tanh(other.a(x))).array
+        assert_near(other.second(x).array, want, 1e-5, "second")
+        assert_near(other.first(x).array, F.tanh(other.a(x)).array, 1e-5, "first")
+    report = sdbr.explain(other).to_dict()
+    assert [m["name"] for m in report["managers"]] == ["Net.second", "Net.first"]
+    for name in ("first", "second"):
+        function = getattr(Net, name)
+        manager = other._sdbr_managers[function._sdbr_function]
+        assert (manager.statistics.traces, manager.statistics.replays) == (1, 2)
+
+
+class Base(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.a = L.Linear(4, 4)
+
+    @sdbr.static_graph
+    def forward(self, x):
+        return self.a(x)
+
+
+class Extended(Base):
+    @sdbr.static_graph
+    def forward(self, x):
+        return F.relu(super().forward(x))
+
+
+class Wrapping(Base):
+    def forward(self, x):
+        return F.relu(super().forward(x))
+
+
+@pytest.mark.parametrize("kind", [Extended, Wrapping])
+def test_inherited_methods(kind):
+    net = kind()
+    check(net, lambda x: F.relu(net.a(x)))
+    assert net.schedule_manager.name == f"{kind.__name__}.forward"
+
+
+@pytest.mark.parametrize("order", ["inside first", "outside first"])
+def test_the_outermost_static_chain_wins(order):
+    class Outer(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.inner = sdbr.static_graph(Net())
+
+        @sdbr.static_graph
+        def forward(self, x):
+            return F.tanh(self.inner(x))
+
+    net = Outer()
+    calls = [
+        lambda: check(net.inner, lambda x: F.relu(net.inner.a(x))),
+        lambda: check(net, lambda x: F.tanh(F.relu(net.inner.a(x)))),
+    ]
+    for call in calls if order == "inside first" else calls[::-1]:
+        call()
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "numpy"}])
+def test_what_cannot_be_decorated(options):
+    for target, got in ((3, "int"), ("forward", "str"), (Net, "the class Net")):
+        with pytest.raises(TypeError, match=f"target: expected .* got {got}"):
+            sdbr.static_graph(target, **options)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'max_schedule'; it takes"):
+        sdbr.static_graph(Net(), max_schedule=3)
+
+
+class WithHelper(Base):
+    @sdbr.static_graph
+    def helper(self, x):
+        return F.tanh(self.a(x))
+
+
+@pytest.mark.parametrize("first", ["helper", "forward"])
+def test_the_manager_of_a_chain_is_that_of_its_forward(first):
+    """Whichever of its methods was called first, and however often the other one was."""
+    net = WithHelper()
+    calls = {"helper": net.helper, "forward": net}
+    for name in (first, *calls):
+        calls[name](X)
+    net.helper(X)
+    forward = Base.forward._sdbr_function
+    assert net.schedule_manager is net._sdbr_managers[forward]
+    assert net.schedule_manager.statistics.calls == (2 if first == "forward" else 1)

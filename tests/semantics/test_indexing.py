@@ -1,0 +1,81 @@
+"""Index arrays, lists and masks that change between calls, wherever they come from."""
+
+from __future__ import annotations
+
+import sdbr
+
+import chainer.functions as F
+import numpy as np
+import pytest
+from chainer import Variable
+
+from tests.harness.models import Net
+
+PLACES = [0, 1]
+ARRAY = np.array([0, 1])
+MASK = np.array([True, False, True, True])
+
+
+def body(self, x):
+    picked = F.sum(x[PLACES]) + 2 * F.sum(x[self.places]) + 3 * F.sum(x[self.array])
+    chosen = F.where(self.condition, x, -x)
+    return picked + 4 * F.sum(x[ARRAY]), chosen, x[MASK], F.pad_sequence([x], 5, self.fill)
+
+
+def expected(model, x):
+    picked = x[PLACES].sum() + 2 * x[model.places].sum() + 3 * x[model.array].sum()
+    filled = np.concatenate([x, np.full((1, 3), model.fill)])
+    return picked + 4 * x[ARRAY].sum(), np.where(model.condition, x, -x), x[MASK], filled[None]
+
+
+def change(model, what: str) -> None:
+    if what == "global list":
+        PLACES[0] = 3 - PLACES[0]
+    elif what == "list of the chain":
+        model.places[1] = 0
+    elif what == "array of the chain":
+        model.array[0] = 3
+    elif what == "condition of the chain":
+        model.condition[0] = False
+    elif what == "global array":
+        ARRAY[0] = 2 - ARRAY[0]
+    elif what == "mask":
+        MASK[1] = not MASK[1]
+    elif what == "padding":
+        model.fill = 0.75
+
+
+#: Whether a new trace is needed.
+CHANGES = {
+    "global list": True,
+    "list of the chain": True,
+    "array of the chain": False,
+    "condition of the chain": False,
+    "global array": True,
+    "mask": True,
+    "padding": False,
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_chooses_may_change(what):
+    model = Net(body)
+    model.places, model.array, model.fill = [0, 2], np.array([1, 1]), 0.5
+    model.condition = np.array([True, False, True])
+    static = sdbr.static_graph(model, on_dynamic="raise")
+    statistics = static.schedule_manager.statistics
+
+    def check():
+        x = np.random.RandomState(statistics.calls).randn(4, 3)
+        for got, want in zip(static(Variable(x)), expected(model, x), strict=True):
+            np.testing.assert_allclose(got.array, want, 1e-12)
+
+    for _ in range(3):
+        check()
+    replays, traces = statistics.replays, statistics.traces
+    assert replays and statistics.python_ops == 0
+    change(model, what)
+    check()
+    assert statistics.traces == traces + CHANGES[what]
+    check()
+    assert statistics.replays > replays

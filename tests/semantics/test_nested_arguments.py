@@ -1,0 +1,106 @@
+"""Lists, tuples and dicts of arguments, through the compiled path and in whole steps."""
+
+from __future__ import annotations
+
+import sdbr
+from sdbr.call._runners import run_fast
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.harness.comparison import check
+from tests.harness.models import Net
+
+BACKENDS = ["cython", "numpy"]
+
+
+def several(self, xs, more, scales=(1, 2.0)):
+    """Hidden layers of a list of arrays, with what a dict says."""
+    hs = [self.l(x) for x in xs]
+    y = sum(hs) * scales[0] + more["inner"]["c"] * scales[1]
+    return {"sum": y, "parts": [hs[0], (hs[1], None)]}
+
+
+def make():
+    return Net(several, l=L.Linear(4, 3))
+
+
+def data(rng):
+    def variable(*shape):
+        return chainer.Variable(rng.randn(*shape).astype("f"))
+
+    xs = [variable(2, 4), rng.randn(2, 4).astype("f")]
+    return [(xs, {"none": None, "inner": {"c": variable(2, 3)}}), {"scales": (1, 2.0)}]
+
+
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_replays_are_those_of_the_compiled_path(backend, train):
+    model = check(make, data, backend=backend, train=train, python_ops=False)
+    (runner,) = model.schedule_manager.runners
+    args, kwargs = data(np.random.RandomState(0))
+    with chainer.using_config("train", train), chainer.using_config("enable_backprop", train):
+        assert run_fast([runner], tuple(args), kwargs) is not NotImplemented
+
+
+def other_calls():
+    (xs, more), kwargs = data(np.random.RandomState(0))
+    third = chainer.Variable(np.ones((2, 4), "f"))
+    return {
+        "one more in a list": (([*xs, third], more), kwargs),
+        "a tuple for a list": ((tuple(xs), more), kwargs),
+        "another order of keys": ((xs, dict(reversed(more.items()))), kwargs),
+        "a number for None": ((xs, {**more, "none": 1}), kwargs),
+        "the same array twice": (([xs[0], xs[0]], more), kwargs),
+        "a Variable for an array": (([xs[0], third], more), kwargs),
+        "a list for an array": (([xs[0], third], {**more, "none": []}), kwargs),
+        "another number": ((xs, more), {"scales": (2, 2.0)}),
+        "positional": ((xs, more, (1, 2.0)), {}),
+    }
+
+
+@pytest.mark.parametrize("what", other_calls())
+def test_another_structure_is_traced_anew(what):
+    model = sdbr.static_graph(make())
+    args, kwargs = data(np.random.RandomState(1))
+    for _ in range(3):
+        model(*args, **kwargs)
+    args, kwargs = other_calls()[what]
+    plain = several(model, *args, **kwargs)
+    for traces in (2, 2, 2):
+        got = model(*args, **kwargs)
+        np.testing.assert_allclose(got["sum"].array, plain["sum"].array, rtol=1e-5, atol=1e-6)
+        assert model.schedule_manager.statistics.traces == traces
+
+
+def sequence_loss(self, xs, ts):
+    loss = sum(F.softmax_cross_entropy(self.l(x), t) for x, t in zip(xs, ts, strict=True))
+    chainer.report({"loss": loss}, self)
+    return loss
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_step_on_ragged_lists_is_one_native_call(backend):
+    def run(static):
+        np.random.seed(0)
+        model = Net(sequence_loss, l=L.Linear(4, 3))
+        optimizer = chainer.optimizers.Adam()
+        if static:
+            sdbr.static_graph(model, backend=backend, on_dynamic="raise")
+            optimizer = sdbr.static_optimizer(optimizer)
+        optimizer.setup(model)
+        rng = np.random.RandomState(0)
+        for i in range(8):
+            lengths = [3, 2, 1] if i % 2 else [4, 4]
+            xs = [rng.randn(n, 4).astype("f") for n in lengths]
+            optimizer.update(model, xs, [rng.randint(0, 3, n).astype("i") for n in lengths])
+        return model
+
+    plain, static = run(False), run(True)
+    for p, q in zip(plain.params(), static.params(), strict=True):
+        np.testing.assert_allclose(q.array, p.array, rtol=1e-5, atol=1e-6)
+    statistics = static.schedule_manager.statistics
+    assert (statistics.traces, statistics.steps, statistics.python_ops) == (2, 6, 0)

@@ -1,0 +1,297 @@
+"""Draws: those of define-by-run in its order under one seed, and other ones in every replay."""
+
+from __future__ import annotations
+
+import cProfile
+import functools
+import os
+import random
+import secrets
+import sys
+import threading
+import uuid
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+from numpy.random import rand
+
+from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of
+from tests.harness.models import Net, floats
+
+X = floats(6, 4)(np.random.RandomState(0))
+
+
+def noise(self, x):
+    h = self.l(x)
+    return F.gaussian(h, h * 0.1)
+
+
+def connected(self, x):
+    return F.simplified_dropconnect(x, self.l.W, self.l.b, 0.5)
+
+
+def several(self, x):
+    """Native and Python draws in turn, and draws of user code in between."""
+    h = F.dropout(self.l(x), 0.3)
+    h = F.rrelu(h)
+    h = h + np.random.normal(size=(6, 4)).astype("f")
+    h = F.dropout(h, 0.5)
+    h = F.gaussian(h, h * 0.1)
+    h = h * np.random.rand(6, 4).astype("f")
+    np.random.uniform(size=3)  # not used, but drawn
+    return F.zoneout(h, self.l(x), 0.5)
+
+
+STOCHASTIC = {
+    "dropout": lambda self, x: F.dropout(self.l(x), 0.5),
+    "two dropouts": lambda self, x: F.dropout(F.dropout(self.l(x), 0.2) + 1, 0.5),
+    "gaussian": noise,
+    "rrelu": lambda self, x: F.rrelu(self.l(x) - 1),
+    "zoneout": lambda self, x: F.zoneout(self.l(x), x, 0.5),
+    "simplified_dropconnect": connected,
+    "gumbel_softmax": lambda self, x: F.gumbel_softmax(self.l(x)),
+    "rand": lambda self, x: self.l(x) * np.random.rand(6, 4).astype("f"),
+    "randn": lambda self, x: self.l(x) + np.random.randn(4).astype("f"),
+    "permutation": lambda self, x: F.get_item(self.l(x), np.random.permutation(6)),
+    "choice": lambda self, x: F.select_item(self.l(x), np.random.choice(4, 6)),
+    "several": several,
+}
+
+
+def run(model, seed, n=5):
+    """Outputs and gradients of `n` iterations on the same data."""
+    np.random.seed(seed)
+    records = []
+    for _ in range(n):
+        x = chainer.Variable(X)
+        y = model(x)
+        model.cleargrads()
+        F.sum(y * y).backward()
+        records.append({"y": copy_of(y.array), "x": copy_of(x.grad), "W": copy_of(model.l.W.grad)})
+    records.append({"after": np.random.rand(3)})
+    return records
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", STOCHASTIC)
+def test_draws(name, backend):
+    W = np.random.RandomState(1).randn(4, 4).astype("f")
+    plain = Net(STOCHASTIC[name], l=L.Linear(4, 4, initialW=W))
+    static = sdbr.static_graph(
+        Net(STOCHASTIC[name], l=L.Linear(4, 4, initialW=W)), backend=backend, on_dynamic="raise"
+    )
+    for seed in (3, 4):
+        want, got = run(plain, seed), run(static, seed)
+        # What define-by-run draws, draw by draw, and not one draw more or less.
+        for g, w in zip(got, want, strict=True):
+            assert_all_near(g, w, 1e-4, name)
+        outputs = {record["y"].tobytes() for record in got[:-1]}
+        assert len(outputs) == 5, "a replay repeated a draw"
+    statistics = static.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays) == (1, 9)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_masks_under_one_seed_are_identical(backend):
+    """Exact: a mask is zero or 1 / (1 - ratio)."""
+    ones = np.ones((50, 40), "f")
+    static = sdbr.static_graph(lambda x: F.dropout(x, 0.3), backend=backend)
+    for seed in range(4):
+        np.random.seed(seed)
+        got = static(ones).array
+        np.random.seed(seed)
+        np.testing.assert_array_equal(got, F.dropout(ones, 0.3).array)
+    assert static.schedule_manager.statistics.replays == 3
+
+
+def test_the_generator_can_be_replaced():
+    static = sdbr.static_graph(lambda x: F.dropout(x, 0.5))
+    static(X)
+    state = np.random.RandomState(11).get_state()
+    np.random.set_state(state)
+    got = static(X).array
+    np.random.set_state(state)
+    np.testing.assert_array_equal(got, F.dropout(X, 0.5).array)
+
+
+def test_a_draw_of_a_python_number_is_dynamic():
+    static = sdbr.static_graph(
+        Net(lambda self, x: self.l(x) * np.random.rand(), l=L.Linear(4, 4)), on_dynamic="raise"
+    )
+    with pytest.raises(sdbr.NotStaticError, match="drew a Python number"):
+        static(X)
+
+
+def test_a_generator_of_its_own_is_dynamic():
+    rng = np.random.RandomState(0)
+    static = sdbr.static_graph(lambda x: F.relu(x) + rng.randn(6, 4).astype("f"))
+    plain = np.random.RandomState(0)
+    with pytest.warns(sdbr.SdbrWarning, match="a random generator of its own"):
+        for _ in range(4):
+            want = np.maximum(X, 0) + plain.randn(6, 4).astype("f")
+            assert_near(static(X).array, want, 1e-6, "output")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_test_mode_draws_nothing(backend):
+    static = sdbr.static_graph(lambda x: F.dropout(x, 0.5), backend=backend)
+    np.random.seed(0)
+    with chainer.using_config("train", False):
+        for _ in range(3):
+            np.testing.assert_array_equal(static(X).array, X)
+    after = np.random.rand()
+    np.random.seed(0)
+    assert after == np.random.rand()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_first_iteration_computes_once(backend):
+    """Contract 1: draws and batch statistics move once in the traced call."""
+    static = sdbr.static_graph(
+        Net(
+            lambda self, x: F.dropout(self.n(self.l(x))),
+            l=L.Linear(4, 4),
+            n=L.BatchNormalization(4),
+        ),
+        backend=backend,
+    )
+    np.random.seed(0)
+    F.sum(static(X)).backward()
+    batch = static.l(X).array.mean(0)
+    assert_near(static.n.avg_mean, (0.1 * batch).astype("f"), 1e-5, "running mean")
+    after = np.random.rand()
+    np.random.seed(0)
+    np.random.rand(6, 4)
+    assert after == np.random.rand()
+
+
+# --- draws that are not called through their module ----------------------------------------------
+def twice_seeded(static, plain, n=6):
+    """Both draw the same from NumPy's global generator, and leave it at the same place."""
+    for i in range(n):
+        np.random.seed(i)
+        want, left = plain(X), np.random.rand()
+        np.random.seed(i)
+        assert_near(static(X).array, want.array, 1e-6, "output")
+        assert np.random.rand() == left
+
+
+def by_name(x):
+    return F.relu(x) + rand(6, 4).astype("f")
+
+
+@pytest.mark.parametrize("where", ["global", "closure", "attribute"])
+def test_a_draw_that_was_imported_by_name_is_recorded(where):
+    draw = np.random.uniform
+    net = Net(lambda self, x: F.relu(x) + self.draw(0, 1, (6, 4)).astype("f"))
+    net.draw = np.random.uniform
+    plain = {
+        "global": by_name,
+        "closure": lambda x: F.relu(x) + draw(0, 1, (6, 4)).astype("f"),
+        "attribute": net.copy(),
+    }[where]
+    static = sdbr.static_graph(net if where == "attribute" else plain, on_dynamic="raise")
+    twice_seeded(static, plain)
+    statistics = static.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays) == (1, 5)
+    assert rand is np.random.rand
+    assert draw is np.random.uniform is net.__dict__["draw"]
+
+
+HELD = {
+    "numpy": np.random.RandomState(0),
+    "python": random.Random(0),
+    "new": np.random.default_rng(0),
+}
+DRAWS = {"partial": functools.partial(np.random.rand, 6, 4), "urandom": os.urandom}
+# name -> (what makes an array or a number, what the warning says)
+UNSEEN = {
+    "partial": (lambda: DRAWS["partial"](), "NumPy's global random generator was drawn from"),
+    "RandomState": (lambda: HELD["numpy"].randn(6, 4), "HELD['numpy']"),
+    "Random": (lambda: HELD["python"].gauss(0, 1), "random.random drew a number"),
+    "Generator": (lambda: HELD["new"].normal(), "HELD['new']"),
+    "system": (lambda: DRAWS["urandom"](4)[0], "random bytes of the system"),
+    "no seed": (lambda: np.random.default_rng().random(), "random bytes of the system"),
+    "secrets": (lambda: secrets.randbelow(100), "random bytes of the system"),
+    "uuid4": (lambda: uuid.uuid4().int % 100, "random bytes of the system"),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_draw_that_cannot_be_recorded_is_dynamic(name):
+    draw, message = UNSEEN[name]
+    static = sdbr.static_graph(lambda x: F.relu(x) * np.float32(np.mean(draw())))
+    with pytest.warns(sdbr.SdbrWarning, match="is not static") as caught:
+        for _ in range(4):
+            static(X)
+    assert message in str(caught[0].message)
+    assert "test_random.py:" in str(caught[0].message)  # not a line of the standard library
+    assert static.schedule_manager.statistics.replays == 0
+
+
+def test_a_generator_that_is_not_drawn_from_changes_nothing():
+    rng, deep = np.random.RandomState(0), {"rng": random.Random(0)}
+
+    def forward(x):
+        if chainer.config.train:
+            x = x * np.float32(rng.rand() + deep["rng"].random())
+        return F.relu(x)
+
+    static = sdbr.static_graph(forward, on_dynamic="raise")
+    with chainer.using_config("train", False):
+        for _ in range(4):
+            static(X)
+    assert static.schedule_manager.statistics.replays == 3
+
+
+def test_functions_and_static_code_may_draw_as_they_like():
+    rng = np.random.RandomState(0)
+
+    @sdbr.static_code
+    def noise():
+        return rng.rand(6, 4).astype("f")
+
+    static = sdbr.static_graph(lambda x: F.dropout(x, 0.5) + noise(), on_dynamic="raise")
+    outputs = [static(X).array.tobytes() for _ in range(5)]
+    assert len(set(outputs)) == 5
+    assert static.schedule_manager.statistics.replays == 4
+
+
+def test_while_another_thread_lives_the_global_generator_tells_nothing():
+    """It may be the one that draws: a call must not become dynamic for that."""
+    stop = threading.Event()
+    thread = threading.Thread(target=lambda: [np.random.rand() for _ in iter(stop.is_set, True)])
+    thread.start()
+    try:
+        static = sdbr.static_graph(lambda x: F.relu(F.tanh(x)), on_dynamic="raise")
+        for _ in range(4):
+            static(X)
+        assert static.schedule_manager.statistics.replays == 3
+        trace = static.schedule_manager.static_schedule.trace
+        assert any("global random generator" in text for text in trace.unwatched)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_under_a_profiler_of_the_user():
+    """Nothing is taken from it, and what is not seen then is said."""
+    static = sdbr.static_graph(lambda x: F.relu(x))
+    profiler = cProfile.Profile()
+    profiler.enable()
+    static(X)
+    profiler.disable()
+    assert profiler.getstats()
+    (schedule,) = next(iter(static.schedule_manager.schedules.values()))
+    # From Python 3.12 on a profiler leaves room for another.
+    seen = any("profiler" in text for text in schedule.trace.unwatched)
+    assert seen == (sys.version_info < (3, 12))
+    other = sdbr.static_graph(lambda x: F.relu(x))
+    other(X)
+    assert sys.getprofile() is None
+    assert not other.schedule_manager.static_schedule.trace.unwatched
