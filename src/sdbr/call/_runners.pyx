@@ -20,8 +20,8 @@ from sdbr.call._effects cimport Effects
 from sdbr.call._gradients cimport Gradients
 from sdbr.program._memory cimport Memory
 from sdbr.call._replay cimport Replay, binder_of
-from sdbr.call._spec cimport CallSpec, LinkGuards, Numbers, hooks_are_off
-from sdbr.optimizers._update cimport Guard
+from sdbr.call._spec cimport CallSpec, WriteWatch, Numbers, hooks_are_off
+from sdbr.optimizers._update cimport UpdateBasis
 from sdbr.schedule._statistics cimport Statistics, Usage
 
 cdef object _Link = chainer.Link
@@ -93,9 +93,9 @@ cdef class StepRunner:
     cdef Binder binder
     cdef Statistics statistics
     cdef Usage usage
-    cdef LinkGuards link_guards
+    cdef WriteWatch write_watch
     cdef Numbers numbers
-    cdef readonly Guard update
+    cdef readonly UpdateBasis update
     cdef Gradients gradients
     cdef CallSpec spec
     cdef object optimizer_dict
@@ -116,7 +116,7 @@ cdef class StepRunner:
         self.lossfun = lossfun
         self.statistics = manager.statistics
         self.usage = schedule.usage
-        self.link_guards = LinkGuards(schedule.guards)
+        self.write_watch = WriteWatch(schedule.guards)
         self.update = plan.update
         self.control_base = plan.update.n_control
         n_control = self.control_base + len(schedule.trace.scalars)
@@ -184,7 +184,7 @@ cdef class StepRunner:
             return False
         if not self.spec.matches(args, kwargs) or not hooks_are_off():
             return False
-        if not self.link_guards.hold() or not self.update.check():
+        if not self.write_watch.hold() or not self.update.check():
             return False
         if self.numbers.active and not self.numbers.read(self.spec):
             return False
@@ -283,7 +283,7 @@ cdef class CallRunner:
 
     cdef readonly Replay replay
     cdef Binder own
-    cdef LinkGuards link_guards
+    cdef WriteWatch write_watch
     cdef Numbers numbers
     cdef CallSpec spec
     cdef list positions
@@ -295,7 +295,7 @@ cdef class CallRunner:
         schedule = replay.schedule
         self.replay = replay
         self.own = None if instance is None else binder_of(instance)
-        self.link_guards = LinkGuards(schedule.guards)
+        self.write_watch = WriteWatch(schedule.guards)
         self.spec = CallSpec(args, kwargs)
         self.numbers = Numbers(schedule, len(self.spec.float_positions))
         self.positions = self.spec.array_positions(args, kwargs)
@@ -322,7 +322,7 @@ cdef class CallRunner:
             return False
         if not self.spec.matches(args, kwargs) or not (unhooked or hooks_are_off()):
             return False
-        if not self.link_guards.hold():
+        if not self.write_watch.hold():
             return False
         if self.numbers.active and not self.numbers.read(self.spec):
             return False

@@ -40,7 +40,7 @@ cdef class CallSpec(Leaves):
     cdef bint matches(self, tuple args, dict kwargs)
 
 
-cdef class LinkGuards:
+cdef class WriteWatch:
     cdef object guards
     cdef object version
     cdef Dicts dicts              # None while `version` is

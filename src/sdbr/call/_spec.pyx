@@ -319,8 +319,8 @@ cdef class CallSpec(Leaves):
         return self.config_matches()
 
 
-cdef class LinkGuards:
-    """``guards.hold()``, skipped while no link was written to."""
+cdef class WriteWatch:
+    """Watches whether any link was written to; until then ``guards.hold()`` need not be asked."""
 
     def __init__(self, guards):
         self.guards = guards

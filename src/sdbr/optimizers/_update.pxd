@@ -1,4 +1,4 @@
-"""What other compiled modules may use of the update: the guard of an update plan."""
+"""What other compiled modules may use of the update: the basis of an update plan."""
 
 from cpython.object cimport PyObject
 
@@ -6,8 +6,8 @@ from sdbr.program._memory cimport Memory
 
 
 cdef struct Entry:
-    # One parameter of the target. All pointers are borrowed from `Guard.kept`, the array from
-    # `Guard.arrays`: other threads may take anything from where it was found.
+    # One parameter of the target. All pointers are borrowed from `UpdateBasis.kept`, the array from
+    # `UpdateBasis.arrays`: other threads may take anything from where it was found.
     PyObject *param           # its __dict__
     PyObject *data            # the list that holds its array
     PyObject *array           # that array
@@ -63,7 +63,7 @@ cdef class Tree:
     cdef bint walk(self)
 
 
-cdef class Guard:
+cdef class UpdateBasis:
     cdef readonly object optimizer
     cdef dict optimizer_dict
     cdef public bint always_rebuild

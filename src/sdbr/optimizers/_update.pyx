@@ -242,7 +242,7 @@ cdef class Group:
         return True
 
 
-cdef class Guard:
+cdef class UpdateBasis:
     """Compares what an update plan was made from with what is there now.
 
     Filled by :class:`sdbr.optimizers.plan.UpdatePlan`.

@@ -122,7 +122,7 @@ class UpdateEngine:
                 return other
         plan = self.plan = UpdatePlan(self.optimizer)
         self.native = None
-        # The second look fills in what the guard compares from step to step.
+        # The second look fills in what the plan compares from step to step.
         plan.check()
         return plan
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 
-from sdbr.optimizers._update import Group, Guard, is_plain
+from sdbr.optimizers._update import Group, UpdateBasis, is_plain
 from sdbr.optimizers.rows import HookRow, RuleRow
 from sdbr.optimizers.table import hook_row, rule_row
 from sdbr.optimizers.tree import watch
@@ -33,7 +33,7 @@ _FLOW = (
 _OWN_FLOW = {name: getattr(GradientMethod, name) for name in _FLOW}
 
 
-class UpdatePlan(Guard):
+class UpdatePlan(UpdateBasis):
     """How the parameters of an optimizer's target are updated.
 
     Parameters
@@ -242,7 +242,7 @@ class UpdatePlan(Guard):
             self._python("dynamic loss scaling looks for NaN in gradients")
 
     def _add(self, param, path, rule, found, groups) -> tuple:
-        """Note a parameter as operand; what the guard wants to know of it."""
+        """Note a parameter as operand; what the plan compares of it."""
         hooked = bool(self._pre or self._post) and self.native and param.array is not None
         if found is None:
             if hooked:

@@ -11,7 +11,7 @@ _KNOWN = tuple(cls.params for cls in (chainer.Link, chainer.Chain, chainer.Chain
 
 
 def watch(target: chainer.Link) -> Tree:
-    """A guard over the parameters of `target` and of all links below it."""
+    """A watch over the parameters of `target` and of all links below it."""
     lookups: list[tuple] = []
     sets: list[set] = []
     lists: list[list] = []
