@@ -24,11 +24,11 @@ from sdbr.backends.onednn import library, primitives
 from sdbr.backends.onednn.convolution import FORWARD, GRAD_W, GRAD_X, WAYS
 from sdbr.backends.prepare import convolution
 from sdbr.backends.tuning.race import operands
+from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.errors import BackendError
 from sdbr.base.threads import num_threads
+from sdbr.ops.convolution import sizes_of
 from sdbr.program.buffers import c_strides
-from sdbr.program.convolution import sizes_of
-from sdbr.program.dtypes import DTYPE_CODES
 
 import chainer
 import numpy as np

@@ -11,7 +11,7 @@ from sdbr._executor import Executable, Memory
 from sdbr.backends.prepare import blas
 from sdbr.base import limits
 from sdbr.base.errors import BackendError, ValidationError
-from sdbr.program import fused
+from sdbr.ops import fused
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import plan
 from sdbr.program.program import assemble
@@ -476,7 +476,7 @@ import ctypes, sys, types
 import sdbr
 from sdbr.base import limits
 from sdbr.base.errors import BackendError, ValidationError
-from sdbr.program import fused
+from sdbr.ops import fused
 from sdbr.backends.prepare import blas
 stub = types.ModuleType("scipy.linalg.cython_blas")
 stub.__pyx_capi__ = {}

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1] / "src" / "sdbr"
 FLOORS = (
     ("base",),
     ("compat",),
+    ("ops",),
     ("program", "trace"),
     ("audit",),
     ("functions",),

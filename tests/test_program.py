@@ -3,12 +3,12 @@
 import sdbr
 import sdbr.backends
 from sdbr._executor import Memory
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import ValidationError
+from sdbr.ops.table import BY_NAME, OPS
 from sdbr.program.buffers import ARENA, BOUND, Slot
 from sdbr.program.builder import Builder
-from sdbr.program.dtypes import DTYPES
 from sdbr.program.memory import check_overlaps, plan
-from sdbr.program.ops import BY_NAME, OPS
 from sdbr.program.program import ROW_DTYPE, Program, assemble
 
 import chainer

@@ -10,12 +10,12 @@ import time
 import numpy as np
 
 from sdbr.backends.prepare import prepare_program
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 from sdbr.base.settings import variable
-from sdbr.program.buffers import ARENA
-from sdbr.program.ops import OPS
-from sdbr.program.dtypes import DTYPES
 from sdbr.base.threads import flushes_denormals, num_threads
+from sdbr.ops.table import OPS
+from sdbr.program.buffers import ARENA
 
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t

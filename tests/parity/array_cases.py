@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sdbr.program.ops import Op
+from sdbr.ops.table import Op
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def reduction(op: Op, rng, dtype) -> Iterator[Case]:
             yield Case(op.name, f"{kind} values", [x], [out], exact=picks)
 
 
-def row_op(op: Op, rng, dtype) -> Iterator[Case]:
+def softmax(op: Op, rng, dtype) -> Iterator[Case]:
     """Forward on any numbers, gradients on real outputs and on any numbers."""
     shapes = (*ROWS, (2, 0, 3))
     for kind in KINDS:
@@ -176,5 +176,6 @@ BY_OP = {
     "batch_matmul": batch_matmul,
     "gemm_mask": gemm_mask,
     "clip_norm": clip_norm,
+    **dict.fromkeys(("softmax", "softmax_grad", "log_softmax", "log_softmax_grad"), softmax),
 }
-BY_FAMILY = {"reduction": reduction, "row": row_op, "update": update}
+BY_FAMILY = {"reduction": reduction, "update": update}

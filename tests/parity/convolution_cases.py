@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sdbr.program.convolution import sizes_of
-from sdbr.program.op import Op
+from sdbr.ops.convolution import sizes_of
+from sdbr.ops.op import Op
 
 import numpy as np
 

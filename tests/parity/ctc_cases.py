@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sdbr.backends.formulas import ctc as formulas
-from sdbr.program.ops import Op
+from sdbr.ops.table import Op
 
 import numpy as np
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from sdbr.program.dtypes import DTYPES
-from sdbr.program.ops import BY_NAME, Op
+from sdbr.base.dtypes import DTYPES
+from sdbr.ops.table import BY_NAME, Op
 
 import numpy as np
 
@@ -248,4 +248,4 @@ BY_OP = {
     "keep_mask": draws("keep_mask", ((0.5,), (0.0,), (0.9,))),
     "uniform": draws("uniform", ((0.0, 1.0), (0.125, 1 / 3), (-0.1, 0.7))),
 }
-ELEMENTWISE = [op.name for op in BY_NAME.values() if op.family == "elementwise"]
+ELEMENTWISE = [op.name for op in BY_NAME.values() if op.family in ("elementwise", "special")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sdbr.program import fused
-from sdbr.program.ops import BY_NAME
+from sdbr.ops import fused
+from sdbr.ops.table import BY_NAME
 
 import numpy as np
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from sdbr.program.ops import BY_NAME, Op
+from sdbr.ops.table import BY_NAME, Op
 
 import numpy as np
 
@@ -51,7 +51,9 @@ def generator(op: Op) -> Callable | None:
     for table in (array_cases.BY_FAMILY, convolution_cases.BY_FAMILY):
         if op.family in table:
             return table[op.family]
-    if op.family == "elementwise" and (not op.floats or op.name in elementwise_cases.FLOATS):
+    if op.name in elementwise_cases.ELEMENTWISE and (
+        not op.floats or op.name in elementwise_cases.FLOATS
+    ):
         return elementwise_cases.elementwise
     return None
 

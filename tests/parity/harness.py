@@ -6,8 +6,8 @@ import dataclasses
 
 import sdbr.backends
 from sdbr._executor import Memory
+from sdbr.ops.table import BY_NAME
 from sdbr.program.builder import Builder, ControlSlot
-from sdbr.program.ops import BY_NAME
 from sdbr.program.program import assemble
 
 import numpy as np

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sdbr.program.ops import BY_NAME, Op
+from sdbr.ops.table import BY_NAME, Op
 
 import numpy as np
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from sdbr.program.ops import Op
+from sdbr.ops.table import Op
 
 import numpy as np
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sdbr.program.ops import Op
+from sdbr.ops.table import Op
 
 from .array_cases import ROWS
 from .harness import Case

@@ -4,7 +4,7 @@ import pathlib
 
 from sdbr.inspection import ops_page
 from sdbr.lowering import python_only
-from sdbr.program.ops import OPS
+from sdbr.ops.table import OPS
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "ops.md"
 

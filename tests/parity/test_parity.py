@@ -6,7 +6,7 @@ import os
 import sdbr.backends
 from sdbr import _executor
 from sdbr.backends import formulas
-from sdbr.program.ops import BY_NAME, OPS
+from sdbr.ops.table import BY_NAME, OPS
 
 import numpy as np
 import pytest

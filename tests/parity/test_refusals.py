@@ -1,9 +1,9 @@
 """Operands that an op of labels, draws or integers has no kernel for: refused when prepared."""
 
 from sdbr.backends.prepare import ctc, integer, loss, random
+from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.errors import BackendError
 from sdbr.program.buffers import c_strides
-from sdbr.program.dtypes import DTYPE_CODES
 
 import numpy as np
 import pytest

@@ -6,10 +6,11 @@ import sdbr
 import sdbr.backends
 from sdbr._executor import Memory, step_codes
 from sdbr.base.errors import ValidationError
-from sdbr.program import fused, passes
+from sdbr.ops import fused
+from sdbr.ops.table import OPS
+from sdbr.program import passes
 from sdbr.program.builder import Builder
 from sdbr.program.memory import check_overlaps, plan
-from sdbr.program.ops import OPS
 from sdbr.program.passes.elementwise import elementwise
 from sdbr.program.program import assemble
 

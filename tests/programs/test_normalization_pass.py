@@ -1,7 +1,7 @@
 """Batch normalization in programs: running averages in place, relu in the same op."""
 
 import sdbr
-from sdbr.program.ops import OPS
+from sdbr.ops.table import OPS
 
 import chainer
 import chainer.functions as F

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import sdbr
-from sdbr.program.ops import BY_NAME
+from sdbr.ops.table import BY_NAME
 
 import chainer
 import chainer.functions as F

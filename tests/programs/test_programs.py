@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sdbr.backends
 from sdbr.backends.formulas import DIRECT, FORMULAS
+from sdbr.base.dtypes import DTYPES
+from sdbr.ops.table import OPS
 from sdbr.program import passes
-from sdbr.program.dtypes import DTYPES
 from sdbr.program.memory import check_overlaps
-from sdbr.program.ops import OPS
 
 import chainer
 import numpy as np

@@ -169,7 +169,7 @@ def without():
 
 def products(program) -> list:
     """The matrix products of a program."""
-    return [i for i in program.instructions if i.op.family == "blas"]
+    return [i for i in program.instructions if i.op.family == "product"]
 
 
 @pytest.mark.parametrize("seed", range(16))

@@ -10,9 +10,10 @@ import importlib
 
 import sdbr.backends
 from sdbr._executor import Memory
-from sdbr.program import memory, passes, recurrence, repetition
+from sdbr.program import memory, passes
 from sdbr.program.buffers import ARENA, CONSTANT, Row
 from sdbr.program.builder import Builder
+from sdbr.program.passes.recurrent import recurrence, repetition
 from sdbr.program.program import assemble
 
 import numpy as np
@@ -170,7 +171,7 @@ class RandomProgram:
         for row in self.kept:
             start = row.root.place + row.offset
             found.append(arrays[row.root.slot.index][start : start + row.nbytes].view("f8"))
-        return found, sum(i.op.family == "blas" for i in instructions)
+        return found, sum(i.op.family == "product" for i in instructions)
 
 
 @pytest.mark.parametrize("only", [False, True], ids=["all passes", "this pass"])

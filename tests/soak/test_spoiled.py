@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdbr.program.ops import OPS
+from sdbr.ops.table import OPS
 
 import numpy as np
 import pytest

@@ -6,7 +6,7 @@ import collections
 import re
 from typing import Any
 
-from sdbr.program.dtypes import DTYPES
+from sdbr.base.dtypes import DTYPES
 from sdbr.trace.nodes import inner_function
 
 import numpy as np

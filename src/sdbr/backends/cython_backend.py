@@ -6,7 +6,16 @@ from sdbr import _executor
 from sdbr._executor import Executable, Memory
 
 # Loaded with the backend, not in the first call.
-from sdbr.backends.prepare import blas, data, elementwise, loss, random, reduction, row, update  # noqa: F401
+from sdbr.backends.prepare import (  # noqa: F401
+    data,
+    elementwise,
+    loss,
+    product,
+    random,
+    reduction,
+    special,
+    update,
+)
 from sdbr.base import limits
 from sdbr.program import validate  # noqa: F401
 

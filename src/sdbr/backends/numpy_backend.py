@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 from sdbr._executor import observer
 from sdbr.backends.formulas import DIRECT, FORMULAS
-from sdbr.program.dtypes import DTYPES
-from sdbr.program.ops import OPS
+from sdbr.base.dtypes import DTYPES
+from sdbr.ops.table import OPS
 from sdbr.program.program import Program
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdbr.program.dtypes import DTYPE_CODES
+from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.trace.structure import (
     describe,
     differing_arguments,

@@ -6,10 +6,10 @@ import math
 import numbers
 from collections.abc import Sequence
 
+from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.functions.registry import FLOATS, Node, float_reason
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
-from sdbr.program.dtypes import DTYPE_CODES
 
 import numpy as np
 

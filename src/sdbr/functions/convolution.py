@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from sdbr.base.threads import num_threads
 from sdbr.functions.common import data_reason
 from sdbr.functions.registry import FunctionRow, Node, float_reason, function
+from sdbr.ops.convolution import Sizes
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
-from sdbr.program.convolution import Sizes
 
 import numpy as np
 

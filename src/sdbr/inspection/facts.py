@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import collections
 
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import SdbrError, remedy
 from sdbr.inspection.targets import schedules_of
+from sdbr.ops.table import OPS
 from sdbr.program.buffers import ARENA, OWNED
-from sdbr.program.dtypes import DTYPES
 from sdbr.program.memory import ALIGNMENT
-from sdbr.program.ops import OPS
 
 import numpy as np
 

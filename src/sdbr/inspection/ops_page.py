@@ -7,7 +7,7 @@ import sys
 from sdbr import functions
 from sdbr.functions import registry
 from sdbr.lowering import python_only
-from sdbr.program.ops import OPS, Op
+from sdbr.ops.table import OPS, Op
 
 HEADER = """\
 # Ops and functions

@@ -13,7 +13,7 @@ from sdbr import _executor
 from sdbr.call._runners import watch_calls
 from sdbr.inspection.breakdown import Breakdown
 from sdbr.inspection.targets import Target
-from sdbr.program.ops import OPS
+from sdbr.ops.table import OPS
 
 import numpy as np
 

@@ -6,6 +6,7 @@ import collections
 import copy
 import dataclasses
 
+from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.errors import SdbrError
 from sdbr.functions import registry
 from sdbr.lowering import python_only
@@ -20,7 +21,6 @@ from sdbr.lowering.selection import live_nodes
 from sdbr.lowering.windows import Outputs, apart, window
 from sdbr.program.buffers import ARENA, BOUND, CONSTANT, OWNED, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
-from sdbr.program.dtypes import DTYPE_CODES
 from sdbr.trace import values as v
 from sdbr.trace.code.places import Place
 from sdbr.trace.effects.side_effects import StaticCode

@@ -296,7 +296,7 @@ class UpdatePlan(UpdateBasis):
 
 
 def _float_names(row: RuleRow) -> tuple[str, ...]:
-    from sdbr.program.ops import BY_NAME
+    from sdbr.ops.table import BY_NAME
 
     return BY_NAME[row.op].floats
 

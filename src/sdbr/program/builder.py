@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.program import fused
+from sdbr.ops import fused
+from sdbr.ops.table import BY_NAME, Op
 from sdbr.program.buffers import BufferTable, Row, c_strides
-from sdbr.program.ops import BY_NAME, Op
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Instruction:
 
     def memory_sharing(self) -> list[tuple[int, int]]:
         """Pairs (output, input) that may lie in the same memory, element for element."""
-        if self.op is fused.FUSED:
+        if self.op.name == "fused":
             return fused.memory_sharing(len(self.ins), len(self.outs), self.ints, self.floats)
         return [(0, k) for k in self.op.inplace] if self.outs else []
 
@@ -161,7 +161,7 @@ class Builder:
         floats: Sequence[float | ControlSlot] = (),
         obj=None,
     ) -> Instruction:
-        """Append one instruction; see :mod:`sdbr.program.ops` for operands and attributes."""
+        """Append one instruction; see :mod:`sdbr.ops.table` for operands and attributes."""
         op: Op = BY_NAME[name]
         if not op.takes(len(ints), len(floats)):
             raise ValueError(

@@ -6,14 +6,14 @@ import dataclasses
 from array import array as numbers
 from collections.abc import Iterator, Sequence
 
+from sdbr.base.dtypes import DTYPE_CODES, DTYPES
 from sdbr.base.errors import ValidationError
-from sdbr.program import fused
+from sdbr.ops import fused
+from sdbr.ops.table import OPS
 from sdbr.program._memory import Memory
 from sdbr.program.buffers import ARENA, BOUND, KIND_NAMES, OWNED, BufferTable, Row, Slot
 from sdbr.program.builder import ControlSlot, Instruction
-from sdbr.program.dtypes import DTYPE_CODES, DTYPES
 from sdbr.program.executors import PROVIDED
-from sdbr.program.ops import OPS
 from sdbr.program.validate import validate_program
 
 import numpy as np

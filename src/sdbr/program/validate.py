@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import ValidationError
-from sdbr.program import fused
+from sdbr.ops import fused
+from sdbr.ops.table import BY_NAME, OPS
 from sdbr.program.buffers import ARENA
-from sdbr.program.dtypes import DTYPES
-from sdbr.program.ops import BY_NAME, OPS
 
 import numpy as np
 

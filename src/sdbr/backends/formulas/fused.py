@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sdbr.backends.formulas.single import FORMULAS
-from sdbr.program.fused import decode
+from sdbr.ops.fused import decode
 
 import numpy as np
 

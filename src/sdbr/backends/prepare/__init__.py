@@ -21,7 +21,7 @@ from collections.abc import Callable
 from sdbr.backends.prepare.operands import Operand
 from sdbr.backends.prepare.splitting import split_of
 from sdbr.base.errors import BackendError
-from sdbr.program.ops import BY_NAME, OPS
+from sdbr.ops.table import BY_NAME, OPS
 from sdbr.program.program import Program
 
 import numpy as np

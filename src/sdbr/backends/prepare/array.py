@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sdbr.backends.prepare.operands import Operand, contiguous
 from sdbr.backends.prepare.space import Prepared, describe, floating, strided
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 from sdbr.base.limits import MAX_DIM
-from sdbr.program.dtypes import DTYPES
 
 
 def prepare(

@@ -8,9 +8,9 @@ from sdbr.backends.onednn.convolution import Convolution
 from sdbr.backends.prepare.operands import Operand, contiguous, suffix
 from sdbr.backends.prepare.space import describe, floating
 from sdbr.backends.tuning.convolution import choose
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
-from sdbr.program.convolution import Sizes, sizes_of
-from sdbr.program.dtypes import DTYPES
+from sdbr.ops.convolution import Sizes, sizes_of
 
 
 def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int, ...]):

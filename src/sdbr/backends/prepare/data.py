@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sdbr.backends.prepare.operands import Operand, suffix
 from sdbr.backends.prepare.space import Prepared, describe, product, same_shape, strided
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
-from sdbr.program.dtypes import DTYPES
 
 
 def prepare(

@@ -16,8 +16,8 @@ from sdbr.backends.prepare.operands import Operand
 from sdbr.backends.prepare.space import Prepared, describe, floating, product
 from sdbr.base.errors import BackendError
 from sdbr.base.limits import FUSED_BYTES
+from sdbr.ops.fused import MAX_AXES, decode, load_axes
 from sdbr.program.buffers import is_c_contiguous
-from sdbr.program.fused import MAX_AXES, decode, load_axes
 
 #: Elements of a block at most.
 LONGEST_BLOCK = 1024

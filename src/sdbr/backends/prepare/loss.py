@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sdbr.backends.prepare.operands import Operand, contiguous
 from sdbr.backends.prepare.space import Prepared, describe, floating, product
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
-from sdbr.program.dtypes import DTYPES
-from sdbr.program.ops import BY_NAME
+from sdbr.ops.table import BY_NAME
 
 
 def prepare(

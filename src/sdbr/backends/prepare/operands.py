@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 from sdbr.program.buffers import is_c_contiguous
-from sdbr.program.dtypes import DTYPES
 
 #: dtype code, shape, strides in bytes.
 Operand = tuple[int, tuple[int, ...], tuple[int, ...]]

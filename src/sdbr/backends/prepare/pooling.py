@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from sdbr.backends.prepare.operands import Operand, contiguous
 from sdbr.backends.prepare.space import Prepared, describe, floating
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
-from sdbr.program.dtypes import DTYPES
 
 #: Where x and y are among the operands, and the index.
 _OPERANDS = {

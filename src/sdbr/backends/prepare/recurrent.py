@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sdbr.backends.prepare.operands import Operand, contiguous
 from sdbr.backends.prepare.space import Prepared, describe, floating
 from sdbr.base.errors import BackendError
-from sdbr.program.ops import BY_NAME
+from sdbr.ops.table import BY_NAME
 
 
 def prepare(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.prepare.operands import Operand
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 from sdbr.base.limits import MAX_DIM
-from sdbr.program.dtypes import DTYPES
 
 #: Suffix of a kernel name by dtype code, for the dtypes that have arithmetic.
 SUFFIX = {0: "f4", 1: "f8"}

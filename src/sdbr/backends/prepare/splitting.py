@@ -12,8 +12,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from sdbr.backends.prepare.operands import Operand
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.limits import SPLIT_INTS, SPLIT_OPERANDS
-from sdbr.program.dtypes import DTYPES
 
 #: What one thread should have to do at least, in multiply-adds that a vector unit does at its
 #: best rate: about 20 microseconds. Waking a thread that sleeps takes about that long.

@@ -9,10 +9,10 @@ so does an op that is large enough to be cut into parts itself.
 from __future__ import annotations
 
 from sdbr.base.threads import num_threads
+from sdbr.ops.table import BY_NAME
 from sdbr.program.branches import MOST
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.ops import BY_NAME
 
 #: Nanoseconds (measured, see docs/performance.md): what a fork costs while the workers are awake,
 #: and what must be saved for it. Between the forks of small programs the workers fall asleep, and

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdbr.program import fused
+from sdbr.ops import fused
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import ControlSlot, Instruction
 from sdbr.program.executors import PROVIDED

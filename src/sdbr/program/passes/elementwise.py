@@ -1,6 +1,6 @@
 """Chains of elementwise ops in one pass over memory.
 
-Ops on equally many elements that share values become one op ``fused`` (`sdbr.program.fused`): its
+Ops on equally many elements that share values become one op ``fused`` (`sdbr.ops.fused`): its
 blocks go through all steps while they are in the cache, and values that nobody else reads never
 reach memory. Groups are collected in one walk over the instructions; to join its group, an op is
 moved to the place of the group, or the group to the place of the op, where nothing in between reads
@@ -9,10 +9,11 @@ or writes what they write or read, and where no more memory is alive than before
 
 from __future__ import annotations
 
-from sdbr.program import fused
+from sdbr.ops import fused
+from sdbr.ops.fused import MAX_AXES, load_axes
+from sdbr.ops.table import BY_NAME
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.fused import MAX_AXES, load_axes
 from sdbr.program.passes.rows import NEVER, is_bound, readers, whole, writer_counts, written
 
 import numpy as np
@@ -309,7 +310,7 @@ class _Walk:
             return None
         ints, numbers = fused.encode(steps)
         return Instruction(
-            fused.FUSED,
+            BY_NAME["fused"],
             list(inputs.values()),
             outputs,
             ints,

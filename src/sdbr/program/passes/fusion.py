@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sdbr.ops.table import BY_NAME
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.ops import BY_NAME
 
 _ACTIVATIONS = {"relu": 1, "sigmoid": 2, "tanh": 3}
 _ACTIVATION_GRADS = {"relu_grad": 1, "sigmoid_grad": 2, "tanh_grad": 3}

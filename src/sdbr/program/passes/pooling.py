@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sdbr.ops.table import BY_NAME
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.ops import BY_NAME
 from sdbr.program.passes.rows import readers, whole, writer_counts
 
 

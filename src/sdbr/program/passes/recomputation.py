@@ -14,10 +14,10 @@ gets the second level without being asked.
 
 from __future__ import annotations
 
-from sdbr.program import fused
+from sdbr.ops import fused
+from sdbr.ops.table import BY_NAME
 from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.ops import BY_NAME
 from sdbr.program.passes.rows import Replacement, readers, whole, writer_counts, written
 
 FREE, LOW = "free", "low"

@@ -1,4 +1,4 @@
-"""What the attributes of the op ``fused`` mean: a small program over registers.
+"""Several elementwise ops in one pass over memory: the attributes are a small program over registers.
 
 ``steps`` holds for each step the opcode of an elementwise op, the registers it reads, and the
 register it writes; ``numbers`` holds the float attributes of all steps, one after another.
@@ -12,8 +12,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sdbr.base.limits import FUSED_AXES
-from sdbr.program.op import Op
-from sdbr.program.ops import BY_NAME, OPS
+from sdbr.ops.op import Op, Rows
+from sdbr.ops.single import SINGLE
+
+row = Rows()
+
+row("fused", "x:T*", "y:T*", "the ops that `steps` encodes (ops/fused.py), block by block; all operands have as "
+    "many elements as the first output, in C order; outputs C-contiguous", ints="steps*", floats="numbers*")  # fmt: skip
+
+ROWS = row.rows
 
 #: Limits of the kernel: operands and temporaries of one op, axes of a strided input.
 MAX_OPERANDS = 16
@@ -23,9 +30,9 @@ MAX_AXES = FUSED_AXES
 #: Ops that can be a step. Data movement is: of rows that are broadcast or strided, too.
 STEPS: frozenset[str] = frozenset(
     op.name
-    for op in OPS
+    for op in SINGLE
     if op.name in ("copy", "fill")
-    or (op.family == "elementwise" and len(op.outputs) == 1 and not op.ints)
+    or (op.family in ("elementwise", "special") and len(op.outputs) == 1 and not op.ints)
 )
 
 
@@ -66,7 +73,7 @@ def decode(ints: Sequence[int], numbers: Sequence) -> Iterator[Step]:
     """The steps of the op, from its attributes."""
     at = place = 0
     while at < len(ints):
-        op = OPS[ints[at]]
+        op = SINGLE[ints[at]]
         end = at + 1 + len(op.inputs)
         more = place + len(op.floats)
         yield Step(op, tuple(ints[at + 1 : end]), ints[end], tuple(numbers[place:more]), place)
@@ -102,9 +109,9 @@ def _steps_that_exist(ints: Sequence[int]) -> list[tuple[Op, Sequence[int], int]
     found = []
     at = 0
     while at < len(ints):
-        if not 0 <= ints[at] < len(OPS) or OPS[ints[at]].name not in STEPS:
+        if not 0 <= ints[at] < len(SINGLE) or SINGLE[ints[at]].name not in STEPS:
             return None
-        op = OPS[ints[at]]
+        op = SINGLE[ints[at]]
         end = at + 1 + len(op.inputs)
         if end >= len(ints):
             return None
@@ -157,6 +164,3 @@ def load_axes(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, i
         else:
             axes.append((length, stride))
     return [] if all(stride == 0 for _, stride in axes) else axes
-
-
-FUSED: Op = BY_NAME["fused"]

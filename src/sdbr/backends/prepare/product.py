@@ -1,4 +1,4 @@
-"""Kernels of the blas family: matrix products.
+"""Kernels of matrix products.
 
 Small and medium products run in kernels of this package, which fuse bias and
 activation and cost no call of BLAS; the others go to the BLAS that SciPy brings.

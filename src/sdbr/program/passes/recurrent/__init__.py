@@ -10,8 +10,8 @@ Three things are looked for, in any program:
 * other terms of a sum that an op can add to what is there are added by that op: lateral products
   to input products, gradients of a table.
 
-Nothing is put together where a dependence (`sdbr.program.dependences`) leads from one step to the
-next, and nothing at all where clearly more memory would be alive than before.
+Nothing is put together where a dependence (`dependences`) leads from one step to the next, and
+nothing at all where clearly more memory would be alive than before.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from sdbr.program.builder import Instruction
 from sdbr.program.passes.accumulation import accumulation
 from sdbr.program.passes.elementwise import elementwise
 from sdbr.program.passes.inplace import inplace
-from sdbr.program.recurrence import Plan
-from sdbr.program.repetition import find_products, find_totals
+from sdbr.program.passes.recurrent.recurrence import Plan
+from sdbr.program.passes.recurrent.repetition import find_products, find_totals
 
 #: So much more memory may be alive than before (a share, bytes): what goes backward from a stacked
 #: output layer is there for all steps at once, and what a second-level cache holds is no matter.

@@ -6,7 +6,7 @@ import dataclasses
 
 from sdbr.program.buffers import BOUND, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.dependences import extent, overlap
+from sdbr.program.passes.recurrent.dependences import extent, overlap
 from sdbr.program.passes.rows import layout, readers, whole
 
 #: Products of more rows than these gain nothing from being one (measured, docs/performance.md).

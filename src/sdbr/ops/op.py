@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from types import ModuleType
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +24,7 @@ class Op:
         Names of the integer and float attributes, in order. A trailing ``*`` marks a last one
         that takes any number.
     family : str
-        ``elementwise``, ``reduction``, ``row``, ``blas``, ``loss``,
-        ``random``, ``data``, ``update`` or ``control``.
+        The module that the row stands in; kernels, layouts and parity cases go by the same word.
     inplace : tuple of int
         Inputs whose memory the first output may reuse.
     effect : bool
@@ -38,7 +39,7 @@ class Op:
     outputs: tuple[str, ...]
     ints: tuple[str, ...] = ()
     floats: tuple[str, ...] = ()
-    family: str = "elementwise"
+    family: str = ""
     inplace: tuple[int, ...] = ()
     effect: bool = False
     doc: str = ""
@@ -79,9 +80,17 @@ class Rows:
         doc: str,
         ints: str = "",
         floats: str = "",
-        family: str = "elementwise",
         inplace: tuple[int, ...] = (),
         effect: bool = False,
     ) -> None:
         words = [tuple(text.split()) for text in (inputs, outputs, ints, floats)]
-        self.rows.append(Op(name, -1, *words, family, inplace, effect, doc))
+        self.rows.append(Op(name, -1, *words, "", inplace, effect, doc))
+
+
+def numbered(families: Iterable[ModuleType], start: int = 0) -> tuple[Op, ...]:
+    """The rows of some families, one after another; each gets its opcode and its family."""
+    rows = [(family.__name__.split(".")[-1], op) for family in families for op in family.ROWS]
+    return tuple(
+        dataclasses.replace(op, opcode=i, family=family)
+        for i, (family, op) in enumerate(rows, start)
+    )

@@ -18,10 +18,9 @@ Conventions
 
 from __future__ import annotations
 
-from sdbr.program.op import Op
-from sdbr.program.op_rows import all_rows
+from sdbr.ops import fused
+from sdbr.ops.op import Op, numbered
+from sdbr.ops.single import SINGLE
 
-__all__ = ["BY_NAME", "OPS", "Op"]
-
-OPS: tuple[Op, ...] = all_rows()
+OPS: tuple[Op, ...] = (*SINGLE, *numbered((fused,), len(SINGLE)))
 BY_NAME: dict[str, Op] = {op.name: op for op in OPS}

@@ -1,6 +1,6 @@
 """Elementwise ops."""
 
-from sdbr.program.op import Rows
+from sdbr.ops.op import Rows
 
 row = Rows()
 
@@ -74,9 +74,18 @@ for _name, _ins, _floats, _doc in [
 ]:
     row(_name, _ins, "gx:T", _doc, floats=_floats, inplace=tuple(range(len(_ins.split()))))
 
-# --- several of the above in one pass over memory ------------------------------------------------
-row("fused", "x:T*", "y:T*", "the ops that `steps` encodes (program/fused.py), block by block; all operands have as "
-    "many elements as the first output, in C order; outputs C-contiguous", ints="steps*", floats="numbers*",
-    family="fused")  # fmt: skip
+# --- two inputs and a number -----------------------------------------------------------------
+row('huber', 'x:T y:T', 'loss:T', 'a = abs(x - y); loss = where(a > delta, delta * (a - delta / 2), a * a / 2)',
+    floats='delta', inplace=(0, 1))  # fmt: skip
+row('huber_grad', 'x:T y:T gloss:T', 'gx:T',
+    'gx = gloss * where(abs(x - y) > delta, delta * sign(x - y), x - y)', floats='delta', inplace=(0, 1, 2))  # fmt: skip
+row('bernoulli_log_prob', 'logit:T x:T', 'y:T',
+    'y = logit * (x - 1) - log(exp(-logit) + 1); log(x) where logit is inf, log(1 - x) where it is -inf; with check -inf '
+    'where x is neither 0 nor 1', floats='check', inplace=(0, 1))  # fmt: skip
+row('bernoulli_log_prob_grad', 'logit:T x:T gy:T', 'glogit:T',
+    'glogit = gy * (x - 1 / (1 + exp(-logit))); NaN where logit is infinite, with check also where x is neither 0 nor 1',
+    floats='check', inplace=(0, 1, 2))  # fmt: skip
+row("rrelu", "x:T r:T", "y:T", "y = where(x >= 0, x, x * r)", inplace=(0, 1))
+row("rrelu_grad", "y:T r:T gy:T", "gx:T", "gx = where(y >= 0, gy, gy * r)", inplace=(0, 1, 2))
 
 ROWS = row.rows

@@ -1,14 +1,14 @@
 """Reductions and row ops along one axis."""
 
-from sdbr.program.op import Rows
+from sdbr.ops.op import Rows
 
 row = Rows()
 
 # --- reductions: x[outer, n, inner] C-contiguous -> y[outer, inner] ------------------------------
-row("sum", "x:T", "y:T", "y = x.sum(axis=1)", family="reduction")
-row("mean", "x:T", "y:T", "y = x.sum(axis=1) / n", family="reduction")
-row("max", "x:T", "y:T", "y = x.max(axis=1)", family="reduction")
-row("min", "x:T", "y:T", "y = x.min(axis=1)", family="reduction")
+row("sum", "x:T", "y:T", "y = x.sum(axis=1)")
+row("mean", "x:T", "y:T", "y = x.sum(axis=1) / n")
+row("max", "x:T", "y:T", "y = x.max(axis=1)")
+row("min", "x:T", "y:T", "y = x.min(axis=1)")
 
 # --- rows: x[outer, n, inner] C-contiguous, along axis 1 -----------------------------------------
 row(
@@ -16,7 +16,6 @@ row(
     "x:T",
     "y:T",
     "y = exp(x - x.max(1)) / exp(x - x.max(1)).sum(1)",
-    family="row",
     inplace=(0,),
 )
 row(
@@ -24,16 +23,14 @@ row(
     "y:T gy:T",
     "gx:T",
     "gx = y * (gy - (y * gy).sum(1))",
-    family="row",
     inplace=(0, 1),
 )
-row("log_softmax", "x:T", "y:T", "y = x - logsumexp(x, 1)", family="row", inplace=(0,))
+row("log_softmax", "x:T", "y:T", "y = x - logsumexp(x, 1)", inplace=(0,))
 row(
     "log_softmax_grad",
     "y:T gy:T",
     "gx:T",
     "gx = gy - exp(y) * gy.sum(1)",
-    family="row",
     inplace=(0, 1),
 )
 

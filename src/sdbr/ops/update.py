@@ -1,6 +1,6 @@
 """Updates of parameters."""
 
-from sdbr.program.op import Rows
+from sdbr.ops.op import Rows
 
 row = Rows()
 
@@ -11,23 +11,20 @@ row(
     "p_out:T",
     "p -= lr * g",
     floats="lr",
-    family="update",
     inplace=(1,),
     effect=True,
 )
-row('momentum_sgd', 'g:T p:T v:T', 'p_out:T v_out:T', 'v = momentum * v - lr * g; p += v', floats='lr momentum',
-    family='update', effect=True)  # fmt: skip
+row('momentum_sgd', 'g:T p:T v:T', 'p_out:T v_out:T', 'v = momentum * v - lr * g; p += v', floats='lr momentum', effect=True)  # fmt: skip
 row('adam', 'g:T p:T m:T v:T vhat:T*', 'p_out:T m_out:T v_out:T vhat_out:T*',
     'm += one_minus_beta1 * (g - m); v += one_minus_beta2 * (g * g - v); s = maximum(vhat, v) -> vhat when given, '
     'else v; step = alpha_t / (sqrt(s) + eps), clipped to [lower, upper]; p = decay * p - eta * step * m',
-    floats='alpha_t one_minus_beta1 one_minus_beta2 eps eta decay lower upper', family='update', effect=True)  # fmt: skip
+    floats='alpha_t one_minus_beta1 one_minus_beta2 eps eta decay lower upper', effect=True)  # fmt: skip
 row(
     "weight_decay",
     "g:T p:T",
     "g_out:T",
     "g += rate * p",
     floats="rate",
-    family="update",
     inplace=(0,),
     effect=True,
 )
@@ -37,11 +34,10 @@ row(
     "g_out:T",
     "g += rate * sign(p)",
     floats="rate",
-    family="update",
     inplace=(0,),
     effect=True,
 )
 row('clip_norm', 'g:T*', 'norm:A', 'rate = threshold / sqrt(sum of (g * g).sum() over all g); unless rate >= 1: g *= rate in '
-    'place, for each g; norm scalar float64 receives the norm', floats='threshold', family='update', effect=True)  # fmt: skip
+    'place, for each g; norm scalar float64 receives the norm', floats='threshold', effect=True)  # fmt: skip
 
 ROWS = row.rows

@@ -1,6 +1,6 @@
 """Elementwise functions of mathematics."""
 
-from sdbr.program.op import Rows
+from sdbr.ops.op import Rows
 
 row = Rows()
 
