@@ -21,7 +21,7 @@ from sdbr.call._gradients cimport Gradients
 from sdbr.program._memory cimport Memory
 from sdbr.call._replay cimport Replay, binder_of
 from sdbr.call._spec cimport CallSpec, WriteWatch, Numbers, hooks_are_off
-from sdbr.optimizers._update cimport UpdateBasis
+from sdbr.optimizers._update cimport Update
 from sdbr.schedule._statistics cimport Statistics, Usage
 
 cdef object _Link = chainer.Link
@@ -95,7 +95,7 @@ cdef class StepRunner:
     cdef Usage usage
     cdef WriteWatch write_watch
     cdef Numbers numbers
-    cdef readonly UpdateBasis update
+    cdef readonly Update update
     cdef Gradients gradients
     cdef CallSpec spec
     cdef object optimizer_dict

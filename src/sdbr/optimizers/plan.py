@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import collections
 
-from sdbr.optimizers._update import Group, UpdateBasis, is_plain
+from sdbr.optimizers._basis import is_plain
+from sdbr.optimizers._groups import Group
+from sdbr.optimizers._update import Update
 from sdbr.optimizers.rows import HookRow, RuleRow
 from sdbr.optimizers.table import hook_row, rule_row
 from sdbr.optimizers.tree import watch
@@ -33,7 +35,7 @@ _FLOW = (
 _OWN_FLOW = {name: getattr(GradientMethod, name) for name in _FLOW}
 
 
-class UpdatePlan(UpdateBasis):
+class UpdatePlan(Update):
     """How the parameters of an optimizer's target are updated.
 
     Parameters

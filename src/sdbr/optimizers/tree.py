@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sdbr.compat.link_version import LINK_VERSION
-from sdbr.optimizers._update import Tree
+from sdbr.optimizers._tree import Tree
 
 import chainer
 

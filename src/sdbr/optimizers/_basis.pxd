@@ -1,0 +1,64 @@
+"""What an update plan was made from, held to be compared."""
+
+from cpython.object cimport PyObject
+
+from sdbr.optimizers._tree cimport Tree
+
+
+cdef struct Entry:
+    # One parameter of the target. All pointers are borrowed from `UpdateBasis.kept`, the array
+    # from `UpdateBasis.arrays`: other threads may take anything from where it was found.
+    PyObject *param           # its __dict__
+    PyObject *data            # the list that holds its array
+    PyObject *array           # that array
+    PyObject *rule            # update rule, or None
+    PyObject *rule_dict
+    Py_ssize_t rule_size
+    PyObject *enabled         # True or False
+    PyObject *hyperparam
+    PyObject *hyperparam_dict
+    PyObject *parent
+    Py_ssize_t overrides      # entries of the hyperparameter's dict, the parent among them
+    PyObject *pre             # the dicts of the rule's hooks
+    PyObject *post
+    PyObject *hooks           # what they held: a tuple, or NULL when it was nothing
+    PyObject *state           # the state dict
+    PyObject *state_names[3]
+    PyObject *state_arrays[3]
+    int n_states
+    int plain                 # its array is what kernels take
+    int native                # an operand of the native update
+    int group                 # -1: the rule does not run natively
+    int param_slot            # -1: not an operand of the update program
+    int grad_slot
+
+
+cdef class UpdateBasis:
+    cdef readonly object optimizer
+    cdef dict optimizer_dict
+    cdef public bint always_rebuild
+    cdef Tree tree
+    cdef Entry *entries
+    cdef readonly Py_ssize_t n_entries
+    cdef list kept
+    cdef list arrays              # by entry: the parameter's array
+    cdef list groups
+    cdef list values              # by group: hyperparameters, from check to prepare
+    cdef list next_t              # by group, from prepare to commit
+    cdef list group_t             # by group: t of its rules, from check to prepare
+    cdef bint filled              # the last check got as far as these
+    cdef list scalar_hooks        # (hook, attribute, times_loss_scale, control index)
+    cdef object hookable
+    cdef object dynamic
+    cdef object pre_hooks
+    cdef object post_hooks
+    cdef tuple hooks
+    cdef readonly object loss_scale
+    cdef int loss_scale_index     # in the control block, or -1
+
+    cpdef bint check(self)
+    cdef PyObject *_keep(self, value)
+    cdef bint check_optimizer(self)
+    cdef bint check_parameters(self)
+    cdef bint check_rule(self, Entry *e)
+    cdef bint array_changed(self, Py_ssize_t i)

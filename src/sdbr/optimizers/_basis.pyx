@@ -1,0 +1,277 @@
+"""Whether the plan of an update is still right, compiled: asked before every step.
+
+Everything is compared by identity, in dictionaries that are held: of parameters, update rules
+and hyperparameters. The dictionaries of instances live as long as the instances, and attribute
+writes go through them. What is found in them belongs to whoever writes there, perhaps another
+thread: it is held while anything runs in between that may be Python code (an allocation may, by
+the collector).
+"""
+
+cimport numpy as cnp
+from cpython.object cimport PyObject
+from libc.stdlib cimport calloc, free
+
+from sdbr.base._python cimport sdbr_dict_size, sdbr_list_item
+from sdbr.optimizers._arrays cimport (
+    is_native, lookup, sdbr_list_size, sdbr_same_shape, sdbr_type,
+)
+from sdbr.optimizers._groups cimport Group
+
+cnp.import_array()
+
+# Interned by the compiler, as attribute names are: a lookup compares pointers.
+cdef str _UPDATE_RULE = "update_rule"
+cdef str _DATA = "_data"
+cdef str _LOSS_SCALE = "_loss_scale"
+cdef str _ENABLED = "enabled"
+cdef str _T = "t"
+cdef str _HYPERPARAM = "hyperparam"
+cdef str _STATE = "_state"
+cdef str _TARGET = "target"
+cdef str _HOOKABLE = "_hookable"
+cdef str _PARENT = "_parent"
+cdef PyObject *K_UPDATE_RULE = <PyObject *> _UPDATE_RULE
+cdef PyObject *K_DATA = <PyObject *> _DATA
+cdef PyObject *K_LOSS_SCALE = <PyObject *> _LOSS_SCALE
+cdef PyObject *K_ENABLED = <PyObject *> _ENABLED
+cdef PyObject *K_T = <PyObject *> _T
+cdef PyObject *K_HYPERPARAM = <PyObject *> _HYPERPARAM
+cdef PyObject *K_STATE = <PyObject *> _STATE
+cdef PyObject *K_PARENT = <PyObject *> _PARENT
+cdef PyObject *NONE = <PyObject *> None
+
+
+def is_plain(array):
+    """Whether native ops take an array: a writeable, C-contiguous ndarray of float32 or float64."""
+    return is_native(<PyObject *> array)
+
+
+cdef bint _same(pre, post, tuple before):
+    """Whether two dictionaries of hooks hold the very same as `before`, None in between."""
+    cdef Py_ssize_t i
+    # Lists of dictionaries are made in one go: no other thread gets in between.
+    cdef list hooks = list(pre.values())
+    hooks.append(None)
+    hooks += list(post.values())
+    if len(hooks) != len(before):
+        return False
+    for i in range(len(before)):
+        if hooks[i] is not before[i]:
+            return False
+    return True
+
+
+cdef class UpdateBasis:
+    """Compares what an update plan was made from with what is there now.
+
+    Filled by :class:`sdbr.optimizers.plan.UpdatePlan`.
+    """
+
+    def __dealloc__(self):
+        free(self.entries)
+
+    def _watch_optimizer(
+        self, optimizer, tree, list scalar_hooks, loss_scale, int loss_scale_index
+    ):
+        self.dynamic = optimizer._loss_scaling_is_dynamic
+        self.optimizer = optimizer
+        self.optimizer_dict = optimizer.__dict__
+        self.tree = tree
+        self.hookable = optimizer._hookable
+        self.pre_hooks = self.hookable._pre_update_hooks
+        self.post_hooks = self.hookable._post_update_hooks
+        self.hooks = (*self.pre_hooks.values(), None, *self.post_hooks.values())
+        self.scalar_hooks = scalar_hooks
+        self.loss_scale = loss_scale
+        self.loss_scale_index = loss_scale_index
+
+    def _watch_parameters(self, list params, list rules, list details):
+        """`details`: per parameter ``(group, native, state, its names, its arrays)``."""
+        cdef Py_ssize_t i
+        cdef int k
+        cdef Entry *e
+        self.n_entries = len(params)
+        self.kept = [params]
+        self.arrays = []
+        self.entries = <Entry *> calloc(max(self.n_entries, 1), sizeof(Entry))
+        if self.entries == NULL:
+            raise MemoryError
+        for i in range(self.n_entries):
+            e = &self.entries[i]
+            param = params[i]
+            group, native, state, names, arrays = details[i]
+            data = param._data
+            self.arrays.append(data[0])
+            e.param = self._keep(param.__dict__)
+            e.data = self._keep(data)
+            e.array = <PyObject *> self.arrays[i]
+            e.group = group
+            e.native = native
+            e.plain = is_native(e.array)
+            e.param_slot = e.grad_slot = -1
+            e.rule = self._keep(rules[i])
+            if e.rule == NONE:
+                continue
+            self._watch_rule(i, rules[i])
+            if group < 0:
+                continue
+            e.state = self._keep(state)
+            e.n_states = len(names)
+            for k in range(e.n_states):
+                e.state_names[k] = self._keep(names[k])
+                e.state_arrays[k] = self._keep(arrays[k])
+
+    cdef PyObject *_keep(self, value):
+        self.kept.append(value)
+        return <PyObject *> value
+
+    def _watch_rule(self, Py_ssize_t i, rule):
+        cdef Entry *e = &self.entries[i]
+        e.rule_dict = self._keep(rule.__dict__)
+        e.rule_size = len(rule.__dict__)
+        e.enabled = self._keep(rule.enabled)
+        e.hyperparam = self._keep(rule.hyperparam)
+        e.hyperparam_dict = self._keep(rule.hyperparam.__dict__)
+        e.parent = self._keep(rule.hyperparam.__dict__.get("_parent"))
+        e.overrides = len(rule.hyperparam.__dict__)
+        hookable = rule._hookable
+        e.pre = self._keep(hookable._pre_update_hooks)
+        e.post = self._keep(hookable._post_update_hooks)
+        hooks = (*hookable._pre_update_hooks.values(), None, *hookable._post_update_hooks.values())
+        e.hooks = self._keep(hooks) if len(hooks) > 1 else NULL
+
+    def _set_groups(self, list groups):
+        cdef Py_ssize_t i
+        self.groups = groups
+        self.next_t = [None] * len(groups)
+        self.values = [None] * len(groups)
+        self.group_t = [None] * len(groups)
+        for i in range(self.n_entries - 1, -1, -1):
+            if self.entries[i].group >= 0:
+                (<Group> groups[self.entries[i].group]).first = i
+
+    def _set_slots(self, Py_ssize_t i, int param_slot, int grad_slot):
+        self.entries[i].param_slot = param_slot
+        self.entries[i].grad_slot = grad_slot
+
+    cpdef bint check(self):
+        """Whether the plan still describes the optimizer; False asks for a new plan.
+
+        Looks at parameters, rules, hooks, grouping, state and loss scales; at values only as far
+        as the program depends on them.
+        """
+        self.filled = False
+        return not self.always_rebuild and self.check_optimizer() and self.check_parameters()
+
+    cdef bint check_parameters(self):
+        cdef Py_ssize_t i
+        cdef Group group
+        cdef PyObject *found
+        cdef PyObject *t
+        cdef object scale = None
+        cdef bint scaled = False
+        cdef Entry *e
+        for i in range(len(self.groups)):
+            group = <Group> self.groups[i]
+            t = lookup(self.entries[group.first].rule_dict, K_T)
+            if t == NULL:
+                return False
+            self.group_t[i] = <object> t
+            self.values[i] = group.values()
+            if not group.options_hold(self.values[i]):
+                return False
+        self.filled = True
+        for i in range(self.n_entries):
+            e = &self.entries[i]
+            if lookup(e.param, K_DATA) != e.data or sdbr_list_size(e.data) != 1:
+                return False
+            if sdbr_list_item(e.data, 0) != e.array:
+                if not self.array_changed(i):
+                    return False
+            elif e.native and not is_native(e.array):
+                return False  # the same array, made read-only
+            if lookup(e.param, K_UPDATE_RULE) != e.rule:
+                return False
+            if e.rule != NONE and not self.check_rule(e):
+                return False
+            if not e.native:
+                continue
+            if e.group >= 0:
+                t = lookup(e.rule_dict, K_T)
+                if t != sdbr_list_item(<PyObject *> self.group_t, e.group):
+                    if t == NULL or <object> t != self.group_t[e.group]:
+                        return False
+            found = lookup(e.param, K_LOSS_SCALE)
+            if found == NULL:
+                continue
+            if not scaled or found != <PyObject *> scale:
+                if scaled and <object> found != scale:
+                    return False
+                scale = <object> found
+                scaled = True
+        if scaled:
+            if (scale is None) != (self.loss_scale is None):
+                return False
+            self.loss_scale = scale
+        return True
+
+    cdef bint check_optimizer(self):
+        cdef dict d = self.optimizer_dict
+        if self.optimizer._loss_scaling_is_dynamic is not self.dynamic:
+            return False
+        if d.get(_TARGET) is not self.tree.target or d.get(_HOOKABLE) is not self.hookable:
+            return False
+        if len(self.pre_hooks) + len(self.post_hooks) + 1 != len(self.hooks):
+            return False
+        if len(self.hooks) > 1:
+            if not _same(self.pre_hooks, self.post_hooks, self.hooks):
+                return False
+        return self.tree.check()
+
+    cdef bint check_rule(self, Entry *e):
+        cdef PyObject *found
+        cdef int k
+        if e.hooks == NULL:
+            if sdbr_dict_size(e.pre) or sdbr_dict_size(e.post):
+                return False
+        else:
+            if not _same(<object> e.pre, <object> e.post, <tuple> e.hooks):
+                return False
+        if lookup(e.rule_dict, K_ENABLED) != e.enabled:
+            return False
+        if e.group < 0:
+            return True
+        # A method replaced on the rule itself makes its dictionary longer.
+        if sdbr_dict_size(e.rule_dict) != e.rule_size:
+            return False
+        if lookup(e.rule_dict, K_HYPERPARAM) != e.hyperparam:
+            return False
+        if sdbr_dict_size(e.hyperparam_dict) != e.overrides:
+            return False
+        # A lone entry is the parent, which Chainer sets once, when it makes the object.
+        if e.overrides != 1 and lookup(e.hyperparam_dict, K_PARENT) != e.parent:
+            return False
+        if e.n_states == 0:
+            return True
+        found = lookup(e.rule_dict, K_STATE)
+        if found != e.state:
+            return False
+        for k in range(e.n_states):
+            if lookup(found, e.state_names[k]) != e.state_arrays[k]:
+                return False
+        return True
+
+    cdef bint array_changed(self, Py_ssize_t i):
+        """Take another array of the same kind for a parameter; False if it is of another kind."""
+        cdef Entry *e = &self.entries[i]
+        cdef PyObject *new
+        new = sdbr_list_item(e.data, 0)
+        if is_native(new) != e.plain:
+            return False
+        if e.native and sdbr_type(new) != sdbr_type(e.array):
+            return False
+        if e.native and not sdbr_same_shape(new, e.array):
+            return False
+        self.arrays[i] = <object> new
+        e.array = new
+        return True

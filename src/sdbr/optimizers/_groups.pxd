@@ -1,0 +1,22 @@
+"""Update rules that make the same step."""
+
+
+cdef class Group:
+    cdef readonly object row
+    cdef readonly object dtype
+    cdef readonly object extra
+    cdef readonly object hyperparam
+    cdef readonly tuple options
+    cdef readonly int number
+    cdef int first                    # an entry of the group
+    cdef readonly int offset          # of its scalars in the control block
+    cdef tuple chain                  # dictionaries to look in; None: ask the object
+    cdef tuple names
+    cdef tuple option_places
+    cdef object scalars
+
+    cdef tuple values(self)
+    cdef bint options_hold(self, tuple values)
+
+
+cdef double as_number(value) except? -1.0

@@ -1,0 +1,61 @@
+"""Update rules that make the same step, and what their op takes at each."""
+
+import numpy as np
+
+from cpython.object cimport PyObject
+
+from sdbr.optimizers._arrays cimport lookup
+
+
+class Missing:
+    """Stands for a hyperparameter that does not exist; no number, so the step is declined."""
+
+
+cdef class Group:
+    """Rules that make the same step: one row, the same hyperparameters, the same `t`."""
+
+    def __init__(self, row, dtype, extra, hyperparam, options, chain, int number, int offset):
+        self.row = row
+        self.dtype = dtype
+        self.extra = extra
+        self.hyperparam = hyperparam
+        self.options = options
+        self.chain = chain
+        self.number = number
+        self.first = -1
+        self.offset = offset
+        self.names = row.hyperparameters
+        self.option_places = tuple([row.hyperparameters.index(o) for o in row.options])
+        self.scalars = row.scalars
+
+    cdef tuple values(self):
+        """Hyperparameters in the order of the row; a missing one is the class `Missing`."""
+        cdef list out = []
+        cdef PyObject *value
+        if self.chain is None:
+            return tuple([getattr(self.hyperparam, name, Missing) for name in self.names])
+        for name in self.names:
+            value = NULL
+            for d in self.chain:
+                value = lookup(<PyObject *> d, <PyObject *> name)
+                if value != NULL:
+                    break
+            out.append(Missing if value == NULL else <object> value)
+        return tuple(out)
+
+    cdef bint options_hold(self, tuple values):
+        cdef Py_ssize_t i
+        for i in range(len(self.options)):
+            if bool(values[self.option_places[i]]) is not self.options[i]:
+                return False
+        return True
+
+
+cdef double as_number(value) except? -1.0:
+    """A number for the control block."""
+    if type(value) is float:
+        return value
+    if isinstance(value, (int, float, np.floating, np.integer)):
+        return float(value)
+    # An array is a number for each element; those are not for the control block.
+    raise TypeError(f"expected a number, got {type(value).__name__}")
