@@ -1,6 +1,14 @@
 """Every native rule with every option, against Chainer's own code over many steps."""
 
+import importlib
+import pkgutil
+
 import sdbr  # noqa: F401
+from sdbr.optimizers import hooks as hook_modules
+from sdbr.optimizers import rules as rule_modules
+from sdbr.optimizers.table import HOOKS as HOOK_ROWS
+from sdbr.optimizers.table import RULES as RULE_ROWS
+from sdbr.optimizers.table import _by_class
 
 import numpy as np
 import pytest
@@ -115,3 +123,16 @@ def test_empty_parameter(pair):
     both = pair(RULES["adam"], shapes=[(0, 3), (2,), (0,)])
     both.step(3)
     both.assert_native(3)
+
+
+def test_the_folders_are_the_tables_in_the_order_of_names():
+    for folder, table in ((rule_modules, RULE_ROWS), (hook_modules, HOOK_ROWS)):
+        names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
+        rows = [importlib.import_module(f"{folder.__name__}.{name}").ROW for name in names]
+        assert list(dict.fromkeys(table.values())) == rows
+
+
+def test_a_class_has_one_row():
+    (row,) = _by_class([(int, row) for row in RULE_ROWS.values()][:1]).values()
+    with pytest.raises(ValueError, match="two rows for int"):
+        _by_class([(int, row), (int, next(r for r in RULE_ROWS.values() if r is not row))])

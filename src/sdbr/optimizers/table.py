@@ -1,18 +1,35 @@
-"""The tables: class of a rule or hook -> its row, when its behaviour is Chainer's own."""
+"""The tables, of all rows in `rules` and `hooks`: class of a rule or hook -> its row, when its
+behaviour is Chainer's own.
+"""
 
 from __future__ import annotations
 
-from sdbr.optimizers import adam, hooks, momentum_sgd, sgd
+import importlib
+import pkgutil
+
+from sdbr.optimizers import hooks, rules
 from sdbr.optimizers.rows import HookRow, RuleRow
 
 from chainer.optimizer import UpdateRule
 
-RULES: dict[type, RuleRow] = {row.rule: row for row in (sgd.ROW, momentum_sgd.ROW, adam.ROW)}
-HOOKS: dict[type, HookRow] = {
-    cls: row
-    for row in (hooks.WEIGHT_DECAY, hooks.LASSO, hooks.GRADIENT_CLIPPING)
-    for cls in row.hooks
-}
+
+def _rows(folder) -> list:
+    """The rows of all modules of a folder, by name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
+    return [importlib.import_module(f"{folder.__name__}.{name}").ROW for name in names]
+
+
+def _by_class(pairs: list[tuple[type, RuleRow | HookRow]]) -> dict:
+    """Class -> row; a class has one row."""
+    found: dict = {}
+    for cls, row in pairs:
+        if found.setdefault(cls, row) is not row:
+            raise ValueError(f"two rows for {cls.__name__}: {found[cls].op} and {row.op}")
+    return found
+
+
+RULES: dict[type, RuleRow] = _by_class([(row.rule, row) for row in _rows(rules)])
+HOOKS: dict[type, HookRow] = _by_class([(cls, row) for row in _rows(hooks) for cls in row.hooks])
 
 # What a rule's step consists of. Remembered here, so that a class patched later is noticed.
 _METHODS = (

@@ -1,0 +1,1 @@
+"""Hooks that have an op: one module each, with its row as ``ROW``; the table lists them."""

@@ -1,0 +1,1 @@
+"""Update rules that have an op: one module each, with its row as ``ROW``; the table lists them."""
