@@ -14,7 +14,7 @@ from typing import Any
 from sdbr._executor import Executable, Memory, dispatch_baseline, loop_seconds
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Builder
-from sdbr.schedule.plans import build
+from sdbr.schedule.build import build
 
 import numpy as np
 

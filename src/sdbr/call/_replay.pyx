@@ -4,7 +4,7 @@ from weakref import ref as _ref
 
 from sdbr.program._memory import claim
 from sdbr.call.autograd import anchor, call_class
-from sdbr.schedule.plans import output_values, returned_as_is
+from sdbr.schedule.results import output_values, returned_as_is
 from sdbr.trace.structure import fill_values
 
 import chainer

@@ -15,7 +15,7 @@ from sdbr.call.managers import manager_of
 from sdbr.call.spent import SpentNode
 from sdbr.lowering.backward import differentiable
 from sdbr.optimizers.plan import UpdatePlan
-from sdbr.schedule.plans import is_made, output_values, returned_as_is
+from sdbr.schedule.results import is_made, output_values, returned_as_is
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.step import StepPlan
 from sdbr.trace import values as v

@@ -7,7 +7,7 @@ import weakref
 from sdbr.base.collector import collector_off
 from sdbr.base.forks import reentrant_lock
 from sdbr.schedule._statistics import Usage
-from sdbr.schedule.plans import ForwardPlan
+from sdbr.schedule.forward import ForwardPlan
 from sdbr.trace.values import PARAMETER, Trace
 
 

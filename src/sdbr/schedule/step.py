@@ -12,7 +12,8 @@ from sdbr.optimizers.plan import UpdatePlan
 from sdbr.program import passes
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Builder
-from sdbr.schedule.plans import build, hand_out, output_values, returned_as_is
+from sdbr.schedule.build import build, owned_copy
+from sdbr.schedule.results import output_values, returned_as_is
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace import values as v
 from sdbr.trace.values import Value
@@ -103,7 +104,7 @@ class StepPlan:
                 owned = self.table.owned(p.shape, p.dtype, f"gradient of {p.name}")
                 builder.emit("fill", [], [owned], floats=(0.0,))
             else:
-                owned = hand_out(builder, row, f"gradient of {p.name}", views)
+                owned = owned_copy(builder, row, f"gradient of {p.name}", views)
             self._grad_rows[id(p)] = owned
             self.grads.append((p, owned.slot.index, owned.shape, owned.dtype))
 

@@ -7,70 +7,17 @@ from collections.abc import Iterable
 from sdbr.audit.samples import node_rows
 from sdbr.base.collector import collector_off
 from sdbr.base.errors import SdbrError
-from sdbr.lowering.backward import differentiable, generate_backward
+from sdbr.lowering.backward import differentiable
 from sdbr.lowering.forward import Forward
-from sdbr.program import memory as memory_plan
 from sdbr.program import passes
 from sdbr.program._memory import Followed
 from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
-from sdbr.program.builder import Builder
-from sdbr.program.program import Program, assemble
+from sdbr.schedule.backward import BackwardPlan, whole_pattern
+from sdbr.schedule.build import build
 from sdbr.schedule.parts import Part, parts_of
+from sdbr.schedule.results import is_made, output_values, returned_as_is
 from sdbr.trace import values as v
-from sdbr.trace.values import Trace, Value
-
-import chainer
-
-
-def output_values(trace: Trace) -> list[Value]:
-    """The distinct values that are handed to the user, in order."""
-    return list({value.index: value for value in v.handed_out(trace)}.values())
-
-
-def returned_as_is(value: Value) -> bool:
-    """Leaves that come back are the caller's own objects, not copies."""
-    return value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE)
-
-
-def is_made(value: Value) -> bool:
-    """Whether a Variable that is handed out is a leaf of the graph, made by the call itself."""
-    return (
-        value.is_variable
-        and value.requires_grad
-        and (value.kind in (v.ALIAS, v.CONSTANT) or (value.kind == v.RESULT and value.unchained))
-    )
-
-
-def build(
-    instructions, table, kept, name, reuse, which=passes.TRANSFORMS
-) -> tuple[Program, set[int]]:
-    """Run the passes, plan memory and assemble.
-
-    Parameters
-    ----------
-    instructions : list of Instruction
-    table : BufferTable
-    kept : list of Row
-        Arena rows that are read after the program.
-    name : str
-    reuse : bool
-    which : tuple
-        The passes that are left to run.
-
-    Returns
-    -------
-    Program, set of int
-        The program and the root row indices that live on.
-    """
-    on = passes.enabled()
-    roots = {row.root.index for row in kept}
-    instructions = passes.transform(instructions, roots, table, on, which)
-    aliases = passes.inplace(instructions, roots) if "inplace" in on and reuse else {}
-    arena = memory_plan.plan(instructions, table, kept, f"{name} arena", reuse, aliases)
-    program = assemble(instructions, table, name, arena)
-    if getattr(chainer.config, "sdbr_keep_instructions", False):
-        program.instructions, program.kept = instructions, kept  # what tests look at
-    return program, roots
+from sdbr.trace.values import Value
 
 
 class ForwardPlan:
@@ -159,13 +106,13 @@ class ForwardPlan:
         BackwardPlan, list of Instruction
             And the forward after the first passes.
         """
-        pattern = _pattern_of(self.parts[0])
+        pattern = whole_pattern(self.parts[0])
         on = passes.enabled()
         plan = BackwardPlan(self, pattern)
         # Between results that lead to no leaf there are gradients, too, where somebody asks.
         needs = differentiable(self.lowered, {x.index for x in self.differentiable})
         more = [
-            BackwardPlan(self, _pattern_of(part))
+            BackwardPlan(self, whole_pattern(part))
             for part in self.parts[1:]
             if any(x.index not in needs for x in part.inputs)
         ]
@@ -263,123 +210,3 @@ class ForwardPlan:
         if min(own) > max(readers):
             return True
         return False if max(own) < max(readers) else None
-
-
-class BackwardPlan:
-    """One backward program.
-
-    Attributes
-    ----------
-    pattern : tuple
-    seeds : list of int
-        Slots of the incoming gradients, in the order of ``pattern[0]``.
-    grads : list of (int, tuple, dtype) or None
-        Slot, shape and dtype of the gradient for each of ``pattern[1]``, then for each of `hidden`;
-        None when none reaches it.
-    forgets : bool
-        Whether it leads through an ``F.forget``.
-    hidden : list of Value
-        The parameters inside.
-    followed : list of (int, Followed)
-        Which of the Variables that were handed out it reads.
-    """
-
-    def __init__(self, forward: ForwardPlan, pattern: tuple):
-        self.forward = forward
-        self.pattern = pattern
-        self.program: Program | None = None
-        table = forward.table
-        builder = Builder(table)
-        part = self.part = forward.parts[pattern[2]]
-        given = [part.outputs[i] for i in pattern[0]]
-        wanted = [part.inputs[i] for i in pattern[1]]
-        groups = self._forgotten(wanted)
-        self.forgets = bool(groups)
-        self.hidden = list({p.index: p for group in groups for p in group.params}.values())
-        wanted = wanted + self.hidden
-        seeds = {}
-        self.seeds = []
-        for value in given:
-            row = table.bound(value.shape, value.dtype, f"gradient of output {value.index}")
-            self.seeds.append(row.slot.index)
-            seeds[value.index] = row
-        rows = generate_backward(forward.lowered, builder, seeds, wanted, part.nodes, pattern[3])
-        views = "views" in passes.enabled()
-        self.grads = []
-        for value in wanted:
-            row = rows.get(value.index)
-            if row is None:
-                self.grads.append(None)
-                continue
-            owned = hand_out(builder, row, f"gradient of {value.index}", views)
-            self.grads.append((owned.slot.index, value.shape, value.dtype))
-        self.instructions = builder.instructions
-
-    def _forgotten(self, wanted: list[Value]) -> list:
-        """The ``F.forget`` that it goes through."""
-        forward, part = self.forward, self.part
-        groups = [
-            group
-            for group in forward.schedule.trace.forgotten
-            if part.nodes is None or part.nodes & group.nodes
-        ]
-        if self.pattern[3] or not groups:
-            return groups
-        needs = differentiable(forward.lowered, {value.index for value in wanted}, part.nodes)
-        return [g for g in groups if any(x.index in needs for x in g.inputs)]
-
-    def make_again(self, recipes: passes.Recipes | None) -> None:
-        """Put in front of their readers the ops that make again what the forward does not keep."""
-        if recipes is not None:
-            self.instructions = recipes.insert(self.instructions)
-
-    def needs(self) -> list[Row]:
-        """The roots without a place that its instructions read and do not make."""
-        made = {row.root.index for i in self.instructions for row in i.outs}
-        found: dict[int, Row] = {}
-        for instruction in self.instructions:
-            for row in instruction.ins:
-                if row.root.slot is None and row.root.index not in made:
-                    found[row.root.index] = row.root
-        return list(found.values())
-
-    def finish(self) -> None:
-        """Plan and assemble, after the forward has its memory."""
-        schedule = self.forward.schedule
-        self.program, _ = build(
-            self.instructions, self.forward.table, [], "backward", schedule.reuse, passes.SECOND
-        )
-        self.followed = self.forward.follow(self.program.slots)
-        self.instructions = []
-
-
-def _pattern_of(part: Part) -> tuple:
-    """All outputs of a part carry a gradient, all inputs want one."""
-    return (
-        tuple(range(len(part.outputs))),
-        tuple(range(len(part.inputs))),
-        part.index,
-        part.own,
-    )
-
-
-def hand_out(builder: Builder, row: Row, name: str, forward_views: bool) -> Row:
-    """An owned row with the contents of `row`.
-
-    Where `forward_views` is true and an op of `builder` fills all of an arena row of its own, it
-    writes there directly; else the row is copied.
-    """
-    root = row.root
-    owned = builder.table.owned(row.shape, row.dtype, name)
-    if (
-        forward_views
-        and root.slot is None
-        and root.index in builder.made
-        and row.offset == 0
-        and row.nbytes == root.nbytes
-        and row.is_contiguous
-    ):
-        root.slot = owned.slot
-    else:
-        builder.emit("copy", [row], [owned])
-    return owned

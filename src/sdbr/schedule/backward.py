@@ -1,0 +1,110 @@
+"""The backward program of one gradient pattern."""
+
+from __future__ import annotations
+
+from sdbr.lowering.backward import differentiable, generate_backward
+from sdbr.program import passes
+from sdbr.program.buffers import Row
+from sdbr.program.builder import Builder
+from sdbr.program.program import Program
+from sdbr.schedule.build import build, owned_copy
+from sdbr.schedule.parts import Part
+from sdbr.trace.values import Value
+
+
+class BackwardPlan:
+    """One backward program.
+
+    Attributes
+    ----------
+    pattern : tuple
+    seeds : list of int
+        Slots of the incoming gradients, in the order of ``pattern[0]``.
+    grads : list of (int, tuple, dtype) or None
+        Slot, shape and dtype of the gradient for each of ``pattern[1]``, then for each of `hidden`;
+        None when none reaches it.
+    forgets : bool
+        Whether it leads through an ``F.forget``.
+    hidden : list of Value
+        The parameters inside.
+    followed : list of (int, Followed)
+        Which of the Variables that were handed out it reads.
+    """
+
+    def __init__(self, forward, pattern: tuple):
+        self.forward = forward
+        self.pattern = pattern
+        self.program: Program | None = None
+        table = forward.table
+        builder = Builder(table)
+        part = self.part = forward.parts[pattern[2]]
+        given = [part.outputs[i] for i in pattern[0]]
+        wanted = [part.inputs[i] for i in pattern[1]]
+        groups = self._forgotten(wanted)
+        self.forgets = bool(groups)
+        self.hidden = list({p.index: p for group in groups for p in group.params}.values())
+        wanted = wanted + self.hidden
+        seeds = {}
+        self.seeds = []
+        for value in given:
+            row = table.bound(value.shape, value.dtype, f"gradient of output {value.index}")
+            self.seeds.append(row.slot.index)
+            seeds[value.index] = row
+        rows = generate_backward(forward.lowered, builder, seeds, wanted, part.nodes, pattern[3])
+        views = "views" in passes.enabled()
+        self.grads = []
+        for value in wanted:
+            row = rows.get(value.index)
+            if row is None:
+                self.grads.append(None)
+                continue
+            owned = owned_copy(builder, row, f"gradient of {value.index}", views)
+            self.grads.append((owned.slot.index, value.shape, value.dtype))
+        self.instructions = builder.instructions
+
+    def _forgotten(self, wanted: list[Value]) -> list:
+        """The ``F.forget`` that it goes through."""
+        forward, part = self.forward, self.part
+        groups = [
+            group
+            for group in forward.schedule.trace.forgotten
+            if part.nodes is None or part.nodes & group.nodes
+        ]
+        if self.pattern[3] or not groups:
+            return groups
+        needs = differentiable(forward.lowered, {value.index for value in wanted}, part.nodes)
+        return [g for g in groups if any(x.index in needs for x in g.inputs)]
+
+    def make_again(self, recipes: passes.Recipes | None) -> None:
+        """Put in front of their readers the ops that make again what the forward does not keep."""
+        if recipes is not None:
+            self.instructions = recipes.insert(self.instructions)
+
+    def needs(self) -> list[Row]:
+        """The roots without a place that its instructions read and do not make."""
+        made = {row.root.index for i in self.instructions for row in i.outs}
+        found: dict[int, Row] = {}
+        for instruction in self.instructions:
+            for row in instruction.ins:
+                if row.root.slot is None and row.root.index not in made:
+                    found[row.root.index] = row.root
+        return list(found.values())
+
+    def finish(self) -> None:
+        """Plan and assemble, after the forward has its memory."""
+        schedule = self.forward.schedule
+        self.program, _ = build(
+            self.instructions, self.forward.table, [], "backward", schedule.reuse, passes.SECOND
+        )
+        self.followed = self.forward.follow(self.program.slots)
+        self.instructions = []
+
+
+def whole_pattern(part: Part) -> tuple:
+    """All outputs of a part carry a gradient, all inputs want one."""
+    return (
+        tuple(range(len(part.outputs))),
+        tuple(range(len(part.inputs))),
+        part.index,
+        part.own,
+    )
