@@ -67,12 +67,12 @@ class GradientAudit:
         audit = self.audit
         self._write_again(audit.plain)
         ys = self._outputs(audit.plain, plan, pattern)
-        compared = [k for k, i in enumerate(pattern[1]) if _is_shared(plan.differentiable[i])]
+        compared = [k for k, i in enumerate(pattern.wanted) if _is_shared(plan.differentiable[i])]
         if ys is None:
             return replay()
         roots = self.roots()
         before = Snapshot(roots)
-        indices = [pattern[1][k] for k in compared]
+        indices = [pattern.wanted[k] for k in compared]
         wanted = [inputs[i] for i in indices]
         names = [_name(plan.differentiable[i]) for i in indices]
         plain_side = Plain(before)
@@ -90,14 +90,7 @@ class GradientAudit:
         outcome.result = [grads[k] for k in compared]
         audits = audit.manager.audits
         if plain.error is not None:
-            audits.inconclusive += 1
-            if not raised_in_a_backward(plain.error):
-                error = f"{type(plain.error).__name__}: {plain.error}"
-                audit.manager.warn(
-                    f"audit error {error}",
-                    f"{audit.manager.name}: an audit could not compare the gradients of a call, "
-                    f"which are those of the replay: {error}. This is a mistake in sdbr.",
-                )
+            self._inconclusive(plain.error)
             return grads
         audits.gradients += 1
         got, want = _facts(outcome, names, wanted), _facts(plain, names, wanted)
@@ -109,16 +102,25 @@ class GradientAudit:
             audits.noisy += 1
             return grads
         before.put_back(outcome.changes)
-        for place in others:
-            if place.name in more:
-                old, new = place.thing.grad, more[place.name]
-                place.thing.grad = new if old is None else old + new
+        _give(others, more)
         name, how = next(iter(problems.items()))
         schedule = audit.schedule
         fails(audit.manager, schedule, f"{name} differs: {how}", schedule.line, self.validated)
         for k, g in zip(compared, plain.result, strict=True):
             grads[k] = None if g is None else np.array(g)
         return grads
+
+    def _inconclusive(self, error: BaseException) -> None:
+        """Count a comparison that define-by-run's `error` has ended; say so where it is ours."""
+        manager = self.audit.manager
+        manager.audits.inconclusive += 1
+        if not raised_in_a_backward(error):
+            text = f"{type(error).__name__}: {error}"
+            manager.warn(
+                f"audit error {text}",
+                f"{manager.name}: an audit could not compare the gradients of a call, "
+                f"which are those of the replay: {text}. This is a mistake in sdbr.",
+            )
 
     def handed_out(self, outcome) -> None:
         """Note what the replay has handed out: the user may write to it before the backward."""
@@ -152,7 +154,7 @@ class GradientAudit:
     def _outputs(self, outcome, plan, pattern) -> list | None:
         """The Variables of define-by-run for the outputs that carry a gradient; None if unknown."""
         known = things_of(self.audit.schedule.trace, outcome)
-        ys = [known.get(plan.graph_outputs[i].index) for i in pattern[0]]
+        ys = [known.get(plan.graph_outputs[i].index) for i in pattern.given]
         return ys if all(isinstance(y, chainer.Variable) for y in ys) else None
 
     def _is_noise(self, plan, pattern, indices, gys, inputs, got, want, problems) -> bool:
@@ -248,6 +250,14 @@ def gradients(
             node._creator_node = creator
         for variable, gradient in kept:
             variable.grad_var = gradient
+
+
+def _give(others: Sequence, more: dict) -> None:
+    """Add the gradients in `more` to the Variables whose names they have."""
+    for place in others:
+        if place.name in more:
+            old, new = place.thing.grad, more[place.name]
+            place.thing.grad = new if old is None else old + new
 
 
 def raised_in_a_backward(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ from sdbr.base.errors import MissingGradientError, SdbrError, StaleGraphError
 from sdbr.call.second import CallGradients
 from sdbr.program._memory import claim_backward
 from sdbr.schedule.instance import Retrace
+from sdbr.schedule.parts import Pattern
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, PARAMETER
 
 import chainer
@@ -49,53 +50,19 @@ class StaticCall(chainer.FunctionNode):
                 f"a backward through {self.manager.name} got no gradient of any output: set y.grad "
                 "before y.backward(), for y is no scalar"
             )
-        instance = self.instance
-        found = instance.plan.parts[part]
+        found = self.instance.plan.parts[part]
         if found.is_anchored and not found.own:
             return (None,)
-        if not claim_backward(instance, self.generation):
-            self.manager.keep_all_calls()
-            raise StaleGraphError(
-                f"the activations of call {self.call_number} of {self.manager.name} (traced at "
-                f"{instance.schedule.line}) were taken by call {instance.call_number} before this "
-                "backward; from now on this chain keeps one schedule per live call"
-            )
+        self._claim()
         everything = found.own and _is_whole_backward()
         targets = () if found.is_anchored else tuple(target_input_indexes)
-        pattern = (given, targets, part, everything)
+        pattern = Pattern(given, targets, part, everything)
         gys = [grad_outputs[i].array for i in given]
-        plan = instance.plan.backward(pattern) if found.own else None
+        plan = self.instance.plan.backward(pattern) if found.own else None
         if plan is not None and plan.forgets and chainer.config.enable_backprop:
             raise RuntimeError("double backpropagation in functions.forget is not allowed.")
         start = time.perf_counter()
-
-        def replay():
-            return instance.run_backward(pattern, gys, self.sources, self.results)
-
-        try:
-            if self.reference is None or part or _writes_gradients(instance.schedule.trace):
-                grads = replay()
-            else:
-                inputs = [x.get_variable() for x in node.inputs]
-                grads = self.reference.backward(
-                    replay, instance.plan, pattern, gys, inputs, _is_whole_backward()
-                )
-            self.manager.statistics.count_run(instance.backward_executables[pattern])
-            instance.backward_done = True
-        except Retrace as e:
-            value, now = e.args
-            if value.kind in (ARGUMENT, ATTRIBUTE, PARAMETER):
-                name = f"{value.kind} {getattr(value.source, 'name', None) or value.source}"
-            else:
-                name = f"output {instance.plan.place(value)}"
-            got = "no array" if now is None else f"{now.dtype.name}{list(now.shape)}"
-            raise SdbrError(
-                f"{name} of {self.manager.name} was "
-                f"{value.dtype.name}{list(value.shape)} in the forward (traced at "
-                f"{instance.schedule.line}) and is {got} in the backward: another shape or dtype"
-            ) from None
-        finally:
-            instance.running = False
+        grads = self._replayed(node, pattern, gys)
         if plan is not None and plan.hidden:
             n = len(targets)
             _give(plan.hidden, grads[n:])
@@ -106,19 +73,69 @@ class StaticCall(chainer.FunctionNode):
             grads = self._settled(found, targets, grads)
         self.manager.audits.count_backward(time.perf_counter() - start, self.reference)
         if chainer.config.enable_backprop:
-            inputs = [x.get_variable() for x in node.inputs]
-            given_grads = [grad_outputs[i] for i in given]
-            if self.snapshot is not None:
-                if any(x.array is None for x in inputs):
-                    raise SdbrError(
-                        f"a second derivative through a part of a call of {self.manager.name} "
-                        "needs what the call does not hand out; return all that the gradients "
-                        "meet in, or take the gradient inside the call"
-                    )
-                return tuple(CallGradients(self, pattern).of(grads, inputs, given_grads))
+            return self._with_history(node, pattern, grads, [grad_outputs[i] for i in given])
+        return tuple([None if g is None else chainer.Variable(g) for g in grads])
+
+    def _claim(self) -> None:
+        """Take the activations for a backward; an error where another call has them."""
+        instance = self.instance
+        if not claim_backward(instance, self.generation):
+            self.manager.keep_all_calls()
+            raise StaleGraphError(
+                f"the activations of call {self.call_number} of {self.manager.name} (traced at "
+                f"{instance.schedule.line}) were taken by call {instance.call_number} before this "
+                "backward; from now on this chain keeps one schedule per live call"
+            )
+
+    def _replayed(self, node, pattern: Pattern, gys: list) -> list:
+        """What the backward program of a pattern gives, beside define-by-run in an audited call."""
+        instance = self.instance
+
+        def replay():
+            return instance.run_backward(pattern, gys, self.sources, self.results)
+
+        try:
+            if self.reference is None or pattern.part or _writes_gradients(instance.schedule.trace):
+                grads = replay()
+            else:
+                inputs = [x.get_variable() for x in node.inputs]
+                grads = self.reference.backward(
+                    replay, instance.plan, pattern, gys, inputs, _is_whole_backward()
+                )
+            self.manager.statistics.count_run(instance.backward_executables[pattern])
+            instance.backward_done = True
+        except Retrace as e:
+            raise self._misfit(*e.args) from None
+        finally:
+            instance.running = False
+        return grads
+
+    def _misfit(self, value, now) -> SdbrError:
+        """The error for an array that got another shape or dtype after the forward."""
+        if value.kind in (ARGUMENT, ATTRIBUTE, PARAMETER):
+            name = f"{value.kind} {getattr(value.source, 'name', None) or value.source}"
+        else:
+            name = f"output {self.instance.plan.place(value)}"
+        got = "no array" if now is None else f"{now.dtype.name}{list(now.shape)}"
+        return SdbrError(
+            f"{name} of {self.manager.name} was "
+            f"{value.dtype.name}{list(value.shape)} in the forward (traced at "
+            f"{self.instance.schedule.line}) and is {got} in the backward: another shape or dtype"
+        )
+
+    def _with_history(self, node, pattern: Pattern, grads: list, given_grads: list) -> tuple:
+        """Gradients that can be differentiated in turn, or that say that they cannot."""
+        inputs = [x.get_variable() for x in node.inputs]
+        if self.snapshot is None:
             gxs = [None if g is None else chainer.Variable(g) for g in grads]
             return tuple(_without_second_derivative(gxs, [*inputs, *given_grads]))
-        return tuple([None if g is None else chainer.Variable(g) for g in grads])
+        if any(x.array is None for x in inputs):
+            raise SdbrError(
+                f"a second derivative through a part of a call of {self.manager.name} "
+                "needs what the call does not hand out; return all that the gradients "
+                "meet in, or take the gradient inside the call"
+            )
+        return tuple(CallGradients(self, pattern).of(grads, inputs, given_grads))
 
     def _settled(self, part, targets: tuple, grads: list) -> list:
         """`grads` with what functions of the call have added to the same parameters themselves.

@@ -13,6 +13,7 @@ import itertools
 
 from sdbr.functions import registry
 from sdbr.lowering.python_op import fill_holes, kept_arrays, rebind, set_scalars
+from sdbr.schedule.parts import Pattern
 from sdbr.trace import values as v
 from sdbr.trace.effects.side_effects import EFFECTS
 from sdbr.trace.gradients import GradientNode
@@ -61,17 +62,16 @@ class Snapshot:
 
 def _maybe_written(plan) -> set[int]:
     """Arrays that functions hold as attributes, or ``static_code`` gets: they may update them."""
-    found = plan.__dict__.get("maybe_written")
-    if found is None:
+    if plan.maybe_written is None:
         nodes = plan.schedule.trace.nodes
         values = [x for node in nodes for r in node.rebind for x in r.values]
         values += [x for node in nodes if node.effect for x in node.inputs]
-        found = plan.maybe_written = {
+        plan.maybe_written = {
             _behind(value).index
             for value in values
             if _behind(value).kind in (v.ATTRIBUTE, v.ARGUMENT) and not _behind(value).is_variable
         }
-    return found
+    return plan.maybe_written
 
 
 def _behind(value):
@@ -84,17 +84,16 @@ class CallGradients(chainer.FunctionNode):
     Parameters
     ----------
     call : StaticCall
-    pattern : tuple
-        Outputs that carry a gradient and inputs that want one, of which part.
+    pattern : Pattern
     """
 
-    def __init__(self, call, pattern: tuple):
+    def __init__(self, call, pattern: Pattern):
         plan = call.instance.plan
         self.plan = plan
         self.pattern = pattern
         self.manager = call.manager
         self.snapshot = call.snapshot
-        inputs = {value.index for value in plan.parts[pattern[2]].inputs}
+        inputs = {value.index for value in plan.parts[pattern.part].inputs}
         # Arrays, not Variables: those would hold their gradients, and these hold this node.
         self.others = {
             value.index: _array(source)
@@ -177,8 +176,8 @@ class Derivative:
     Parameters
     ----------
     plan : ForwardPlan
-    pattern : tuple
-        Of the gradients: outputs that carry one and inputs that want one, of which part.
+    pattern : Pattern
+        Of the gradients.
     places : list of int
         Which of the inputs in `pattern` have a gradient that carries one in turn.
     targets : tuple of int
@@ -191,7 +190,7 @@ class Derivative:
 
     def __init__(self, plan, pattern, places, targets, others, effects):
         self.plan = plan
-        self.part = plan.parts[pattern[2]]
+        self.part = plan.parts[pattern.part]
         self.pattern = pattern
         self.places = places
         self.targets = targets
@@ -211,14 +210,14 @@ class Derivative:
         rest = iter(args)
         xs, gys, ggs, others = (
             list(itertools.islice(rest, len(part)))
-            for part in (self.part.inputs, self.pattern[0], self.places, self.others)
+            for part in (self.part.inputs, self.pattern.given, self.places, self.others)
         )
         numbers = list(rest)
         with chainer.force_backprop_mode():
             xs = [F.identity(x) for x in xs]
             gys = [F.identity(g) for g in gys]
             ys = self._outputs(xs, others, numbers)
-            given, wanted = self.pattern[:2]
+            given, wanted = self.pattern.given, self.pattern.wanted
             gxs = chainer.grad(
                 [ys[i] for i in given], [xs[i] for i in wanted], gys, enable_double_backprop=True
             )
@@ -260,12 +259,11 @@ _REPEATABLE = ("activation", "array", "connection", "math", "normalization", "po
 
 def is_repeatable(plan) -> bool:
     """Whether the functions of a call give the same whenever they run, as far as is known."""
-    found = plan.__dict__.get("repeatable")
-    if found is None:
-        found = plan.repeatable = all(
+    if plan.repeatable is None:
+        plan.repeatable = all(
             isinstance(node, GradientNode) or _repeats(node) for node in plan.schedule.trace.nodes
         )
-    return found
+    return plan.repeatable
 
 
 def _repeats(node: v.TracedNode) -> bool:

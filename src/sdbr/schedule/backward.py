@@ -8,7 +8,7 @@ from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 from sdbr.program.program import Program
 from sdbr.schedule.build import build, owned_copy
-from sdbr.schedule.parts import Part
+from sdbr.schedule.parts import Pattern
 from sdbr.trace.values import Value
 
 
@@ -17,12 +17,12 @@ class BackwardPlan:
 
     Attributes
     ----------
-    pattern : tuple
+    pattern : Pattern
     seeds : list of int
-        Slots of the incoming gradients, in the order of ``pattern[0]``.
+        Slots of the incoming gradients, in the order of ``pattern.given``.
     grads : list of (int, tuple, dtype) or None
-        Slot, shape and dtype of the gradient for each of ``pattern[1]``, then for each of `hidden`;
-        None when none reaches it.
+        Slot, shape and dtype of the gradient for each of ``pattern.wanted``, then for each of
+        `hidden`; None when none reaches it.
     forgets : bool
         Whether it leads through an ``F.forget``.
     hidden : list of Value
@@ -31,15 +31,15 @@ class BackwardPlan:
         Which of the Variables that were handed out it reads.
     """
 
-    def __init__(self, forward, pattern: tuple):
+    def __init__(self, forward, pattern: Pattern):
         self.forward = forward
         self.pattern = pattern
         self.program: Program | None = None
         table = forward.table
         builder = Builder(table)
-        part = self.part = forward.parts[pattern[2]]
-        given = [part.outputs[i] for i in pattern[0]]
-        wanted = [part.inputs[i] for i in pattern[1]]
+        part = self.part = forward.parts[pattern.part]
+        given = [part.outputs[i] for i in pattern.given]
+        wanted = [part.inputs[i] for i in pattern.wanted]
         groups = self._forgotten(wanted)
         self.forgets = bool(groups)
         self.hidden = list({p.index: p for group in groups for p in group.params}.values())
@@ -50,7 +50,9 @@ class BackwardPlan:
             row = table.bound(value.shape, value.dtype, f"gradient of output {value.index}")
             self.seeds.append(row.slot.index)
             seeds[value.index] = row
-        rows = generate_backward(forward.lowered, builder, seeds, wanted, part.nodes, pattern[3])
+        rows = generate_backward(
+            forward.lowered, builder, seeds, wanted, part.nodes, pattern.everything
+        )
         views = "views" in passes.enabled()
         self.grads = []
         for value in wanted:
@@ -70,7 +72,7 @@ class BackwardPlan:
             for group in forward.schedule.trace.forgotten
             if part.nodes is None or part.nodes & group.nodes
         ]
-        if self.pattern[3] or not groups:
+        if self.pattern.everything or not groups:
             return groups
         needs = differentiable(forward.lowered, {value.index for value in wanted}, part.nodes)
         return [g for g in groups if any(x.index in needs for x in g.inputs)]
@@ -98,13 +100,3 @@ class BackwardPlan:
         )
         self.followed = self.forward.follow(self.program.slots)
         self.instructions = []
-
-
-def whole_pattern(part: Part) -> tuple:
-    """All outputs of a part carry a gradient, all inputs want one."""
-    return (
-        tuple(range(len(part.outputs))),
-        tuple(range(len(part.inputs))),
-        part.index,
-        part.own,
-    )

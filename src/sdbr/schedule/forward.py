@@ -12,9 +12,9 @@ from sdbr.lowering.forward import Forward
 from sdbr.program import passes
 from sdbr.program._memory import Followed
 from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
-from sdbr.schedule.backward import BackwardPlan, whole_pattern
+from sdbr.schedule.backward import BackwardPlan
 from sdbr.schedule.build import build
-from sdbr.schedule.parts import Part, parts_of
+from sdbr.schedule.parts import Part, Pattern, parts_of, whole_pattern
 from sdbr.schedule.results import is_made, output_values, returned_as_is
 from sdbr.trace import values as v
 from sdbr.trace.values import Value
@@ -43,6 +43,12 @@ class ForwardPlan:
         reads its array.
     depths : list of int
         Per output of the autograd node how many parts are before it at most.
+    seconds : dict
+        Managers of second derivatives.
+    repeatable : bool or None
+        Whether its functions give the same whenever they run; None until somebody asks.
+    maybe_written : set of int or None
+        Leaves that a run may write to, by value index; None until somebody asks.
     """
 
     def __init__(self, schedule):
@@ -62,15 +68,7 @@ class ForwardPlan:
             and value.kind == v.RESULT
             and not value.unchained
         ]
-        leaves = [
-            value
-            for value in trace.values
-            if value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE) and value.requires_grad
-        ]
-        # Chainer's graph does not show the parameters inside of ``F.forget``.
-        hidden = {p.index for group in trace.forgotten for p in group.params}
-        leaves = [value for value in leaves if value.index not in hidden]
-        leaves += [value for value, _, _, _ in self.outputs if is_made(value)]
+        leaves = self._leaves_of_the_graph()
         nodes = [node.traced for node in self.lowered.nodes] if schedule.keep_graph else []
         parts = parts_of(nodes, self.graph_outputs, leaves)
         reached = {x.index for part in parts for x in part.inputs}
@@ -79,8 +77,10 @@ class ForwardPlan:
         self.parts = [Part(0, self.graph_outputs, self.differentiable, own=own), *parts]
         depths = {y.index: part.depth for part in self.parts[1:] for y in part.outputs}
         self.depths = [depths.get(value.index, 0) for value in self.graph_outputs]
-        self.backwards: dict[tuple, BackwardPlan] = {}
-        self.seconds: dict[tuple, object] = {}  # managers of second derivatives
+        self.backwards: dict[Pattern, BackwardPlan] = {}
+        self.seconds: dict[tuple, object] = {}
+        self.repeatable: bool | None = None
+        self.maybe_written: set[int] | None = None
         self.kept_rows: list[Row] = []
         self.followed: list[int] = []
         self.recipes: passes.Recipes | None = None
@@ -97,6 +97,20 @@ class ForwardPlan:
         if full is not None:
             full.finish()
             self.backwards[full.pattern] = full
+
+    def _leaves_of_the_graph(self) -> list[Value]:
+        """What wants a gradient and has no history in the call."""
+        trace = self.schedule.trace
+        # Chainer's graph does not show the parameters inside of ``F.forget``.
+        hidden = {p.index for group in trace.forgotten for p in group.params}
+        leaves = [
+            value
+            for value in trace.values
+            if value.kind in (v.ARGUMENT, v.PARAMETER, v.ATTRIBUTE)
+            and value.requires_grad
+            and value.index not in hidden
+        ]
+        return leaves + [value for value, _, _, _ in self.outputs if is_made(value)]
 
     def _full_backward(self, instructions: list) -> tuple[BackwardPlan, list]:
         """The backward of every output to every leaf: tells which rows must survive the forward.
@@ -133,15 +147,8 @@ class ForwardPlan:
         self.kept_rows += rows.values()
         return plan, instructions
 
-    def backward(self, pattern: tuple) -> BackwardPlan:
-        """The backward program of a pattern.
-
-        Parameters
-        ----------
-        pattern : tuple
-            Outputs with a gradient and inputs that want one, of which part, and whether every
-            backward runs that may do more than give gradients.
-        """
+    def backward(self, pattern: Pattern) -> BackwardPlan:
+        """The backward program of a pattern; made when first asked for."""
         plan = self.backwards.get(pattern)
         if plan is None:
             with self.schedule.lock, collector_off():
@@ -165,7 +172,7 @@ class ForwardPlan:
             if self.backwards.get(plan.pattern) is plan:
                 del self.backwards[plan.pattern]
 
-    def _new_backward(self, pattern: tuple) -> BackwardPlan:
+    def _new_backward(self, pattern: Pattern) -> BackwardPlan:
         plan = BackwardPlan(self, pattern)
         plan.instructions = passes.transform(
             plan.instructions, self.kept, self.table, passes.enabled(), passes.FIRST

@@ -9,6 +9,7 @@ from sdbr.base.errors import SdbrError
 from sdbr.base.forks import reentrant_lock
 from sdbr.lowering.python_op import AGAIN, NO_GRADIENT
 from sdbr.program._memory import Memory
+from sdbr.schedule.parts import Pattern
 from sdbr.trace import values as v
 from sdbr.trace.effects.side_effects import EFFECTS
 from sdbr.trace.values import Value
@@ -45,7 +46,7 @@ class Instance:
             self.memory.state[EFFECTS] = {}
         self.memory.reserve(plan.program)
         self.executable = make_executable(plan.program, self.memory, schedule.backend)
-        self.backward_executables: dict[tuple, object] = {}
+        self.backward_executables: dict[Pattern, object] = {}
         self.node = None
         self.generation = 0
         self.backward_done = False
@@ -76,7 +77,7 @@ class Instance:
                 raise Retrace(value, array)  # a function may update it: a copy will not do
             self.memory.bind(slot, contiguous(array))
 
-    def run_backward(self, pattern: tuple, grads: list, sources: list, results: tuple) -> list:
+    def run_backward(self, pattern: Pattern, grads: list, sources: list, results: tuple) -> list:
         """Run the backward program of `pattern`; returns gradients, None where none reaches.
 
         `results` has per ``ForwardPlan.followed`` the list that holds the array of the Variable, or
@@ -98,7 +99,7 @@ class Instance:
             if misfit >= 0:
                 value = self.plan.lowered.gap.followed_values[misfit]
                 raise Retrace(value, results[misfit][0])
-        for i, slot, g in zip(pattern[0], plan.seeds, grads, strict=True):
+        for i, slot, g in zip(pattern.given, plan.seeds, grads, strict=True):
             value = plan.part.outputs[i]
             if g.shape != value.shape or g.dtype != value.dtype:
                 raise SdbrError(

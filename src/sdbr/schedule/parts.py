@@ -8,6 +8,7 @@ is taken apart: into as few nodes as show every Variable that was handed out in 
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 from sdbr.trace.values import Value
 
@@ -47,6 +48,32 @@ class Part:
         return not self.inputs
 
 
+class Pattern(NamedTuple):
+    """Which gradients a backward takes, and which it gives.
+
+    Attributes
+    ----------
+    given, wanted : tuple of int
+        Outputs of the part that carry a gradient, and inputs that want one.
+    part : int
+        Of which part of the call; 0 is the whole.
+    everything : bool
+        Whether every backward runs that may do more than give gradients.
+    """
+
+    given: tuple[int, ...]
+    wanted: tuple[int, ...]
+    part: int
+    everything: bool
+
+
+def whole_pattern(part: Part) -> Pattern:
+    """All outputs of a part carry a gradient, all inputs want one."""
+    return Pattern(
+        tuple(range(len(part.outputs))), tuple(range(len(part.inputs))), part.index, part.own
+    )
+
+
 def parts_of(nodes: list, outputs: list[Value], leaves: list[Value]) -> list[Part]:
     """Take a call apart.
 
@@ -67,10 +94,34 @@ def parts_of(nodes: list, outputs: list[Value], leaves: list[Value]) -> list[Par
     list of Part
         In the order of execution.
     """
-    heads = {value.index for value in outputs}
-    ends: list[tuple] = []  # (node that a part ends in, those of its outputs that it shows)
-    part_of: dict[int, int] = {}
-    readers: dict[int, set[int]] = {}  # value index -> parts that read it
+    ends, end_of = _ends_of(nodes, {value.index for value in outputs})
+    borders = {y.index for shown in ends for y in shown} | {x.index for x in leaves}
+    parts: list[Part] = []
+    depth_of: dict[int, int] = {}
+    for end in reversed(range(len(ends))):
+        members = [node for node in nodes if end_of.get(id(node)) == end]
+        inputs = {
+            x.index: x
+            for node in members
+            for x in node.inputs
+            if x.requires_grad and x.index in borders
+        }
+        depth = max((depth_of.get(index, -1) + 1 for index in inputs), default=0)
+        depth_of.update((y.index, depth) for y in ends[end])
+        ids = {id(node) for node in members}
+        own = any(node.own or node.forgotten for node in members)
+        parts.append(Part(len(parts) + 1, ends[end], list(inputs.values()), ids, depth, own))
+    return parts
+
+
+def _ends_of(nodes: list, heads: set[int]) -> tuple[list[list[Value]], dict[int, int]]:
+    """Where the parts of a call end, the last one first: what each shows; node id -> its end.
+
+    `heads` are the value indices of the results.
+    """
+    ends: list[list[Value]] = []
+    end_of: dict[int, int] = {}
+    readers: dict[int, set[int]] = {}  # value index -> ends of the parts that read it
     for node in reversed(nodes):
         if node.function is None or not node.backprop:
             continue
@@ -86,26 +137,9 @@ def parts_of(nodes: list, outputs: list[Value], leaves: list[Value]) -> list[Par
             (mine,) = found
         else:
             mine = len(ends)
-            ends.append((node, shown))
-        part_of[id(node)] = mine
+            ends.append(shown)
+        end_of[id(node)] = mine
         for x in node.inputs:
             if x.requires_grad:
                 readers.setdefault(x.index, set()).add(mine)
-    borders = {y.index for _, shown in ends for y in shown} | {x.index for x in leaves}
-    parts: list[Part] = []
-    depth_of: dict[int, int] = {}
-    for end in reversed(range(len(ends))):
-        members = [node for node in nodes if part_of.get(id(node)) == end]
-        inputs = {
-            x.index: x
-            for node in members
-            for x in node.inputs
-            if x.requires_grad and x.index in borders
-        }
-        depth = max((depth_of.get(index, -1) + 1 for index in inputs), default=0)
-        shown = ends[end][1]
-        depth_of.update((y.index, depth) for y in shown)
-        ids = {id(node) for node in members}
-        own = any(node.own or node.forgotten for node in members)
-        parts.append(Part(len(parts) + 1, shown, list(inputs.values()), ids, depth, own))
-    return parts
+    return ends, end_of
