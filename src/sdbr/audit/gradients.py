@@ -75,10 +75,10 @@ class GradientAudit:
         indices = [pattern.wanted[k] for k in compared]
         wanted = [inputs[i] for i in indices]
         names = [_name(plan.differentiable[i]) for i in indices]
-        plain_side = Plain(before)
-        plain_side.depth = 1  # its function nodes are of no interest
         others = roots.variables if whole else []
         more: dict[str, np.ndarray] = {}
+        plain_side = Plain(before)
+        plain_side.depth = 1  # its function nodes are of no interest
         plain = Outcome(
             lambda: gradients(ys, wanted, gys, inputs, others, more), before, plain_side
         )
@@ -88,24 +88,23 @@ class GradientAudit:
             raise outcome.error
         grads = outcome.result
         outcome.result = [grads[k] for k in compared]
-        audits = audit.manager.audits
         if plain.error is not None:
             self._inconclusive(plain.error)
             return grads
-        audits.gradients += 1
+        audit.manager.audits.gradients += 1
         got, want = _facts(outcome, names, wanted), _facts(plain, names, wanted)
         want.update({f"the gradient of {name}": g for name, g in more.items()})
         problems = differences(got, want, GRADIENT_TOLERANCES)
         if not problems:
             return grads
         if not more and self._is_noise(plan, pattern, indices, gys, inputs, got, want, problems):
-            audits.noisy += 1
+            audit.manager.audits.noisy += 1
             return grads
         before.put_back(outcome.changes)
         _give(others, more)
         name, how = next(iter(problems.items()))
-        schedule = audit.schedule
-        fails(audit.manager, schedule, f"{name} differs: {how}", schedule.line, self.validated)
+        text, line = f"{name} differs: {how}", audit.schedule.line
+        fails(audit.manager, audit.schedule, text, line, self.validated)
         for k, g in zip(compared, plain.result, strict=True):
             grads[k] = None if g is None else np.array(g)
         return grads
