@@ -58,11 +58,11 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/ruff format --check .
 	PATH="$(VENV)/bin:$$PATH" cython-lint src
 	set -e; check="$${CC:-cc} -std=c99 -Wall -Wextra -Werror -fsyntax-only -Isrc/sdbr/kernels"; \
-	for source in $(filter-out %/unit.c,$(wildcard src/sdbr/kernels/*.c)); do $$check $$source; done; \
-	for unit in $$(sed -n 's/.*X(\([a-z_]*\)).*/\1/p' src/sdbr/kernels/units.h); do \
+	for source in $(filter-out %/unit.c,$(wildcard src/sdbr/kernels/*/*.c)); do $$check $$source; done; \
+	for unit in $$(sed -n 's/.*X(\([a-z_]*\)).*/\1/p' src/sdbr/kernels/frame/units.h); do \
 	  for level in baseline avx2 avx512; do \
 	    $$check -DSDBR_UNIT=$$unit -DSDBR_LEVEL=$$level \
-	      -DSDBR_LEVEL_$$(echo $$level | tr a-z A-Z) src/sdbr/kernels/unit.c; done; done
+	      -DSDBR_LEVEL_$$(echo $$level | tr a-z A-Z) src/sdbr/kernels/frame/unit.c; done; done
 
 # Compiles what is older than its sources, and nothing when nothing is.
 build: $(VENV)/.installed

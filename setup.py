@@ -1,10 +1,10 @@
 """Builds the extension modules; everything else is declared in pyproject.toml.
 
 Every ``_*.pyx`` under ``src/sdbr`` becomes an extension module. The kernels in
-``src/sdbr/kernels`` are linked into ``sdbr._executor``: ``unit.c`` is compiled for each unit that
-``units.h`` names and each SIMD level that the compiler has (asked here; ``SDBR_HAVE_AVX2`` and
-``SDBR_HAVE_AVX512`` tell the loop). The compiler notes what each object includes, so a change
-compiles what it concerns.
+``src/sdbr/kernels`` are linked into ``sdbr._executor``: ``frame/unit.c`` is compiled for each unit
+(a family of ops) that ``frame/units.h`` names and each SIMD level that the compiler has (asked
+here; ``SDBR_HAVE_AVX2`` and ``SDBR_HAVE_AVX512`` tell the loop). The compiler notes what each
+object includes, so a change compiles what it concerns.
 
 ``SDBR_EXTENSIONS=0`` leaves the extension modules out: `make` installs the package that way and
 then builds them in place. ``SDBR_SANITIZE=address,undefined`` builds with the compiler's
@@ -123,10 +123,9 @@ class BuildExt(build_ext):
             ("SDBR_BUILD_SIMD", c_string(" ".join(["baseline", *levels]))),
             ("SDBR_CYTHON_VERSION", c_string(Cython.__version__)),
         ]
-        jobs = [(path, "", "") for path in sorted(KERNELS.glob("*.c")) if path.name != "unit.c"]
-        jobs += [
-            (KERNELS / "unit.c", unit, level) for unit in units() for level in ["baseline", *levels]
-        ]
+        unit_c = KERNELS / "frame" / "unit.c"
+        jobs = [(unit_c, unit, level) for unit in units() for level in ["baseline", *levels]]
+        jobs += [(path, "", "") for path in sorted(KERNELS.rglob("*.c")) if path != unit_c]
         with ThreadPoolExecutor(self.parallel) as pool:
             ext.extra_objects = list(pool.map(lambda job: self.kernel(ext, have, *job), jobs))
         ext.depends += ext.extra_objects
@@ -167,7 +166,7 @@ class BuildExt(build_ext):
 
 def units() -> list[str]:
     """Names of the units of kernels."""
-    return re.findall(r"X\((\w+)\)", (KERNELS / "units.h").read_text())
+    return re.findall(r"X\((\w+)\)", (KERNELS / "frame" / "units.h").read_text())
 
 
 def dependencies(notes: str) -> list[str] | None:
@@ -196,9 +195,11 @@ def extensions() -> list[Extension]:
     """One extension module per ``_*.pyx``; none when SDBR_EXTENSIONS=0."""
     if os.environ.get("SDBR_EXTENSIONS") == "0":
         return []
+    # What the loop includes: numbers, names of units and of steps; not the arithmetic.
     headers = [
-        str(KERNELS / name)
-        for name in ("sdbr_abi.h", "sdbr_loop.h", "sdbr_limits.h", "units.h", "elementwise_names.h")
+        str(path)
+        for pattern in ("frame/*.h", "runtime/*.h", "*/names.h", "fused/steps.h")
+        for path in sorted(KERNELS.glob(pattern))
     ]
     declarations = [str(path) for path in sorted(SOURCES.rglob("*.pxd"))]
     return [

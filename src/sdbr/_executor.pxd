@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 from sdbr.program._memory cimport Memory
 
 
-cdef extern from "sdbr_abi.h":
+cdef extern from "frame/abi.h":
     ctypedef struct sdbr_bitgen:
         pass
 

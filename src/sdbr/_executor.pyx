@@ -35,12 +35,12 @@ DRAWING = [op.opcode for op in OPS if op.family == "random"]
 
 globals()["Memory"] = Memory  # a cimported class is no attribute of the module by itself
 
-cdef extern from "flush.h":
+cdef extern from "runtime/flush.h":
     uint64_t sdbr_flush_begin() noexcept nogil
     void sdbr_flush_end(uint64_t) noexcept nogil
     enum: SDBR_CAN_FLUSH
 
-cdef extern from "sdbr_loop.h":
+cdef extern from "frame/loop.h":
     const char *const sdbr_step_names[]
     ctypedef struct sdbr_limit:
         const char *name
@@ -133,7 +133,7 @@ def kernel_names():
 
 
 def limits():
-    """What the kernels take of each thing at most, see ``kernels/sdbr_limits.h``.
+    """What the kernels take of each thing at most, see ``kernels/frame/sdbr_limits.h``.
 
     Returns
     -------

@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 
 
-cdef extern from "onednn.h":
+cdef extern from "runtime/onednn.h":
     ctypedef struct sdbr_foreign:
         int (*run)(sdbr_foreign *, char **) noexcept nogil
 

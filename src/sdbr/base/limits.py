@@ -1,7 +1,7 @@
 """Numbers that the kernels and the Python that prepares for them have to agree on.
 
-They are those of ``kernels/sdbr_limits.h``, which says what each one means, and are compared with
-what was compiled when the loop is loaded: memory that is set aside for other numbers would be
+They are those of ``kernels/frame/sdbr_limits.h``, which says what each one means, and are compared
+with what was compiled when the loop is loaded: memory that is set aside for other numbers would be
 overrun.
 """
 

@@ -9,7 +9,7 @@ from sdbr.base.errors import BackendError
 
 import chainer
 
-#: More would have to share the workers of the pool (kernels/pool.c).
+#: More would have to share the workers (kernels/runtime/threads.c).
 MOST = limits.THREADS
 
 

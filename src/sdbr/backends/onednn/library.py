@@ -47,7 +47,7 @@ _DESTROYERS = {
     "primitive_desc": "primitive_desc_destroy",
     "primitive": "primitive_destroy",
 }
-# What a run calls; see kernels/onednn.h.
+# What a run calls; see kernels/runtime/onednn.h.
 _RUN = (
     "stream_create",
     "stream_destroy",

@@ -67,7 +67,7 @@ def _problem(name: str, sizes: Sizes, has_bias: bool, last: int) -> Convolution:
 def _numbers(
     name: str, sizes: Sizes, has_bias: bool, last: int, itemsize: int, shares: int
 ) -> list[int]:
-    """What ``kernels/conv_shape.h`` reads."""
+    """What ``kernels/convolution/shape.h`` reads."""
     slot = sizes.slot(name, itemsize)
     sizes = sizes.flat
     accumulates = name == "convolution_grad_w"

@@ -1,8 +1,8 @@
 """Which ops are cut into parts for several threads, and along which axis.
 
 A part runs the same kernel on operands that begin further on and with a shorter axis
-(``kernels/pool.c``), so parts write disjoint memory and results do not depend on how many
-there are. A kernel that checks indices which come from data is not cut: nothing may be
+(``kernels/runtime/threads.c``), so parts write disjoint memory and results do not depend on how
+many there are. A kernel that checks indices which come from data is not cut: nothing may be
 written before all of them are checked.
 """
 

@@ -1,4 +1,0 @@
-/* What unit_array.h has once per dtype. */
-#include "scatter.h"
-#include "scan.h"
-#include "resize.h"

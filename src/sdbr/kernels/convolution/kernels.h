@@ -1,0 +1,10 @@
+/* What unit.h has once per dtype. */
+#include "product/transpose.h"
+#include "convolution/panel.h"
+#include "convolution/patches.h"
+#include "convolution/core.h"
+#include "convolution/columns.h"
+#include "convolution/exact.h"
+#include "convolution/grad_x.h"
+#include "convolution/grad_w.h"
+#include "convolution/depthwise.h"

@@ -1,0 +1,88 @@
+/* Copies of any dtype, by element size. */
+#ifndef SDBR_COPY_H
+#define SDBR_COPY_H
+
+#include "frame/nd_loop.h"
+
+typedef struct sdbr_16_bytes {
+    uint64_t low, high;
+} sdbr_16_bytes;
+
+/* ints: [bytes]. */
+static int copy_contiguous(const sdbr_op *op) {
+    if (op->operands[0] != op->operands[1])
+        memcpy(op->operands[1], op->operands[0], (size_t)op->ints[0]);
+    return SDBR_OK;
+}
+
+/* Transposed matrices are copied tile by tile, so that both sides stay within a few cache lines:
+ * y is contiguous along the columns, x along the rows. */
+#define SDBR_COPY_TILE 16
+
+#define SDBR_COPY_KERNELS(TYPE, bytes) \
+    static void copy_inner_##bytes(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
+        (void)floats; \
+        const char *x = at[0]; \
+        char *y = at[1]; \
+        if (step[0] == bytes && step[1] == bytes) { \
+            if (n * bytes > 256) { /* shorter rows do without the call */ \
+                if (x != y) \
+                    memcpy(y, x, (size_t)n * bytes); \
+                return; \
+            } \
+            SDBR_IVDEP \
+            for (int64_t i = 0; i < n; i++) \
+                ((TYPE *)y)[i] = ((const TYPE *)x)[i]; \
+        } else if (step[0] == 0 && step[1] == bytes) { \
+            const TYPE v = *(const TYPE *)x; \
+            for (int64_t i = 0; i < n; i++) \
+                ((TYPE *)y)[i] = v; \
+        } else if (step[1] == bytes) { \
+            for (int64_t i = 0; i < n; i++) \
+                ((TYPE *)y)[i] = *(const TYPE *)(x + i * step[0]); \
+        } else { \
+            for (int64_t i = 0; i < n; i++) \
+                *(TYPE *)(y + i * step[1]) = *(const TYPE *)(x + i * step[0]); \
+        } \
+    } \
+    static int copy_strided_##bytes(const sdbr_op *op) { return sdbr_nd_loop(op, 2, copy_inner_##bytes); } \
+    static void copy_matrix_##bytes(const char *x, int64_t x_step, char *y, int64_t y_step, int64_t rows, \
+                                    int64_t columns) { \
+        for (int64_t i0 = 0; i0 < rows; i0 += SDBR_COPY_TILE) { \
+            const int64_t i1 = rows - i0 < SDBR_COPY_TILE ? rows : i0 + SDBR_COPY_TILE; \
+            for (int64_t j0 = 0; j0 < columns; j0 += SDBR_COPY_TILE) { \
+                const int64_t j1 = columns - j0 < SDBR_COPY_TILE ? columns : j0 + SDBR_COPY_TILE; \
+                for (int64_t i = i0; i < i1; i++) { \
+                    const char *from = x + i * bytes; \
+                    TYPE *to = (TYPE *)(y + i * y_step); \
+                    for (int64_t j = j0; j < j1; j++) \
+                        to[j] = *(const TYPE *)(from + j * x_step); \
+                } \
+            } \
+        } \
+    } \
+    /* ints: [matrices, x step, y step between them, rows, columns, x step along j, y step along i]. */ \
+    static int copy_transposed_##bytes(const sdbr_op *op) { \
+        const int64_t *k = op->ints; \
+        for (int64_t m = 0; m < k[0]; m++) \
+            copy_matrix_##bytes(op->operands[0] + m * k[1], k[5], op->operands[1] + m * k[2], k[6], k[3], k[4]); \
+        return SDBR_OK; \
+    }
+
+SDBR_COPY_KERNELS(uint8_t, 1)
+SDBR_COPY_KERNELS(uint16_t, 2)
+SDBR_COPY_KERNELS(uint32_t, 4)
+SDBR_COPY_KERNELS(uint64_t, 8)
+SDBR_COPY_KERNELS(sdbr_16_bytes, 16)
+
+#define SDBR_COPY_ENTRY(bytes) \
+    {"copy_strided_" #bytes, copy_strided_##bytes}, {"copy_transposed_" #bytes, copy_transposed_##bytes},
+
+#define SDBR_COPY_ENTRIES \
+    {"copy_contiguous", copy_contiguous}, SDBR_COPY_ENTRY(1) SDBR_COPY_ENTRY(2) SDBR_COPY_ENTRY(4) \
+    SDBR_COPY_ENTRY(8) SDBR_COPY_ENTRY(16)
+
+#undef SDBR_COPY_KERNELS
+#undef SDBR_COPY_TILE
+
+#endif

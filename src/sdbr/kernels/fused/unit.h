@@ -1,0 +1,13 @@
+/* Several elementwise ops as one. */
+#include "math/math_f4.h"
+#include "math/math_f8.h"
+#include "math/special_f4.h"
+#include "math/special_f8.h"
+#include "elementwise/rows.h"
+#include "fused/load.h"
+#include "fused/steps.h"
+
+#define SDBR_BY_DTYPE "fused/kernels.h"
+#include "frame/by_dtype.h"
+
+#define SDBR_ENTRIES SDBR_ENTRY(fused)

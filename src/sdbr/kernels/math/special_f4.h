@@ -1,0 +1,38 @@
+/* erf and log1p for float: branch-free and within 2 ulp, as the functions of math_f4.h. */
+#ifndef SDBR_SPECIAL_F4_H
+#define SDBR_SPECIAL_F4_H
+
+#include "math/math_f4.h"
+
+/* Below 7/8 an odd polynomial; above, 1 - exp of a polynomial that approaches log(erfc). */
+SDBR_INLINE float sdbr_erf_f4(float x) {
+    const float t = fabsf(x), z = t * t, u = t > 4.0f ? 4.0f : t; /* from 4 on the result is 1 */
+    float p = 8.69036903e-5f; /* 0.9 ulp */
+    p = p * z - 8.21457092e-4f;
+    p = p * z + 5.20704891e-3f;
+    p = p * z - 2.68617058e-2f;
+    p = p * z + 1.12837352e-1f;
+    p = p * z - 3.76126362e-1f;
+    p = p * z + 1.28379167e-1f;
+    float l = 1.6411144e-6f; /* 1 ulp */
+    l = l * u - 4.61192284e-5f;
+    l = l * u + 5.97151544e-4f;
+    l = l * u - 4.76028572e-3f;
+    l = l * u + 2.64200154e-2f;
+    l = l * u - 1.10071846e-1f;
+    l = l * u - 6.31842422e-1f;
+    l = l * u - 1.13021881f;
+    l = l * u + 3.15154151e-4f;
+    const float far = copysignf(1.0f - sdbr_exp_f4(l), x);
+    return t > 0.875f ? far : x + x * p;
+}
+
+/* log(u) with u = 1 + x rounded, and what the rounding has taken from x. */
+SDBR_INLINE float sdbr_log1p_f4(float x) {
+    const float u = 1.0f + x, lost = x - (u - 1.0f);
+    const float y = sdbr_log_f4(u) + lost / u;
+    const float odd = x == 0.0f ? x : sdbr_log_f4(u);
+    return (u > 0.0f) & (u < INFINITY) & (x != 0.0f) ? y : odd;
+}
+
+#endif

@@ -1,0 +1,5 @@
+/* What unit.h has once per dtype. */
+#include "math/arithmetic.h"
+#include "recurrent/lstm.h"
+#include "recurrent/slstm.h"
+#include "recurrent/tree_lstm.h"

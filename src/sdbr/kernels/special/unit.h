@@ -1,0 +1,14 @@
+/* Functions of mathematics, element by element. */
+#include "math/math_f4.h"
+#include "math/math_f8.h"
+#include "math/special_f4.h"
+#include "math/special_f8.h"
+#include "elementwise/walks.h"
+#include "special/names.h"
+
+#define SDBR_BY_DTYPE "special/kernels.h"
+#include "frame/by_dtype.h"
+
+#define SDBR_ENTRIES \
+    SDBR_UNARY_SPECIAL(SDBR_ELEMENTWISE_ENTRY) \
+    SDBR_BINARY_SPECIAL(SDBR_ELEMENTWISE_ENTRY)
