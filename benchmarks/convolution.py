@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sdbr import _executor
-from sdbr.backends import _onednn
-from sdbr.backends.onednn import convolution as onednn
-from sdbr.backends.onednn import library, primitives
-from sdbr.backends.onednn.convolution import FORWARD, GRAD_W, GRAD_X, WAYS
-from sdbr.backends.prepare import convolution
-from sdbr.backends.tuning.race import operands
+from sdbr.backends.cpu import convolution
+from sdbr.backends.cpu.onednn import _onednn, library, primitives
+from sdbr.backends.cpu.onednn import convolution as onednn
+from sdbr.backends.cpu.onednn.convolution import FORWARD, GRAD_W, GRAD_X, WAYS
+from sdbr.backends.cpu.tuning.race import operands
 from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.errors import BackendError
 from sdbr.base.threads import num_threads

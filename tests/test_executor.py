@@ -8,7 +8,7 @@ import threading
 
 from sdbr import _executor
 from sdbr._executor import Executable, Memory
-from sdbr.backends.prepare import blas
+from sdbr.backends.cpu import product as products
 from sdbr.base import limits
 from sdbr.base.errors import BackendError, ValidationError
 from sdbr.ops import fused
@@ -356,7 +356,8 @@ SIZES = [(1, 8, 8), (1, 37, 65), (7, 1, 9), (5, 33, 1), (3, 2, 40), (16, 5, 7), 
 @pytest.fixture(params=["own", "blas"])
 def way(request, monkeypatch):
     """Own kernels for every size, or BLAS for every size."""
-    monkeypatch.setattr(blas, "_large", lambda n, m, k: request.param == "blas" and n * m * k > 0)
+    blas = request.param == "blas"
+    monkeypatch.setattr(products, "_large", lambda n, m, k: blas and n * m * k > 0)
     return request.param
 
 
@@ -418,18 +419,18 @@ def test_strided_products_are_refused():
 
 
 def test_blas_is_chosen_by_size_threads_and_level(monkeypatch):
-    monkeypatch.setattr(blas, "_level", lambda: "avx512")
-    monkeypatch.setattr(blas, "num_threads", lambda: 1)
-    assert not blas._large(100, 1000, 1000) and blas._large(1000, 1000, 1000)
-    monkeypatch.setattr(blas, "num_threads", lambda: 4)
-    assert not blas._large(1000, 1000, 1000) and blas._large(1000, 1000, 2000)
-    monkeypatch.setattr(blas, "_level", lambda: "baseline")
-    assert not blas._large(8, 8, 8) and blas._large(64, 128, 128)
+    monkeypatch.setattr(products, "_level", lambda: "avx512")
+    monkeypatch.setattr(products, "num_threads", lambda: 1)
+    assert not products._large(100, 1000, 1000) and products._large(1000, 1000, 1000)
+    monkeypatch.setattr(products, "num_threads", lambda: 4)
+    assert not products._large(1000, 1000, 1000) and products._large(1000, 1000, 2000)
+    monkeypatch.setattr(products, "_level", lambda: "baseline")
+    assert not products._large(8, 8, 8) and products._large(64, 128, 128)
 
 
 # --- the module ----------------------------------------------------------------------------------
 def test_missing_kernel_names_the_op(monkeypatch):
-    monkeypatch.setitem(blas._PREPARE, "gemm", lambda ins, outs, ints: ("no_such", ()))
+    monkeypatch.setitem(products._PREPARE, "gemm", lambda ins, outs, ints: ("no_such", ()))
     with pytest.raises(BackendError, match=r"no kernel 'no_such_f4' at SIMD level .*gemm"):
         run_op("gemm", [np.ones((1, 1), "f4")] * 2, [np.ones((1, 1), "f4")], (0, 0, 0))
 
@@ -477,7 +478,7 @@ import sdbr
 from sdbr.base import limits
 from sdbr.base.errors import BackendError, ValidationError
 from sdbr.ops import fused
-from sdbr.backends.prepare import blas
+from sdbr.backends.cpu import product as products
 stub = types.ModuleType("scipy.linalg.cython_blas")
 stub.__pyx_capi__ = {}
 sys.modules["scipy.linalg.cython_blas"] = stub
@@ -507,7 +508,7 @@ def test_scipy_without_usable_blas_is_an_error_only_where_it_is_needed():
     out = run_with_stub("""
 got, want = product()
 assert (got == want).all()
-blas._large = lambda n, m, k: True
+products._large = lambda n, m, k: True
 try:
     product()
 except BackendError as error:
@@ -519,7 +520,7 @@ except BackendError as error:
 @pytest.mark.parametrize("integer", ["c_int32", "c_int64"])
 def test_blas_may_have_integers_of_32_or_64_bits(integer):
     out = run_with_stub(f"""
-blas._large = lambda n, m, k: True
+products._large = lambda n, m, k: True
 integer = ctypes.POINTER(ctypes.{integer})
 number = ctypes.POINTER(ctypes.c_double)
 flag = ctypes.POINTER(ctypes.c_char)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from sdbr import _executor
-from sdbr.backends.onednn import library
+from sdbr.backends.cpu.onednn import library
 from sdbr.cli import doctor
 
 import pytest

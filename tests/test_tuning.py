@@ -2,9 +2,9 @@
 
 import json
 
-from sdbr.backends.onednn import library
-from sdbr.backends.onednn.convolution import FORWARD, Convolution
-from sdbr.backends.tuning import cache, convolution, options, race
+from sdbr.backends.cpu.onednn import library
+from sdbr.backends.cpu.onednn.convolution import FORWARD, Convolution
+from sdbr.backends.cpu.tuning import cache, convolution, options, race
 from sdbr.base.errors import BackendError
 
 import chainer

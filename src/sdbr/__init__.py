@@ -11,7 +11,7 @@ compat.install()
 
 settings.enter()
 
-import sdbr.backends.cython_backend  # noqa: E402, F401
+import sdbr.backends.cpu.executable  # noqa: E402, F401
 from sdbr.base.errors import (  # noqa: E402
     BackendError,
     NotStaticError,

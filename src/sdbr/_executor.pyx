@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from sdbr.backends.prepare import prepare_program
+from sdbr.backends.cpu.prepare.program import prepare_program
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 from sdbr.base.settings import variable

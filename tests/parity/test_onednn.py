@@ -8,9 +8,8 @@ import threading
 
 import sdbr
 from sdbr import _executor
-from sdbr.backends import _onednn
-from sdbr.backends.onednn import convolution, library
-from sdbr.backends.onednn.convolution import FORWARD, GRAD_W, WAYS, Convolution
+from sdbr.backends.cpu.onednn import _onednn, convolution, library
+from sdbr.backends.cpu.onednn.convolution import FORWARD, GRAD_W, WAYS, Convolution
 from sdbr.base.errors import BackendError
 
 import chainer
@@ -144,7 +143,7 @@ import os, sys
 import numpy as np
 import sdbr
 from sdbr import _executor
-from sdbr.backends.onednn import convolution, library
+from sdbr.backends.cpu.onednn import convolution, library
 found, _ = library.find()
 ones = (1, 1)
 x, w = (2, 64, 32, 32), (64, 64, 3, 3)

@@ -1,6 +1,6 @@
 """Operands that an op of labels, draws or integers has no kernel for: refused when prepared."""
 
-from sdbr.backends.prepare import ctc, integer, loss, random
+from sdbr.backends.cpu import ctc, integer, loss, random
 from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.errors import BackendError
 from sdbr.program.buffers import c_strides

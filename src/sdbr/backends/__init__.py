@@ -9,8 +9,8 @@ from sdbr.program.executors import provides
 
 #: Backend -> module and class of its executables.
 BACKENDS = {
-    "cython": ("sdbr.backends.cython_backend", "Executable"),
-    "numpy": ("sdbr.backends.numpy_backend", "NumpyExecutable"),
+    "cython": ("sdbr.backends.cpu.executable", "Executable"),
+    "numpy": ("sdbr.backends.numpy.executable", "NumpyExecutable"),
 }
 
 
@@ -56,7 +56,7 @@ def make_executable(program, memory, backend: str = "cython"):
 @provides("op")
 def run_op(name: str, ins: list, outs: list, attributes: dict) -> None:
     """Run one op on arrays, by the formula that the table gives for it."""
-    from sdbr.backends.numpy_backend import run_native  # not needed before
+    from sdbr.backends.numpy.executable import run_native  # not needed before
 
     run_native(name, ins, outs, attributes)
 

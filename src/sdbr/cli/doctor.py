@@ -148,8 +148,8 @@ def blas() -> Iterator[Finding]:
 
 def onednn() -> Iterator[Finding]:
     """The library that convolutions may use, and where measurements are kept."""
-    from sdbr.backends.onednn import library
-    from sdbr.backends.tuning import cache, options
+    from sdbr.backends.cpu.onednn import library
+    from sdbr.backends.cpu.tuning import cache, options
 
     found, text = library.find()
     # Without it everything works, so only a file that cannot be used wants mending.

@@ -18,7 +18,7 @@ from sdbr.program.builder import Instruction
 #: and what must be saved for it. Between the forks of small programs the workers fall asleep, and
 #: waking them takes longer than such branches do: actor and critic of 64 units gained nothing.
 COST, LEAST_GAIN = 3e3, 5e4
-#: An op that takes longer is cut into parts, see sdbr.backends.prepare.splitting.
+#: An op that takes longer is cut into parts, see sdbr.backends.cpu.prepare.splitting.
 LARGE = 40e3
 #: The longest stretch that is looked at from one point.
 MOST_INSTRUCTIONS = 400

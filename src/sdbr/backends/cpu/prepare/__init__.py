@@ -1,0 +1,1 @@
+"""From a program to kernels: the plan of a program, operands and spaces, cuts for threads."""

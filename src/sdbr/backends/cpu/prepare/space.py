@@ -1,0 +1,104 @@
+"""Iteration spaces: the fewest axes that describe what a strided kernel walks over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sdbr.backends.cpu.prepare.operands import Operand
+from sdbr.base.dtypes import DTYPES
+from sdbr.base.errors import BackendError
+from sdbr.base.limits import MAX_DIM
+
+#: Suffix of a kernel name by dtype code, for the dtypes that have arithmetic.
+SUFFIX = {0: "f4", 1: "f8"}
+
+Prepared = tuple[str, list[int]]
+
+
+def describe(operands: Sequence[Operand]) -> str:
+    """``float32[2, 3], int32[2]`` for messages."""
+    return ", ".join(f"{DTYPES[code].name}{list(shape)}" for code, shape, _ in operands)
+
+
+def product(numbers: Sequence[int]) -> int:
+    n = 1
+    for k in numbers:
+        n *= k
+    return n
+
+
+def floating(name: str, operands: Sequence[Operand], all_operands: Sequence[Operand]) -> str:
+    """The suffix of the one float dtype that `operands` share.
+
+    Raises
+    ------
+    BackendError
+        If they do not share float32 or float64.
+    """
+    code = operands[0][0]
+    if code not in SUFFIX or any(operand[0] != code for operand in operands):
+        raise BackendError(
+            f"op {name!r} has native kernels for float32 and float64, one dtype per op; "
+            f"got {describe(all_operands)}"
+        )
+    return SUFFIX[code]
+
+
+def same_shape(name: str, operands: Sequence[Operand]) -> None:
+    """Raise `BackendError` unless all operands have one shape."""
+    if any(operand[1] != operands[-1][1] for operand in operands):
+        raise BackendError(
+            f"op {name!r} takes operands of one shape (a broadcast one has stride 0); "
+            f"got {describe(operands)}"
+        )
+
+
+def collapse(
+    shape: Sequence[int], strides: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
+    """Drop, sort and merge axes; the last operand (the output) decides the order.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Shape that all operands have.
+    strides : sequence of sequences of int
+        Bytes, per operand.
+
+    Returns
+    -------
+    shape : list of int
+        At least one axis.
+    strides : list of list of int
+        Per operand, for that shape.
+    """
+    axes = [(n, *steps) for n, *steps in zip(shape, *strides, strict=True) if n != 1]
+    if not axes:
+        return [1], [[0] for _ in strides]
+    # Outermost first: the output is walked in the order of its memory, then the inputs are.
+    axes.sort(key=lambda axis: tuple(-abs(step) for step in reversed(axis[1:])))
+    merged = [axes[0]]
+    for axis in axes[1:]:
+        last = merged[-1]
+        if all(a == b * axis[0] for a, b in zip(last[1:], axis[1:], strict=True)):
+            merged[-1] = (last[0] * axis[0], *axis[1:])
+        else:
+            merged.append(axis)
+    columns = [list(column) for column in zip(*merged, strict=True)]
+    return columns[0], columns[1:]
+
+
+def strided(name: str, operands: Sequence[Operand]) -> list[int]:
+    """The integers that ``sdbr_nd_loop`` reads: ndim, shape, strides of each operand.
+
+    Raises
+    ------
+    BackendError
+        If the shapes differ, or more axes are left than a kernel counts.
+    """
+    same_shape(name, operands)
+    shape = operands[-1][1]
+    dims, steps = collapse(shape, [operand[2] for operand in operands])
+    if len(dims) > MAX_DIM:
+        raise BackendError(f"op {name!r} walks over at most {MAX_DIM} axes; got {len(dims)}")
+    return [len(dims), *dims, *(step for column in steps for step in column)]
