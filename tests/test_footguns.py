@@ -11,6 +11,7 @@ import functools
 import gc
 import os
 import pickle
+import queue
 import threading
 import time
 import warnings
@@ -133,6 +134,51 @@ def test_a_counter_in_the_forward(caught):
         static(X)
         assert static.n == k + 1
     assert "attribute 'n'" in messages(caught)
+
+
+def test_advice_goes_by_what_happened(caught):
+    """Names that the user gave do not decide what a warning advises."""
+
+    class Seeded(chainer.Chain):
+        random_state = 0
+        history_of_dtype = "none"
+
+        def forward(self, x):
+            self.random_state = self.random_state + 1
+            return F.relu(x)
+
+    class Named(Seeded):
+        def forward(self, x):
+            self.history_of_dtype = self.history_of_dtype + "."
+            return F.relu(x)
+
+    for chain in (Seeded(), Named()):
+        static = sdbr.static_graph(chain)
+        static(X)
+        text = messages(caught)
+        assert "is not static" in text and "Pass numbers that change as arguments" in text
+        assert "numpy.random" not in text and "before or after the static call" not in text
+        (schedule,) = sdbr.explain(static).to_dict()["managers"][0]["schedules"]
+        assert schedule["dynamic"]["remedy"].startswith("Pass numbers that change as arguments")
+
+
+@pytest.mark.parametrize(
+    "thing", [iter(range(100)), queue.SimpleQueue()], ids=["iterator", "queue"]
+)
+def test_advice_for_what_gives_something_else_each_time(thing, caught):
+    """What it gives comes in as an argument, wherever it lies."""
+
+    class Holding(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            self.source = thing
+
+        def forward(self, x):
+            return F.relu(x) if self.source is not None else x
+
+    sdbr.static_graph(Holding())(X)
+    assert "is not static" in messages(caught)
+    assert "Pass what it gives as an argument" in messages(caught)
 
 
 def test_a_counter_in_static_code():

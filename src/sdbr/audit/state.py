@@ -5,6 +5,7 @@ from __future__ import annotations
 from sdbr.audit._budget import Budget
 from sdbr.audit.settings import share_now
 from sdbr.base.errors import ValidationError
+from sdbr.base.reasons import Reason, Remedy
 
 
 class Audits:
@@ -89,7 +90,9 @@ def fails(manager, schedule, problem: str, line: str, validated: bool) -> None:
         if since
         else "no other replay is affected"
     )
-    schedule.dynamic = (f"a replay differs from define-by-run: {problem}", line)
+    schedule.dynamic = Reason(
+        f"a replay differs from define-by-run: {problem}", Remedy.USE_FUNCTIONS, line
+    )
     schedule.trace.quiet = False
     manager.runners = [r for r in manager.runners if r.schedule is not schedule]
     text = f"{text}; {affected}. sdbr does not see what the call depends on."

@@ -8,6 +8,7 @@ import time
 import weakref
 
 from sdbr.base.errors import MissingGradientError, SdbrError, StaleGraphError
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.call.second import CallGradients
 from sdbr.program._memory import claim_backward
 from sdbr.schedule.instance import Retrace
@@ -160,7 +161,8 @@ class StaticCall(chainer.FunctionNode):
                     "on the order of the functions; this backward kept the one that it gives "
                     "itself. It runs define-by-run from now on.",
                 )
-                self.instance.schedule.dynamic = (reason, self.instance.schedule.line)
+                schedule = self.instance.schedule
+                schedule.dynamic = Reason(reason, Remedy.BACKWARD_OUTSIDE, schedule.line)
             elif first:
                 added, value.source.grad = value.source.grad, None
                 settled[k] = added if grads[k] is None else grads[k] + added

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sdbr.base.dtypes import DTYPE_CODES
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.structure import (
     describe,
     differing_arguments,
@@ -40,12 +41,13 @@ def unusual_array(leaves) -> str | None:
     return None
 
 
-def unusual_value(trace) -> tuple[str, str] | None:
-    """What makes a trace dynamic because programs cannot hold it: reason and line, or None."""
+def unusual_value(trace) -> Reason | None:
+    """What makes a trace dynamic because programs cannot hold it, or None."""
     for value in trace.values:
         if value.dtype not in DTYPE_CODES:
             line = value.source[0].line if value.kind == RESULT else ""
-            return f"{value.kind} {value.index} is an array of dtype {value.dtype}", line
+            text = f"{value.kind} {value.index} is an array of dtype {value.dtype}"
+            return Reason(text, Remedy.CAST_BEFORE, line)
     return None
 
 

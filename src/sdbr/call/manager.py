@@ -16,9 +16,10 @@ from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.settings import share_now
 from sdbr.audit.state import Audits
 from sdbr.base.collector import collector_off
-from sdbr.base.errors import BackendError, NotStaticError, SdbrWarning, remedy
+from sdbr.base.errors import BackendError, NotStaticError, SdbrWarning
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.options import BACKEND_NAMES, Options
+from sdbr.base.reasons import Reason
 from sdbr.call._due import Due
 from sdbr.call._replay import Replay
 from sdbr.call._runners import CallRunner, call_watcher, run_fast
@@ -44,7 +45,7 @@ from sdbr.trace.arrays.scalars import values_now
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.effects.sides import plain_now
 from sdbr.trace.effects.stores import Stores
-from sdbr.trace.forgotten import FROZEN, frozen
+from sdbr.trace.forgotten import frozen
 from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
 from sdbr.trace.guards.confirmation import given as given_now
 from sdbr.trace.guards.guards import Guards, outside_conditions
@@ -167,7 +168,7 @@ class ScheduleManager:
             if self.options.on_dynamic == "raise" and not schedule.trace.quiet:
                 raise NotStaticError(self._dynamic_message(schedule.dynamic))
             schedule.usage.count(self.statistics)
-            return self._define_by_run(function, args, kwargs, schedule.dynamic[0])
+            return self._define_by_run(function, args, kwargs, schedule.dynamic.text)
         if schedule is None:
             reason = self._note_miss(key)
             if reason is not None:
@@ -305,7 +306,7 @@ class ScheduleManager:
         recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
         recorder.stores = Stores(around)
         if around.reason is not None:
-            recorder.mark_dynamic(around.reason)
+            recorder.mark_dynamic(around.reason.text, around.reason.remedy)
         with (
             collector_off(),
             arrays_traced(around.entries + around.draws, recorder),
@@ -319,14 +320,14 @@ class ScheduleManager:
             trace.dynamic = caught_error(trace)
         self.statistics.traces += 1
         if recorder.groups and (trace.dynamic is not None or recorder.not_forgotten is not None):
-            place = frozen(recorder)
-            if place is None:
+            reason = frozen(recorder)
+            if reason is None:
                 # The next call is traced with ``F.forget`` as it is.
                 self._through = False
                 if unconfirmed is not None:
                     self.drop(key, unconfirmed)
                 return result
-            trace.dynamic = FROZEN, place
+            trace.dynamic = reason
         if unconfirmed is not None:
             self.statistics.second_traces += 1
             confirm(trace, unconfirmed.trace, known)
@@ -339,8 +340,8 @@ class ScheduleManager:
             if trace.dynamic is not None:
                 # Parameters and attributes may get another dtype: such a trace settles nothing.
                 trace.quiet = True
-                reason = trace.dynamic[0]
-                self.warn(reason, f"{self.name}: {reason}: such calls run define-by-run")
+                text = trace.dynamic.text
+                self.warn(text, f"{self.name}: {text}: such calls run define-by-run")
         schedule.double = self.options.enable_double_backprop
         schedule.dynamic = trace.dynamic
         schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
@@ -383,10 +384,9 @@ class ScheduleManager:
         )
         return result
 
-    def _dynamic_message(self, place: tuple) -> str:
-        reason, where = place
-        at = where and f" at {where}"
-        return f"{self.name}: the call is not static: {reason}{at}. {remedy(reason)}"
+    def _dynamic_message(self, reason: Reason) -> str:
+        at = reason.line and f" at {reason.line}"
+        return f"{self.name}: the call is not static: {reason.text}{at}. {reason.remedy.value}"
 
     def _note_miss(self, key) -> str | None:
         """Note why `key` is new; the reason for running it define-by-run, or None to trace it.
@@ -405,11 +405,11 @@ class ScheduleManager:
                 if same and same[-1].guards.failed:
                     differs = same[-1].guards.describe_failure()
                 misses.explain(differs, user_line())
-            place = misses.always_dynamic(key)
-        if place is not None:
+            reason = misses.always_dynamic(key)
+        if reason is not None:
             if self.options.on_dynamic == "raise":
-                raise NotStaticError(self._dynamic_message(place))
-            return place[0]
+                raise NotStaticError(self._dynamic_message(reason))
+            return reason.text
         if misses.keep_coming(call) and misses.entries:
             self.warn(
                 "misses",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 
+from sdbr.base.reasons import Reason
+
 _WINDOW = 8  # calls
 _MANY = 5  # of them with a new key: keys keep changing
 _KNOWN = 4  # of these with arguments as before: it is no warming up, something else changes
@@ -44,21 +46,21 @@ class Misses:
         many = len(self._calls) == _MANY and call - self._calls[0] < _WINDOW
         return many and (call >= _WINDOW or sum(self._known) >= _KNOWN)
 
-    def traced(self, key: tuple, place: tuple | None) -> None:
-        """A call was traced; it was dynamic at `place` (reason and line), or static for None."""
-        if place is None:
+    def traced(self, key: tuple, reason: Reason | None) -> None:
+        """A call was traced; it was dynamic for this reason, or static for None."""
+        if reason is None:
             self._static = True
         else:
             # Whether a call is static may depend on the configuration (`train`).
-            self._dynamic.setdefault((key[3], place), set()).add(key)
+            self._dynamic.setdefault((key[3], reason), set()).add(key)
 
-    def always_dynamic(self, key: tuple) -> tuple | None:
-        """Where a call with this new key will be dynamic: all before it were, at one place."""
+    def always_dynamic(self, key: tuple) -> Reason | None:
+        """Why a call with this new key will be dynamic: all before it were, at one place."""
         if self._static:
             return None
-        for (config, place), keys in self._dynamic.items():
+        for (config, reason), keys in self._dynamic.items():
             if config == key[3] and len(keys) >= _SAME_PLACE:
-                return place
+                return reason
         return None
 
     def clear(self) -> None:

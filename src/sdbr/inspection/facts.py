@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 
 from sdbr.base.dtypes import DTYPES
-from sdbr.base.errors import SdbrError, remedy
+from sdbr.base.errors import SdbrError
 from sdbr.inspection.targets import schedules_of
 from sdbr.ops.table import OPS
 from sdbr.program.buffers import ARENA, OWNED
@@ -82,8 +82,8 @@ def schedule_facts(schedule, now: float, calls: int, runners=()) -> dict:
         "error": None,
     }
     if schedule.dynamic is not None:
-        reason, line = schedule.dynamic
-        facts["dynamic"] = {"reason": reason, "line": line, "remedy": remedy(reason)}
+        text, remedy, line = schedule.dynamic
+        facts["dynamic"] = {"reason": text, "line": line, "remedy": remedy.value}
         return facts
     if schedule.unconfirmed:
         return facts

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.functions.registry import row_of
 from sdbr.trace.values import CONSTANT, Trace, TracedNode
 
 import numpy as np
 
 
-def caught_error(trace: Trace) -> tuple[str, str] | None:
-    """Reason and line of the first function that may raise in a replay what user code catches.
+def caught_error(trace: Trace) -> Reason | None:
+    """Why no replay will do: the first function that may raise in a replay what user code catches.
 
     A replay raises it to the caller of the whole call. What cannot raise because of data may be
     inside any ``try``.
@@ -17,7 +18,8 @@ def caught_error(trace: Trace) -> tuple[str, str] | None:
     for node in trace.nodes:
         index, anything = node.caught
         if (index and _looks_up(node)) or (anything and _is_python(node)):
-            return f"an error of {node.label} may be caught", node.line
+            text = f"an error of {node.label} may be caught"
+            return Reason(text, Remedy.CATCH_OUTSIDE, node.line)
     return None
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.base.errors import NotStaticError
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.compat.splitting import count_backwards
 from sdbr.program.buffers import BOUND, CONSTANT, Row
 from sdbr.trace.code.foreign import is_users
@@ -269,7 +270,7 @@ class PythonBackward:
         schedule = memory.state.get(WHOLE_STEP)
         if schedule is not None:
             reason = f"the backward of {self.label} runs a backward of its own now and then"
-            schedule.dynamic = (reason, self.own.line)
+            schedule.dynamic = Reason(reason, Remedy.DO_OUTSIDE, self.own.line)
             raise NotStaticError(
                 f"{reason}, which it had not while it was traced: what it adds to gradients came "
                 "too late for this step, which has updated nothing; the next ones run define-by-run"

@@ -6,6 +6,7 @@ import weakref
 
 from sdbr.base.collector import collector_off
 from sdbr.base.forks import reentrant_lock
+from sdbr.base.reasons import Reason
 from sdbr.schedule._statistics import Usage
 from sdbr.schedule.forward import ForwardPlan
 from sdbr.trace.values import PARAMETER, Trace
@@ -46,7 +47,7 @@ class Schedule:
         self.step_plans = weakref.WeakValueDictionary()
         self.double = False  # second derivatives may be asked for
         self.gone = False  # the manager has forgotten it
-        self.dynamic: tuple[str, str] | None = None
+        self.dynamic: Reason | None = None
         self.unconfirmed = False
         # Arguments, by their place, whose present contents are all that it has been traced with.
         self.bound_to: dict = {}

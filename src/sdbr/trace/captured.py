@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import current
 from sdbr.trace.code.places import Place, place_key, things_in
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, Value
@@ -59,7 +60,8 @@ class CapturedRecording:
         if known is None:
             self.mark_dynamic(
                 "a Variable that was there before the call lies where no later call can look for "
-                "it; pass it as an argument, or keep it in an attribute of the chain"
+                "it; pass it as an argument, or keep it in an attribute of the chain",
+                Remedy.PASS_NUMBERS,
             )
             return None
         place = known[1][0]
@@ -108,7 +110,8 @@ class CapturedRecording:
                 # Which of both is meant where cannot be told.
                 self.mark_dynamic(
                     f"{places[0].label!r}, which the call may read, holds a Variable that is an "
-                    "argument as well"
+                    "argument as well",
+                    Remedy.USE_FUNCTIONS,
                 )
             elif value.kind == ATTRIBUTE:
                 self._note_places(value, places)

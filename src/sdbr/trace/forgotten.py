@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.nodes import has_own_backward
 from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, RESULT, Value, handed_out, keeps_history
 
@@ -27,7 +28,7 @@ _INDIFFERENT = (
     "chainer.variable",
 )
 
-FROZEN = "the function of F.forget uses what the call has computed without being given it"
+_FROZEN = "the function of F.forget uses what the call has computed without being given it"
 
 
 class Mode:
@@ -177,7 +178,9 @@ def trace_through(recorder, original, function, inputs) -> tuple | None:
     try:
         outputs = original(function, inputs)
     except Exception:
-        recorder.mark_dynamic(f"an error of {function.label} was raised during the call")
+        recorder.mark_dynamic(
+            f"an error of {function.label} was raised during the call", Remedy.CATCH_OUTSIDE
+        )
         raise
     finally:
         recorder.depth -= 1
@@ -254,10 +257,10 @@ def why_not_through(recorder) -> str | None:
     return None
 
 
-def frozen(recorder) -> str | None:
-    """Where a function uses what it is not given, so that no Python op stands for it, or None."""
+def frozen(recorder) -> Reason | None:
+    """Why no Python op can stand for a function: it uses what it is not given; or None."""
     places = [group.captures for group in recorder.groups if group.captures and not group.nested]
-    return places[0] if places else None
+    return Reason(_FROZEN, Remedy.GIVE_TO_FORGET, places[0]) if places else None
 
 
 def _base(value: Value) -> Value:

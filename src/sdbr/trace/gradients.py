@@ -14,6 +14,7 @@ import functools
 import sys
 import weakref
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import current, user_line
 from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.values import RESULT, TracedNode, keeps_history
@@ -101,7 +102,8 @@ class GradientRecording:
         elif node._creator_node is not None and not self.depth:
             self.mark_dynamic(
                 "the history of an argument or of captured state was cut during the call (unchain, "
-                "unchain_backward)"
+                "unchain_backward)",
+                Remedy.CUT_OUTSIDE,
             )
 
     def backprop_step(self, original, func, targets, gys, grad_inputs, is_debug):
@@ -111,12 +113,14 @@ class GradientRecording:
             return self._unseen(
                 f"a gradient was taken through {func.label}, which ran before the call or where "
                 "sdbr cannot see it",
+                Remedy.GRADIENT_OF_RESULT,
                 original, func, targets, gys, grad_inputs, is_debug,
             )  # fmt: skip
         if type(func).backward_accumulate is not chainer.FunctionNode.backward_accumulate:
             return self._unseen(
                 f"a gradient was taken through {func.label}, which has a backward_accumulate of "
                 "its own",
+                Remedy.GRADIENT_OF_RESULT,
                 original, func, targets, gys, grad_inputs, is_debug,
             )  # fmt: skip
         node = known[1]
@@ -124,6 +128,7 @@ class GradientRecording:
             return self._unseen(
                 f"a gradient that is differentiated in turn was taken through {func.label}, which "
                 "keeps a Variable",
+                Remedy.GRADIENT_OF_RESULT,
                 original, func, targets, gys, grad_inputs, is_debug,
             )  # fmt: skip
         for g in gys:
@@ -151,8 +156,8 @@ class GradientRecording:
             if own is not None:
                 func.backward = own
 
-    def _unseen(self, reason: str, original, *args):
-        self.mark_dynamic(reason)
+    def _unseen(self, text: str, remedy: Remedy, original, *args):
+        self.mark_dynamic(text, remedy)
         self.depth += 1
         try:
             return original(*args)
@@ -208,6 +213,7 @@ def _wrap_backward(original):
         return recorder._unseen(
             "backward() inside the call writes gradients into Variables and parameters, which no "
             "replay does",
+            Remedy.BACKWARD_OUTSIDE,
             functools.partial(original, *args, **kwargs),
         )
 
@@ -226,7 +232,8 @@ def _wrap_gradient(original):
         asked = frame.f_code.co_name in ("grad", "_backprop", "cleargrad") and access == "written"
         if asked or not called_by_machinery(frame):
             recorder.mark_dynamic(
-                f"the gradient of a Variable was {access} during the call (x.grad, x.grad_var)"
+                f"the gradient of a Variable was {access} during the call (x.grad, x.grad_var)",
+                Remedy.GRADIENTS_OF_GRAD,
             )
 
     def read(self):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.nodes import inner_function
 from sdbr.trace.values import CONSTANT, Value
 
@@ -16,7 +17,7 @@ from chainer.functions.array.get_item import GetItem
 from chainer.functions.evaluation.classification_summary import ClassificationSummary
 
 
-def why_not_static(function, inputs: Sequence[Value], held: Sequence[Value]) -> str | None:
+def why_not_static(function, inputs: Sequence[Value], held: Sequence[Value]) -> Reason | None:
     """Why no schedule can hold this function, or None.
 
     Parameters
@@ -27,16 +28,19 @@ def why_not_static(function, inputs: Sequence[Value], held: Sequence[Value]) -> 
         The arrays that the node holds as attributes.
     """
     if isinstance(function, GetItem) and any(map(_is_mask, held)):
-        return "the shape of a boolean selection depends on values"
+        return Reason("the shape of a boolean selection depends on values", Remedy.STAY_ARRAYS)
     if isinstance(function, AsStrided):
-        return "as_strided depends on how its input lies in memory"
+        return Reason("as_strided depends on how its input lies in memory", Remedy.USE_FUNCTIONS)
     inner = inner_function(function)
     if (
         isinstance(inner, ClassificationSummary)
         and inner.label_num is None
         and inputs[1].kind != CONSTANT
     ):
-        return "without label_num the number of classes is the largest label plus one"
+        return Reason(
+            "without label_num the number of classes is the largest label plus one",
+            Remedy.USE_FUNCTIONS,
+        )
     return None
 
 

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import sys
 
+from sdbr.base.reasons import Remedy
 from sdbr.compat.hooks import PatchSet
 from sdbr.trace.arrays.creation import register as register_creation
 from sdbr.trace.arrays.provenance import current, holds_known, strip, strip_nested, tell
@@ -77,7 +78,9 @@ def _wrap_array(original):
                 or recorder.was_there(self)
             )
         ):
-            recorder.mark_dynamic("the array of a Variable was replaced during the call")
+            recorder.mark_dynamic(
+                "the array of a Variable was replaced during the call", Remedy.DO_OUTSIDE
+            )
         original.fset(self, strip(array))
 
     return property(read, write, original.fdel, original.__doc__)
@@ -126,7 +129,9 @@ def _wrap_making(original):
     def __init__(self, initializer=None, *args, **kwargs):
         recorder = current()
         if recorder is not None and not recorder.depth and holds_known(initializer):
-            recorder.mark_dynamic("a Parameter was made of an array of the call")
+            recorder.mark_dynamic(
+                "a Parameter was made of an array of the call", Remedy.USE_FUNCTIONS
+            )
         original(self, strip_nested(initializer), *args, **kwargs)
 
     return __init__
@@ -139,7 +144,9 @@ def _wrap_effect(original):
     def effect(self, *args, **kwargs):
         recorder = current()
         if recorder is not None and not recorder.depth:
-            recorder.mark_dynamic(f"{type(self).__name__}.{original.__name__} was called")
+            recorder.mark_dynamic(
+                f"{type(self).__name__}.{original.__name__} was called", Remedy.DO_OUTSIDE
+            )
         return original(self, *args, **kwargs)
 
     return effect
@@ -175,7 +182,8 @@ def _getattribute(original):
             if recorder.pending_writes and (id(self), name) in recorder.pending_writes:
                 # A replay writes attributes after the program has run.
                 recorder.mark_dynamic(
-                    f"attribute {name!r}, written during the call, was read in static_code"
+                    f"attribute {name!r}, written during the call, was read in static_code",
+                    Remedy.PASS_NUMBERS,
                 )
             return thing
         return recorder.read_attribute(self, name, thing)

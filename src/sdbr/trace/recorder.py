@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays._exports import is_writeable
 from sdbr.trace.arrays.known import ValueRecording
 from sdbr.trace.arrays.provenance import (
@@ -170,7 +171,8 @@ class Recorder(
         if moved is not None:
             self.mark_dynamic(
                 f"{moved} was drawn from where it is not seen (before this line); draw with "
-                "numpy.random and a size, or in static_code"
+                "numpy.random and a size, or in static_code",
+                Remedy.DRAW_ARRAYS,
             )
 
     # --- function nodes ------------------------------------------------------------------------
@@ -190,9 +192,11 @@ class Recorder(
         rebind = self._rebindings(template, function, {name for name, _, _ in scalars})
         reason = why_not_static(function, values, [x for r in rebind for x in r.values])
         if reason is not None:
-            self.mark_dynamic(reason)
+            self.mark_dynamic(reason.text, reason.remedy)
         if function._local_function_hooks:
-            self.mark_dynamic(f"{function.label} has a hook of its own", quiet=True)
+            self.mark_dynamic(
+                f"{function.label} has a hook of its own", Remedy.USE_FUNCTIONS, quiet=True
+            )
         backprop = chainer.config.enable_backprop
         if self.forgotten is not None:
             backprop = self.forgotten.backprop(backprop)
@@ -202,13 +206,18 @@ class Recorder(
             outputs = original(function, inputs)
         except Exception:
             # Whoever catches it goes another way than a replay without an error.
-            self.mark_dynamic(f"an error of {template.label} was raised during the call")
+            self.mark_dynamic(
+                f"an error of {template.label} was raised during the call", Remedy.CATCH_OUTSIDE
+            )
             raise
         finally:
             self.depth -= 1
         name = changed_by(around)
         if name is not None:
-            self.mark_dynamic(f"a result of {template.label} was left in the variable {name!r}")
+            self.mark_dynamic(
+                f"a result of {template.label} was left in the variable {name!r}",
+                Remedy.STAY_ARRAYS,
+            )
         node = TracedNode(
             template, None, None, values, [], backprop, rebind, template.label, user_line()
         )
@@ -249,7 +258,9 @@ class Recorder(
         """Whether the user's code catches an `IndexError` of what runs now; any error of it."""
         told = told_of_values()
         if told is not None:
-            self.mark_dynamic(f"{told} lets values raise errors, which no replay does")
+            self.mark_dynamic(
+                f"{told} lets values raise errors, which no replay does", Remedy.LOOK_AFTERWARDS
+            )
         if self.catchers:
             return True, True
         index = anything = False
@@ -290,7 +301,10 @@ class Recorder(
         behind = value.source if value.kind == ALIAS else value
         behind.held = True
         if behind.kind in (ARGUMENT, ATTRIBUTE) and not array.flags.c_contiguous:
-            self.mark_dynamic("an array that a function may update in place is not contiguous")
+            self.mark_dynamic(
+                "an array that a function may update in place is not contiguous",
+                Remedy.USE_FUNCTIONS,
+            )
 
     def _holes(self, thing, values: list):
         """`thing` with a `Hole` in the place of each array, whose values go to `values`."""
@@ -317,7 +331,9 @@ class Recorder(
         finally:
             self.depth -= 1
         if not isinstance(result, np.ndarray):
-            self.mark_dynamic(f"numpy.random.{call.__name__} drew a Python number")
+            self.mark_dynamic(
+                f"numpy.random.{call.__name__} drew a Python number", Remedy.DRAW_ARRAYS
+            )
             return result
         return self.numpy_call(call, args, kwargs, result, draws=True)
 
@@ -355,7 +371,8 @@ class Recorder(
         parts = list(result) if isinstance(result, (tuple, list)) else [result]
         if not all(isinstance(p, (np.ndarray, np.generic)) for p in parts):
             self.mark_dynamic(
-                f"{getattr(call, '__name__', call)} turned an array into a Python value"
+                f"{getattr(call, '__name__', call)} turned an array into a Python value",
+                Remedy.STAY_ARRAYS,
             )
             return result
         label = getattr(call, "label", None) or f"numpy {getattr(call, '__name__', call)}"
@@ -479,7 +496,9 @@ class Recorder(
         self.trace.result = fill(out_structure, values)
         self.check_exports()
         if handed is not None and handed.changed():
-            self.mark_dynamic("a list or dict among the arguments was changed")
+            self.mark_dynamic(
+                "a list or dict among the arguments was changed", Remedy.CHANGE_A_COPY
+            )
         self._collect_writes(out_leaves, containers_in(result))
         if handed is not None:
             handed.give_back()

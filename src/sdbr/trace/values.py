@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from sdbr.base.reasons import Reason
+
 ARGUMENT, PARAMETER, ATTRIBUTE, RESULT, CONSTANT = (
     "argument",
     "parameter",
@@ -259,7 +261,7 @@ class Trace:
     stores : list of Store
     reports : list of Report
     reads : list of Read
-    dynamic : tuple of (str, str) or None
+    dynamic : Reason or None
         Reason and user line when the call cannot be static.
     quiet : bool
         Whether that needs no warning.
@@ -304,7 +306,7 @@ class Trace:
     stores: list = dataclasses.field(default_factory=list)
     reports: list = dataclasses.field(default_factory=list)
     reads: list = dataclasses.field(default_factory=list)
-    dynamic: tuple[str, str] | None = None
+    dynamic: Reason | None = None
     quiet: bool = False
     unconfirmed: bool = False
     unseen: bool = False

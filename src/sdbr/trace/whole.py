@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import PURE, current, is_traced, strip, user_line
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.effects.side_effects import Attributes, record_static_code
@@ -178,7 +179,9 @@ def _normalize_weight(original):
         if recorder is None:
             return original(self, link)
         if chainer.config.in_recomputing:
-            recorder.mark_dynamic("a recomputation reads what its hook kept", quiet=True)
+            recorder.mark_dynamic(
+                "a recomputation reads what its hook kept", Remedy.USE_FUNCTIONS, quiet=True
+            )
         weight = original(self, link)
 
         def keep(inputs):

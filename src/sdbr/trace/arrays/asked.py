@@ -11,6 +11,7 @@ import builtins
 import contextlib
 from collections.abc import Iterator
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import TRACED, is_traced, leave_by, strip
 from sdbr.trace.arrays.scalars import TracedFloat
 
@@ -41,7 +42,7 @@ class Type(type, metaclass=_Asking):
 class _Viewing(type):
     def __call__(cls, thing):
         if is_traced(thing):
-            leave_by("a value left NumPy through memoryview()", thing)
+            leave_by("a value left NumPy through memoryview()", Remedy.STAY_ARRAYS, thing)
             thing = strip(thing)
         return builtins.memoryview(thing)
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import (
     current,
     holds_known,
@@ -148,7 +149,9 @@ def _register_arrays(patches) -> None:
 
             def __call__(cls, op, *args, **kwargs):
                 if holds_known(op):
-                    leave_by(f"a value left NumPy through {original.__name__}()", op)
+                    leave_by(
+                        f"a value left NumPy through {original.__name__}()", Remedy.STAY_ARRAYS, op
+                    )
                 return original(strip_nested(op), *args, **kwargs)
 
         return Kind(original.__name__, (), {})
@@ -171,7 +174,9 @@ def _register_what_cannot_be_repeated(patches) -> None:
         def draw(*args, **kwargs):
             recorder = current()
             if recorder is not None and not recorder.depth:
-                recorder.mark_dynamic(f"random.{original.__name__} drew a number")
+                recorder.mark_dynamic(
+                    f"random.{original.__name__} drew a number", Remedy.DRAW_ARRAYS
+                )
             return original(*args, **kwargs)
 
         return draw
@@ -185,7 +190,9 @@ def _register_what_cannot_be_repeated(patches) -> None:
             result = original(*args, **kwargs)  # may mark it, with a better reason
             if recorder is not None and not recorder.depth:
                 module = "random" if original in python_own else "numpy.random"
-                recorder.mark_dynamic(f"{module}.{original.__name__} was called")
+                recorder.mark_dynamic(
+                    f"{module}.{original.__name__} was called", Remedy.DRAW_ARRAYS
+                )
             return result
 
         return set_generator
@@ -197,7 +204,9 @@ def _register_what_cannot_be_repeated(patches) -> None:
             if recorder is not None and not recorder.depth:
                 name = sys._getframe(1).f_globals.get("__name__", "")
                 if not is_library_name(name):
-                    recorder.mark_dynamic(f"time.{original.__name__} was called")
+                    recorder.mark_dynamic(
+                        f"time.{original.__name__} was called", Remedy.PASS_WHAT_IT_GIVES
+                    )
             return original(*args)
 
         return tell

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.arrays.numbers import in_backward, is_written_out
 from sdbr.trace.arrays.provenance import PURE, is_traced, strip, user_line
 from sdbr.trace.arrays.wrapping import wrap
@@ -85,7 +86,8 @@ class ValueRecording:
         known = self._left.get(id(function))
         if known is not None and known[0]() is function and name in known[1]:
             self.mark_dynamic(
-                f"a result of {function.label} was read from attribute {name!r} of it"
+                f"a result of {function.label} was read from attribute {name!r} of it",
+                Remedy.STAY_ARRAYS,
             )
 
     def _state_of_node(self, array) -> Value | None:
@@ -157,7 +159,10 @@ class ValueRecording:
             # Kept by user code since an earlier trace: an array like any other.
             plain = strip(array)
             return self.find_array(plain) or self._unknown(plain)
-        self.mark_dynamic("an array was derived from others in a way that cannot be followed")
+        self.mark_dynamic(
+            "an array was derived from others in a way that cannot be followed",
+            Remedy.HAND_OVER_WHOLE,
+        )
         return self._unknown(strip(array))
 
     def _pure(self, array) -> Value:
@@ -231,10 +236,12 @@ class ValueRecording:
         self.doubt()
         return value
 
-    def mark_dynamic(self, reason: str, quiet: bool = False, line: str | None = None) -> None:
+    def mark_dynamic(
+        self, text: str, remedy: Remedy, quiet: bool = False, line: str | None = None
+    ) -> None:
         """The call cannot be static; `quiet` when that is no fault of the code."""
         if self.trace.dynamic is None or (self.trace.quiet and not quiet):
-            self.trace.dynamic = (reason, user_line() if line is None else line)
+            self.trace.dynamic = Reason(text, remedy, user_line() if line is None else line)
             self.trace.quiet = quiet
 
 

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays._exports import was_exported
 from sdbr.trace.code.foreign import foreign_caller, is_users
 
@@ -71,7 +72,7 @@ class TracedArray(np.ndarray):
 
     def __array_finalize__(self, like):
         if type(like) is TracedArray and like.origin is not None:
-            leave_by("an array was read by compiled code", like)
+            leave_by("an array was read by compiled code", Remedy.STAY_ARRAYS, like)
 
     def __del__(self):
         if was_exported(self):
@@ -80,7 +81,7 @@ class TracedArray(np.ndarray):
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if kwargs.get("out") is not None:
             out = kwargs["out"]
-            leave_by("an array was written in place by NumPy", inputs, kwargs)
+            leave_by("an array was written in place by NumPy", Remedy.NEW_ARRAY, inputs, kwargs)
             result = getattr(ufunc, method)(*strip_nested(inputs), **strip_nested(kwargs))
             if len(out) != 1:
                 return result
@@ -98,11 +99,19 @@ class TracedArray(np.ndarray):
             or (func in _COUNTED and holds_known((args[1:], kwargs)))
         ):
             leave_by(
-                f"the shape of the result of numpy.{func.__name__} depends on values", args, kwargs
+                f"the shape of the result of numpy.{func.__name__} depends on values",
+                Remedy.STAY_ARRAYS,
+                args,
+                kwargs,
             )
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in _WRITERS or kwargs.get("out") is not None:
-            leave_by(f"an array was written in place by numpy.{func.__name__}", args, kwargs)
+            leave_by(
+                f"an array was written in place by numpy.{func.__name__}",
+                Remedy.NEW_ARRAY,
+                args,
+                kwargs,
+            )
             return func(*strip_nested(args), **strip_nested(kwargs))
         return record(func, args, kwargs)
 
@@ -111,12 +120,17 @@ class TracedArray(np.ndarray):
             if (isinstance(part, np.ndarray) and part.dtype == bool) or (
                 isinstance(part, list) and any(isinstance(p, bool) for p in part)
             ):
-                leave_by("the shape of a boolean selection depends on values", self, key)
+                leave_by(
+                    "the shape of a boolean selection depends on values",
+                    Remedy.STAY_ARRAYS,
+                    self,
+                    key,
+                )
                 return strip(self)[strip_nested(key)]
         return record(_getitem, (self, key), {})
 
     def __setitem__(self, key, value):
-        leave_by("an array was written in place", self, key, value)
+        leave_by("an array was written in place", Remedy.NEW_ARRAY, self, key, value)
         strip(self)[strip_nested(key)] = strip_nested(value)
         _rewritten(self)
 
@@ -126,7 +140,7 @@ class TracedArray(np.ndarray):
     def __setattr__(self, name, value):
         if name in _LAYOUT:
             # The array itself changes, and all that others have of it.
-            leave_by(f"the {name} of an array was set in place", self)
+            leave_by(f"the {name} of an array was set in place", Remedy.USE_FUNCTIONS, self)
             if self.plain is not None:
                 setattr(self.plain, name, value)
         np.ndarray.__setattr__(self, name, value)
@@ -150,13 +164,15 @@ class TracedArray(np.ndarray):
         """What code sees of a number as a text, a key and the like; arrays may be printed."""
         thing = shown(self)
         if thing.ndim == 0:
-            leave_by("a value left NumPy through str(), round() or hash()", self)
+            leave_by(
+                "a value left NumPy through str(), round() or hash()", Remedy.STAY_ARRAYS, self
+            )
         elif self.origin is not PURE:
             tell()
         return thing
 
     def __reduce_ex__(self, protocol):
-        leave_by("a value left NumPy through pickle", self)
+        leave_by("a value left NumPy through pickle", Remedy.STAY_ARRAYS, self)
         return shown(self).__reduce_ex__(protocol)
 
     def __copy__(self):
@@ -169,7 +185,7 @@ class TracedArray(np.ndarray):
     def base(self):
         behind = strip(self).base
         if behind is not None:
-            leave_by("a value left NumPy through base", self)
+            leave_by("a value left NumPy through base", Remedy.STAY_ARRAYS, self)
         return behind
 
 
@@ -196,18 +212,18 @@ def _recorded_property(name):
 
     def write(self, value):
         setattr(strip(self), name, strip_nested(value))
-        leave_by(f"an array was written in place through {name}", self, value)
+        leave_by(f"an array was written in place through {name}", Remedy.NEW_ARRAY, self, value)
         _rewritten(self)
 
     call.__name__ = name
     return property(lambda self: record(call, (self,), {}), write)
 
 
-def _leaving(name, what):
+def _leaving(name, what, remedy):
     plain = getattr(np.ndarray, name)
 
     def method(self, *args, **kwargs):
-        leave_by(what, self, args, kwargs)
+        leave_by(what, remedy, self, args, kwargs)
         return plain(strip(self), *strip_nested(args), **strip_nested(kwargs))
 
     method.__name__ = name
@@ -278,12 +294,14 @@ def add_methods(cls: type) -> None:
             setattr(cls, name, _recorded_property(name))
     for name in _CONVERSIONS:
         told = "a conversion" if name == "__array__" else f"{name.strip('_')}()"
-        setattr(cls, name, _leaving(name, f"a value left NumPy through {told}"))
+        setattr(cls, name, _leaving(name, f"a value left NumPy through {told}", Remedy.STAY_ARRAYS))
     for name in ("nonzero", "compress"):
         reason = f"the shape of the result of {name} depends on values"
-        setattr(cls, name, _leaving(name, reason))
+        setattr(cls, name, _leaving(name, reason, Remedy.STAY_ARRAYS))
     for name in ("fill", "put", "sort", "partition", "resize", "setfield", "setflags"):
-        setattr(cls, name, _leaving(name, f"an array was written in place by {name}"))
+        setattr(
+            cls, name, _leaving(name, f"an array was written in place by {name}", Remedy.NEW_ARRAY)
+        )
 
 
 add_methods(TracedArray)
@@ -303,11 +321,11 @@ def _leaving_property(name):
         # Chainer's code asks Variables for it; of an array it wants to know the module at most.
         if name == "data" and sys._getframe(1).f_globals.get("__name__", "")[:8] == "chainer.":
             return strip(self).data
-        leave_by(f"a value left NumPy through {name}", self)
+        leave_by(f"a value left NumPy through {name}", Remedy.STAY_ARRAYS, self)
         return getattr(strip(self), name)
 
     def write(self, value):
-        leave_by(f"an array was written in place through {name}", self, value)
+        leave_by(f"an array was written in place through {name}", Remedy.NEW_ARRAY, self, value)
         setattr(strip(self), name, strip_nested(value))
 
     return property(read, write)
@@ -417,7 +435,9 @@ def record(call, args, kwargs):
     except Exception:
         if recorder is not None and not recorder.depth:
             name = getattr(call, "__name__", call)
-            recorder.mark_dynamic(f"an error of numpy {name} was raised during the call")
+            recorder.mark_dynamic(
+                f"an error of numpy {name} was raised during the call", Remedy.CATCH_OUTSIDE
+            )
         raise
     if recorder is None or recorder.depth:
         return result
@@ -442,7 +462,9 @@ def _note_foreign(recorder, *things) -> None:
     """An array in the hands of a library's own code may go on into compiled code."""
     name = foreign_caller(sys._getframe(2))
     if name is not None and holds_known(things):
-        recorder.mark_dynamic(f"an array went into {name}, which cannot be seen into")
+        recorder.mark_dynamic(
+            f"an array went into {name}, which cannot be seen into", Remedy.COMPUTE_OUTSIDE
+        )
 
 
 def tell() -> None:
@@ -456,16 +478,18 @@ def note_export(array) -> None:
     """Somebody has taken the memory of a traced array as a buffer."""
     recorder = current()
     if recorder is not None and array.origin is not None and array.origin is not PURE:
-        recorder.mark_dynamic("the memory of an array was read (memoryview, bytes and the like)")
+        recorder.mark_dynamic(
+            "the memory of an array was read (memoryview, bytes and the like)", Remedy.STAY_ARRAYS
+        )
 
 
-def leave_by(reason: str, *things) -> None:
+def leave_by(text: str, remedy: Remedy, *things) -> None:
     """Values of `things` go where the recorder cannot see them."""
     recorder = current()
     if recorder is None or recorder.depth:
         return
     if holds_known(things):
-        recorder.mark_dynamic(reason)
+        recorder.mark_dynamic(text, remedy)
     elif holds_unknown(things):
         recorder.doubt()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import (
     LEAVING,
     OPERATORS,
@@ -76,7 +77,7 @@ class TracedScalar:
             raise AttributeError(name)  # NumPy asks for `__array__` then
         thing = getattr(shown(self), name)
         if name not in _METADATA:
-            leave_by(f"a value left NumPy through {name}", self)
+            leave_by(f"a value left NumPy through {name}", Remedy.STAY_ARRAYS, self)
         return thing
 
 

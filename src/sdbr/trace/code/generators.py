@@ -16,6 +16,7 @@ import threading
 import types
 from typing import Any
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.code.outside import CLOCKS, GLOBAL_GENERATOR, is_library_name
 from sdbr.trace.code.profile_calls import chooses
 
@@ -111,17 +112,18 @@ def _draws_or_tells_time(function):
 
 def _drew(recorder, function) -> None:
     own = "" if function.__self__ is random._inst else " of a random generator of its own"
-    recorder.mark_dynamic(f"random.{function.__name__} drew a number{own}")
+    recorder.mark_dynamic(f"random.{function.__name__} drew a number{own}", Remedy.DRAW_ARRAYS)
 
 
 def _drew_entropy(recorder, function) -> None:
     recorder.mark_dynamic(
         f"random bytes of the system were drawn (os.{function.__name__}, secrets, uuid4, a "
-        "generator without a seed)"
+        "generator without a seed)",
+        Remedy.DRAW_ARRAYS,
     )
 
 
 def _told_time(recorder, function) -> None:
     # Libraries look at the clock for affairs of their own.
     if not is_library_name(sys._getframe(1).f_globals.get("__name__", "")):
-        recorder.mark_dynamic(f"time.{function.__name__} was called")
+        recorder.mark_dynamic(f"time.{function.__name__} was called", Remedy.PASS_WHAT_IT_GIVES)

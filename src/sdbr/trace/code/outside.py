@@ -21,6 +21,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.code.foreign import is_foreign
 from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.code.reading import (
@@ -145,7 +146,7 @@ class Outside:
         Globals whose functions ask for the type of something, and the name of the builtin.
     opaque : bool
         Whether the code may use floats in a way that a float of another class does not notice.
-    reason : str or None
+    reason : Reason or None
         Why the call cannot be static.
     unwatched : list of str
         What was not looked at, because there is so much.
@@ -157,7 +158,7 @@ class Outside:
 
     def __init__(self, function, owner):
         self.opaque = False
-        self.reason: str | None = None
+        self.reason: Reason | None = None
         self.entries: list[tuple[Any, str, Any]] = []
         self.definitions: list[tuple[Any, str, Any]] = []
         self.methods: list[tuple[Any, str, Any]] = []
@@ -402,7 +403,10 @@ class Outside:
         """Code and variables that are found while the call runs, and only then."""
         found = (builtin & {"eval", "exec"}) | (attributes & {"_getframe", "f_globals", "f_locals"})
         if found and self.reason is None and sees_hidden():
-            self.reason = f"{min(found)!r} reaches what cannot be looked up before the call"
+            self.reason = Reason(
+                f"{min(found)!r} reaches what cannot be looked up before the call",
+                Remedy.USE_FUNCTIONS,
+            )
 
     def _settings(self, attributes: frozenset) -> None:
         """Objects and functions that the user has put into ``chainer.config``."""
@@ -458,7 +462,8 @@ class Outside:
     def _note_reason(self, name: str, thing, attributes) -> None:
         if self.reason is None:
             reason = moves_on(thing) or _tells_time(thing, attributes)
-            self.reason = reason and f"{name!r} {reason}"
+            if reason is not None:
+                self.reason = Reason(f"{name!r} {reason.text}", reason.remedy)
 
     def _define(self, holder, name: str, thing, before=()) -> None:
         """Note a function of the user's; in a notebook it may be defined anew.
@@ -506,16 +511,18 @@ def _is_plain(thing) -> bool:
     return not is_library(type(thing)) and plain_fields(thing) is not None
 
 
-def _tells_time(thing, attributes) -> str | None:
+def _tells_time(thing, attributes) -> Reason | None:
     """Why a clock that is called past its module makes a call dynamic."""
     if isinstance(thing, types.BuiltinFunctionType):
         is_clock = thing.__module__ == "time" and thing.__name__ in CLOCKS
-        return "reads the clock; what it tells has to come in as an argument" if is_clock else None
+        text = "reads the clock; what it tells has to come in as an argument"
+        return Reason(text, Remedy.PASS_WHAT_IT_GIVES) if is_clock else None
     now = isinstance(thing, type) and issubclass(thing, datetime.date)
     if now or thing is datetime:
         found = attributes & {"now", "today", "utcnow"}
         if found:
-            return f"is asked for {min(found)}(); what it tells has to come in as an argument"
+            text = f"is asked for {min(found)}(); what it tells has to come in as an argument"
+            return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
     return None
 
 
@@ -536,15 +543,17 @@ def _takes_plain_floats(thing) -> bool:
     return False
 
 
-def moves_on(thing) -> str | None:
+def moves_on(thing) -> Reason | None:
     """Why a thing gives something else each time it is asked, so that no schedule can read it.
 
     Random generators are no such things: whether they were drawn from is seen.
     """
     if isinstance(thing, Iterator) and not isinstance(thing, io.IOBase):
-        return "is an iterator, which goes on from call to call; pass what it gives as an argument"
+        text = "is an iterator, which goes on from call to call; pass what it gives as an argument"
+        return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
     if isinstance(thing, _QUEUES):
-        return "is a queue, which gives something else each time; pass that as an argument"
+        text = "is a queue, which gives something else each time; pass that as an argument"
+        return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
     if isinstance(thing, (types.BuiltinMethodType, types.MethodType, types.MethodWrapperType)):
         return moves_on(thing.__self__)  # it.__next__, jobs.get
     return None

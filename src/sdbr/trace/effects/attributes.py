@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.creation import seen_draw
 from sdbr.trace.arrays.provenance import is_traced, shown
 from sdbr.trace.arrays.scalars import KINDS
@@ -58,14 +59,17 @@ class AttributeRecording:
             self._note_read(link, name, thing)
             reason = unknown_hook(link) if thing else None
             if reason is not None:
-                self.mark_dynamic(reason, quiet=True)
+                self.mark_dynamic(reason, Remedy.USE_FUNCTIONS, quiet=True)
             return thing
         if name == "name" and is_users(sys._getframe(2).f_globals.get("__name__", "")):
             self._note_read(link, name, thing)
             return thing
         before = self.watch(link)
         if (id(link), name) in self.effect_writes:
-            self.mark_dynamic(f"attribute {name!r}, which static_code wrote, was read outside it")
+            self.mark_dynamic(
+                f"attribute {name!r}, which static_code wrote, was read outside it",
+                Remedy.PASS_NUMBERS,
+            )
         first = before.get(name, _MISSING)
         if first is _MISSING and name not in link.__dict__:
             self.note_absent(link, name)  # an attribute of the class, which the link may hide later
@@ -100,7 +104,7 @@ class AttributeRecording:
             return self.float_attribute(link, name, thing)
         reason = moves_on(thing)
         if reason is not None:
-            self.mark_dynamic(f"attribute {name!r} {reason}")
+            self.mark_dynamic(f"attribute {name!r} {reason.text}", reason.remedy)
         self.look_into(link, name, thing)
         return seen_draw(thing) or thing
 
@@ -112,7 +116,8 @@ class AttributeRecording:
         elif value is not None and value.kind == ARGUMENT:
             # Which of both is meant where cannot be told.
             self.mark_dynamic(
-                f"attribute {source[1]!r} holds a Variable that is an argument as well"
+                f"attribute {source[1]!r} holds a Variable that is an argument as well",
+                Remedy.PASS_NUMBERS,
             )
 
     def note_absent(self, link, name) -> None:
@@ -162,7 +167,10 @@ class AttributeRecording:
         self.finish_prints(kept)
         for (_, name), (thing, contents) in self._containers.items():
             if not _same_contents(_contents(thing), contents):
-                self.mark_dynamic(f"the contents of attribute {name!r} changed during the call")
+                self.mark_dynamic(
+                    f"the contents of attribute {name!r} changed during the call",
+                    Remedy.PASS_NUMBERS,
+                )
 
     def written_so_far(self) -> set[tuple]:
         """What lies in the attributes that the call has written until now, by identity."""
@@ -191,7 +199,8 @@ class AttributeRecording:
                 if isinstance(thing, (chainer.Parameter, chainer.Link)):
                     self.mark_dynamic(
                         f"a {type(thing).__name__} was assigned to attribute {name!r} during "
-                        "the call"
+                        "the call",
+                        Remedy.PASS_NUMBERS,
                     )
                 elif isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing):
                     self._write(link, name, self._written(link, name, thing), thing)
@@ -203,7 +212,8 @@ class AttributeRecording:
                     self.mark_dynamic(
                         f"attribute {name!r} of {type(link).__name__} was set to {thing!r:.60} "
                         "during the call; code that must run every time belongs into "
-                        "sdbr.static_code"
+                        "sdbr.static_code",
+                        Remedy.PASS_NUMBERS,
                     )
 
     def _is_itself(self, link, name, thing) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import PURE, is_traced, strip, strip_nested
 from sdbr.trace.arrays.scalars import Scalar, TracedFloat, plain_float
 from sdbr.trace.values import CONSTANT, RESULT, Hole, Value
@@ -122,7 +123,8 @@ class Arguments:
             value = self.inputs[hole.index]
             if value.kind == CONSTANT:
                 self.recorder.mark_dynamic(
-                    "static_code writes into an array that is not among its outputs"
+                    "static_code writes into an array that is not among its outputs",
+                    Remedy.HAND_OVER_WHOLE,
                 )
             else:
                 self._writable(value, array)
@@ -163,9 +165,13 @@ class Arguments:
 
     def _writable(self, value: Value, array: np.ndarray) -> None:
         if value.kind == RESULT and value.source[0].function is None and array.base is not None:
-            self.recorder.mark_dynamic("static_code writes into a view of another array")
+            self.recorder.mark_dynamic(
+                "static_code writes into a view of another array", Remedy.HAND_OVER_WHOLE
+            )
         if value.kind != RESULT and not array.flags.c_contiguous:
-            self.recorder.mark_dynamic("static_code writes into an array that is not C-contiguous")
+            self.recorder.mark_dynamic(
+                "static_code writes into an array that is not C-contiguous", Remedy.HAND_OVER_WHOLE
+            )
 
 
 def _known(recorder, array) -> tuple[Value | None, bool]:

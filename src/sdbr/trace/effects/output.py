@@ -16,6 +16,7 @@ import types
 import weakref
 from collections.abc import Callable
 
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.arrays.provenance import current, user_line
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.profile_calls import chooses
@@ -106,38 +107,44 @@ def _of_module(module: str, name: str):
 
 def _called(recorder, function) -> None:
     if made_by_call(sys._getframe(1)):
-        recorder.mark_dynamic(f"{function.__name__}(...) {_ONLY_TRACED}")
+        recorder.mark_dynamic(f"{function.__name__}(...) {_ONLY_TRACED}", Remedy.RUN_EVERY_TIME)
 
 
 def _wrote(recorder, function) -> None:
     if not made_by_call(sys._getframe(1)):
         return
     stream = function.__self__
-    reason = f"{function.__name__}(...) of a {type(stream).__name__} {_ONLY_TRACED}"
+    text = f"{function.__name__}(...) of a {type(stream).__name__} {_ONLY_TRACED}"
     if isinstance(stream, _IN_MEMORY):
         # One that the call itself has made and thrown away is nobody's business.
-        recorder.streams.setdefault(id(stream), (weakref.ref(stream), (reason, user_line())))
+        reason = Reason(text, Remedy.RUN_EVERY_TIME, user_line())
+        recorder.streams.setdefault(id(stream), (weakref.ref(stream), reason))
     else:
-        recorder.mark_dynamic(reason)
+        recorder.mark_dynamic(text, Remedy.RUN_EVERY_TIME)
 
 
 def _asked(recorder, function) -> None:
     if made_by_call(sys._getframe(1)):
         recorder.mark_dynamic(
-            f"os.{function.__name__}(...) asks the system only while the call is traced"
+            f"os.{function.__name__}(...) asks the system only while the call is traced",
+            Remedy.RUN_EVERY_TIME,
         )
 
 
 def _started(recorder, function) -> None:
     if made_by_call(sys._getframe(1)):
-        recorder.mark_dynamic("a thread is started, what it does is seen only in part; it "
-                              + _ONLY_TRACED)  # fmt: skip
+        recorder.mark_dynamic(
+            f"a thread is started, what it does is seen only in part; it {_ONLY_TRACED}",
+            Remedy.RUN_EVERY_TIME,
+        )
 
 
 def _handed_on(recorder, function) -> None:
     frame = sys._getframe(1)
     if frame.f_globals.get("__name__", "")[:10] == "concurrent" and made_by_call(frame):
-        recorder.mark_dynamic(f"work is handed to another thread, which {_ONLY_TRACED}")
+        recorder.mark_dynamic(
+            f"work is handed to another thread, which {_ONLY_TRACED}", Remedy.RUN_EVERY_TIME
+        )
 
 
 def _asked_who(recorder, function) -> None:
@@ -147,14 +154,17 @@ def _asked_who(recorder, function) -> None:
             return
         frame = frame.f_back
     if is_users(frame.f_globals.get("__name__", "")):
-        recorder.mark_dynamic(f"threading.{function.__name__} tells which thread makes the call")
+        recorder.mark_dynamic(
+            f"threading.{function.__name__} tells which thread makes the call",
+            Remedy.USE_FUNCTIONS,
+        )
 
 
 def finish_streams(recorder) -> None:
     """After the call: texts in memory that somebody still holds were written for them."""
-    for stream, place in recorder.streams.values():
+    for stream, reason in recorder.streams.values():
         if stream() is not None and recorder.trace.dynamic is None:
-            recorder.trace.dynamic = place
+            recorder.trace.dynamic = reason
 
 
 # --- what Python code does ------------------------------------------------------------------------
@@ -163,7 +173,9 @@ def _wrap_log(original):
     def handle(self, record):
         recorder = current()
         if recorder is not None and not recorder.depth and made_by_call(sys._getframe(1)):
-            recorder.mark_dynamic(f"a record of the logger {self.name!r} {_ONLY_TRACED}")
+            recorder.mark_dynamic(
+                f"a record of the logger {self.name!r} {_ONLY_TRACED}", Remedy.RUN_EVERY_TIME
+            )
         return original(self, record)
 
     return handle
@@ -188,7 +200,7 @@ def _wrap_environment_change(original):
     def change(self, *args):
         recorder = current()
         if recorder is not None and not recorder.depth and self is os.environ:
-            recorder.mark_dynamic(f"a change of os.environ {_ONLY_TRACED}")
+            recorder.mark_dynamic(f"a change of os.environ {_ONLY_TRACED}", Remedy.RUN_EVERY_TIME)
         return original(self, *args)
 
     return change
@@ -204,7 +216,10 @@ def _wrap_environment_all(original):
             and self is os.environ
             and made_by_call(sys._getframe(1))
         ):
-            recorder.mark_dynamic("os.environ is asked as a whole only while the call is traced")
+            recorder.mark_dynamic(
+                "os.environ is asked as a whole only while the call is traced",
+                Remedy.RUN_EVERY_TIME,
+            )
         return original(self)
 
     return go_over

@@ -10,6 +10,7 @@ import functools
 import sys
 import warnings
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import current
 from sdbr.trace.code.foreign import is_users
 
@@ -39,7 +40,9 @@ def _wrap_filter(original):
     def filtering(action, *args, **kwargs):
         recorder = current()
         if recorder is not None and not recorder.depth and action == "error" and _asked_by_call():
-            recorder.mark_dynamic("warnings are made errors, which values decide about")
+            recorder.mark_dynamic(
+                "warnings are made errors, which values decide about", Remedy.LOOK_AT_VALUES
+            )
         return original(action, *args, **kwargs)
 
     return filtering
@@ -50,7 +53,9 @@ def _wrap_catching(original):
     def enter(self):
         recorder = current()
         if recorder is not None and not recorder.depth and self._record and _asked_by_call():
-            recorder.mark_dynamic("warnings are collected, which values decide about")
+            recorder.mark_dynamic(
+                "warnings are collected, which values decide about", Remedy.LOOK_AT_VALUES
+            )
         return original(self)
 
     return enter

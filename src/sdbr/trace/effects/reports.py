@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import shown
 from sdbr.trace.arrays.scalars import plain_float
 
@@ -82,7 +83,8 @@ class Overheard:
             both = earlier.items.keys() & values.keys() if earlier.observer is observer else ()
             for name in both:
                 self.recorder.mark_dynamic(
-                    f"static_code reports {name!r}, which the call reported before it"
+                    f"static_code reports {name!r}, which the call reported before it",
+                    Remedy.USE_FUNCTIONS,
                 )
         self.below.report(values, observer)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.base.errors import NotStaticError
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import is_traced, strip, user_line
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.effects.attributes import INTERNAL
@@ -55,7 +56,9 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
         with Overheard(recorder):
             result = function(*plain_args, **plain_kwargs)
     except Exception:
-        recorder.mark_dynamic(f"an error of {label} was raised during the call")
+        recorder.mark_dynamic(
+            f"an error of {label} was raised during the call", Remedy.CATCH_OUTSIDE
+        )
         raise
     finally:
         recorder.depth -= 1
@@ -80,7 +83,8 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
         recorder.kept.append([np.array(array) for array in arrays])
     if not all(map(_is_array, parts)):
         recorder.mark_dynamic(
-            f"{label} returned something else than None, an array or a tuple of arrays"
+            f"{label} returned something else than None, an array or a tuple of arrays",
+            Remedy.USE_FUNCTIONS,
         )
         return result
     if result is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import types
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import PURE, TracedArray, holds_traced, shown, strip
 from sdbr.trace.arrays.scalars import TracedFloat, plain_float
 from sdbr.trace.code.outside import Outside
@@ -217,6 +218,7 @@ class StoreRecording:
         for name in _changed_config(self._config):
             self.mark_dynamic(
                 f"chainer.config.{name} was set during the call",
+                Remedy.SET_OUTSIDE,
                 line=self.stores.line_of(name),
             )
         self._escaped(leaves, containers)
@@ -237,10 +239,12 @@ class StoreRecording:
         loads = target is None and self.stores.loads(place.name)
         line = self.stores.line_of(place.name)
         if new is ABSENT:
-            self.mark_dynamic(f"{what} was deleted during the call", line=line)
+            self.mark_dynamic(f"{what} was deleted during the call", Remedy.RETURN_IT, line=line)
         elif _is_tree(new) and self._is_result(new, loads):
             if not self._may_be_another(old, new, loads, kept):
-                self.mark_dynamic(f"{what} is read and written by the call", line=line)
+                self.mark_dynamic(
+                    f"{what} is read and written by the call", Remedy.RETURN_IT, line=line
+                )
                 return
             self._references.held(new)
             value = mapped(new, self._value_of)
@@ -266,7 +270,9 @@ class StoreRecording:
                 self.stores.changed[place.key] = place
         else:
             self.mark_dynamic(
-                f"{what} was set to {type(new).__name__} {new!r:.60} during the call", line=line
+                f"{what} was set to {type(new).__name__} {new!r:.60} during the call",
+                Remedy.PASS_NUMBERS,
+                line=line,
             )
 
     def _keep(self, place, old) -> None:
@@ -384,6 +390,7 @@ class StoreRecording:
             kind = "an argument" if references.counted(thing) else "a result"
             self.mark_dynamic(
                 f"{kind} of the call is kept by {what}, which outlives it",
+                Remedy.RETURN_IT,
                 line=line or None,
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.values import ALIAS, Value, handed_out
 
 import chainer
@@ -51,9 +52,8 @@ def confirm(trace, first, before) -> None:
     """
     pairs = _pairs(trace, first)
     if pairs is None:
-        trace.dynamic = trace.dynamic or (
-            "two traces of the same call differ in their functions",
-            "",
+        trace.dynamic = trace.dynamic or Reason(
+            "two traces of the same call differ in their functions", Remedy.USE_FUNCTIONS
         )
         return
     for a, b in pairs:
@@ -61,38 +61,40 @@ def confirm(trace, first, before) -> None:
         if same and a.kind == "constant":
             same = a.source.tobytes() == before[b.index]
         if not same:
-            trace.dynamic = trace.dynamic or (
+            trace.dynamic = trace.dynamic or Reason(
                 "an array was computed by Python code that sdbr cannot see into, and it changes "
                 "from call to call",
-                "",
+                Remedy.USE_FUNCTIONS,
             )
             return
     for a, b in zip(trace.nodes, first.nodes, strict=True):
         name = _other_number(a, b)
         if name is not None:
-            trace.dynamic = trace.dynamic or (
+            trace.dynamic = trace.dynamic or Reason(
                 f"the number {name!r} of {a.label} was computed where sdbr cannot see it, and it "
                 "changes from call to call",
+                Remedy.USE_FUNCTIONS,
                 a.line,
             )
     for a, b in zip(trace.reports, first.reports, strict=True):
         for name, x in a.items.items():
             y = b.items.get(name)
             if type(x) is not Value and repr(x) != repr(y):
-                trace.dynamic = trace.dynamic or (
-                    f"the reported value {name!r} was computed in Python",
-                    "",
+                trace.dynamic = trace.dynamic or Reason(
+                    f"the reported value {name!r} was computed in Python", Remedy.USE_FUNCTIONS
                 )
     stored = {store.place.key: repr_scalars(store.value) for store in first.stores}
     for store in trace.stores:
         key = store.place.key
         if store.target is None and key in stored and repr_scalars(store.value) != stored[key]:
-            trace.dynamic = trace.dynamic or (
+            trace.dynamic = trace.dynamic or Reason(
                 f"{store.place.name!r}, which the call sets, was computed in Python",
-                "",
+                Remedy.USE_FUNCTIONS,
             )
     if repr_scalars(trace.result) != repr_scalars(first.result):
-        trace.dynamic = trace.dynamic or ("a returned number was computed in Python", "")
+        trace.dynamic = trace.dynamic or Reason(
+            "a returned number was computed in Python", Remedy.USE_FUNCTIONS
+        )
 
 
 def _other_number(a, b) -> str | None:

@@ -13,6 +13,7 @@ import hashlib
 import types
 from typing import Any
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import PURE, TracedArray, is_traced, strip
 from sdbr.trace.code.outside import GENERATORS, holds_scalars, is_library, moves_on
 from sdbr.trace.code.places import Place
@@ -354,7 +355,8 @@ class PrintRecording:
         if isinstance(thing, GENERATORS):
             self.generators.watch(thing, f"{name!r}, a random generator of its own,")
         else:
-            self.mark_dynamic(f"{name!r} {moves_on(thing)}")
+            reason = moves_on(thing)
+            self.mark_dynamic(f"{name!r} {reason.text}", reason.remedy)
 
     def note_beyond(self, name: str, places: list[str]) -> None:
         """Parts of what the call may read are too much to be compared."""
@@ -401,7 +403,9 @@ class PrintRecording:
         for (_, name), (thing, print_) in self._prints.items():
             fields = _changed_fields(thing, print_)
             if fields is None or not all(self._write_field(*field, kept) for field in fields):
-                self.mark_dynamic(f"what attribute {name!r} holds changed during the call")
+                self.mark_dynamic(
+                    f"what attribute {name!r} holds changed during the call", Remedy.PASS_NUMBERS
+                )
         return kept
 
     def finish_prints(self, kept: list) -> None:
