@@ -10,6 +10,10 @@ import chainer.functions as F
 import chainer.links as L
 import numpy as np
 
+from tests.harness.comparison import BACKENDS, assert_near
+from tests.harness.models import MLP
+from tests.harness.twins import X, mlp, statistics_of
+
 
 def test_the_same_program_on_each_backend_without_a_new_trace():
     chain = chainer.Sequential(L.Linear(5, 7), F.tanh, L.Linear(7, 3), lambda y: F.sum(y * y))
@@ -67,3 +71,37 @@ def test_static_schedule_is_the_one_used_last():
         assert other.static_schedule is not static.static_schedule
     static.schedule_manager.clear()
     assert static.static_schedule is None
+
+
+def test_backend_is_chosen_per_call():
+    static = sdbr.static_graph(mlp())
+    want = MLP.forward(static, X).array
+    for _ in range(2):
+        for backend in ("numpy", "cython", "auto", "off"):
+            with chainer.using_config("sdbr_backend", backend):
+                assert_near(static(X).array, want, 1e-5, backend)
+    statistics = statistics_of(static)
+    # 'auto' is 'cython', which runs the programs of 'numpy'; 'off' runs define-by-run.
+    assert (statistics.traces, statistics.replays, statistics.define_by_run_calls) == (1, 5, 2)
+    argument = sdbr.static_graph(mlp(), backend="numpy")
+    argument(X)
+    with chainer.using_config("sdbr_backend", "off"):
+        argument(X)
+    assert statistics_of(argument).replays == 1
+    assert argument.schedule_manager.static_schedule.backend == "numpy"
+
+
+def test_one_program_on_both_backends():
+    static = sdbr.static_graph(L.Classifier(mlp()))
+    t = np.array([0, 1, 2, 0, 1], "i")
+    texts = {}
+    for backend in BACKENDS:
+        with chainer.using_config("sdbr_backend", backend):
+            for _ in range(2):
+                static(X, t).backward()
+            schedule = static.schedule_manager.static_schedule
+            texts[backend] = [
+                schedule.programs["forward"].disassemble(),
+                *[p.disassemble() for p in schedule.programs["backward"]],
+            ]
+    assert texts["numpy"] == texts["cython"]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import sdbr
 from sdbr.base.collector import collector_off
@@ -16,8 +17,10 @@ import chainer
 import numpy as np
 import pytest
 from chainer import functions as F
+from chainer import links as L
 
 from tests.harness.models import Net
+from tests.harness.twins import X, mlp
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +127,19 @@ def test_who_is_called_by_the_collector_is_not_the_code_of_the_call():
     finally:
         gc.callbacks.remove(look)
     assert model.schedule_manager.statistics.replays == 1
+
+
+def test_a_dropped_chain_frees_its_schedules():
+    model = sdbr.static_graph(L.Classifier(mlp()))
+    optimizer = sdbr.static_optimizer(chainer.optimizers.Adam()).setup(model)
+    t = np.zeros(5, "i")
+    for _ in range(4):
+        optimizer.update(model, X, t)
+    with chainer.using_config("train", False), chainer.no_backprop_mode():
+        for _ in range(3):
+            model(X, t)
+    refs = [weakref.ref(s) for c in model.schedule_manager.schedules.values() for s in c]
+    refs += [weakref.ref(model), weakref.ref(model.schedule_manager), weakref.ref(optimizer)]
+    del model, optimizer
+    gc.collect()
+    assert [r() for r in refs] == [None] * len(refs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import sdbr
 
 import chainer
@@ -13,8 +15,8 @@ from chainer import optimizers
 
 from tests.harness.comparison import BACKENDS
 from tests.harness.models import MLP, Net
-from tests.semantics.test_errors import Moody
-from tests.semantics.test_state import X
+from tests.harness.nodes import Moody
+from tests.harness.twins import X
 
 T = np.array([0, 1, 2, 0, 1], "i")
 
@@ -97,3 +99,14 @@ def test_failed_calls_count_as_calls_only():
             model(X, T + 9)
     found = model.schedule_manager.statistics
     assert found.replays == 2 and found.native_calls == 2
+
+
+def test_replays_of_the_compiled_path_count_as_calls():
+    """One new shape in ten calls is no reason for a warning, however the others were served."""
+    static = sdbr.static_graph(lambda x: F.relu(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in range(1, 10):
+            for _ in range(10):
+                static(np.ones(n, "f"))
+    assert static.schedule_manager.statistics.traces == 9

@@ -14,10 +14,10 @@ from chainer import links as L
 from chainer import optimizers
 
 from tests.harness.comparison import BACKENDS, check
+from tests.harness.draws import STOCHASTIC, run
 from tests.harness.models import MODELS, Net, Recurrent, data, floats
-from tests.semantics.test_random import STOCHASTIC, run
-from tests.semantics.test_state import X
-from tests.steps.test_whole_steps import BATCH, OPTIMIZERS, classifier, train
+from tests.harness.steps import BATCH, OPTIMIZERS, classifier, train
+from tests.harness.twins import X
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

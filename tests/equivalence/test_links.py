@@ -9,21 +9,13 @@ import chainer.functions as F
 import numpy as np
 import pytest
 
+from tests.equivalence.link_rows import BIG
 from tests.harness.comparison import copy_of, state_of, variables_of
 
 from .harness import SUBJECTS, TEST, TRAINING, Mode, as_inputs, assert_near, check, configured
 from .link_rows import ROWS
 from .link_rows.make import own_call
 
-#: Links that are too big for the table: test_vision.py.
-BIG = {
-    "GoogLeNet",
-    "ResNet101Layers",
-    "ResNet152Layers",
-    "ResNet50Layers",
-    "VGG16Layers",
-    "VGG19Layers",
-}
 PUBLIC = {
     name
     for name, thing in vars(chainer.links).items()

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from chainer import initializers
 
+from tests.equivalence.link_rows import BIG
+
 from .harness import assert_near
 
 # Name, side of the images, layers to look at: those that a small image reaches. The fully
@@ -105,6 +107,4 @@ def test_training(name, layer):
 
 
 def test_every_big_link_is_here():
-    from .test_links import BIG
-
     assert set(NAMES) == BIG

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sdbr  # noqa: F401  (first: it makes Chainer importable)
+import sdbr
 
 import chainer
 from chainer import functions as F
@@ -284,3 +284,12 @@ MODELS = {
         True,
     ),
 }  # fmt: skip
+
+
+class StaticMLP(MLP):
+    def __init__(self):
+        super().__init__(4, 8, 3)
+
+    @sdbr.static_graph
+    def forward(self, x):
+        return super().forward(x)

@@ -5,7 +5,7 @@ import json
 
 import sdbr
 from sdbr import _executor
-from sdbr.call import _call
+from sdbr.call._runners import call_watcher
 
 import chainer
 import chainer.functions as F
@@ -216,4 +216,4 @@ def test_nobody_watches_afterwards():
     model, optimizer = trained()
     with sdbr.profile(model), contextlib.suppress(Exception):
         optimizer.update(model)
-    assert _call.call_watcher() is None and _executor.observer() is None
+    assert call_watcher() is None and _executor.observer() is None

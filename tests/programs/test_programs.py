@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sdbr
 import sdbr.backends
 from sdbr.backends.formulas import DIRECT, FORMULAS
 from sdbr.base.dtypes import DTYPES
@@ -17,9 +18,8 @@ from chainer import optimizers
 
 from tests.harness.comparison import BACKENDS, check
 from tests.harness.models import MODELS, Recurrent, data, floats
-from tests.steps.test_whole_steps import BATCH, OPTIMIZERS, classifier, compare
-
-STEP_MODELS = ["mlp_dropout", "autoencoder", "actor_critic", "dqn", "conv_net", "regularised"]
+from tests.harness.programs import STEP_MODELS, programs_of
+from tests.harness.steps import BATCH, OPTIMIZERS, classifier, compare
 
 
 class Interpreter:
@@ -92,13 +92,6 @@ def test_whole_steps_in_the_plain_interpreter(name, interpreted):
 
 
 # --- memory -------------------------------------------------------------------------------------
-def programs_of(model):
-    found = []
-    for candidates in model.schedule_manager.schedules.values():
-        for schedule in candidates:
-            for program in schedule.programs.values():
-                found += program if isinstance(program, list) else [program]
-    return found
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -229,3 +222,16 @@ def test_schedule_shows_its_programs():
     assert {"forward", "backward", "step"} <= programs.keys()
     assert "adam" in programs["step"].disassemble()
     assert "models.py" in programs["step"].disassemble()
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_reduction_of_a_broadcast_view(axis):
+    @sdbr.static_graph
+    def f(x):
+        y = F.broadcast_to(x, (2, 3, 4))
+        return F.mean(y, axis) + F.sum(y, axis) + F.max(y, axis) + F.logsumexp(y, axis)
+
+    for seed in range(3):
+        x = chainer.Variable(np.random.RandomState(seed).randn(2, 1, 4).astype("f"))
+        np.testing.assert_allclose(f(x).array, f._sdbr_function(x).array, 1e-5, 1e-5)
+    assert f.schedule_manager.statistics.replays == 2

@@ -13,8 +13,8 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, check
 from tests.harness.models import MODELS, Net
-from tests.programs.test_programs import STEP_MODELS, programs_of
-from tests.steps.test_whole_steps import OPTIMIZERS, compare, train
+from tests.harness.programs import STEP_MODELS, programs_of
+from tests.harness.steps import OPTIMIZERS, compare, train
 
 
 def deep(model, x, t):

@@ -16,7 +16,7 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_near, check, structure_of
 from tests.harness.models import Net, floats
-from tests.semantics.test_state import X, pair
+from tests.harness.twins import X, pair
 
 
 class Batch(NamedTuple):
@@ -272,3 +272,19 @@ def test_a_running_mean_kept_as_a_numpy_scalar(backend):
         assert type(static.mean) is type(plain.mean)
         np.testing.assert_allclose(static.mean, plain.mean, 1e-5)
     assert static.schedule_manager.statistics.replays >= 5
+
+
+def test_unaligned_argument():
+    x = np.random.RandomState(0).randn(5, 4).astype("f")
+    unaligned = np.zeros(x.nbytes + 1, "u1")[1:].view("f").reshape(x.shape)
+    unaligned[...] = x
+    t = np.arange(5, dtype="i") % 3
+    model = sdbr.static_graph(L.Classifier(L.Linear(4, 3)))
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0))
+    optimizer.setup(model)
+    losses = []
+    for batch in (x, x, x, unaligned, unaligned):
+        optimizer.update(model, batch, t)
+        losses.append(float(model.loss.array))
+    np.testing.assert_allclose(losses, losses[0], 1e-6)
+    np.testing.assert_allclose(model(unaligned, t).array, model(x, t).array, 1e-6)

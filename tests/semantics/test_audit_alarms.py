@@ -1,4 +1,4 @@
-"""Audits that must pass: what differs between the two runs though the replay is right."""
+"""Row 21: audits that must pass: what differs between the two runs though the replay is right."""
 
 from __future__ import annotations
 

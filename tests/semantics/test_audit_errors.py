@@ -1,4 +1,4 @@
-"""Errors while an audit compares gradients: those of define-by-run, and those of the audit."""
+"""Row 20: errors while an audit compares gradients, define-by-run's and those of the audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audits: replays beside define-by-run."""
+"""Row 21: audits, replays beside define-by-run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bad input table: what define-by-run would do, or a clear error, and the next call works.
+"""Row 20, bad input: what define-by-run would do, or a clear error, and the next call works.
 
 Every row is one call that is wrong or unusual, made between good ones, in four ways of calling.
 The outcome is define-by-run's: the same exception type (or an error of sdbr), or the same values.

@@ -12,13 +12,9 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
-from tests.harness.comparison import assert_near
+from tests.harness.comparison import BACKENDS, assert_near, copy_of, gradients_of
 from tests.harness.models import Net
-from tests.semantics.test_state import X, Z, mlp
-
-
-def statistics_of(model):
-    return model.schedule_manager.statistics
+from tests.harness.twins import SIX, X, Z, both, mlp, pair, statistics_of
 
 
 @pytest.fixture
@@ -241,3 +237,219 @@ def test_a_changing_number_may_be_a_float():
             static.n = 1.0 + i
             static(X, 0.5 * i)
     assert statistics_of(static).traces == 1
+
+
+def test_every_entry_of_the_configuration_is_part_of_the_key():
+    def forward(self, x):
+        return self.l(x) * (2 if chainer.config.my_entry == "twice" else 1)
+
+    chainer.global_config.my_entry = "once"
+    try:
+        static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
+        want = static.l(X).array
+        for _ in range(2):
+            assert_near(static(X).array, want, 1e-5, "once")
+            with chainer.using_config("my_entry", "twice"):
+                assert_near(static(X).array, 2 * want, 1e-5, "twice")
+            chainer.global_config.my_entry = "twice"
+            assert_near(static(X).array, 2 * want, 1e-5, "twice")
+            chainer.global_config.my_entry = "once"
+        assert (statistics_of(static).traces, statistics_of(static).replays) == (2, 4)
+    finally:
+        del chainer.global_config.my_entry
+
+
+@pytest.mark.parametrize("where", ["global", "local"])
+def test_entries_of_the_configuration_that_change_in_place(where):
+    static = sdbr.static_graph(Net(lambda self, x: self.l(x) * factor(), l=L.Linear(4, 3)))
+    want = static.l(X).array
+    entries = {"list": [2], "dict": {"a": {"b": 2}}, "set": {2}, "tuple": ([2],)}
+
+    def factor():
+        value = chainer.config.my_entry
+        while not isinstance(value, int):
+            value = max(value.values() if isinstance(value, dict) else value)
+        return value
+
+    config = chainer.config if where == "local" else chainer.global_config
+    try:
+        for name, entry in entries.items():
+            config.my_entry = entry
+            for _ in range(3):
+                assert_near(static(X).array, 2 * want, 1e-5, name)
+            inner = entry["a"] if name == "dict" else entry[0] if name == "tuple" else entry
+            {"list": list.append, "tuple": list.append, "set": set.add}.get(
+                name, lambda d, value: d.update(b=value)
+            )(inner, 3)
+            for _ in range(3):
+                assert_near(static(X).array, 3 * want, 1e-5, f"{name}, changed")
+    finally:
+        del config.my_entry
+    assert statistics_of(static).traces == 2 * len(entries)
+    assert statistics_of(static).replays == 4 * len(entries)
+    assert any(
+        "[3]" in differs or "{2, 3}" in differs for differs, _ in static.schedule_manager.misses
+    )
+
+
+def test_arguments_by_value_are_part_of_the_key():
+    def f(x, n, flag=None, *, name="a", factor=1.0):
+        y = F.relu(x) * n * factor
+        return y + 1 if flag else y - (name == "b")
+
+    static = sdbr.static_graph(f)
+    calls = [
+        ((2,), {}), ((2.0,), {}), ((3,), {}), ((True,), {}), ((2,), {"flag": True}),
+        ((2, True), {}),
+        ((2,), {"name": "b"}), ((2,), {"factor": 0.5}), ((2,), {"factor": -0.0}),
+        ((2,), {"factor": 0.0}),
+    ]  # fmt: skip
+    for _ in range(3):
+        for args, kwargs in calls:
+            got, want = static(X, *args, **kwargs).array, f(X, *args, **kwargs).array
+            assert_near(got, want, 1e-6, f"{args} {kwargs}")
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+    # Of the floats, three values of `factor` share a schedule: row 11.
+    assert statistics_of(static).traces == len(calls) - 2
+
+
+def test_requires_grad_dtype_and_kind_are_part_of_the_key():
+    static = sdbr.static_graph(lambda x: F.tanh(x) * 2)
+    inputs = [
+        lambda: X,
+        lambda: chainer.Variable(X),
+        lambda: chainer.Variable(X, requires_grad=False),
+        lambda: X.astype("d"),
+        lambda: X[0],
+    ]
+    for _ in range(3):
+        for make in inputs:
+            x = make()
+            y = static(x)
+            want = F.tanh(x) * 2
+            assert_near(y.array, want.array, 1e-6, "output")
+            assert y.requires_grad == want.requires_grad
+            assert y.creator is not None or not y.requires_grad
+    assert statistics_of(static).traces == len(inputs)
+
+
+def test_least_recently_used_schedule_goes():
+    static = sdbr.static_graph(lambda x: F.relu(x), max_schedules=2)
+    a, b, c = (np.ones(n, "f") for n in (1, 2, 3))
+    for x in (a, b, a, c):  # c drives out b
+        static(x)
+    assert statistics_of(static).traces == 3
+    static(a)
+    assert statistics_of(static).traces == 3
+    static(b)
+    assert statistics_of(static).traces == 4
+    everything = sdbr.static_graph(lambda x: F.relu(x), max_schedules=2, minimize_cache_size=False)
+    for _ in range(2):
+        for n in range(1, 6):
+            everything(np.ones(n, "f"))
+    assert statistics_of(everything).traces == 5
+
+
+def test_eviction_frees_the_compiled_call_too():
+    import gc
+    import weakref
+
+    static = sdbr.static_graph(lambda x: F.relu(x), max_schedules=1)
+    with chainer.using_config("train", False), chainer.no_backprop_mode():
+        for _ in range(3):
+            static(np.ones(3, "f"))
+        ref = weakref.ref(static.schedule_manager.static_schedule)
+        for _ in range(3):
+            static(np.ones(4, "f"))
+    gc.collect()
+    assert ref() is None
+
+
+def test_five_traces_give_one_warning():
+    static = sdbr.static_graph(lambda x: F.relu(x))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(1, 20):
+            static(np.ones(n, "f"))
+    found = [str(w.message) for w in caught if issubclass(w.category, sdbr.SdbrWarning)]
+    assert len(found) == 1
+    assert "argument 0: float32[7] -> float32[8]" in found[0] and "Pad batches" in found[0]
+    assert caught[0].filename == __file__
+
+
+class SometimesDynamic(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.l = L.Linear(4, 3)
+
+    def forward(self, x):
+        if chainer.config.train and float(x.sum()) > 1e9:
+            return self.l(x)
+        return self.l(x) * 2
+
+
+@pytest.mark.parametrize("on_dynamic", ["fallback", "raise"])
+def test_new_keys_of_a_call_that_was_always_dynamic_are_not_traced(on_dynamic):
+    static = sdbr.static_graph(SometimesDynamic(), on_dynamic=on_dynamic)
+    xs = [np.ones((n, 4), "f") for n in range(1, 11)]
+    if on_dynamic == "raise":
+        for x in xs:
+            with pytest.raises(sdbr.NotStaticError, match="float"):
+                static(x)
+    else:
+        with pytest.warns(sdbr.SdbrWarning, match="define-by-run"):
+            for x in xs:
+                assert_near(static(x).array, 2 * static.l(x).array, 1e-5, "dynamic")
+    assert statistics_of(static).traces == 4
+    # Another configuration may be static, and is.
+    with chainer.using_config("train", False):
+        for x in xs[:3]:
+            for _ in range(2):
+                assert_near(static(x).array, 2 * static.l(x).array, 1e-5, "static")
+    assert (statistics_of(static).traces, statistics_of(static).replays) == (7, 3)
+
+
+def test_few_shapes_give_no_warning():
+    static = sdbr.static_graph(lambda x: F.relu(x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in [1, 2, 3, 4] * 6:
+            static(np.ones(n, "f"))
+
+
+def test_what_a_miss_was_is_kept():
+    static = sdbr.static_graph(lambda x: F.relu(x))
+    static(X)
+    static(X[:2])
+    with chainer.using_config("train", False):
+        static(X)
+    (first, line), (second, _) = static.schedule_manager.misses
+    assert "argument 0: float32[5,4] -> float32[2,4]" in first and "test_modes.py" in line
+    assert "chainer.config.train: True -> False" in second
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_changed_batch_size_and_back_does_not_retrace(backend):
+    plain, static = pair(mlp, backend=backend)
+
+    def iteration(model, i):
+        x = SIX[i % 6][: 5 - i % 3]
+        y = model(x)
+        model.cleargrads()
+        F.sum(y * y).backward()
+        return {"y": copy_of(y.array), **gradients_of(model)}
+
+    both(plain, static, iteration, 9)
+    statistics = static.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays) == (3, 6)
+
+
+def test_clear():
+    static = sdbr.static_graph(mlp())
+    for _ in range(3):
+        static(X)
+    static.schedule_manager.clear()
+    assert not static.schedule_manager.schedules
+    static(X)
+    assert statistics_of(static).traces == 2

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.harness.comparison import assert_near
-from tests.semantics.test_state import X
+from tests.harness.twins import X
 
 
 class Attention(chainer.Chain):

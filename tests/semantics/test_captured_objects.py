@@ -1,4 +1,4 @@
-"""Objects that are no links, held by a chain: what a call gives to their attributes."""
+"""Row 8: objects that are no links, held by a chain: what a call gives to their attributes."""
 
 from __future__ import annotations
 

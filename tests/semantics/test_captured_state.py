@@ -11,8 +11,8 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
-from tests.harness.models import Net
-from tests.semantics.test_state import pair
+from tests.harness.models import Net, Recurrent, floats
+from tests.harness.twins import X, agree, pair
 
 RNG = np.random.RandomState(3)
 XS = [RNG.randn(5, 4).astype("f") for _ in range(12)]
@@ -335,3 +335,83 @@ def test_changing_a_container_in_place_is_dynamic(how):
     static.hs, static.d = [1], {}
     with pytest.raises(sdbr.NotStaticError, match=r"'hs'|'d'"):
         static(XS[0])
+
+
+SEQUENCES = np.random.RandomState(0).randn(6, 4, 3)
+
+
+@pytest.mark.parametrize("place", ["attributes", "list", "both"])
+def test_one_variable_in_two_places_of_the_state_and_later_two(place):
+    def total(self, x):
+        a = self.hs[0] if place != "attributes" else self.a
+        b = self.hs[1] if place == "list" else self.b
+        return F.sum(self.l(x) + a * 2 + b * 3)
+
+    models = [Net(total, l=L.Linear(3, 3)) for _ in range(2)]
+    models[1].copyparams(models[0])
+    sdbr.static_graph(models[1])
+    v, w = (chainer.Variable(x.astype("f")) for x in SEQUENCES[:2])
+    for a, b in ((v, v), (w, w), (v, w), (v, v), (w, v), (w, w)):
+        found = []
+        for model in models:
+            model.a, model.b, model.hs = a, b, [a, b]
+            v.cleargrad(), w.cleargrad()
+            y = model(SEQUENCES[2].astype("f"))
+            y.backward()
+            found.append([y.array, a.grad.copy(), b.grad.copy()])
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    assert models[1].schedule_manager.statistics.traces <= 2
+
+
+def test_a_variable_that_is_state_and_argument_at_once():
+    def total(self, x):
+        return F.sum(self.l(x) + self.a * 2)
+
+    models = [Net(total, l=L.Linear(3, 3)) for _ in range(2)]
+    models[1].copyparams(models[0])
+    sdbr.static_graph(models[1])
+    v, w = (chainer.Variable(x.astype("f")) for x in SEQUENCES[:2])
+    with pytest.warns(sdbr.SdbrWarning, match="'a' holds a Variable that is an argument as well"):
+        for a, x in ((v, v), (v, v), (v, w), (w, v)):
+            models[0].a = models[1].a = a
+            ours, theirs = (model(x).array for model in models)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arrays_on_the_chain_are_read_at_each_call(backend):
+    def forward(self, x, t):
+        return F.softmax_cross_entropy(self.l(x) + self.shift, t, class_weight=self.weight)
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(4, 3)), backend=backend)
+    t = np.array([0, 1, 2, 1, 0], "i")
+    for i in range(6):
+        for model in (plain, static):
+            model.shift = np.full(3, i, "f") * np.array([1, 0, -1], "f")
+            model.weight = np.array([1, 2, 3 + i], "f")
+        agree(plain, static, X, t)
+    assert static.schedule_manager.statistics.replays == 5
+    assert static.schedule_manager.statistics.python_ops == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_history_through_state(backend):
+    """Truncated backpropagation: several calls, then one backward through all of them."""
+    plain, static = pair(Recurrent, backend=backend)
+    rng = np.random.RandomState(0)
+    for _ in range(4):
+        xs = [floats(2, 3)(rng) for _ in range(3)]
+        got = []
+        for model in (plain, static):
+            model.cleargrads()
+            loss = 0
+            for x in xs:
+                loss += F.sum(model(x) ** 2)
+            loss.backward()
+            loss.unchain_backward()
+            got.append((copy_of(loss.array), gradients_of(model), copy_of(model.rnn.c.array)))
+        assert_near(got[1][0], got[0][0], 1e-5, "loss")
+        assert_all_near(got[1][1], got[0][1], 1e-4, "gradient")
+        assert_near(got[1][2], got[0][2], 1e-5, "state")
+    assert static.schedule_manager.statistics.replays == 12 - 2

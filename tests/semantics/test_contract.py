@@ -20,7 +20,7 @@ from chainer import optimizers
 
 from tests.harness.comparison import assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import MLP, Net, Recurrent, floats
-from tests.semantics.test_state import X, mlp, pair, step
+from tests.harness.twins import X, mlp, pair, step
 
 
 def replays(model):

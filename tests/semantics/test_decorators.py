@@ -1,4 +1,4 @@
-"""Row 14 of the contract, and everything that can be decorated."""
+"""Row 14: of nested static chains the outermost wins; everything that can be decorated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
-from tests.harness.comparison import assert_near
+from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, gradients_of
+from tests.harness.models import MLP, StaticMLP
+from tests.harness.twins import POINTS, X, mlp, pair, statistics_of, step
 
-X = np.random.RandomState(0).randn(6, 4).astype("f")
+XS = np.random.RandomState(0).randn(6, 4).astype("f")
 
 
 def counts(thing) -> tuple[int, int, int]:
@@ -25,7 +27,7 @@ def counts(thing) -> tuple[int, int, int]:
 def check(call, plain, manager_of=lambda call: call) -> None:
     """Four calls equal the plain ones, gradients too; three were replays."""
     for i in range(4):
-        x, x_plain = (chainer.Variable(X + i) for _ in range(2))
+        x, x_plain = (chainer.Variable(XS + i) for _ in range(2))
         y, y_plain = call(x), plain(x_plain)
         F.sum(y * y).backward()
         F.sum(y_plain * y_plain).backward()
@@ -99,7 +101,7 @@ def test_two_methods_on_one_chain():
     net = Net()
     check(net.first, lambda x: F.tanh(net.a(x)), lambda _: net)
     other = Net()
-    for x in (X, X + 1, X + 2):
+    for x in (XS, XS + 1, XS + 2):
         want = F.sigmoid(F.tanh(other.a(x))).array
         assert_near(other.second(x).array, want, 1e-5, "second")
         assert_near(other.first(x).array, F.tanh(other.a(x)).array, 1e-5, "first")
@@ -182,8 +184,122 @@ def test_the_manager_of_a_chain_is_that_of_its_forward(first):
     net = WithHelper()
     calls = {"helper": net.helper, "forward": net}
     for name in (first, *calls):
-        calls[name](X)
-    net.helper(X)
+        calls[name](XS)
+    net.helper(XS)
     forward = Base.forward._sdbr_function
     assert net.schedule_manager is net._sdbr_managers[forward]
     assert net.schedule_manager.statistics.calls == (2 if first == "forward" else 1)
+
+
+def test_partial_and_callable_object():
+    class Square:
+        def __call__(self, x):
+            return F.square(x)
+
+    x = np.full((2, 3), 2, "f")
+    for f, want in ((functools.partial(F.clipped_relu, z=1.5), 1.5), (Square(), 4)):
+        static = sdbr.static_graph(f)
+        for _ in range(3):
+            np.testing.assert_array_equal(static(x).array, np.full((2, 3), want, "f"))
+        assert static.schedule_manager.statistics.replays == 2
+
+
+def test_sequential_with_functions_of_all_sorts():
+    """Lambdas, methods, functools.partial and bare callables in a Sequential."""
+    import functools
+
+    class Doubler:
+        def __call__(self, x):
+            return x * 2
+
+    np.random.seed(0)
+    plain = chainer.Sequential(
+        L.Linear(4, 8),
+        lambda x: x * 0.5,
+        F.relu,
+        functools.partial(F.leaky_relu, slope=0.3),
+        Doubler(),
+        L.Linear(8, 2),
+    )
+    static = sdbr.static_graph(plain.copy(mode="copy"))
+    for k in range(4):
+        assert_near(static(POINTS + k).array, plain(POINTS + k).array, 1e-5, "output")
+    assert static.schedule_manager.statistics.replays == 3
+    with pytest.raises(chainer.utils.type_check.InvalidType):
+        static(POINTS[:, :3])
+    assert_near(static(POINTS).array, plain(POINTS).array, 1e-5, "output")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nested_static_chains(backend):
+    """The outermost wins; the inner one still works by itself."""
+
+    class Outer(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.inner = StaticMLP()
+                self.out = L.Linear(3, 2)
+
+        def forward(self, x):
+            return self.out(F.relu(self.inner(x)))
+
+    plain, static = pair(Outer, backend=backend)
+    with chainer.using_config("use_static_graph", False):
+        want = step(plain, X)
+    for _ in range(4):
+        y, g = step(static, X)
+        assert_near(y, want[0], 1e-5, "output")
+        assert_all_near(g, want[1], 1e-4, "gradient")
+    assert static.schedule_manager.statistics.replays == 3
+    assert static.inner.schedule_manager.statistics.replays == 0
+    for _ in range(3):
+        static.inner(X)
+    assert static.inner.schedule_manager.statistics.replays == 2
+
+
+def test_static_function_and_methods():
+    model = mlp()
+
+    @sdbr.static_graph
+    def loss(x, t):
+        return F.softmax_cross_entropy(model(x), t)
+
+    class TwoMethods(MLP):
+        @sdbr.static_graph
+        def forward(self, x):
+            return super().forward(x)
+
+        @sdbr.static_graph
+        def features(self, x):
+            return F.tanh(self.l1(x))
+
+    t = np.zeros(5, "i")
+    for _ in range(3):
+        got = loss(X, t)
+        model.cleargrads()
+        got.backward()
+        g = gradients_of(model)
+    want = F.softmax_cross_entropy(model(X), t)
+    model.cleargrads()
+    want.backward()
+    assert_near(got.array, want.array, 1e-5, "loss")
+    assert_all_near(g, gradients_of(model), 1e-4, "gradient")
+    assert loss.schedule_manager.statistics.replays == 2
+    two = TwoMethods(4, 8, 3)
+    for _ in range(3):
+        two(X)
+        y = two.features(X)
+    assert two.schedule_manager.statistics.replays == 2
+    assert_near(y.array, F.tanh(two.l1(X)).array, 1e-5, "features")
+
+
+def test_decorating_again_takes_the_new_options():
+    static = sdbr.static_graph(mlp(), backend="numpy")
+    static(X)
+    again = sdbr.static_graph(static, backend="cython")
+    assert again is static and type(static).__mro__[1] is MLP
+    for _ in range(3):
+        static(X)
+    assert (statistics_of(static).calls, statistics_of(static).traces) == (3, 1)
+    assert static.schedule_manager.static_schedule.backend == "cython"

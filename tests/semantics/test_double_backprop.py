@@ -1,9 +1,10 @@
-"""Second derivatives through static calls, and gradients that a call takes itself."""
+"""Row 15: second derivatives through static calls, and gradients that a call takes itself."""
 
 from __future__ import annotations
 
 import gc
 import re
+import warnings
 import weakref
 
 import sdbr
@@ -676,3 +677,29 @@ def test_gradients_through_captured_state_and_nested_static_chains(backend):
     for got, want in zip(found[1], found[0], strict=True):
         assert_all_near(got, want, 1e-4, "step")
     assert model.schedule_manager.statistics.replays >= 6
+
+
+SEQUENCES = np.random.RandomState(0).randn(6, 4, 3)
+
+
+@pytest.mark.parametrize("updated", [False, True])
+def test_an_update_between_a_call_and_its_second_derivative_is_said_aloud(updated):
+    model = sdbr.static_graph(
+        Net(lambda self, x: F.sum(F.tanh(self.l(x))), l=L.Linear(3, 2)), enable_double_backprop=True
+    )
+    optimizer = chainer.optimizers.SGD().setup(model)
+    said = []
+    for array in SEQUENCES[:4].astype("f"):
+        x = chainer.Variable(array)
+        y = model(x)
+        (g,) = chainer.grad([y], [x], enable_double_backprop=True)
+        model.cleargrads()
+        if updated:
+            y.backward()
+            optimizer.update()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            F.sum(g**2).backward()
+        said += [w for w in caught if "between the call and its second" in str(w.message)]
+        optimizer.update()
+    assert len(said) == updated

@@ -1,4 +1,4 @@
-"""What a call leaves behind comes in the order of define-by-run, in the first replay and later."""
+"""Row 9: what a call leaves behind comes in define-by-run's order, in all replays."""
 
 from __future__ import annotations
 

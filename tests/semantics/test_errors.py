@@ -1,4 +1,4 @@
-"""Bad input: clear errors that name what is wrong, and schedules that stay usable."""
+"""Row 20: clear errors that name what is wrong, and schedules that stay usable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, state_of
 from tests.harness.models import MLP, Net, floats
-from tests.semantics.test_state import X, mlp, step
+from tests.harness.nodes import Moody
+from tests.harness.twins import X, mlp, step
 
 
 # --- arguments and results ----------------------------------------------------------------------
@@ -212,20 +213,6 @@ def test_labels_out_of_range_in_a_call(backend):
 
 
 # --- errors inside ------------------------------------------------------------------------------
-class Moody(chainer.FunctionNode):
-    """Fails forward or backward when told to."""
-
-    mood = "good"
-
-    def forward(self, inputs):
-        if Moody.mood == "forward":
-            raise ZeroDivisionError("forward is moody")
-        return (inputs[0] * 2,)
-
-    def backward(self, indexes, grads):
-        if Moody.mood == "backward":
-            raise ZeroDivisionError("backward is moody")
-        return (grads[0] * 2,)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -1,4 +1,4 @@
-"""Gradients through static calls, in every form that Chainer offers."""
+"""Row 6: gradients through static calls, in every form that Chainer offers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
-from tests.harness.comparison import BACKENDS, assert_all_near, copy_of, gradients_of
+from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import MLP, Net, Siamese, Tied, floats
+from tests.harness.twins import POINTS, SIX, X, both, mlp, pair
 
 BATCHES = [floats(5, 4)(np.random.RandomState(i)) for i in range(12)]
 
@@ -24,14 +25,6 @@ def two_outputs(self, x):
 
 def network():
     return Net(two_outputs, l=L.Linear(4, 3))
-
-
-def pair(make, **options):
-    """A plain model and a static one with the same parameters."""
-    np.random.seed(0)
-    plain = make()
-    np.random.seed(0)
-    return plain, sdbr.static_graph(make(), on_dynamic="raise", **options)
 
 
 def compare(plain, static, iteration, times=4) -> None:
@@ -465,3 +458,169 @@ def test_only_results_that_a_backward_reads_are_followed():
         static(chainer.Variable(np.ones((2, 3), "f")))
     plan = static.schedule_manager.static_schedule.forward
     assert [place for place in plan.followed if place >= 0] == [1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_input_of_another_shape_before_the_backward(backend):
+    static = sdbr.static_graph(lambda x: F.sum(x * x), backend=backend, on_dynamic="raise")
+    for k in range(4):
+        x = chainer.Variable(POINTS)
+        y = static(x)
+        if k == 2:
+            x.array = POINTS[:2]
+            with pytest.raises((sdbr.SdbrError, ValueError), match=r"shape|size"):
+                y.backward()
+            continue
+        y.backward()
+        assert_near(x.grad, 2 * POINTS, 1e-5, "gradient")
+    assert static.schedule_manager.statistics.replays == 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_that_do_not_fit(backend):
+    """As in define-by-run a gradient of another shape or dtype is refused where it is set."""
+    static = sdbr.static_graph(lambda x: F.tanh(x), backend=backend, on_dynamic="raise")
+    for k in range(4):
+        x = chainer.Variable(POINTS)
+        y = static(x)
+        for wrong in (np.ones((2, 2), "f"), np.ones_like(POINTS, dtype="d"), "ones"):
+            with pytest.raises((ValueError, TypeError)):
+                y.grad = wrong
+        if k == 2:
+            with pytest.raises(sdbr.SdbrError, match=r"set y\.grad before"):
+                y.backward()
+            continue
+        y.grad = np.broadcast_to(np.float32(2), POINTS.shape)
+        y.backward()
+        assert_near(x.grad, 2 * (1 - np.tanh(POINTS) ** 2), 1e-4, "gradient")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_accumulate_over_calls(backend):
+    plain, static = pair(mlp, backend=backend)
+
+    def iteration(model, i):
+        if i != 2:
+            model.cleargrads()  # in iteration 2 they pile up
+        for x in SIX:
+            F.sum(model(x) ** 2).backward()
+        return gradients_of(model)
+
+    both(plain, static, iteration)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_zerograds_and_loss_scale(backend):
+    plain, static = pair(mlp, backend=backend)
+
+    def iteration(model, i):
+        for p in model.params():
+            p.grad = np.zeros_like(p.array)
+        F.sum(model(X) ** 2).backward(loss_scale=4.0)
+        return gradients_of(model)
+
+    both(plain, static, iteration)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_grad_of_any_subset(backend):
+    def forward(self, x, y):
+        a = self.l(x)
+        return {"a": F.tanh(a), "b": F.sum(a * y, axis=1), "c": F.exp(y)}
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(4, 4)), backend=backend)
+
+    def iteration(model, i):
+        x, y = chainer.Variable(SIX[i]), chainer.Variable(SIX[i + 1])
+        out = model(x, y)
+        result = {}
+        wanted = {"x": x, "y": y, "W": model.l.W, "b": model.l.b}
+        for names in (["a"], ["b"], ["c"], ["a", "c"], ["a", "b", "c"]):
+            seeds = [
+                chainer.Variable(np.full_like(out[n].array, k + 0.5)) for k, n in enumerate(names)
+            ]
+            grads = chainer.grad(
+                [out[n] for n in names], list(wanted.values()), seeds, set_grad=False
+            )
+            for key, g in zip(wanted, grads, strict=True):
+                result[f"{names}{key}"] = copy_of(None if g is None else g.array)
+        return result
+
+    both(plain, static, iteration)
+    assert static.schedule_manager.statistics.replays == 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_retain_grad(backend):
+    plain, static = pair(mlp, backend=backend)
+
+    def iteration(model, i):
+        y = model(SIX[i])
+        z = y * 2
+        model.cleargrads()
+        F.sum(z * z).backward(retain_grad=True)
+        return {"y": copy_of(y.grad), "z": copy_of(z.grad), **gradients_of(model)}
+
+    both(plain, static, iteration)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda h: h.array,
+        lambda h: chainer.Variable(h.array),
+        lambda h: chainer.as_variable(h.array),
+        lambda h: h.data.copy(),
+        lambda h: F.identity(chainer.Variable(h.array, requires_grad=False)),
+    ],
+    ids=["array", "Variable", "as_variable", "copy", "no grad"],
+)
+def test_gradients_stop_where_the_array_is_taken(cut, backend):
+    def forward(self, x):
+        return F.mean_squared_error(self.a(x), cut(self.b(x))) + F.sum(cut(self.c.W) * self.c.W)
+
+    plain, static = pair(
+        lambda: Net(forward, a=L.Linear(4, 3), b=L.Linear(4, 3), c=L.Linear(2, 2)), backend=backend
+    )
+
+    def iteration(model, i):
+        model.cleargrads()
+        loss = model(SIX[i])
+        loss.backward()
+        assert model.b.W.grad is None
+        return {"loss": copy_of(loss.array), **gradients_of(model)}
+
+    both(plain, static, iteration)
+    assert static.schedule_manager.statistics.replays == 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_are_plain_distinct_arrays(backend):
+    static = sdbr.static_graph(mlp(), backend=backend)
+    for _ in range(3):
+        static.cleargrads()
+        F.sum(static(X)).backward()
+    grads = [p.grad for p in static.params()]
+    for i, g in enumerate(grads):
+        assert type(g) is np.ndarray and g.flags.writeable and g.flags.c_contiguous
+        for other in [*grads[:i], *(p.array for p in static.params())]:
+            assert not np.shares_memory(g, other)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradient_set_by_the_user_is_not_written(backend):
+    plain, static = pair(mlp, backend=backend)
+    mine = []
+
+    def iteration(model, i):
+        g = np.full_like(model.l1.W.array, 3)
+        model.cleargrads()
+        model.l1.W.grad = g
+        mine.append(g)
+        F.sum(model(SIX[i]) ** 2).backward()
+        return gradients_of(model)
+
+    both(plain, static, iteration)
+    for g in mine:
+        np.testing.assert_array_equal(g, 3)

@@ -1,4 +1,4 @@
-"""Random expressions, differentiated once or twice, inside and outside of static calls."""
+"""Row 6: random expressions, differentiated once or twice, inside and outside of calls."""
 
 from __future__ import annotations
 

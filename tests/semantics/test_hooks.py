@@ -1,4 +1,4 @@
-"""Row 17 of the contract: hooks see exactly what Chainer shows."""
+"""Row 17: hooks see exactly what Chainer shows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import pytest
 from chainer import function_hooks, link_hooks
 from chainer import functions as F
 from chainer import links as L
+
+from tests.harness.nodes import Names
+from tests.harness.twins import X, mlp, pair, statistics_of, step
 
 
 class Seen(chainer.FunctionHook):
@@ -59,15 +62,15 @@ def net(static: bool, calls: int = 0):
     if static:
         sdbr.static_graph(model)
     for _ in range(calls):
-        model(X)
+        model(XS)
     return model
 
 
-X = np.random.RandomState(0).randn(6, 4).astype("f")
+XS = np.random.RandomState(0).randn(6, 4).astype("f")
 
 
 def train(model):
-    y = model(X)
+    y = model(XS)
     model.cleargrads()
     F.sum(y * y).backward()
     return y.array
@@ -91,7 +94,7 @@ def test_function_hooks_added_at_any_time(kind, calls):
     assert histories[0] == histories[1]
     assert histories[0]
     assert model.schedule_manager.define_by_run_reasons == {"a function hook is active": 1}
-    model(X)
+    model(XS)
     before = model.schedule_manager.statistics.replays
     train(model)
     assert model.schedule_manager.statistics.replays == before + 1
@@ -122,7 +125,7 @@ def test_hooks_of_one_function(calls):
         if static:
             sdbr.static_graph(model)
         for _ in range(calls):
-            model(X)
+            model(XS)
         model.hook = hook = Seen()
         for _ in range(3):
             train(model)
@@ -131,7 +134,7 @@ def test_hooks_of_one_function(calls):
     assert histories[0] == histories[1]
     assert "ReLU has a hook of its own" in str(sdbr.explain(model))
     model.hook = None
-    model(X)
+    model(XS)
     before = model.schedule_manager.statistics.replays
     train(model)
     assert model.schedule_manager.statistics.replays == before + 1
@@ -155,7 +158,7 @@ def test_link_hooks_added_at_any_time(where, calls):
         histories.append(hook.calls)
     assert histories[0] == histories[1]
     assert len(histories[0]) == {"with": 6, "child": 2, "chain": 2}[where]
-    model(X)
+    model(XS)
     before = model.schedule_manager.statistics.replays
     train(model)
     assert model.schedule_manager.statistics.replays == before + 1
@@ -171,18 +174,86 @@ def test_timer_link_hook():
 def test_debug_mode_checks_each_function_for_nan():
     model = net(True, 3)
     model.a.W.array[...] = np.nan
-    assert np.isnan(model(X).array).all()
+    assert np.isnan(model(XS).array).all()
     with chainer.using_config("debug", True), pytest.raises(RuntimeError, match="NaN"):
-        model(X)
+        model(XS)
 
 
 def test_a_hook_during_the_backward_of_a_replay_sees_one_function():
     """The call ran without the hook: there is no graph of its functions to show."""
     model = net(True, 3)
-    y = model(X)
+    y = model(XS)
     model.cleargrads()
     with Seen() as hook:
         F.sum(y).backward()
     labels = [label for when, label, _ in hook.calls if when == "backward"]
     assert labels == ["Sum", "static_graph"]
     assert model.a.W.grad is not None
+
+
+def test_function_hooks_see_what_chainer_shows():
+    plain, static = pair(mlp)
+    for i in range(6):
+        if i in (1, 4):
+            seen = []
+            for model in (plain, static):
+                with Names() as hook:
+                    step(model, X)
+                seen.append(hook.seen)
+            assert seen[0] == seen[1] and "LinearFunction" in seen[0]
+        else:
+            step(static, X)
+    assert statistics_of(static).define_by_run_calls == 2
+    assert statistics_of(static).replays == 3
+
+
+class LinkNames(chainer.LinkHook):
+    name = "link names"
+
+    def __init__(self):
+        self.seen = []
+
+    def forward_postprocess(self, args):
+        self.seen.append(type(args.link).__name__)
+
+
+def test_link_hooks_see_what_chainer_shows():
+    static = sdbr.static_graph(mlp())
+    step(static, X)
+    step(static, X)
+    with LinkNames() as hook:
+        static(X)
+    assert hook.seen == ["Linear", "Linear", "Linear", "MLP"]
+    step(static, X)
+    assert statistics_of(static).replays == 2
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("backprop", [True, False])
+def test_local_link_hooks(backprop):
+    """A hook on a link inside the chain, added before or after the trace, and deleted again."""
+    static = sdbr.static_graph(mlp())
+    with chainer.using_config("enable_backprop", backprop):
+        for _ in range(2):
+            for _ in range(3):
+                static(X)
+            hook = LinkNames()
+            static.l2.add_hook(hook)
+            replays = statistics_of(static).replays
+            for _ in range(3):
+                static(X)
+            assert hook.seen == ["Linear"] * 3
+            assert statistics_of(static).replays == replays
+            static.l2.delete_hook("link names")
+        static(X)
+    assert statistics_of(static).replays == replays + 1
+
+
+def test_debug_mode_runs_define_by_run():
+    static = sdbr.static_graph(mlp())
+    static(X)
+    with chainer.using_config("debug", True):
+        static(X)
+    static(X)
+    assert statistics_of(static).define_by_run_calls == 1
+    assert statistics_of(static).replays == 1

@@ -1,9 +1,10 @@
-"""Index arrays, lists and masks that change between calls, wherever they come from."""
+"""Row 10: index arrays, lists and masks that change between calls, wherever they come from."""
 
 from __future__ import annotations
 
 import sdbr
 
+import chainer
 import chainer.functions as F
 import numpy as np
 import pytest
@@ -79,3 +80,61 @@ def test_what_chooses_may_change(what):
     assert statistics.traces == traces + CHANGES[what]
     check()
     assert statistics.replays > replays
+
+
+SMALL = np.random.RandomState(0).randn(3, 2).astype("f")
+
+
+TABLE = np.random.RandomState(1).randn(4, 2).astype("f")
+
+
+BATCHES = [np.random.RandomState(k).randint(0, 4, 3).astype("i") for k in (0, 0, 1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, t: F.relu(x) * TABLE[t],
+        lambda x, t: F.relu(x) * TABLE[t, 0][:, None],
+        lambda x, t: F.relu(x) * TABLE.take(t, axis=0),
+        lambda x, t: F.relu(x) * np.take(TABLE, t, axis=0),
+        lambda x, t: F.relu(x) * np.asarray(TABLE, "f")[t],
+        lambda x, t: F.relu(x) * TABLE[np.ix_(t, [0, 1])],
+        lambda x, t: F.relu(TABLE.dot(x[:2])[:3] * t[0]),
+        lambda x, t: F.relu(x) * np.full((3, 2), t[0], "f"),
+    ],
+)
+@pytest.mark.parametrize("outside", ["global", "closure"])
+def test_tables_indexed_by_arguments(f, outside):
+    """Also where the first calls all get the same indices."""
+    if outside == "closure":
+        inner, table = f, TABLE
+        f = lambda x, t: inner(x, t) * table[t]  # noqa: E731
+    static = sdbr.static_graph(f, on_dynamic="raise")
+    for t in BATCHES:
+        got = static(SMALL, t).array
+        np.testing.assert_allclose(got, f(SMALL, t).array, 1e-6)
+        assert type(TABLE) is np.ndarray
+    assert static.schedule_manager.statistics.replays >= 3
+
+
+def test_tables_are_back_after_an_error():
+    def f(x):
+        raise ValueError(TABLE[0])
+
+    static = sdbr.static_graph(f)
+    with pytest.raises(ValueError, match=r"\["):
+        static(SMALL)
+    assert type(TABLE) is np.ndarray
+
+
+def test_boolean_selection_falls_back():
+    @sdbr.static_graph
+    def f(x, mask):
+        return x[mask] * 2
+
+    x = chainer.Variable(np.arange(12, dtype="f").reshape(4, 3))
+    with pytest.warns(sdbr.SdbrWarning, match="boolean selection"):
+        for pattern in ([1, 0, 1, 0], [1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0]):
+            mask = np.array(pattern, bool)
+            np.testing.assert_array_equal(f(x, mask).array, x.array[mask] * 2)

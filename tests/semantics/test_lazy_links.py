@@ -1,4 +1,4 @@
-"""Links that get their shapes in the first call write their parameters then, and only then."""
+"""Row 5: links that get their shapes in the first call write their parameters then only."""
 
 import sdbr
 

@@ -320,3 +320,27 @@ def test_gradients_inside_the_call_take_numbers_that_the_call_computes(operator)
     for x in XS:
         np.testing.assert_allclose(s(x).array, f(x).array, rtol=1e-4)
     assert s.schedule_manager.statistics.replays >= 4
+
+
+SMALL = np.random.RandomState(0).randn(3, 2).astype("f")
+BATCHES = [np.random.RandomState(k).randint(0, 4, 3).astype("i") for k in (0, 0, 1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda t: {"a0": 1.0, "a1": 2.0, "a2": 3.0, "a3": 4.0}[f"a{t[0]}"],
+        lambda t: float(str(t[0])),
+        lambda t: {0: 1.0, 1: 2.0}.get(t[0], 3.0),
+        lambda t: 1.0 if t[0] in {0, 1} else 2.0,
+        lambda t: round(t[0] * 1.5, 1),
+        lambda t: np.repeat(t, t).sum(),
+        lambda t: np.split(t, [t[0]])[0].sum(),
+    ],
+)
+def test_values_that_decide_in_python(use):
+    f = lambda x, t: F.relu(x) * np.float32(use(t))  # noqa: E731
+    static = sdbr.static_graph(f)
+    with pytest.warns(sdbr.SdbrWarning, match="is not static"):
+        for t in BATCHES:
+            np.testing.assert_array_equal(static(SMALL, t).array, f(SMALL, t).array)

@@ -14,6 +14,7 @@ import pytest
 from chainer.link_hooks import SpectralNormalization, TimerHook, WeightStandardization
 
 from tests.harness.comparison import assert_all_near, gradients_of, state_of
+from tests.harness.models import Net
 
 X = np.random.RandomState(0).randn(6, 5, 4).astype("f")
 
@@ -241,3 +242,36 @@ def test_second_derivatives_through_a_hooked_link():
             assert model.schedule_manager.statistics.replays == 5
     for i, (got, want) in enumerate(zip(*records, strict=True)):
         assert_all_near(got, want, 1e-4, f"iteration {i}")
+
+
+SEQUENCES = np.random.RandomState(0).randn(6, 4, 3)
+
+
+class Counting(chainer.LinkHook):
+    """Counts the links that it sees."""
+
+    name = "Counting"
+
+    def __init__(self):
+        self.seen = 0
+
+    def forward_postprocess(self, args):
+        self.seen += 1
+
+
+def test_a_link_hook_on_the_static_chain_itself_between_whole_steps():
+    model = sdbr.static_graph(Net(lambda self, x: F.sum(self.l(x) ** 2), l=L.Linear(3, 2)))
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD()).setup(model)
+    x = SEQUENCES[0].astype("f")
+    for _ in range(4):
+        optimizer.update(model, x)
+    hook = Counting()
+    model.add_hook(hook)
+    for _ in range(3):
+        optimizer.update(model, x)
+    assert hook.seen == 3
+    model.delete_hook("Counting")
+    steps = model.schedule_manager.statistics.steps
+    optimizer.update(model, x)
+    assert hook.seen == 3
+    assert model.schedule_manager.statistics.steps == steps + 1

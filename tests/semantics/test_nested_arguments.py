@@ -1,4 +1,4 @@
-"""Lists, tuples and dicts of arguments, through the compiled path and in whole steps."""
+"""Row 13: lists, tuples and dicts of arguments, through the compiled path and in whole steps."""
 
 from __future__ import annotations
 
@@ -104,3 +104,44 @@ def test_a_step_on_ragged_lists_is_one_native_call(backend):
         np.testing.assert_allclose(q.array, p.array, rtol=1e-5, atol=1e-6)
     statistics = static.schedule_manager.statistics
     assert (statistics.traces, statistics.steps, statistics.python_ops) == (2, 6, 0)
+
+
+SEQUENCES = np.random.RandomState(0).randn(6, 4, 3)
+
+
+class Changing(chainer.Chain):
+    """Changes the list and the dict that it gets."""
+
+    def forward(self, xs, more=None, ws=None):
+        if more is not None:
+            xs.append(more.pop("x"))
+            more.setdefault("n", 3)
+        if ws is not None:
+            ws[0] = F.tanh(ws[0])
+        xs.append(xs[0] * 2)
+        xs.reverse()
+        return F.sum(xs[0] * xs[-1])
+
+
+@pytest.mark.parametrize("alias", [False, True])
+@pytest.mark.parametrize("variables", [False, True])
+def test_arguments_that_the_call_changes(variables, alias):
+    def run(model):
+        for x in SEQUENCES:
+            first = chainer.Variable(x) if variables else x
+            xs, more = [first], {"x": x, "z": x}
+            y = model(xs, more, xs if alias else None)
+            yield y.array, [xs[0].array if alias or variables else xs[0]], len(xs), list(more)
+            yield (xs[-1] is first) != alias, [type(x) for x in xs]
+
+    with pytest.warns(sdbr.SdbrWarning, match="list or dict among the arguments was changed"):
+        found = list(run(sdbr.static_graph(Changing())))
+    for ours, theirs in zip(found, run(Changing()), strict=True):
+        assert repr(ours) == repr(theirs)
+
+
+def test_a_list_that_the_call_only_reads_stays_static():
+    net = sdbr.static_graph(lambda xs: sum(list(reversed(xs))))
+    for x in SEQUENCES:
+        net([x, x * 2])
+    assert net.schedule_manager.statistics.replays == len(SEQUENCES) - 1

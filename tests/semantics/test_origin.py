@@ -17,9 +17,16 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
-from tests.harness.comparison import BACKENDS, assert_near, check
-from tests.harness.models import Net
-from tests.semantics.test_state import pair
+from tests.harness.comparison import (
+    BACKENDS,
+    assert_all_near,
+    assert_near,
+    check,
+    copy_of,
+    gradients_of,
+)
+from tests.harness.models import Net, floats
+from tests.harness.twins import X, pair, statistics_of, step
 
 RNG = np.random.RandomState(11)
 XS = [RNG.randn(5, 4).astype("f") for _ in range(8)]
@@ -385,3 +392,96 @@ def test_an_array_in_a_dict_may_be_replaced():
             model.a = {"k": [np.full((5, 3), i, "f")]}
         assert_near(static(x).array, plain(x).array, 1e-5, f"call {i}")
     assert static.schedule_manager.statistics.traces == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_derived_arrays_are_recorded(backend):
+    """NumPy on known arrays: the calls are replayed, with fresh data."""
+
+    def forward(self, x, t, done):
+        weight = np.where(t != -1, 1, 0).astype("f")
+        mask = (x > 0) * np.exp(-np.abs(x))
+        scaled = (x - x.mean(axis=0)) / (x.std(axis=0) + 1e-3)
+        last = np.stack([scaled[i, :2] for i in range(5)])
+        target = x[:, 0] + 0.9 * (1 - done) * self.l(last).array.max(axis=1)
+        h = self.l(scaled[:, :2] * mask[:, 2:] + np.sort(x, axis=1)[:, ::2])
+        self.smoothed = np.clip(h.array.mean(0), -1, 1)
+        return F.sum((F.max(h, axis=1) - target) ** 2 * weight), np.argmax(h.array, axis=1)
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(2, 3)), backend=backend)
+    rng = np.random.RandomState(0)
+    for _ in range(5):
+        x, t, done = floats(5, 4)(rng), rng.randint(-1, 2, 5), rng.randint(0, 2, 5).astype("f")
+        got = []
+        for model in (plain, static):
+            loss, best = model(x, t, done)
+            model.cleargrads()
+            loss.backward()
+            got.append({"loss": copy_of(loss.array), "best": copy_of(best),
+                        "smoothed": copy_of(model.smoothed), **gradients_of(model)})  # fmt: skip
+        assert_all_near(got[1], got[0], 1e-4, "derived")
+    assert (statistics_of(static).traces, statistics_of(static).replays) == (1, 4)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_pure_arrays_are_constants_at_once(backend):
+    def forward(self, x):
+        ramp = np.arange(3, dtype="f") * 2 + np.ones(3, "f")
+        ramp[1] = -1
+        ramp += np.linspace(0, 1, 3, dtype="f")
+        eye = chainer.Variable(self.xp.eye(3, dtype="f"))
+        if float(ramp[0]) > 0:
+            eye = eye * 2
+        return F.matmul(self.l(x) + ramp, eye) + np.zeros_like(x)[:, :3]
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(4, 3)), backend=backend)
+    for i in range(4):
+        (y, g), (z, h) = step(static, X + i), step(plain, X + i)
+        assert_near(y, z, 1e-5, "output")
+        assert_all_near(g, h, 1e-4, "gradient")
+    assert (statistics_of(static).traces, statistics_of(static).replays) == (1, 3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_known_arrays_inside_attributes_of_nodes(backend):
+    """Indices that come from the data, in tuples and lists on the node."""
+
+    def forward(self, x, rows, mask):
+        h = self.l(x)
+        return (
+            F.get_item(h, (rows, slice(1, 3))) * 2,
+            F.where(mask, h, -h),
+            F.dropout(h, mask=mask * 2.0),
+        )
+
+    plain, static = pair(
+        lambda: Net(lambda s, *a: forward(s, *a)[:2], l=L.Linear(4, 3)), backend=backend
+    )
+    rng = np.random.RandomState(0)
+    for _ in range(5):
+        rows, mask = rng.randint(0, 5, 3), rng.rand(5, 3) > 0.5
+        got = []
+        for model in (plain, static):
+            a, b = model(X, rows, mask)
+            model.cleargrads()
+            (F.sum(a * a) + F.sum(b)).backward()
+            got.append({"a": copy_of(a.array), "b": copy_of(b.array), **gradients_of(model)})
+        assert_all_near(got[1], got[0], 1e-4, "rows")
+    assert statistics_of(static).replays == 4
+
+
+def test_arrays_kept_since_an_earlier_trace():
+    """User code may hold what it saw while an earlier call was traced."""
+    kept = {}
+
+    def forward(self, x):
+        if "first" not in kept:
+            kept["first"] = x * 2
+        return self.l(x) + self.m(kept["first"])
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3), m=L.Linear(4, 3)))
+    first = static(X)
+    assert_near(first.array, (static.l(X) + static.m(X * 2)).array, 1e-5, "first")
+    for i in range(5):
+        want = static.l(X + i) + static.m(X * 2)
+        assert_near(static(X + i).array, want.array, 1e-5, f"call {i}")

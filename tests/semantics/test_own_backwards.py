@@ -1,4 +1,4 @@
-"""Functions whose backward does more than give gradients."""
+"""Row 18: functions whose backward does more than give gradients."""
 
 from __future__ import annotations
 

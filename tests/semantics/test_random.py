@@ -1,4 +1,4 @@
-"""Draws: those of define-by-run in its order under one seed, and other ones in every replay."""
+"""Row 2: draws are those of define-by-run in its order, and other ones in every replay."""
 
 from __future__ import annotations
 
@@ -20,61 +20,9 @@ from chainer import functions as F
 from chainer import links as L
 from numpy.random import rand
 
-from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of
-from tests.harness.models import Net, floats
-
-X = floats(6, 4)(np.random.RandomState(0))
-
-
-def noise(self, x):
-    h = self.l(x)
-    return F.gaussian(h, h * 0.1)
-
-
-def connected(self, x):
-    return F.simplified_dropconnect(x, self.l.W, self.l.b, 0.5)
-
-
-def several(self, x):
-    """Native and Python draws in turn, and draws of user code in between."""
-    h = F.dropout(self.l(x), 0.3)
-    h = F.rrelu(h)
-    h = h + np.random.normal(size=(6, 4)).astype("f")
-    h = F.dropout(h, 0.5)
-    h = F.gaussian(h, h * 0.1)
-    h = h * np.random.rand(6, 4).astype("f")
-    np.random.uniform(size=3)  # not used, but drawn
-    return F.zoneout(h, self.l(x), 0.5)
-
-
-STOCHASTIC = {
-    "dropout": lambda self, x: F.dropout(self.l(x), 0.5),
-    "two dropouts": lambda self, x: F.dropout(F.dropout(self.l(x), 0.2) + 1, 0.5),
-    "gaussian": noise,
-    "rrelu": lambda self, x: F.rrelu(self.l(x) - 1),
-    "zoneout": lambda self, x: F.zoneout(self.l(x), x, 0.5),
-    "simplified_dropconnect": connected,
-    "gumbel_softmax": lambda self, x: F.gumbel_softmax(self.l(x)),
-    "rand": lambda self, x: self.l(x) * np.random.rand(6, 4).astype("f"),
-    "randn": lambda self, x: self.l(x) + np.random.randn(4).astype("f"),
-    "permutation": lambda self, x: F.get_item(self.l(x), np.random.permutation(6)),
-    "choice": lambda self, x: F.select_item(self.l(x), np.random.choice(4, 6)),
-    "several": several,
-}
-
-
-def run(model, seed, n=5):
-    """Outputs and gradients of `n` iterations on the same data."""
-    np.random.seed(seed)
-    records = []
-    for _ in range(n):
-        x = chainer.Variable(X)
-        y = model(x)
-        model.cleargrads()
-        F.sum(y * y).backward()
-        records.append({"y": copy_of(y.array), "x": copy_of(x.grad), "W": copy_of(model.l.W.grad)})
-    records.append({"after": np.random.rand(3)})
-    return records
+from tests.harness.comparison import BACKENDS, assert_all_near, assert_near
+from tests.harness.draws import STOCHASTIC, X, run
+from tests.harness.models import Net
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -295,3 +243,40 @@ def test_under_a_profiler_of_the_user():
     other(X)
     assert sys.getprofile() is None
     assert not other.schedule_manager.static_schedule.trace.unwatched
+
+
+SMALL = np.random.RandomState(0).randn(3, 2).astype("f")
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: (lambda a: np.random.shuffle(a) or a[0])([1, 2, 3, 4]),
+        lambda: (lambda a: np.random.shuffle(a) or a[0])(np.arange(4)),
+        lambda: np.random.bytes(1)[0],
+        lambda: random.seed(3) or 1,
+    ],
+)
+def test_generators_used_past_draws_of_arrays(draw):
+    """They are dynamic: said once, and right."""
+    plain = lambda x: F.dropout(x) * draw()  # noqa: E731
+    static = sdbr.static_graph(plain)
+    got = []
+    for f in (static, plain):
+        np.random.seed(0)
+        random.seed(0)
+        with pytest.warns(sdbr.SdbrWarning) if f is static else pytest.MonkeyPatch.context():
+            got.append([f(SMALL).array for _ in range(4)] + [np.random.rand(), random.random()])
+    for a, b in zip(*got, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_draw_of_python_is_not_frozen():
+    @sdbr.static_graph
+    def f(x):
+        return F.tanh(x) * random.random()
+
+    x = np.ones((2, 3), "f")
+    with pytest.warns(sdbr.SdbrWarning, match=r"random\.random drew a number"):
+        drawn = [float(f(x).array[0, 0]) for _ in range(4)]
+    assert len(set(drawn)) == 4

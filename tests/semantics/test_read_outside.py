@@ -1,4 +1,4 @@
-"""What user code reads from outside its chain is looked at before every replay."""
+"""Row 8: what user code reads from outside its chain is looked at before every replay."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
-from tests.harness.comparison import assert_near
+from tests.harness.comparison import BACKENDS, assert_near
 from tests.harness.models import Net
-from tests.semantics.test_state import X
+from tests.harness.twins import X, agree, pair
 
 FACTOR = 1.0
 TABLE = {"factor": 1.0, "deep": {"in": 1.0}}
@@ -407,3 +407,39 @@ def test_what_lies_beyond_the_limits_is_named():
     (line,) = [t for t in str(sdbr.explain(static)).splitlines() if "not compared" in t][:1]
     assert "cells[" in line
     assert "many" not in line
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_closure_array_mutated_in_place(backend):
+    weight = np.array([1, 1, 1], "f")
+    shift = np.zeros(3, "f")
+
+    def forward(self, x, t):
+        return F.softmax_cross_entropy(self.l(x) + shift, t, class_weight=weight)
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(4, 3)), backend=backend)
+    t = np.array([0, 1, 2, 1, 0], "i")
+    for i in range(6):
+        weight[...] = np.array([1, 2 + i, 3], "f")
+        shift[...] = np.array([i, 0, -i], "f")
+        agree(plain, static, X, t)
+    statistics = static.schedule_manager.statistics
+    assert (statistics.traces, statistics.second_traces, statistics.replays) == (1, 0, 5)
+    assert statistics.python_ops == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_array_that_decides_about_shapes(backend):
+    """Such an array is built into the program, and its contents are compared at every call."""
+    places = np.array([1, 3])
+
+    def forward(self, x):
+        return F.split_axis(self.l(x), places, axis=1)[1]
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(4, 6)), backend=backend)
+    for i in range(8):
+        agree(plain, static, X)
+        if i == 3:
+            places[1] = 5
+    statistics = static.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays, statistics.python_ops) == (2, 6, 0)

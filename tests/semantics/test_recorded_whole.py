@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import sdbr
 from sdbr.trace.whole import RECORDED_WHOLE
@@ -15,10 +16,18 @@ import numpy as np
 import pytest
 from chainer import backend
 
-from tests.harness.comparison import assert_all_near, assert_near, check, gradients_of, state_of
+from tests.harness.comparison import (
+    BACKENDS,
+    assert_all_near,
+    assert_near,
+    check,
+    gradients_of,
+    state_of,
+)
 from tests.harness.models import Net
+from tests.harness.twins import X, pair, statistics_of
 
-X = np.random.RandomState(0).randn(8, 6, 4).astype("f")
+XS = np.random.RandomState(0).randn(8, 6, 4).astype("f")
 
 
 def floats(rng):
@@ -107,7 +116,7 @@ def test_the_count_goes_on_and_starts_again():
     np.random.seed(0)
     plain = Finetuned()
     static = sdbr.static_graph(copy.deepcopy(plain), on_dynamic="raise")
-    for i, x in enumerate(X):
+    for i, x in enumerate(XS):
         if i == 5:
             plain.bn.start_finetuning()
             static.bn.start_finetuning()
@@ -122,7 +131,7 @@ def test_finetuning_among_training_and_testing():
     np.random.seed(0)
     plain = Finetuned()
     static = sdbr.static_graph(copy.deepcopy(plain), on_dynamic="raise")
-    for i, x in enumerate(X):
+    for i, x in enumerate(XS):
         with chainer.using_config("train", i % 3 != 2):
             assert_all_near(iterate(static, x), iterate(plain, x), 1e-5, f"call {i}")
     assert static.bn.N == plain.bn.N == 6
@@ -134,7 +143,7 @@ def test_a_replaced_parameter_is_noticed():
     np.random.seed(0)
     plain = Finetuned()
     static = sdbr.static_graph(copy.deepcopy(plain), on_dynamic="raise")
-    for i, x in enumerate(X):
+    for i, x in enumerate(XS):
         for model in (plain, static):
             if i == 3:
                 model.bn.gamma.array = np.full(3, 2, "f")
@@ -156,7 +165,7 @@ def test_the_count_is_a_number_like_any_other():
 
     model = sdbr.static_graph(Scaled(), on_dynamic="raise")
     with pytest.raises(sdbr.NotStaticError, match="'N'"):
-        model(X[0])
+        model(XS[0])
 
 
 # --- samplers and copies -------------------------------------------------------------------------
@@ -171,7 +180,7 @@ def test_a_replaced_sampler_is_noticed():
 
     static, plain = sdbr.static_graph(make(), on_dynamic="raise"), make()
     t = np.arange(6, dtype="i") % 5
-    for i, x in enumerate(X):
+    for i, x in enumerate(XS):
         for model in (static, plain):
             if i == 4:
                 model.sampler = L.NegativeSampling(4, [9, 1, 1, 1, 1], 3).sampler
@@ -203,7 +212,7 @@ def test_copyto_into_an_attribute():
     np.random.seed(0)
     plain = Remembering()
     static = sdbr.static_graph(copy.deepcopy(plain), on_dynamic="raise")
-    for i, x in enumerate(X):
+    for i, x in enumerate(XS):
         assert_near(static(x).array, plain(x).array, 1e-5, f"call {i}")
         assert_near(static.mean, plain.mean, 1e-5, f"mean {i}")
     assert static.schedule_manager.statistics.replays == 7
@@ -216,4 +225,34 @@ def test_copyto_into_an_argument_is_dynamic():
 
     static = sdbr.static_graph(f, on_dynamic="raise")
     with pytest.raises(sdbr.NotStaticError, match="copyto"):
-        static(X[0], np.zeros_like(X[0]))
+        static(XS[0], np.zeros_like(XS[0]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_functions_that_compute_outside_a_node(backend):
+    def forward(self, x):
+        h = self.l(x) * 3
+        return F.floor(h) + F.ceil(h) * 2, F.fix(h), F.sign(h) * h
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(4, 3)), backend=backend)
+    for i in range(4):
+        for g, w in zip(static(X + i), plain(X + i), strict=True):
+            assert_near(g.array, w.array, 1e-5, "output")
+    assert (statistics_of(static).traces, statistics_of(static).replays) == (1, 3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_batch_normalization_finetune(backend):
+    def forward(self, x):
+        return self.n(x, finetune=True)
+
+    plain, static = pair(lambda: Net(forward, n=L.BatchNormalization(4)), backend=backend)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdbr.SdbrWarning)
+        sdbr.static_graph(static, on_dynamic="fallback")
+        for i in range(5):
+            for model in (plain, static):
+                model(X * (i + 1))
+            assert static.n.N == plain.n.N
+            assert_near(static.n.avg_mean, plain.n.avg_mean, 1e-5, "mean")
+            assert_near(static.n.avg_var, plain.n.avg_var, 1e-5, "var")

@@ -1,4 +1,4 @@
-"""Replays equal define-by-run, iteration by iteration, for models as people write them."""
+"""Row 1: replays equal define-by-run, iteration by iteration, for models as people write them."""
 
 from __future__ import annotations
 

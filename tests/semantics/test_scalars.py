@@ -15,7 +15,7 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import Net
-from tests.semantics.test_state import X, pair
+from tests.harness.twins import X, agree, pair, step
 
 
 class ScaledInPython(chainer.FunctionNode):
@@ -479,3 +479,47 @@ def test_floats_read_out_of_sight(read):
             np.testing.assert_array_equal(static(chainer.Variable(x)).array, x * read(static))
     assert static.schedule_manager.statistics.traces == 4
     assert static.schedule_manager.statistics.replays == 8
+
+
+def test_accuracy_can_be_switched_off():
+    x = np.random.RandomState(0).randn(5, 4).astype("f")
+    t = np.arange(5, dtype="i") % 3
+    model = sdbr.static_graph(L.Classifier(L.Linear(4, 3)))
+    for _ in range(3):
+        model(x, t)
+    assert model.accuracy is not None
+    model.compute_accuracy = False
+    for _ in range(2):
+        model(x, t)
+        assert model.accuracy is None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_scalar_attributes_are_guarded(backend):
+    def forward(self, x):
+        return self.l(x) * self.weight if self.mode == "on" else self.l(x)
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(4, 2)), backend=backend)
+    plain.weight = static.weight = 1.0
+    plain.mode = static.mode = "on"
+    for i in range(8):
+        agree(plain, static, X)
+        plain.weight = static.weight = 1.0 + i // 3
+        plain.mode = static.mode = "off" if i == 4 else "on"
+    assert static.schedule_manager.statistics.replays >= 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dropout_ratio_annealed_on_the_chain(backend):
+    def forward(self, x):
+        return F.dropout(self.l(x), self.ratio)
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(4, 3)), backend=backend)
+    for i in range(6):
+        plain.ratio = static.ratio = 0.1 * (i // 2)
+        out = []
+        for model in (plain, static):
+            np.random.seed(i)
+            out.append(step(model, X))
+        assert_near(out[1][0], out[0][0], 1e-5, "output")
+        assert_all_near(out[1][1], out[0][1], 1e-4, "gradient")

@@ -1,4 +1,4 @@
-"""Results of one call that depend on one another: gradients that stay, are cut, are asked for."""
+"""Row 6: results of one call that depend on one another, and gradients between them."""
 
 from __future__ import annotations
 
@@ -313,3 +313,20 @@ def test_several_results_without_a_way_to_an_argument():
         assert got[2:] == want[2:] == [None, None]
         for a, b in zip(got[:2], want[:2], strict=True):
             assert_near(a, b, 1e-5, "gradient of a result")
+
+
+def test_gradient_of_an_output_that_depends_on_nothing():
+    @sdbr.static_graph
+    def f(x):
+        y = F.tanh(x)
+        return y, chainer.Variable(y.array) * 2 + F.sum(x) * 0, F.broadcast_to(F.sum(y), (3,))
+
+    for wanted in ((0, 1), (1,), (1, 2), (0, 2), (2,)):
+        gradients = []
+        for function in (f, f._sdbr_function):
+            x = chainer.Variable(np.linspace(-1, 1, 6).reshape(2, 3).astype("f"))
+            ys = [function(x)[i] for i in wanted]
+            sum(F.sum(y * y) for y in ys).backward()
+            gradients.append(x.grad)
+        np.testing.assert_allclose(*gradients, 1e-5, 1e-6)
+    assert f.schedule_manager.statistics.replays > 5

@@ -507,3 +507,53 @@ def test_order_among_writes_to_parameters_and_persistent_values(whole):
     np.testing.assert_allclose(static.seen, plain.seen, rtol=1e-4, atol=1e-5)
     statistics = static.schedule_manager.statistics
     assert (statistics.replays, statistics.steps) == (5, 5 if whole else 0)
+
+
+class Meddling(chainer.Chain):
+    """Does things in its forward that no schedule repeats."""
+
+    def __init__(self, meddle):
+        super().__init__()
+        self.meddle = meddle
+        with self.init_scope():
+            self.layer = L.Linear(4, 3)
+
+    def forward(self, x):
+        self.meddle(self.layer.W)
+        return F.dropout(self.layer(x))
+
+
+def shrink(w):
+    w.array = w.array * 0.5
+
+
+def shrink_data(w):
+    w.data = w.data * 0.5
+
+
+def copy_data(w):
+    w.copydata(chainer.Variable(np.ones((3, 4), "f")))
+
+
+def clear(w):
+    w.cleargrad()
+
+
+def reseed(w):
+    np.random.seed(7)
+
+
+@pytest.mark.parametrize("meddle", [shrink, shrink_data, copy_data, clear, reseed])
+def test_effects_of_a_call_are_not_lost(meddle):
+    x = np.random.RandomState(0).randn(5, 4).astype("f")
+    model = Meddling(meddle)
+    static = sdbr.static_graph(model.copy("copy"))
+    with pytest.warns(sdbr.SdbrWarning, match="not static"):
+        for _ in range(4):
+            results = []
+            for each in (model, static):
+                np.random.seed(0)
+                each.layer.W.grad = np.ones((3, 4), "f")
+                results.append((each(x).array, each.layer.W.array.copy(), each.layer.W.grad))
+            for got, want in zip(*results, strict=True):
+                np.testing.assert_equal(got, want)

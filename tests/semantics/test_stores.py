@@ -1,4 +1,4 @@
-"""What a call leaves outside its links is left there by replays, or the call is dynamic."""
+"""Row 9: what a call leaves outside its links is left there by replays, or it is dynamic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chainer import links as L
 
 from tests.harness.comparison import assert_near
 from tests.harness.models import Net
-from tests.semantics.test_state import X
+from tests.harness.twins import X
 
 LAST = None
 TRAIL: list = []

@@ -1,4 +1,4 @@
-"""Functions that users write: new-style nodes and old-style functions, in replays."""
+"""Row 18: functions that users write, new-style nodes and old-style functions, in replays."""
 
 from __future__ import annotations
 

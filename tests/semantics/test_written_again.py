@@ -1,4 +1,4 @@
-"""What a call assigns is assigned in every replay, also where it lay there when it was traced."""
+"""Row 8: what a call assigns is assigned in every replay, also where it lay there before."""
 
 from __future__ import annotations
 

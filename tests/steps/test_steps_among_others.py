@@ -13,8 +13,8 @@ from chainer import optimizers
 
 from tests.harness.comparison import BACKENDS, assert_all_near, copy_of, gradients_of, state_of
 from tests.harness.models import MLP, Net, floats, labels
-from tests.semantics.test_modes import Names
-from tests.steps.test_whole_steps import BATCH, classifier
+from tests.harness.nodes import Names
+from tests.harness.steps import BATCH, classifier
 
 
 def both(iterate, steps=8):

@@ -10,7 +10,6 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 from chainer import optimizers
-from chainer.optimizer_hooks import GradientClipping, WeightDecay
 from chainer.training import extensions
 
 from tests.harness.comparison import (
@@ -18,91 +17,10 @@ from tests.harness.comparison import (
     assert_all_near,
     assert_near,
     copy_of,
-    gradients_of,
-    state_of,
 )
-from tests.harness.models import MLP, MODELS, Net, data, floats, labels
-
-STEPS = 50
-
-
-def classifier():
-    return L.Classifier(MLP(4, 16, 3))
-
-
-BATCH = data(floats(8, 4), labels(3, 8))
-
-
-def momentum_with_hooks(model):
-    optimizer = optimizers.MomentumSGD(lr=0.05).setup(model)
-    optimizer.add_hook(WeightDecay(1e-3))
-    optimizer.add_hook(GradientClipping(0.5))
-    return optimizer
-
-
-OPTIMIZERS = {
-    "adam": lambda model: optimizers.Adam().setup(model),
-    "sgd": lambda model: optimizers.SGD(0.1).setup(model),
-    "momentum_with_hooks": momentum_with_hooks,
-}
-
-
-def train(
-    make, batch, setup, *, static, steps=STEPS, backend="cython", seed=0, each=None, **options
-):
-    """Train; returns what each step leaves behind, the model and its optimizer."""
-    np.random.seed(seed)
-    model = make()
-    if static:
-        model = sdbr.static_graph(model, backend=backend, on_dynamic="raise", **options)
-    optimizer = setup(model)
-    if static:
-        optimizer = sdbr.static_optimizer(optimizer)
-    rng = np.random.RandomState(seed)
-    reporter = chainer.Reporter()
-    reporter.add_observer("main", model)
-    records = []
-    for i in range(steps):
-        observation: dict = {}
-        with chainer.using_config("sdbr_backend", backend), reporter.scope(observation):
-            optimizer.update(model, *batch(rng))
-        records.append(
-            {
-                "state": state_of(model),
-                "gradients": gradients_of(model),
-                "reported": {k: copy_of(getattr(v, "array", v)) for k, v in observation.items()},
-                "t": (optimizer.t, [p.update_rule.t for p in model.params()]),
-                "rules": {
-                    f"{name}/{k}": copy_of(v) if isinstance(v, np.ndarray) else v
-                    for name, p in sorted(model.namedparams())
-                    for k, v in sorted((p.update_rule.state or {}).items())
-                },
-            }
-        )
-        if each is not None:
-            each(model, optimizer, i)
-    return records, model, optimizer
-
-
-def compare(make, batch, setup, *, native=True, steps=STEPS, second_traces=0, **settings):
-    want, _, _ = train(make, batch, setup, static=False, steps=steps, each=settings.get("each"))
-    got, model, optimizer = train(make, batch, setup, static=True, steps=steps, **settings)
-    # Rounding differences grow from step to step, as between any two BLAS libraries.
-    for i, (g, w) in enumerate(zip(got, want, strict=True)):
-        growth = 1 + i / 5
-        assert g["t"] == w["t"]
-        assert_all_near(g["reported"], w["reported"], 1e-5 * growth, f"step {i}: reported")
-        assert_all_near(g["gradients"], w["gradients"], 1e-4 * growth, f"step {i}: gradient")
-        assert_all_near(g["state"], w["state"], 1e-4 * growth, f"step {i}: state")
-        assert_all_near(g["rules"], w["rules"], 1e-4 * growth, f"step {i}: rule")
-    statistics = model.schedule_manager.statistics
-    traced = 1 + second_traces
-    assert (statistics.calls, statistics.traces) == (steps, traced)
-    assert statistics.steps == statistics.replays == steps - traced
-    assert statistics.native_calls == steps - traced
-    if native:
-        assert statistics.python_ops == 0
-    return model, optimizer
+from tests.harness.models import MODELS, Net, data, floats, labels
+from tests.harness.steps import BATCH, OPTIMIZERS, classifier, compare, train
+from tests.harness.twins import POINTS, twins
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -363,3 +281,59 @@ def test_reports_are_those_of_chainer(keep):
     stranger = chainer.Reporter()
     with stranger.scope({}), pytest.raises(KeyError, match="not registered"):
         optimizer.update(model, x, t)
+
+
+class Reporting(chainer.Chain):
+    """Reports and keeps what it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = chainer.Variable(np.full(3, 2, "f"))
+        with self.init_scope():
+            self.layer = L.Linear(4, 3)
+
+    def forward(self, x):
+        loss = F.sum(self.layer(x) * self.scale)
+        chainer.report({"x": x, "bias": self.layer.b, "scale": self.scale, "loss": loss}, self)
+        self.seen = x
+        return loss
+
+
+def test_step_reports_what_it_was_given():
+    model = sdbr.static_graph(Reporting())
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.1))
+    optimizer.setup(model)
+    reporter = chainer.Reporter()
+    reporter.add_observer("model", model)
+    for seed in range(4):
+        x = np.random.RandomState(seed).randn(5, 4).astype("f")
+        observation = {}
+        with reporter.scope(observation):
+            optimizer.update(model, x)
+        assert observation["model/x"] is x
+        np.testing.assert_array_equal(observation["model/bias"].array, model.layer.b.array)
+        np.testing.assert_array_equal(observation["model/scale"].array, model.scale.array)
+        assert model.seen is x
+    assert model.schedule_manager.statistics.replays == 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_parameter_without_gradient(backend):
+    """As in Chainer: a parameter that the loss does not reach is not touched, nor does it fail."""
+
+    def make():
+        return Net(lambda self, x: F.sum(self.a(x) ** 2), a=L.Linear(4, 3), b=L.Linear(4, 3))
+
+    with chainer.using_config("sdbr_backend", backend):
+        plain, static = twins(make, backend=backend)
+        optimizers = [
+            chainer.optimizers.Adam().setup(plain),
+            sdbr.static_optimizer(chainer.optimizers.Adam()).setup(static),
+        ]
+        for k in range(4):
+            for model, optimizer in zip((plain, static), optimizers, strict=True):
+                optimizer.update(model, POINTS + k)
+            got, want = (dict(m.namedparams()) for m in (static, plain))
+            for name in want:
+                assert_near(got[name].array, want[name].array, 1e-5, name)
+    assert static.schedule_manager.statistics.steps == 3

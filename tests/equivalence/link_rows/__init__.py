@@ -11,3 +11,14 @@ ROWS = [
     for family in FAMILIES
     for row in importlib.import_module(f"tests.equivalence.link_rows.{family}").ROWS
 ]
+
+
+#: Links that are too big for the table: test_vision.py.
+BIG = {
+    "GoogLeNet",
+    "ResNet101Layers",
+    "ResNet152Layers",
+    "ResNet50Layers",
+    "VGG16Layers",
+    "VGG19Layers",
+}

@@ -1,0 +1,196 @@
+"""Row 10: calls that cannot be static say so with their line, and are define-by-run then."""
+
+from __future__ import annotations
+
+import array
+import warnings
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.harness.comparison import BACKENDS, assert_all_near, assert_near
+from tests.harness.models import Net, floats
+from tests.harness.twins import X, agree, pair, statistics_of, step
+
+
+def test_closure_array_written_during_the_call_is_dynamic():
+    buffer = np.zeros((5, 4), "f")
+
+    def forward(self, x):
+        buffer[...] = np.asarray(x.array if isinstance(x, chainer.Variable) else x)
+        return self.l(buffer)
+
+    plain = Net(forward, l=L.Linear(4, 3, initialW=0.5))
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3, initialW=0.5)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for i in range(5):
+            agree(plain, static, X + i)
+    assert sum(issubclass(w.category, sdbr.SdbrWarning) for w in caught) == 1
+
+
+SHIFT = floats(4)(np.random.RandomState(2))
+
+
+def branch(self, x):
+    h = self.l(x)
+    return h * 2 if float(F.sum(h).array) > 0 else h
+
+
+def loop(self, x):
+    h = self.l(x)
+    for _ in range(int(np.abs(h.array).max()) % 3):
+        h = F.tanh(h)
+    return h
+
+
+def truth(self, x):
+    return self.l(x) if (x > 0).any() else F.relu(self.l(x))
+
+
+def in_place(self, x):
+    h = self.l(x)
+    h.array[0] = 0
+    return h * 2
+
+
+def selection(self, x):
+    return F.sum(self.l(x[x[:, 0] > 0]), axis=0)
+
+
+def counter(self, x):
+    self.count = getattr(self, "count", 0) + 1
+    return self.l(x) * self.count
+
+
+def collected(self, x):
+    self.seen.append(1)
+    return self.l(x) * len(self.seen)
+
+
+def item(self, x):
+    return self.l(x) * x[0, 0].item()
+
+
+def listed(self, x):
+    return self.l(x) * sum(x[0].tolist())
+
+
+def new_parameter(self, x):
+    self.latest = chainer.Parameter(np.ones(3, "f"))
+    return self.l(x) * 2
+
+
+DYNAMIC = {
+    "float": (branch, "float"),
+    "loop": (loop, "int"),
+    "bool": (truth, "bool"),
+    "in place": (in_place, "in place"),
+    "selection": (selection, "boolean selection"),
+    "counter": (counter, "'count'"),
+    "list": (collected, "'seen'"),
+    "item": (item, "item"),
+    "tolist": (listed, "tolist"),
+    "new parameter": (new_parameter, "'latest'"),
+}
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_dynamic_calls_fall_back(name):
+    forward, reason = DYNAMIC[name]
+    W = np.random.RandomState(0).randn(3, 4).astype("f")
+    plain, static = (Net(forward, l=L.Linear(4, 3, initialW=W)) for _ in range(2))
+    plain.seen, static.seen = [], []
+    sdbr.static_graph(static)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for i in range(6):
+            x = X * (-1) ** i + SHIFT
+            (y, g), (z, h) = step(static, x), step(plain, x)
+            assert_near(y, z, 1e-5, "output")
+            assert_all_near(g, h, 1e-4, "gradient")
+    found = [w for w in caught if issubclass(w.category, sdbr.SdbrWarning)]
+    assert len(found) == 1
+    message = str(found[0].message)
+    assert reason in message and "static_code" in message and " at ." not in message
+    assert found[0].filename.endswith("twins.py")  # where the chain was called
+    statistics = statistics_of(static)
+    assert statistics.replays == 0 and statistics.define_by_run_calls >= 3
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_dynamic_calls_raise(name):
+    forward, reason = DYNAMIC[name]
+    static = Net(forward, l=L.Linear(4, 3))
+    static.seen = []
+    sdbr.static_graph(static, on_dynamic="raise")
+    for _ in range(2):
+        with pytest.raises(sdbr.NotStaticError, match=reason):
+            static(X)
+
+
+def test_known_array_written_into_a_new_one_is_dynamic():
+    def forward(self, x):
+        new = np.zeros((5, 4), "f")
+        new[:2] = x[:2]
+        return self.l(new)
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), on_dynamic="raise")
+    with pytest.raises(sdbr.NotStaticError, match="written in place"):
+        static(X)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_reported_values(backend):
+    """Variables, arrays of Variables and derived numbers reach the observation as they were."""
+
+    def forward(self, x):
+        h = self.l(x)
+        chainer.report(
+            {"v": F.sum(h), "a": F.mean(h).array, "s": np.abs(h.array).max(), "n": 3}, self
+        )
+        return h
+
+    plain, static = pair(lambda: Net(forward, l=L.Linear(4, 3)), backend=backend)
+    for i in range(4):
+        got = []
+        for model in (plain, static):
+            reporter = chainer.Reporter()
+            reporter.add_observer("main", model)
+            with reporter.scope({}):
+                model(X + i)
+                got.append(dict(reporter.observation))
+        assert list(got[1]) == list(got[0])
+        for name, want in got[0].items():
+            assert isinstance(got[1][name], chainer.Variable) == isinstance(want, chainer.Variable)
+            a, b = (float(getattr(v, "array", v)) for v in (got[1][name], want))
+            assert a == pytest.approx(b, rel=1e-5)
+    assert statistics_of(static).replays == 3
+
+
+@pytest.mark.parametrize("what", ["returned", "reported"])
+def test_numbers_computed_out_of_sight(what):
+    """A second trace tells that a Python number changes from call to call."""
+    numbers = [array.array("d", [0.5 * n for n in range(100)])]
+
+    def forward(self, x):
+        number = numbers[0].pop(0)
+        if what == "reported":
+            chainer.report({"number": number}, self)
+            return self.l(x)
+        return self.l(x), number
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
+    reporter = chainer.Reporter()
+    reporter.add_observer("main", static)
+    with pytest.warns(sdbr.SdbrWarning, match="computed in Python"):
+        for n in range(4):
+            with reporter.scope({}):
+                result = static(X)
+                seen = result[1] if what == "returned" else reporter.observation["main/number"]
+            assert seen == 0.5 * n

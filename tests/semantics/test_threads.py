@@ -1,0 +1,181 @@
+"""Row 19: threads on one chain, and on chains of their own."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.harness.comparison import assert_near, copy_of
+from tests.harness.models import MLP, Net, floats, labels
+from tests.harness.twins import POINTS
+
+
+def in_threads(n, work):
+    """Run ``work(i)`` in n threads; errors come back."""
+    errors = []
+
+    def guarded(i):
+        try:
+            work(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive(), "deadlock"
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_threads_on_one_chain(inference):
+    np.random.seed(0)
+    model = sdbr.static_graph(MLP(64, 128, 8), on_dynamic="raise")
+    plain = MLP.forward
+    rng = np.random.RandomState(0)
+    xs = [floats(32, 64)(rng) for _ in range(8)]
+    want = []
+    for x in xs:
+        v = chainer.Variable(x)
+        y = plain(model, v)
+        F.sum(y * y).backward()
+        want.append((copy_of(y.array), copy_of(v.grad)))
+    model(chainer.Variable(xs[0]))
+    model(chainer.Variable(xs[0]))
+
+    def work(i):
+        for _ in range(30):
+            v = chainer.Variable(xs[i])
+            if inference:
+                with chainer.using_config("train", False), chainer.no_backprop_mode():
+                    y = model(v)
+                assert_near(y.array, want[i][0], 1e-5, "output")
+            else:
+                y = model(v)
+                (g,) = chainer.grad([F.sum(y * y)], [v])
+                assert_near(y.array, want[i][0], 1e-5, "output")
+                assert_near(g.array, want[i][1], 1e-4, "gradient")
+
+    in_threads(8, work)
+    assert model.schedule_manager.statistics.replays > 100
+
+
+def test_threads_with_chains_of_their_own():
+    def train(static, seed):
+        rng = np.random.RandomState(seed)
+        links = [
+            L.Linear(a, b, initialW=rng.randn(b, a).astype("f") * 0.3)
+            for a, b in ((4, 16), (16, 3))
+        ]
+        model = Net(
+            lambda self, x, t: F.softmax_cross_entropy(self.b(F.relu(self.a(x))), t),
+            a=links[0], b=links[1],
+        )  # fmt: skip
+        optimizer = chainer.optimizers.Adam()
+        if static:
+            model, optimizer = sdbr.static_graph(model), sdbr.static_optimizer(optimizer)
+        optimizer.setup(model)
+        for _ in range(30):
+            optimizer.update(model, floats(8, 4)(rng), labels(3, 8)(rng))
+        return model
+
+    want = [train(False, i) for i in range(8)]
+    got = [None] * 8
+
+    def work(i):
+        got[i] = train(True, i)
+
+    in_threads(8, work)
+    for g, w in zip(got, want, strict=True):
+        for (name, p), (_, q) in zip(g.namedparams(), w.namedparams(), strict=True):
+            assert_near(p.array, q.array, 1e-3, name)
+        assert g.schedule_manager.statistics.steps == 29
+
+
+def work_on(model, number, errors):
+    """Calls and gradients through `model`, compared with NumPy."""
+    weight, bias = model.W.array, model.b.array
+    for i in range(12):
+        x = np.random.RandomState(100 * number + i).randn(4 + (number + i) % 2, 4).astype("f")
+        with chainer.using_config("enable_backprop", number % 2 == 0):
+            v = chainer.Variable(x)
+            y = model(v)
+            if not np.allclose(y.array, np.tanh(x.dot(weight.T) + bias), 1e-4, 1e-5):
+                errors.append(f"output of thread {number}, call {i}")
+            if number % 2:
+                continue
+            (gx,) = chainer.grad([F.sum(y)], [v])
+            if not np.allclose(gx.array, (1 - y.array**2).dot(weight), 1e-4, 1e-4):
+                errors.append(f"gradient of thread {number}, call {i}")
+
+
+def test_threads_do_not_share_activations_or_builds():
+    # Switching often makes threads meet between any two steps of Python.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    errors: list = []
+
+    def run(model, number):
+        try:
+            work_on(model, number, errors)
+        except Exception as e:
+            errors.append(repr(e))
+
+    try:
+        for _ in range(10):
+            model = sdbr.static_graph(Squashed(4, 3))
+            threads = [threading.Thread(target=run, args=(model, i)) for i in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert not errors, errors
+            assert model.schedule_manager.statistics.replays > 40
+    finally:
+        sys.setswitchinterval(interval)
+
+
+class Squashed(L.Linear):
+    def forward(self, x):
+        return F.tanh(super().forward(x))
+
+
+def test_links_freed_in_another_thread():
+    models = [sdbr.static_graph(MLP(4, 8, 3)) for _ in range(20)]
+    want = [copy_of(m(POINTS).array) for m in models]
+    results: list = []
+    ready = [threading.Event() for _ in models]
+
+    def work():
+        for i in range(len(models)):
+            model = models[i]
+            results.append([copy_of(model(POINTS).array) for _ in range(3)])
+            del model
+            ready[i].set()
+
+    def free():
+        for i in range(len(models)):
+            ready[i].wait(60)
+            models[i] = None
+            gc.collect()
+
+    threads = [threading.Thread(target=f) for f in (work, free)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for got, expected in zip(results, want, strict=True):
+        for y in got:
+            assert_near(y, expected, 1e-5, "output")
