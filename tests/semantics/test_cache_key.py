@@ -425,7 +425,7 @@ def test_what_a_miss_was_is_kept():
     with chainer.using_config("train", False):
         static(X)
     (first, line), (second, _) = static.schedule_manager.misses
-    assert "argument 0: float32[5,4] -> float32[2,4]" in first and "test_modes.py" in line
+    assert "argument 0: float32[5,4] -> float32[2,4]" in first and "test_cache_key.py" in line
     assert "chainer.config.train: True -> False" in second
 
 
