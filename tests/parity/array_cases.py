@@ -1,181 +1,176 @@
-"""Cases of reductions, row ops, matrix products and updates."""
+"""Cases of elements chosen by indices or a condition, of sums along an axis and of images."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sdbr.ops.table import Op
+from sdbr.ops.op import Op
 
 import numpy as np
 
 from .harness import Case
-from .values import KINDS, Operand, blank, spread, values, whole
+from .loss_cases import LABEL_DTYPES, labels
+from .reduction_cases import ROWS
+from .values import KINDS, LAYOUTS, blank, laid_out, repeated, values, whole
 
-#: ``[outer, n, inner]``
-ROWS = (
-    (1, 1, 1), (3, 5, 7), (1, 1037, 1), (4, 67, 1), (1, 9, 65), (2, 33, 17), (129, 1, 3),
-    (16, 10, 1), (0, 3, 2), (2, 3, 0), (1, 2100, 1), (300, 7, 1), (1, 200, 3), (2, 5, 300),
-    (1, 3, 2500),
+#: ``outer, lengths of the indexed axes, inner, m``; more places than a kernel works out at a time.
+SHAPES = (
+    (1, (1,), 1, 1), (1, (5,), 3, 7), (3, (4,), 1, 5), (2, (7,), 65, 3), (1, (3, 4), 2, 6),
+    (2, (3, 2, 2), 5, 4), (1, (9,), 2, 1030), (2, (3,), 1, 0), (0, (3,), 2, 2), (2, (0,), 3, 0),
+    (2, (3,), 0, 4), (1, (6,), 130, 4),
 )  # fmt: skip
-#: ``n, k, m`` of ``[n, k] @ [k, m]``
-PRODUCTS = (
-    (1, 1, 1), (3, 5, 7), (1, 33, 65), (65, 33, 1), (17, 64, 33), (64, 128, 129), (0, 4, 3),
-    (4, 3, 0), (4, 0, 3), (3, 1100, 9), (1, 1100, 40), (41, 1, 37),
+#: ``take`` and ``put`` are by element size.
+MOVED = ("i1", "i2", None, "i8", "?")
+#: Products of more factors leave the range of the dtype.
+FACTORS = tuple(shape for shape in ROWS if shape[1] <= 67)
+#: ``n, (h, w), (out_h, out_w)``
+IMAGES = (
+    (1, (1, 1), (1, 1)), (2, (4, 5), (7, 9)), (3, (7, 6), (3, 2)), (1, (3, 4), (6, 8)),
+    (2, (1, 3), (4, 1)), (1, (5, 1), (1, 6)), (1, (2, 9), (3, 600)), (0, (2, 2), (3, 3)),
+    (2, (10, 10), (10, 10)),
 )  # fmt: skip
-#: So many multiplications that a library may be faster than a loop.
-LARGE = ((70, 300, 260), (1100, 40, 100))
-#: Every number of rows and columns that is left over when tiles have been cut.
-TAILS = tuple(
-    (n, 5, m) for n in (1, 2, 3, 4, 5, 6, 7, 11, 13) for m in (2, 4, 7, 8, 15, 16, 23, 47)
-)
 
 
-# --- reductions and rows -----------------------------------------------------------------------
-def reduction(op: Op, rng, dtype) -> Iterator[Case]:
-    """All shapes, value classes, and runs of zeros added up."""
-    picks = op.name in ("max", "min")
-    shapes = ROWS if picks else (*ROWS, (2, 0, 3))
-    for kind in KINDS:
-        for shape in shapes:
-            x = whole(spread(rng, shape, 1, dtype, kind))
-            out = blank((shape[0], shape[2]), dtype)
-            yield Case(op.name, f"{kind} values", [x], [out], exact=picks)
+# --- by index or condition ---------------------------------------------------------------------
+def _places(rng, lengths, m: int, dtype, negative: bool = False, ignore: int | None = None):
+    t = [labels(rng, (m,), max(n, 1), dtype, negative=negative) for n in lengths]
+    if ignore is not None:
+        t[0] = np.where(rng.random(m) < 0.4, ignore, t[0]).astype(dtype)
+    return [whole(k) for k in t]
 
 
-def softmax(op: Op, rng, dtype) -> Iterator[Case]:
-    """Forward on any numbers, gradients on real outputs and on any numbers."""
-    shapes = (*ROWS, (2, 0, 3))
-    for kind in KINDS:
-        for shape in shapes:
-            for k in (None, *op.inplace) if kind in ("ordinary", "nan") else (None,):
-                ins = [whole(spread(rng, shape, 1, dtype, kind)) for _ in op.inputs]
-                if len(ins) == 2:
-                    ins[0] = whole(_activated(op.name, rng, shape, dtype, kind))
-                outs = [blank(shape, dtype) if k is None else ins[k]]
-                what = f"{kind} values" if k is None else f"{kind} values, in place of {k}"
-                yield Case(op.name, what, ins, outs)
+def _variants(rng, lengths, m: int) -> Iterator[tuple[str, list, tuple]]:
+    for dtype in LABEL_DTYPES:
+        yield f"{np.dtype(dtype).name} indices", _places(rng, lengths, m, dtype), (0, 0)
+    yield "indices from the end", _places(rng, lengths, m, np.int32, True), (0, 0)
+    if len(lengths) == 1:
+        yield "ignored", _places(rng, lengths, m, np.int32, False, -99), (1, -99)
+        yield "ignored in range", _places(rng, lengths, m, np.int64), (1, 0)
 
 
-def _activated(name: str, rng, shape, dtype, kind: str) -> np.ndarray:
-    x = values(rng, shape, dtype, "ordinary" if kind == "largest" else kind)
-    with np.errstate(all="ignore"):
-        e = np.exp(x)
-        y = e / e.sum(axis=1, keepdims=True)
-        return (np.log(y) if name.startswith("log") else y).astype(dtype)
+def _array(rng, shape, dtype, kind: str) -> np.ndarray:
+    if np.dtype(dtype).kind == "f":
+        return values(rng, shape, dtype, kind)
+    return rng.integers(0, 2 if dtype == "?" else 99, size=shape).astype(dtype)
 
 
-# --- matrix products ---------------------------------------------------------------------------
-def _factors(rng, a_shape, b_shape, dtype, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    a, b = values(rng, a_shape, dtype, kind), values(rng, b_shape, dtype)
-    if kind == "largest":  # no sum may overflow on the way: that would depend on its order
-        return a / 1024, b
-    # Sums of about one, where an activation neither saturates nor magnifies their rounding.
-    return a, (b / (4 * np.sqrt(max(b_shape[-2:])))).astype(dtype)
-
-
-def linear(op: Op, rng, dtype) -> Iterator[Case]:
-    """Every activation, with and without bias."""
-    for n, k, m in (*PRODUCTS, *TAILS, *LARGE):
-        for activation in range(4):
-            for bias in (False, True):
-                for kind in KINDS if (n, k, m) == (3, 5, 7) else ("ordinary",):
-                    x, w = _factors(rng, (n, k), (m, k), dtype, kind)
-                    ins = [whole(x), whole(w)] + [whole(values(rng, (m,), dtype))] * bias
-                    out = blank((n, m), dtype)
-                    yield Case(op.name, f"{kind} values", ins, [out], (activation,))
-
-
-def gemm(op: Op, rng, dtype) -> Iterator[Case]:
-    """Every combination of transposes, overwriting and adding."""
-    for n, k, m in (*PRODUCTS, *TAILS, *LARGE):
-        for flags in np.ndindex(2, 2, 2):
-            for kind in KINDS if (n, k, m) == (3, 5, 7) else ("ordinary",):
-                a_shape = (k, n) if flags[0] else (n, k)
-                b_shape = (m, k) if flags[1] else (k, m)
-                a, b = _factors(rng, a_shape, b_shape, dtype, kind)
-                out = whole(values(rng, (n, m), dtype)) if flags[2] else blank((n, m), dtype)
-                yield Case(op.name, f"{kind} values", [whole(a), whole(b)], [out], flags)
-
-
-def batch_matmul(op: Op, rng, dtype) -> Iterator[Case]:
-    """Every combination of transposes, batches of none, one and three."""
-    for batch in (0, 1, 3):
-        for n, k, m in (*PRODUCTS, *LARGE[: batch == 1]):
-            for flags in np.ndindex(2, 2):
-                for kind in KINDS if (n, k, m) == (3, 5, 7) else ("ordinary",):
-                    a_shape = (batch, k, n) if flags[0] else (batch, n, k)
-                    b_shape = (batch, m, k) if flags[1] else (batch, k, m)
-                    a, b = _factors(rng, a_shape, b_shape, dtype, kind)
-                    out = blank((batch, n, m), dtype)
-                    yield Case(op.name, f"{kind} values", [whole(a), whole(b)], [out], flags)
-
-
-def gemm_mask(op: Op, rng, dtype) -> Iterator[Case]:
-    """The three activations whose gradient can be folded into a product."""
-    for n, k, m in (*PRODUCTS, *TAILS, *LARGE):
-        for activation in (1, 2, 3):
-            for kind in KINDS if (n, k, m) == (3, 5, 7) else ("ordinary",):
-                a, b = _factors(rng, (n, k), (k, m), dtype, kind)
-                y = np.tanh(values(rng, (n, m), dtype))
-                ins = [whole(a), whole(b), whole(y)]
-                yield Case(op.name, f"{kind} values", ins, [blank((n, m), dtype)], (activation,))
-
-
-# --- update ------------------------------------------------------------------------------------
-UPDATE_SHAPES = ((1,), (7,), (16,), (3, 5), (67,), (1037,), (0,))
-INFINITY = float("inf")
-#: alpha_t, 1 - beta1, 1 - beta2, eps, eta, decay, lower, upper
-ADAM = {
-    "plain": (1e-3, 0.1, 1e-3, 1e-8, 1.0, 1.0, 0.0, INFINITY),
-    "no bounds": (1e-3, 0.1, 1e-3, 1e-8, 1.0, 1.0, -INFINITY, INFINITY),
-    "decoupled weight decay": (2e-3, 0.2, 1e-2, 1e-6, 0.7, 0.99, 0.0, INFINITY),
-    "bounded": (1e-3, 0.1, 1e-3, 1e-8, 1.0, 1.0, 0.01, 0.1),
-}
-
-
-def update(op: Op, rng, dtype) -> Iterator[Case]:
-    """Rules and hooks that write the operands they read."""
-    variants = {
-        "sgd": [("", (0.1,)), ("", (0.0,))],
-        "momentum_sgd": [("", (0.1, 0.9))],
-        "weight_decay": [("", (5e-4,)), ("", (0.3,))],
-        "lasso": [("", (5e-4,)), ("", (0.3,))],
-        "adam": list(ADAM.items()),
-    }[op.name]
-    written = {"weight_decay": [0], "lasso": [0], "sgd": [1], "momentum_sgd": [1, 2]}.get(op.name)
-    for what, floats in variants:
+def moved(op: Op, rng, dtype) -> Iterator[Case]:
+    """Every shape, index dtype and element size; the indexed side in every layout."""
+    for outer, lengths, inner, m in SHAPES:
+        side, rows = (outer, *lengths, inner), (outer, m, inner)
+        for what, t, ints in _variants(rng, lengths, m):
+            yield _moved(op, rng, side, rows, dtype, "ordinary", "", t, ints, what)
+        t = _places(rng, lengths, m, np.int32)
         for kind in KINDS:
-            for shape in UPDATE_SHAPES if kind == "ordinary" else ((67,),):
-                for n in (4, 5) if op.name == "adam" else (len(op.inputs),):
-                    ins = [whole(values(rng, shape, dtype, kind)) for _ in range(n)]
-                    ins[3:] = [whole(abs(x.base)) for x in ins[3:]]  # second moments
-                    outs = [ins[i] for i in written or range(1, n)]
-                    yield Case(
-                        op.name, f"{what}, {kind} values", ins, outs, (), floats, per_element=True
-                    )
+            yield _moved(op, rng, side, rows, dtype, kind, "", t, (0, 0), f"{kind} values")
+        for other in MOVED:
+            yield _moved(op, rng, side, rows, other or dtype, "ordinary", "", t, (0, 0), "size")
+        for layout in LAYOUTS if 0 not in side else ():
+            yield _moved(op, rng, side, rows, dtype, "ordinary", layout, t, (0, 0), layout)
 
 
-def clip_norm(op: Op, rng, dtype) -> Iterator[Case]:
-    """One to three gradients, above and below the threshold."""
-    for kind in ("ordinary", "nan", "infinity", "zero", "denormal"):
-        for shapes in (((67,),), ((3, 5), (1037,), (1,)), ((0,), (7,))):
-            for threshold in (0.5, 1e6):
-                ins = [whole(values(rng, shape, dtype, kind)) for shape in shapes]
-                out: Operand = blank((), np.float64)
-                case = Case(op.name, f"{kind} values", ins, [out], (), (threshold,))
-                case.written = ins
-                case.tolerance = dtype.str[1:]  # the norm is float64 whatever the gradients are
-                yield case
-    ins = [whole(np.zeros(7, dtype))]
-    yield Case(op.name, "all zero", ins, [blank((), np.float64)], (), (1.0,), written=ins)
+def _moved(op, rng, side, rows, dtype, kind, layout, t, ints, what) -> Case:
+    if op.name == "take":
+        x = laid_out(_array(rng, side, dtype, kind), layout)
+        return Case(op.name, what, [x, *t], [blank(rows, dtype)], ints, exact=True, zero_sign=True)
+    y = laid_out(np.full(side, 1, dtype), layout)
+    x = whole(_array(rng, rows, dtype, kind))
+    return Case(op.name, what, [x, *t], [y], ints, exact=True, zero_sign=True)
+
+
+def scatter_add(op: Op, rng, dtype) -> Iterator[Case]:
+    """The sums of one place in one order: not the least difference."""
+    for outer, lengths, inner, m in SHAPES:
+        side, rows = (outer, *lengths, inner), (outer, m, inner)
+        for accumulate in (0, 1):
+            old = values(rng, side, dtype)
+            for what, t, ints in _variants(rng, lengths, m):
+                gy, gx = whole(values(rng, rows, dtype)), whole(old)
+                yield Case(op.name, what, [gy, *t], [gx], (accumulate, *ints), exact=True)
+            for kind in KINDS:
+                t = _places(rng, lengths, m, np.int32)
+                gy, gx = whole(values(rng, rows, dtype, kind)), whole(old)
+                yield Case(op.name, kind, [gy, *t], [gx], (accumulate, 0, 0), exact=True)
+        for layout in LAYOUTS if 0 not in side else ():
+            gx = laid_out(values(rng, side, dtype), layout)
+            gy, t = whole(values(rng, rows, dtype)), _places(rng, lengths, m, np.int32)
+            yield Case(op.name, layout, [gy, *t], [gx], (1, 0, 0), exact=True)
+
+
+def where(op: Op, rng, dtype) -> Iterator[Case]:
+    """Every element size, layout and operand that is repeated."""
+    for shape in ((1,), (3, 5), (2, 3, 4), (1037,), (0, 3), (2, 67)):
+        for kind in KINDS:
+            for of in (dtype, "i1", "i2", "i8") if kind == "ordinary" else (dtype,):
+                ins = [whole(_array(rng, shape, d, kind)) for d in ("?", of, of)]
+                yield _chosen(op, ins, blank(shape, of), f"{kind} values")
+        for layout in LAYOUTS if 0 not in shape else ():
+            for k in range(4):
+                arrays = [_array(rng, shape, d, "ordinary") for d in ("?", dtype, dtype, dtype)]
+                rows = [laid_out(a, layout if i == k else "") for i, a in enumerate(arrays)]
+                yield _chosen(op, rows[:3], rows[3], f"operand {k} {layout}")
+        for k, of in enumerate(("?", dtype, dtype)):
+            ins = [whole(_array(rng, shape, d, "ordinary")) for d in ("?", dtype, dtype)]
+            ins[k] = repeated(_array(rng, (), of, "ordinary"), shape)
+            yield _chosen(op, ins, blank(shape, dtype), f"one {k}")
+
+
+def _chosen(op, ins, out, what: str) -> Case:
+    return Case(op.name, what, ins, [out], exact=True, zero_sign=True)
+
+
+def out_of_range(dtype, wrong: int) -> Iterator[Case]:
+    """Cases whose third index is wrong for 5 entries."""
+    bad = whole(np.array([0, 4, wrong, 9999]))
+    side, rows = whole(np.ones((2, 5, 3), dtype)), whole(np.ones((2, 4, 3), dtype))
+    yield Case("take", "", [side, bad], [blank((2, 4, 3), dtype)], (0, 0))
+    yield Case("take", "", [side, bad], [blank((2, 4, 3), dtype)], (1, 0))
+    yield Case("put", "", [rows, bad], [blank((2, 5, 3), dtype)], (0, 0))
+    yield Case("scatter_add", "", [rows, bad], [blank((2, 5, 3), dtype)], (0, 0, 0))
+    pair = whole(np.ones((2, 2, 5, 3), dtype))
+    good = whole(np.zeros(4, np.int32))
+    yield Case("take", "second index", [pair, good, bad], [blank((2, 4, 3), dtype)], (0, 0))
+
+
+# --- along an axis, between images -------------------------------------------------------------
+def along(op: Op, rng, dtype) -> Iterator[Case]:
+    """All shapes and value classes; sums in one order, so that nothing may differ."""
+    shapes = ROWS if op.name == "cumsum" else FACTORS
+    for shape in (*shapes, (2, 0, 3)):
+        less = (shape[0], shape[2])
+        for kind in KINDS:
+            if kind == "largest" and op.name != "cumsum":
+                continue  # which product leaves the range first depends on the order
+            x, y, gy = (whole(values(rng, shape, dtype, k)) for k in (kind, kind, "ordinary"))
+            few = whole(values(rng, less, dtype))
+            ins, out = {
+                "cumsum": ([x], shape),
+                "cumprod": ([x], shape),
+                "cumprod_grad": ([x, y, gy], shape),
+                "prod": ([x], less),
+                "prod_grad": ([x, few], shape),
+            }[op.name]
+            for ints in ((0,), (1,)) if op.ints else ((),):
+                yield Case(op.name, f"{kind} values", ins, [blank(out, dtype)], ints)
+
+
+def resize(op: Op, rng, dtype) -> Iterator[Case]:
+    """Larger and smaller, in every mode."""
+    for n, inner, outer in IMAGES:
+        for kind in KINDS[:-1]:
+            for mode in range(3):
+                shapes = [(n, *inner), (n, *outer)]
+                if op.name == "resize_grad":
+                    shapes.reverse()
+                ins = [whole(values(rng, shapes[0], dtype, kind))]
+                yield Case(op.name, f"{kind} values", ins, [blank(shapes[1], dtype)], (mode,))
 
 
 BY_OP = {
-    "linear": linear,
-    "gemm": gemm,
-    "batch_matmul": batch_matmul,
-    "gemm_mask": gemm_mask,
-    "clip_norm": clip_norm,
-    **dict.fromkeys(("softmax", "softmax_grad", "log_softmax", "log_softmax_grad"), softmax),
+    "take": moved,
+    "put": moved,
+    "scatter_add": scatter_add,
+    "where": where,
+    **dict.fromkeys(("cumsum", "cumprod", "cumprod_grad", "prod", "prod_grad"), along),
+    **dict.fromkeys(("resize", "resize_grad"), resize),
 }
-BY_FAMILY = {"reduction": reduction, "update": update}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sdbr.ops import convolution as family
 from sdbr.ops.convolution import sizes_of
 from sdbr.ops.op import Op
 
@@ -64,4 +65,4 @@ def convolution(op: Op, rng, dtype) -> Iterator[Case]:
                 yield Case(op.name, f"{kind} values", ins, outs, (*numbers, last))
 
 
-BY_FAMILY = {"convolution": convolution}
+BY_OP = {op.name: convolution for op in family.ROWS}

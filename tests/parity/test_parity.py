@@ -11,16 +11,16 @@ from sdbr.ops.table import BY_NAME, OPS
 import numpy as np
 import pytest
 
-from . import ctc_cases, index_cases, loss_cases, pooling_cases
-from .generators import WITHOUT_CASES, cases_of, generator
+from . import array_cases, ctc_cases, loss_cases, pooling_cases
+from .generators import cases_of, generator
 from .harness import Case, Prepared, assert_parity, execute
 from .values import blank, whole
 
 #: `cython` must be there; others take part where they are available.
 BACKENDS = sorted({"cython", *sdbr.backends.available()} - {"numpy"})
-NAMES = [op.name for op in OPS if op.name not in WITHOUT_CASES]
+NAMES = [op.name for op in OPS if op.family != "control"]
 #: Modules with cases that must be refused: a label out of range.
-TAKE_LABELS = (ctc_cases, index_cases, loss_cases, pooling_cases)
+TAKE_LABELS = (array_cases, ctc_cases, loss_cases, pooling_cases)
 REDUCED = int(os.environ.get("SDBR_TEST_EVERY", "1"))  # take every n-th case only
 
 

@@ -1,0 +1,65 @@
+"""Cases of updates of parameters and of hooks on gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sdbr.ops.op import Op
+
+import numpy as np
+
+from .harness import Case
+from .values import KINDS, Operand, blank, values, whole
+
+SHAPES = ((1,), (7,), (16,), (3, 5), (67,), (1037,), (0,))
+INFINITY = float("inf")
+#: alpha_t, 1 - beta1, 1 - beta2, eps, eta, decay, lower, upper
+ADAM = {
+    "plain": (1e-3, 0.1, 1e-3, 1e-8, 1.0, 1.0, 0.0, INFINITY),
+    "no bounds": (1e-3, 0.1, 1e-3, 1e-8, 1.0, 1.0, -INFINITY, INFINITY),
+    "decoupled weight decay": (2e-3, 0.2, 1e-2, 1e-6, 0.7, 0.99, 0.0, INFINITY),
+    "bounded": (1e-3, 0.1, 1e-3, 1e-8, 1.0, 1.0, 0.01, 0.1),
+}
+
+
+def update(op: Op, rng, dtype) -> Iterator[Case]:
+    """Rules and hooks that write the operands they read."""
+    variants = {
+        "sgd": [("", (0.1,)), ("", (0.0,))],
+        "momentum_sgd": [("", (0.1, 0.9))],
+        "weight_decay": [("", (5e-4,)), ("", (0.3,))],
+        "lasso": [("", (5e-4,)), ("", (0.3,))],
+        "adam": list(ADAM.items()),
+    }[op.name]
+    written = {"weight_decay": [0], "lasso": [0], "sgd": [1], "momentum_sgd": [1, 2]}.get(op.name)
+    for what, floats in variants:
+        for kind in KINDS:
+            for shape in SHAPES if kind == "ordinary" else ((67,),):
+                for n in (4, 5) if op.name == "adam" else (len(op.inputs),):
+                    ins = [whole(values(rng, shape, dtype, kind)) for _ in range(n)]
+                    ins[3:] = [whole(abs(x.base)) for x in ins[3:]]  # second moments
+                    outs = [ins[i] for i in written or range(1, n)]
+                    yield Case(
+                        op.name, f"{what}, {kind} values", ins, outs, (), floats, per_element=True
+                    )
+
+
+def clip_norm(op: Op, rng, dtype) -> Iterator[Case]:
+    """One to three gradients, above and below the threshold."""
+    for kind in ("ordinary", "nan", "infinity", "zero", "denormal"):
+        for shapes in (((67,),), ((3, 5), (1037,), (1,)), ((0,), (7,))):
+            for threshold in (0.5, 1e6):
+                ins = [whole(values(rng, shape, dtype, kind)) for shape in shapes]
+                out: Operand = blank((), np.float64)
+                case = Case(op.name, f"{kind} values", ins, [out], (), (threshold,))
+                case.written = ins
+                case.tolerance = dtype.str[1:]  # the norm is float64 whatever the gradients are
+                yield case
+    ins = [whole(np.zeros(7, dtype))]
+    yield Case(op.name, "all zero", ins, [blank((), np.float64)], (), (1.0,), written=ins)
+
+
+BY_OP = {
+    **dict.fromkeys(("sgd", "momentum_sgd", "adam", "weight_decay", "lasso"), update),
+    "clip_norm": clip_norm,
+}
