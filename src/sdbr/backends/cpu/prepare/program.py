@@ -57,82 +57,94 @@ def prepare_program(program: Program, threads: int = 1) -> KernelPlan:
     BackendError
         If an op has no kernel; the message names the op and its index.
     """
-    known_kernels: dict[str, int] = {}
-    plans: dict[tuple, tuple[int, int, object]] = {}
-    choices: dict[int, object] = {}
-    inner: list[tuple[int, int]] = []
-    ints: list[int] = []
-    kernels: list[int] = []
-    starts: list[int] = []
-    layouts, layout_of_row = _layouts(program)
-    operand_layouts = np.asarray(layout_of_row, np.int64)[program.operands].tolist()
-    offsets = program.operand_offsets.tolist()
-    n_outputs = program.n_outputs.tolist()
-    int_offsets = program.attribute_offsets[:, 0].tolist()
-    attributes = program.int_attributes.tolist()
-    families: dict[int, Callable] = {}
-    for i, opcode in enumerate(program.opcodes.tolist()):
-        if opcode == 0:
-            kernels.append(-1)
-            starts.append(0)
-            continue
-        key = (
-            opcode,
-            n_outputs[i],
-            *operand_layouts[offsets[i] : offsets[i + 1]],
-            None,
-            *attributes[int_offsets[i] : int_offsets[i + 1]],
+    return _Planner(program, threads).plan()
+
+
+class _Planner:
+    """Fills in a `KernelPlan`, op by op."""
+
+    def __init__(self, program: Program, threads: int) -> None:
+        self.program = program
+        self.threads = threads
+        self.names: dict[str, int] = {}
+        self.kernels: list[int] = []
+        self.starts: list[int] = []
+        self.ints: list[int] = []
+        self.choices: dict[int, object] = {}
+        self.inner: list[tuple[int, int]] = []
+        #: What an op is -> its kernel, where its integers begin, and what was chosen.
+        self.known: dict[tuple, tuple[int, int, list]] = {}
+        self.families: dict[int, Callable] = {}
+        self.layouts, of_row = _layouts(program)
+        self.operands = np.asarray(of_row, np.int64)[program.operands].tolist()
+        self.offsets = program.operand_offsets.tolist()
+        self.n_outputs = program.n_outputs.tolist()
+        self.attribute_offsets = program.attribute_offsets[:, 0].tolist()
+        self.attributes = program.int_attributes.tolist()
+
+    def plan(self) -> KernelPlan:
+        for i, opcode in enumerate(self.program.opcodes.tolist()):
+            kernel, start, choice = (-1, 0, []) if opcode == 0 else self._of_op(i, opcode)
+            self.kernels.append(kernel)
+            self.starts.append(start)
+            if choice:
+                self.choices[i] = choice[0]
+        for i in np.flatnonzero(self.program.opcodes == BY_NAME["fork"].opcode).tolist():
+            self._fork(i)
+        return KernelPlan(
+            list(self.names),
+            np.array(self.kernels, np.int32),
+            np.array(self.starts, np.int64),
+            np.array(self.ints or [0], np.int64),
+            self.choices,
+            self.inner,
         )
-        plan = plans.get(key)
-        if plan is None:
-            prepare = families.get(opcode)
-            if prepare is None:
-                prepare = families[opcode] = _family(opcode)
-            operands = [layouts[k] for k in operand_layouts[offsets[i] : offsets[i + 1]]]
-            cut = len(operands) - n_outputs[i]
-            own = tuple(attributes[int_offsets[i] : int_offsets[i + 1]])
+
+    def _of_op(self, i: int, opcode: int) -> tuple[int, int, list]:
+        """Kernel, where its integers begin, and what was chosen; made at the first op like it."""
+        layouts = self.operands[self.offsets[i] : self.offsets[i + 1]]
+        ints = self.attributes[self.attribute_offsets[i] : self.attribute_offsets[i + 1]]
+        key = (opcode, self.n_outputs[i], *layouts, None, *ints)
+        known = self.known.get(key)
+        if known is None:
+            operands = [self.layouts[k] for k in layouts]
+            cut = len(operands) - self.n_outputs[i]
             try:
-                name, numbers, *choice = prepare(
-                    OPS[opcode].name, operands[:cut], operands[cut:], own
-                )
+                known = self._make(opcode, operands[:cut], operands[cut:], tuple(ints))
             except BackendError as error:
-                raise BackendError(f"{error}; op {i}: {program.describe_op(i).strip()}") from error
-            number = known_kernels.setdefault(name, len(known_kernels))
-            split = None
-            if threads > 1:
-                split = split_of(name, operands[:cut], operands[cut:], numbers)
-            if split is not None:
-                inner.append((len(ints), number))
-                number = known_kernels.setdefault("split", len(known_kernels))
-                numbers = [*split.header(0, len(numbers)), *numbers]
-            plan = (number, len(ints), choice)
-            ints.extend(numbers)
-            plans[key] = plan
-        kernels.append(plan[0])
-        starts.append(plan[1])
-        if plan[2]:
-            choices[i] = plan[2][0]
-    for i in np.flatnonzero(program.opcodes == BY_NAME["fork"].opcode).tolist():
-        _prepare_fork(i, attributes[int_offsets[i] :], known_kernels, kernels, starts, ints, inner)
-    return KernelPlan(
-        list(known_kernels),
-        np.array(kernels, np.int32),
-        np.array(starts, np.int64),
-        np.array(ints or [0], np.int64),
-        choices,
-        inner,
-    )
+                described = self.program.describe_op(i).strip()
+                raise BackendError(f"{error}; op {i}: {described}") from error
+            self.known[key] = known
+        return known
 
+    def _make(self, opcode: int, ins, outs, own: tuple[int, ...]) -> tuple[int, int, list]:
+        prepare = self.families.get(opcode)
+        if prepare is None:
+            prepare = self.families[opcode] = _family(opcode)
+        name, numbers, *choice = prepare(OPS[opcode].name, ins, outs, own)
+        kernel = self._number(name)
+        split = split_of(name, ins, outs, numbers) if self.threads > 1 else None
+        if split is not None:
+            self.inner.append((len(self.ints), kernel))
+            kernel = self._number("split")
+            numbers = [*split.header(0, len(numbers)), *numbers]
+        start = len(self.ints)
+        self.ints.extend(numbers)
+        return kernel, start, choice
 
-def _prepare_fork(i, lengths, known_kernels, kernels, starts, ints, inner) -> None:
-    """Give the kernels of all branches to the fork; the loop then passes over these ops."""
-    lengths = lengths[: len(BY_NAME["fork"].ints)]
-    starts[i] = len(ints)
-    ints.extend([sum(n > 0 for n in lengths), *lengths])
-    for k in range(i + 1, i + 1 + sum(lengths)):
-        inner.append((len(ints), kernels[k]))
-        ints.append(0)
-        kernels[k] = known_kernels.setdefault("nop", len(known_kernels))
+    def _number(self, name: str) -> int:
+        return self.names.setdefault(name, len(self.names))
+
+    def _fork(self, i: int) -> None:
+        """Give the kernels of all branches to the fork; the loop then passes over these ops."""
+        first = self.attribute_offsets[i]
+        lengths = self.attributes[first : first + len(BY_NAME["fork"].ints)]
+        self.starts[i] = len(self.ints)
+        self.ints.extend([sum(n > 0 for n in lengths), *lengths])
+        for k in range(i + 1, i + 1 + sum(lengths)):
+            self.inner.append((len(self.ints), self.kernels[k]))
+            self.ints.append(0)
+            self.kernels[k] = self._number("nop")
 
 
 def _layouts(program: Program) -> tuple[list[Operand], list[int]]:
