@@ -1,10 +1,10 @@
 """Builds the extension modules; everything else is declared in pyproject.toml.
 
 Every ``_*.pyx`` under ``src/sdbr`` becomes an extension module. The kernels in
-``src/sdbr/kernels`` are linked into ``sdbr._executor``: ``frame/unit.c`` is compiled for each unit
-(a family of ops) that ``frame/units.h`` names and each SIMD level that the compiler has (asked
-here; ``SDBR_HAVE_AVX2`` and ``SDBR_HAVE_AVX512`` tell the loop). The compiler notes what each
-object includes, so a change compiles what it concerns.
+``src/sdbr/kernels`` are linked into ``sdbr.backends.cpu._kernels``: ``frame/unit.c`` is compiled
+for each unit (a family of ops) that ``frame/units.h`` names and each SIMD level that the compiler
+has (asked here; ``SDBR_HAVE_AVX2`` and ``SDBR_HAVE_AVX512`` tell the module). The compiler notes
+what each object includes, so a change compiles what it concerns.
 
 ``SDBR_EXTENSIONS=0`` leaves the extension modules out: `make` installs the package that way and
 then builds them in place. ``SDBR_SANITIZE=address,undefined`` builds with the compiler's
@@ -106,7 +106,7 @@ class BuildExt(build_ext):
             ext.sources = c_ext.sources
             ext.include_dirs.append(numpy.get_include())
             ext.define_macros.append(("NPY_NO_DEPRECATED_API", "NPY_1_22_API_VERSION"))
-            if ext.name == "sdbr._executor":
+            if ext.name == "sdbr.backends.cpu._kernels":
                 self.add_kernels(ext)
         super().build_extensions()
 

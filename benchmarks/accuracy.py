@@ -11,7 +11,8 @@ import argparse
 from collections.abc import Callable
 
 import sdbr.backends
-from sdbr._executor import Memory, simd_level
+from sdbr.backends.cpu._kernels import simd_level
+from sdbr.program._memory import Memory
 from sdbr.program.builder import Builder
 from sdbr.program.program import assemble
 

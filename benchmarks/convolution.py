@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sdbr import _executor
-from sdbr.backends.cpu import convolution
+from sdbr.backends.cpu import _kernels, convolution
 from sdbr.backends.cpu.onednn import _onednn, library, primitives
 from sdbr.backends.cpu.onednn import convolution as onednn
 from sdbr.backends.cpu.onednn.convolution import FORWARD, GRAD_W, GRAD_X, WAYS
@@ -149,7 +148,7 @@ class Problem:
         alone = num_threads() == 1
         for _ in range(rounds):
             for way, (kernel, ints) in self.kernels.items():
-                seconds = _executor.kernel_seconds(kernel, ints, self.arrays, 0.02, 20, alone)
+                seconds = _kernels.kernel_seconds(kernel, ints, self.arrays, 0.02, 20, alone)
                 best[way] = min(best[way], *seconds)
         found = {way: self.flops / best[way] / 1e9 for way in CHOSEN if way in best}
         found["kept"] = self.flops / min(best.values()) / 1e9

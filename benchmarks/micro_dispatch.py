@@ -11,7 +11,9 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from sdbr._executor import Executable, Memory, dispatch_baseline, loop_seconds
+from sdbr._executor import Executable, dispatch_baseline, loop_seconds
+from sdbr.backends import make_executable
+from sdbr.program._memory import Memory
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Builder
 from sdbr.schedule.build import build
@@ -40,7 +42,7 @@ def repeated(op: str, n: int, size: int = 1) -> Executable:
     memory = Memory(len(table.slots), 0)
     for row in rows:
         memory.bind(row.slot.index, np.full(size, 0.5, np.float32))
-    return Executable(program, memory)
+    return make_executable(program, memory)
 
 
 def dispatch() -> list[dict[str, Any]]:
@@ -91,7 +93,7 @@ def _build(n: int) -> dict[str, Any]:
     planned = perf_counter()
     memory = Memory(len(builder.table.slots), 0)
     memory.bind(x.slot.index, np.ones(1, np.float32))
-    Executable(program, memory)
+    make_executable(program, memory)
     prepared = perf_counter()
     return {
         "n": n,

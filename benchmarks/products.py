@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from sdbr import _executor
+from sdbr.backends.cpu import _kernels
 
 import chainer
 import numpy as np
@@ -23,7 +23,7 @@ SIZES = (
 def gflops(kernel: str, ints: list[int], operands: list[np.ndarray], seconds: float) -> float:
     """The rate of the fastest run."""
     n, m, k = ints[:3]
-    return 2e-9 * n * m * k / min(_executor.kernel_seconds(kernel, ints, operands, seconds, 1000))
+    return 2e-9 * n * m * k / min(_kernels.kernel_seconds(kernel, ints, operands, seconds, 1000))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -20,10 +20,10 @@ def lines_of(section):
 @pytest.fixture
 def executor(monkeypatch):
     """A stand-in for the compiled module."""
-    module = types.ModuleType("sdbr._executor")
+    module = types.ModuleType(doctor.KERNELS)
     module.build_info = lambda: {"flags": "-O3", "levels": ["baseline", "avx2"]}
     module.simd_level = lambda: "avx2"
-    monkeypatch.setitem(sys.modules, "sdbr._executor", module)
+    monkeypatch.setitem(sys.modules, doctor.KERNELS, module)
     return module
 
 
@@ -88,8 +88,8 @@ def test_native_code_names_flags_and_simd_level(executor):
 
 
 def test_missing_extension_module_gets_a_mend(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sdbr._executor", None)
-    found = lines_of("Native code")["sdbr._executor"]
+    monkeypatch.setitem(sys.modules, doctor.KERNELS, None)
+    found = lines_of("Native code")[doctor.KERNELS]
     assert found.value == "not built"
     assert "build_ext --inplace" in found.mend
 

@@ -7,11 +7,13 @@ import sys
 import threading
 
 from sdbr import _executor
-from sdbr._executor import Executable, Memory
+from sdbr.backends import make_executable
+from sdbr.backends.cpu import _kernels
 from sdbr.backends.cpu import product as products
 from sdbr.base import limits
 from sdbr.base.errors import BackendError, ValidationError
 from sdbr.ops import fused
+from sdbr.program._memory import Memory
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import plan
 from sdbr.program.program import assemble
@@ -33,7 +35,7 @@ def run_op(name, ins, outs, ints=(), floats=()):
     memory = Memory(len(b.table.slots), 1)
     for a in [*ins, *outs]:
         memory.bind(rows[id(a)].slot.index, a)
-    Executable(program, memory).run()
+    make_executable(program, memory).run()
     return program
 
 
@@ -99,7 +101,7 @@ def test_memory_keeps_arrays_alive_and_lets_them_go():
 def test_unbound_and_small_slots_are_refused():
     b, x, y = doubled()
     memory = Memory()
-    executable = Executable(assembled(b), memory)
+    executable = make_executable(assembled(b), memory)
     with pytest.raises(BackendError, match=r"'x'\) needs 16 bytes, nothing is bound"):
         executable.run()
     memory.bind(x, np.ones(4, "f4"))
@@ -122,7 +124,7 @@ def test_reserve_allocates_aligned_arenas_and_binds_constants():
     b.emit("multiply", [h, h], [y])
     memory = Memory()
     program = assembled(b)
-    executable = Executable(program, memory)
+    executable = make_executable(program, memory)
     out = np.zeros(3)
     memory.bind(y.slot.index, out)
     executable.run()
@@ -139,7 +141,7 @@ def test_programs_are_prepared_once():
     executables = []
     for value in (1, 5):
         memory = Memory()
-        executables.append(Executable(program, memory))
+        executables.append(make_executable(program, memory))
         outs.append(np.zeros(4, "f4"))
         memory.bind(x, np.full(4, value, "f4"))
         memory.bind(y, outs[-1])
@@ -152,20 +154,20 @@ def test_programs_are_prepared_once():
 def test_a_checked_program_cannot_change_unseen():
     b, _, _ = doubled()
     program = assembled(b)
-    Executable(program, Memory())
+    make_executable(program, Memory())
     with pytest.raises(ValueError, match="read-only"):
         program.opcodes[0] = 9999
     program.opcodes = np.array([9999, 9999], np.int32)
     with pytest.raises(ValidationError, match="9999"):
-        Executable(program, Memory())
+        make_executable(program, Memory())
 
 
 def test_a_prepared_program_can_be_pickled():
     b, x, y = doubled()
     program = assembled(b)
-    first = Executable(program, Memory())
+    first = make_executable(program, Memory())
     memory, out = Memory(), np.zeros(4, "f4")
-    executable = Executable(pickle.loads(pickle.dumps(program)), memory)
+    executable = make_executable(pickle.loads(pickle.dumps(program)), memory)
     assert executable.prepared is not first.prepared
     memory.bind(x, np.ones(4, "f4"))
     memory.bind(y, out)
@@ -177,7 +179,7 @@ def test_counters():
     b, x, y = doubled()
     b.emit("python", [], [], (0, 0), obj=lambda memory, ins, outs: None)
     memory = Memory()
-    executable = Executable(assembled(b), memory)
+    executable = make_executable(assembled(b), memory)
     memory.bind(x, np.ones(4, "f4"))
     memory.bind(y, np.ones(4, "f4"))
     executable.run()
@@ -190,7 +192,7 @@ def test_counters():
 def test_an_executable_does_not_run_inside_itself():
     b = Builder()
     b.emit("python", [], [], (0, 0), obj=lambda memory, ins, outs: executable.run())
-    executable = Executable(assembled(b, "loop"), Memory())
+    executable = make_executable(assembled(b, "loop"), Memory())
     for _ in range(2):  # the error leaves it usable
         with pytest.raises(BackendError, match="'loop' is running already"):
             executable.run()
@@ -208,7 +210,7 @@ def test_python_ops_see_state_and_strided_views():
 
     b.emit("python", [b.transpose(x)], [y], (0, 1), obj=op)
     memory = Memory()
-    executable = Executable(assembled(b), memory)
+    executable = make_executable(assembled(b), memory)
     array, out = np.arange(6, dtype="f4").reshape(2, 3), np.zeros((3, 2), "f4")
     memory.bind(x.slot.index, array)
     memory.bind(y.slot.index, out)
@@ -225,7 +227,7 @@ def test_python_ops_may_not_write_read_only_arrays():
 
     b.emit("python", [x], [], (0, 1), obj=op)
     memory = Memory()
-    executable = Executable(assembled(b), memory)
+    executable = make_executable(assembled(b), memory)
     array = np.zeros(2, "f4")
     array.flags.writeable = False
     memory.bind(x.slot.index, array)
@@ -241,7 +243,7 @@ def test_index_error_names_op_value_bound_and_line():
     b.label, b.line = "SelectItem", "model.py:7"
     b.emit("select_item", [x, t], [y])
     memory = Memory()
-    executable = Executable(assembled(b), memory)
+    executable = make_executable(assembled(b), memory)
     labels, out = np.array([0, 9, 1], "i4"), np.zeros(3, "f4")
     memory.bind(x.slot.index, np.arange(12, dtype="f4").reshape(3, 4))
     memory.bind(t.slot.index, labels)
@@ -260,7 +262,7 @@ def test_control_values_reach_kernels():
     x = b.table.bound((2,), "f8", "x")
     b.emit("add_constant", [x], [x], floats=(ControlSlot(3, 0.0),))
     memory = Memory()
-    executable = Executable(assembled(b), memory)
+    executable = make_executable(assembled(b), memory)
     array = np.zeros(2)
     memory.bind(x.slot.index, array)
     memory.set_control(3, 0.5)
@@ -281,7 +283,7 @@ def test_threads_run_at_the_same_time():
             b, x, y = doubled()
             b.emit("python", [], [], (0, 0), obj=lambda memory, ins, outs: barrier.wait())
             memory = Memory()
-            executable = Executable(assembled(b), memory)
+            executable = make_executable(assembled(b), memory)
             out = np.zeros(4, "f4")
             memory.bind(x, np.full(4, value, "f4"))
             memory.bind(y, out)
@@ -305,7 +307,7 @@ def test_the_gil_is_released():
     for _ in range(200):
         b.emit("exp", [x], [x])
     memory = Memory()
-    executable = Executable(assembled(b), memory)
+    executable = make_executable(assembled(b), memory)
     memory.bind(x.slot.index, np.zeros(1 << 20))
     running = threading.Event()
 
@@ -415,7 +417,7 @@ def test_strided_products_are_refused():
     y = b.table.bound((4, 5), "f4", "y")
     b.emit("linear", [b.transpose(x), w], [y], (0,))
     with pytest.raises(BackendError, match=r"'linear' takes C-contiguous operands.*op 0"):
-        Executable(assembled(b), Memory())
+        make_executable(assembled(b), Memory())
 
 
 def test_blas_is_chosen_by_size_threads_and_level(monkeypatch):
@@ -436,15 +438,15 @@ def test_missing_kernel_names_the_op(monkeypatch):
 
 
 def test_build_info_and_kernel_names():
-    info = _executor.build_info()
+    info = _kernels.build_info()
     assert set(info) == {"compiler", "flags", "cython", "levels"} and "-std=c99" in info["flags"]
-    assert _executor.simd_level() in info["levels"]
-    assert {"nop", "linear_f4", "adam_f8"} <= set(_executor.kernel_names())
+    assert _kernels.simd_level() in info["levels"]
+    assert {"nop", "linear_f4", "adam_f8"} <= set(_kernels.kernel_names())
 
 
 @pytest.mark.parametrize("level", ["baseline", "neon"])
 def test_simd_level_from_the_environment(level):
-    code = "import sdbr; from sdbr import _executor; print(_executor.simd_level())"
+    code = "import sdbr; from sdbr.backends.cpu import _kernels; print(_kernels.simd_level())"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "SDBR_SIMD": level},
@@ -462,11 +464,11 @@ def test_dispatch_helpers():
     b = Builder()
     for _ in range(100):
         b.emit("nop", [], [])
-    executable = Executable(assembled(b), Memory())
+    executable = make_executable(assembled(b), Memory())
     assert _executor.dispatch_baseline(executable, 3) > 0 < _executor.loop_seconds(executable, 3)
     b = Builder()
     b.emit("python", [], [], (0, 0), obj=print)
-    executable = Executable(assembled(b), Memory())
+    executable = make_executable(assembled(b), Memory())
     for helper in (_executor.dispatch_baseline, _executor.loop_seconds):
         with pytest.raises(BackendError, match="takes a program"):
             helper(executable)
@@ -544,19 +546,19 @@ print("right")
     assert out.strip() == "right"
 
 
-@pytest.mark.parametrize("name", sorted(_executor.limits()))
+@pytest.mark.parametrize("name", sorted(_kernels.limits()))
 def test_a_number_that_the_kernels_do_not_share_is_an_error(name, monkeypatch):
     """Else memory is set aside for other kernels than those that run."""
-    limits.compare(_executor.limits())
+    limits.compare(_kernels.limits())
     monkeypatch.setattr(limits, name, getattr(limits, name) - 1)
     with pytest.raises(BackendError, match=f"other sources: {name} is .* in Python"):
-        limits.compare(_executor.limits())
+        limits.compare(_kernels.limits())
 
 
 def test_a_number_that_one_side_does_not_have_is_an_error(monkeypatch):
     monkeypatch.setattr(limits, "LAST", 1, raising=False)
     with pytest.raises(BackendError, match="LAST is 1 in Python, None in the kernels"):
-        limits.compare(_executor.limits())
+        limits.compare(_kernels.limits())
 
 
 def test_registers_of_a_fused_op():

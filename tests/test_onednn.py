@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from sdbr import _executor
+from sdbr.backends.cpu import _kernels
 from sdbr.backends.cpu.onednn import library
 from sdbr.cli import doctor
 
@@ -37,7 +37,7 @@ def test_a_file_that_is_no_library(lookup, tmp_path):
 
 
 def test_another_library(lookup):
-    found, text = lookup(_executor.__file__)
+    found, text = lookup(_kernels.__file__)
     assert found is None
     assert text.endswith("has no function dnnl_version")
 
@@ -57,7 +57,7 @@ def test_builds_that_cannot_be_used(lookup, monkeypatch, version, runtime, why):
         return lambda: type("Pointer", (), {"contents": contents})
 
     monkeypatch.setattr(library.OneDNN, "_function", function)
-    found, text = lookup(_executor.__file__)
+    found, text = lookup(_kernels.__file__)
     assert found is None
     assert why in text
 

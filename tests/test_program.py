@@ -2,10 +2,10 @@
 
 import sdbr
 import sdbr.backends
-from sdbr._executor import Memory
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import ValidationError
 from sdbr.ops.table import BY_NAME, OPS
+from sdbr.program._memory import Memory
 from sdbr.program.buffers import ARENA, BOUND, Slot
 from sdbr.program.builder import Builder
 from sdbr.program.memory import check_overlaps, plan

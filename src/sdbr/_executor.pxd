@@ -1,68 +1,10 @@
-"""What other compiled modules may use of the executor: memory and executables."""
+"""What other compiled modules may use of the executor: executables."""
 
 from libc.stdint cimport int32_t, int64_t
 
+from sdbr.program._abi cimport sdbr_op, sdbr_runtime
 from sdbr.program._memory cimport Memory
-
-
-cdef extern from "frame/abi.h":
-    ctypedef struct sdbr_bitgen:
-        pass
-
-    ctypedef struct sdbr_runtime:
-        void *sgemm
-        void *dgemm
-        void *sgemv
-        void *dgemv
-        sdbr_bitgen *bitgen
-        int64_t fault_value
-        int64_t fault_bound
-        int64_t fault_position
-        int32_t threads
-        int32_t flush
-
-    ctypedef int (*sdbr_kernel)(const sdbr_op *op) noexcept nogil
-
-    ctypedef struct sdbr_op:
-        sdbr_kernel kernel
-        char **operands
-        const int64_t *ints
-        const double *floats
-        sdbr_runtime *runtime
-
-
-cdef class Prepared:
-    cdef int64_t n_ops
-    cdef int64_t n_operands
-    cdef int64_t n_slots
-    cdef bint draws
-    cdef bint blas
-    cdef readonly int threads         # that large ops are cut for
-    cdef readonly Py_ssize_t cut_ops
-    cdef sdbr_kernel *kernels         # per op; NULL for a Python op
-    cdef int64_t *int_starts          # per op, into ints
-    cdef int32_t *operand_offsets
-    cdef int32_t *float_offsets
-    cdef tuple source                 # the arrays of the program
-    cdef object arrays                # keeps the memory of the pointers below
-    cdef int64_t *ints
-    cdef int32_t *slots               # global index of each slot of the program
-    cdef int64_t *needed              # bytes of each slot
-    cdef int64_t *patch_starts
-    cdef int32_t *patch_operands
-    cdef int64_t *patch_offsets
-    cdef list python                  # of PythonOp
-    cdef readonly dict choices        # by index of the op; what they hold lives as long
-
-    cdef bint fits(self, program) except -1
-
-
-cdef class PythonOp:
-    cdef int64_t index
-    cdef int64_t first_operand
-    cdef object call
-    cdef tuple ins                    # of (dtype, shape, strides, global slot)
-    cdef tuple outs
+from sdbr.program._prepared cimport Prepared, PythonOp
 
 
 cdef class Executable:

@@ -10,9 +10,9 @@ import copy
 import dataclasses
 
 import sdbr.backends
-from sdbr._executor import Memory
 from sdbr.functions import load_all
 from sdbr.functions.registry import Node, function_of, row_of
+from sdbr.program._memory import Memory
 from sdbr.program.buffers import ARENA, CONSTANT, OWNED, BufferTable
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import check_overlaps, plan

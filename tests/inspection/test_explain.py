@@ -4,7 +4,7 @@ import json
 import warnings
 
 import sdbr
-from sdbr import _executor
+from sdbr.backends.cpu import _kernels
 
 import chainer
 import chainer.functions as F
@@ -44,7 +44,7 @@ def test_what_cannot_be_explained(thing):
 def test_whole_step():
     model, optimizer = trained()
     facts = facts_of(model)
-    assert facts["simd"] == _executor.simd_level()
+    assert facts["simd"] == _kernels.simd_level()
     (manager,) = facts["managers"]
     assert manager["whole_step"] == {"native": True, "reason": None}
     assert manager["statistics"] == model.schedule_manager.statistics.to_dict()

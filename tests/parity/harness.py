@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import sdbr.backends
-from sdbr._executor import Memory
 from sdbr.ops.table import BY_NAME
+from sdbr.program._memory import Memory
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.program import assemble
 

@@ -1,8 +1,8 @@
 """What every executable does around its ops: control block, Python ops, steps, errors."""
 
 import sdbr.backends
-from sdbr._executor import Memory
 from sdbr.base.errors import BackendError, ValidationError
+from sdbr.program._memory import Memory
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import plan
 from sdbr.program.program import assemble

@@ -7,7 +7,7 @@ import sys
 import threading
 
 import sdbr
-from sdbr import _executor
+from sdbr.backends.cpu import _kernels
 from sdbr.backends.cpu.onednn import _onednn, convolution, library
 from sdbr.backends.cpu.onednn.convolution import FORWARD, GRAD_W, WAYS, Convolution
 from sdbr.base.errors import BackendError
@@ -30,7 +30,7 @@ SHAPE = Convolution(FORWARD, (2, 8, 9, 9), (12, 8, 3, 3), (2, 12, 9, 9), (1, 1),
 
 # --- kernels -------------------------------------------------------------------------------------
 def run(sequence, *operands):
-    _executor.kernel_seconds("foreign", (sequence.address,), list(operands), 1.0, 1)
+    _kernels.kernel_seconds("foreign", (sequence.address,), list(operands), 1.0, 1)
     return operands[-1]
 
 
@@ -142,7 +142,7 @@ def test_the_child_of_a_fork_has_threads_of_its_own():
 import os, sys
 import numpy as np
 import sdbr
-from sdbr import _executor
+from sdbr.backends.cpu import _kernels
 from sdbr.backends.cpu.onednn import convolution, library
 found, _ = library.find()
 ones = (1, 1)
@@ -153,7 +153,7 @@ rng = np.random.default_rng(0)
 x, w = rng.random(p.x, "f"), rng.random(p.w, "f")
 def run():
     y = np.empty(p.y, "f")
-    _executor.kernel_seconds("foreign", (s.address,), [x, w, y], 1.0, 1)
+    _kernels.kernel_seconds("foreign", (s.address,), [x, w, y], 1.0, 1)
     return y
 want = run()
 pid = os.fork()

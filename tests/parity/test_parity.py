@@ -4,8 +4,8 @@ import itertools
 import os
 
 import sdbr.backends
-from sdbr import _executor
 from sdbr.backends import formulas
+from sdbr.backends.cpu import _kernels
 from sdbr.ops.table import BY_NAME, OPS
 
 import numpy as np
@@ -112,6 +112,6 @@ def test_reference_leaves_the_error_state_alone():
 def test_simd_level_is_the_one_asked_for():
     asked = os.environ.get("SDBR_SIMD")
     if asked:
-        assert _executor.simd_level() == asked
+        assert _kernels.simd_level() == asked
     else:
-        assert _executor.simd_level() in _executor.build_info()["levels"]
+        assert _kernels.simd_level() in _kernels.build_info()["levels"]

@@ -5,14 +5,14 @@ import pathlib
 import subprocess
 import sys
 
-from sdbr import _executor
+from sdbr.backends.cpu import _kernels
 
 import pytest
 
 ORDER = ["baseline", "avx2", "avx512"]
-BEST = _executor.simd_level()
+BEST = _kernels.simd_level()
 LOWER = [
-    level for level in _executor.build_info()["levels"] if ORDER.index(level) < ORDER.index(BEST)
+    level for level in _kernels.build_info()["levels"] if ORDER.index(level) < ORDER.index(BEST)
 ]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sdbr
 import sdbr.backends
-from sdbr._executor import Memory, step_codes
+from sdbr.backends.cpu._kernels import step_codes
 from sdbr.base.errors import ValidationError
 from sdbr.ops import fused
 from sdbr.ops.table import OPS
 from sdbr.program import passes
+from sdbr.program._memory import Memory
 from sdbr.program.builder import Builder
 from sdbr.program.memory import check_overlaps, plan
 from sdbr.program.passes.elementwise import elementwise

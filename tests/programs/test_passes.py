@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sdbr
 import sdbr.backends
-from sdbr._executor import Memory
+from sdbr.program._memory import Memory
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import check_overlaps, plan
 from sdbr.program.passes import PASSES

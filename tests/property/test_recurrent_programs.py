@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 
 import sdbr.backends
-from sdbr._executor import Memory
 from sdbr.program import memory, passes
+from sdbr.program._memory import Memory
 from sdbr.program.buffers import ARENA, CONSTANT, Row
 from sdbr.program.builder import Builder
 from sdbr.program.passes.recurrent import recurrence, repetition

@@ -6,7 +6,7 @@ import gc
 import weakref
 
 import sdbr
-from sdbr._executor import Memory
+from sdbr.program._memory import Memory
 
 import chainer
 import numpy as np

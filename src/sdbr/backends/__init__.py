@@ -7,9 +7,9 @@ import importlib
 from sdbr.base.errors import BackendError
 from sdbr.program.executors import provides
 
-#: Backend -> module and class of its executables.
+#: Backend -> module and what makes its executables.
 BACKENDS = {
-    "cython": ("sdbr.backends.cpu.executable", "Executable"),
+    "cython": ("sdbr.backends.cpu.executable", "executable"),
     "numpy": ("sdbr.backends.numpy.executable", "NumpyExecutable"),
 }
 

@@ -1,8 +1,8 @@
 """Numbers that the kernels and the Python that prepares for them have to agree on.
 
 They are those of ``kernels/frame/sdbr_limits.h``, which says what each one means, and are compared
-with what was compiled when the loop is loaded: memory that is set aside for other numbers would be
-overrun.
+with what was compiled when the backend is loaded: memory that is set aside for other numbers would
+be overrun.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def compare(compiled: dict[str, int]) -> None:
     Parameters
     ----------
     compiled : dict
-        Name -> number, as ``sdbr._executor.limits()`` gives them.
+        Name -> number, as the compiled kernels give them.
 
     Raises
     ------

@@ -14,6 +14,8 @@ from typing import Any
 CHAINER = "7.8.1"
 OLDEST = {"NumPy": (1, 26), "SciPy": (1, 11), "threadpoolctl": (3, 0)}
 DRIVER = "/proc/driver/nvidia/version"
+#: The module that the kernels are linked into: it says how they were built.
+KERNELS = "sdbr.backends.cpu._kernels"
 REBUILD = (
     "in a checkout: python setup.py build_ext --inplace (or make build); "
     "elsewhere: pip install --force-reinstall --no-deps sdbr"
@@ -105,17 +107,17 @@ def versions() -> Iterator[Finding]:
 def native_code() -> Iterator[Finding]:
     """How the extension modules were built, and which kernels this processor gets."""
     try:
-        executor = importlib.import_module("sdbr._executor")
+        kernels = importlib.import_module(KERNELS)
     except ModuleNotFoundError:
-        yield Finding("sdbr._executor", "not built", REBUILD)
+        yield Finding(KERNELS, "not built", REBUILD)
         return
     except ImportError as error:
-        yield Finding("sdbr._executor", f"built, but does not load: {error}", REBUILD)
+        yield Finding(KERNELS, f"built, but does not load: {error}", REBUILD)
         return
-    for name, value in executor.build_info().items():
+    for name, value in kernels.build_info().items():
         text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         yield Finding(str(name), text)
-    yield Finding("SIMD in use", str(executor.simd_level()))
+    yield Finding("SIMD in use", str(kernels.simd_level()))
 
 
 def blas() -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sdbr import _executor
+from sdbr.backends.cpu import _kernels
 from sdbr.inspection.facts import manager_facts, optimizer_facts
 from sdbr.inspection.profile import profile
 from sdbr.inspection.render import render
@@ -57,7 +57,7 @@ def explain(obj: Any, run: Callable[[], Any] | None = None) -> Report:
         "kind": target.kind,
         "static": bool(managers) or target.kind not in ("link", "optimizer") or _any_static(obj),
         "backend": getattr(chainer.config, "sdbr_backend", "auto"),
-        "simd": _executor.simd_level(),
+        "simd": _kernels.simd_level(),
         "managers": [manager_facts(manager, now) for manager in managers],
         "optimizers": [optimizer_facts(optimizer) for optimizer in target.optimizers()],
     }

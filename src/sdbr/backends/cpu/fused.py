@@ -25,7 +25,7 @@ LONGEST_BLOCK = 1024
 
 @functools.cache
 def _codes() -> dict[str, int]:
-    from sdbr._executor import step_codes
+    from sdbr.backends.cpu._kernels import step_codes
 
     return step_codes()
 

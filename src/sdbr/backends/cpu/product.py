@@ -37,7 +37,7 @@ def _large(n: int, m: int, k: int) -> bool:
 
 @functools.cache
 def _level() -> str:
-    from sdbr._executor import simd_level
+    from sdbr.backends.cpu._kernels import simd_level
 
     return simd_level()
 

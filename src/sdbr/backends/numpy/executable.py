@@ -23,7 +23,7 @@ class NumpyExecutable:
     ----------
     program : Program
         Checked as a whole before anything runs.
-    memory : sdbr._executor.Memory
+    memory : sdbr.program._memory.Memory
         Arrays by slot, control block, state of Python ops.
 
     Attributes

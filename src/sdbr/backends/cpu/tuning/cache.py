@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sdbr import _executor
+from sdbr.backends.cpu import _kernels
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.settings import variable
 from sdbr.base.version import VERSION
@@ -59,8 +59,8 @@ def machine() -> str:
 
 def build() -> str:
     """This build of the package: another compiler makes other kernels."""
-    module = os.stat(_executor.__file__)
-    return f"sdbr {VERSION} {_executor.simd_level()} {module.st_mtime_ns} {module.st_size}"
+    module = os.stat(_kernels.__file__)
+    return f"sdbr {VERSION} {_kernels.simd_level()} {module.st_mtime_ns} {module.st_size}"
 
 
 class Measurements:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr._executor import kernel_seconds
+from sdbr.backends.cpu._kernels import kernel_seconds
 
 import numpy as np
 
