@@ -6,7 +6,7 @@ import copyreg
 import functools
 from typing import TypeVar
 
-from sdbr.call.step import whole_step
+from sdbr.call.step import MADE, whole_step
 from sdbr.optimizers.engine import UpdateEngine, UpdateStatistics
 
 import chainer
@@ -67,9 +67,9 @@ class StaticUpdate:
             mine = runner is not None and runner.optimizer is self
             if mine and runner.step(lossfun, args, kwds):
                 return None
-            if whole_step(self, lossfun, args, kwds):
+            loss = whole_step(self, lossfun, args, kwds)
+            if loss is MADE:
                 return None
-            loss = lossfun(*args, **kwds)
             if getattr(self, "_use_cleargrads", True):
                 self.target.cleargrads()
             else:

@@ -87,7 +87,9 @@ OFF[11] = _iterators_unseen
 OFF[6] = lambda: unnoticed("a value left NumPy", "the memory of", "a Parameter was made of")
 OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled")
 OFF[8] = lambda: mock.patch("sdbr.trace.code.outside.ASKED_OF_FLOATS", frozenset())
-OFF[9] = lambda: mock.patch("sdbr.call.manager.answering", lambda askers: contextlib.nullcontext())
+OFF[9] = lambda: mock.patch(
+    "sdbr.call.trace_call.answering", lambda askers: contextlib.nullcontext()
+)
 OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
 OFF[13] = _classes_unseen
 OFF[15] = lambda: mock.patch("sdbr.trace.code.outside.sees_hidden", lambda: False)

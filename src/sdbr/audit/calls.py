@@ -5,6 +5,7 @@ from __future__ import annotations
 from sdbr.audit.audit import Audit, Retraced, Timer, Verdict, roots_of
 from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.samples import Watch
+from sdbr.audit.sides import arrays_in
 from sdbr.audit.state import fails
 from sdbr.base.errors import SdbrError
 from sdbr.trace.effects.sides import side
@@ -49,7 +50,7 @@ def audited_call(manager, schedule, function, owner, leaves, floats, given, shar
             manager.drop(schedule.key, schedule)
             return _conclude(e.verdict)
         if schedule.due is not None:
-            schedule.due.audited(manager.arrays_of(leaves))
+            schedule.due.audited(arrays_in(leaves))
         _judge(manager, schedule, audit, verdict, validated)
         if not verdict.problem:
             reference.handed_out(verdict.outcome)

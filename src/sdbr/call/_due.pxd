@@ -1,7 +1,7 @@
 """What the compiled path of a call asks of audits."""
 
 from sdbr.audit._budget cimport Budget
-from sdbr.call._spec cimport CallSpec
+from sdbr.call._spec cimport Leaves
 
 
 cdef class Due:
@@ -10,4 +10,4 @@ cdef class Due:
     cdef public list sums             # per array of the arguments: its checksum when traced
     cdef public int n_same            # how many have had these contents in all calls
 
-    cdef bint is_due(self, CallSpec spec, list positions) except *
+    cdef bint is_due(self, Leaves now, list positions) except *

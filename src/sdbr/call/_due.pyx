@@ -9,7 +9,7 @@ cimport numpy as cnp
 
 from sdbr.audit._budget cimport Budget, sum_bytes
 from sdbr.base._python cimport sdbr_data, sdbr_is_plain
-from sdbr.call._spec cimport CallSpec
+from sdbr.call._spec cimport Leaves, leaves_of
 
 cnp.import_array()
 
@@ -38,8 +38,8 @@ cdef class Due:
         self.sums = [checksum(x) for x in leaves]
         self.n_same = len(leaves)
 
-    cdef bint is_due(self, CallSpec spec, list positions) except *:
-        """Whether to audit the call that `spec` has just been compared with."""
+    cdef bint is_due(self, Leaves now, list positions) except *:
+        """Whether to audit the call with these leaves; its arrays are at `positions`."""
         cdef Py_ssize_t i
         cdef PyObject *array
         cdef object wanted
@@ -50,7 +50,7 @@ cdef class Due:
                 wanted = self.sums[i]
                 if wanted is None:
                     continue
-                array = spec.arrays[<int> positions[i]]
+                array = now.arrays[<int> positions[i]]
                 if sdbr_is_plain(array):
                     if sum_bytes(
                         sdbr_data(array), cnp.PyArray_NBYTES(<cnp.ndarray> array)
@@ -69,9 +69,7 @@ cdef class Due:
 
     def due(self, list leaves):
         """The same for the arrays of a call."""
-        if self.pending or self.budget.due:
-            return True
-        return any(w is not None and checksum(x) != w for x, w in zip(leaves, self.sums))
+        return self.is_due(leaves_of(leaves), list(range(len(leaves))))
 
     def audited(self, list leaves):
         """Note that a call with these arrays has been audited."""

@@ -112,15 +112,15 @@ cdef class Replay:
                 return instance
         return self.manager.acquire(self.schedule, [args[i] for i in positions])
 
-    def call(self, list leaves, list numbers, reference=None):
+    def call(self, list leaves, list floats, reference=None):
         """Serve a call that was compared in full.
 
         Parameters
         ----------
         leaves : list
             The Variables and arrays among the arguments.
-        numbers : list of float
-            What each scalar of the trace is now.
+        floats : list of float
+            Those among the arguments.
         reference : GradientAudit or None
             What the backward is to be compared with.
 
@@ -130,9 +130,10 @@ cdef class Replay:
             What the call returns; NotImplemented if what is bound no longer fits.
         """
         cdef Leaves now = leaves_of(leaves)
-        cdef Numbers found = Numbers(self.schedule, 0)
-        found.take(numbers)
-        return self.serve(now, list(range(len(leaves))), found, False, reference)
+        cdef Numbers numbers = Numbers(self.schedule, len(floats))
+        if not numbers.look(tuple(floats)):
+            return NotImplemented
+        return self.serve(now, list(range(len(leaves))), numbers, False, reference)
 
     cdef object serve(
         self, Leaves now, list positions, Numbers numbers, bint quick, reference
@@ -166,8 +167,7 @@ cdef class Replay:
                     binder.run()
                 finally:
                     instance.executable.watch = None
-            self.statistics.calls += quick
-            self.statistics.replayed(self.usage, self.python_ops)
+            self.statistics.replayed(self.usage, self.python_ops, quick)
             if self.joins_graph:
                 node = self.connect(instance, effects, args, positions, sources, snapshot)
                 if reference is not None:
@@ -195,8 +195,7 @@ cdef class Replay:
         binder.outputs.bind(effects.in_place())
         numbers.write(binder.outputs.memory, 0)
         binder.run()
-        self.statistics.calls += 1
-        self.statistics.replayed(self.usage, self.python_ops)
+        self.statistics.replayed(self.usage, self.python_ops, True)
         effects.keep_written()
         return self.finish(effects, numbers, now.now, positions)
 

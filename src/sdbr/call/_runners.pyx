@@ -260,9 +260,8 @@ cdef class StepRunner:
             raise
         self.gradients.publish()
         self.update.commit()
-        self.statistics.calls += 1
         self.statistics.steps += 1
-        self.statistics.replayed(self.usage, self.python_ops)
+        self.statistics.replayed(self.usage, self.python_ops, True)
         binder.effects.keep_written()
         binder.effects.apply()
         return True

@@ -59,12 +59,15 @@ cdef class Numbers:
     cdef int n
     cdef double *values
     cdef bint read(self, CallSpec spec) except -1
-    cdef int take(self, list numbers) except -1
+    cdef bint look(self, tuple floats) except -1
     cdef void write(self, Memory memory, int base)
     cdef dict show(self, dict things)
 
 
 cdef Leaves leaves_of(list things)
+
+
+cpdef str active_hook()
 
 
 cdef bint hooks_are_off()

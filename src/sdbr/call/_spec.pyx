@@ -374,10 +374,7 @@ cdef class Numbers:
         free(self.values)
 
     cdef bint read(self, CallSpec spec) except -1:
-        """Look up and compute; False when one may not be what it is now, or cannot be computed."""
-        cdef int i
-        cdef PyObject *holder
-        cdef PyObject *found
+        """`look`; False as well when a float among the arguments may not be what it is now."""
         cdef tuple floats = ()
         if spec.float_positions:
             floats = tuple([<object> spec.arrays[<int> p] for p in spec.float_positions])
@@ -386,6 +383,13 @@ cdef class Numbers:
                 if not self.guards.accept(floats):
                     return False
                 self.accepted = floats
+        return self.look(floats)
+
+    cdef bint look(self, tuple floats) except -1:
+        """Look up and compute each, `floats` are those among the arguments; False where none is."""
+        cdef int i
+        cdef PyObject *holder
+        cdef PyObject *found
         for i in range(self.n):
             holder = sdbr_list_item(<PyObject *> self.holders, i)
             if holder != <PyObject *> None:
@@ -399,13 +403,6 @@ cdef class Numbers:
                     return False
                 self.values[i] = number[0]
         return True
-
-    cdef int take(self, list numbers) except -1:
-        """Take what was computed elsewhere."""
-        cdef int i
-        for i in range(self.n):
-            self.values[i] = numbers[i]
-        return 0
 
     cdef void write(self, Memory memory, int base):
         """Put the numbers into the control block, from `base` on."""
@@ -421,15 +418,22 @@ cdef class Numbers:
         return things
 
 
-cdef bint hooks_are_off():
-    """No function hook, no link hook, and no trace or plain run under way in this thread."""
+cpdef str active_hook():
+    """What of a thread's hooks look at its calls, of functions or of links; None without any."""
     cdef PyObject *hooks
     cdef object d = _chainer_thread.__dict__
     hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "function_hooks")
     if hooks != NULL and sdbr_dict_size(hooks):
-        return False
+        return "function"
     hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "link_hooks")
     if hooks != NULL and sdbr_dict_size(hooks):
+        return "link"
+    return None
+
+
+cdef bint hooks_are_off():
+    """No function hook, no link hook, and no trace or plain run under way in this thread."""
+    if active_hook() is not None:
         return False
     if not _traces_under_way[0]:
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.structure import (
@@ -16,6 +18,39 @@ from sdbr.trace.values import RESULT
 
 import chainer
 import numpy as np
+
+
+class CallKey(NamedTuple):
+    """What of a call decides, with its guards, whether a schedule serves it.
+
+    Attributes
+    ----------
+    arguments : tuple
+        Their structure, and those that are no arrays.
+    arrays : tuple
+        Shape, dtype, ``requires_grad`` (None for an array) and class of each array and Variable.
+    same : tuple
+        Which of these are the same object.
+    config : tuple
+        See `config_key`.
+    backend : str
+    """
+
+    arguments: tuple
+    arrays: tuple
+    same: tuple
+    config: tuple
+    backend: str
+
+
+#: How reports call the parts.
+_PARTS = CallKey(
+    "structure and non-array arguments",
+    "shapes and dtypes of arguments",
+    "which arguments are the same object",
+    "chainer.config",
+    "backend",
+)
 
 
 def flatten_arguments(args, kwargs, leaves):
@@ -51,7 +86,7 @@ def unusual_value(trace) -> Reason | None:
     return None
 
 
-def call_key(structure, leaves, backend: str) -> tuple:
+def call_key(structure, leaves, backend: str) -> CallKey:
     """The cache key of a call, without what the schedule's guards look at.
 
     Parameters
@@ -69,7 +104,8 @@ def call_key(structure, leaves, backend: str) -> tuple:
             specs.append((a.shape, a.dtype.str, x.requires_grad, type(x)))
         else:
             specs.append((x.shape, x.dtype.str, None, np.ndarray))
-    return freeze_arguments(structure), tuple(specs), aliasing(leaves), config_key(), backend
+    arguments = freeze_arguments(structure)
+    return CallKey(arguments, tuple(specs), aliasing(leaves), config_key(), backend)
 
 
 def aliasing(leaves) -> tuple:
@@ -91,37 +127,30 @@ def config_key() -> tuple:
 
 def describe_difference(key, others) -> str:
     """The part of `key` that differs from the nearest of `others`."""
-    names = (
-        "structure and non-array arguments",
-        "shapes and dtypes of arguments",
-        "which arguments are the same object",
-        "chainer.config",
-        "backend",
-    )
     best = None
     for other in others:
-        parts = [(n, a, b) for n, a, b in zip(names, key, other, strict=True) if a != b]
+        parts = [(n, a, b) for n, a, b in zip(_PARTS, key, other, strict=True) if a != b]
         if best is None or len(parts) <= len(best):  # of two as near, the one used later
             best = parts
     if not best:
         return "attributes of the chain, or its parameters"
     texts = []
     for name, new, old in best:
-        if name == "chainer.config":
+        if name == _PARTS.config:
             new, old = dict(new), dict(old)
             texts += [
                 f"chainer.config.{k}: {_entry(old, k)} -> {_entry(new, k)}"
                 for k in sorted({*old, *new})
                 if k not in old or k not in new or new[k] != old[k]
             ]
-        elif name.startswith("shapes"):
-            places = leaf_names(key[0])
+        elif name == _PARTS.arrays:
+            places = leaf_names(key.arguments)
             texts += [
                 f"{places[i]}: {_spec(o)} -> {_spec(n)}"
                 for i, (n, o) in enumerate(zip(new, old, strict=False))
                 if n != o
             ]
-        elif name.startswith("structure"):
+        elif name == _PARTS.arguments:
             texts.append(differing_arguments(new, old))
         else:
             texts.append(f"{name}: {old!r:.80} -> {new!r:.80}")

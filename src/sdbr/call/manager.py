@@ -10,51 +10,30 @@ import types
 import warnings
 import weakref
 
-from sdbr import backends
 from sdbr.audit.calls import audited_call
 from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.settings import share_now
 from sdbr.audit.state import Audits
-from sdbr.base.collector import collector_off
-from sdbr.base.errors import BackendError, NotStaticError, SdbrWarning
+from sdbr.base.errors import NotStaticError, SdbrWarning
 from sdbr.base.forks import reentrant_lock
-from sdbr.base.options import BACKEND_NAMES, Options
+from sdbr.base.options import Options
 from sdbr.base.reasons import Reason
-from sdbr.call._due import Due
 from sdbr.call._replay import Replay
 from sdbr.call._runners import CallRunner, call_watcher, run_fast
-from sdbr.call.cache_key import (
-    call_key,
-    describe_difference,
-    flatten_arguments,
-    unusual_array,
-    unusual_value,
-)
+from sdbr.call.cache_key import CallKey, describe_difference
+from sdbr.call.find import Lookup, arrays_of, look_up, off_reason
 from sdbr.call.misses import Misses
 from sdbr.call.second import Snapshot
-from sdbr.lowering.caught import caught_error
-from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
+from sdbr.call.trace_call import trace_call
 from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
 from sdbr.schedule.instance import Instance, Retrace, source_of
 from sdbr.schedule.schedule import Schedule
-from sdbr.trace.arrays.asked import answering
-from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.arrays.provenance import user_line
-from sdbr.trace.arrays.scalars import values_now
-from sdbr.trace.code.outside import Outside
 from sdbr.trace.effects.sides import plain_now
-from sdbr.trace.effects.stores import Stores
-from sdbr.trace.forgotten import frozen
-from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
-from sdbr.trace.guards.confirmation import given as given_now
-from sdbr.trace.guards.guards import Guards, outside_conditions
-from sdbr.trace.recorder import Recorder, traced_by_caller
-from sdbr.trace.structure import floats_in
+from sdbr.trace.guards.confirmation import is_settled
+from sdbr.trace.recorder import traced_by_caller
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE
-
-import chainer
-import numpy as np
 
 logger = logging.getLogger("sdbr")
 
@@ -91,7 +70,7 @@ class ScheduleManager:
         self.runners: list[CallRunner] = []
         self.step_reason: str | None = None
         self._keep_all = False
-        self._through = True  # whether the functions inside of ``F.forget`` are traced
+        self.through = True  # whether the functions inside of ``F.forget`` are traced
         self._warned: set[str] = set()
         self._lock = reentrant_lock(self._after_fork)
         _listen(options.verbosity_level)
@@ -105,48 +84,67 @@ class ScheduleManager:
     __copy__ = None
 
     # --- a call ----------------------------------------------------------------------------
-    def call(self, owner, args, kwargs):
-        """Serve one call of the decorated callable."""
+    def call(self, owner, args, kwargs, lookup: Lookup | None = None):
+        """Serve one call of the decorated callable; `lookup` is what is known of it already."""
         watcher = call_watcher()
         if watcher is None:
-            return self._call(owner, args, kwargs)
+            return self._call(owner, args, kwargs, lookup)
         start = time.perf_counter()
         try:
-            return self._call(owner, args, kwargs)
+            return self._call(owner, args, kwargs, lookup)
         finally:
             watcher(self, start, time.perf_counter() - start)
 
-    def _call(self, owner, args, kwargs):
+    def serve(self, owner, args: tuple, kwargs: dict, lookup: Lookup | None = None):
+        """A call from inside, by the compiled path where it is like one before."""
+        result = run_fast(self.runners, args, kwargs) if self.runners else NotImplemented
+        return self.call(owner, args, kwargs, lookup) if result is NotImplemented else result
+
+    def look_up(self, args, kwargs) -> Lookup | None:
+        """What a call would be, for one who may serve it in another way; None: define-by-run."""
+        if plain_now() or traced_by_caller() or off_reason(self.options) is not None:
+            return None
+        return look_up(self, args, kwargs)
+
+    def _call(self, owner, args, kwargs, lookup):
         function = self.function if owner is None else types.MethodType(self.function, owner)
         if plain_now() or traced_by_caller():
             return function(*args, **kwargs)  # the outermost static chain wins
         self.statistics.calls += 1
-        reason = self.off_reason(owner)
+        reason = off_reason(self.options)
+        if reason is None:
+            lookup = look_up(self, args, kwargs) if lookup is None else lookup
+            reason = lookup.reason
+            if lookup.warning is not None:
+                self.warn(*lookup.warning)
         if reason is not None:
             return self._define_by_run(function, args, kwargs, reason)
-        leaves: list = []
-        structure = flatten_arguments(args, kwargs, leaves)
-        if any(
-            type(x).__module__.partition(".")[0] in ("chainerx", "ideep4py")
-            for x in map(_array, leaves)
-        ):
-            self.warn("device", "ChainerX and iDeep arrays run define-by-run")
-            return self._define_by_run(function, args, kwargs, "ChainerX or iDeep arrays")
-        backend = self.backend_for(leaves)
-        if backend == "off":
-            return self._define_by_run(function, args, kwargs, "backend off")
-        unusual = unusual_array(leaves)
-        if unusual is not None:
-            self.warn(unusual, f"{self.name}: {unusual} run define-by-run")
-            return self._define_by_run(function, args, kwargs, unusual)
-        key = call_key(structure, leaves, backend)
-        floats = floats_in(structure)
+        result = self._replayed(lookup, function, owner, args, kwargs)
+        if result is not NotImplemented:
+            return result
+        schedule = lookup.schedule
+        if schedule is not None and schedule.dynamic is not None:
+            if self.options.on_dynamic == "raise" and not schedule.trace.quiet:
+                raise NotStaticError(self.dynamic_message(schedule.dynamic))
+            schedule.usage.count(self.statistics)
+            return self._define_by_run(function, args, kwargs, schedule.dynamic.text)
+        if schedule is None:
+            reason = self._note_miss(lookup.key)
+            if reason is not None:
+                return self._define_by_run(function, args, kwargs, reason)
+        return trace_call(self, lookup, function, (args, kwargs))
+
+    def _replayed(self, lookup: Lookup, function, owner, args, kwargs):
+        """The result of a replay; NotImplemented where the schedule of `lookup` cannot be one.
+
+        What no longer fits is dropped, and the next one tried.
+        """
         for _ in range(3):
-            schedule = self.find(key, floats)
+            schedule, leaves, floats = lookup.schedule, lookup.leaves, lookup.floats
             if schedule is None or schedule.dynamic is not None or not is_settled(schedule, leaves):
                 if schedule is None or schedule.dynamic is None or schedule.fits_parameters():
-                    break
-                self.drop(key, schedule)
+                    return NotImplemented
+                self._drop_and_find(lookup)
                 continue
             try:
                 every = self.options.validate_every
@@ -163,76 +161,15 @@ class ScheduleManager:
                     self._remember(schedule, args, kwargs)
                 return result
             except Retrace:
-                self.drop(key, schedule)
-        if schedule is not None and schedule.dynamic is not None:
-            if self.options.on_dynamic == "raise" and not schedule.trace.quiet:
-                raise NotStaticError(self._dynamic_message(schedule.dynamic))
-            schedule.usage.count(self.statistics)
-            return self._define_by_run(function, args, kwargs, schedule.dynamic.text)
-        if schedule is None:
-            reason = self._note_miss(key)
-            if reason is not None:
-                return self._define_by_run(function, args, kwargs, reason)
-        return self.trace(key, schedule, function, structure, leaves, backend, (args, kwargs))
+                self._drop_and_find(lookup)
+        return NotImplemented
 
-    def ready_schedule(self, owner, args, kwargs) -> Schedule | None:
-        """The schedule that a call would replay; None when it would be traced or not be static."""
-        if plain_now() or traced_by_caller() or self.off_reason(owner) is not None:
-            return None
-        leaves: list = []
-        structure = flatten_arguments(args, kwargs, leaves)
-        backend = self.backend_for(leaves)
-        if backend == "off" or unusual_array(leaves) is not None:
-            return None
-        schedule = self.find(call_key(structure, leaves, backend), floats_in(structure))
-        if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
-            return None
-        return None if schedule.bound_to else schedule
+    def _drop_and_find(self, lookup: Lookup) -> None:
+        self.drop(lookup.key, lookup.schedule)
+        lookup.schedule = self.find(lookup.key, lookup.floats)
 
-    def off_reason(self, owner) -> str | None:
-        """Why this call has to run define-by-run, or None."""
-        config = chainer.config
-        if not getattr(config, "use_static_graph", True):
-            return "chainer.config.use_static_graph is False"
-        if chainer.is_debug():
-            return "debug mode"
-        if chainer.get_function_hooks():
-            return "a function hook is active"
-        if chainer._get_link_hooks():
-            return "a link hook is active"
-        if self.options.force_test_define_by_run and not config.train:
-            return "force_test_define_by_run"
-        return None
-
-    def backend_for(self, leaves) -> str:
-        """The executor for these arrays.
-
-        Raises
-        ------
-        BackendError
-            If the one asked for is unknown, not available or does not fit the arrays.
-        """
-        name = self.options.backend or chainer.config.sdbr_backend
-        if name not in BACKEND_NAMES:
-            raise BackendError(f"backend: expected one of {', '.join(BACKEND_NAMES)}, got {name!r}")
-        if name == "off":
-            return "off"
-        foreign = [
-            x for x in map(_array, leaves) if x is not None and not isinstance(x, np.ndarray)
-        ]
-        if foreign and len(foreign) < len(leaves):
-            raise BackendError(
-                "the arguments mix NumPy arrays and arrays of "
-                f"{type(foreign[0]).__module__}; move them to one device"
-            )
-        if name == "cuda" or foreign:
-            raise BackendError(
-                f"backend {'cuda' if name == 'cuda' else name!r} cannot run here; available: "
-                f"{', '.join(backends.available())}, off"
-            )
-        return "cython" if name == "auto" else name
-
-    def find(self, key, floats) -> Schedule | None:
+    # --- schedules -------------------------------------------------------------------------
+    def find(self, key: CallKey, floats) -> Schedule | None:
         """The schedule of `key` whose guards hold; `floats` are those among the arguments."""
         with self._lock:
             candidates = self.schedules.get(key)
@@ -247,10 +184,10 @@ class ScheduleManager:
                     return dynamic[-1]
             return self._on_another_backend(key, floats)
 
-    def _on_another_backend(self, key, floats) -> Schedule | None:
+    def _on_another_backend(self, key: CallKey, floats) -> Schedule | None:
         """A schedule whose programs another backend runs, now for the backend of `key`."""
         for other_key, candidates in list(self.schedules.items()):
-            if other_key[:-1] != key[:-1] or other_key == key:
+            if other_key == key or other_key._replace(backend=key.backend) != key:
                 continue
             for other in reversed(candidates):
                 if other.unconfirmed or other.bound_to:
@@ -290,101 +227,20 @@ class ScheduleManager:
             self.runners = [r for r in self.runners if r.schedule is not schedule]
             schedule.gone = True
 
-    # --- tracing ---------------------------------------------------------------------------
-    def trace(self, key, unconfirmed, function, structure, leaves, backend, given):
-        """Run define-by-run and record it; the result is that of this call."""
-        line = user_line()
-        start = time.perf_counter()
-        recorder = Recorder()
-        known = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
-        around = Outside(self.function, getattr(function, "__self__", None))
-        outside = outside_conditions(around.entries, recorder)
-        recorder.follows_floats = not around.opaque
-        recorder.through = self._through and not self.options.enable_double_backprop
-        recorder.trace.unwatched += around.unwatched
-        recorder.know_outside([*around.entries, *around.methods])
-        recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
-        recorder.stores = Stores(around)
-        if around.reason is not None:
-            recorder.mark_dynamic(around.reason.text, around.reason.remedy)
-        with (
-            collector_off(),
-            arrays_traced(around.entries + around.draws, recorder),
-            answering(around.askers),
-        ):
-            result = recorder.run(function, structure, leaves, given=given)
-        recorder.take_back_views()
-        trace = recorder.trace
-        settle_scalars(trace)
-        if trace.dynamic is None:
-            trace.dynamic = caught_error(trace)
-        self.statistics.traces += 1
-        if recorder.groups and (trace.dynamic is not None or recorder.not_forgotten is not None):
-            reason = frozen(recorder)
-            if reason is None:
-                # The next call is traced with ``F.forget`` as it is.
-                self._through = False
-                if unconfirmed is not None:
-                    self.drop(key, unconfirmed)
-                return result
-            trace.dynamic = reason
-        if unconfirmed is not None:
-            self.statistics.second_traces += 1
-            confirm(trace, unconfirmed.trace, known)
-            self.drop(key, unconfirmed)
-            trace.unconfirmed = False
-        keep_graph = chainer.config.enable_backprop or any(node.backprop for node in trace.nodes)
-        schedule = Schedule(key, trace, keep_graph, backend, self.options.memory)
-        if trace.dynamic is None:
-            trace.dynamic = unusual_value(trace)
-            if trace.dynamic is not None:
-                # Parameters and attributes may get another dtype: such a trace settles nothing.
-                trace.quiet = True
-                text = trace.dynamic.text
-                self.warn(text, f"{self.name}: {text}: such calls run define-by-run")
-        schedule.double = self.options.enable_double_backprop
-        schedule.dynamic = trace.dynamic
-        schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
-        if trace.unseen and trace.dynamic is None:
-            doubted = unconfirmed is not None and unconfirmed.trace.unseen
-            schedule.bound_to = (
-                still_given(leaves, unconfirmed.bound_to) if doubted else given_now(leaves)
-            )
-        schedule.guards = Guards(trace)
-        schedule.guards.watch_definitions(around.definitions, getattr(function, "__self__", None))
-        # Not what static_code wrote: it writes that every time.
-        outside, stored = recorder.stores.conditions(outside)
-        if schedule.dynamic is None or not trace.quiet:  # else what made it so is looked at alone
-            schedule.guards.watch_outside(outside, recorder.effect_containers)
-            schedule.guards.watch_stored(stored)
-        for _, array in structural_arrays(trace):
-            schedule.guards.watch_contents(array)
-        if schedule.dynamic is None:
-            schedule.due = Due(self.audits.budget, self.arrays_of(leaves))
-        schedule.line = line
-        schedule.created = time.time()
-        schedule.trace_seconds = time.perf_counter() - start
+    def add(self, schedule: Schedule) -> None:
+        """Take up a schedule that the present call was traced for."""
         schedule.usage.count(self.statistics)
         with self._lock:
-            self.schedules.setdefault(key, []).append(schedule)
+            self.schedules.setdefault(schedule.key, []).append(schedule)
             self._evict()
         self.use(schedule)
-        if not trace.quiet:
-            self._misses.traced(key, trace.dynamic)
-        if trace.dynamic is not None and not trace.quiet:
-            message = self._dynamic_message(trace.dynamic)
-            if self.options.on_dynamic == "raise":
-                raise NotStaticError(message)
-            self.warn("dynamic", message + " It runs define-by-run from now on.")
-        logger.info(
-            "%s: traced %d nodes in %.1f ms",
-            self.name,
-            len(trace.nodes),
-            schedule.trace_seconds * 1e3,
-        )
-        return result
 
-    def _dynamic_message(self, reason: Reason) -> str:
+    def keep_in_mind(self, schedule: Schedule) -> None:
+        """Remember whether and where tracing such a call was of no use."""
+        self._misses.traced(schedule.key, schedule.trace.dynamic)
+
+    def dynamic_message(self, reason: Reason) -> str:
+        """What users are told of a call that is not static."""
         at = reason.line and f" at {reason.line}"
         return f"{self.name}: the call is not static: {reason.text}{at}. {reason.remedy.value}"
 
@@ -408,7 +264,7 @@ class ScheduleManager:
             reason = misses.always_dynamic(key)
         if reason is not None:
             if self.options.on_dynamic == "raise":
-                raise NotStaticError(self._dynamic_message(reason))
+                raise NotStaticError(self.dynamic_message(reason))
             return reason.text
         if misses.keep_coming(call) and misses.entries:
             self.warn(
@@ -465,19 +321,11 @@ class ScheduleManager:
         """Whether the next replay has to run beside define-by-run."""
         if self.audits.off or schedule.due is None or not share_now():
             return False
-        return schedule.due.due(self.arrays_of(leaves))
-
-    @staticmethod
-    def arrays_of(leaves) -> list[np.ndarray]:
-        """The arrays of Variables and arrays."""
-        return list(map(_array, leaves))
+        return schedule.due.due(arrays_of(leaves))
 
     def replay(self, schedule: Schedule, leaves, floats, reference: GradientAudit | None = None):
         """Run the forward program and hand out what the call would have returned."""
-        numbers = values_now(schedule.trace.scalars, floats)
-        if numbers is None:
-            raise Retrace
-        result = self._replay_of(schedule).call(leaves, numbers, reference)
+        result = self._replay_of(schedule).call(leaves, floats, reference)
         if result is NotImplemented:
             raise Retrace
         self.use(schedule)
@@ -496,11 +344,6 @@ class ScheduleManager:
         child._warned |= {"dynamic", "misses"}
         child.audits.off = True  # the call whose gradients these are is audited itself
         return child
-
-    def serve(self, args: tuple):
-        """A call from inside, by the compiled path where it is like one before."""
-        result = run_fast(self.runners, args, {}) if self.runners else NotImplemented
-        return self.call(None, args, {}) if result is NotImplemented else result
 
     def snapshot(self, plan, sources) -> Snapshot | None:
         """To be taken before a call whose second derivative may be asked for."""
@@ -555,10 +398,6 @@ class ScheduleManager:
         if topic not in self._warned:
             self._warned.add(topic)
             warnings.warn(message, SdbrWarning, stacklevel=_stack_level())
-
-
-def _array(x):
-    return x._data[0] if isinstance(x, chainer.Variable) else x
 
 
 def _nothing():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 
 from sdbr.base.reasons import Reason
+from sdbr.call.cache_key import CallKey
 
 _WINDOW = 8  # calls
 _MANY = 5  # of them with a new key: keys keep changing
@@ -46,20 +47,20 @@ class Misses:
         many = len(self._calls) == _MANY and call - self._calls[0] < _WINDOW
         return many and (call >= _WINDOW or sum(self._known) >= _KNOWN)
 
-    def traced(self, key: tuple, reason: Reason | None) -> None:
+    def traced(self, key: CallKey, reason: Reason | None) -> None:
         """A call was traced; it was dynamic for this reason, or static for None."""
         if reason is None:
             self._static = True
         else:
             # Whether a call is static may depend on the configuration (`train`).
-            self._dynamic.setdefault((key[3], reason), set()).add(key)
+            self._dynamic.setdefault((key.config, reason), set()).add(key)
 
-    def always_dynamic(self, key: tuple) -> Reason | None:
+    def always_dynamic(self, key: CallKey) -> Reason | None:
         """Why a call with this new key will be dynamic: all before it were, at one place."""
         if self._static:
             return None
         for (config, reason), keys in self._dynamic.items():
-            if config == key[3] and len(keys) >= _SAME_PLACE:
+            if config == key.config and len(keys) >= _SAME_PLACE:
                 return reason
         return None
 

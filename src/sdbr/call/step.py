@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from sdbr.audit.calls import audited_step
 from sdbr.audit.settings import share_now
-from sdbr.audit.sides import arrays_in
 from sdbr.base.collector import collector_off
 from sdbr.call._runners import StepRunner
+from sdbr.call.find import arrays_of
 from sdbr.call.managers import manager_of
 from sdbr.call.spent import SpentNode
 from sdbr.lowering.backward import differentiable
@@ -22,6 +22,9 @@ from sdbr.trace import values as v
 from sdbr.trace.values import Value
 
 import chainer
+
+#: In the place of a loss: forward, backward and update were one program.
+MADE = object()
 
 
 def resolve(lossfun):
@@ -109,35 +112,49 @@ def make_runner(
     return StepRunner(manager, schedule, plan, optimizer, lossfun, SpentNode)
 
 
-def whole_step(optimizer, lossfun, args, kwargs) -> bool:
+def whole_step(optimizer, lossfun, args, kwargs):
     """Forward, backward and update of ``optimizer.update(lossfun, *args, **kwargs)`` in one call.
+
+    A step that the runner of the optimizer's last one makes does not come here.
 
     Returns
     -------
-    bool
-        False when it is not that kind of step (the first call of a key among them): the caller
-        then goes Chainer's way, in which each part is native by itself where it can be. A step
-        that the runner of the optimizer's last one makes does not come here.
+    object
+        `MADE`; else the loss, where it is not that kind of step (the first call of a key among
+        them): the caller then goes on Chainer's way, in which each part is native by itself where
+        it can be.
     """
     found = resolve(lossfun)
     if found is None or optimizer._hookable is None or not chainer.config.enable_backprop:
-        return False
+        return lossfun(*args, **kwargs)
     call, owner = found
     manager = call.schedule_manager if owner is None else manager_of(owner, call)
-    if manager is None:
-        return False
-    schedule = manager.ready_schedule(owner, args, kwargs)
-    if schedule is None or not schedule.fits_parameters():
-        return False
-    runner = _runner(manager, schedule, optimizer, lossfun)
-    if runner is None or not runner.learn(args, kwargs):
-        return False
-    if runner.is_overheard():
-        manager.step_reason = "a Reporter of another class is told of reports before the update"
-        return False
+    lookup = None if manager is None else manager.look_up(args, kwargs)
+    if lookup is None:
+        return lossfun(*args, **kwargs)
+    runner = _ready_runner(manager, lookup.schedule, optimizer, lossfun)
+    if runner is not None and runner.learn(args, kwargs):
+        if runner.is_overheard():
+            manager.step_reason = "a Reporter of another class is told of reports before the update"
+        elif _make(runner, optimizer, lossfun, args, kwargs, arrays_of(lookup.leaves)):
+            return MADE
+    # Nothing but Chainer's own code is between a loss function that `resolve` knows and this.
+    return manager.serve(owner, args, kwargs, lookup)
+
+
+def _ready_runner(manager, schedule: Schedule | None, optimizer, lossfun) -> StepRunner | None:
+    """The runner for a call that `schedule` would replay; None where it cannot be a whole step."""
+    if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
+        return None
+    if schedule.bound_to or not schedule.fits_parameters():
+        return None
+    return _runner(manager, schedule, optimizer, lossfun)
+
+
+def _make(runner: StepRunner, optimizer, lossfun, args, kwargs, leaves: list) -> bool:
+    """Make one step, audited if that is due; False when it declines: nothing has happened then."""
     optimizer.__dict__["_sdbr_runner"] = runner
-    leaves = arrays_in((args, kwargs))
-    if not runner.declines and manager.audit_is_due(schedule, leaves):
+    if not runner.declines and runner.manager.audit_is_due(runner.schedule, leaves):
         return audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share_now())
     return bool(runner.step(lossfun, args, kwargs))
 

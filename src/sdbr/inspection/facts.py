@@ -6,6 +6,7 @@ import collections
 
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import SdbrError
+from sdbr.call.find import off_reason
 from sdbr.inspection.targets import schedules_of
 from sdbr.ops.table import OPS
 from sdbr.program.buffers import ARENA, OWNED
@@ -18,7 +19,6 @@ _MODES = ("train", "enable_backprop")
 
 def manager_facts(manager, now: float) -> dict:
     """One static callable: its schedules, statistics, misses, and the whole step."""
-    owner = None if manager.owner is None else manager.owner()
     schedules = schedules_of(manager)
     steps = any(schedule.step_plans for schedule in schedules)
     calls = manager.statistics.calls
@@ -27,7 +27,7 @@ def manager_facts(manager, now: float) -> dict:
     return {
         "name": manager.name,
         "backend": manager.options.backend,
-        "off": manager.off_reason(owner),
+        "off": off_reason(manager.options),
         "define_by_run_reasons": dict(getattr(manager, "define_by_run_reasons", {})),
         "statistics": manager.statistics.to_dict(),
         "audits": manager.audits.to_dict(),
@@ -179,10 +179,10 @@ def bytes_without_reuse(program) -> int:
 
 
 def _key_facts(key) -> dict:
-    """Arguments and modes out of a cache key; see ``ScheduleManager.key``."""
-    config = dict(key[3])
+    """Arguments and modes out of the key of a call."""
+    config = dict(key.config)
     return {
-        "arguments": [_argument_facts(*spec) for spec in key[1]],
+        "arguments": [_argument_facts(*spec) for spec in key.arrays],
         **{name: _plain(config.get(name)) for name in _MODES},
     }
 

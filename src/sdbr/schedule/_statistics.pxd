@@ -12,7 +12,7 @@ cdef class Statistics:
     cdef public long long python_ops
     cdef public long long second_backwards
     cdef public long long second_replays
-    cdef void replayed(self, Usage usage, int python_ops) noexcept
+    cdef void replayed(self, Usage usage, int python_ops, bint is_new) noexcept
 
 
 cdef class Usage:

@@ -17,8 +17,12 @@ cdef class Statistics:
         replays of their own.
     """
 
-    cdef void replayed(self, Usage usage, int python_ops) noexcept:
-        """Count a replay of a schedule; the one place where they are counted."""
+    cdef void replayed(self, Usage usage, int python_ops, bint is_new) noexcept:
+        """Count a replay of a schedule, and the call where `is_new` says that nobody has yet.
+
+        The one place where replays are counted.
+        """
+        self.calls += is_new
         self.replays += 1
         self.native_calls += 1
         self.python_ops += python_ops

@@ -17,8 +17,7 @@ class Schedule:
 
     Attributes
     ----------
-    key : tuple
-        The cache key.
+    key : CallKey
     trace : Trace
     programs : dict
         ``'forward'`` -> Program, ``'backward'`` -> list of Program (one per gradient pattern),
@@ -67,12 +66,12 @@ class Schedule:
         return None
 
     def on_backend(self, key) -> Schedule:
-        """The same programs for the executor that `key` ends with; nothing is traced or built."""
+        """The same programs for the backend of `key`; nothing is traced or built."""
         # Both build their backward programs into one plan.
         _ = self.forward if self.dynamic is None else None
         other = object.__new__(Schedule)
         other.__dict__.update(self.__dict__)
-        other.key, other.backend = key, key[-1]
+        other.key, other.backend = key, key.backend
         other.usage = Usage()
         other.due = None if self.due is None else self.due.again()
         other.good = 0

@@ -1,0 +1,163 @@
+"""Trace one call: run it define-by-run, record it, and make a schedule of the record."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from sdbr.base.collector import collector_off
+from sdbr.base.errors import NotStaticError
+from sdbr.call._due import Due
+from sdbr.call.cache_key import unusual_value
+from sdbr.call.find import Lookup, arrays_of
+from sdbr.lowering.caught import caught_error
+from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
+from sdbr.schedule.schedule import Schedule
+from sdbr.trace.arrays.asked import answering
+from sdbr.trace.arrays.borrowed import arrays_traced
+from sdbr.trace.arrays.provenance import user_line
+from sdbr.trace.code.outside import Outside
+from sdbr.trace.effects.stores import Stores
+from sdbr.trace.forgotten import frozen
+from sdbr.trace.guards.confirmation import confirm, contents_of_constants, still_given
+from sdbr.trace.guards.confirmation import given as given_now
+from sdbr.trace.guards.guards import Guards, outside_conditions
+from sdbr.trace.recorder import Recorder
+from sdbr.trace.values import Trace
+
+import chainer
+
+logger = logging.getLogger("sdbr")
+
+
+def trace_call(manager, lookup: Lookup, function, given: tuple):
+    """Run a call define-by-run and record it; the result is that of this call.
+
+    Parameters
+    ----------
+    manager : ScheduleManager
+        It gets the schedule.
+    lookup : Lookup
+        Its schedule is one that has to be confirmed, or None.
+    function : callable
+        With the owner bound.
+    given : tuple
+        ``(args, kwargs)``.
+    """
+    line = user_line()
+    start = time.perf_counter()
+    recorder = Recorder()
+    unconfirmed = lookup.schedule
+    known = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
+    around = Outside(manager.function, getattr(function, "__self__", None))
+    outside = outside_conditions(around.entries, recorder)
+    _know(recorder, around)
+    recorder.through = manager.through and not manager.options.enable_double_backprop
+    with (
+        collector_off(),
+        arrays_traced(around.entries + around.draws, recorder),
+        answering(around.askers),
+    ):
+        result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
+    recorder.take_back_views()
+    trace = recorder.trace
+    settle_scalars(trace)
+    if trace.dynamic is None:
+        trace.dynamic = caught_error(trace)
+    manager.statistics.traces += 1
+    if recorder.groups and (trace.dynamic is not None or recorder.not_forgotten is not None):
+        reason = frozen(recorder)
+        if reason is None:
+            # The next call is traced with ``F.forget`` as it is.
+            manager.through = False
+            if unconfirmed is not None:
+                manager.drop(lookup.key, unconfirmed)
+            return result
+        trace.dynamic = reason
+    if unconfirmed is not None:
+        manager.statistics.second_traces += 1
+        confirm(trace, unconfirmed.trace, known)
+        manager.drop(lookup.key, unconfirmed)
+        trace.unconfirmed = False
+    schedule = _schedule_of(manager, lookup, trace)
+    _watch(schedule, recorder, around, outside, getattr(function, "__self__", None))
+    if schedule.dynamic is None:
+        schedule.due = Due(manager.audits.budget, arrays_of(lookup.leaves))
+    schedule.line = line
+    schedule.created = time.time()
+    schedule.trace_seconds = time.perf_counter() - start
+    manager.add(schedule)
+    _tell(manager, schedule)
+    return result
+
+
+def _know(recorder: Recorder, around: Outside) -> None:
+    """Tell the recorder what the user's code reaches."""
+    recorder.follows_floats = not around.opaque
+    recorder.trace.unwatched += around.unwatched
+    recorder.know_outside([*around.entries, *around.methods])
+    recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
+    recorder.stores = Stores(around)
+    if around.reason is not None:
+        recorder.mark_dynamic(around.reason.text, around.reason.remedy)
+
+
+def _schedule_of(manager, lookup: Lookup, trace: Trace) -> Schedule:
+    """The schedule of a trace, before its guards."""
+    keep_graph = chainer.config.enable_backprop or any(node.backprop for node in trace.nodes)
+    schedule = Schedule(lookup.key, trace, keep_graph, lookup.backend, manager.options.memory)
+    if trace.dynamic is None:
+        trace.dynamic = unusual_value(trace)
+        if trace.dynamic is not None:
+            # Parameters and attributes may get another dtype: such a trace settles nothing.
+            trace.quiet = True
+            text = trace.dynamic.text
+            manager.warn(text, f"{manager.name}: {text}: such calls run define-by-run")
+    schedule.double = manager.options.enable_double_backprop
+    schedule.dynamic = trace.dynamic
+    schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
+    if trace.unseen and trace.dynamic is None:
+        before = lookup.schedule
+        doubted = before is not None and before.trace.unseen
+        schedule.bound_to = (
+            still_given(lookup.leaves, before.bound_to) if doubted else given_now(lookup.leaves)
+        )
+    return schedule
+
+
+def _watch(schedule: Schedule, recorder: Recorder, around: Outside, outside: list, owner) -> None:
+    """Give a schedule its guards."""
+    guards = schedule.guards = Guards(schedule.trace)
+    guards.watch_definitions(around.definitions, owner)
+    # Not what static_code wrote: it writes that every time.
+    outside, stored = recorder.stores.conditions(outside)
+    if schedule.dynamic is None or not schedule.trace.quiet:
+        # Else what made it so is looked at alone.
+        guards.watch_outside(outside, recorder.effect_containers)
+        guards.watch_stored(stored)
+    for _, array in structural_arrays(schedule.trace):
+        guards.watch_contents(array)
+
+
+def _tell(manager, schedule: Schedule) -> None:
+    """Log a trace; warn of a call that is not static, or raise.
+
+    Raises
+    ------
+    NotStaticError
+        With ``on_dynamic='raise'``.
+    """
+    trace = schedule.trace
+    if not trace.quiet:
+        manager.keep_in_mind(schedule)
+    if trace.dynamic is not None and not trace.quiet:
+        message = manager.dynamic_message(trace.dynamic)
+        if manager.options.on_dynamic == "raise":
+            raise NotStaticError(message)
+        manager.warn("dynamic", message + " It runs define-by-run from now on.")
+    logger.info(
+        "%s: traced %d nodes in %.1f ms",
+        manager.name,
+        len(trace.nodes),
+        schedule.trace_seconds * 1e3,
+    )
