@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.trace.arrays.provenance import current
+from sdbr.trace.current import current
 from sdbr.trace.effects.side_effects import record_static_code
 from sdbr.trace.effects.sides import run_code
 

@@ -15,7 +15,7 @@ import threading
 
 import sdbr
 from sdbr.base import forks
-from sdbr.trace.arrays.provenance import TRACES_UNDER_WAY, current
+from sdbr.trace.current import TRACES_UNDER_WAY, current
 from sdbr.trace.patches import PATCHES
 
 import chainer
@@ -96,7 +96,8 @@ def test_while_patches_come_and_go():
     def call():
         sdbr.static_graph(lambda x: F.relu(x) * 2)(X)
 
-    modules = ("sdbr.compat.hooks", "sdbr.trace.arrays.provenance", "sdbr.trace.recorder")
+    trace = ("sdbr.trace.current", "sdbr.trace.recorder", "sdbr.trace.arrays.provenance")
+    modules = ("sdbr.compat.hooks", *trace)
     for _ in interrupted(call, modules, 7):
         points += 1
         static = sdbr.static_graph(lambda x: F.relu(x) * 2)

@@ -8,7 +8,8 @@ import io
 
 import sdbr
 from sdbr.trace.arrays._exports import was_exported
-from sdbr.trace.arrays.provenance import TracedArray, is_traced
+from sdbr.trace.arrays.provenance import TracedArray
+from sdbr.trace.arrays.stripping import is_traced
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.foreign import foreign_caller, is_foreign, is_users
 from sdbr.trace.values import Value

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from sdbr.audit._budget import checksum, same_bytes
-from sdbr.trace.code.outside import moves_on
+from sdbr.trace.code.moving import moves_on
 
 import chainer
 import numpy as np

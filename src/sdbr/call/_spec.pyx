@@ -1,8 +1,8 @@
 """Is it the same call as before? Arguments, configuration, hooks and links, compared in C."""
 
 from sdbr.compat import LINK_VERSION
-from sdbr.trace.arrays.provenance import TRACES_UNDER_WAY
-from sdbr.trace.arrays.provenance import _local as _trace_local
+from sdbr.trace.current import TRACES_UNDER_WAY
+from sdbr.trace.current import _local as _trace_local
 from sdbr.trace.arrays.scalars import values_now
 from sdbr.trace.effects.sides import plain_now
 

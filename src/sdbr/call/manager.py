@@ -29,7 +29,7 @@ from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
 from sdbr.schedule.instance import Instance, Retrace, source_of
 from sdbr.schedule.schedule import Schedule
-from sdbr.trace.arrays.provenance import user_line
+from sdbr.trace.code.frames import user_line
 from sdbr.trace.effects.sides import plain_now
 from sdbr.trace.guards.confirmation import is_settled
 from sdbr.trace.recorder import traced_by_caller

@@ -15,7 +15,7 @@ from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace.arrays.asked import answering
 from sdbr.trace.arrays.borrowed import arrays_traced
-from sdbr.trace.arrays.provenance import user_line
+from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.effects.stores import Stores
 from sdbr.trace.forgotten import frozen

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import current
 from sdbr.trace.code.places import Place, place_key, things_in
+from sdbr.trace.current import current
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, Value
 
 import chainer

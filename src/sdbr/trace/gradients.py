@@ -15,8 +15,9 @@ import sys
 import weakref
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import current, user_line
+from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.current import current
 from sdbr.trace.values import RESULT, TracedNode, keeps_history
 
 import chainer

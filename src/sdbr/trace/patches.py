@@ -9,12 +9,14 @@ import sys
 from sdbr.base.reasons import Remedy
 from sdbr.compat.hooks import PatchSet
 from sdbr.trace.arrays.creation import register as register_creation
-from sdbr.trace.arrays.provenance import current, holds_known, strip, strip_nested, tell
+from sdbr.trace.arrays.provenance import tell
 from sdbr.trace.arrays.scalars import register as register_math
+from sdbr.trace.arrays.stripping import holds_known, strip, strip_nested
 from sdbr.trace.captured import wrap_node_init
 from sdbr.trace.code.catching import may_catch
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.current import current
 from sdbr.trace.effects.output import register as register_output
 from sdbr.trace.effects.raising import register as register_raising
 from sdbr.trace.effects.sides import side

@@ -7,26 +7,24 @@ import sys
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays._exports import is_writeable
 from sdbr.trace.arrays.known import ValueRecording
-from sdbr.trace.arrays.provenance import (
-    current,
+from sdbr.trace.arrays.scalars import ScalarRecording, neutral_label, plain_float
+from sdbr.trace.arrays.stripping import (
     holds_traced,
     is_sequence,
     is_traced,
-    set_current,
     shown,
     strip,
     strip_nested,
-    user_frames,
-    user_line,
 )
-from sdbr.trace.arrays.scalars import ScalarRecording, neutral_label, plain_float
 from sdbr.trace.arrays.views import ViewRecording
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.code.catching import may_catch
+from sdbr.trace.code.frames import user_frames, user_line
 from sdbr.trace.code.generators import Generators
 from sdbr.trace.code.profile_calls import calls_seen
 from sdbr.trace.containers import Handed
+from sdbr.trace.current import current, set_current
 from sdbr.trace.effects.attributes import AttributeRecording
 from sdbr.trace.effects.output import finish_streams
 from sdbr.trace.effects.raising import told_of_values
@@ -34,7 +32,7 @@ from sdbr.trace.effects.reports import RecordingReporter
 from sdbr.trace.effects.stores import StoreRecording
 from sdbr.trace.forgotten import Forgotten, trace_through, why_not_through
 from sdbr.trace.gradients import GradientRecording
-from sdbr.trace.guards.prints import PrintRecording
+from sdbr.trace.guards.contents import PrintRecording
 from sdbr.trace.node_state import changed_by, variables_around
 from sdbr.trace.nodes import (
     GRAPH,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sdbr.base.errors import TraceError
-from sdbr.trace.arrays.provenance import is_traced
 from sdbr.trace.arrays.scalars import Scalar
+from sdbr.trace.arrays.stripping import is_traced
 from sdbr.trace.values import Value
 
 import chainer

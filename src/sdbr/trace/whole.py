@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import PURE, current, is_traced, strip, user_line
+from sdbr.trace.arrays.stripping import PURE, is_traced, strip
 from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.code.frames import user_line
+from sdbr.trace.current import current
 from sdbr.trace.effects.side_effects import Attributes, record_static_code
 from sdbr.trace.values import ATTRIBUTE, TracedNode
 

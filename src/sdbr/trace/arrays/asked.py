@@ -12,8 +12,9 @@ import contextlib
 from collections.abc import Iterator
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import TRACED, is_traced, leave_by, strip
+from sdbr.trace.arrays.provenance import leave_by
 from sdbr.trace.arrays.scalars import TracedFloat
+from sdbr.trace.arrays.stripping import TRACED, is_traced, strip
 
 
 class _Asking(type):

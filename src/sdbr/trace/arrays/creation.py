@@ -13,17 +13,13 @@ import time
 from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import (
-    current,
-    holds_known,
-    holds_traced,
-    leave_by,
-    record,
-    strip_nested,
-)
+from sdbr.trace.arrays.provenance import leave_by, record
 from sdbr.trace.arrays.scalars import strip_floats
+from sdbr.trace.arrays.stripping import holds_known, holds_traced, strip_nested
+from sdbr.trace.code.library import is_library_name
 from sdbr.trace.code.machinery import called_by_machinery
-from sdbr.trace.code.outside import CLOCKS, is_global_draw, is_library_name
+from sdbr.trace.code.moving import CLOCKS, is_global_draw
+from sdbr.trace.current import current
 
 import numpy as np
 

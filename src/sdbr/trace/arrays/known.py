@@ -6,8 +6,9 @@ import weakref
 
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.arrays.numbers import in_backward, is_written_out
-from sdbr.trace.arrays.provenance import PURE, is_traced, strip, user_line
+from sdbr.trace.arrays.stripping import PURE, is_traced, strip
 from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.code.frames import user_line
 from sdbr.trace.nodes import GRAPH, inner_function
 from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, RESULT, TracedNode, Value
 

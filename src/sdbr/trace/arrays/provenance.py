@@ -7,48 +7,24 @@ notices when a value leaves NumPy.
 
 from __future__ import annotations
 
-import collections
 import sys
-import threading
-from collections.abc import Callable, Sequence
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays._exports import was_exported
-from sdbr.trace.code.foreign import foreign_caller, is_users
+from sdbr.trace.arrays.stripping import (
+    PURE,
+    TRACED,
+    holds_known,
+    holds_unknown,
+    is_traced,
+    shown,
+    strip,
+    strip_nested,
+)
+from sdbr.trace.code.foreign import foreign_caller
+from sdbr.trace.current import current
 
 import numpy as np
-
-_local = threading.local()
-_view = np.ndarray.view
-_tracing: set[int] = set()
-#: Its only item: the threads that trace a call now; the compiled path looks here first.
-TRACES_UNDER_WAY = [_tracing]
-
-
-def current():
-    """The recorder of this thread, or None."""
-    return getattr(_local, "recorder", None)
-
-
-def set_current(recorder) -> None:
-    """Make `recorder` (or None) the recorder of this thread."""
-    # A signal may come between: never a recorder that is not counted.
-    if recorder is not None:
-        _tracing.add(threading.get_ident())
-        _local.recorder = recorder
-    else:
-        _local.recorder = None
-        _tracing.discard(threading.get_ident())
-
-
-class _Pure:
-    """The origin of arrays that were made from nothing."""
-
-    def __repr__(self) -> str:
-        return "PURE"
-
-
-PURE = _Pure()
 
 
 class TracedArray(np.ndarray):
@@ -304,6 +280,7 @@ def add_methods(cls: type) -> None:
         )
 
 
+TRACED.add(TracedArray)
 add_methods(TracedArray)
 
 
@@ -366,65 +343,6 @@ _DATA_SHAPED = {
 # Their results have shapes that depend on the values of the second argument.
 _COUNTED = {np.repeat, np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit}
 _WRITERS = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
-
-
-#: The classes of traced arrays: `TracedArray`, and those of arrays without dimensions.
-TRACED: set[type] = {TracedArray}
-
-
-def is_traced(thing) -> bool:
-    """Whether `thing` is a traced array or stands for a NumPy scalar."""
-    return type(thing) in TRACED
-
-
-def strip(array):
-    """The plain array behind a traced one; anything else unchanged."""
-    if type(array) not in TRACED:
-        return array
-    return _view(array, np.ndarray) if array.plain is None else array.plain
-
-
-def shown(thing):
-    """What define-by-run has in the place of `thing`: a plain array, a NumPy scalar, itself."""
-    plain = strip(thing)
-    if plain is not thing and plain.ndim == 0 and getattr(thing.origin, "is_scalar", False):
-        return plain[()]
-    return plain
-
-
-def strip_nested(thing):
-    """Strip inside tuples, lists and dicts."""
-    kind = type(thing)
-    if kind in TRACED:
-        return shown(thing)
-    if kind is tuple:
-        return tuple(strip_nested(t) for t in thing)
-    if kind is list:
-        return [strip_nested(t) for t in thing]
-    if kind is dict:
-        return {k: strip_nested(v) for k, v in thing.items()}
-    leave = LEAVING.get(kind)
-    if leave is not None:
-        return leave(thing)
-    if is_sequence(kind) and holds_traced(thing):
-        return [strip_nested(t) for t in thing]
-    return thing
-
-
-def is_sequence(kind: type) -> bool:
-    """Whether NumPy takes an object of this class for a list."""
-    known = _SEQUENCES.get(kind)
-    if known is None:
-        like = issubclass(kind, (Sequence, collections.deque))
-        known = like and not issubclass(kind, (str, bytes, bytearray, memoryview, range))
-        _SEQUENCES[kind] = known
-    return known
-
-
-_SEQUENCES: dict[type, bool] = {}
-
-#: Classes of other traced things, each with what takes the plain thing out of one.
-LEAVING: dict[type, Callable] = {}
 
 
 def record(call, args, kwargs):
@@ -499,58 +417,3 @@ def _rewritten(array) -> None:
     recorder = current()
     if recorder is not None and not recorder.depth and is_traced(array) and array.origin is PURE:
         recorder.made(array.plain)
-
-
-def holds_known(thing) -> bool:
-    """Whether `thing` contains a traced array that is not pure."""
-    kind = type(thing)
-    if kind in TRACED:
-        return thing.origin is not PURE
-    if kind is dict:
-        return any(map(holds_known, thing.values()))
-    return is_sequence(kind) and any(map(holds_known, thing))
-
-
-def holds_traced(thing) -> bool:
-    """Whether `thing` contains a traced array, or what else is traced."""
-    kind = type(thing)
-    if kind in TRACED or kind in LEAVING:
-        return True
-    if kind is dict:
-        return any(map(holds_traced, thing.values()))
-    return is_sequence(kind) and any(map(holds_traced, thing))
-
-
-def holds_unknown(thing) -> bool:
-    """Whether `thing` contains an array that is not traced, or a pure one filled unseen."""
-    kind = type(thing)
-    if kind in TRACED:
-        return thing.origin is PURE and current().was_filled(thing.plain)
-    if kind is dict:
-        return any(map(holds_unknown, thing.values()))
-    if is_sequence(kind):
-        return any(map(holds_unknown, thing))
-    return isinstance(thing, np.ndarray)
-
-
-def user_frames(last=None):
-    """The frames of user code, innermost first, up to but without `last`."""
-    frame = sys._getframe(1)
-    while frame is not None and frame is not last:
-        if is_users(frame.f_globals.get("__name__", "")):
-            yield frame
-        frame = frame.f_back
-
-
-def user_line() -> str:
-    """``file:line in function`` of the innermost frame of user code.
-
-    That is outside Chainer, sdbr, NumPy, other compiled packages and the standard library.
-    """
-    frame = sys._getframe(1)
-    while frame is not None:
-        if is_users(frame.f_globals.get("__name__", "")):
-            code = frame.f_code
-            return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
-        frame = frame.f_back
-    return ""

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sdbr.trace.arrays.provenance import LEAVING, current
+from sdbr.trace.arrays.stripping import LEAVING
+from sdbr.trace.current import current
 from sdbr.trace.nodes import attributes_of
 
 import numpy as np

@@ -10,15 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import (
-    LEAVING,
-    OPERATORS,
-    TRACED,
-    TracedArray,
-    add_methods,
-    leave_by,
-    shown,
-)
+from sdbr.trace.arrays.provenance import OPERATORS, TracedArray, add_methods, leave_by
+from sdbr.trace.arrays.stripping import LEAVING, TRACED, shown
 
 import numpy as np
 

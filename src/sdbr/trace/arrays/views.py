@@ -9,7 +9,8 @@ import weakref
 from typing import Any
 
 from sdbr.trace.arrays._exports import was_exported
-from sdbr.trace.arrays.provenance import PURE, TracedArray, note_export, shown
+from sdbr.trace.arrays.provenance import TracedArray, note_export
+from sdbr.trace.arrays.stripping import PURE, shown
 from sdbr.trace.code.reading import slots_of
 from sdbr.trace.code.referrers import referrers
 

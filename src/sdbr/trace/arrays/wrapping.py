@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sdbr.trace.arrays.provenance import TracedArray, current
+from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.traced_scalar import scalar_of
+from sdbr.trace.current import current
 
 import numpy as np
 

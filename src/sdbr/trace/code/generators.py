@@ -17,7 +17,8 @@ import types
 from typing import Any
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.code.outside import CLOCKS, GLOBAL_GENERATOR, is_library_name
+from sdbr.trace.code.library import is_library_name
+from sdbr.trace.code.moving import CLOCKS, GLOBAL_GENERATOR
 from sdbr.trace.code.profile_calls import chooses
 
 import numpy as np

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import argparse
 import collections
-import datetime
 import functools
-import io
-import os
-import queue
-import random
 import sys
-import sysconfig
 import types
-from collections.abc import Iterator
 from typing import Any
 
 from sdbr.base.reasons import Reason, Remedy
-from sdbr.trace.code.foreign import is_foreign
+from sdbr.trace.code.floats import ASKED_OF_FLOATS, takes_plain_floats
 from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
+from sdbr.trace.code.library import is_library, is_library_name
+from sdbr.trace.code.moving import is_global_draw, moves_on, tells_time
 from sdbr.trace.code.reading import (
     Cell,
     Field,
@@ -38,16 +33,12 @@ from sdbr.trace.code.reading import (
 import chainer
 import numpy as np
 
-_LIBRARIES = frozenset({"builtins", "chainer", "cupy", "numpy", "scipy", "sdbr"})
 _SCALARS = (int, float, str, bool, complex, type(None))
-_MOST_COMPARED = 1 << 16  # plain numbers in one container: compared in some hundred microseconds
 _MOST_WALKED = 4000
-_FEW = 64
 _OPEN = (
     types.SimpleNamespace, argparse.Namespace, collections.UserDict, collections.UserList,
     collections.UserString, collections.ChainMap,
 )  # fmt: skip
-_CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, bytearray, *_OPEN)
 _NODES = (chainer.FunctionNode, chainer.Function)  # replays run their methods anew
 # Methods that no call of a static function runs, and what is no method.
 _NOT_ASKED = {
@@ -62,71 +53,10 @@ _DESCRIPTORS = (
     types.WrapperDescriptorType, types.MethodDescriptorType,
 )  # fmt: skip
 _LEAVES = (*_SCALARS, bytes, np.ndarray, np.generic, chainer.Variable, types.ModuleType)
-# Functions of the module `time`.
-CLOCKS = (
-    'clock_gettime', 'clock_gettime_ns', 'monotonic', 'monotonic_ns', 'perf_counter',
-    'perf_counter_ns', 'process_time', 'process_time_ns', 'thread_time', 'thread_time_ns', 'time',
-    'time_ns',
-)  # fmt: skip
-# Classes that take the value of a float past its own methods: `float.hex(x)`, `float.__add__`.
-_UNBOUND = (types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType)
-ASKED_OF_FLOATS = {"getattr"} | frozenset(dir(float)) - frozenset(dir(object)) - {
-    "real",
-    "imag",
-    "conjugate",
-}
 # Builtins that tell what an array is; see `sdbr.trace.arrays.asked`.
 ASKED = frozenset({"type", "memoryview"})
 # What makes code that is not there to be read.
 _MAKES_CODE = frozenset({"__import__", "importlib", "import_module", "eval", "exec", "compile"})
-_COMPILED = frozenset({"array", "cmath", "ctypes", "decimal", "json", "statistics", "struct"})
-
-
-#: Classes of random generators.
-GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
-_QUEUES = (queue.Queue, queue.SimpleQueue)
-#: NumPy's global generator, whose methods are the functions of ``numpy.random``.
-GLOBAL_GENERATOR = np.random.mtrand._rand
-
-
-def is_global_draw(thing) -> bool:
-    """Whether `thing` draws from NumPy's global generator: ``from numpy.random import rand``."""
-    return get(thing, "__self__") is GLOBAL_GENERATOR and callable(thing)
-
-
-def is_library(thing) -> bool:
-    """Whether a function, class or module is not the user's own."""
-    file = None
-    if isinstance(thing, types.ModuleType):
-        name, file = thing.__name__, get(thing, "__file__")
-    else:
-        name = getattr(thing, "__module__", None)
-        if isinstance(thing, types.FunctionType):
-            file = thing.__globals__.get("__file__")
-    return is_library_name(name if isinstance(name, str) and name else "builtins", file)
-
-
-def is_library_name(name: str, file: str | None = None) -> bool:
-    """Whether a module of this name, and in this file if that is known, is not the user's own."""
-    root = name.partition(".")[0]
-    if root in _LIBRARIES:
-        return True
-    if root not in sys.stdlib_module_names or root == "__main__":
-        return False
-    # A file of the user's may be called like one of the library.
-    file = file or get(sys.modules.get(name) or sys.modules.get(root), "__file__")
-    return not isinstance(file, str) or _is_in_library(file)
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_in_library(file: str) -> bool:
-    path = os.path.realpath(file)
-    return "site-packages" not in path and path.startswith(_STDLIB)
-
-
-_STDLIB = tuple(
-    os.path.realpath(sysconfig.get_path(kind)) + os.sep for kind in ("stdlib", "platstdlib")
-)
 
 
 class Outside:
@@ -417,7 +347,7 @@ class Outside:
                     self._thing(entries, name, thing, frozenset())
 
     def _thing(self, holder, name: str, thing, attributes) -> None:
-        self.opaque |= _takes_plain_floats(thing)
+        self.opaque |= takes_plain_floats(thing)
         self._text |= is_format(thing)
         self._has_float |= thing is float or thing is np.float64
         self._note_reason(name, thing, attributes)
@@ -461,7 +391,7 @@ class Outside:
 
     def _note_reason(self, name: str, thing, attributes) -> None:
         if self.reason is None:
-            reason = moves_on(thing) or _tells_time(thing, attributes)
+            reason = moves_on(thing) or tells_time(thing, attributes)
             if reason is not None:
                 self.reason = Reason(f"{name!r} {reason.text}", reason.remedy)
 
@@ -509,62 +439,3 @@ def _is_plain(thing) -> bool:
     if _is_link(type(thing)) or isinstance(thing, (type, *_LEAVES)) or callable(thing):
         return False
     return not is_library(type(thing)) and plain_fields(thing) is not None
-
-
-def _tells_time(thing, attributes) -> Reason | None:
-    """Why a clock that is called past its module makes a call dynamic."""
-    if isinstance(thing, types.BuiltinFunctionType):
-        is_clock = thing.__module__ == "time" and thing.__name__ in CLOCKS
-        text = "reads the clock; what it tells has to come in as an argument"
-        return Reason(text, Remedy.PASS_WHAT_IT_GIVES) if is_clock else None
-    now = isinstance(thing, type) and issubclass(thing, datetime.date)
-    if now or thing is datetime:
-        found = attributes & {"now", "today", "utcnow"}
-        if found:
-            text = f"is asked for {min(found)}(); what it tells has to come in as an argument"
-            return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
-    return None
-
-
-def _takes_plain_floats(thing) -> bool:
-    """Whether `thing` is compiled code that takes the value of any float without asking it.
-
-    The functions of :mod:`math` are watched when they are called through their module.
-    """
-    if isinstance(thing, types.ModuleType):
-        return thing.__name__.partition(".")[0] in _COMPILED or is_foreign(thing.__name__)
-    if isinstance(thing, types.FunctionType):
-        name = thing.__module__ or ""
-        return name.partition(".")[0] in _COMPILED or is_foreign(name)
-    if isinstance(thing, _UNBOUND):
-        return True
-    if isinstance(thing, types.BuiltinFunctionType) or type(thing).__name__.startswith("cython"):
-        return (thing.__module__ or "").partition(".")[0] not in ("builtins", "numpy", "time")
-    return False
-
-
-def moves_on(thing) -> Reason | None:
-    """Why a thing gives something else each time it is asked, so that no schedule can read it.
-
-    Random generators are no such things: whether they were drawn from is seen.
-    """
-    if isinstance(thing, Iterator) and not isinstance(thing, io.IOBase):
-        text = "is an iterator, which goes on from call to call; pass what it gives as an argument"
-        return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
-    if isinstance(thing, _QUEUES):
-        text = "is a queue, which gives something else each time; pass that as an argument"
-        return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
-    if isinstance(thing, (types.BuiltinMethodType, types.MethodType, types.MethodWrapperType)):
-        return moves_on(thing.__self__)  # it.__next__, jobs.get
-    return None
-
-
-def holds_scalars(thing):
-    """A copy of a large container of plain things, which compares fast; None if it is no such."""
-    if type(thing) not in (dict, list, set) or not _FEW < len(thing) <= _MOST_COMPARED:
-        return None
-    items = thing.values() if type(thing) is dict else thing
-    return thing.copy() if all(type(x) in _SCALARS for x in items) else None
-
-
-__all__ = ["Cell", "Outside", "names_in"]

@@ -7,12 +7,12 @@ import weakref
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.creation import seen_draw
-from sdbr.trace.arrays.provenance import is_traced, shown
 from sdbr.trace.arrays.scalars import KINDS
+from sdbr.trace.arrays.stripping import is_traced, shown
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.machinery import called_by_machinery
-from sdbr.trace.code.outside import moves_on
+from sdbr.trace.code.moving import moves_on
 from sdbr.trace.guards.link_hooks import unknown_hook
 from sdbr.trace.structure import mapped
 from sdbr.trace.values import ABSENT, ARGUMENT, ATTRIBUTE, AttributeWrite, Read, Value

@@ -17,9 +17,10 @@ import weakref
 from collections.abc import Callable
 
 from sdbr.base.reasons import Reason, Remedy
-from sdbr.trace.arrays.provenance import current, user_line
 from sdbr.trace.code.foreign import is_users
+from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.profile_calls import chooses
+from sdbr.trace.current import current
 
 #: Of files.
 _WRITING = frozenset({"write", "writelines", "truncate"})

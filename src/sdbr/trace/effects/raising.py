@@ -11,8 +11,8 @@ import sys
 import warnings
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import current
 from sdbr.trace.code.foreign import is_users
+from sdbr.trace.current import current
 
 import numpy as np
 

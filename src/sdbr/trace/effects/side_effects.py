@@ -8,8 +8,9 @@ from typing import Any
 
 from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import is_traced, strip, user_line
+from sdbr.trace.arrays.stripping import is_traced, strip
 from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.code.frames import user_line
 from sdbr.trace.effects.attributes import INTERNAL
 from sdbr.trace.effects.effect_arguments import Arguments, Input, Made, Number, plain, rebuilt
 from sdbr.trace.effects.reports import Overheard

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from sdbr.trace.arrays.provenance import TRACES_UNDER_WAY
+from sdbr.trace.current import TRACES_UNDER_WAY
 
 _local = threading.local()
 

@@ -11,8 +11,9 @@ import sys
 import types
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import PURE, TracedArray, holds_traced, shown, strip
+from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.scalars import TracedFloat, plain_float
+from sdbr.trace.arrays.stripping import PURE, holds_traced, shown, strip
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import Cell, Field, behind, get, used_names
 from sdbr.trace.effects.attributes import INTERNAL

@@ -9,10 +9,9 @@ import types
 
 from sdbr.compat import LINK_VERSION
 from sdbr.trace.arrays.scalars import KINDS, ScalarArgument
-from sdbr.trace.code.outside import holds_scalars
 from sdbr.trace.guards._versions import Dicts
 from sdbr.trace.guards.link_hooks import hooks_of
-from sdbr.trace.guards.prints import is_constant, same, taken
+from sdbr.trace.guards.prints import holds_scalars, is_constant, same, taken
 from sdbr.trace.values import ABSENT, Trace
 
 import chainer

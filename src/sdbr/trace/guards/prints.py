@@ -13,24 +13,23 @@ import hashlib
 import types
 from typing import Any
 
-from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import PURE, TracedArray, is_traced, strip
-from sdbr.trace.code.outside import GENERATORS, holds_scalars, is_library, moves_on
-from sdbr.trace.code.places import Place
-from sdbr.trace.code.reading import get, plain_fields
-from sdbr.trace.values import ATTRIBUTE, CONSTANT, AttributeWrite, values_in
+from sdbr.trace.code.library import is_library
+from sdbr.trace.code.moving import GENERATORS, moves_on
+from sdbr.trace.code.reading import plain_fields
 
 import chainer
 import numpy as np
 
 _SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
-_DEPTH = 100
+MOST_DEPTH = 100
 _EXACT = 1 << 16  # bytes that are compared one by one
 _WHOLE = 1 << 22  # bytes of which a digest is compared; of larger arrays that of a sample
-_MOST_CAPTURED = 64
 _MOST_ARRAYS = 256
 _MOST_OBJECTS = 1000
 _MOST_ITEMS = 1 << 14
+_FEW_ITEMS = 64
+_MOST_COMPARED = 1 << 16  # plain numbers in one container: compared in some hundred microseconds
+_PLAIN = (int, float, str, bool, complex, type(None))
 _OPEN = (
     types.SimpleNamespace, argparse.Namespace, collections.UserDict, collections.UserList,
     collections.UserString, collections.ChainMap,
@@ -49,7 +48,7 @@ _OF_LIBRARIES = (int, float, str, bool, chainer.optimizer.Hyperparameter, chaine
 SAME, LIKE = "same", "like"
 
 
-class _Array:
+class ArrayPrint:
     """An array: by its contents, unless the schedule reads it anew."""
 
     __slots__ = ("array", "contents", "kind")
@@ -68,7 +67,7 @@ class _Array:
         return how is LIKE or _contents(thing) == self.contents
 
 
-class _Variable:
+class VariablePrint:
     """A Variable: by identity and kind; by kind alone if the schedule reads it anew."""
 
     __slots__ = ("kind", "variable")
@@ -83,7 +82,7 @@ class _Variable:
         return isinstance(thing, chainer.Variable) and _kind_of(thing) == self.kind
 
 
-class _Items:
+class ItemsPrint:
     """A list, tuple or deque."""
 
     __slots__ = ("items", "kind")
@@ -98,7 +97,7 @@ class _Items:
         return all(same(a, b, live) for a, b in zip(thing, self.items, strict=False))
 
 
-class _Plain:
+class PlainPrint:
     """A large list or dict of plain things, compared as a whole."""
 
     __slots__ = ("items",)
@@ -110,7 +109,7 @@ class _Plain:
         return type(thing) is type(self.items) and thing == self.items
 
 
-class _Set:
+class SetPrint:
     """A set or frozenset."""
 
     __slots__ = ("items",)
@@ -122,7 +121,7 @@ class _Set:
         return isinstance(thing, (set, frozenset)) and thing == self.items
 
 
-class _Fields:
+class FieldsPrint:
     """A dict, or the attributes of a plain object, which has to be the very one."""
 
     __slots__ = ("items", "owner", "whole")
@@ -151,12 +150,12 @@ class _Fields:
         return all(same(thing[k], want, live) for k, want in self.items.items())
 
 
-class _Both:
+class BothPrint:
     """A container that has attributes as well."""
 
     __slots__ = ("attributes", "items")
 
-    def __init__(self, items, attributes: _Fields):
+    def __init__(self, items, attributes: FieldsPrint):
         self.items = items
         self.attributes = attributes
 
@@ -164,7 +163,7 @@ class _Both:
         return self.items.matches(thing, live) and self.attributes.matches(thing, live)
 
 
-_PRINTS = (_Array, _Variable, _Items, _Plain, _Set, _Fields, _Both)
+PRINTS = (ArrayPrint, VariablePrint, ItemsPrint, PlainPrint, SetPrint, FieldsPrint, BothPrint)
 
 
 class _Walk:
@@ -196,11 +195,11 @@ class _Walk:
         if isinstance(thing, np.ndarray):
             return self._array(thing, place)
         if isinstance(thing, chainer.Variable):
-            return thing if isinstance(thing, chainer.Parameter) else _Variable(thing)
+            return thing if isinstance(thing, chainer.Parameter) else VariablePrint(thing)
         self.note_moving(thing, place)
         if id(thing) in self.seen:
             return thing
-        if len(place) > _DEPTH or len(self.seen) > _MOST_OBJECTS:
+        if len(place) > MOST_DEPTH or len(self.seen) > _MOST_OBJECTS:
             if not isinstance(thing, _CLOSED):
                 self.beyond.append(place)
             return thing
@@ -208,22 +207,22 @@ class _Walk:
             self.seen.add(id(thing))
             plain = holds_scalars(thing)
             if plain is not None:
-                return _Plain(plain)
+                return PlainPrint(plain)
             if len(thing) > _MOST_ITEMS:
                 self.beyond.append(place)
                 return thing
             if isinstance(thing, _MAPPINGS):
-                print_ = _Fields(None, dict(thing), True, place, self)
+                print_ = FieldsPrint(None, dict(thing), True, place, self)
             else:
-                print_ = _Items(thing, place, self)
+                print_ = ItemsPrint(thing, place, self)
             fields = None if is_library(type(thing)) else plain_fields(thing)
             if fields and fields is not thing:  # a subclass, with attributes
-                return _Both(print_, _Fields(thing, fields, True, place, self))
+                return BothPrint(print_, FieldsPrint(thing, fields, True, place, self))
             return print_
         if isinstance(thing, (set, frozenset)):
-            return _Set(thing)
+            return SetPrint(thing)
         if isinstance(thing, bytearray):
-            return _Items(thing, place, self)
+            return ItemsPrint(thing, place, self)
         fields = None if isinstance(thing, _CLOSED) else plain_fields(thing)
         if fields is None:
             return thing
@@ -231,7 +230,7 @@ class _Walk:
         if not whole and callable(thing) and not isinstance(thing, chainer.Initializer):
             return thing
         self.seen.add(id(thing))
-        return _Fields(thing, fields, whole, place, self)
+        return FieldsPrint(thing, fields, whole, place, self)
 
     def _array(self, array: np.ndarray, place: tuple) -> Any:
         self.arrays -= 1
@@ -240,7 +239,7 @@ class _Walk:
             return array
         if array.nbytes > _WHOLE:
             self.beyond.append(place)  # a sample is compared
-        return _Array(array)
+        return ArrayPrint(array)
 
 
 def taken(thing, recorder=None, name: str = "") -> Any:
@@ -292,7 +291,7 @@ class _Attribute(_Key):
 
 def same(thing, want, live: dict) -> bool:
     """Whether `thing` is as it was; `live` maps ids of arrays and Variables to `SAME` or `LIKE`."""
-    if isinstance(want, _PRINTS):
+    if isinstance(want, PRINTS):
         return want.matches(thing, live)
     # repr tells 0.0 from -0.0 and makes nan equal to itself.
     return thing is want or (
@@ -327,184 +326,9 @@ def _contents(array: np.ndarray) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(array), digest_size=16).digest()
 
 
-class PrintRecording:
-    """The part of the recorder that looks into what attributes hold."""
-
-    def __init__(self):
-        super().__init__()
-        self._prints: dict[tuple, tuple] = {}  # (id(link), name) -> (thing, its print)
-        self._captured: list = []  # (array or Variable, Value)
-        self.looked_at: set[int] = set()  # ids of nodes of strange Variables whose array was read
-
-    def look_into(self, link, name: str, thing) -> None:
-        """Note what an attribute holds, when it is first read."""
-        if (id(link), name) in self._prints or is_constant(thing):
-            return
-        label = f"{type(link).__name__}.{name}"
-        self.know_places(link.__dict__, name, thing, label)
-        print_ = taken(thing, self, name)
-        if isinstance(print_, _PRINTS):
-            self._prints[id(link), name] = (thing, print_)
-            found = list(_inside(thing, ()))
-            if len(found) <= _MOST_CAPTURED:
-                for path, leaf in found:
-                    self._capture(Place(link.__dict__, name, path, label), leaf)
-
-    def note_moving(self, name: str, thing) -> None:
-        """The call may ask `thing`, which gives something else each time."""
-        if isinstance(thing, GENERATORS):
-            self.generators.watch(thing, f"{name!r}, a random generator of its own,")
-        else:
-            reason = moves_on(thing)
-            self.mark_dynamic(f"{name!r} {reason.text}", reason.remedy)
-
-    def note_beyond(self, name: str, places: list[str]) -> None:
-        """Parts of what the call may read are too much to be compared."""
-        more = f" and {len(places) - 1} more parts" if len(places) > 1 else ""
-        self.trace.unwatched.append(f"{name}{places[0]}{more}")
-
-    def _capture(self, place: Place, leaf) -> None:
-        """A Variable or array in a container: what lies in its place is read in every call."""
-        source = (place, place.label)
-        if isinstance(leaf, chainer.Variable):
-            if leaf._data[0] is None or id(leaf._node) in self._nodes:
-                self.note_alias(leaf, source)
-                return
-            value = self.value(ATTRIBUTE, leaf._data[0], leaf.requires_grad, source, True)
-            self.know_variable(leaf, value)
-        else:
-            if self.find_array(leaf) is not None:
-                return
-            value = self.value(ATTRIBUTE, leaf, False, source, False)
-            self.know_array(leaf, value)
-        self._captured.append((leaf, value))
-
-    def unchanged_prints(self) -> list:
-        """Keys of what is as it was when it was first read."""
-        return [k for k, (thing, print_) in self._prints.items() if same(thing, print_, {})]
-
-    def forgive_prints(self, keys: list) -> None:
-        """What has changed of these since was changed by ``static_code``: no replay compares it."""
-        for key in keys:
-            thing, print_ = self._prints[key]
-            if not same(thing, print_, {}):
-                self._prints[key] = (thing, taken(thing))
-                self.effect_containers.append(thing)
-
-    def write_fields(self) -> list:
-        """After the call: results in plain objects; any other change makes it dynamic.
-
-        Returns
-        -------
-        list of (Variable or ndarray)
-            In whose place later calls may find another.
-        """
-        kept: list = []
-        for (_, name), (thing, print_) in self._prints.items():
-            fields = _changed_fields(thing, print_)
-            if fields is None or not all(self._write_field(*field, kept) for field in fields):
-                self.mark_dynamic(
-                    f"what attribute {name!r} holds changed during the call", Remedy.PASS_NUMBERS
-                )
-        return kept
-
-    def finish_prints(self, kept: list) -> None:
-        """What has to be compared later, and what of it may be another then."""
-        trace = self.trace
-        forgiven = {id(thing) for thing in self.effect_containers}
-        trace.prints = {
-            key: None if id(thing) in forgiven else print_
-            for key, (thing, print_) in self._prints.items()
-        }
-        used = {x.index for node in trace.nodes for x in node.inputs}
-        used.update(x.index for node in trace.nodes for r in node.rebind for x in r.values)
-        used.update(x.index for x in values_in([trace.result, [w.value for w in trace.writes]]))
-        used.update(x.index for x in values_in([r.items for r in trace.reports]))
-        used.update(x.index for x in values_in([s.value for s in trace.stores]))
-        used.update(x.source.index for x in trace.values if x.kind == "alias" and x.index in used)
-        trace.live = {id(x.source): SAME for x in trace.values if x.kind == CONSTANT}
-        trace.live.update((id(thing), LIKE) for thing in kept)
-        for thing, value in self._captured:
-            if value.is_variable or value.index in used:
-                trace.live[id(thing)] = LIKE
-        trace.live.update((id(thing), LIKE) for thing in self.finish_places(kept))
-
-    def _write_field(self, owner, name: str, old, kept: list) -> bool:
-        """A result that the call gave to an attribute of a plain object: replays do so, too.
-
-        What was there before goes to `kept` where the call has not looked at it: later calls may
-        find another in its place.
-        """
-        new = get(owner, "__dict__", {}).get(name)
-        if new is None:
-            return False  # in a slot
-        if is_traced(new):
-            if new.ndim == 0 or new.origin is PURE:
-                return False
-            value, owner.__dict__[name] = self.of_array(new), strip(new)
-        elif isinstance(new, chainer.Parameter) or id(new._node) not in self._nodes:
-            return False
-        else:
-            value = self.of_variable(new)
-        if isinstance(old, _Variable):
-            array = old.variable._data[0]
-            node = id(old.variable._node)
-            if node in self._nodes:
-                if not self.lies_where(old.variable, new):
-                    return False
-            elif node in self.looked_at or self.find_array(array) is not None:
-                return False
-            kept.append(old.variable)
-        elif isinstance(old, _Array):
-            return False  # NumPy may have read it out of our sight
-        self.trace.writes.append(AttributeWrite(owner, name, value))
-        return True
-
-
-_MISSING = object()
-
-
-def _changed_fields(thing, want) -> list | None:
-    """Attributes of plain objects in `thing` that now hold another Variable or traced array.
-
-    Returns
-    -------
-    list of (object, str, object) or None
-        The object, the attribute, and the print of what it was; None when anything else changed.
-    """
-    if same(thing, want, {}):
-        return []
-    if isinstance(want, _Items) and type(thing) is want.kind and len(thing) == len(want.items):
-        parts = [_changed_fields(a, b) for a, b in zip(thing, want.items, strict=True)]
-    elif isinstance(want, _Fields) and want.whole:
-        now = thing if want.owner is None else plain_fields(thing) if thing is want.owner else {}
-        if not want.items.keys() <= now.keys():
-            return None
-        parts = []
-        for name, x in list(now.items()):
-            old = want.items.get(name, _MISSING)
-            is_new = want.owner is not None and type(x) in (chainer.Variable, TracedArray)
-            if is_new and not same(x, old, {}):
-                parts.append([(want.owner, name, old)])
-            else:
-                parts.append(None if old is _MISSING else _changed_fields(x, old))
-    else:
+def holds_scalars(thing):
+    """A copy of a large container of plain things, which compares fast; None if it is no such."""
+    if type(thing) not in (dict, list, set) or not _FEW_ITEMS < len(thing) <= _MOST_COMPARED:
         return None
-    return None if any(part is None for part in parts) else [f for part in parts for f in part]
-
-
-def _inside(thing, path: tuple):
-    """Variables and arrays in containers, each with its path of keys."""
-    if isinstance(thing, chainer.Variable):
-        if path and not isinstance(thing, chainer.Parameter):
-            yield path, thing
-    elif type(thing) is np.ndarray:
-        if path:
-            yield path, thing
-    elif len(path) < _DEPTH:
-        if type(thing) in (list, tuple):
-            for i, x in enumerate(thing[: _MOST_CAPTURED + 1]):
-                yield from _inside(x, (*path, i))
-        elif isinstance(thing, dict):
-            for key, x in list(thing.items())[: _MOST_CAPTURED + 1]:
-                yield from _inside(x, (*path, key))
+    items = thing.values() if type(thing) is dict else thing
+    return thing.copy() if all(type(x) in _PLAIN for x in items) else None

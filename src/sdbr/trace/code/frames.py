@@ -1,0 +1,30 @@
+"""The frames and lines of user code, as it runs."""
+
+from __future__ import annotations
+
+import sys
+
+from sdbr.trace.code.foreign import is_users
+
+
+def user_frames(last=None):
+    """The frames of user code, innermost first, up to but without `last`."""
+    frame = sys._getframe(1)
+    while frame is not None and frame is not last:
+        if is_users(frame.f_globals.get("__name__", "")):
+            yield frame
+        frame = frame.f_back
+
+
+def user_line() -> str:
+    """``file:line in function`` of the innermost frame of user code.
+
+    That is outside Chainer, sdbr, NumPy, other compiled packages and the standard library.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_globals.get("__name__", "")):
+            code = frame.f_code
+            return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
+        frame = frame.f_back
+    return ""

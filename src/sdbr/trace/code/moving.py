@@ -1,0 +1,63 @@
+"""What gives something else each time it is asked: iterators, queues, clocks, generators."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import queue
+import random
+import types
+from collections.abc import Iterator
+
+from sdbr.base.reasons import Reason, Remedy
+from sdbr.trace.code.reading import get
+
+import numpy as np
+
+# Functions of the module `time`.
+CLOCKS = (
+    'clock_gettime', 'clock_gettime_ns', 'monotonic', 'monotonic_ns', 'perf_counter',
+    'perf_counter_ns', 'process_time', 'process_time_ns', 'thread_time', 'thread_time_ns', 'time',
+    'time_ns',
+)  # fmt: skip
+#: Classes of random generators.
+GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
+_QUEUES = (queue.Queue, queue.SimpleQueue)
+#: NumPy's global generator, whose methods are the functions of ``numpy.random``.
+GLOBAL_GENERATOR = np.random.mtrand._rand
+
+
+def is_global_draw(thing) -> bool:
+    """Whether `thing` draws from NumPy's global generator: ``from numpy.random import rand``."""
+    return get(thing, "__self__") is GLOBAL_GENERATOR and callable(thing)
+
+
+def moves_on(thing) -> Reason | None:
+    """Why a thing gives something else each time it is asked, so that no schedule can read it.
+
+    Random generators are no such things: whether they were drawn from is seen.
+    """
+    if isinstance(thing, Iterator) and not isinstance(thing, io.IOBase):
+        text = "is an iterator, which goes on from call to call; pass what it gives as an argument"
+        return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
+    if isinstance(thing, _QUEUES):
+        text = "is a queue, which gives something else each time; pass that as an argument"
+        return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
+    if isinstance(thing, (types.BuiltinMethodType, types.MethodType, types.MethodWrapperType)):
+        return moves_on(thing.__self__)  # it.__next__, jobs.get
+    return None
+
+
+def tells_time(thing, attributes) -> Reason | None:
+    """Why a clock that is called past its module makes a call dynamic."""
+    if isinstance(thing, types.BuiltinFunctionType):
+        is_clock = thing.__module__ == "time" and thing.__name__ in CLOCKS
+        text = "reads the clock; what it tells has to come in as an argument"
+        return Reason(text, Remedy.PASS_WHAT_IT_GIVES) if is_clock else None
+    now = isinstance(thing, type) and issubclass(thing, datetime.date)
+    if now or thing is datetime:
+        found = attributes & {"now", "today", "utcnow"}
+        if found:
+            text = f"is asked for {min(found)}(); what it tells has to come in as an argument"
+            return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
+    return None
