@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sdbr.trace.arrays.scalars import plain_float
 from sdbr.trace.arrays.stripping import shown
+from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.structure import mapped, rebuild
 
 

@@ -10,8 +10,8 @@ from sdbr.base.reasons import Remedy
 from sdbr.compat.hooks import PatchSet
 from sdbr.trace.arrays.creation import register as register_creation
 from sdbr.trace.arrays.provenance import tell
-from sdbr.trace.arrays.scalars import register as register_math
 from sdbr.trace.arrays.stripping import holds_known, strip, strip_nested
+from sdbr.trace.arrays.traced_float import register as register_math
 from sdbr.trace.captured import wrap_node_init
 from sdbr.trace.code.catching import may_catch
 from sdbr.trace.code.foreign import is_users

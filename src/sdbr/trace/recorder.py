@@ -7,7 +7,7 @@ import sys
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays._exports import is_writeable
 from sdbr.trace.arrays.known import ValueRecording
-from sdbr.trace.arrays.scalars import ScalarRecording, neutral_label, plain_float
+from sdbr.trace.arrays.scalars import neutral_label
 from sdbr.trace.arrays.stripping import (
     holds_traced,
     is_sequence,
@@ -16,6 +16,7 @@ from sdbr.trace.arrays.stripping import (
     strip,
     strip_nested,
 )
+from sdbr.trace.arrays.traced_float import ScalarRecording, plain_float
 from sdbr.trace.arrays.views import ViewRecording
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.captured import CapturedRecording

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import leave_by
-from sdbr.trace.arrays.scalars import TracedFloat
 from sdbr.trace.arrays.stripping import TRACED, is_traced, strip
+from sdbr.trace.arrays.traced_float import TracedFloat
 
 
 class _Asking(type):

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import leave_by, record
-from sdbr.trace.arrays.scalars import strip_floats
 from sdbr.trace.arrays.stripping import holds_known, holds_traced, strip_nested
+from sdbr.trace.arrays.traced_float import strip_floats
 from sdbr.trace.code.library import is_library_name
 from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.code.moving import CLOCKS, is_global_draw

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.scalars import plain_float
 from sdbr.trace.arrays.stripping import shown
+from sdbr.trace.arrays.traced_float import plain_float
 
 from chainer import reporter
 

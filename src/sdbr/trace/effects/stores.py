@@ -12,8 +12,8 @@ import types
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import TracedArray
-from sdbr.trace.arrays.scalars import TracedFloat, plain_float
 from sdbr.trace.arrays.stripping import PURE, holds_traced, shown, strip
+from sdbr.trace.arrays.traced_float import TracedFloat, plain_float
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import Cell, Field, behind, get, used_names
 from sdbr.trace.effects.attributes import INTERNAL

@@ -1,0 +1,307 @@
+"""Floats that know where they come from, and the part of the recorder that hands them out.
+
+While a call is traced, a float that changes from call to call is a :class:`TracedFloat`. Arithmetic
+on it is recorded, a comparison becomes a condition on later values. Any other use that its methods
+notice makes the value part of what a call is compared by, as it was in the trace.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from sdbr.trace.arrays.scalars import (
+    KINDS,
+    Condition,
+    Derived,
+    Scalar,
+    ScalarArgument,
+    ScalarAttribute,
+)
+from sdbr.trace.arrays.stripping import LEAVING
+from sdbr.trace.current import current
+from sdbr.trace.nodes import attributes_of
+
+import numpy as np
+
+_MAX_DEPTH = 32  # of arithmetic on arithmetic
+# Code of Chainer that does nothing with ``float(x)`` but store it on a function node.
+_STORED = frozenset({
+    ("chainer.functions.activation.elu", "__init__"),
+    ("chainer.functions.activation.softplus", "__init__"),
+})  # fmt: skip
+
+
+class TracedFloat(float):
+    """A float that carries the `Scalar` it shows as `origin`; outside its trace, just a float."""
+
+    __slots__ = ("kind", "origin")
+
+    def __new__(cls, value: float = 0.0, origin: Scalar | None = None):
+        if origin is None:  # code that asks for `type(x)` makes another number of that class
+            return float(value)
+        self = float.__new__(cls, value)
+        self.origin = origin
+        self.kind = type(value)  # float or numpy.float64, which decides about dtypes
+        return self
+
+    def __getattr__(self, name):
+        if self.kind is float:
+            raise AttributeError(f"'float' object has no attribute {name!r}")
+        return getattr(self.leave(), name)  # what numpy.float64 has besides
+
+    def leave(self) -> float:
+        """The number itself, for code that cannot be followed."""
+        recorder = current()
+        if recorder is not None and self.origin.token is recorder.token:
+            self.origin.must_stay()
+        return _plain(self)
+
+    def __float__(self):
+        frame = sys._getframe(1)
+        place = frame.f_globals.get("__name__"), frame.f_code.co_name
+        recorder = current()
+        if place in _STORED and recorder is not None and not recorder.depth:
+            return recorder.store_float(self)
+        return float.__float__(self.leave())
+
+    # NumPy before 2.0 computes with the value at once where there is an `__array_ufunc__`, and
+    # asks for the number (`__float__`, `__rmul__`) where there is none.
+    __array_priority__ = 1e6
+
+    def __array_function__(self, function, types, args, kwargs):
+        return function(*strip_floats(args), **strip_floats(kwargs))
+
+    def __reduce_ex__(self, protocol):
+        return float, (self.leave(),)
+
+    def __deepcopy__(self, memo):
+        return self.leave()
+
+    def __copy__(self):
+        return self.leave()
+
+    def __bool__(self):
+        return _compared(operator.truth, (self,))
+
+    def __pos__(self):
+        return self
+
+    @property
+    def real(self):
+        return self
+
+    @property
+    def imag(self):
+        return self.kind(0.0)
+
+
+def _plain(traced: TracedFloat) -> float:
+    value = float.__float__(traced)
+    return value if traced.kind is float else traced.kind(value)
+
+
+LEAVING[TracedFloat] = TracedFloat.leave
+
+
+def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    return getattr(ufunc, method)(*strip_floats(inputs), **strip_floats(kwargs))
+
+
+if int(np.__version__.partition(".")[0]) >= 2:
+    TracedFloat.__array_ufunc__ = _array_ufunc
+
+
+def strip_floats(thing):
+    """`thing` with plain floats in lists, tuples and dicts, for code that cannot be followed."""
+    kind = type(thing)
+    if kind is TracedFloat:
+        return thing.leave()
+    if kind in (tuple, list):
+        return kind([strip_floats(t) for t in thing])
+    if kind is dict:
+        return {k: strip_floats(t) for k, t in thing.items()}
+    return thing
+
+
+def _part(thing) -> Any:
+    """A scalar of this trace, or the number itself; None when it is neither."""
+    if type(thing) is TracedFloat:
+        return thing.origin if thing.origin.token is current().token else _plain(thing)
+    return thing if type(thing) in (int, bool, *KINDS) else None
+
+
+def _numbers(things) -> tuple:
+    return tuple(_plain(t) if type(t) is TracedFloat else t for t in things)
+
+
+def _followed(things: tuple) -> tuple | None:
+    """What a recorded operation on `things` is made of; None when it is not to be recorded."""
+    recorder = current()
+    if recorder is None:
+        return None
+    parts = tuple(map(_part, things))
+    sources = [p for p in parts if isinstance(p, Scalar)]
+    if not sources:
+        return None
+    too_deep = max(s.depth for s in sources) >= _MAX_DEPTH
+    if recorder.depth or too_deep or any(p is None for p in parts):
+        for source in sources:
+            source.must_stay()
+        return None
+    return parts
+
+
+def computed(function: Callable, things: tuple) -> Any:
+    """``function(*things)``, recorded where TracedFloats take part and the result is a float."""
+    parts = _followed(things)
+    result = function(*_numbers(things))
+    if parts is None:
+        return result
+    if type(result) not in KINDS:
+        for part in parts:
+            if isinstance(part, Scalar):
+                part.must_stay()
+        return result
+    return TracedFloat(result, Derived(function, parts))
+
+
+def _compared(function: Callable, things: tuple) -> Any:
+    parts = _followed(things)
+    result = function(*_numbers(things))
+    if parts is not None:
+        current().trace.conditions.append(Condition(function, parts, bool(result)))
+    return result
+
+
+def _understood(other) -> bool:
+    """Whether a float computes with `other` by itself; Variables have their own way."""
+    return isinstance(other, (int, float, np.generic, np.ndarray))
+
+
+def _binary(function: Callable, apply: Callable, swapped: bool):
+    def method(self, other):
+        if not _understood(other):
+            return NotImplemented
+        return apply(function, (other, self) if swapped else (self, other))
+
+    return method
+
+
+def _unary(function: Callable):
+    return lambda self: computed(function, (self,))
+
+
+def _leaving(name: str):
+    def method(self, *args):
+        return getattr(self.leave(), name)(*strip_floats(args))
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _function = getattr(operator, _name)
+    setattr(TracedFloat, f"__{_name}__", _binary(_function, computed, False))
+    setattr(TracedFloat, f"__r{_name}__", _binary(_function, computed, True))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(TracedFloat, f"__{_name}__", _binary(getattr(operator, _name), _compared, False))
+for _name in ("neg", "abs"):
+    setattr(TracedFloat, f"__{_name}__", _unary(getattr(operator, _name)))
+for _name in (
+    "__int__", "__trunc__", "__floor__", "__ceil__", "__round__", "__divmod__",
+    "__rdivmod__", "__hash__", "__repr__", "__str__", "__format__", "as_integer_ratio", "hex",
+    "is_integer", "conjugate", "__getnewargs__",
+):  # fmt: skip
+    setattr(TracedFloat, _name, _leaving(_name))
+
+
+def plain_float(thing):
+    """The number that a TracedFloat shows; anything else as it is. Not a use of it."""
+    return _plain(thing) if type(thing) is TracedFloat else thing
+
+
+def watched_math(original: Callable) -> Callable:
+    """A function of :mod:`math` that follows TracedFloats; for the time of a trace."""
+
+    def call(*args, **kwargs):
+        if not any(type(a) is TracedFloat for a in args):
+            return original(*strip_floats(args), **strip_floats(kwargs))
+        return (
+            original(*strip_floats(args), **strip_floats(kwargs))
+            if kwargs
+            else computed(original, args)
+        )
+
+    call.__name__ = original.__name__
+    return call
+
+
+def register(patches) -> None:
+    """Add the patches that are in place while any call is traced."""
+    for name, thing in vars(math).items():
+        if callable(thing) and name[:1] != "_":
+            patches.register(math, name, watched_math)
+
+
+class ScalarRecording:
+    """The part of the recorder that hands out floats."""
+
+    def __init__(self):
+        super().__init__()
+        self.token = object()
+        self.follows_floats = True
+        self._scalars: dict = {}
+        self._stored: dict[int, tuple] = {}  # id(float) -> (float, Scalar)
+
+    def float_attribute(self, link, name: str, value: float):
+        """What user code gets for ``link.name``."""
+        if not self.follows_floats:
+            return value
+        scalar = self._scalars.get((id(link), name))
+        if scalar is None:
+            scalar = self._scalars[id(link), name] = ScalarAttribute(link, name, self.token)
+        return TracedFloat(value, scalar)
+
+    def float_argument(self, index: int, value: float, name: str):
+        """What user code gets for float number `index` among the arguments."""
+        if not self.follows_floats:
+            return value
+        scalar = self._scalars.get(index)
+        if scalar is None:
+            scalar = self._scalars[index] = ScalarArgument(index, name, self.token)
+        return TracedFloat(value, scalar)
+
+    def store_float(self, traced: TracedFloat) -> float:
+        """The number itself, to be known again by its identity on a function node."""
+        plain = float.__float__(traced)
+        self._stored[id(plain)] = (plain, traced.origin)
+        return plain
+
+    def take_floats(self, template, function) -> list:
+        """Replace the TracedFloats on a node by plain ones: ``(name, inner, Scalar)`` of each."""
+        found = []
+        for owner, spent, inner, name, thing in attributes_of(template, function):
+            if type(thing) is float and id(thing) in self._stored:
+                thing = TracedFloat(thing, self._stored[id(thing)][1])
+            if type(thing) is TracedFloat:
+                owner.__dict__[name] = spent.__dict__[name] = _plain(thing)
+                if thing.origin.token is self.token:
+                    found.append((name, inner, thing.origin))
+        return found
+
+    def shows_scalar(self, thing) -> bool:
+        """Whether `thing` is a TracedFloat of this trace that shows a float of Python."""
+        mine = type(thing) is TracedFloat and thing.origin.token is self.token
+        return mine and thing.kind is float
+
+    def shown_scalar(self, thing):
+        """The Scalar that a TracedFloat of this trace shows; anything else as it is."""
+        return thing.origin if self.shows_scalar(thing) else strip_floats(thing)
+
+    def finish_floats(self, floats: list) -> None:
+        """Put down in the trace which numbers were followed."""
+        self.trace.floats = floats
+        self.trace.followed = self._scalars
