@@ -22,9 +22,9 @@ def static_optimizer(optimizer: T) -> T:
 
     The object stays the same; its class becomes a subclass of what it was. With a static loss
     function, ``optimizer.update(loss, *args)`` is one native call for forward, backward and
-    update; ``optimizer.update()`` is one native call for all parameters. SGD, MomentumSGD and
-    Adam with all its options, WeightDecay, Lasso and GradientClipping are native; other rules
-    and hooks run Chainer's own code (``optimizer.update_plan.describe()`` says which).
+    update; ``optimizer.update()`` is one native call for all parameters. SGD, MomentumSGD,
+    RMSprop and Adam with all its options, WeightDecay, Lasso and GradientClipping are native;
+    other rules and hooks run Chainer's own code (``optimizer.update_plan.describe()`` says which).
 
     Parameters
     ----------

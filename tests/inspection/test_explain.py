@@ -137,7 +137,7 @@ def test_misses_name_the_part_of_the_key():
 
 
 def test_reason_why_there_is_no_whole_step():
-    model, optimizer = trained(rule=chainer.optimizers.RMSprop)
+    model, optimizer = trained(rule=chainer.optimizers.AdaGrad)
     (manager,) = facts_of(model)["managers"]
     assert manager["whole_step"]["native"] is False
     assert manager["whole_step"]["reason"]

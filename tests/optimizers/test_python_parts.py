@@ -1,6 +1,7 @@
 """Rules, hooks and parameters without native code run Chainer's own, in Chainer's order."""
 
 import sdbr  # noqa: F401
+from sdbr.optimizers.table import RULES
 from sdbr.static_optimizer import static_optimizer
 
 import chainer
@@ -10,15 +11,11 @@ from chainer import optimizer_hooks, optimizers
 from chainer.optimizers.adam import AdamRule
 from chainer.optimizers.sgd import SGDRule
 
+#: Chainer's optimizers of which no rule has native code.
 OTHERS = {
-    "adadelta": optimizers.AdaDelta,
-    "adagrad": optimizers.AdaGrad,
-    "corrected_momentum_sgd": optimizers.CorrectedMomentumSGD,
-    "nesterov": optimizers.NesterovAG,
-    "msvag": optimizers.MSVAG,
-    "rmsprop": optimizers.RMSprop,
-    "rmsprop_graves": optimizers.RMSpropGraves,
-    "smorms3": optimizers.SMORMS3,
+    name: cls
+    for name, cls in vars(optimizers).items()
+    if isinstance(cls, type) and type(cls().create_update_rule()) not in RULES
 }
 
 

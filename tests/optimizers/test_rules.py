@@ -12,21 +12,10 @@ from sdbr.optimizers.table import _by_class
 
 import numpy as np
 import pytest
-from chainer import optimizer_hooks, optimizers
+from chainer import optimizer_hooks
 
-RULES = {
-    "sgd": lambda: optimizers.SGD(lr=0.05),
-    "momentum_sgd": lambda: optimizers.MomentumSGD(lr=0.05, momentum=0.8),
-    "adam": lambda: optimizers.Adam(alpha=0.01, beta1=0.8, beta2=0.98),
-    "adam_eps": lambda: optimizers.Adam(eps=0.1, eta=0.7),
-    "adamw": lambda: optimizers.AdamW(weight_decay_rate=0.05, eta=0.5),
-    "amsgrad": lambda: optimizers.AMSGrad(alpha=0.01),
-    "adabound": lambda: optimizers.AdaBound(alpha=0.01, final_lr=0.2, gamma=0.05),
-    "amsbound": lambda: optimizers.AMSBound(alpha=0.01, gamma=0.5),
-    "everything": lambda: optimizers.Adam(
-        amsgrad=True, adabound=True, weight_decay_rate=0.1, eta=0.3, gamma=0.1
-    ),
-}
+from tests.harness.update_rules import RULES
+
 HOOKS = {
     "none": [],
     "decay": [optimizer_hooks.WeightDecay(0.1)],
@@ -130,6 +119,11 @@ def test_the_folders_are_the_tables_in_the_order_of_names():
         names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
         rows = [importlib.import_module(f"{folder.__name__}.{name}").ROW for name in names]
         assert list(dict.fromkeys(table.values())) == rows
+
+
+def test_every_row_is_tried():
+    tried = {type(make().create_update_rule()) for make in RULES.values()}
+    assert tried == set(RULE_ROWS)
 
 
 def test_a_class_has_one_row():

@@ -10,16 +10,10 @@ import chainer.functions as F
 import chainer.links as L
 import numpy as np
 import pytest
-from chainer import optimizer_hooks, optimizers
+from chainer import optimizer_hooks
 
-OPTIMIZERS = {
-    "sgd": lambda: optimizers.SGD(lr=0.1),
-    "momentum_sgd": lambda: optimizers.MomentumSGD(lr=0.05),
-    "adam": lambda: optimizers.Adam(alpha=0.01),
-    "adamw": lambda: optimizers.AdamW(weight_decay_rate=0.05, eta=0.5),
-    "amsgrad": lambda: optimizers.AMSGrad(alpha=0.01),
-    "amsbound": lambda: optimizers.AMSBound(alpha=0.01, gamma=0.1),
-}
+from tests.harness.update_rules import RULES
+
 HOOKS = [
     optimizer_hooks.WeightDecay(0.01),
     optimizer_hooks.GradientClipping(0.5),
@@ -87,13 +81,13 @@ def close(a, b, tolerance, name=""):
 
 
 @pytest.mark.parametrize("hooked", [False, True])
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", RULES)
 def test_fifty_steps(name, hooked):
     def prepare(optimizer):
         for hook in HOOKS if hooked else ():
             optimizer.add_hook(hook)
 
-    runs = Runs(OPTIMIZERS[name], prepare)
+    runs = Runs(RULES[name], prepare)
     runs.step(50)
     # The first calls trace.
     assert runs.steps >= 45
@@ -101,7 +95,7 @@ def test_fifty_steps(name, hooked):
 
 
 def test_changes_between_steps():
-    runs = Runs(OPTIMIZERS["adam"])
+    runs = Runs(RULES["adam"])
     runs.step(4)
     before = runs.steps
     for optimizer in runs.both:
@@ -120,7 +114,7 @@ def test_changes_between_steps():
 
 @pytest.mark.parametrize("how", ["copy", "deepcopy", "pickle"])
 def test_copies_after_whole_steps(how):
-    runs = Runs(OPTIMIZERS["adam"])
+    runs = Runs(RULES["adam"])
     runs.step(4)
     make = {
         "copy": copy.copy,
@@ -136,14 +130,14 @@ def test_python_hook():
         for p in optimizer.target.params():
             p.grad *= 0.5
 
-    runs = Runs(OPTIMIZERS["adam"], lambda o: o.add_hook(halve))
+    runs = Runs(RULES["adam"], lambda o: o.add_hook(halve))
     runs.step(5)
     assert runs.steps == 0
     assert runs.static.update_statistics.mixed_updates == 5
 
 
 def test_update_alone_between_whole_steps():
-    runs = Runs(OPTIMIZERS["adam"])
+    runs = Runs(RULES["adam"])
     runs.step(4)
     for _ in range(2):
         for optimizer in runs.both:
@@ -154,7 +148,7 @@ def test_update_alone_between_whole_steps():
 
 
 def test_parameters_that_carry_the_loss_scale_of_another_optimizer():
-    runs = Runs(OPTIMIZERS["adam"])
+    runs = Runs(RULES["adam"])
     runs.step(4)
     for optimizer in runs.both:
         for p in optimizer.target.params():
@@ -163,7 +157,7 @@ def test_parameters_that_carry_the_loss_scale_of_another_optimizer():
 
 
 def test_loss_scaling():
-    runs = Runs(OPTIMIZERS["sgd"])
+    runs = Runs(RULES["sgd"])
     runs.step(3)
     for optimizer in runs.both:
         optimizer.target.idle.disable_update()

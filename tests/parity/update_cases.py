@@ -22,6 +22,10 @@ ADAM = {
 }
 
 
+#: From which operand on they are means of squares, which are not negative.
+SQUARES = {"adam": 3, "rmsprop": 2}
+
+
 def update(op: Op, rng, dtype) -> Iterator[Case]:
     """Rules and hooks that write the operands they read."""
     variants = {
@@ -30,14 +34,16 @@ def update(op: Op, rng, dtype) -> Iterator[Case]:
         "weight_decay": [("", (5e-4,)), ("", (0.3,))],
         "lasso": [("", (5e-4,)), ("", (0.3,))],
         "adam": list(ADAM.items()),
+        "rmsprop": [("", (0.01, 0.9, 0.1, 0.0, 1e-3)), ("eps inside", (0.01, 0.9, 0.1, 1e-3, 0.0))],
     }[op.name]
     written = {"weight_decay": [0], "lasso": [0], "sgd": [1], "momentum_sgd": [1, 2]}.get(op.name)
+    squares = SQUARES.get(op.name, len(op.inputs))
     for what, floats in variants:
         for kind in KINDS:
             for shape in SHAPES if kind == "ordinary" else ((67,),):
                 for n in (4, 5) if op.name == "adam" else (len(op.inputs),):
                     ins = [whole(values(rng, shape, dtype, kind)) for _ in range(n)]
-                    ins[3:] = [whole(abs(x.base)) for x in ins[3:]]  # second moments
+                    ins[squares:] = [whole(abs(x.base)) for x in ins[squares:]]
                     outs = [ins[i] for i in written or range(1, n)]
                     yield Case(
                         op.name, f"{what}, {kind} values", ins, outs, (), floats, per_element=True
@@ -60,6 +66,6 @@ def clip_norm(op: Op, rng, dtype) -> Iterator[Case]:
 
 
 BY_OP = {
-    **dict.fromkeys(("sgd", "momentum_sgd", "adam", "weight_decay", "lasso"), update),
+    **dict.fromkeys(("sgd", "momentum_sgd", "adam", "rmsprop", "weight_decay", "lasso"), update),
     "clip_norm": clip_norm,
 }

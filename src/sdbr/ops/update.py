@@ -19,6 +19,9 @@ row('adam', 'g:T p:T m:T v:T vhat:T*', 'p_out:T m_out:T v_out:T vhat_out:T*',
     'm += one_minus_beta1 * (g - m); v += one_minus_beta2 * (g * g - v); s = maximum(vhat, v) -> vhat when given, '
     'else v; step = alpha_t / (sqrt(s) + eps), clipped to [lower, upper]; p = decay * p - eta * step * m',
     floats='alpha_t one_minus_beta1 one_minus_beta2 eps eta decay lower upper', effect=True)  # fmt: skip
+row('rmsprop', 'g:T p:T ms:T', 'p_out:T ms_out:T',
+    'ms = alpha * ms + one_minus_alpha * g * g; p -= lr * g / (sqrt(ms + eps_inside) + eps_outside)',
+    floats='lr alpha one_minus_alpha eps_inside eps_outside', effect=True)  # fmt: skip
 row(
     "weight_decay",
     "g:T p:T",

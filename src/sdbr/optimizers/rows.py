@@ -5,9 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
+
+#: The largest number that float32 rounds to zero: half of its smallest denormal, ties to even.
+FLOAT32_UNDERFLOW = 2.0**-150
+
 
 class Declined(Exception):
     """The native update cannot do this step; Chainer's own code can, or raises its own error."""
+
+
+def vanishes(eps: float, dtype) -> bool:
+    """Whether an eps is zero in the dtype of the parameter only; Chainer refuses it."""
+    return eps != 0 and abs(eps) <= FLOAT32_UNDERFLOW and dtype == np.float32
 
 
 @dataclasses.dataclass(frozen=True)

@@ -177,6 +177,12 @@ def momentum_sgd(g, p, v, lr, momentum):
     return p + v, v
 
 
+def rmsprop(g, p, ms, lr, alpha, one_minus_alpha, eps_inside, eps_outside):
+    """One of the two eps is 0: that of the place which Chainer's option does not choose."""
+    ms = ms * alpha + one_minus_alpha * g * g
+    return p - lr * g / (np.sqrt(ms + eps_inside) + eps_outside), ms
+
+
 # --- ops that need more than their inputs --------------------------------------------------------
 def gemm(ins, outs, attributes) -> None:
     """``c = op(a) @ op(b) + (c if accumulate else 0)``."""
@@ -321,6 +327,7 @@ FORMULAS: dict[str, Callable] = {
     "sgd": lambda g, p, lr: p - lr * g,
     "momentum_sgd": momentum_sgd,
     "adam": adam,
+    "rmsprop": rmsprop,
     "weight_decay": lambda g, p, rate: g + rate * p,
     "lasso": lambda g, p, rate: g + rate * np.sign(p),
 }

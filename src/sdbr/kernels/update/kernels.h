@@ -94,6 +94,25 @@ static int FN(adam_vhat)(const sdbr_op *op) {
 
 #undef SDBR_ADAM_SCALARS
 
+/* ms = alpha ms + (1 - alpha) g g; p -= lr g / (sqrt(ms + eps) + eps), one of the two eps being 0. */
+static int FN(rmsprop)(const sdbr_op *op) {
+    const T *g = (const T *)op->operands[0];
+    const T *p = (const T *)op->operands[1];
+    const T *ms = (const T *)op->operands[2];
+    T *p_out = (T *)op->operands[3];
+    T *ms_out = (T *)op->operands[4];
+    const T lr = (T)op->floats[0], alpha = (T)op->floats[1], rate = (T)op->floats[2];
+    const T inside = (T)op->floats[3], outside = (T)op->floats[4];
+    const int64_t n = op->ints[0];
+    SDBR_IVDEP
+    for (int64_t i = 0; i < n; ++i) {
+        const T mi = ms[i] * alpha + rate * g[i] * g[i];
+        ms_out[i] = mi;
+        p_out[i] = p[i] - lr * g[i] / (SQRT(mi + inside) + outside);
+    }
+    return SDBR_OK;
+}
+
 /* g_out = g + rate * p */
 static int FN(weight_decay)(const sdbr_op *op) {
     const T *g = (const T *)op->operands[0];

@@ -6,4 +6,5 @@
 
 #define SDBR_ENTRIES                                                                                 \
     SDBR_ENTRY(sgd) SDBR_ENTRY(momentum_sgd) SDBR_ENTRY(adam) SDBR_ENTRY(adam_vhat)                  \
+    SDBR_ENTRY(rmsprop)                                                                              \
     SDBR_ENTRY(weight_decay) SDBR_ENTRY(lasso) SDBR_ENTRY(clip_norm)

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import math
 
-from sdbr.optimizers.rows import Declined, RuleRow
+from sdbr.optimizers.rows import Declined, RuleRow, vanishes
 
-import numpy as np
 from chainer.optimizers.adam import AdamRule
 
 INFINITY = math.inf
-# The largest number that float32 rounds to zero: half of its smallest denormal, ties to even.
-FLOAT32_UNDERFLOW = 2.0**-150
 
 
 def scalars(values: tuple, t: int, dtype, extra) -> tuple[float, ...]:
     """``alpha_t, one_minus_beta1, one_minus_beta2, eps, eta, decay, lower, upper``."""
     alpha, beta1, beta2, eps, eta, decay_rate, adabound, final_lr, gamma, _ = values
-    # Chainer refuses an eps that vanishes in the parameter's dtype.
-    if eps != 0 and abs(eps) <= FLOAT32_UNDERFLOW and dtype == np.float32:
+    if vanishes(eps, dtype):
         raise Declined("eps of Adam is too small for float32")
     # Domain errors and divisions by zero are left to Chainer, which meets the same.
     fix1 = 1.0 - math.pow(beta1, t)

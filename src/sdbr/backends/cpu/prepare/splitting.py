@@ -165,7 +165,7 @@ def _by_kernel(kernel: str) -> Callable | None:
 
 _AXIS_OPS = ("sum", "mean", "max", "min", "softmax", "softmax_grad", "log_softmax")
 _AXIS_OPS += ("log_softmax_grad",)
-_UPDATES = ("sgd", "momentum_sgd", "adam", "adam_vhat", "weight_decay", "lasso")
+_UPDATES = ("sgd", "momentum_sgd", "adam", "adam_vhat", "rmsprop", "weight_decay", "lasso")
 _BATCH_OPS = ("batch_norm", "batch_norm_grad", "batch_norm_relu_grad", "batch_norm_sums")
 _BATCH_OPS += ("fixed_batch_norm",)
 _POOLING = ("max_pooling", "max_pooling_index", "max_pooling_grad")
