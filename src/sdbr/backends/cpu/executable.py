@@ -42,11 +42,11 @@ def executable(program: Program, memory: Memory) -> Executable:
     """
     prepared = getattr(program, "prepared", None)
     if prepared is None or not prepared.fits(program):
-        prepared = program.prepared = prepare(program)
+        prepared = program.prepared = _prepared(program)
     return Executable(program, memory, prepared)
 
 
-def prepare(program: Program) -> Prepared:
+def _prepared(program: Program) -> Prepared:
     """Check a program and choose the kernel of each op."""
     program.validate()
     threads = num_threads()
