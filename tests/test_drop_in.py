@@ -10,6 +10,8 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS, SUMS
+
 
 def chain_of(decorator, method="__call__"):
     """A chain class as one writes it for ``chainer.static_graph``."""
@@ -75,7 +77,7 @@ def test_force_test_define_by_run(force):
     want = net(x_of()).array
     for _ in range(3):
         with chainer.using_config("train", False):
-            np.testing.assert_allclose(net(x_of()).array, want, rtol=1e-6)
+            np.testing.assert_allclose(net(x_of()).array, want, rtol=ROUNDINGS)
         net(x_of())
     statistics = net.schedule_manager.statistics
     assert statistics.traces == (1 if force else 2)
@@ -165,7 +167,7 @@ def test_enable_double_backprop():
         want, got = penalty(plain, x_of(seed=i)), penalty(static, x_of(seed=i))
         assert len(want) == len(got)
         for g, w in zip(got, want, strict=True):
-            np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-5 * np.abs(w).max())
+            np.testing.assert_allclose(g, w, rtol=SUMS, atol=RESULTS * np.abs(w).max())
     assert static.schedule_manager.statistics.replays == 3
 
     without = chain_of(sdbr.static_graph)()
@@ -223,13 +225,13 @@ def test_lists_and_tuples_of_variables_as_in_the_language_model_of_chainer():
             want = plain(words)
         assert type(ys) is list
         for y, w in zip(ys, want, strict=True):
-            np.testing.assert_allclose(y.array, w.array, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(y.array, w.array, rtol=RESULTS, atol=ROUNDINGS)
         for model, outputs in ((net, ys), (plain, want)):
             loss = sum(F.sum(y) for y in outputs)
             model.cleargrads()
             loss.backward()
             loss.unchain_backward()
         for p, q in zip(net.params(), plain.params(), strict=True):
-            np.testing.assert_allclose(p.grad, q.grad, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(p.grad, q.grad, rtol=GRADIENTS, atol=RESULTS)
     statistics = net.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (2, 3)  # without and with a state before

@@ -21,6 +21,8 @@ from sdbr.program.program import assemble
 import numpy as np
 import pytest
 
+from tests.tolerances import CONTRACT
+
 
 def assembled(b, name="test"):
     return assemble(b.instructions, b.table, name, plan(b.instructions, b.table))
@@ -365,7 +367,7 @@ def way(request, monkeypatch):
 
 def close(got, want):
     scale = max(1.0, float(np.abs(want).max(initial=0)))
-    tolerance = 1e-5 if got.dtype == np.float32 else 1e-12
+    tolerance = CONTRACT[got.dtype.char][0]
     assert np.abs(got - want).max(initial=0) <= tolerance * scale
 
 

@@ -25,6 +25,8 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
+from tests.tolerances import RESULTS, ROUNDINGS, SUMS
+
 X = np.random.RandomState(0).randn(5, 4).astype("f")
 T = np.array([0, 1, 2, 0, 1], "i")
 
@@ -51,7 +53,9 @@ def counts(static):
 
 
 def assert_close(got, want):
-    np.testing.assert_allclose(getattr(got, "array", got), getattr(want, "array", want), 1e-4, 1e-6)
+    np.testing.assert_allclose(
+        getattr(got, "array", got), getattr(want, "array", want), SUMS, ROUNDINGS
+    )
 
 
 @pytest.fixture  # of warnings
@@ -591,8 +595,8 @@ def test_one_result_with_respect_to_another():
         h = features(x)
         second = chainer.grad([head(h)], [x, h])
         for got, want in zip(first, second, strict=True):
-            np.testing.assert_allclose(got.array, want.array, rtol=1e-5)
-        np.testing.assert_allclose(first[1].array, 2 * h.array, rtol=1e-5)
+            np.testing.assert_allclose(got.array, want.array, rtol=RESULTS)
+        np.testing.assert_allclose(first[1].array, 2 * h.array, rtol=RESULTS)
     assert both.schedule_manager.statistics.replays == 2
 
 
@@ -920,7 +924,9 @@ def test_numbers_for_static_code(monkeypatch):
     for k in range(5):
         monkeypatch.setenv("FOOTGUN_STEP", str(k))
         static(X + k)
-    assert [s for s, _ in seen] == pytest.approx([float((X + k).sum()) for k in range(5)], rel=1e-5)
+    assert [s for s, _ in seen] == pytest.approx(
+        [float((X + k).sum()) for k in range(5)], rel=RESULTS
+    )
     assert [when for _, when in seen] == list("01234")
 
 

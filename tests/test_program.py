@@ -17,6 +17,8 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.tolerances import ANOTHER_ORDER, ELEMENTS, ROUNDINGS
+
 BACKENDS = ["cython", "numpy"]
 
 
@@ -72,7 +74,9 @@ def test_hand_written_program(backend):
     for slot, array in arrays.items():
         memory.bind(slot, array)
     sdbr.backends.make_executable(program, memory, backend).run()
-    np.testing.assert_allclose(y, (np.maximum(x @ w.T, 0) * 3).sum(0), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        y, (np.maximum(x @ w.T, 0) * 3).sum(0), rtol=ROUNDINGS, atol=ROUNDINGS
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -84,7 +88,7 @@ def test_a_traced_program_runs_by_itself(backend):
     inputs = {"argument 0": x, "parameter W": model.W.array, "parameter b": model.b.array}
     arrays = [inputs[s.name] for s in program.slots if s.kind == BOUND]
     (got,) = program.run(arrays, backend)
-    np.testing.assert_allclose(got, want, rtol=1e-6)
+    np.testing.assert_allclose(got, want, rtol=ROUNDINGS)
     lines = list(program.step(arrays, backend))
     assert lines == program.disassemble().split("\n")
 
@@ -260,7 +264,9 @@ def test_traced_programs_in_a_plain_interpreter(programs, backend):
             if slot.array is None:
                 got = copies[s].reshape(-1).view(np.uint8)[: slot.nbytes].view(dtypes[s])
                 want = buffers[s][: slot.nbytes].view(dtypes[s])
-                np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5, err_msg=slot.name)
+                np.testing.assert_allclose(
+                    got, want, rtol=ELEMENTS, atol=ANOTHER_ORDER, err_msg=slot.name
+                )
 
 
 # --- malformed programs never reach the loop -----------------------------------------------------

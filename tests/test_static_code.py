@@ -8,6 +8,8 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.tolerances import LAST_BIT, RESULTS, ROUNDINGS, SUMS
+
 BACKENDS = pytest.mark.parametrize("backend", ["numpy", "cython"])
 
 
@@ -51,7 +53,7 @@ def losses(effect, static, backend="cython", steps=6, whole_step=False, **option
 def check(effect, backend, traces=1, python_ops_at_least=1):
     want, plain = losses(effect, False)
     got, model = losses(effect, True, backend)
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+    np.testing.assert_allclose(got, want, rtol=RESULTS)
     statistics = model.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (traces, 6 - traces)
     assert statistics.python_ops >= python_ops_at_least * statistics.replays
@@ -84,7 +86,7 @@ def test_in_the_whole_step(backend):
 
     want, _ = losses(effect, False)
     got, model = losses(effect, True, backend, whole_step=True)
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+    np.testing.assert_allclose(got, want, rtol=RESULTS)
     assert model.predictor.count == 6
     assert model.schedule_manager.statistics.steps >= 4
 
@@ -105,7 +107,7 @@ def test_inputs_are_those_of_the_iteration_and_may_be_kept(backend):
     plain, static = kept[:6], kept[6:]
     assert len(static) == 6
     for a, b in zip(plain, static, strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(b, a, rtol=RESULTS, atol=LAST_BIT)
 
 
 def test_variables_around_the_code_may_change():
@@ -144,7 +146,7 @@ def test_a_list_among_the_attributes_may_grow():
         for i in range(5):
             f(batch(i)[0])
         logs.append(net.log)
-    np.testing.assert_allclose(logs[1], logs[0], rtol=1e-5)
+    np.testing.assert_allclose(logs[1], logs[0], rtol=RESULTS)
     assert f.schedule_manager.statistics.replays == 4
 
 
@@ -199,8 +201,8 @@ def test_outputs_that_are_attributes_are_written_in_place(backend):
         assert net.mean is mean
         results.append((outs, mean.copy()))
     (plain, mean), (got, static_mean) = results
-    np.testing.assert_allclose(got, plain, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(static_mean, mean, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(got, plain, rtol=RESULTS, atol=ROUNDINGS)
+    np.testing.assert_allclose(static_mean, mean, rtol=RESULTS, atol=LAST_BIT)
     assert f.schedule_manager.statistics.replays == 4
 
 
@@ -246,7 +248,7 @@ def test_a_view_as_output_is_dynamic(backend):
     want, _ = losses(effect, False)
     with pytest.warns(sdbr.SdbrWarning, match="view of another array"):
         got, _ = losses(effect, True, backend, on_dynamic="fallback")
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+    np.testing.assert_allclose(got, want, rtol=RESULTS)
 
 
 @BACKENDS
@@ -288,7 +290,7 @@ def test_reports_inside_happen_once_per_call():
         with reporter.scope(seen):
             net(x)
         want = float(np.abs(F.relu(net.l1(x)).array).sum())
-        np.testing.assert_allclose(seen["net/norm"], want, rtol=1e-5)
+        np.testing.assert_allclose(seen["net/norm"], want, rtol=RESULTS)
         assert Counting.reports == i + 1
     assert net.schedule_manager.statistics.replays == 3
 
@@ -330,7 +332,7 @@ def test_unknown_input_that_changes_is_not_frozen():
     want, _ = losses(effect(), False)
     with pytest.warns(sdbr.SdbrWarning, match="not static"):
         got, _ = losses(effect(), True, on_dynamic="fallback")
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+    np.testing.assert_allclose(got, want, rtol=RESULTS)
 
 
 def test_attribute_read_outside_after_the_code_wrote_it():
@@ -527,7 +529,7 @@ def test_in_forward_and_backward_of_a_function_node():
     check(effect, "cython", python_ops_at_least=2)
     n = len(Doubled.runs)
     assert n == 24
-    np.testing.assert_allclose(Doubled.runs[12:], Doubled.runs[:12], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(Doubled.runs[12:], Doubled.runs[:12], rtol=SUMS, atol=ROUNDINGS)
 
 
 @BACKENDS
@@ -545,7 +547,7 @@ def test_beside_define_by_run(backend):
 
     want, _ = losses(effect, False)
     got, model = losses(effect, True, backend, validate_every=2)
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+    np.testing.assert_allclose(got, want, rtol=RESULTS)
     assert model.schedule_manager.statistics.replays == 5
     assert model.predictor.count == 6
 

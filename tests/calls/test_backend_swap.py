@@ -13,6 +13,7 @@ import numpy as np
 from tests.harness.comparison import BACKENDS, assert_near
 from tests.harness.models import MLP
 from tests.harness.twins import X, mlp, statistics_of
+from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS
 
 
 def test_the_same_program_on_each_backend_without_a_new_trace():
@@ -27,7 +28,7 @@ def test_the_same_program_on_each_backend_without_a_new_trace():
                 loss = c(x)
                 loss.backward()
             for p, q in zip(chain.params(), static.params(), strict=True):
-                np.testing.assert_allclose(p.grad, q.grad, rtol=1e-4, atol=1e-6)
+                np.testing.assert_allclose(p.grad, q.grad, rtol=GRADIENTS, atol=ROUNDINGS)
             schedule = static.schedule_manager.static_schedule
             programs.append((schedule.programs["forward"], *schedule.programs["backward"]))
     statistics = static.schedule_manager.statistics
@@ -51,7 +52,7 @@ def test_a_swap_in_whole_steps():
         with chainer.using_config("sdbr_backend", ("cython", "numpy")[i % 2]):
             optimizers[0].update(model, x, t)
         optimizers[1].update(plain, x, t)
-        np.testing.assert_allclose(model.loss.array, plain.loss.array, rtol=1e-5)
+        np.testing.assert_allclose(model.loss.array, plain.loss.array, rtol=RESULTS)
     statistics = model.schedule_manager.statistics
     assert (statistics.traces, statistics.steps) == (1, 7)
 
@@ -79,7 +80,7 @@ def test_backend_is_chosen_per_call():
     for _ in range(2):
         for backend in ("numpy", "cython", "auto", "off"):
             with chainer.using_config("sdbr_backend", backend):
-                assert_near(static(X).array, want, 1e-5, backend)
+                assert_near(static(X).array, want, RESULTS, backend)
     statistics = statistics_of(static)
     # 'auto' is 'cython', which runs the programs of 'numpy'; 'off' runs define-by-run.
     assert (statistics.traces, statistics.replays, statistics.define_by_run_calls) == (1, 5, 2)

@@ -16,6 +16,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_near, copy_of
 from tests.harness.models import Net
 from tests.harness.twins import POINTS
+from tests.tolerances import RESULTS
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -42,7 +43,7 @@ def test_a_link_freed_by_code_of_the_call(backend):
     doomed = True
     loss = kept[0](POINTS)
     want = (np.maximum(POINTS @ weight.T + bias, 0) * 2).sum()
-    assert_near(loss.array, np.array(want, "f"), 1e-5, "loss")
+    assert_near(loss.array, np.array(want, "f"), RESULTS, "loss")
     loss.backward()
     del loss
     gc.collect()
@@ -68,14 +69,14 @@ def test_a_child_removed_by_code_of_the_call(backend):
     want = copy_of(static(POINTS).array)
     static(POINTS)
     link, doomed = static.l2, True
-    assert_near(static(POINTS).array, want, 1e-5, "output")
+    assert_near(static(POINTS).array, want, RESULTS, "output")
     doomed = False
     with pytest.raises(AttributeError, match="l2"):
         static(POINTS)
     with static.init_scope():
         static.l2 = link
     for _ in range(3):
-        assert_near(static(POINTS).array, want, 1e-5, "output")
+        assert_near(static(POINTS).array, want, RESULTS, "output")
 
 
 def test_a_schedule_cleared_while_it_runs():
@@ -95,8 +96,8 @@ def test_a_schedule_cleared_while_it_runs():
         x = chainer.Variable(POINTS)
         y = static(x)
         y.backward()
-        assert_near(y.array, np.array((np.maximum(POINTS, 0) * 2).sum(), "f"), 1e-5, "loss")
-        assert_near(x.grad, np.where(POINTS > 0, np.float32(2), np.float32(0)), 1e-5, "gradient")
+        assert_near(y.array, np.array((np.maximum(POINTS, 0) * 2).sum(), "f"), RESULTS, "loss")
+        assert_near(x.grad, np.where(POINTS > 0, np.float32(2), np.float32(0)), RESULTS, "gradient")
     assert static.schedule_manager.statistics.traces == 2
 
 
@@ -119,5 +120,5 @@ def test_a_static_call_inside_its_own_replay():
     for _ in range(3):
         depth[:] = [0]
         seen.clear()
-        assert float(static(POINTS).array) == pytest.approx(want, rel=1e-5)
-        assert seen == pytest.approx([want] * 3, rel=1e-5)
+        assert float(static(POINTS).array) == pytest.approx(want, rel=RESULTS)
+        assert seen == pytest.approx([want] * 3, rel=RESULTS)

@@ -18,6 +18,7 @@ from tests.harness.draws import STOCHASTIC, run
 from tests.harness.models import MODELS, Net, Recurrent, data, floats
 from tests.harness.steps import BATCH, OPTIMIZERS, classifier, train
 from tests.harness.twins import X
+from tests.tolerances import LONG, RESULTS
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -41,7 +42,7 @@ def test_draws_are_made_once(name):
     want, got = run(plain, 3), run(static, 3)
     for g, w in zip(got, want, strict=True):
         for key in w:
-            np.testing.assert_allclose(g[key], w[key], rtol=1e-3, atol=1e-5)
+            np.testing.assert_allclose(g[key], w[key], rtol=LONG, atol=RESULTS)
     assert static.schedule_manager.statistics.replays == 4
 
 

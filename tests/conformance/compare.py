@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-# Per dtype: values, gradients; relative to the largest magnitude in the array. float32 and
-# float64 are the contract's. One rounding in float16 is 5e-4 of the magnitude already.
-TOLERANCES = {"e": (2e-3, 5e-3), "f": (1e-5, 1e-4), "d": (1e-12, 1e-12)}
+from tests.tolerances import CONFORMANCE
 
 
 def coarsest(arrays) -> str:
     """The least precise of the float dtypes, as a character."""
-    found = {a.dtype.char for a in arrays if a is not None} & set(TOLERANCES)
-    return next((c for c in TOLERANCES if c in found), "d")
+    found = {a.dtype.char for a in arrays if a is not None} & set(CONFORMANCE)
+    return next((c for c in CONFORMANCE if c in found), "d")
 
 
 def difference(got, want, tolerance: float) -> str | None:

@@ -8,10 +8,11 @@ import warnings
 
 import numpy as np
 
-from tests.conformance.compare import TOLERANCES, coarsest, difference
+from tests.conformance.compare import coarsest, difference
 from tests.conformance.data import Data
 from tests.conformance.decorators import Decorator
 from tests.conformance.probe import Probe, infer, run
+from tests.tolerances import CONFORMANCE
 
 RIGHT, DYNAMIC, WRONG = "right", "declared dynamic", "wrong"
 EXCEPTION, NOT_REPLAYED, UNUSABLE = "exception", "not replayed", "unusable"
@@ -166,7 +167,7 @@ class _Judge:
 
     def _tolerances(self, record) -> tuple[float, float]:
         arrays = [*self.xs, *(p.array for p in self.probe.params), *record["forward"]]
-        return TOLERANCES[coarsest(arrays)]
+        return CONFORMANCE[coarsest(arrays)]
 
 
 def _compare(got: dict, want: dict, tolerances) -> str | None:

@@ -9,7 +9,7 @@ import chainer
 import numpy as np
 from chainer import functions as F
 
-from tests.conformance.compare import TOLERANCES, coarsest, difference
+from tests.conformance.compare import coarsest, difference
 from tests.conformance.data import Data
 from tests.conformance.decorators import Decorator
 from tests.conformance.judge import (
@@ -23,6 +23,7 @@ from tests.conformance.judge import (
     Verdict,
 )  # fmt: skip
 from tests.conformance.probe import State
+from tests.tolerances import CONFORMANCE
 
 
 class StepProbe:
@@ -185,7 +186,7 @@ def _update(probe, optimizer, loss, data, at: int) -> dict:
 
 
 def _compare(got: dict, want: dict) -> str | None:
-    values, gradients = TOLERANCES[want["coarsest"]]
+    values, gradients = CONFORMANCE[want["coarsest"]]
     for i, (a, b) in enumerate(zip(got["moves"], want["moves"], strict=True)):
         if not np.array_equal(np.isfinite(a), np.isfinite(b)):
             return f"parameter {i}: other NaN or infinities"

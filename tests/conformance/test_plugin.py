@@ -20,6 +20,7 @@ from tests.conformance.decorators import Decorator, Static, by_name
 from tests.conformance.judge import DYNAMIC, EXCEPTION, NOT_REPLAYED, RIGHT, UNUSABLE, WRONG, judge
 from tests.conformance.plugin import Judging
 from tests.conformance.step import judge_steps
+from tests.tolerances import CHECK, CHECK_SECOND
 
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-1, 1, (4, 3)).astype("f")
@@ -191,8 +192,10 @@ def test_the_plugin_replaces_the_checks_and_makes_them_as_well():
     plugin.pytest_configure(None)
     try:
         plugin.test = "chainer_tests/functions_tests/activation_tests/test_tanh.py::test"
-        gradient_check.check_backward(tanh_of_double, X, GY, atol=1e-2, rtol=1e-2)
-        gradient_check.check_double_backward(tanh_of_double, X, GY, GGX, atol=1e-1, rtol=1e-1)
+        gradient_check.check_backward(tanh_of_double, X, GY, atol=CHECK, rtol=CHECK)
+        gradient_check.check_double_backward(
+            tanh_of_double, X, GY, GGX, atol=CHECK_SECOND, rtol=CHECK_SECOND
+        )
         with pytest.raises(AssertionError):  # the original ran
             gradient_check.check_backward(no_gradient(lambda _, x: x * 2).__get__(0), X, GY)
     finally:

@@ -19,11 +19,11 @@ import chainer.functions as F
 import numpy as np
 
 from tests.harness.comparison import copy_of, state_of, structure_of, variables_of
+from tests.tolerances import EQUIVALENCE
 
 # Of docs/contract.md: (outputs, gradients), relative to the largest magnitude in the array.
 # float16 has no native kernels: Python ops compute what define-by-run computes, and only the order
 # in which several gradients are added up may differ.
-TOLERANCES = {"e": (0.0, 2.0**-9), "f": (1e-5, 1e-4), "d": (1e-12, 1e-12)}
 REPLAYS = 3
 
 
@@ -49,7 +49,7 @@ class Case:
         How many calls are traced before the replays start: one more for arrays of unknown origin
         (a second trace confirms them) or for state that is None in the first call.
     dtypes : str
-        Of the floating point inputs: characters of `TOLERANCES`.
+        Of the floating point inputs: characters of `EQUIVALENCE`.
     config : dict
         Entries of ``chainer.config`` during all calls.
     exact : bool
@@ -106,8 +106,8 @@ class Case:
     def tolerance(self, dtype: str) -> tuple[float, float]:
         """For outputs, for gradients."""
         if self.exact:
-            return 0.0, TOLERANCES[dtype][1]
-        return (self.tolerances or TOLERANCES).get(dtype, TOLERANCES[dtype])
+            return 0.0, EQUIVALENCE[dtype][1]
+        return (self.tolerances or EQUIVALENCE).get(dtype, EQUIVALENCE[dtype])
 
     def assert_native(self, dtype: str, statistics) -> None:
         """No Python op ran where the row is native, apart from its normal draws."""
@@ -369,7 +369,7 @@ def assert_near(got, want, tolerance: float, what: str) -> None:
     if not finite.any():
         return
     if tolerance and want.dtype == np.float16:
-        tolerance = max(tolerance, TOLERANCES["e"][1])
+        tolerance = max(tolerance, EQUIVALENCE["e"][1])
     got, want = got[finite].astype("d"), want[finite].astype("d")
     scale = np.abs(want).max() or 1.0
     error = np.abs(got - want).max() / scale

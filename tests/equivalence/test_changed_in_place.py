@@ -13,6 +13,7 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import copy_of, variables_of
+from tests.tolerances import DOUBLE_LONG
 
 from .harness import REPLAYS, SUBJECTS, TRAINING, as_inputs, assert_near, configured, seeded
 from .link_rows import ROWS as LINK_ROWS
@@ -76,7 +77,7 @@ def check_changed(case, how: str, what: str) -> None:
             ]
             found.append([gradients(subject, case, dtype, i, what) for i in range(calls)])
     want, got = found
-    tolerance = max(case.tolerance(dtype)[1], 1e-9 if dtype == "d" else 0)
+    tolerance = max(case.tolerance(dtype)[1], DOUBLE_LONG if dtype == "d" else 0)
     for i in range(calls):
         assert list(got[i]) == list(want[i])
         for name, array in want[i].items():

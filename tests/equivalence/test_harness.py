@@ -8,6 +8,8 @@ import chainer.functions as F
 import numpy as np
 import pytest
 
+from tests.tolerances import RESULTS
+
 from .arguments import N
 from .harness import (
     TRAINING,
@@ -39,11 +41,11 @@ ONE = np.ones(3)
     ids=["numbers", "nan", "infinity", "dtype", "size", "shape", "none"],
 )
 def test_arrays_that_differ(other):
-    assert_near(ONE + 1e-7, ONE, 1e-5, "equal")
+    assert_near(ONE + 1e-7, ONE, RESULTS, "equal")
     with pytest.raises(AssertionError):
-        assert_near(other, ONE, 1e-5, "other")
+        assert_near(other, ONE, RESULTS, "other")
     with pytest.raises(AssertionError):
-        assert_near(ONE, other, 1e-5, "other")
+        assert_near(ONE, other, RESULTS, "other")
 
 
 def test_exact_means_exact():

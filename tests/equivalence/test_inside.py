@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tests.harness.comparison import variables_of
+from tests.tolerances import EQUIVALENCE, INSIDE
 
-from .harness import TOLERANCES, check
+from .harness import check
 from .rows import ROWS
 
 STATIC = [row for row in ROWS if row.dynamic is None]
@@ -33,7 +34,7 @@ def with_gradients(case, double: bool):
         return result, chainer.grad(ends, wanted, gys, enable_double_backprop=double)
 
     # Gradients are summed in another order than Chainer's: in float16 that shows.
-    tolerances = {**(case.tolerances or TOLERANCES), "e": (2e-3, 2e-3)}
+    tolerances = {**(case.tolerances or EQUIVALENCE), **INSIDE}
     # What F.forget hides has no gradient inside of the call: the second trace takes it as it is.
     traces = case.traces + (case.name == "forget")
     return dataclasses.replace(case, call=call, native=False, tolerances=tolerances, traces=traces)

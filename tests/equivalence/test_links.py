@@ -11,6 +11,7 @@ import pytest
 
 from tests.equivalence.link_rows import BIG
 from tests.harness.comparison import copy_of, state_of, variables_of
+from tests.tolerances import SECOND
 
 from .harness import SUBJECTS, TEST, TRAINING, Mode, as_inputs, assert_near, check, configured
 from .link_rows import ROWS
@@ -21,7 +22,6 @@ PUBLIC = {
     for name, thing in vars(chainer.links).items()
     if inspect.isclass(thing) and issubclass(thing, chainer.Link)
 }
-SECOND = {"d": 1e-9, "f": 1e-3}  # two gradients on top of each other
 HOOKS = {"SpectralNormalization", "WeightStandardization"}
 
 

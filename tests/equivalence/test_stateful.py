@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.harness.comparison import copy_of, state_of
+from tests.tolerances import SUMS
 
 from .harness import assert_near, random_state
 
@@ -123,7 +124,7 @@ def test_step_by_step(name, way):
     for i, (got, want) in enumerate(zip(found[True], found[False], strict=True)):
         assert list(got) == list(want)
         for part in want:
-            assert_near(got[part], want[part], 1e-4, f"sequence {i}: {part}")
+            assert_near(got[part], want[part], SUMS, f"sequence {i}: {part}")
     statistics = net.schedule_manager.statistics
     assert statistics.define_by_run_calls == 0
     # Traced: the first step (no state yet) and the second; the first again if sizes were unknown.

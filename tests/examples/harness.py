@@ -8,12 +8,13 @@ import chainer
 import numpy as np
 import pytest
 
+from tests.tolerances import EXAMPLES
+
 ITERATIONS = 10
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 # Of a whole training of ten steps, in which differences grow.
-TOLERANCES = {"float32": 2e-4, "float64": 1e-10}
 
 
 class Static:
@@ -85,7 +86,7 @@ def both(train, dtype: str, tolerance: float | None = None, **options) -> Static
     Static
         Of the static run.
     """
-    tolerance = TOLERANCES[dtype] if tolerance is None else tolerance
+    tolerance = EXAMPLES[dtype] if tolerance is None else tolerance
     records = []
     with chainer.using_config("dtype", np.dtype(dtype)):
         for on in (False, True):

@@ -14,6 +14,8 @@ from chainer import optimizers, reporter, training
 from chainer.dataset import convert
 from chainer.training import extensions
 
+from tests.tolerances import DOUBLE_LONG
+
 from .harness import DTYPES, ITERATIONS, both, parameters
 
 
@@ -256,7 +258,7 @@ def test_adversarial_networks_with_two_optimizers_and_two_backwards():
                 z = np.random.uniform(-1, 1, (3, 4)).astype("d")
                 yield {"image": generator(z).array}
 
-    static = both(train, "float64", tolerance=1e-9)
+    static = both(train, "float64", tolerance=DOUBLE_LONG)
     generator, discriminator = static.statistics(0), static.statistics(1)
     assert (generator.traces, generator.replays) == (2, ITERATIONS)
     assert (discriminator.traces, discriminator.replays) == (1, 2 * ITERATIONS - 1)

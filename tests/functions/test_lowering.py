@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.tolerances import CONTRACT
+
 from .cases import CASES
 from .lowering import Lowered, as_inputs, assert_close, define_by_run, outputs_of
 
-TOLERANCES = {"f": (1e-5, 1e-4), "d": (1e-12, 1e-12)}
 IDS = [c[0] for c in CASES]
 
 
@@ -51,7 +52,7 @@ def check(f, specs, dtype, backend, *, wanted=None, drop_gy=None):
         want_ys, want_gxs = define_by_run(f, arrays, gys, wanted)
         np.random.seed(seed)
         got_ys, got_gxs = lowered.run(backend, arrays, gys)
-        tolerance, grad_tolerance = TOLERANCES[dtype]
+        tolerance, grad_tolerance = CONTRACT[dtype]
         for i, (got, want) in enumerate(zip(got_ys, want_ys, strict=True)):
             assert_close(got, want, tolerance, f"output {i}")
         for i, got, want in zip(wanted, got_gxs, want_gxs, strict=True):

@@ -8,6 +8,8 @@ import chainer.functions as F
 import numpy as np
 import pytest
 
+from tests.tolerances import ROUNDINGS
+
 CALLS = {
     "comparisons": lambda x, t: (x > 0.5) | ((x <= -0.25) & ~(x == 0)),
     "comparison of integers": lambda x, t: (t != -1) ^ (t >= 2),
@@ -54,7 +56,7 @@ def test_replayed_natively(name, backend):
         x, t = inputs(step)
         got, want = static(x, t)[0], call(x, t)
         assert (got.dtype, got.shape) == (want.dtype, want.shape)
-        np.testing.assert_allclose(got, want, 1e-6)
+        np.testing.assert_allclose(got, want, ROUNDINGS)
     statistics = static.schedule_manager.statistics
     assert (statistics.traces, statistics.replays, statistics.python_ops) == (1, 4, 0)
 
@@ -77,7 +79,7 @@ def test_what_is_left_to_numpy_is_right(name):
         x, t = inputs(step)
         got, want = static(x, t)[0], call(x, t)
         assert got.dtype == want.dtype
-        np.testing.assert_allclose(got, want, 1e-6)
+        np.testing.assert_allclose(got, want, ROUNDINGS)
 
 
 def test_integers_beyond_their_dtype_wrap_around():

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from chainer import functions as F
 
+from tests.tolerances import ONE_OP, ONE_OP_BACKWARD, RESULTS, ROUNDINGS
+
 RNG = np.random.RandomState(0)
 
 
@@ -58,7 +60,7 @@ def test_the_configuration_of_code_inside_the_call():
         want = f(chainer.Variable(x)).array
         np.random.seed(i)
         got = static(chainer.Variable(x)).array
-        np.testing.assert_allclose(got, want, rtol=1e-6)
+        np.testing.assert_allclose(got, want, rtol=ROUNDINGS)
     assert replays(static) == 3
 
 
@@ -109,8 +111,8 @@ def test_a_parameter_that_no_gradient_reaches_is_updated_as_in_define_by_run(who
         return model.w.array, model.u.array
 
     (w, u), (want_w, want_u) = run(True), run(False)
-    np.testing.assert_allclose(w, want_w, rtol=1e-6)
-    np.testing.assert_allclose(u, want_u, rtol=1e-6)
+    np.testing.assert_allclose(w, want_w, rtol=ROUNDINGS)
+    np.testing.assert_allclose(u, want_u, rtol=ROUNDINGS)
 
 
 @pytest.mark.parametrize("dtype", ["e", "f", "d"])
@@ -127,7 +129,7 @@ def test_gradients_of_every_float_dtype_are_added_up(dtype):
             out.grad = gy.copy()
             out.backward()
         assert y.grad.dtype == x.grad.dtype == np.dtype(dtype)
-        tolerance = {"e": 2e-3, "f": 1e-6, "d": 1e-14}[dtype]
+        tolerance = ONE_OP[dtype]
         np.testing.assert_allclose(y.grad, x.grad, atol=tolerance)
     assert replays(static) == 3
 
@@ -179,7 +181,7 @@ def test_softmax_cross_entropy_for_second_derivatives_normalizes_by_the_labels_i
         want, got = f(a, t), static(b, t)
         want.backward()
         got.backward()
-        tolerance = {"e": 2e-3, "f": 1e-5, "d": 1e-12}[dtype]
+        tolerance = ONE_OP_BACKWARD[dtype]
         np.testing.assert_allclose(got.array, want.array, rtol=tolerance)
         np.testing.assert_allclose(b.grad, a.grad, atol=tolerance)
     assert replays(static) == 3
@@ -212,8 +214,8 @@ def test_second_derivatives_flow_through_a_variable_that_a_node_keeps():
             (gg,) = chainer.grad([F.sum(g * g)], [a])
             found.append((g.array, gg.array))
         (want, want_second), (got, got_second) = found
-        np.testing.assert_allclose(got, want, rtol=1e-5)
-        np.testing.assert_allclose(got_second, want_second, rtol=1e-5)
+        np.testing.assert_allclose(got, want, rtol=RESULTS)
+        np.testing.assert_allclose(got_second, want_second, rtol=RESULTS)
     assert replays(static) == 3
 
 
@@ -236,4 +238,4 @@ def test_a_gradient_inside_the_call_through_a_variable_that_a_node_keeps_is_dyna
                 loss = function(a)
             loss.backward()
             grads.append(a.grad)
-        np.testing.assert_allclose(*grads, rtol=1e-5)
+        np.testing.assert_allclose(*grads, rtol=RESULTS)

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from chainer.functions.array.split_axis import SplitAxis
 
+from tests.tolerances import GRADIENTS, RESULTS
+
 from .cases import CASES
 from .lowering import (
     Lowered,
@@ -124,8 +126,8 @@ def test_a_watched_number_is_read_at_each_run(cls, attribute, f, traced, later, 
         (want,), (want_gx,) = define_by_run(lambda x: f(x, value), [x], [gy], [0])  # noqa: B023
         np.random.seed(0)
         (got,), (got_gx,) = lowered.run(backend, [x], [gy], [value])
-        assert_close(got, want, 1e-5, "output")
-        assert_close(got_gx, want_gx, 1e-4, "gradient")
+        assert_close(got, want, RESULTS, "output")
+        assert_close(got_gx, want_gx, GRADIENTS, "gradient")
 
 
 def test_a_given_mask_draws_nothing():
@@ -221,7 +223,7 @@ def test_values_that_are_not_ordinary(f, backend):
     lowered = Lowered(f, [SPECIAL], [True], [])
     (want,), _ = define_by_run(f, [SPECIAL], [SPECIAL], [])
     (got,), _ = lowered.run(backend, [SPECIAL], [SPECIAL])
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+    np.testing.assert_allclose(got, want, rtol=RESULTS)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "cython"])
@@ -248,7 +250,7 @@ def test_a_delta_that_becomes_infinite_is_not_replayed_natively():
         with np.errstate(invalid="ignore"):
             want = F.huber_loss(X, np.zeros_like(X), delta, reduce="no").array
             got = loss(chainer.Variable(X), float(delta)).array
-        np.testing.assert_allclose(got, want, 1e-5)
+        np.testing.assert_allclose(got, want, RESULTS)
     assert loss.schedule_manager.statistics.replays >= 3
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.tolerances import SUMS
+
 from .cases import CASES
 from .lowering import Lowered, as_inputs, define_by_run, outputs_of
 
@@ -31,7 +33,7 @@ def assert_alike(got, want, what):
     assert np.array_equal(got[infinite], want[infinite]), f"{what}: other infinities"
     finite = np.isfinite(want)
     scale = np.max(abs(want), where=finite, initial=0)
-    assert (abs(got[finite] - want[finite]) <= 1e-4 * scale).all(), f"{what}: other numbers"
+    assert (abs(got[finite] - want[finite]) <= SUMS * scale).all(), f"{what}: other numbers"
 
 
 @pytest.mark.parametrize("backend", ["numpy", "cython"])

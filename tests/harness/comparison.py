@@ -8,10 +8,9 @@ import chainer
 import numpy as np
 from chainer import functions as F
 
-BACKENDS = ["cython", "numpy"]
+from tests.tolerances import CONTRACT
 
-# Of docs/contract.md: relative to the largest magnitude in the array.
-TOLERANCES = {"f": (1e-5, 1e-4), "d": (1e-12, 1e-12)}
+BACKENDS = ["cython", "numpy"]
 
 
 def variables_of(result) -> list:
@@ -121,7 +120,7 @@ def structure_of(result):
 
 
 def assert_same_record(got: dict, want: dict, dtype: str, where: str) -> None:
-    tolerance, gradient_tolerance = TOLERANCES[dtype]
+    tolerance, gradient_tolerance = CONTRACT[dtype]
     assert got["types"] == want["types"], where
     assert_all_near(got["outputs"], want["outputs"], tolerance, f"{where}: output")
     assert_all_near(got["gradients"], want["gradients"], gradient_tolerance, f"{where}: gradient")

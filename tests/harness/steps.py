@@ -12,6 +12,7 @@ from chainer.optimizer_hooks import GradientClipping, WeightDecay
 
 from tests.harness.comparison import assert_all_near, copy_of, gradients_of, state_of
 from tests.harness.models import MLP, data, floats, labels
+from tests.tolerances import GRADIENTS, RESULTS, SUMS
 
 STEPS = 50
 
@@ -81,10 +82,10 @@ def compare(make, batch, setup, *, native=True, steps=STEPS, second_traces=0, **
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
         growth = 1 + i / 5
         assert g["t"] == w["t"]
-        assert_all_near(g["reported"], w["reported"], 1e-5 * growth, f"step {i}: reported")
-        assert_all_near(g["gradients"], w["gradients"], 1e-4 * growth, f"step {i}: gradient")
-        assert_all_near(g["state"], w["state"], 1e-4 * growth, f"step {i}: state")
-        assert_all_near(g["rules"], w["rules"], 1e-4 * growth, f"step {i}: rule")
+        assert_all_near(g["reported"], w["reported"], RESULTS * growth, f"step {i}: reported")
+        assert_all_near(g["gradients"], w["gradients"], GRADIENTS * growth, f"step {i}: gradient")
+        assert_all_near(g["state"], w["state"], SUMS * growth, f"step {i}: state")
+        assert_all_near(g["rules"], w["rules"], SUMS * growth, f"step {i}: rule")
     statistics = model.schedule_manager.statistics
     traced = 1 + second_traces
     assert (statistics.calls, statistics.traces) == (steps, traced)

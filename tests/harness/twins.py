@@ -9,6 +9,7 @@ from chainer import functions as F
 
 from tests.harness.comparison import assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import MLP, floats, labels
+from tests.tolerances import GRADIENTS, RESULTS, SUMS
 
 
 def pair(make, seed=0, **options):
@@ -29,8 +30,8 @@ def step(model, *args):
 
 def agree(plain, static, *args):
     (y, g), (z, h) = step(static, *args), step(plain, *args)
-    assert_near(y, z, 1e-5, "output")
-    assert_all_near(g, h, 1e-4, "gradient")
+    assert_near(y, z, RESULTS, "output")
+    assert_all_near(g, h, GRADIENTS, "gradient")
 
 
 def mlp():
@@ -61,7 +62,7 @@ def both(plain, static, iteration, times=4):
     """Run ``iteration(model, i)`` on both models and compare what it returns: dicts of arrays."""
     for i in range(times):
         want, got = iteration(plain, i), iteration(static, i)
-        assert_all_near(got, want, 1e-4, f"iteration {i}")
+        assert_all_near(got, want, SUMS, f"iteration {i}")
 
 
 def statistics_of(model):

@@ -22,9 +22,9 @@ import chainer
 import numpy as np
 from chainer import reporter
 
+from tests.tolerances import ELEMENTS, LAST_BIT, PROGRAMS, ROUNDINGS
+
 FOLDER = Path(__file__).parent / "programs"
-#: Largest difference relative to the largest magnitude, by bytes of the dtype.
-TOLERANCES = {2: 2e-2, 4: 2e-4, 8: 1e-9}
 
 
 class Verdict(NamedTuple):
@@ -125,7 +125,7 @@ def difference(got, want, where: str = "") -> str:
     if isinstance(want, np.ndarray):
         return _array_difference(got, want, where)
     if isinstance(want, float) and isinstance(got, float):
-        near = np.isclose(got, want, rtol=2e-4, atol=1e-7, equal_nan=True)
+        near = np.isclose(got, want, rtol=ELEMENTS, atol=LAST_BIT, equal_nan=True)
         return "" if near else f"{where}: {got!r}, define-by-run {want!r}"
     if type(got) is not type(want):
         return f"{where}: {type(got).__name__}, define-by-run {type(want).__name__}"
@@ -156,7 +156,7 @@ def _array_difference(got, want: np.ndarray, where: str) -> str:
         return f"{where}: other infinities"
     scale = np.max(np.abs(want[finite]), initial=0.0)
     error = np.max(np.abs(got[finite].astype("d") - want[finite]), initial=0.0)
-    limit = TOLERANCES[want.dtype.itemsize] * max(scale, 1e-6)
+    limit = PROGRAMS[want.dtype.itemsize] * max(scale, ROUNDINGS)
     return "" if error <= limit else f"{where}: off by {error:.3g}, largest magnitude {scale:.3g}"
 
 

@@ -11,6 +11,8 @@ import chainer
 import numpy as np
 import pytest
 
+from tests.tolerances import RESULTS, ROUNDINGS
+
 from .harness import FOLDER, judge, names_in
 
 PATH = FOLDER / "telling.py"
@@ -62,9 +64,9 @@ def test_all_calls_print_once(capsys):
         for i in range(5):
             x = chainer.Variable(np.full((2, 3), 0.1 * i, "f"))
             y = static(x)
-            np.testing.assert_allclose(y.array, 3 * np.tanh(2 * x.array), rtol=1e-6)
+            np.testing.assert_allclose(y.array, 3 * np.tanh(2 * x.array), rtol=ROUNDINGS)
             chainer.functions.sum(y).backward()
-            np.testing.assert_allclose(x.grad, 6 * (1 - np.tanh(2 * x.array) ** 2), rtol=1e-5)
+            np.testing.assert_allclose(x.grad, 6 * (1 - np.tanh(2 * x.array) ** 2), rtol=RESULTS)
     assert capsys.readouterr().out.split() == ["forward"] * 10
     audits = static.schedule_manager.audits
     assert audits.passed == 4
@@ -80,6 +82,6 @@ def test_what_such_a_node_is_given_is_compared(capsys):
         for i in range(4):
             factor[0] = i + 1
             y = static(chainer.Variable(np.full((2, 3), 0.1, "f")))
-            np.testing.assert_allclose(y.array, 3 * np.tanh(0.1 * (i + 1)), rtol=1e-5)
+            np.testing.assert_allclose(y.array, 3 * np.tanh(0.1 * (i + 1)), rtol=RESULTS)
     assert any("differs from define-by-run" in str(w.message) for w in caught)
     assert capsys.readouterr().out.split() == ["forward"] * 4

@@ -12,11 +12,11 @@ import chainer
 import numpy as np
 
 from tests.harness.comparison import assert_all_near, gradients_of, state_of
+from tests.tolerances import GRADIENTS, RESULTS
 
 ITERATIONS = 3
 
 # Of docs/contract.md, for float32: relative to the largest magnitude in the array.
-LOSS_TOLERANCE, TOLERANCE = 1e-5, 1e-4
 
 
 class Plain:
@@ -147,9 +147,9 @@ def check(network: type[Network]) -> None:
         got, trained = run(network, static)
         for i, (g, w) in enumerate(zip(got, want, strict=True)):
             where = f"{style.__name__}, iteration {i}:"
-            assert_all_near(g["losses"], w["losses"], LOSS_TOLERANCE, f"{where} loss")
-            assert_all_near(g["gradients"], w["gradients"], TOLERANCE, f"{where} gradient")
-            assert_all_near(g["state"], w["state"], TOLERANCE, f"{where} state")
+            assert_all_near(g["losses"], w["losses"], RESULTS, f"{where} loss")
+            assert_all_near(g["gradients"], w["gradients"], GRADIENTS, f"{where} gradient")
+            assert_all_near(g["state"], w["state"], GRADIENTS, f"{where} state")
         assert static.static
         names = set()
         assert trained.models  # the programs of a step live as long as its optimizer

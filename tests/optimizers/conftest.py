@@ -9,6 +9,8 @@ import chainer
 import numpy as np
 import pytest
 
+from tests.tolerances import FLOOR, UPDATES
+
 SHAPES = [(3, 4), (4,), (1,), (5, 2, 3), (), (7, 1), (33,)]
 
 
@@ -89,7 +91,7 @@ def assert_close(a, b, name):
         return
     assert a.dtype == b.dtype and a.shape == b.shape, name
     scale = np.abs(a).max() if a.size and np.isfinite(a).all() else 1.0
-    tolerance = (1e-5 if a.dtype == np.float32 else 1e-12) * max(float(scale), 1e-30)
+    tolerance = UPDATES[a.dtype.char] * max(float(scale), FLOOR)
     np.testing.assert_allclose(b, a, rtol=0, atol=tolerance, err_msg=name)
 
 

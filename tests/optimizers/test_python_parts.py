@@ -11,6 +11,8 @@ from chainer import optimizer_hooks, optimizers
 from chainer.optimizers.adam import AdamRule
 from chainer.optimizers.sgd import SGDRule
 
+from tests.tolerances import LAST_BIT, ROUNDINGS
+
 #: Chainer's optimizers of which no rule has native code.
 OTHERS = {
     name: cls
@@ -108,8 +110,8 @@ def test_python_hooks_see_and_do_what_they_do_in_chainer(pair):
     assert counts(both) == (3, 3, 0)
     for (tag, t, rule_t, p, g), other in zip(*logs, strict=True):
         assert (tag, t, rule_t) == other[:3]
-        np.testing.assert_allclose(other[3], p, rtol=1e-6, atol=1e-7)
-        np.testing.assert_allclose(other[4], g, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(other[3], p, rtol=ROUNDINGS, atol=LAST_BIT)
+        np.testing.assert_allclose(other[4], g, rtol=ROUNDINGS, atol=LAST_BIT)
     assert both.static.update_plan.python_parts == [
         "hook pre has no native code",
         "hook post has no native code",
@@ -258,7 +260,7 @@ def test_dynamic_loss_scaling(pair, hooked):
             optimizer.update()
     assert both.static._loss_scale == both.plain._loss_scale
     for p, q in zip(params(both.plain), params(both.static), strict=True):
-        np.testing.assert_allclose(q.grad, p.grad, rtol=1e-6)
+        np.testing.assert_allclose(q.grad, p.grad, rtol=ROUNDINGS)
     assert both.static.t == both.plain.t == 4
     both.step(2)
     assert both.static._loss_scale == both.plain._loss_scale

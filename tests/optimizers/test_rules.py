@@ -15,6 +15,7 @@ import pytest
 from chainer import optimizer_hooks
 
 from tests.harness.update_rules import RULES
+from tests.tolerances import RESULTS
 
 HOOKS = {
     "none": [],
@@ -104,7 +105,7 @@ def test_infinities_and_denormals_follow_chainer(pair):
         with np.errstate(all="ignore"):
             both.each(lambda o: o.update())
         for a, b in zip(both.plain.target.params(), both.static.target.params(), strict=True):
-            np.testing.assert_allclose(b.array, a.array, rtol=1e-5)
+            np.testing.assert_allclose(b.array, a.array, rtol=RESULTS)
     both.assert_native(4)
 
 

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from chainer import optimizer_hooks, optimizers
 
+from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS
+
 CLASSES = [
     optimizers.SGD,
     optimizers.MomentumSGD,
@@ -143,8 +145,12 @@ class LossPair:
                 self.plain.target.namedparams(), self.static.target.namedparams(), strict=True
             )
             for (name, p), (_, q) in pairs:
-                np.testing.assert_allclose(q.array, p.array, rtol=1e-5, atol=1e-6, err_msg=name)
-                np.testing.assert_allclose(q.grad, p.grad, rtol=1e-4, atol=1e-6, err_msg=name)
+                np.testing.assert_allclose(
+                    q.array, p.array, rtol=RESULTS, atol=ROUNDINGS, err_msg=name
+                )
+                np.testing.assert_allclose(
+                    q.grad, p.grad, rtol=GRADIENTS, atol=ROUNDINGS, err_msg=name
+                )
                 assert p.update_rule.t == q.update_rule.t
 
 
@@ -245,7 +251,7 @@ def test_trainer(tmp_path):
     (plain, a), (static, b) = results
     assert (plain.t, plain.epoch, plain.lr) == (static.t, static.epoch, static.lr)
     for p, q in zip(a, b, strict=True):
-        np.testing.assert_allclose(q, p, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(q, p, rtol=RESULTS, atol=ROUNDINGS)
     assert static.update_statistics.native_calls == 8
     # A snapshot of the plain optimizer is one of the static one, and the other way round.
     chainer.serializers.load_npz(tmp_path / "s4", static, path="updater/optimizer:main/")

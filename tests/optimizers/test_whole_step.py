@@ -13,6 +13,7 @@ import pytest
 from chainer import optimizer_hooks
 
 from tests.harness.update_rules import RULES
+from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS
 
 HOOKS = [
     optimizer_hooks.WeightDecay(0.01),
@@ -65,18 +66,20 @@ class Runs:
     def compare(self):
         plain, static = self.both
         assert (plain.t, plain.epoch) == (static.t, static.epoch)
-        close(plain.target.loss.array, static.target.loss.array, 1e-5)
+        close(plain.target.loss.array, static.target.loss.array, RESULTS)
         pairs = zip(plain.target.namedparams(), static.target.namedparams(), strict=True)
         for (name, p), (_, q) in pairs:
-            close(p.array, q.array, 1e-5, name)
-            close(p.grad, q.grad, 1e-4, f"{name}.grad")
+            close(p.array, q.array, RESULTS, name)
+            close(p.grad, q.grad, GRADIENTS, f"{name}.grad")
             assert p.update_rule.t == q.update_rule.t, name
             for key in p.update_rule.state or {}:
-                close(p.update_rule.state[key], q.update_rule.state[key], 1e-4, f"{name}.{key}")
+                close(
+                    p.update_rule.state[key], q.update_rule.state[key], GRADIENTS, f"{name}.{key}"
+                )
 
 
 def close(a, b, tolerance, name=""):
-    atol = tolerance * max(float(np.abs(a).max()), 1e-6)
+    atol = tolerance * max(float(np.abs(a).max()), ROUNDINGS)
     np.testing.assert_allclose(b, a, rtol=0, atol=atol, err_msg=name)
 
 

@@ -12,9 +12,9 @@ from sdbr.program.program import assemble
 
 import numpy as np
 
-from .values import Operand
+from tests.tolerances import PARITY
 
-TOLERANCE = {"f4": 1e-5, "f8": 1e-12}
+from .values import Operand
 
 
 @dataclasses.dataclass(eq=False)
@@ -167,7 +167,7 @@ def _wrong_floats(case: Case, want: np.ndarray, got: np.ndarray) -> np.ndarray:
     finite = np.isfinite(want) & np.isfinite(got)
     same = (want == got) | (np.isnan(want) & np.isnan(got))
     if not case.exact:
-        tolerance = TOLERANCE[case.tolerance or want.dtype.str[1:]]
+        tolerance = PARITY[case.tolerance or want.dtype.str[1:]]
         scale = np.max(abs(want), where=np.isfinite(want), initial=0.0)
         tiny = 4 * float(np.finfo(want.dtype).smallest_subnormal)
         a, b = np.where(finite, want, 0).astype(np.longdouble), np.where(finite, got, 0)

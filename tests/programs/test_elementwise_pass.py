@@ -20,6 +20,8 @@ import numpy as np
 import pytest
 from chainer import functions as F
 
+from tests.tolerances import FLOOR, RESULTS, ROUNDINGS, SUMS
+
 SHAPE = (40, 64)  # elements enough to be worth it
 
 UNARY = (
@@ -78,7 +80,7 @@ def near(got, want, tolerance):
     for g, w in zip(got, want, strict=True):
         assert (g is None) == (w is None)
         if g is not None:
-            assert abs(g - w).max() <= tolerance * max(abs(w).max(), 1e-30)
+            assert abs(g - w).max() <= tolerance * max(abs(w).max(), FLOOR)
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -86,8 +88,8 @@ def test_random_graphs(seed):
     function = random_function(seed)
     got, programs = run(function, "")
     want, others = run(function, "elementwise")
-    near(got, want, 1e-6)
-    near(got, run(function, "", None)[0], 1e-4)
+    near(got, want, ROUNDINGS)
+    near(got, run(function, "", None)[0], SUMS)
     assert sum(map(len, programs)) <= sum(map(len, others))
     for program, other in zip(programs, others, strict=True):
         assert program.arena_bytes <= other.arena_bytes
@@ -110,7 +112,7 @@ def test_a_chain_is_one_op(backend):
     x = np.random.RandomState(0).randn(*SHAPE).astype("f")
     with chainer.no_backprop_mode():
         got = [static(chainer.Variable(x)).array for _ in range(2)][-1]
-    np.testing.assert_allclose(got, np.tanh(x * 2 + 1) * x, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got, np.tanh(x * 2 + 1) * x, rtol=RESULTS, atol=ROUNDINGS)
     program = static.schedule_manager.static_schedule.programs["forward"]
     (line,) = program.disassemble().splitlines()
     assert "t0 = mul_constant(%0, value=2), t0 = add_constant(t0, value=1), t0 = tanh(t0)" in line
@@ -138,7 +140,7 @@ def test_a_number_that_changes_is_read_at_each_call():
         got = model(x).array
     statistics = model.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (1, 2)
-    np.testing.assert_allclose(got, np.tanh(np.where(x <= 0, 0.125 * x, x) + 1), rtol=1e-5)
+    np.testing.assert_allclose(got, np.tanh(np.where(x <= 0, 0.125 * x, x) + 1), rtol=RESULTS)
     assert "fused" in model.schedule_manager.static_schedule.programs["forward"].disassemble()
 
 
@@ -270,7 +272,7 @@ def test_outputs_take_over_inputs_that_are_read_no_more():
     program = assemble(b.instructions, b.table, "test", arena)
     sdbr.backends.make_executable(program, memory, "cython").run()
     got = memory.array(arena.index).view("f").reshape(2, *SHAPE)
-    np.testing.assert_allclose(got[z.place // z.nbytes], np.tanh(given), rtol=1e-5)
+    np.testing.assert_allclose(got[z.place // z.nbytes], np.tanh(given), rtol=RESULTS)
 
 
 @pytest.mark.parametrize("wide", [False, True])

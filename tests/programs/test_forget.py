@@ -12,6 +12,7 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, copy_of, gradients_of, state_of
 from tests.harness.models import Net, floats
+from tests.tolerances import GRADIENTS, SUMS
 
 BATCHES = [floats(5, 4)(np.random.RandomState(i)) for i in range(12)]
 
@@ -206,7 +207,7 @@ def check_calls(place, backend="auto", on_dynamic="raise"):
 
     for i in range(8):
         want = iteration(models[0], i)
-        assert_all_near(iteration(models[1], i), want, 1e-4, f"iteration {i}")
+        assert_all_near(iteration(models[1], i), want, SUMS, f"iteration {i}")
     return models[1].schedule_manager.statistics
 
 
@@ -218,8 +219,10 @@ def check_steps(place, on_dynamic="raise"):
         for model, optimizer in zip(models, optimizers, strict=True):
             np.random.seed(i)
             optimizer.update(model, BATCHES[i])
-        assert_all_near(gradients_of(models[1]), gradients_of(models[0]), 1e-4, f"gradients {i}")
-        assert_all_near(state_of(models[1]), state_of(models[0]), 1e-4, f"state {i}")
+        assert_all_near(
+            gradients_of(models[1]), gradients_of(models[0]), GRADIENTS, f"gradients {i}"
+        )
+        assert_all_near(state_of(models[1]), state_of(models[0]), SUMS, f"state {i}")
     return models[1].schedule_manager.statistics
 
 
@@ -275,7 +278,7 @@ def test_without_gradients():
     with chainer.no_backprop_mode(), chainer.using_config("train", False):
         for i in range(3):
             assert_all_near(
-                {"y": static(BATCHES[i]).array}, {"y": shared(static, BATCHES[i]).array}, 1e-4, ""
+                {"y": static(BATCHES[i]).array}, {"y": shared(static, BATCHES[i]).array}, SUMS, ""
             )
     statistics = static.schedule_manager.statistics
     assert statistics.replays == 2 and statistics.python_ops == 0
@@ -293,7 +296,7 @@ def test_changed_before_the_backward():
             loss.backward()
             records.append(gradients_of(model))
             model.a.W.array[...] /= 1.5
-        assert_all_near(records[1], records[0], 1e-4, f"iteration {i}")
+        assert_all_near(records[1], records[0], SUMS, f"iteration {i}")
     assert models[1].schedule_manager.statistics.replays == 4
 
 
@@ -331,7 +334,7 @@ def test_where_second_derivatives_may_be_asked_for():
         for model in (plain, static):
             model.cleargrads()
             model(BATCHES[i]).backward()
-        assert_all_near(gradients_of(static), gradients_of(plain), 1e-4, f"iteration {i}")
+        assert_all_near(gradients_of(static), gradients_of(plain), GRADIENTS, f"iteration {i}")
     statistics = static.schedule_manager.statistics
     assert statistics.replays == 3 and statistics.python_ops > 0
 
@@ -368,6 +371,6 @@ def test_between_results(place):
 
     for i in range(5):
         want = iteration(plain, i)
-        assert_all_near(iteration(static, i), want, 1e-4, f"iteration {i}")
+        assert_all_near(iteration(static, i), want, SUMS, f"iteration {i}")
     statistics = static.schedule_manager.statistics
     assert statistics.replays == 4 and statistics.python_ops == 0

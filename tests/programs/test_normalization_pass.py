@@ -9,6 +9,8 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.tolerances import ANOTHER_ORDER, ELEMENTS, LONG, RESULTS, ROUNDINGS, SUMS
+
 
 class Images(chainer.Chain):
     """Two normalizations, one of images and one of vectors, each with a relu."""
@@ -43,9 +45,13 @@ def names(program):
 def assert_same(a, b):
     for name, thing in a.__dict__.items():
         if isinstance(thing, np.ndarray):
-            np.testing.assert_allclose(thing, b.__dict__[name], rtol=2e-5, atol=1e-6, err_msg=name)
+            np.testing.assert_allclose(
+                thing, b.__dict__[name], rtol=ANOTHER_ORDER, atol=ROUNDINGS, err_msg=name
+            )
     for (name, p), (_, q) in zip(a.namedparams(), b.namedparams(), strict=True):
-        np.testing.assert_allclose(p.array, q.array, rtol=2e-4, atol=2e-5, err_msg=name)
+        np.testing.assert_allclose(
+            p.array, q.array, rtol=ELEMENTS, atol=ANOTHER_ORDER, err_msg=name
+        )
 
 
 def links_of(model):
@@ -72,7 +78,7 @@ def test_running_averages_move_without_backprop_in_training_only(train):
     with chainer.no_backprop_mode(), chainer.using_config("train", train):
         for i in range(4):
             y, z = (model(batch(i)).array for model in models)
-            np.testing.assert_allclose(y, z, rtol=2e-5)
+            np.testing.assert_allclose(y, z, rtol=ANOTHER_ORDER)
     for a, b in zip(*map(links_of, models), strict=True):
         assert_same(a, b)
         assert (b.avg_mean != 0).any() == train
@@ -113,7 +119,9 @@ def test_an_average_that_the_call_makes_stays_python():
     static = sdbr.static_graph(call)
     for i in range(3):
         x, g, b = batch(i), np.ones(6, "f"), np.zeros(6, "f")
-        np.testing.assert_allclose(static(x, g, b).array, call(x, g, b).array, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            static(x, g, b).array, call(x, g, b).array, rtol=RESULTS, atol=ROUNDINGS
+        )
     assert "running_mean is an array that the call made" in str(sdbr.explain(static))
 
 
@@ -143,7 +151,9 @@ def test_a_sum_with_what_is_there_before_is_part_of_the_normalization(first):
     with chainer.using_config("sdbr_disabled_passes", "elementwise"), chainer.no_backprop_mode():
         for i in range(2):
             args = batch(i), np.ones(6, "f"), np.zeros(6, "f")
-            np.testing.assert_allclose(static(*args).array, call(*args).array, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                static(*args).array, call(*args).array, rtol=RESULTS, atol=ROUNDINGS
+            )
     found = names(static.schedule_manager.static_schedule.programs["forward"])
     assert found == (
         ["tanh", "exp", "batch_norm"] if first else ["exp", "batch_norm", "tanh", "add", "relu"]
@@ -158,7 +168,9 @@ def test_a_relu_whose_input_is_read_elsewhere_stays():
     static = sdbr.static_graph(call)
     for i in range(2):
         x, g, b = batch(i), np.ones(6, "f"), np.zeros(6, "f")
-        np.testing.assert_allclose(static(x, g, b).array, call(x, g, b).array, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            static(x, g, b).array, call(x, g, b).array, rtol=RESULTS, atol=ROUNDINGS
+        )
     program = static.schedule_manager.static_schedule.programs["forward"]
     assert names(program).count("batch_norm") == 1 and "activation=0" in program.disassemble()
 
@@ -212,7 +224,7 @@ def test_statistics_may_move_before_the_backward_of_a_call_in_test_mode():
             loss.backward()
             grads.append([p.grad for _, p in sorted(model.namedparams())])
         for want, got in zip(*grads, strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * np.abs(want).max())
+            np.testing.assert_allclose(got, want, rtol=SUMS, atol=RESULTS * np.abs(want).max())
     assert models[1].schedule_manager.statistics.replays == 6
 
 
@@ -241,6 +253,6 @@ def test_what_is_added_behind_the_normalization_may_have_changed_since():
         for model, loss in zip(models, losses, strict=True):
             model.cleargrads()
             loss.backward()
-        np.testing.assert_allclose(losses[1].array, losses[0].array, rtol=1e-5)
-        np.testing.assert_allclose(models[1].l.W.grad, models[0].l.W.grad, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(losses[1].array, losses[0].array, rtol=RESULTS)
+        np.testing.assert_allclose(models[1].l.W.grad, models[0].l.W.grad, rtol=LONG, atol=RESULTS)
     assert models[1].schedule_manager.statistics.replays == 2

@@ -19,6 +19,8 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
+from tests.tolerances import RESULTS, ROUNDINGS
+
 
 class Hand:
     """A program by hand: its ops before and after a pass, and what both compute."""
@@ -56,7 +58,7 @@ class Hand:
                 self.results.append(view.copy())
         half = len(self.results) // 2
         for got, want in zip(self.results[half:], self.results[:half], strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(got, want, rtol=ROUNDINGS, atol=ROUNDINGS)
         self.before, self.after = self.names
 
 
@@ -277,4 +279,4 @@ def test_shared_weights_are_native_without_sums():
         (program,) = model.schedule_manager.static_schedule.programs["backward"]
         assert ("accumulate=1" in program.disassemble()) == (off == "")
         grads.append(model.layer.W.grad)
-    np.testing.assert_allclose(*grads, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(*grads, rtol=RESULTS, atol=ROUNDINGS)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.harness.models import Net
+from tests.tolerances import RESULTS, ROUNDINGS
 
 WINDOWS = {"pairs": (2, 2, 0), "overlapping": (3, 2, 1), "dense": (3, 1, 1), "gaps": (1, 2, 0)}
 
@@ -63,7 +64,7 @@ def test_the_mask_is_taken_from_the_maxima(window):
     assert (sizes, plain) == ([outside], [3 * 5 * 7 * 7])
     assert memory <= more
     for x, y in zip(got, want, strict=True):
-        np.testing.assert_allclose(x, y, 1e-5, 1e-6)
+        np.testing.assert_allclose(x, y, RESULTS, ROUNDINGS)
 
 
 @pytest.mark.parametrize("body", [read_twice, pooled_twice])
@@ -71,5 +72,5 @@ def test_not_where_gradients_come_from_elsewhere_as_well(body):
     got, sizes, _ = train(body)
     want, plain, _ = train(body, "pooling")
     for x, y in zip(got, want, strict=True):
-        np.testing.assert_allclose(x, y, 1e-5, 1e-6)
+        np.testing.assert_allclose(x, y, RESULTS, ROUNDINGS)
     assert sizes == plain

@@ -15,6 +15,7 @@ from tests.harness.comparison import BACKENDS, assert_all_near, check
 from tests.harness.models import MODELS, Net
 from tests.harness.programs import STEP_MODELS, programs_of
 from tests.harness.steps import OPTIMIZERS, compare, train
+from tests.tolerances import GRADIENTS, RESULTS
 
 
 def deep(model, x, t):
@@ -143,7 +144,7 @@ def test_what_changes_before_the_backward_is_not_read_again():
     assert model.schedule_manager.statistics.replays == 2
     for g, w, r in zip(got, want, reference, strict=True):
         assert {n: a.tobytes() for n, a in g.items()} == {n: a.tobytes() for n, a in w.items()}
-        assert_all_near({"x": g["x"]}, {"x": r["x"]}, 1e-4, "gradients")
+        assert_all_near({"x": g["x"]}, {"x": r["x"]}, GRADIENTS, "gradients")
 
 
 @pytest.mark.parametrize("memory", ["default", "low"])
@@ -169,7 +170,7 @@ def test_what_is_written_in_between_is_not_read_again(memory):
             model.cleargrads()
             model(x).backward()
         found[static] = {n: p.grad for n, p in sorted(model.namedparams())} | {"x": x.grad}
-    assert_all_near(found[True], found[False], 1e-5, "gradients")
+    assert_all_near(found[True], found[False], RESULTS, "gradients")
     assert model.schedule_manager.statistics.replays == 2
 
 

@@ -16,6 +16,8 @@ import chainer
 import numpy as np
 from chainer import functions as F
 
+from tests.tolerances import DOUBLE, GRADIENTS, RESULTS
+
 OPTIMIZERS = {
     "SGD": lambda: chainer.optimizers.SGD(0.05),
     "MomentumSGD": lambda: chainer.optimizers.MomentumSGD(0.05),
@@ -335,8 +337,8 @@ def tolerance_of(dtype, what, single):
     `single`: something on the way went through float32, whose last digit is all there is then.
     """
     if dtype == np.dtype("f8") and not single:
-        return 1e-12
-    return 1e-5 if "result" in what or "reported" in what else 1e-4
+        return DOUBLE
+    return RESULTS if "result" in what or "reported" in what else GRADIENTS
 
 
 def compare(make_plain, make_static, events, settings):

@@ -13,6 +13,8 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.tolerances import DOUBLE
+
 WORDS, UNITS = 7, 6
 #: The package has a function of this name.
 MODULE = importlib.import_module("sdbr.program.passes.recurrent")
@@ -148,7 +150,7 @@ def close(got, want):
         if b is None:
             assert a is None
             continue
-        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * max(1, np.abs(b).max()))
+        np.testing.assert_allclose(a, b, rtol=0, atol=DOUBLE * max(1, np.abs(b).max()))
 
 
 @pytest.fixture(autouse=True)

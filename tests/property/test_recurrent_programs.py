@@ -19,6 +19,8 @@ from sdbr.program.program import assemble
 import numpy as np
 import pytest
 
+from tests.tolerances import DOUBLE_STEPS
+
 WIDTH, SAMPLES = 4, 8
 MODULE = importlib.import_module("sdbr.program.passes.recurrent")
 
@@ -187,6 +189,6 @@ def test_random_programs(block, only, monkeypatch):
         want, plain = RandomProgram(seed).run(others)
         fewer += products < plain
         for a, b in zip(got, want, strict=True):
-            limit = 1e-11 * max(1, np.abs(b).max())
+            limit = DOUBLE_STEPS * max(1, np.abs(b).max())
             np.testing.assert_allclose(a, b, rtol=0, atol=limit, err_msg=f"seed {seed}")
     assert fewer >= 3

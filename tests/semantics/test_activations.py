@@ -15,6 +15,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import MLP, Net
 from tests.harness.twins import SIX, X, both, mlp, pair
+from tests.tolerances import RESULTS
 
 
 # --- several calls and backwards ----------------------------------------------------------------
@@ -115,7 +116,7 @@ def test_stale_graph(backend):
         static.cleargrads()
         loss.backward()
         assert_all_near(gradients_of(static), w, 0, "second backward")
-    assert_near(static(X).array, plain(static, X).array, 1e-5, "output")
+    assert_near(static(X).array, plain(static, X).array, RESULTS, "output")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -17,6 +17,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_near, check, structure_of
 from tests.harness.models import Net, floats
 from tests.harness.twins import X, pair
+from tests.tolerances import RESULTS, ROUNDINGS
 
 
 class Batch(NamedTuple):
@@ -174,7 +175,7 @@ def test_a_result_of_another_kind_is_an_error():
 
 
 # --- results ------------------------------------------------------------------------------------
-RESULTS = {
+GIVEN_BACK = {
     "list": lambda y: [y, y * 2],
     "tuple": lambda y: (y, None, 3),
     "dict in its order": lambda y: {"z": y, "a": y * 2, "m": "text"},
@@ -191,9 +192,11 @@ RESULTS = {
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("backprop", [True, False])
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", GIVEN_BACK)
 def test_results_keep_their_types(name, backprop, backend):
-    plain, static = pair(linear(lambda self, x: RESULTS[name](F.relu(self.l(x)))), backend=backend)
+    plain, static = pair(
+        linear(lambda self, x: GIVEN_BACK[name](F.relu(self.l(x)))), backend=backend
+    )
     with chainer.using_config("enable_backprop", backprop):
         for i in range(5):
             got, want = static(X + i), plain(X + i)
@@ -251,7 +254,7 @@ def test_numpy_scalars_stay_what_they_are(name, backprop, backend):
                     found.append([model(X + i)[1], model.kept, observation["m/value"]])
             for got, want in zip(found[1], found[0], strict=True):
                 assert type(got) is type(want), name
-                np.testing.assert_allclose(got, want, 1e-5)
+                np.testing.assert_allclose(got, want, RESULTS)
     statistics = models[1].schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (1, 4)
 
@@ -268,9 +271,9 @@ def test_a_running_mean_kept_as_a_numpy_scalar(backend):
     plain, static = pair(linear(forward), backend=backend)
     plain.mean = static.mean = 0.0
     for i in range(8):
-        assert_near(static(X + i).array, plain(X + i).array, 1e-5, "output")
+        assert_near(static(X + i).array, plain(X + i).array, RESULTS, "output")
         assert type(static.mean) is type(plain.mean)
-        np.testing.assert_allclose(static.mean, plain.mean, 1e-5)
+        np.testing.assert_allclose(static.mean, plain.mean, RESULTS)
     assert static.schedule_manager.statistics.replays >= 5
 
 
@@ -286,5 +289,5 @@ def test_unaligned_argument():
     for batch in (x, x, x, unaligned, unaligned):
         optimizer.update(model, batch, t)
         losses.append(float(model.loss.array))
-    np.testing.assert_allclose(losses, losses[0], 1e-6)
-    np.testing.assert_allclose(model(unaligned, t).array, model(x, t).array, 1e-6)
+    np.testing.assert_allclose(losses, losses[0], ROUNDINGS)
+    np.testing.assert_allclose(model(unaligned, t).array, model(x, t).array, ROUNDINGS)

@@ -13,6 +13,7 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import assert_near
+from tests.tolerances import ANOTHER_ORDER, RESULTS
 
 X = [np.random.RandomState(i).randn(6, 4).astype("f") for i in range(4)]
 IMAGES = [np.random.RandomState(i).randn(2, 3, 6, 6).astype("f") for i in range(4)]
@@ -116,8 +117,8 @@ def test_a_function_that_writes_to_a_parameter():
     models[1].copyparams(models[0])
     static = sdbr.static_graph(models[0])
     for x in X:
-        assert_near(static(x).array, models[1](x).array, 1e-5, "output")
-        assert_near(models[0].mean.array, models[1].mean.array, 1e-5, "mean")
+        assert_near(static(x).array, models[1](x).array, RESULTS, "output")
+        assert_near(models[0].mean.array, models[1].mean.array, RESULTS, "mean")
     audits = static.schedule_manager.audits
     assert audits.failures == [] and audits.passed >= 1
 
@@ -211,7 +212,7 @@ def test_other_numbers_of_such_functions_are_no_rounding(function, place, factor
     with chainer.no_backprop_mode():
         for i in range(4):
             x = ((1 + 0.1 * np.random.RandomState(i).randn(4, 1)) * place).astype("f")
-            assert_near(static(x).array, function(x).array, 2e-5, "result")
+            assert_near(static(x).array, function(x).array, ANOTHER_ORDER, "result")
             monkeypatch.setattr(ScheduleManager, "replay", wrong)
     assert static.schedule_manager.audits.failed == 1
 

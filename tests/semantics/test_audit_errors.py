@@ -13,6 +13,8 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.tolerances import ANOTHER_ORDER, RESULTS, ROUNDINGS
+
 
 class Fails(chainer.FunctionNode):
     """Raises in its backward when it is told to."""
@@ -33,7 +35,7 @@ def calls(static, n: int = 4):
         for i in range(n):
             x = chainer.Variable(np.full((2, 3), i + 1, "f"))
             F.sum(static(x)).backward()
-            np.testing.assert_allclose(x.grad, 2 * np.exp(2 * x.array), rtol=1e-5)
+            np.testing.assert_allclose(x.grad, 2 * np.exp(2 * x.array), rtol=RESULTS)
 
 
 def doubled(x):
@@ -198,7 +200,7 @@ def test_what_was_done_before_an_error_stays(place, audit, whole):
     assert len(got) == len(want)
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
         if isinstance(w, np.ndarray):
-            np.testing.assert_allclose(g, w, 2e-5, 1e-6, err_msg=str(i))
+            np.testing.assert_allclose(g, w, ANOTHER_ORDER, ROUNDINGS, err_msg=str(i))
         else:
             assert g == w, i
     statistics = model.schedule_manager.statistics

@@ -17,6 +17,7 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, copy_of
 from tests.harness.models import MLP, Net
+from tests.tolerances import RESULTS, ROUNDINGS
 
 EVERY = 1e9  # a share that lets every replay be audited
 FACTOR = array.array("d", [1.0])  # what it holds is compared by nothing
@@ -226,7 +227,7 @@ def test_static_code_runs_once():
     assert audits(got).passed == 4 and audits(got).failed == 0
     assert (got.calls, reports) == (5, want_reports)
     # In an audit it sees what define-by-run makes, which rounds in an order of its own.
-    np.testing.assert_allclose(got.seen, want.seen, rtol=1e-5)
+    np.testing.assert_allclose(got.seen, want.seen, rtol=RESULTS)
     for y, w in zip(ys, want_ys, strict=True):
         np.testing.assert_array_equal(y, w)
 
@@ -241,13 +242,13 @@ def test_a_difference_is_said_and_define_by_run_counts(backend):
         x = fresh()
         with pytest.warns(sdbr.SdbrWarning, match="differs from define-by-run: op .*test_audits"):
             y = model(x)
-        np.testing.assert_allclose(y.array, np.tanh(model.l(x).array) * 2, rtol=1e-5)
+        np.testing.assert_allclose(y.array, np.tanh(model.l(x).array) * 2, rtol=RESULTS)
         model.cleargrads()
         F.sum(y).backward()  # through define-by-run's graph
         assert model.l.W.grad is not None
         FACTOR[0] = 3.0
         y = model(x)  # dynamic from here on
-    np.testing.assert_allclose(y.array, np.tanh(model.l(x).array) * 3, rtol=1e-5)
+    np.testing.assert_allclose(y.array, np.tanh(model.l(x).array) * 3, rtol=RESULTS)
     statistics = model.schedule_manager.statistics
     assert (statistics.define_by_run_calls, audits(model).failed) == (1, 1)
 
@@ -322,7 +323,7 @@ def test_a_step_that_is_declined_is_not_audited_again_and_again():
 
     plain, static = make(False), make(True)
     for p, q in zip(plain.params(), static.params(), strict=True):
-        np.testing.assert_allclose(q.array, p.array, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(q.array, p.array, rtol=RESULTS, atol=ROUNDINGS)
     statistics = static.schedule_manager.statistics
     assert (statistics.steps, statistics.traces) == (0, 1)
     assert statistics.define_by_run_calls == 1  # the audit of the declined step
@@ -352,10 +353,10 @@ def test_a_step_that_differs_is_define_by_runs():
                 else:
                     optimizer.update(model, *batch)
     for p, q in zip(plain[0].params(), static[0].params(), strict=True):
-        np.testing.assert_allclose(q.array, p.array, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(q.array, p.array, rtol=RESULTS, atol=ROUNDINGS)
     assert static[1].t == plain[1].t == 5
     assert static[0].schedule_manager.statistics.steps == 3  # the fourth was taken back
-    np.testing.assert_allclose(static[0].loss.array, plain[0].loss.array, rtol=1e-5)
+    np.testing.assert_allclose(static[0].loss.array, plain[0].loss.array, rtol=RESULTS)
 
 
 def test_with_raise_nothing_is_changed():

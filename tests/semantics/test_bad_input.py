@@ -21,6 +21,7 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of
 from tests.harness.models import MLP, floats, labels
+from tests.tolerances import HALF_SUMS, RESULTS, SUMS
 
 X = floats(5, 4)(np.random.RandomState(0))
 T = labels(3, 5)(np.random.RandomState(1))
@@ -241,7 +242,7 @@ def outcome(way, model, optimizer, call):
 
 
 def assert_same_record(got: dict, want: dict, what: str) -> None:
-    tolerance = 1e-2 if want["loss"].dtype == np.float16 else 1e-4
+    tolerance = HALF_SUMS if want["loss"].dtype == np.float16 else SUMS
     for name in want:
         g, w = got[name], want[name]
         if w is not None and w.dtype.kind == "f":
@@ -334,7 +335,7 @@ def test_arguments(name, way, backend, tmp_path):
                 if nothing or row.sdbr_error is not None:
                     assert_all_near(static, before[1], 0, what)
                 else:  # Chainer itself fails half-way
-                    assert_all_near(static, plain, 1e-4, what)
+                    assert_all_near(static, plain, SUMS, what)
             twins.good()
 
 
@@ -527,7 +528,7 @@ def assert_same_outcome(got, want, what: str) -> None:
         if w.dtype.kind not in "fc":
             np.testing.assert_array_equal(g, w, what)
         else:
-            tolerance = 1e-2 if w.dtype.itemsize == 2 else 1e-5
+            tolerance = HALF_SUMS if w.dtype.itemsize == 2 else RESULTS
             np.testing.assert_allclose(g, w, tolerance, tolerance, err_msg=what)
 
 

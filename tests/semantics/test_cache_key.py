@@ -15,6 +15,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_near, copy_of, gradients_of
 from tests.harness.models import Net
 from tests.harness.twins import SIX, X, Z, both, mlp, pair, statistics_of
+from tests.tolerances import RESULTS, ROUNDINGS
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_entries_of_users_globally_locally_and_deleted(entry):
 
     def twice(factor):
         for _ in range(2):
-            assert_near(static(X).array, factor * want, 1e-5, f"factor {factor}")
+            assert_near(static(X).array, factor * want, RESULTS, f"factor {factor}")
 
     twice(1)
     setattr(chainer.global_config, entry, 2)
@@ -67,7 +68,7 @@ def test_a_float_of_the_configuration_is_part_of_the_key(entry):
     for factor in (0.5, 0.25, 0.5, 0.25):
         with chainer.using_config(entry, factor):
             for _ in range(3):
-                assert_near(static(X).array, np.float32(factor) * want, 1e-5, f"{factor}")
+                assert_near(static(X).array, np.float32(factor) * want, RESULTS, f"{factor}")
     assert statistics_of(static).traces == 2
 
 
@@ -99,7 +100,7 @@ def test_a_whole_step_looks_at_the_configuration(entry):
         factor = 1 + i // 4
         with chainer.using_config(entry, factor):
             optimizer.update(static, X)
-        assert_near(before - static.l.b.array, np.full(3, 5 * factor, "f"), 1e-5, f"step {i}")
+        assert_near(before - static.l.b.array, np.full(3, 5 * factor, "f"), RESULTS, f"step {i}")
     assert statistics_of(static).traces == 3
     assert statistics_of(static).steps >= 6
 
@@ -248,11 +249,11 @@ def test_every_entry_of_the_configuration_is_part_of_the_key():
         static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
         want = static.l(X).array
         for _ in range(2):
-            assert_near(static(X).array, want, 1e-5, "once")
+            assert_near(static(X).array, want, RESULTS, "once")
             with chainer.using_config("my_entry", "twice"):
-                assert_near(static(X).array, 2 * want, 1e-5, "twice")
+                assert_near(static(X).array, 2 * want, RESULTS, "twice")
             chainer.global_config.my_entry = "twice"
-            assert_near(static(X).array, 2 * want, 1e-5, "twice")
+            assert_near(static(X).array, 2 * want, RESULTS, "twice")
             chainer.global_config.my_entry = "once"
         assert (statistics_of(static).traces, statistics_of(static).replays) == (2, 4)
     finally:
@@ -276,13 +277,13 @@ def test_entries_of_the_configuration_that_change_in_place(where):
         for name, entry in entries.items():
             config.my_entry = entry
             for _ in range(3):
-                assert_near(static(X).array, 2 * want, 1e-5, name)
+                assert_near(static(X).array, 2 * want, RESULTS, name)
             inner = entry["a"] if name == "dict" else entry[0] if name == "tuple" else entry
             {"list": list.append, "tuple": list.append, "set": set.add}.get(
                 name, lambda d, value: d.update(b=value)
             )(inner, 3)
             for _ in range(3):
-                assert_near(static(X).array, 3 * want, 1e-5, f"{name}, changed")
+                assert_near(static(X).array, 3 * want, RESULTS, f"{name}, changed")
     finally:
         del config.my_entry
     assert statistics_of(static).traces == 2 * len(entries)
@@ -307,7 +308,7 @@ def test_arguments_by_value_are_part_of_the_key():
     for _ in range(3):
         for args, kwargs in calls:
             got, want = static(X, *args, **kwargs).array, f(X, *args, **kwargs).array
-            assert_near(got, want, 1e-6, f"{args} {kwargs}")
+            assert_near(got, want, ROUNDINGS, f"{args} {kwargs}")
             np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
     # Of the floats, three values of `factor` share a schedule: row 11.
     assert statistics_of(static).traces == len(calls) - 2
@@ -327,7 +328,7 @@ def test_requires_grad_dtype_and_kind_are_part_of_the_key():
             x = make()
             y = static(x)
             want = F.tanh(x) * 2
-            assert_near(y.array, want.array, 1e-6, "output")
+            assert_near(y.array, want.array, ROUNDINGS, "output")
             assert y.requires_grad == want.requires_grad
             assert y.creator is not None or not y.requires_grad
     assert statistics_of(static).traces == len(inputs)
@@ -400,13 +401,13 @@ def test_new_keys_of_a_call_that_was_always_dynamic_are_not_traced(on_dynamic):
     else:
         with pytest.warns(sdbr.SdbrWarning, match="define-by-run"):
             for x in xs:
-                assert_near(static(x).array, 2 * static.l(x).array, 1e-5, "dynamic")
+                assert_near(static(x).array, 2 * static.l(x).array, RESULTS, "dynamic")
     assert statistics_of(static).traces == 4
     # Another configuration may be static, and is.
     with chainer.using_config("train", False):
         for x in xs[:3]:
             for _ in range(2):
-                assert_near(static(x).array, 2 * static.l(x).array, 1e-5, "static")
+                assert_near(static(x).array, 2 * static.l(x).array, RESULTS, "static")
     assert (statistics_of(static).traces, statistics_of(static).replays) == (7, 3)
 
 

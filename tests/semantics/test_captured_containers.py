@@ -15,6 +15,7 @@ import pytest
 
 from tests.harness.comparison import assert_near
 from tests.harness.twins import X
+from tests.tolerances import RESULTS, SUMS
 
 
 class Attention(chainer.Chain):
@@ -72,7 +73,7 @@ def compare(got, want):
     for a, b in zip(leaves(got), leaves(want), strict=True):
         assert type(a) is type(b)
         if a is not None:
-            assert_near(getattr(a, "array", a), getattr(b, "array", b), 1e-5, "kept")
+            assert_near(getattr(a, "array", a), getattr(b, "array", b), RESULTS, "kept")
 
 
 KEEPING = [a_list, appended, a_dict, ordered, with_a_parameter, with_an_argument]
@@ -87,7 +88,7 @@ def test_results_in_containers(keep, backprop):
     with chainer.using_config("enable_backprop", backprop):
         for i in range(5):
             losses = [model(X * (i + 1)) for model in (static, plain)]
-            assert_near(losses[0].array, losses[1].array, 1e-5, "loss")
+            assert_near(losses[0].array, losses[1].array, RESULTS, "loss")
             compare(static.steps, plain.steps)
             kept.append((static.steps, [getattr(x, "array", x) for x in leaves(static.steps)]))
             kept[-1] += ([None if x is None else x.copy() for x in kept[-1][1]],)
@@ -117,7 +118,7 @@ def test_whole_steps():
     for i in range(5):
         fast.update(static, X * (i + 1))
         slow.update(models[1], X * (i + 1))
-        assert_near(static.l.W.array, models[1].l.W.array, 1e-4, "W")
+        assert_near(static.l.W.array, models[1].l.W.array, SUMS, "W")
         compare(static.steps, models[1].steps)
     assert static.schedule_manager.statistics.steps >= 3
 

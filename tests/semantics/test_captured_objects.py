@@ -12,6 +12,8 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
+from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS
+
 
 class Box:
     def __init__(self):
@@ -104,16 +106,18 @@ def test_results_given_to_attributes_of_plain_objects(forward):
                 if i == 7:
                     net.boxes[0].factor = 3.0
             want, got = plain(x), static(x)
-            np.testing.assert_allclose(got.array, want.array, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(got.array, want.array, rtol=RESULTS, atol=ROUNDINGS)
             for mine, its in zip(static.boxes, plain.boxes, strict=True):
                 assert type(mine.h) is type(its.h)
                 if its.h is not None:
                     h, w = (getattr(box.h, "array", box.h) for box in (mine, its))
-                    np.testing.assert_allclose(h, w, rtol=1e-5, atol=1e-6)
+                    np.testing.assert_allclose(h, w, rtol=RESULTS, atol=ROUNDINGS)
             for net, y in ((plain, want), (static, got)):
                 net.cleargrads()
                 F.sum(y).backward()
-            np.testing.assert_allclose(static.l.W.grad, plain.l.W.grad, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(
+                static.l.W.grad, plain.l.W.grad, rtol=GRADIENTS, atol=RESULTS
+            )
     statistics = static.schedule_manager.statistics
     if forward in REPLAYED:
         assert statistics.define_by_run_calls == 0

@@ -17,6 +17,7 @@ from chainer import links as L
 
 from tests.harness import comparison as harness
 from tests.harness.comparison import copy_of
+from tests.tolerances import RESULTS
 
 RNG = np.random.RandomState(5)
 XS = [RNG.randn(3, 4).astype("f") for _ in range(12)]
@@ -27,7 +28,7 @@ def variable(*shape, **kwargs):
 
 
 def assert_near(got, want, where=""):
-    harness.assert_near(got, want, 1e-5, where)
+    harness.assert_near(got, want, RESULTS, where)
 
 
 class Holder:

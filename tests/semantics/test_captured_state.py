@@ -13,6 +13,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import Net, Recurrent, floats
 from tests.harness.twins import X, agree, pair
+from tests.tolerances import GRADIENTS, RESULTS, SUMS
 
 RNG = np.random.RandomState(3)
 XS = [RNG.randn(5, 4).astype("f") for _ in range(12)]
@@ -170,8 +171,8 @@ def test_truncated_backprop_through_time(name, backend):
             np.random.seed(i)
             found.append(window(model, XS[3 * (i % 4) : 3 * (i % 4) + 3]))
         (y, g), (z, h) = found
-        assert_near(z, y, 1e-5, f"window {i}: loss")
-        assert_all_near(h, g, 1e-4, f"window {i}: gradient")
+        assert_near(z, y, RESULTS, f"window {i}: loss")
+        assert_all_near(h, g, GRADIENTS, f"window {i}: gradient")
     statistics = static.schedule_manager.statistics
     assert statistics.define_by_run_calls == 0
     assert statistics.replays >= 18 - 2 - statistics.traces
@@ -186,7 +187,7 @@ def test_inference_step_by_step(name):
             if i % 8 == 0:
                 plain.reset_state()
                 static.reset_state()
-            assert_near(static(x).array, plain(x).array, 1e-5, f"step {i}")
+            assert_near(static(x).array, plain(x).array, RESULTS, f"step {i}")
     assert static.schedule_manager.statistics.traces <= 2
     assert static.schedule_manager.statistics.define_by_run_calls == 0
 
@@ -221,8 +222,8 @@ def test_another_batch_size_after_a_reset(name):
             if name == "dict":
                 model.state = {"h": variable(n, 3), "more": [(variable(n, 3), 1)]}
             found.append(window(model, [x[:n] for x in XS[:2]]))
-        assert_near(found[1][0], found[0][0], 1e-5, "loss")
-        assert_all_near(found[1][1], found[0][1], 1e-4, "gradient")
+        assert_near(found[1][0], found[0][0], RESULTS, "loss")
+        assert_all_near(found[1][1], found[0][1], GRADIENTS, "gradient")
     assert static.schedule_manager.statistics.replays >= 8
 
 
@@ -238,7 +239,7 @@ def test_state_that_the_user_replaces_between_calls():
                 model.hs[1].array = np.full((5, 3), -1, "f")
             if i == 9:  # in place
                 model.hs[1].array[...] = 2
-        assert_near(static(x).array, plain(x).array, 1e-5, f"step {i}")
+        assert_near(static(x).array, plain(x).array, RESULTS, f"step {i}")
     statistics = static.schedule_manager.statistics
     assert statistics.replays >= 9
     assert statistics.define_by_run_calls == 0
@@ -250,7 +251,7 @@ def test_state_of_another_length_is_traced_anew():
     for n in (1, 2, 1, 2, 3, 1):
         for model in (plain, static):
             model.hs = [chainer.Variable(np.full((5, 3), i, "f")) for i in range(n)]
-        assert_near(static(XS[0]).array, plain(XS[0]).array, 1e-5, f"{n} states")
+        assert_near(static(XS[0]).array, plain(XS[0]).array, RESULTS, f"{n} states")
     assert static.schedule_manager.statistics.traces == 3
 
 
@@ -262,7 +263,7 @@ def test_gradients_reach_what_is_in_a_list():
             model.scales = [chainer.Variable(np.full((5, 3), 2, "f"))]
             F.sum(model(XS[0])).backward()
             found.append(model.scales[0].grad)
-        assert_near(found[1], found[0], 1e-5, "gradient")
+        assert_near(found[1], found[0], RESULTS, "gradient")
     assert static.schedule_manager.statistics.replays == 3
 
 
@@ -298,8 +299,8 @@ def test_two_static_methods_share_their_state():
             loss.backward()
             found.append((copy_of(loss.array), gradients_of(model)))
             loss.unchain_backward()
-        assert_near(found[1][0], found[0][0], 1e-5, "loss")
-        assert_all_near(found[1][1], found[0][1], 1e-4, "gradient")
+        assert_near(found[1][0], found[0][0], RESULTS, "loss")
+        assert_all_near(found[1][1], found[0][1], GRADIENTS, "gradient")
     statistics = models[1].schedule_manager.statistics
     assert statistics.replays >= 6
 
@@ -313,7 +314,7 @@ def test_a_whole_step_is_refused_while_history_passes_through_a_list():
         for x in XS[:6]:
             optimizer.update(loss, x)
         weights.append(model.l.W.array.copy())
-    assert_near(weights[1], weights[0], 1e-4, "weights")
+    assert_near(weights[1], weights[0], SUMS, "weights")
 
 
 @pytest.mark.parametrize("how", ["append", "item", "dict item", "extend in a loop"])
@@ -360,7 +361,7 @@ def test_one_variable_in_two_places_of_the_state_and_later_two(place):
             y.backward()
             found.append([y.array, a.grad.copy(), b.grad.copy()])
         for ours, theirs in zip(*found, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+            np.testing.assert_allclose(ours, theirs, rtol=RESULTS)
     assert models[1].schedule_manager.statistics.traces <= 2
 
 
@@ -376,7 +377,7 @@ def test_a_variable_that_is_state_and_argument_at_once():
         for a, x in ((v, v), (v, v), (v, w), (w, v)):
             models[0].a = models[1].a = a
             ours, theirs = (model(x).array for model in models)
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+            np.testing.assert_allclose(ours, theirs, rtol=RESULTS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -411,7 +412,7 @@ def test_history_through_state(backend):
             loss.backward()
             loss.unchain_backward()
             got.append((copy_of(loss.array), gradients_of(model), copy_of(model.rnn.c.array)))
-        assert_near(got[1][0], got[0][0], 1e-5, "loss")
-        assert_all_near(got[1][1], got[0][1], 1e-4, "gradient")
-        assert_near(got[1][2], got[0][2], 1e-5, "state")
+        assert_near(got[1][0], got[0][0], RESULTS, "loss")
+        assert_all_near(got[1][1], got[0][1], GRADIENTS, "gradient")
+        assert_near(got[1][2], got[0][2], RESULTS, "state")
     assert static.schedule_manager.statistics.replays == 12 - 2

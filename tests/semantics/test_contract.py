@@ -21,6 +21,7 @@ from chainer import optimizers
 from tests.harness.comparison import assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import MLP, Net, Recurrent, floats
 from tests.harness.twins import X, mlp, pair, step
+from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS, SUMS
 
 
 def replays(model):
@@ -54,7 +55,7 @@ def test_row_02_random_numbers():
             v = chainer.Variable(X)
             found.append([f(v).array, f(v).array, np.random.rand(2)])
         for a, b in zip(*found, strict=True):
-            assert_near(a, b, 1e-6, "draw")
+            assert_near(a, b, ROUNDINGS, "draw")
         assert not np.array_equal(found[0][0], found[0][1])
 
 
@@ -94,7 +95,7 @@ def test_row_04_inputs():
         w.array = X * 2
         want.cleargrads()
         loss.backward()
-        assert_all_near(twice, gradients_of(want), 1e-4, "gradient")
+        assert_all_near(twice, gradients_of(want), GRADIENTS, "gradient")
 
 
 def test_row_05_parameters_stay_the_users_arrays():
@@ -120,7 +121,7 @@ def test_row_06_gradients():
             F.sum(model(X)).backward()
             F.sum(model(X * 2)).backward(loss_scale=2.0)
             found.append(gradients_of(model))
-        assert_all_near(found[1], found[0], 1e-4, "gradient")
+        assert_all_near(found[1], found[0], GRADIENTS, "gradient")
 
 
 def test_row_07_several_calls_in_one_iteration():
@@ -132,7 +133,7 @@ def test_row_07_several_calls_in_one_iteration():
             model.cleargrads()
             F.sum(ys[0] * ys[1] * ys[2]).backward()
             found.append(gradients_of(model))
-        assert_all_near(found[1], found[0], 1e-4, "gradient")
+        assert_all_near(found[1], found[0], GRADIENTS, "gradient")
 
 
 def test_row_08_state_outside_the_arguments():
@@ -140,8 +141,8 @@ def test_row_08_state_outside_the_arguments():
     rng = np.random.RandomState(0)
     for i in range(6):
         x = floats(2, 3)(rng)
-        assert_near(static(x).array, plain(x).array, 1e-5, f"call {i}")
-        assert_near(static.rnn.c.array, plain.rnn.c.array, 1e-5, f"state {i}")
+        assert_near(static(x).array, plain(x).array, RESULTS, f"call {i}")
+        assert_near(static.rnn.c.array, plain.rnn.c.array, RESULTS, f"state {i}")
     assert replays(static) == 4
 
 
@@ -161,7 +162,7 @@ def test_row_09_side_effects_in_order():
             with reporter.scope({}):
                 assert model(X) is model.latest
                 seen.append({k: copy_of(v.array) for k, v in reporter.observation.items()})
-        assert_all_near(seen[1], seen[0], 1e-5, "reported")
+        assert_all_near(seen[1], seen[0], RESULTS, "reported")
     assert replays(static) == 2
 
 
@@ -173,7 +174,7 @@ def test_row_10_nothing_is_frozen_by_accident():
     rng = np.random.RandomState(0)
     for _ in range(4):
         done = rng.randint(0, 2, 5).astype("f")
-        assert_near(static(X, done).array, plain(X, done).array, 1e-5, "output")
+        assert_near(static(X, done).array, plain(X, done).array, RESULTS, "output")
     assert replays(static) == 3
 
 
@@ -181,7 +182,7 @@ def test_row_11_python_scalars():
     plain, static = pair(lambda: Net(lambda self, x: self.l(x) * self.beta, l=L.Linear(4, 3)))
     for i in range(6):
         plain.beta = static.beta = 1.0 + i // 2
-        assert_near(static(X).array, plain(X).array, 1e-5, "output")
+        assert_near(static(X).array, plain(X).array, RESULTS, "output")
 
     def counting(self, x):
         self.n = getattr(self, "n", 0) + 1
@@ -246,7 +247,7 @@ def test_row_15_double_backprop():
     with_switch = sdbr.static_graph(f, enable_double_backprop=True)
     without = sdbr.static_graph(f)
     for i in range(3):
-        assert_near(penalty(with_switch), penalty(f), 1e-4, "penalty")
+        assert_near(penalty(with_switch), penalty(f), SUMS, "penalty")
         if i:
             with pytest.raises(sdbr.SdbrError, match="enable_double_backprop"):
                 penalty(without)
@@ -265,7 +266,7 @@ def test_row_16_modes():
                 chainer.using_config("enable_backprop", bool(backprop)),
             ):
                 found.append(model(X))
-        assert_near(found[1].array, found[0].array, 1e-5, "output")
+        assert_near(found[1].array, found[0].array, RESULTS, "output")
         assert (found[1].creator is None) == (found[0].creator is None)
         assert found[1].requires_grad == found[0].requires_grad
     assert replays(static) == 4
@@ -298,8 +299,8 @@ def test_row_18_everything_is_supported():
     for _ in range(4):
         x = floats(5, 4)(rng)
         (y, g), (z, h) = step(static, x), step(plain, x)
-        assert_near(y, z, 1e-5, "output")
-        assert_all_near(g, h, 1e-4, "gradient")
+        assert_near(y, z, RESULTS, "output")
+        assert_all_near(g, h, GRADIENTS, "gradient")
     assert replays(static) == 3
     assert static.schedule_manager.statistics.python_ops > 0
 
@@ -322,7 +323,7 @@ def test_row_19_threads_get_schedules_of_their_own():
         thread.join(60)
     assert len(outputs) == 80
     for y in outputs:
-        assert_near(y, want, 1e-5, "output")
+        assert_near(y, want, RESULTS, "output")
 
 
 def test_row_20_errors_name_the_op_and_leave_the_schedule_usable():
@@ -330,7 +331,7 @@ def test_row_20_errors_name_the_op_and_leave_the_schedule_usable():
     good = np.array([0, 1, 2, 3, -2], "i")  # negative labels wrap
     want = F.softmax_cross_entropy(F.tanh(X), good).array
     for _ in range(3):
-        assert_near(static(X, good).array, want, 1e-5, "loss")
+        assert_near(static(X, good).array, want, RESULTS, "loss")
         with pytest.raises(IndexError) as caught:
             static(X, good + 1)
         if replays(static):

@@ -16,6 +16,7 @@ from chainer import links as L
 from tests.harness.comparison import assert_near
 from tests.harness.models import MLP, StaticMLP
 from tests.harness.twins import X, mlp
+from tests.tolerances import RESULTS
 
 COPIES = {
     "copy": copy.copy,
@@ -45,7 +46,7 @@ def test_copies_start_empty(how, wrapped):
     assert twin.schedule_manager.statistics.traces == 1
     twin_again = twin(X)
     assert twin.schedule_manager.statistics.replays == 1
-    np.testing.assert_allclose(z.array, twin_again.array, rtol=1e-5)
+    np.testing.assert_allclose(z.array, twin_again.array, rtol=RESULTS)
     assert np.allclose(y.array, z.array) == (how == "copy")
 
 
@@ -60,7 +61,7 @@ def test_repeat_gives_independent_chains():
     assert managers[0] is not managers[1] is not layer.schedule_manager
     assert [m.statistics.calls for m in managers] == [4, 4]
     want = MLP.forward(twice[1], MLP.forward(twice[0], X))
-    assert_near(y.array, want.array, 1e-5, "output")
+    assert_near(y.array, want.array, RESULTS, "output")
 
 
 def test_isinstance_and_serializers(tmp_path):
@@ -70,7 +71,7 @@ def test_isinstance_and_serializers(tmp_path):
     chainer.serializers.save_npz(tmp_path / "m.npz", model)
     other = mlp()
     chainer.serializers.load_npz(tmp_path / "m.npz", other)
-    assert_near(other(X).array, model(X).array, 1e-5, "output")
+    assert_near(other(X).array, model(X).array, RESULTS, "output")
 
 
 def counts(model) -> tuple[int, int, int]:
@@ -111,7 +112,7 @@ def test_copies_of_a_static_sequential_are_static(how):
     for i in range(4):
         got = other(x + i).array
         want = by_hand(other, x + i)
-        assert_near(got, want, 1e-5, "the copy")
+        assert_near(got, want, RESULTS, "the copy")
     assert counts(other) == (1, 3, 0)
     assert counts(model) == (1, 2, 0)
     assert other.schedule_manager.options.max_schedules == 3

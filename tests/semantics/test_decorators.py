@@ -15,6 +15,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, gradients_of
 from tests.harness.models import MLP, StaticMLP
 from tests.harness.twins import POINTS, X, mlp, pair, statistics_of, step
+from tests.tolerances import GRADIENTS, RESULTS
 
 XS = np.random.RandomState(0).randn(6, 4).astype("f")
 
@@ -31,8 +32,8 @@ def check(call, plain, manager_of=lambda call: call) -> None:
         y, y_plain = call(x), plain(x_plain)
         F.sum(y * y).backward()
         F.sum(y_plain * y_plain).backward()
-        assert_near(y.array, y_plain.array, 1e-5, f"call {i}")
-        assert_near(x.grad, x_plain.grad, 1e-4, f"gradient of call {i}")
+        assert_near(y.array, y_plain.array, RESULTS, f"call {i}")
+        assert_near(x.grad, x_plain.grad, GRADIENTS, f"gradient of call {i}")
     assert counts(manager_of(call)) == (1, 3, 0)
 
 
@@ -103,8 +104,8 @@ def test_two_methods_on_one_chain():
     other = Net()
     for x in (XS, XS + 1, XS + 2):
         want = F.sigmoid(F.tanh(other.a(x))).array
-        assert_near(other.second(x).array, want, 1e-5, "second")
-        assert_near(other.first(x).array, F.tanh(other.a(x)).array, 1e-5, "first")
+        assert_near(other.second(x).array, want, RESULTS, "second")
+        assert_near(other.first(x).array, F.tanh(other.a(x)).array, RESULTS, "first")
     report = sdbr.explain(other).to_dict()
     assert [m["name"] for m in report["managers"]] == ["Net.second", "Net.first"]
     for name in ("first", "second"):
@@ -223,11 +224,11 @@ def test_sequential_with_functions_of_all_sorts():
     )
     static = sdbr.static_graph(plain.copy(mode="copy"))
     for k in range(4):
-        assert_near(static(POINTS + k).array, plain(POINTS + k).array, 1e-5, "output")
+        assert_near(static(POINTS + k).array, plain(POINTS + k).array, RESULTS, "output")
     assert static.schedule_manager.statistics.replays == 3
     with pytest.raises(chainer.utils.type_check.InvalidType):
         static(POINTS[:, :3])
-    assert_near(static(POINTS).array, plain(POINTS).array, 1e-5, "output")
+    assert_near(static(POINTS).array, plain(POINTS).array, RESULTS, "output")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -249,8 +250,8 @@ def test_nested_static_chains(backend):
         want = step(plain, X)
     for _ in range(4):
         y, g = step(static, X)
-        assert_near(y, want[0], 1e-5, "output")
-        assert_all_near(g, want[1], 1e-4, "gradient")
+        assert_near(y, want[0], RESULTS, "output")
+        assert_all_near(g, want[1], GRADIENTS, "gradient")
     assert static.schedule_manager.statistics.replays == 3
     assert static.inner.schedule_manager.statistics.replays == 0
     for _ in range(3):
@@ -283,15 +284,15 @@ def test_static_function_and_methods():
     want = F.softmax_cross_entropy(model(X), t)
     model.cleargrads()
     want.backward()
-    assert_near(got.array, want.array, 1e-5, "loss")
-    assert_all_near(g, gradients_of(model), 1e-4, "gradient")
+    assert_near(got.array, want.array, RESULTS, "loss")
+    assert_all_near(g, gradients_of(model), GRADIENTS, "gradient")
     assert loss.schedule_manager.statistics.replays == 2
     two = TwoMethods(4, 8, 3)
     for _ in range(3):
         two(X)
         y = two.features(X)
     assert two.schedule_manager.statistics.replays == 2
-    assert_near(y.array, F.tanh(two.l1(X)).array, 1e-5, "features")
+    assert_near(y.array, F.tanh(two.l1(X)).array, RESULTS, "features")
 
 
 def test_decorating_again_takes_the_new_options():

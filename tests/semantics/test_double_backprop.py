@@ -18,6 +18,7 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, state_of
 from tests.harness.models import Net, floats
+from tests.tolerances import DOUBLE, GRADIENTS, RESULTS, SUMS
 
 BATCHES = [floats(5, 6)(np.random.RandomState(i)) for i in range(24)]
 
@@ -177,7 +178,7 @@ def train(model, loss, steps=5, rate=0.1) -> list[dict]:
 
 def compare(got: list, want: list) -> None:
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
-        assert_all_near(g, w, 1e-4, f"iteration {i}")
+        assert_all_near(g, w, SUMS, f"iteration {i}")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -245,7 +246,7 @@ def test_penalties_inside_whole_steps(name, backend):
         for x in BATCHES[:8]:
             optimizer.update(model, x)
         found.append(state_of(model))
-    assert_all_near(found[1], found[0], 1e-4, "state")
+    assert_all_near(found[1], found[0], SUMS, "state")
     assert model.schedule_manager.statistics.steps == 7
 
 
@@ -281,7 +282,7 @@ def test_gradients_of_gradients_of_convolutions_are_native(backend):
             loss = model(rng.randn(3, 2, 7, 6).astype("f"))
             loss.backward()
         found.append({"loss": loss.array, **{n: p.grad for n, p in model.namedparams()}})
-    assert_all_near(found[1], found[0], 1e-4, "gradients")
+    assert_all_near(found[1], found[0], GRADIENTS, "gradients")
     statistics = model.schedule_manager.statistics
     assert (statistics.traces, statistics.replays, statistics.python_ops) == (1, 3, 0)
 
@@ -308,7 +309,7 @@ def test_first_order_gradients_inside_the_call_are_native(backend):
             record = {str(i): copy_of(getattr(y, "array", y)) for i, y in enumerate(outs)}
             found.append({**record, "x": v.grad, "a": model.a.W.grad, "b": model.b.W.grad})
             record["graph"] = np.array([getattr(y, "creator", None) is None for y in outs])
-        assert_all_near(found[1], found[0], 1e-4, "gradients")
+        assert_all_near(found[1], found[0], GRADIENTS, "gradients")
     statistics = static.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (1, 3)
     assert statistics.python_ops == 0
@@ -339,7 +340,7 @@ def test_forms_of_grad_inside_the_call(backend, double):
                 sum(F.sum(g * g) for g in outs if g is not None).backward()
                 record.update((f"grad {k}", copy_of(a.grad)) for k, a in enumerate(args))
             found.append(record)
-        assert_all_near(found[1], found[0], 1e-4, f"call {i}")
+        assert_all_near(found[1], found[0], SUMS, f"call {i}")
     statistics = static.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (1, 3)
 
@@ -364,8 +365,8 @@ def test_higher_orders(order):
         data, v = BATCHES[i].astype("d"), BATCHES[i + 1].astype("d")
         want = hessian_vector(f, chainer.Variable(data), v, order)
         got = hessian_vector(static, chainer.Variable(data), v, order)
-        assert_near(got.array, want.array, 1e-12, "derivative")
-        assert_near(whole(chainer.Variable(data), v).array, want.array, 1e-12, "inside")
+        assert_near(got.array, want.array, DOUBLE, "derivative")
+        assert_near(whole(chainer.Variable(data), v).array, want.array, DOUBLE, "inside")
     assert static.schedule_manager.statistics.replays == 2
     assert whole.schedule_manager.statistics.replays == 2
 
@@ -396,7 +397,7 @@ def test_a_differential_equation_as_loss(backend):
             records.append(state_of(model))
         found.append(records)
     for got, want in zip(found[1], found[0], strict=True):
-        assert_all_near(got, want, 1e-4, "parameters")
+        assert_all_near(got, want, SUMS, "parameters")
     statistics = model.schedule_manager.statistics
     assert (statistics.steps, statistics.python_ops) == (7, 0)
 
@@ -419,7 +420,7 @@ def test_backward_with_double_backprop(backend):
             model.cleargrads()
             sum(F.sum(g * g) for g in grads).backward()
             found.append({"x": x.grad, **{n: p.grad for n, p in sorted(model.namedparams())}})
-        assert_all_near(found[1], found[0], 1e-4, f"iteration {i}")
+        assert_all_near(found[1], found[0], SUMS, f"iteration {i}")
     assert static.schedule_manager.statistics.replays == 3
 
 
@@ -444,7 +445,7 @@ def test_two_calls_in_one_penalty():
             total = sum(F.sum(g * g) * (k + 1) for k, g in enumerate(gs))
             total.backward()
             found.append({n: p.grad for n, p in sorted(model.namedparams())})
-        assert_all_near(found[1], found[0], 1e-4, f"iteration {i}")
+        assert_all_near(found[1], found[0], SUMS, f"iteration {i}")
     assert static.schedule_manager.statistics.define_by_run_calls == 0
 
 
@@ -454,7 +455,7 @@ def test_a_second_derivative_twice_through_one_gradient():
         v = chainer.Variable(x)
         (g,) = chainer.grad([static(v)], [v], enable_double_backprop=True)
         first, second = (chainer.grad([F.sum(g * k)], [v])[0].array for k in (1.0, 2.0))
-        assert_near(second, 2 * first, 1e-5, "second derivative")
+        assert_near(second, 2 * first, RESULTS, "second derivative")
     assert static.schedule_manager.statistics.second_backwards == 4
 
 
@@ -588,7 +589,7 @@ def wgan(style: str, backend: str | None = None) -> dict:
 @pytest.mark.parametrize("style", ["critic", "loss"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_wgan_gp(style, backend):
-    assert_all_near(wgan(style, backend), wgan("plain"), 1e-4, style)
+    assert_all_near(wgan(style, backend), wgan("plain"), SUMS, style)
 
 
 # --- with everything else ----------------------------------------------------------------------
@@ -636,7 +637,7 @@ def test_gradients_inside_the_call_in_test_mode():
                 got = static(chainer.Variable(x))
                 want = saliency(chainer.Variable(x))
             for g, w in zip(got, want, strict=True):
-                assert_near(g.array, w.array, 1e-5, "saliency")
+                assert_near(g.array, w.array, RESULTS, "saliency")
                 assert (g.creator is None) == (w.creator is None)
     assert static.schedule_manager.statistics.replays == 4
 
@@ -675,7 +676,7 @@ def test_gradients_through_captured_state_and_nested_static_chains(backend):
             records.append({"loss": copy_of(loss.array), "g": model.last.array, **state_of(model)})
         found.append(records)
     for got, want in zip(found[1], found[0], strict=True):
-        assert_all_near(got, want, 1e-4, "step")
+        assert_all_near(got, want, SUMS, "step")
     assert model.schedule_manager.statistics.replays >= 6
 
 

@@ -16,6 +16,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near
 from tests.harness.models import Net, floats
 from tests.harness.twins import X, agree, pair, statistics_of, step
+from tests.tolerances import GRADIENTS, RESULTS
 
 
 def test_closure_array_written_during_the_call_is_dynamic():
@@ -112,8 +113,8 @@ def test_dynamic_calls_fall_back(name):
         for i in range(6):
             x = X * (-1) ** i + SHIFT
             (y, g), (z, h) = step(static, x), step(plain, x)
-            assert_near(y, z, 1e-5, "output")
-            assert_all_near(g, h, 1e-4, "gradient")
+            assert_near(y, z, RESULTS, "output")
+            assert_all_near(g, h, GRADIENTS, "gradient")
     found = [w for w in caught if issubclass(w.category, sdbr.SdbrWarning)]
     assert len(found) == 1
     message = str(found[0].message)
@@ -169,7 +170,7 @@ def test_reported_values(backend):
         for name, want in got[0].items():
             assert isinstance(got[1][name], chainer.Variable) == isinstance(want, chainer.Variable)
             a, b = (float(getattr(v, "array", v)) for v in (got[1][name], want))
-            assert a == pytest.approx(b, rel=1e-5)
+            assert a == pytest.approx(b, rel=RESULTS)
     assert statistics_of(static).replays == 3
 
 

@@ -11,6 +11,8 @@ from chainer import functions as F
 from chainer import links as L
 from chainer import reporter
 
+from tests.tolerances import RESULTS, ROUNDINGS
+
 CALLS = 5
 XS = [np.random.RandomState(i).randn(3, 4).astype("f") for i in range(CALLS)]
 
@@ -174,6 +176,6 @@ def test_who_is_told_of_a_step_sees_the_parameters_before_the_update(audit):
     train(False)
     want, seen = seen, []
     statistics = train(True).schedule_manager.statistics
-    np.testing.assert_allclose(seen, want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(seen, want, rtol=RESULTS, atol=ROUNDINGS)
     assert statistics.steps == 2 * CALLS - 1 - 3
     assert statistics.python_ops == 0

@@ -16,6 +16,7 @@ from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, cop
 from tests.harness.models import MLP, Net, floats
 from tests.harness.nodes import Moody
 from tests.harness.twins import X, mlp, step
+from tests.tolerances import HALF, RESULTS, ROUNDINGS, SUMS
 
 
 # --- arguments and results ----------------------------------------------------------------------
@@ -137,9 +138,9 @@ def test_half_precision_runs_as_python_ops(backend):
             model.cleargrads()
             model(x, t).backward()
         assert static.loss.dtype == plain.loss.dtype
-        assert_near(static.loss.array, plain.loss.array, 1e-3, "loss")
+        assert_near(static.loss.array, plain.loss.array, HALF, "loss")
         for p, q in zip(static.params(), plain.params(), strict=True):
-            assert_near(p.grad, q.grad, 1e-3, "gradient")
+            assert_near(p.grad, q.grad, HALF, "gradient")
     assert static.schedule_manager.statistics.replays == 3
     assert static.schedule_manager.statistics.python_ops > 0
     nodes = static.schedule_manager.static_schedule.forward.lowered.nodes
@@ -157,7 +158,7 @@ def test_mixed_precision_and_integers(backend):
         n = np.arange(6).reshape(2, 3) + i
         got, want = static(X, n), f(X, n)
         for g, w in zip(got, want, strict=True):
-            assert_near(getattr(g, "array", g), getattr(w, "array", w), 1e-6, "output")
+            assert_near(getattr(g, "array", g), getattr(w, "array", w), ROUNDINGS, "output")
     assert static.schedule_manager.statistics.replays == 3
 
 
@@ -193,7 +194,7 @@ def test_labels_out_of_range_update_nothing(bad, backend):
         assert optimizer.t == t + 1
     twin = L.Classifier(MLP(4, 8, 3))
     twin.copyparams(model)
-    assert_near(model(X, good).array, twin(X, good).array, 1e-5, "loss")
+    assert_near(model(X, good).array, twin(X, good).array, RESULTS, "loss")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -207,7 +208,7 @@ def test_labels_out_of_range_in_a_call(backend):
             IndexError, match=r"softmax_cross_entropy|SoftmaxCrossEntropy|out of"
         ) as caught:
             static(X, good + 4)
-        assert_near(static(X, good).array, want, 1e-5, "loss")
+        assert_near(static(X, good).array, want, RESULTS, "loss")
     text = "".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
     assert "test_errors.py" in text and "[5,4" in text.replace(" ", "")
 
@@ -244,7 +245,7 @@ def test_an_error_in_a_python_op(backend, whole_step, monkeypatch):
                 continue
             optimizer.update(model, X + i)
             other.update(twin, X + i)
-            assert_all_near(state_of(model), state_of(twin), 1e-4, f"step {i}")
+            assert_all_near(state_of(model), state_of(twin), SUMS, f"step {i}")
     statistics = model.schedule_manager.statistics
     assert statistics.traces == 1
     assert statistics.steps == (6 if whole_step else 0)
@@ -310,7 +311,7 @@ def test_double_backprop_with_the_switch():
             (g,) = chainer.grad([function(x)], [x], enable_double_backprop=True)
             F.sum(g * g).backward()
             found.append(copy_of(x.grad))
-        assert_near(found[1], found[0], 1e-4, "second derivative")
+        assert_near(found[1], found[0], SUMS, "second derivative")
 
 
 # --- what an error of an op says ------------------------------------------------------------------
@@ -360,7 +361,7 @@ def test_an_index_from_data_names_the_op(label, backend):
         assert f"; {label} at " in text and "test_errors.py" in text and "99" in text
         assert "in forward, op " in text and "int32[5" in text
         replays = static.schedule_manager.statistics.replays
-        assert_near(static(X, INDICES).array, want.array, 1e-5, "output")
+        assert_near(static(X, INDICES).array, want.array, RESULTS, "output")
         assert static.schedule_manager.statistics.replays == replays + 1
 
 

@@ -14,6 +14,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import MLP, Net, Siamese, Tied, floats
 from tests.harness.twins import POINTS, SIX, X, both, mlp, pair
+from tests.tolerances import GRADIENTS, RESULTS, SUMS
 
 BATCHES = [floats(5, 4)(np.random.RandomState(i)) for i in range(12)]
 
@@ -31,7 +32,7 @@ def compare(plain, static, iteration, times=4) -> None:
     """``iteration(model, i)`` leaves the same with both; all but the first call are replays."""
     for i in range(times):
         want = iteration(plain, i)
-        assert_all_near(iteration(static, i), want, 1e-4, f"iteration {i}")
+        assert_all_near(iteration(static, i), want, SUMS, f"iteration {i}")
     statistics = static.schedule_manager.statistics
     assert statistics.define_by_run_calls == 0
     assert statistics.traces == 1 and statistics.replays >= times - 1
@@ -282,7 +283,7 @@ def test_backward(how, double, backend):
     plain, static = pair(network, backend=backend, enable_double_backprop=double)
     for i in range(4):
         want = backwards(plain, i, how)
-        assert_all_near(backwards(static, i, how), want, 1e-4, f"iteration {i}")
+        assert_all_near(backwards(static, i, how), want, SUMS, f"iteration {i}")
     statistics = static.schedule_manager.statistics
     assert statistics.define_by_run_calls == 0
     assert statistics.replays >= 3 and statistics.traces <= 3
@@ -323,7 +324,7 @@ def test_shared_parameters_and_calls(cls, backend):
     plain, static = pair(make, backend=backend)
     for i in range(4):
         want = iteration(plain, i)
-        assert_all_near(iteration(static, i), want, 1e-4, f"iteration {i}")
+        assert_all_near(iteration(static, i), want, SUMS, f"iteration {i}")
     assert static.schedule_manager.statistics.replays >= 5
 
 
@@ -380,7 +381,7 @@ def test_gradients_inside_the_call_that_stay_dynamic(name):
                 y = model(x)
             F.sum(y * y).backward()
             found.append({"y": copy_of(y.array), "x": copy_of(x.grad), **gradients_of(model)})
-        assert_all_near(found[1], found[0], 1e-4, f"iteration {i}")
+        assert_all_near(found[1], found[0], SUMS, f"iteration {i}")
 
 
 def test_the_history_of_an_argument_cut_inside_the_call():
@@ -405,7 +406,7 @@ def test_the_history_of_an_argument_cut_inside_the_call():
             F.sum(model(x)).backward()
             found.append({"start": copy_of(start.grad), **gradients_of(model)})
         assert found[0]["start"] is None
-        assert_all_near(found[1], found[0], 1e-4, f"iteration {i}")
+        assert_all_near(found[1], found[0], SUMS, f"iteration {i}")
     with pytest.raises(sdbr.NotStaticError, match="history of an argument"):
         sdbr.static_graph(make(), on_dynamic="raise")(chainer.Variable(BATCHES[0]) * 2)
 
@@ -423,7 +424,7 @@ def test_a_gradient_through_what_ran_before_the_call():
         else:
             with pytest.warns(sdbr.SdbrWarning, match="ran before the call"):
                 got = static(start * 2, start)
-        assert_all_near({"g": got.array}, {"g": want.array}, 1e-5, "gradient")
+        assert_all_near({"g": got.array}, {"g": want.array}, RESULTS, "gradient")
 
 
 def square_of(h):
@@ -472,7 +473,7 @@ def test_an_input_of_another_shape_before_the_backward(backend):
                 y.backward()
             continue
         y.backward()
-        assert_near(x.grad, 2 * POINTS, 1e-5, "gradient")
+        assert_near(x.grad, 2 * POINTS, RESULTS, "gradient")
     assert static.schedule_manager.statistics.replays == 3
 
 
@@ -492,7 +493,7 @@ def test_gradients_that_do_not_fit(backend):
             continue
         y.grad = np.broadcast_to(np.float32(2), POINTS.shape)
         y.backward()
-        assert_near(x.grad, 2 * (1 - np.tanh(POINTS) ** 2), 1e-4, "gradient")
+        assert_near(x.grad, 2 * (1 - np.tanh(POINTS) ** 2), GRADIENTS, "gradient")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -11,6 +11,7 @@ from chainer import functions as F
 from hypothesis import HealthCheck, given, settings
 
 from tests.harness.comparison import copy_of
+from tests.tolerances import DOUBLE_TRAINING
 
 
 def halves(h):
@@ -127,7 +128,7 @@ def assert_close(got, want, what: str) -> None:
     assert (got is None) == (want is None), what
     if want is not None:
         assert (got.shape, got.dtype) == (want.shape, want.dtype), what
-        assert np.abs(got - want).max() <= 1e-10 * max(np.abs(want).max(), 1.0), what
+        assert np.abs(got - want).max() <= DOUBLE_TRAINING * max(np.abs(want).max(), 1.0), what
 
 
 KINDS = {"inside twice": (Penalised, 0), "inside": (Graded, 0), "outside": (Expression, 1),

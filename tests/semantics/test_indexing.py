@@ -11,6 +11,7 @@ import pytest
 from chainer import Variable
 
 from tests.harness.models import Net
+from tests.tolerances import DOUBLE, ROUNDINGS
 
 PLACES = [0, 1]
 ARRAY = np.array([0, 1])
@@ -69,7 +70,7 @@ def test_what_chooses_may_change(what):
     def check():
         x = np.random.RandomState(statistics.calls).randn(4, 3)
         for got, want in zip(static(Variable(x)), expected(model, x), strict=True):
-            np.testing.assert_allclose(got.array, want, 1e-12)
+            np.testing.assert_allclose(got.array, want, DOUBLE)
 
     for _ in range(3):
         check()
@@ -113,7 +114,7 @@ def test_tables_indexed_by_arguments(f, outside):
     static = sdbr.static_graph(f, on_dynamic="raise")
     for t in BATCHES:
         got = static(SMALL, t).array
-        np.testing.assert_allclose(got, f(SMALL, t).array, 1e-6)
+        np.testing.assert_allclose(got, f(SMALL, t).array, ROUNDINGS)
         assert type(TABLE) is np.ndarray
     assert static.schedule_manager.statistics.replays >= 3
 

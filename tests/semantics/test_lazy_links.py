@@ -8,6 +8,8 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.tolerances import RESULTS
+
 
 class Net(chainer.Chain):
     def __init__(self, link):
@@ -51,5 +53,5 @@ def test_first_call_initialises_and_later_ones_replay(name):
             optimizer.update()
             found.append(float(loss.array))
         results.append(found)
-    np.testing.assert_allclose(results[1], results[0], rtol=1e-5)
+    np.testing.assert_allclose(results[1], results[0], rtol=RESULTS)
     assert net.schedule_manager.statistics.replays >= 4

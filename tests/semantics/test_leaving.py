@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 from chainer import functions as F
 
+from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS, SUMS
+
 RNG = np.random.RandomState(3)
 XS = [RNG.randn(5, 4).astype("f") for _ in range(6)]
 
@@ -101,12 +103,12 @@ def test_arguments_that_have_not_differed_are_compared():
     f = static(lambda x, t: F.sum(chainer.as_variable(x) * hidden(t)))
     t = np.array([0, 1, 2, 3, 6])
     for x in XS[:4]:
-        np.testing.assert_allclose(f(x, t).array, (x * hidden.table[t]).sum(), rtol=1e-4)
+        np.testing.assert_allclose(f(x, t).array, (x * hidden.table[t]).sum(), rtol=SUMS)
     statistics = f.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (2, 2)
     with pytest.warns(sdbr.SdbrWarning, match="is not static"):
         for t in (np.array([4, 4, 1, 0, 0]), np.array([0, 0, 1, 0, 0])):
-            np.testing.assert_allclose(f(x, t).array, (x * hidden.table[t]).sum(), rtol=1e-4)
+            np.testing.assert_allclose(f(x, t).array, (x * hidden.table[t]).sum(), rtol=SUMS)
     assert statistics.replays == 2
 
 
@@ -117,7 +119,7 @@ def test_a_constant_from_nowhere_needs_no_more_traces_once_arguments_have_differ
         for i, x in enumerate(XS):
             t = np.float32([max(0, i - 2)])
             want = (x * hidden.table[:5] + t).sum()
-            np.testing.assert_allclose(f(x, t).array, want, rtol=1e-4)
+            np.testing.assert_allclose(f(x, t).array, want, rtol=SUMS)
     statistics = f.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (3, 3)
 
@@ -156,8 +158,8 @@ def test_a_numpy_scalar_of_the_call_in_an_operator(name, dtype):
         got.backward()
         want.backward()
         assert got.dtype == want.dtype
-        np.testing.assert_allclose(got.array, want.array, rtol=1e-5)
-        np.testing.assert_allclose(x.grad, y.grad, rtol=1e-4)
+        np.testing.assert_allclose(got.array, want.array, rtol=RESULTS)
+        np.testing.assert_allclose(x.grad, y.grad, rtol=GRADIENTS)
     statistics = call.schedule_manager.statistics
     assert (statistics.replays, statistics.python_ops) == (5, 0)
 
@@ -263,7 +265,7 @@ def test_the_line_is_the_users_not_that_of_the_library():
 def traces_of(f):
     s = static(f)
     for x in XS:
-        np.testing.assert_allclose(s(x).array, f(x).array, rtol=1e-5)
+        np.testing.assert_allclose(s(x).array, f(x).array, rtol=RESULTS)
     return s.schedule_manager.statistics.traces, s.schedule_manager.statistics.replays
 
 
@@ -295,7 +297,7 @@ def test_numbers_from_nowhere_need_one(given):
             numbers.seek(len("".join(f"{n}\n" for n in lines[: lines.index(line)])))
             want = f(x).array
             numbers.seek(len("".join(f"{n}\n" for n in lines[: lines.index(line)])))
-            np.testing.assert_allclose(s(x).array, want, rtol=1e-6)
+            np.testing.assert_allclose(s(x).array, want, rtol=ROUNDINGS)
         return s.schedule_manager.statistics.second_traces, s.schedule_manager.statistics.replays
 
     assert run([1.5] * 6) == (1, 4)
@@ -319,7 +321,7 @@ def test_gradients_inside_the_call_take_numbers_that_the_call_computes(operator)
 
     s = static(f)
     for x in XS:
-        np.testing.assert_allclose(s(x).array, f(x).array, rtol=1e-4)
+        np.testing.assert_allclose(s(x).array, f(x).array, rtol=SUMS)
     assert s.schedule_manager.statistics.replays >= 4
 
 

@@ -15,6 +15,7 @@ from chainer.link_hooks import SpectralNormalization, TimerHook, WeightStandardi
 
 from tests.harness.comparison import assert_all_near, gradients_of, state_of
 from tests.harness.models import Net
+from tests.tolerances import RESULTS, SUMS
 
 X = np.random.RandomState(0).randn(6, 5, 4).astype("f")
 
@@ -64,7 +65,7 @@ def compare(static, plain, n=6, between=None, optimizers=(None, None)):
             between(static, i)
             between(plain, i)
         got, want = iterate(static, X[i], optimizers[0]), iterate(plain, X[i], optimizers[1])
-        assert_all_near(got, want, 1e-4, f"iteration {i}")
+        assert_all_near(got, want, SUMS, f"iteration {i}")
 
 
 HOOKS = {"spectral": spectral, "standardization": WeightStandardization}
@@ -88,7 +89,7 @@ def test_whole_steps(name):
     for i in range(6):
         fast.update(static, X[i])
         slow.update(plain, X[i])
-        assert_all_near(state_of(static), state_of(plain), 1e-4, f"step {i}")
+        assert_all_near(state_of(static), state_of(plain), SUMS, f"step {i}")
     assert static.schedule_manager.statistics.steps >= 4
 
 
@@ -97,7 +98,7 @@ def test_what_the_hook_keeps_is_that_of_the_last_call():
     compare(static, plain)
     got, want = (m.a.local_link_hooks["SpectralNormalization"].v for m in (static, plain))
     assert type(got) is np.ndarray
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+    np.testing.assert_allclose(got, want, rtol=RESULTS)
 
 
 def test_vectors_rest_in_test_mode():
@@ -206,7 +207,7 @@ def test_a_wrapped_link_that_has_a_hook_itself(name):
         if static:
             assert model.schedule_manager.statistics.replays >= 4
     for i, (got, want) in enumerate(zip(*results, strict=True)):
-        assert_all_near(got, want, 1e-4, f"iteration {i}")
+        assert_all_near(got, want, SUMS, f"iteration {i}")
 
 
 def test_copies_have_hooks_of_their_own():
@@ -241,7 +242,7 @@ def test_second_derivatives_through_a_hooked_link():
         if static:
             assert model.schedule_manager.statistics.replays == 5
     for i, (got, want) in enumerate(zip(*records, strict=True)):
-        assert_all_near(got, want, 1e-4, f"iteration {i}")
+        assert_all_near(got, want, SUMS, f"iteration {i}")
 
 
 SEQUENCES = np.random.RandomState(0).randn(6, 4, 3)

@@ -13,6 +13,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_all_near, copy_of, gradients_of
 from tests.harness.models import Net
 from tests.harness.twins import SIX, X, both, mlp, pair, statistics_of
+from tests.tolerances import SUMS
 
 
 def test_use_static_graph_off():
@@ -97,7 +98,7 @@ def test_mode_switches(backend):
                 "y": copy_of(y.array), "mean": copy_of(model.n.avg_mean),
                 **gradients_of(model),
             })  # fmt: skip
-        assert_all_near(got[1], got[0], 1e-4, f"call {i}")
+        assert_all_near(got[1], got[0], SUMS, f"call {i}")
     statistics = static.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (4, 8)
 

@@ -13,6 +13,7 @@ from chainer import links as L
 
 from tests.harness.comparison import check
 from tests.harness.models import Net
+from tests.tolerances import RESULTS, ROUNDINGS
 
 BACKENDS = ["cython", "numpy"]
 
@@ -72,7 +73,9 @@ def test_another_structure_is_traced_anew(what):
     plain = several(model, *args, **kwargs)
     for traces in (2, 2, 2):
         got = model(*args, **kwargs)
-        np.testing.assert_allclose(got["sum"].array, plain["sum"].array, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            got["sum"].array, plain["sum"].array, rtol=RESULTS, atol=ROUNDINGS
+        )
         assert model.schedule_manager.statistics.traces == traces
 
 
@@ -101,7 +104,7 @@ def test_a_step_on_ragged_lists_is_one_native_call(backend):
 
     plain, static = run(False), run(True)
     for p, q in zip(plain.params(), static.params(), strict=True):
-        np.testing.assert_allclose(q.array, p.array, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(q.array, p.array, rtol=RESULTS, atol=ROUNDINGS)
     statistics = static.schedule_manager.statistics
     assert (statistics.traces, statistics.steps, statistics.python_ops) == (2, 6, 0)
 

@@ -13,6 +13,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import MLP, Net, floats
 from tests.harness.twins import POINTS, X, agree, mlp, pair, step, twins
+from tests.tolerances import GRADIENTS, RESULTS
 
 
 def counts(model) -> tuple[int, int, int]:
@@ -72,7 +73,7 @@ def test_a_sequential_whose_layers_change():
         change()
         for j in range(2):
             want = by_hand(model, x + j)
-            assert_near(model(x + j).array, want, 1e-5, f"change {i}, call {j}")
+            assert_near(model(x + j).array, want, RESULTS, f"change {i}, call {j}")
     # A trace for each change but the deletion, which brings earlier layers back.
     assert counts(model) == (len(changes) - 1, len(changes) + 1, 0)
 
@@ -128,7 +129,7 @@ def test_a_parameter_of_another_shape_before_the_backward(change, backend):
         loss.backward()
         plain.cleargrads()
         F.sum(plain(POINTS + k) ** 2).backward()
-        assert_all_near(gradients_of(static), gradients_of(plain), 1e-4, f"call {k}")
+        assert_all_near(gradients_of(static), gradients_of(plain), GRADIENTS, f"call {k}")
     assert static.schedule_manager.statistics.replays >= 3
 
 
@@ -179,8 +180,8 @@ def test_parameter_replaced_between_forward_and_backward(backend):
                 model.cleargrads()
                 y.backward()
                 got.append((copy_of(y.array), gradients_of(model)))
-            assert_near(got[1][0], got[0][0], 1e-5, "output")
-            assert_all_near(got[1][1], got[0][1], 1e-4, "gradient")
+            assert_near(got[1][0], got[0][0], RESULTS, "output")
+            assert_all_near(got[1][1], got[0][1], GRADIENTS, "gradient")
         assert static.schedule_manager.statistics.replays == 3
 
 
@@ -206,7 +207,7 @@ def test_python_op_sees_in_place_update_before_backward(backend):
             model.cleargrads()
             y.backward()
             got.append({"W": copy_of(model.W.grad), "x": copy_of(v.grad)})
-        assert_all_near(got[1], got[0], 1e-4, "gradient")
+        assert_all_near(got[1], got[0], GRADIENTS, "gradient")
 
 
 class Product(chainer.FunctionNode):
@@ -239,7 +240,7 @@ def test_python_op_sees_arrays_replaced_before_backward(backend):
             model.cleargrads()
             y.backward()
             got.append({"W": copy_of(model.l.W.grad), "x": copy_of(v.grad)})
-        assert_all_near(got[1], got[0], 1e-4, "gradient")
+        assert_all_near(got[1], got[0], GRADIENTS, "gradient")
     assert static.schedule_manager.statistics.replays == 3
     assert static.schedule_manager.statistics.python_ops == 6
 
@@ -294,8 +295,8 @@ def test_frozen_parameters_and_lazy_initialisation(backend):
     y, g = step(plain, X)
     np.random.seed(1)
     z, h = step(static, X)
-    assert_near(z, y, 1e-5, "first call")
-    assert_all_near(h, g, 1e-4, "first gradient")
+    assert_near(z, y, RESULTS, "first call")
+    assert_all_near(h, g, GRADIENTS, "first gradient")
     for i in range(5):
         agree(plain, static, X)
         for model in (plain, static):

@@ -19,6 +19,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_near
 from tests.harness.models import Net
 from tests.harness.twins import X, agree, pair
+from tests.tolerances import RESULTS, ROUNDINGS
 
 FACTOR = 1.0
 TABLE = {"factor": 1.0, "deep": {"in": 1.0}}
@@ -98,7 +99,7 @@ CHANGES = {
 
 def calls(static, plain, n):
     for _ in range(n):
-        assert_near(static(X).array, plain(X).array, 1e-5, "output")
+        assert_near(static(X).array, plain(X).array, RESULTS, "output")
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -140,8 +141,8 @@ def test_closures_of_functions_and_methods():
         factor = 1.0 + i // 3
         if i == 7:
             names.append("b")
-        assert_near(static(X).array, f(X).array, 1e-5, "function")
-        assert_near(model(X).array, (model.l(X) * factor).array, 1e-5, "method")
+        assert_near(static(X).array, f(X).array, RESULTS, "function")
+        assert_near(model(X).array, (model.l(X) * factor).array, RESULTS, "method")
     assert static.schedule_manager.statistics.traces == 4
     assert model.schedule_manager.statistics.traces == 3
 
@@ -150,7 +151,7 @@ def test_class_attributes_of_the_chain(monkeypatch):
     model = sdbr.static_graph(WithClassAttribute())
     for factor in (1.0, 1.0, 2.0, 2.0):
         monkeypatch.setattr(WithClassAttribute, "factor", factor)
-        assert_near(model(X).array, (model.l(X) * factor).array, 1e-5, "output")
+        assert_near(model(X).array, (model.l(X) * factor).array, RESULTS, "output")
     assert model.schedule_manager.statistics.replays == 2
 
 
@@ -164,7 +165,7 @@ def test_a_replaced_global_model():
     for i in range(6):
         if i == 3:
             model = Net(lambda self, x: F.relu(self.l(x)), l=L.Linear(4, 3))
-        assert_near(loss(X).array, F.sum(model(X)).array, 1e-5, "loss")
+        assert_near(loss(X).array, F.sum(model(X)).array, RESULTS, "loss")
     assert loss.schedule_manager.statistics.replays == 4
 
 
@@ -179,7 +180,7 @@ def test_a_call_that_counts_is_traced_every_time():
 
     with pytest.warns(sdbr.SdbrWarning, match="five of the last eight.*'count'"):
         for i in range(9):
-            assert_near(f(X).array, np.maximum(X, 0) * (i + 1), 1e-6, "output")
+            assert_near(f(X).array, np.maximum(X, 0) * (i + 1), ROUNDINGS, "output")
 
 
 def test_library_code_is_not_looked_at():
@@ -278,7 +279,7 @@ def test_a_state_that_comes_back_does_not_bring_back_its_schedule():
     with pytest.warns(sdbr.SdbrWarning, match="keeps changing"):
         for i in range(9):
             want = np.maximum(X, 0) * [3, 2, 1][i % 3]
-            assert_near(static(X).array, want, 1e-6, "output")
+            assert_near(static(X).array, want, ROUNDINGS, "output")
     assert static.schedule_manager.statistics.replays == 0
 
 
@@ -290,7 +291,7 @@ def test_a_flag_that_the_call_turns_is_turned_by_replays():
         return F.relu(x) * (3 if TURNED else 2)
 
     for i in range(9):
-        assert_near(turning(X).array, np.maximum(X, 0) * [3, 2][i % 2], 1e-6, f"call {i}")
+        assert_near(turning(X).array, np.maximum(X, 0) * [3, 2][i % 2], ROUNDINGS, f"call {i}")
         assert TURNED is (i % 2 == 0)
     assert turning.schedule_manager.statistics.replays == 7
 
@@ -349,14 +350,14 @@ def test_what_is_written_past_links_and_in_classes(name, backprop, monkeypatch):
         with chainer.using_config("use_static_graph", False):
             want = [static(X).array]
         for _ in range(5):
-            assert_near(static(X).array, want[0], 1e-5, "before")
+            assert_near(static(X).array, want[0], RESULTS, "before")
         replays = static.schedule_manager.statistics.replays
         assert replays >= 3
         CLASS_CHANGES[name](patch, static)
         with chainer.using_config("use_static_graph", False):
             want.append(static(X).array)
         for _ in range(4):
-            assert_near(static(X).array, want[1], 1e-5, "after")
+            assert_near(static(X).array, want[1], RESULTS, "after")
         assert static.schedule_manager.statistics.replays >= replays + 2
         assert np.abs(want[0] - want[1]).max() > 1e-3
     Masks.mask.fill(1)
@@ -375,7 +376,7 @@ def test_the_shape_of_a_parameter_that_is_set_in_place():
         static.cleargrads()
         for _ in range(4):
             want = static.l(X).array + static.p.array.sum(axis=1)[0]
-            assert_near(static(X).array, want, 1e-5, "output")
+            assert_near(static(X).array, want, RESULTS, "output")
     assert static.schedule_manager.statistics.replays >= 8
 
 
@@ -391,7 +392,7 @@ def test_a_shape_that_is_set_inside_the_call():
     ):
         for _ in range(3):
             x = np.array(X)
-            assert_near(static(x).array, flat(x).array, 1e-5, "output")
+            assert_near(static(x).array, flat(x).array, RESULTS, "output")
             assert x.shape == X.shape
 
 
@@ -402,7 +403,7 @@ def test_what_lies_beyond_the_limits_is_named():
     static = sdbr.static_graph(lambda x: F.relu(x) * cells[1400].gain * many[999])
     for i in range(6):
         many[999] = 1.0 + i // 3
-        assert_near(static(X).array, np.maximum(X, 0) * many[999], 1e-5, "output")
+        assert_near(static(X).array, np.maximum(X, 0) * many[999], RESULTS, "output")
     assert static.schedule_manager.statistics.replays == 4
     (line,) = [t for t in str(sdbr.explain(static)).splitlines() if "not compared" in t][:1]
     assert "cells[" in line

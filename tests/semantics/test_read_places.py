@@ -15,6 +15,8 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
+from tests.tolerances import RESULTS, ROUNDINGS
+
 SMALL = np.random.RandomState(0).randn(3, 2).astype("f")
 
 
@@ -299,10 +301,10 @@ def test_changed_number_is_noticed(change):
     static.nested = {"a": {"b": 1.0}, "c": [[1.0]]}
     static.args = types.SimpleNamespace(beta=2.0)
     for _ in range(3):
-        np.testing.assert_allclose(static(x).array, model(x).array, 1e-5, 1e-6)
+        np.testing.assert_allclose(static(x).array, model(x).array, RESULTS, ROUNDINGS)
     assert static.schedule_manager.statistics.replays == 2
     change(model)
     change(static)
     for _ in range(3):
-        np.testing.assert_allclose(static(x).array, model(x).array, 1e-5, 1e-6)
+        np.testing.assert_allclose(static(x).array, model(x).array, RESULTS, ROUNDINGS)
     assert static.schedule_manager.statistics.replays == 4

@@ -26,6 +26,7 @@ from tests.harness.comparison import (
 )
 from tests.harness.models import Net
 from tests.harness.twins import X, pair, statistics_of
+from tests.tolerances import RESULTS
 
 XS = np.random.RandomState(0).randn(8, 6, 4).astype("f")
 
@@ -120,7 +121,7 @@ def test_the_count_goes_on_and_starts_again():
         if i == 5:
             plain.bn.start_finetuning()
             static.bn.start_finetuning()
-        assert_all_near(iterate(static, x), iterate(plain, x), 1e-5, f"call {i}")
+        assert_all_near(iterate(static, x), iterate(plain, x), RESULTS, f"call {i}")
         assert static.bn.N == plain.bn.N == (i + 1 if i < 5 else i - 4)
     statistics = static.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (1, 7)
@@ -133,7 +134,7 @@ def test_finetuning_among_training_and_testing():
     static = sdbr.static_graph(copy.deepcopy(plain), on_dynamic="raise")
     for i, x in enumerate(XS):
         with chainer.using_config("train", i % 3 != 2):
-            assert_all_near(iterate(static, x), iterate(plain, x), 1e-5, f"call {i}")
+            assert_all_near(iterate(static, x), iterate(plain, x), RESULTS, f"call {i}")
     assert static.bn.N == plain.bn.N == 6
     again = pickle.loads(pickle.dumps(static.bn))
     assert again.N == 6
@@ -151,7 +152,7 @@ def test_a_replaced_parameter_is_noticed():
                 with model.bn.init_scope():
                     model.bn.gamma = chainer.Parameter(np.full(3, 3, "f"))
             model.bn.decay = 0.5 + i / 20  # not used while fine-tuning
-        assert_all_near(iterate(static, x), iterate(plain, x), 1e-5, f"call {i}")
+        assert_all_near(iterate(static, x), iterate(plain, x), RESULTS, f"call {i}")
     assert static.schedule_manager.statistics.replays >= 5
 
 
@@ -213,8 +214,8 @@ def test_copyto_into_an_attribute():
     plain = Remembering()
     static = sdbr.static_graph(copy.deepcopy(plain), on_dynamic="raise")
     for i, x in enumerate(XS):
-        assert_near(static(x).array, plain(x).array, 1e-5, f"call {i}")
-        assert_near(static.mean, plain.mean, 1e-5, f"mean {i}")
+        assert_near(static(x).array, plain(x).array, RESULTS, f"call {i}")
+        assert_near(static.mean, plain.mean, RESULTS, f"mean {i}")
     assert static.schedule_manager.statistics.replays == 7
 
 
@@ -237,7 +238,7 @@ def test_functions_that_compute_outside_a_node(backend):
     plain, static = pair(lambda: Net(forward, l=L.Linear(4, 3)), backend=backend)
     for i in range(4):
         for g, w in zip(static(X + i), plain(X + i), strict=True):
-            assert_near(g.array, w.array, 1e-5, "output")
+            assert_near(g.array, w.array, RESULTS, "output")
     assert (statistics_of(static).traces, statistics_of(static).replays) == (1, 3)
 
 
@@ -254,5 +255,5 @@ def test_batch_normalization_finetune(backend):
             for model in (plain, static):
                 model(X * (i + 1))
             assert static.n.N == plain.n.N
-            assert_near(static.n.avg_mean, plain.n.avg_mean, 1e-5, "mean")
-            assert_near(static.n.avg_var, plain.n.avg_var, 1e-5, "var")
+            assert_near(static.n.avg_mean, plain.n.avg_mean, RESULTS, "mean")
+            assert_near(static.n.avg_var, plain.n.avg_var, RESULTS, "var")

@@ -16,6 +16,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import Net
 from tests.harness.twins import X, agree, pair, step
+from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS
 
 
 class ScaledInPython(chainer.FunctionNode):
@@ -91,8 +92,8 @@ def losses(model, call, optimizer=None, seed=0):
 
 def assert_same_losses(got, want):
     for i, ((y, g), (z, h)) in enumerate(zip(got, want, strict=True)):
-        assert_near(y, z, 1e-5, f"iteration {i}: loss")
-        assert_all_near(g, h, 1e-4, f"iteration {i}: gradient")
+        assert_near(y, z, RESULTS, f"iteration {i}: loss")
+        assert_all_near(g, h, GRADIENTS, f"iteration {i}: gradient")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -152,7 +153,7 @@ def test_whole_steps(name, as_argument):
             model.c = c
             optimizer.update(model, X, *([c] if as_argument else []))
         weights.append(model.l.W.array.copy())
-    assert_near(weights[1], weights[0], 1e-5, "weights")
+    assert_near(weights[1], weights[0], RESULTS, "weights")
     statistics = model.schedule_manager.statistics
     assert (statistics.traces, statistics.steps) == (1, 19)
 
@@ -165,7 +166,7 @@ def test_inference(backend):
     with chainer.no_backprop_mode(), chainer.using_config("train", False):
         for i, c in enumerate(values()):
             plain.c = static.c = c
-            assert_near(static(X, 1 - c).array, plain(X, 1 - c).array, 1e-5, f"call {i}")
+            assert_near(static(X, 1 - c).array, plain(X, 1 - c).array, RESULTS, f"call {i}")
     assert static.schedule_manager.statistics.replays == 19
 
 
@@ -182,7 +183,7 @@ def test_the_backward_uses_the_value_of_its_forward():
             model.cleargrads()
             (calls[0] + 3 * calls[1]).backward()
             found.append(gradients_of(model))
-        assert_all_near(found[1], found[0], 1e-5, "gradient")
+        assert_all_near(found[1], found[0], RESULTS, "gradient")
     assert static.schedule_manager.statistics.traces == 1
 
 
@@ -192,7 +193,7 @@ def test_second_derivatives_see_the_number_of_the_call():
         x = chainer.Variable(X.copy())
         (g,) = chainer.grad([static(x, c)], [x], enable_double_backprop=True)
         (gg,) = chainer.grad([F.sum(g)], [x])
-        assert_near(gg.array, (6 * c**3 * X).astype("f"), 1e-5, "second derivative")
+        assert_near(gg.array, (6 * c**3 * X).astype("f"), RESULTS, "second derivative")
     assert static.schedule_manager.statistics.traces == 1
 
 
@@ -278,7 +279,7 @@ def test_what_python_does_with_a_float_makes_it_part_of_the_key(name, as_argumen
     for c in (0.05, 0.05, 0.05, 0.75, 0.75, 0.75, 0.05):
         plain.c = static.c = c
         args = (X, c) if as_argument else (X,)
-        assert_near(static(*args).array, plain(*args).array, 1e-5, "output")
+        assert_near(static(*args).array, plain(*args).array, RESULTS, "output")
     assert static.schedule_manager.statistics.replays >= 3
     assert static.schedule_manager.statistics.traces >= 2
     assert (
@@ -292,7 +293,7 @@ def test_a_function_imported_from_math_makes_floats_part_of_the_key():
 
     static = sdbr.static_graph(lambda x, c: F.relu(x) * exp(c))
     for c in (0.5, 0.5, 0.7, 0.7, 0.5):
-        assert_near(static(X, c).array, F.relu(X).array * np.float32(exp(c)), 1e-6, "output")
+        assert_near(static(X, c).array, F.relu(X).array * np.float32(exp(c)), ROUNDINGS, "output")
     assert static.schedule_manager.statistics.traces == 2
 
 
@@ -304,7 +305,7 @@ def test_a_branch_is_traced_anew_when_it_goes_the_other_way():
     plain, static = pair(lambda: Net(forward, l=L.Linear(4, 3)))
     for c in (0.1, 0.15, 0.3, 0.4, 0.6, 0.7, 0.12, 0.3, 0.9):
         plain.c = static.c = c
-        assert_near(static(X).array, plain(X).array, 1e-5, f"c = {c}")
+        assert_near(static(X).array, plain(X).array, RESULTS, f"c = {c}")
     assert static.schedule_manager.statistics.traces == 3
     assert "comparison gt(c, 0.5)" in static.schedule_manager.misses[1][0]
 
@@ -521,5 +522,5 @@ def test_dropout_ratio_annealed_on_the_chain(backend):
         for model in (plain, static):
             np.random.seed(i)
             out.append(step(model, X))
-        assert_near(out[1][0], out[0][0], 1e-5, "output")
-        assert_all_near(out[1][1], out[0][1], 1e-4, "gradient")
+        assert_near(out[1][0], out[0][0], RESULTS, "output")
+        assert_all_near(out[1][1], out[0][1], GRADIENTS, "gradient")

@@ -13,6 +13,7 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import Net, floats
+from tests.tolerances import RESULTS, ROUNDINGS, SUMS
 
 BATCHES = [floats(5, 4)(np.random.RandomState(i)) for i in range(12)]
 
@@ -40,7 +41,7 @@ def compare(plain, static, iteration, times=5) -> None:
     """``iteration(model, i)`` leaves the same with both; all but the first call are replays."""
     for i in range(times):
         want = iteration(plain, i)
-        assert_all_near(iteration(static, i), want, 1e-4, f"iteration {i}")
+        assert_all_near(iteration(static, i), want, SUMS, f"iteration {i}")
     statistics = static.schedule_manager.statistics
     assert statistics.define_by_run_calls == 0 and statistics.python_ops == 0
     assert statistics.traces == 1 and statistics.replays == times - 1
@@ -243,7 +244,7 @@ def test_second_derivatives_between_results(backend):
     )
     for i in range(4):
         want = iteration(plain, i)
-        assert_all_near(iteration(static, i), want, 1e-4, f"iteration {i}")
+        assert_all_near(iteration(static, i), want, SUMS, f"iteration {i}")
     assert static.schedule_manager.statistics.replays == 3
 
 
@@ -285,7 +286,7 @@ def test_results_that_nobody_holds_beside_one_with_a_gradient():
             grads.append(net.l.W.grad.copy())
     assert net.schedule_manager.statistics.replays >= 2
     for want, got in zip(grads[:4], grads[4:], strict=True):
-        assert_near(got, want, 1e-5, "gradient")
+        assert_near(got, want, RESULTS, "gradient")
 
 
 def test_several_results_without_a_way_to_an_argument():
@@ -312,7 +313,7 @@ def test_several_results_without_a_way_to_an_argument():
     for want, got in zip(seen[:4], seen[4:], strict=True):
         assert got[2:] == want[2:] == [None, None]
         for a, b in zip(got[:2], want[:2], strict=True):
-            assert_near(a, b, 1e-5, "gradient of a result")
+            assert_near(a, b, RESULTS, "gradient of a result")
 
 
 def test_gradient_of_an_output_that_depends_on_nothing():
@@ -328,5 +329,5 @@ def test_gradient_of_an_output_that_depends_on_nothing():
             ys = [function(x)[i] for i in wanted]
             sum(F.sum(y * y) for y in ys).backward()
             gradients.append(x.grad)
-        np.testing.assert_allclose(*gradients, 1e-5, 1e-6)
+        np.testing.assert_allclose(*gradients, 1e-5, ROUNDINGS)
     assert f.schedule_manager.statistics.replays > 5

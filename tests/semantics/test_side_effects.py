@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from chainer import reporter
 
+from tests.tolerances import RESULTS, ROUNDINGS, SUMS
+
 X = np.arange(-3, 3, dtype="f").reshape(2, 3)
 
 
@@ -25,7 +27,7 @@ def same(make, calls=4, traces=1):
     static = sdbr.static_graph(make(log), on_dynamic="raise")
     got = [static(X * i).array for i in range(calls)]
     for g, w in zip(got, want, strict=True):
-        np.testing.assert_allclose(g, w, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(g, w, rtol=ROUNDINGS, atol=ROUNDINGS)
     assert log == plain_log
     statistics = static.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (traces, calls - traces)
@@ -443,7 +445,7 @@ def test_numbers_that_are_handed_over_may_change(where):
         static.scale = scale
         got = static(X, scale if where == "argument" else 7.0).array
         factor = 2 * scale - 1 if where == "computed" else scale
-        np.testing.assert_allclose(got, np.maximum(X, 0) + X * np.float32(factor), rtol=1e-6)
+        np.testing.assert_allclose(got, np.maximum(X, 0) + X * np.float32(factor), rtol=ROUNDINGS)
     assert static.schedule_manager.statistics.traces == 1
 
 
@@ -502,9 +504,9 @@ def test_order_among_writes_to_parameters_and_persistent_values(whole):
     want, plain = run(False)
     got, static = run(True)
     for g, w in zip(got, want, strict=True):
-        np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(g, w, rtol=SUMS, atol=RESULTS)
     assert len(plain.seen) == 24
-    np.testing.assert_allclose(static.seen, plain.seen, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(static.seen, plain.seen, rtol=SUMS, atol=RESULTS)
     statistics = static.schedule_manager.statistics
     assert (statistics.replays, statistics.steps) == (5, 5 if whole else 0)
 

@@ -18,6 +18,7 @@ from chainer import links as L
 from tests.harness.comparison import assert_near
 from tests.harness.models import Net
 from tests.harness.twins import X
+from tests.tolerances import GRADIENTS, RESULTS, SUMS
 
 LAST = None
 TRAIL: list = []
@@ -109,7 +110,7 @@ def test_results_are_stored_by_replays(forward):
         assert type(last) is (
             chainer.Variable if isinstance(last, chainer.Variable) else np.ndarray
         )
-        assert_near(getattr(last, "array", last), want.array, 1e-5, f"call {i}")
+        assert_near(getattr(last, "array", last), want.array, RESULTS, f"call {i}")
         if forward is to_result:
             assert y.name == "scores"
     statistics = static.schedule_manager.statistics
@@ -135,7 +136,7 @@ def test_gradients_flow_through_what_is_stored():
         got = static.l.W.grad.copy()
         static.cleargrads()
         F.sum(F.tanh(static.l(X + i))).backward()
-        assert_near(got, static.l.W.grad, 1e-4, f"call {i}")
+        assert_near(got, static.l.W.grad, GRADIENTS, f"call {i}")
     assert static.schedule_manager.statistics.replays >= 3
 
 
@@ -149,7 +150,7 @@ def test_in_whole_steps():
     for i in range(6):
         want = F.tanh(static.l(X + i)).array
         optimizer.update(static, X + i)
-        assert_near(Monitor.last.array, want, 1e-5, f"step {i}")
+        assert_near(Monitor.last.array, want, RESULTS, f"step {i}")
     assert static.schedule_manager.statistics.steps >= 3
 
 
@@ -221,7 +222,7 @@ def test_what_others_hold_makes_the_call_dynamic(forward):
     static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
     with pytest.warns(sdbr.SdbrWarning, match="outlives it at .*test_stores.py"):
         static(X)
-    assert_near(static(X + 1).array, 2 * static.l(X + 1).array, 1e-5, "dynamic")
+    assert_near(static(X + 1).array, 2 * static.l(X + 1).array, RESULTS, "dynamic")
 
 
 def test_a_setting_of_chainer_makes_the_call_dynamic():
@@ -262,7 +263,7 @@ def test_inner_functions_that_hold_each_other_are_nobody():
 
     static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), on_dynamic="raise")
     for i in range(4):
-        assert_near(static(X + i).array, 2 * static.l(X + i).array, 1e-5, f"call {i}")
+        assert_near(static(X + i).array, 2 * static.l(X + i).array, RESULTS, f"call {i}")
     assert static.schedule_manager.statistics.replays >= 2
 
 
@@ -286,7 +287,7 @@ def test_what_static_code_stores_is_its_own_affair():
     static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), on_dynamic="raise")
     for i in range(5):
         y = static(X + i)
-        assert Monitor.last == pytest.approx(float(y.array.sum()), rel=1e-4)
+        assert Monitor.last == pytest.approx(float(y.array.sum()), rel=SUMS)
     assert static.schedule_manager.statistics.replays >= 3
 
 

@@ -17,6 +17,7 @@ from chainer import links as L
 from tests.harness.comparison import assert_near, copy_of
 from tests.harness.models import MLP, Net, floats, labels
 from tests.harness.twins import POINTS
+from tests.tolerances import GRADIENTS, LONG, RESULTS, SUMS
 
 
 def in_threads(n, work):
@@ -61,12 +62,12 @@ def test_threads_on_one_chain(inference):
             if inference:
                 with chainer.using_config("train", False), chainer.no_backprop_mode():
                     y = model(v)
-                assert_near(y.array, want[i][0], 1e-5, "output")
+                assert_near(y.array, want[i][0], RESULTS, "output")
             else:
                 y = model(v)
                 (g,) = chainer.grad([F.sum(y * y)], [v])
-                assert_near(y.array, want[i][0], 1e-5, "output")
-                assert_near(g.array, want[i][1], 1e-4, "gradient")
+                assert_near(y.array, want[i][0], RESULTS, "output")
+                assert_near(g.array, want[i][1], GRADIENTS, "gradient")
 
     in_threads(8, work)
     assert model.schedule_manager.statistics.replays > 100
@@ -100,7 +101,7 @@ def test_threads_with_chains_of_their_own():
     in_threads(8, work)
     for g, w in zip(got, want, strict=True):
         for (name, p), (_, q) in zip(g.namedparams(), w.namedparams(), strict=True):
-            assert_near(p.array, q.array, 1e-3, name)
+            assert_near(p.array, q.array, LONG, name)
         assert g.schedule_manager.statistics.steps == 29
 
 
@@ -112,12 +113,12 @@ def work_on(model, number, errors):
         with chainer.using_config("enable_backprop", number % 2 == 0):
             v = chainer.Variable(x)
             y = model(v)
-            if not np.allclose(y.array, np.tanh(x.dot(weight.T) + bias), 1e-4, 1e-5):
+            if not np.allclose(y.array, np.tanh(x.dot(weight.T) + bias), SUMS, RESULTS):
                 errors.append(f"output of thread {number}, call {i}")
             if number % 2:
                 continue
             (gx,) = chainer.grad([F.sum(y)], [v])
-            if not np.allclose(gx.array, (1 - y.array**2).dot(weight), 1e-4, 1e-4):
+            if not np.allclose(gx.array, (1 - y.array**2).dot(weight), SUMS, SUMS):
                 errors.append(f"gradient of thread {number}, call {i}")
 
 
@@ -178,4 +179,4 @@ def test_links_freed_in_another_thread():
         thread.join(60)
     for got, expected in zip(results, want, strict=True):
         for y in got:
-            assert_near(y, expected, 1e-5, "output")
+            assert_near(y, expected, RESULTS, "output")

@@ -13,6 +13,7 @@ from chainer.utils import type_check
 
 from tests.harness.comparison import BACKENDS, assert_all_near, copy_of, gradients_of
 from tests.harness.models import Net, floats
+from tests.tolerances import SUMS
 
 pytestmark = pytest.mark.filterwarnings("ignore:retain_after_backward")
 
@@ -268,7 +269,7 @@ def test_replays_equal_define_by_run(name, backend):
     build = make(FUNCTIONS[name])
     plain, static = build(), sdbr.static_graph(build(), backend=backend, on_dynamic="raise")
     for i in range(6):
-        assert_all_near(iteration(static, i), iteration(plain, i), 1e-4, f"iteration {i}")
+        assert_all_near(iteration(static, i), iteration(plain, i), SUMS, f"iteration {i}")
     statistics = static.schedule_manager.statistics
     assert statistics.define_by_run_calls == 0
     assert statistics.traces <= 2 and statistics.replays == 6 - statistics.traces
@@ -295,7 +296,7 @@ def test_partial_patterns(name, backend):
                     for n, g in enumerate(grads):
                         record[f"{k} {len(wanted)} {n}"] = None if g is None else copy_of(g.array)
             found.append(record)
-        assert_all_near(found[1], found[0], 1e-4, f"iteration {i}")
+        assert_all_near(found[1], found[0], SUMS, f"iteration {i}")
     assert static.schedule_manager.statistics.replays >= 2
 
 
@@ -344,9 +345,9 @@ def test_static_code_inside_a_function_runs_every_time(place, backend):
         counts.append((list(seen), records))
     (want_seen, want), (got_seen, got) = counts
     assert len(got_seen) == 4
-    np.testing.assert_allclose(got_seen, want_seen, rtol=1e-4)
+    np.testing.assert_allclose(got_seen, want_seen, rtol=SUMS)
     for g, w in zip(got, want, strict=True):
-        assert_all_near(g, w, 1e-4, "iteration")
+        assert_all_near(g, w, SUMS, "iteration")
     assert model.schedule_manager.statistics.replays == 3
 
 
@@ -366,7 +367,7 @@ def test_second_derivatives(name):
             model.cleargrads()
             F.sum(g * g).backward()
             found.append({"x": copy_of(x.grad), **gradients_of(model)})
-        assert_all_near(found[1], found[0], 1e-4, f"iteration {i}")
+        assert_all_near(found[1], found[0], SUMS, f"iteration {i}")
     statistics = static.schedule_manager.statistics
     assert statistics.second_backwards == statistics.replays == 4 - statistics.traces
 
@@ -391,7 +392,7 @@ def test_updates_with_user_functions(whole):
                 loss.backward()
                 optimizer.update()
         found.append({n: p.array for n, p in sorted(model.namedparams())})
-    assert_all_near(found[1], found[0], 1e-4, "parameters")
+    assert_all_near(found[1], found[0], SUMS, "parameters")
 
 
 # Chainer has no second derivatives of old-style functions.
@@ -412,7 +413,7 @@ def test_gradients_inside_the_call(name, double):
     build = make(forward)
     plain, static = build(), sdbr.static_graph(build())
     for i in range(5):
-        assert_all_near(iteration(static, i), iteration(plain, i), 1e-4, f"iteration {i}")
+        assert_all_near(iteration(static, i), iteration(plain, i), SUMS, f"iteration {i}")
     statistics = static.schedule_manager.statistics
     if name == "accumulating":
         assert "backward_accumulate" in static.static_schedule.dynamic[0]
@@ -435,5 +436,5 @@ def test_a_node_that_is_applied_again():
             (g,) = chainer.grad([F.sum(call(x, y))], [x], enable_double_backprop=True)
             F.sum(g * g).backward()
             found.append({"g": copy_of(g.array), "x": copy_of(x.grad), "y": copy_of(y.grad)})
-        assert_all_near(found[1], found[0], 1e-4, f"iteration {i}")
+        assert_all_near(found[1], found[0], SUMS, f"iteration {i}")
     assert static.schedule_manager.statistics.replays == 4

@@ -13,6 +13,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, copy_of, gradients_of
 from tests.harness.models import Net
 from tests.harness.twins import SIX, both, mlp, pair
+from tests.tolerances import RESULTS
 
 
 class Keeper:
@@ -109,6 +110,6 @@ def test_an_array_kept_from_the_compiled_path_survives_a_call_on_the_slower_one(
         manager.runners = runners
         static(fast[i])
         static(fast[0])
-        np.testing.assert_allclose(kept, np.tanh(x.array), rtol=1e-5)
-        np.testing.assert_allclose(other, np.tanh(fast[i].array), rtol=1e-5)
+        np.testing.assert_allclose(kept, np.tanh(x.array), rtol=RESULTS)
+        np.testing.assert_allclose(other, np.tanh(fast[i].array), rtol=RESULTS)
     assert manager.statistics.traces == 1

@@ -10,6 +10,8 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
+from tests.tolerances import RESULTS
+
 
 def rows(n, i):
     return np.random.RandomState(i).randn(n, 4).astype("f")
@@ -117,10 +119,10 @@ def test_who_is_told_of_reports_is_told_before_the_update(audit):
     with chainer.using_config("sdbr_audit", audit):
         found, seen, model = steps(True)
     want, told, _ = steps(False)
-    assert np.allclose(np.array(seen), np.array(told), atol=1e-5)
+    assert np.allclose(np.array(seen), np.array(told), atol=RESULTS)
     assert [x if isinstance(x, str) else x[0] for x in found] == [
         x if isinstance(x, str) else x[0] for x in want
     ]
     for a, b in zip(found, want, strict=True):
-        assert a == b if isinstance(a, str) else np.allclose(a[1], b[1], atol=1e-5)
+        assert a == b if isinstance(a, str) else np.allclose(a[1], b[1], atol=RESULTS)
     assert model.schedule_manager.statistics.replays >= 6

@@ -9,6 +9,8 @@ import numpy as np
 from chainer import functions as F
 from chainer import links as L
 
+from tests.tolerances import FLOOR, SUMS
+
 
 class Net(chainer.Chain):
     """Native ops, Python ops, random draws, state and reported values."""
@@ -71,7 +73,7 @@ def answer(model, x):
 def is_near(got, want):
     """Within the contract: 1e-4 of the largest magnitude of each array."""
     return all(
-        g.shape == w.shape and np.abs(g - w).max(initial=0) <= 1e-4 * np.abs(w).max(initial=1e-30)
+        g.shape == w.shape and np.abs(g - w).max(initial=0) <= SUMS * np.abs(w).max(initial=FLOOR)
         for g, w in zip(got, want, strict=True)
     )
 

@@ -18,6 +18,8 @@ import sdbr  # noqa: F401  (first: it makes Chainer importable)
 import chainer
 import numpy as np
 
+from tests.tolerances import SUMS
+
 from .races import RACES, Training
 from .together import switch_interval, watched
 
@@ -85,7 +87,7 @@ def settle(training: Training) -> None:
         loss = training.model(training.x, training.t)
         with chainer.using_config("use_static_graph", False):
             plain = training.model(training.x, training.t)
-    assert abs(loss.array - plain.array) <= 1e-4 * max(abs(plain.array), 1e-3), (loss, plain)
+    assert abs(loss.array - plain.array) <= SUMS * max(abs(plain.array), 1e-3), (loss, plain)
 
 
 def main(arguments: list[str] | None = None) -> int:

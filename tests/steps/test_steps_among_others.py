@@ -15,13 +15,14 @@ from tests.harness.comparison import BACKENDS, assert_all_near, copy_of, gradien
 from tests.harness.models import MLP, Net, floats, labels
 from tests.harness.nodes import Names
 from tests.harness.steps import BATCH, classifier
+from tests.tolerances import SUMS
 
 
 def both(iterate, steps=8):
     """Run ``iterate(static)``, a generator of dictionaries, both ways and compare each of them."""
     want, got = iterate(False), iterate(True)
     for i, (w, g) in enumerate(zip(want, got, strict=True)):
-        assert_all_near(g, w, 1e-4, f"step {i}")
+        assert_all_near(g, w, SUMS, f"step {i}")
 
 
 def prepared(static, make=classifier, rule=optimizers.Adam, seed=0, **options):

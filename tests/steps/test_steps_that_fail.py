@@ -13,6 +13,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_near, copy_of
 from tests.harness.models import MLP, Net
 from tests.harness.twins import KINDS, POINTS, twins
+from tests.tolerances import SUMS
 
 
 def test_a_loss_that_is_no_scalar():
@@ -76,5 +77,5 @@ def test_a_reporter_that_does_not_know_the_model(backend):
                     optimizer.update(model, POINTS, KINDS)
                 assert sorted(seen) == ["main/accuracy", "main/loss"]
         for p, q in zip(plain.params(), static.params(), strict=True):
-            assert_near(q.array, p.array, 1e-4, p.name)
+            assert_near(q.array, p.array, SUMS, p.name)
     assert static.schedule_manager.statistics.steps == 3

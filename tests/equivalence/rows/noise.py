@@ -6,6 +6,7 @@ import chainer.functions as F
 
 from tests.equivalence.arguments import N, U, array_of
 from tests.equivalence.harness import Case, native
+from tests.tolerances import DOUBLE, DOUBLE_LONG
 
 NOISE = [
     ("dropout", F.dropout, [N(3, 4)]),
@@ -57,7 +58,7 @@ ROWS = [
         F.gumbel_softmax,
         [N(3, 4)],
         # A tau of 0.1 saturates the softmax: gradients are differences of nearly equal numbers.
-        tolerances={"d": (1e-12, 1e-9)},
+        tolerances={"d": (DOUBLE, DOUBLE_LONG)},
         native=True,
         draws=1,
     ),

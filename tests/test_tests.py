@@ -1,0 +1,111 @@
+"""What all test files keep to: where tolerances are, what is imported, what is listed."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+TESTS = pathlib.Path(__file__).parent
+#: Programs of users, which know nothing of the tests; and what is started by itself, as a script.
+APART = (TESTS / "leaks" / "programs", TESTS / "compat" / "compat_probes.py")
+FILES = [
+    path
+    for path in sorted(TESTS.rglob("*.py"))
+    if not any(part in (path, *path.parents) for part in APART)
+]
+#: Where tolerances are positional: the first argument that may be one.
+COMPARISONS = {
+    "allclose": 2,
+    "approx": 1,
+    "assert_all_near": 2,
+    "assert_allclose": 2,
+    "assert_close": 2,
+    "assert_near": 2,
+    "close": 2,
+    "isclose": 2,
+    "near": 2,
+}
+KEYWORDS = {"atol", "rel", "rtol", "tolerance"}
+
+
+def _small_numbers(node: ast.AST) -> Iterator[int]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, float) and part.value:
+            yield part.lineno
+
+
+def _tolerances(tree: ast.AST) -> Iterator[int]:
+    """Lines of numbers that say how far apart others may be."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            for argument in node.args[COMPARISONS.get(name, len(node.args)) :]:
+                yield from _small_numbers(argument)
+            for keyword in node.keywords:
+                if keyword.arg in KEYWORDS:
+                    yield from _small_numbers(keyword.value)
+        elif isinstance(node, ast.Assign):
+            names = [t.id for t in ast.walk(node) if isinstance(t, ast.Name)]
+            if any("tolerance" in name.lower() for name in names):
+                yield from _small_numbers(node.value)
+        elif isinstance(node, ast.arguments):
+            pairs = list(zip(node.args[::-1], node.defaults[::-1], strict=False))
+            pairs += zip(node.kwonlyargs, node.kw_defaults, strict=True)
+            for argument, default in pairs:
+                if argument.arg in KEYWORDS and default is not None:
+                    yield from _small_numbers(default)
+
+
+def test_tolerances_have_one_place():
+    found = [
+        f"{path.relative_to(TESTS)}:{line}"
+        for path in FILES
+        if path.name != "tolerances.py"
+        for line in _tolerances(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "np.testing.assert_allclose(a, b, 1e-5)",
+        "assert_near(a, b, 1e-5 * n, 'output')",
+        "f(a, rtol=1e-5)",
+        "tolerance = {'f': 1e-5}[dtype]",
+        "def f(a, tolerance=1e-5): pass",
+        "def f(*, rtol=1e-5): pass",
+    ],
+)
+def test_numbers_of_tolerances_are_found(code):
+    assert list(_tolerances(ast.parse(code))) == [1]
+    assert not list(_tolerances(ast.parse(code.replace("1e-5", "RESULTS"))))
+
+
+def test_no_test_file_imports_from_another():
+    """What two of them need is in a module that holds no tests."""
+    modules = {path.stem for path in FILES if path.name.startswith("test_")}
+    found = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                names = [part for alias in node.names for part in alias.name.split(".")]
+            else:
+                continue
+            found += [f"{path.relative_to(TESTS)}:{node.lineno}" for n in names if n in modules]
+    assert found == []
+
+
+def test_the_contract_names_every_file_of_the_semantics():
+    page = (TESTS.parent / "docs" / "contract.md").read_text(encoding="utf-8")
+    missing = [
+        path.name
+        for path in sorted((TESTS / "semantics").glob("test_*.py"))
+        if f"`tests/semantics/{path.name}`" not in page
+    ]
+    assert missing == []
