@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sdbr.backends.formulas import ctc as formulas
+from sdbr.ops import ctc as formulas
 from sdbr.ops.table import Op
 
 import numpy as np

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from sdbr.ops import elementwise as family
@@ -39,20 +38,6 @@ FLOATS: dict[str, list[tuple]] = {
     "bernoulli_log_prob_grad": [(0.0,), (1.0,)],
 }
 
-#: One IEEE operation, a choice or a sign: the result is the same on every backend.
-EXACT = set(
-    re.findall(
-        r"\w+",
-        """negative absolute sign sqrt square reciprocal relu clipped_relu clip add_constant
-        rsub_constant mul_constant div_constant rdiv_constant add subtract multiply divide maximum
-        minimum relu_grad clipped_relu_grad clip_grad absolute_grad where_ge where_not_ge
-        mask_ge mask_gt mask_eq floor ceil trunc fmod divide_nonzero
-        leaky_relu leaky_relu_grad rrelu rrelu_grad""",
-    )
-)
-#: NumPy leaves the sign of a zero open where it chooses the larger or smaller of two.
-ZERO_SIGN_OPEN = {"relu", "clipped_relu", "clip", "maximum", "minimum"}
-
 LENGTHS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 1037)
 SHAPES = ((), (0,), (3, 0), (3, 5), (2, 3, 4, 5))
 #: Shapes of the inputs of one op that broadcast against the last one.
@@ -81,8 +66,8 @@ def elementwise(op: Op, rng, dtype, tried=FLOATS) -> Iterator[Case]:
             ins,
             [out],
             floats=attributes[0] if floats is None else floats,
-            exact=op.name in EXACT,
-            zero_sign=op.name not in ZERO_SIGN_OPEN,
+            exact=op.exact,
+            zero_sign=not op.zero_sign_open,
             per_element=True,
         )
 

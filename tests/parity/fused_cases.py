@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sdbr.ops import fused
-from sdbr.ops.table import BY_NAME
+from sdbr.ops.table import BY_NAME, OPS
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def _alone(rng, dtype) -> Iterator[Case]:
     # Not at the top: this is one of the generators.
     from .generators import generator
 
-    for name in sorted(fused.STEPS - {"copy", "fill"}):
+    for name in sorted(op.name for op in OPS if op.step and not op.moves):
         op = BY_NAME[name]
         make = generator(op)
         for k, case in enumerate(make(op, rng, dtype) if make else ()):  # a test asks for cases

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sdbr
 import sdbr.backends
-from sdbr.backends.formulas import DIRECT, FORMULAS
 from sdbr.base.dtypes import DTYPES
 from sdbr.ops.table import OPS
 from sdbr.program import passes
@@ -51,11 +50,11 @@ class Interpreter:
             attributes = op.attributes(ints, numbers[b:d].tolist())
             if op.name == "python":
                 p.objects[ints[0]](self.memory, ins, outs)
-            elif op.name in DIRECT:
-                DIRECT[op.name](ins, outs, attributes)
+            elif op.direct:
+                op.formula(ins, outs, attributes)
             else:
                 with np.errstate(all="ignore"):
-                    results = FORMULAS[op.name](*ins, **attributes)
+                    results = op.formula(*ins, **attributes)
                 for out, y in zip(
                     outs, results if type(results) is tuple else (results,), strict=True
                 ):

@@ -53,14 +53,6 @@ def make_executable(program, memory, backend: str = "cython"):
     return _load(backend)(program, memory)
 
 
-@provides("op")
-def run_op(name: str, ins: list, outs: list, attributes: dict) -> None:
-    """Run one op on arrays, by the formula that the table gives for it."""
-    from sdbr.backends.numpy.executable import run_native  # not needed before
-
-    run_native(name, ins, outs, attributes)
-
-
 def _load(backend: str):
     entry = BACKENDS.get(backend)
     if entry is None:

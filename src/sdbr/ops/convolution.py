@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sdbr.base import limits
-from sdbr.ops.op import Rows
+from sdbr.ops.op import Layout, Rows
 
+import numpy as np
+
+Array = np.ndarray
 row = Rows()
-
-_NUMBERS = "sd sh sw pd ph pw dd dh dw groups"
-
-# --- convolutions -------------------------------------------------------------------------------
-row('convolution', 'x:T w:T b:T*', 'y:T scratch:T',
-    'y[i, o, p] = act(sum over c, k of w[o, c, k] * x[i, group(o) + c, p * stride - pad + k * dilation] + b[o]), a read '
-    'outside of x is 0; x[n, c, d, h, w], w[o, c / groups, kd, kh, kw], optional b[o], y[n, o, od, oh, ow] of any size, '
-    'all C-contiguous; activation 0 none, 1 relu', ints=f'{_NUMBERS} activation')  # fmt: skip
-row('convolution_grad_x', 'gy:T w:T b:T*', 'gx:T scratch:T',
-    'gx = act(the gradient of convolution for x + b[c]): what each output pixel read gets w * gy; also the forward of a '
-    'deconvolution', ints=f'{_NUMBERS} activation')  # fmt: skip
-row('convolution_grad_w', 'x:T gy:T', 'gw:T scratch:T',
-    'gw = the gradient of convolution for w + (gw if accumulate else 0)',
-    ints=f'{_NUMBERS} accumulate')  # fmt: skip
-
-ROWS = row.rows
 
 #: Bytes that a block of outputs (or of the columns of a gradient) may take: a part of a
 #: second-level cache.
@@ -186,3 +173,121 @@ def sizes_of(shapes: Sequence[Sequence[int]], numbers: Sequence[int]) -> Sizes:
     """The sizes of ``x``, ``w``, ``y`` and ten numbers: stride, padding, dilation, groups."""
     x, w, y = (tuple(shape) for shape in shapes)
     return Sizes(x, w, y, tuple(numbers[:3]), tuple(numbers[3:6]), tuple(numbers[6:9]), numbers[9])
+
+
+def _windows(w_shape, y_shape, a: dict) -> Iterator[tuple[tuple, tuple]]:
+    """For each element of the kernel: its index, and the window of the padded x that it reads."""
+    for tap in np.ndindex(*w_shape[2:]):
+        window = []
+        for axis, name in enumerate("dhw"):
+            at, stride = tap[axis] * a[f"d{name}"], a[f"s{name}"]
+            window.append(slice(at, at + max(0, (y_shape[2 + axis] - 1) * stride + 1), stride))
+        yield (..., *tap), (..., *window)
+
+
+def _padding(x_shape, w_shape, y_shape, a: dict) -> list[tuple[int, int]]:
+    """Zeros before and after each axis of x."""
+    padding = [(0, 0), (0, 0)]
+    for axis, name in enumerate("dhw", 2):
+        last = (y_shape[axis] - 1) * a[f"s{name}"] + (w_shape[axis] - 1) * a[f"d{name}"]
+        before = a[f"p{name}"]
+        padding.append((before, max(0, last + 1 - before - x_shape[axis])))
+    return padding
+
+
+def _grouped(x: Array, groups: int, axis: int) -> Array:
+    """`x` with an axis of groups before the one of the channels."""
+    shape = x.shape
+    return x.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+
+
+def _end(y: Array, b: list, activation: int) -> Array:
+    if b:
+        y = y + b[0].reshape(-1, 1, 1, 1)
+    return np.maximum(y, 0) if activation else y
+
+
+_NUMBERS = "sd sh sw pd ph pw dd dh dw groups"
+
+
+def _problem(x: Layout, w: Layout, y: Layout, ints: Sequence[int]) -> str:
+    return sizes_of((x[1], w[1], y[1]), ints).problem or ""
+
+
+@row(
+    "convolution",
+    "x:T[n,c,d,h,w] w:T[o,share,kd,kh,kw] b:T[o]?",
+    "y:T[n,o,od,oh,ow] scratch:T[work]",
+    "y[i, o, p] = act(sum over c, k of w[o, c, k] * x[i, group(o) + c, p * stride - pad + k * "
+    "dilation] + b[o]), a read outside of x is 0; x[n, c, d, h, w], w[o, c / groups, kd, kh, "
+    "kw], optional b[o], y[n, o, od, oh, ow] of any size, all C-contiguous; activation 0 "
+    "none, 1 relu",
+    ints=f"{_NUMBERS} activation",
+    direct=True,
+    divides=True,
+    rule=lambda ins, outs, ints, floats: _problem(ins[0], ins[1], outs[0], ints),
+)
+def convolution(ins: list, outs: list, a: dict) -> None:
+    """y = act(x * w + b)"""
+    x, w, *b = ins
+    y = outs[0]
+    padded = _grouped(np.pad(x, _padding(x.shape, w.shape, y.shape, a)), a["groups"], 1)
+    total = np.zeros(_grouped(y, a["groups"], 1).shape, y.dtype)
+    for tap, window in _windows(w.shape, y.shape, a):
+        weights = _grouped(w[tap], a["groups"], 0)
+        total += np.einsum("ngcdhw,goc->ngodhw", padded[window], weights)
+    y[...] = _end(total.reshape(y.shape), b, a["activation"])
+
+
+@row(
+    "convolution_grad_x",
+    "gy:T[n,o,od,oh,ow] w:T[o,share,kd,kh,kw] b:T[c]?",
+    "gx:T[n,c,d,h,w] scratch:T[work]",
+    "gx = act(the gradient of convolution for x + b[c]): what each output pixel read gets w * "
+    "gy; also the forward of a deconvolution",
+    ints=f"{_NUMBERS} activation",
+    direct=True,
+    divides=True,
+    rule=lambda ins, outs, ints, floats: _problem(outs[0], ins[1], ins[0], ints),
+)
+def convolution_grad_x(ins: list, outs: list, a: dict) -> None:
+    """gx = act(the transpose of a convolution with w, of gy, + b)"""
+    gy, w, *b = ins
+    gx = outs[0]
+    padding = _padding(gx.shape, w.shape, gy.shape, a)
+    padded = np.pad(np.zeros(gx.shape, gx.dtype), padding)
+    given = _grouped(gy, a["groups"], 1)
+    for tap, window in _windows(w.shape, gy.shape, a):
+        weights = _grouped(w[tap], a["groups"], 0)
+        part = np.einsum("ngodhw,goc->ngcdhw", given, weights)
+        padded[window] += part.reshape(padded[window].shape)
+    inside = tuple(
+        slice(before, before + n) for (before, _), n in zip(padding, gx.shape, strict=True)
+    )
+    gx[...] = _end(padded[inside], b, a["activation"])
+
+
+@row(
+    "convolution_grad_w",
+    "x:T[n,c,d,h,w] gy:T[n,o,od,oh,ow]",
+    "gw:T[o,share,kd,kh,kw] scratch:T[work]",
+    "gw = the gradient of convolution for w + (gw if accumulate else 0)",
+    ints=f"{_NUMBERS} accumulate",
+    direct=True,
+    divides=True,
+    rule=lambda ins, outs, ints, floats: _problem(ins[0], outs[0], ins[1], ints),
+)
+def convolution_grad_w(ins: list, outs: list, a: dict) -> None:
+    """gw (+)= sum over all images and pixels of gy * patches of x"""
+    x, gy = ins
+    gw = outs[0]
+    padded = _grouped(np.pad(x, _padding(x.shape, gw.shape, gy.shape, a)), a["groups"], 1)
+    given = _grouped(gy, a["groups"], 1)
+    total = gw.copy() if a["accumulate"] else np.zeros(gw.shape, gw.dtype)
+    for tap, window in _windows(gw.shape, gy.shape, a):
+        part = np.einsum("ngcdhw,ngodhw->goc", padded[window], given)
+        total[tap] += part.reshape(total[tap].shape)
+    gw[...] = total
+
+
+ROWS = row.rows

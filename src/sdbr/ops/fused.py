@@ -8,19 +8,15 @@ scratch memory. An output is written once, a temporary as often as it is needed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sdbr.base.limits import FUSED_AXES
-from sdbr.ops.op import Op, Rows
+from sdbr.ops.op import Layout, Op, Rows
 from sdbr.ops.single import SINGLE
 
-row = Rows()
-
-row("fused", "x:T*", "y:T*", "the ops that `steps` encodes (ops/fused.py), block by block; all operands have as "
-    "many elements as the first output, in C order; outputs C-contiguous", ints="steps*", floats="numbers*")  # fmt: skip
-
-ROWS = row.rows
+import numpy as np
 
 #: Limits of the kernel: operands and temporaries of one op, axes of a strided input.
 MAX_OPERANDS = 16
@@ -28,12 +24,7 @@ MAX_TEMPORARIES = 8
 MAX_AXES = FUSED_AXES
 
 #: Ops that can be a step. Data movement is: of rows that are broadcast or strided, too.
-STEPS: frozenset[str] = frozenset(
-    op.name
-    for op in SINGLE
-    if op.name in ("copy", "fill")
-    or (op.family in ("elementwise", "special") and len(op.outputs) == 1 and not op.ints)
-)
+STEPS: frozenset[str] = frozenset(op.name for op in SINGLE if op.step)
 
 
 class Step(NamedTuple):
@@ -164,3 +155,46 @@ def load_axes(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, i
         else:
             axes.append((length, stride))
     return [] if all(stride == 0 for _, stride in axes) else axes
+
+
+def _rule(
+    ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
+) -> str:
+    """Steps that fit the operands, which have as many elements as each other."""
+    if len({math.prod(shape) for _, shape in (*ins, *outs)}) > 1:
+        return "operands of one size"
+    return problem(len(ins), len(outs), ints, floats)
+
+
+row = Rows()
+
+
+@row(
+    "fused",
+    "x:T*",
+    "y:T*",
+    "the ops that `steps` encodes (ops/fused.py), block by block; all operands have as many "
+    "elements as the first output, in C order; outputs C-contiguous",
+    ints="steps*",
+    floats="numbers*",
+    direct=True,
+    rule=_rule,
+    sharing=memory_sharing,
+    spelled=describe,
+    cut="elements",
+)
+def fused(ins, outs, attributes) -> None:
+    """Run the steps on whole arrays; what a step writes is rounded to the dtype of the op."""
+    # Of one axis, for NumPy 1 computes with scalars in float64; inputs stay as they are given.
+    registers = {i: np.reshape(x, -1) for i, x in enumerate(ins)}
+    size, dtype = outs[0].size, outs[0].dtype
+    for step in decode(attributes["steps"], attributes["numbers"]):
+        named = dict(zip(step.op.floats, step.numbers, strict=True))
+        y = np.empty(size, dtype)
+        y[...] = step.op.formula(*(registers[r] for r in step.ins), **named)
+        registers[step.out] = y
+    for i, out in enumerate(outs):
+        out[...] = registers[len(ins) + i].reshape(out.shape)
+
+
+ROWS = row.rows

@@ -1,13 +1,61 @@
 """Comparisons, and arithmetic of integers and truth values."""
 
-from sdbr.ops.op import Rows
+from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from sdbr.ops.op import Layout, Rows
+
+import numpy as np
+
+Array = np.ndarray
 row = Rows()
 
-# --- any strides, stride 0 where an operand is broadcast; `kind` counts from 0 -------------------
-row('compare', 'x:A y:A', 'z:A', 'z = x == y, !=, <, <=, > or >= y, by `kind`; x and y of one dtype out of float32, '
-    'float64, int32, int64; z bool', ints='kind')  # fmt: skip
-row('integer', 'x:A y:A', 'z:A', 'z = x + y, -, *, maximum, minimum, &, | or ^ y, by `kind`; all of one dtype out of '
-    'int32, int64 and, for the last three, bool; sums and products wrap around', ints='kind')  # fmt: skip
+
+#: By the number that `compare` carries.
+COMPARISONS: tuple[Callable, ...] = (
+    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
+)  # fmt: skip
+
+
+#: By the number that `integer` carries.
+ARITHMETIC: tuple[Callable, ...] = (
+    np.add, np.subtract, np.multiply, np.maximum, np.minimum,
+    np.bitwise_and, np.bitwise_or, np.bitwise_xor,
+)  # fmt: skip
+
+
+def _kinds(known: Sequence[Callable]) -> Callable[..., str]:
+    """The rule that `kind` is one of those that there are."""
+
+    def rule(
+        ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
+    ) -> str:
+        return "" if 0 <= ints[0] < len(known) else f"kind {ints[0]}, of {len(known)}"
+
+    return rule
+
+
+row(
+    "compare",
+    "x:S[s...] y:S[s...]",
+    "z:B[s...]",
+    "z = x == y, !=, <, <=, > or >= y, by `kind`; x and y of one dtype out of float32, "
+    "float64, int32, int64; z bool",
+    lambda x, y, kind: COMPARISONS[kind](x, y),
+    ints="kind",
+    rule=_kinds(COMPARISONS),
+)
+
+row(
+    "integer",
+    "x:S[s...] y:S[s...]",
+    "z:S[s...]",
+    "z = x + y, -, *, maximum, minimum, &, | or ^ y, by `kind`; all of one dtype out of "
+    "int32, int64 and, for the last three, bool; sums and products wrap around",
+    lambda x, y, kind: ARITHMETIC[kind](x, y),
+    ints="kind",
+    rule=_kinds(ARITHMETIC),
+)
 
 ROWS = row.rows

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import functools
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
+
+import numpy as np
+
+#: An operand as it is written down: name, class of dtypes, axes, how many.
+WORD = re.compile(r"(\w+):([A-Z])(?:\[([^\]]*)\])?([*?]?)")
+
+#: dtype and shape of an operand.
+Layout = tuple[np.dtype, tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,14 +34,64 @@ class Op:
     ints, floats : tuple of str
         Names of the integer and float attributes, in order. A trailing ``*`` marks a last one
         that takes any number.
-    family : str
-        The module that the row stands in; kernels, layouts and parity cases go by the same word.
-    inplace : tuple of int
-        Inputs whose memory the first output may reuse.
-    effect : bool
-        True when the op must run even if nobody reads its outputs.
     doc : str
         The formula; NumPy notation.
+    formula : callable or None
+        The same in NumPy. It takes the inputs, then the attributes by name, and returns the
+        outputs: one array or a tuple. None where that is nothing that NumPy could compute.
+    direct : bool
+        The formula takes ``(ins, outs, attributes)`` and writes the outputs itself: it looks at
+        their old contents or shape, or writes an input.
+    family : str
+        The module that the row stands in; kernels, layouts and parity cases go by the same word.
+    axes : tuple
+        Per operand its axes, see `sdbr.ops.table`; None where they may be any.
+    most_inputs : int
+        The number of inputs at most, where the variadic one comes once or not at all; else 0.
+    rule : callable or None
+        ``(ins, outs, ints, floats) -> str``: what is wrong beyond axes and dtypes, with operands as
+        `Layout`; empty where nothing is.
+    inplace : tuple of int
+        Inputs whose memory the first output may reuse.
+    sharing : callable or None
+        ``(inputs, outputs, ints, floats) -> pairs`` (output, input) that may lie in the same
+        memory, by numbers of operands and attributes, where `inplace` cannot say.
+    effect : bool
+        The op must run even if nobody reads its outputs, in its place, and may write inputs.
+    draws : bool
+        Its effect are draws of a generator: it writes no inputs.
+    python : bool
+        It runs code that may read and write whatever the caller has bound.
+    updates : bool
+        It writes parameters, or gradients on the way to them.
+    step : bool
+        Elementwise, of any strides: it can be a step of ``fused``.
+    moves : bool
+        It makes no number that is not there before.
+    again : str
+        Whether a backward may run the op again instead of reading what it has made: ``'free'``,
+        where that costs nothing inside of ``fused``; ``'cheap'``, where it saves memory that is
+        short; empty: never.
+    by_row : tuple of int
+        Inputs of which each row makes one row of the output: what is stacked there gives stacked
+        outputs.
+    cut : str
+        The axis along which parts of the op can be computed apart, with the same result:
+        ``'elements'``, ``'rows'`` of a product, ``'matrices'``, ``'outer'``, the first axis of all
+        operands, ``'samples'``, of all but parameters, or ``'channels'``; empty: none.
+    product : bool
+        Its time is that of multiplications, of which each element of the output is a sum.
+    divides : bool
+        It takes several threads by itself, however large it is.
+    activation, activation_grad : int
+        The number by which other ops (``linear``) carry this function, or (``gemm_mask``) its
+        gradient; 0: none.
+    exact : bool
+        One IEEE operation, a choice or a sign: the result is the same on every backend, bit by bit.
+    zero_sign_open : bool
+        The sign of a zero may be either: where NumPy chooses one of two.
+    spelled : callable or None
+        ``(inputs, outputs, ints, floats) -> list of str``: attributes as text, of rows of operands.
     """
 
     name: str
@@ -39,10 +100,48 @@ class Op:
     outputs: tuple[str, ...]
     ints: tuple[str, ...] = ()
     floats: tuple[str, ...] = ()
-    family: str = ""
-    inplace: tuple[int, ...] = ()
-    effect: bool = False
     doc: str = ""
+    formula: Callable | None = None
+    direct: bool = False
+    family: str = ""
+    axes: tuple[tuple[str, ...] | None, ...] = ()
+    most_inputs: int = 0
+    rule: Callable | None = None
+    inplace: tuple[int, ...] = ()
+    sharing: Callable | None = None
+    effect: bool = False
+    draws: bool = False
+    python: bool = False
+    updates: bool = False
+    step: bool = False
+    moves: bool = False
+    again: str = ""
+    by_row: tuple[int, ...] = ()
+    cut: str = ""
+    product: bool = False
+    divides: bool = False
+    activation: int = 0
+    activation_grad: int = 0
+    exact: bool = False
+    zero_sign_open: bool = False
+    spelled: Callable | None = None
+
+    @property
+    def signature(self) -> tuple[str, str]:
+        """Inputs and outputs with their axes, as a row writes them down."""
+        words = []
+        for word, axes in zip((*self.inputs, *self.outputs), self.axes, strict=True):
+            plain = word.rstrip("*")
+            shape = "" if axes is None else f"[{', '.join(axes).replace(', ...', '...')}]"
+            last = "?" if self.most_inputs and len(words) + 1 == self.most_inputs else "*"
+            words.append(plain + shape + (last if word != plain else ""))
+        n = len(self.inputs)
+        return ", ".join(words[:n]), ", ".join(words[n:])
+
+    @functools.cached_property
+    def reads_indices(self) -> bool:
+        """Whether it takes indices that come from data, which may be an error."""
+        return any(word.rstrip("*").endswith(":I") for word in self.inputs)
 
     def attributes(self, ints, floats) -> dict:
         """Attributes by name; one with a star is a tuple, and loses its star."""
@@ -62,11 +161,121 @@ class Op:
             for names, n in ((self.ints, n_ints), (self.floats, n_floats))
         )
 
+    def memory_sharing(self, n_in: int, n_out: int, ints, floats) -> list[tuple[int, int]]:
+        """Pairs (output, input) that may lie in the same memory, element for element."""
+        if self.sharing is not None:
+            return self.sharing(n_in, n_out, ints, floats)
+        return [(0, k) for k in self.inplace] if n_out else []
+
+    @np.errstate(all="ignore")  # kernels do not warn either; Python ops keep the caller's settings
+    def compute(self, ins: list, outs: list, attributes: dict) -> None:
+        """Write the outputs, by the formula.
+
+        Parameters
+        ----------
+        ins, outs : list of numpy.ndarray
+        attributes : dict
+            By name: Python numbers, so that an array keeps its dtype when it meets one.
+
+        Raises
+        ------
+        IndexError
+            For an index that comes from data and is out of range; nothing was written.
+        """
+        if self.direct:
+            self.formula(ins, outs, attributes)
+            return
+        if outs[0].ndim == 0 and ins and all(x.ndim == 0 for x in ins):
+            # NumPy 1 would compute these with Python's floats in float64.
+            ins, outs = ([x.reshape(1) for x in operands] for operands in (ins, outs))
+        results = self.formula(*ins, **attributes)
+        results = results if type(results) is tuple else (results,)
+        for out, result in zip(outs, results, strict=True):
+            out[...] = result
+
+    def problem(
+        self, ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
+    ) -> str:
+        """What is wrong with operands and attributes; empty when nothing is."""
+        found = _dtype_problem(self, ins, outs) or _axes_problem(self, ins, outs)
+        if not found and self.most_inputs and len(ins) > self.most_inputs:
+            found = f"{len(ins)} inputs, at most {self.most_inputs}"
+        if not found and self.rule is not None:
+            found = self.rule(ins, outs, ints, floats)
+        return f"{found}; got {described(ins)} -> {described(outs)}" if found else ""
+
+
+def described(operands: Sequence[Layout]) -> str:
+    """``float32[2, 3], int32[2]`` for messages."""
+    return ", ".join(f"{dtype.name}{list(shape)}" for dtype, shape in operands)
+
+
+def _words(op: Op, ins: Sequence, outs: Sequence) -> Iterable[tuple[str, tuple | None, Layout]]:
+    """Each operand with the word and the axes that it stands for; a starred word may have many."""
+    at = 0
+    for words, operands in ((op.inputs, ins), (op.outputs, outs)):
+        last = len(words) - 1
+        for k, operand in enumerate(operands):
+            place = min(k, last)
+            yield words[place], op.axes[at + place], operand
+        at += len(words)
+
+
+def _dtype_problem(op: Op, ins: Sequence[Layout], outs: Sequence[Layout]) -> str:
+    """What is wrong with the dtypes."""
+    same: dict[str, np.dtype] = {}
+    for word, _, (dtype, _) in _words(op, ins, outs):
+        name, kind = word.rstrip("*").split(":")
+        fine = {
+            "T": dtype.kind == "f" and dtype.itemsize >= 4,
+            "I": dtype.kind in "iu",
+            "B": dtype.kind == "b",
+            "D": dtype == np.float64,
+        }.get(kind, True)
+        if not fine or (kind in "TS" and same.setdefault(kind, dtype) != dtype):
+            return f"{name} of {dtype.name}, in {', '.join((*op.inputs, *op.outputs))}"
+    return ""
+
+
+def _axes_problem(op: Op, ins: Sequence[Layout], outs: Sequence[Layout]) -> str:
+    """What is wrong with the shapes."""
+    known: dict[str, object] = {}
+    for word, axes, (_, shape) in _words(op, ins, outs):
+        if axes is not None and not _fits(axes, shape, known):
+            given = f"{word.split(':')[0]}[{', '.join(axes)}]"
+            where = ", ".join(f"{k} = {v}" for k, v in known.items())
+            return f"{given} has shape {list(shape)}" + (f" where {where}" if where else "")
+    return ""
+
+
+def _fits(axes: tuple[str, ...], shape: tuple[int, ...], known: dict[str, object]) -> bool:
+    """Whether a shape has these axes, of which some lengths are known; notes the others."""
+    if not axes:
+        return math.prod(shape) == 1
+    if axes[-1] == "...":
+        return known.setdefault(axes[0], shape) == shape
+    if len(axes) != len(shape):
+        return False
+    return all(
+        n == (int(name) if name.isdigit() else known.setdefault(name, n))
+        for name, n in zip(axes, shape, strict=True)
+    )
+
+
+def numbered(families: Iterable[ModuleType], start: int = 0) -> tuple[Op, ...]:
+    """The rows of some families, one after another; each gets its opcode and its family."""
+    rows = [(family.__name__.split(".")[-1], op) for family in families for op in family.ROWS]
+    return tuple(
+        dataclasses.replace(op, opcode=i, family=family)
+        for i, (family, op) in enumerate(rows, start)
+    )
+
 
 class Rows:
     """Collects the rows of one family: a call adds one; names and attributes as in `Op`.
 
-    `inputs`, `outputs`, `ints` and `floats` are words in one string.
+    `inputs`, `outputs`, `ints` and `floats` are words in one string, operands with their axes.
+    The formula is given, or is the function that a call decorates.
     """
 
     def __init__(self) -> None:
@@ -78,19 +287,48 @@ class Rows:
         inputs: str,
         outputs: str,
         doc: str,
+        formula: Callable | None = None,
         ints: str = "",
         floats: str = "",
-        inplace: tuple[int, ...] = (),
-        effect: bool = False,
-    ) -> None:
-        words = [tuple(text.split()) for text in (inputs, outputs, ints, floats)]
-        self.rows.append(Op(name, -1, *words, "", inplace, effect, doc))
+        **facts,
+    ) -> Callable[[Callable], Callable]:
+        operands = [[WORD.fullmatch(w) for w in text.split()] for text in (inputs, outputs)]
+        words = [tuple(f"{m[1]}:{m[2]}{'*' if m[4] else ''}" for m in found) for found in operands]
+        axes = tuple(None if m[3] is None else _axes(m[3]) for found in operands for m in found)
+        at = len(self.rows)
+        op = Op(name, -1, *words, tuple(ints.split()), tuple(floats.split()), doc, formula)
+        if inputs.endswith("?"):
+            facts["most_inputs"] = len(words[0])
+        self.rows.append(dataclasses.replace(op, axes=axes, **facts))
+
+        def computed_by(function: Callable) -> Callable:
+            self.rows[at] = dataclasses.replace(self.rows[at], formula=function)
+            return function
+
+        return computed_by
+
+    def elementwise(
+        self,
+        name: str,
+        inputs: str,
+        output: str,
+        doc: str,
+        formula: Callable | None = None,
+        floats: str = "",
+        **facts,
+    ) -> Callable[[Callable], Callable]:
+        """A row of operands that are walked together; the output may take the place of any input.
+
+        `inputs` are names in one string, `output` is one name.
+        """
+        words = [f"{word}:T[s...]" for word in (*inputs.split(), output)]
+        facts = {"step": True, "again": "cheap", "cut": "elements", **facts}
+        facts["inplace"] = tuple(range(len(words) - 1))
+        return self(name, " ".join(words[:-1]), words[-1], doc, formula, floats=floats, **facts)
 
 
-def numbered(families: Iterable[ModuleType], start: int = 0) -> tuple[Op, ...]:
-    """The rows of some families, one after another; each gets its opcode and its family."""
-    rows = [(family.__name__.split(".")[-1], op) for family in families for op in family.ROWS]
-    return tuple(
-        dataclasses.replace(op, opcode=i, family=family)
-        for i, (family, op) in enumerate(rows, start)
-    )
+def _axes(text: str) -> tuple[str, ...]:
+    """``'n,c'`` -> ``('n', 'c')``, ``'s...'`` -> ``('s', '...')``."""
+    if text.endswith("..."):
+        return text[:-3], "..."
+    return tuple(text.split(",")) if text else ()

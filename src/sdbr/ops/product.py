@@ -1,19 +1,108 @@
 """Matrix products."""
 
-from sdbr.ops.op import Rows
+from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from sdbr.ops.elementwise import sigmoid
+from sdbr.ops.op import Layout, Rows
+
+import numpy as np
+
+Array = np.ndarray
 row = Rows()
 
-# --- matrix products (row-major) ----------------------------------------------------------------
-row('linear', 'x:T w:T b:T*', 'y:T',
-    'y = act(x @ w.T + b); x[n, k], w[m, k], optional b[m], y[n, m], all C-contiguous; '
-    'activation 0 none, 1 relu, 2 sigmoid, 3 tanh', ints='activation')  # fmt: skip
-row('gemm', 'a:T b:T', 'c:T',
-    'c = op(a) @ op(b) + (c if accumulate else 0); C-contiguous 2-D; op transposes when trans_a / trans_b is 1',
-    ints='trans_a trans_b accumulate')  # fmt: skip
-row('batch_matmul', 'a:T b:T', 'c:T', 'c[i] = op(a[i]) @ op(b[i]); 3-D, C-contiguous', ints='trans_a trans_b')  # fmt: skip
-row('gemm_mask', 'a:T b:T y:T', 'c:T',
-    'c = (a @ b) * act\'(y); a[n, m], b[m, k], y[n, k]: output of the activation below, 1 relu, 2 sigmoid, 3 tanh',
-    ints='activation')  # fmt: skip
+
+#: Activations by the number that `linear` and `gemm_mask` carry.
+ACTIVATIONS: tuple[Callable, ...] = (lambda x: x, lambda x: np.maximum(x, 0), sigmoid, np.tanh)
+
+
+#: Gradient through an activation, from its output `y`.
+ACTIVATION_GRADS: tuple[Callable, ...] = (
+    lambda y, gy: gy,
+    lambda y, gy: gy * (y > 0),
+    lambda y, gy: gy * y * (1 - y),
+    lambda y, gy: gy * (1 - y * y),
+)
+
+
+def transposed(x: Array, flag: int) -> Array:
+    """`x` with its last two axes swapped when `flag` is set."""
+    return x.swapaxes(-1, -2) if flag else x
+
+
+def _factors(
+    ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
+) -> str:
+    """op(a) @ op(b) gives c, with as many pairs of matrices as there are."""
+    a, b, c = ins[0][1], ins[1][1], outs[0][1]
+    if not len(a) == len(b) == len(c) or not a[:-2] == b[:-2] == c[:-2]:
+        return f"{len(c)} axes each"
+    (n, k), (k2, m) = (
+        x[-2:][::-1] if flag else x[-2:] for x, flag in zip((a, b), ints[:2], strict=True)
+    )
+    return "" if k == k2 and (n, m) == c[-2:] else "op(a) @ op(b) has the shape of c"
+
+
+@row(
+    "linear",
+    "x:T[n,k] w:T[m,k] b:T[m]?",
+    "y:T[n,m]",
+    "y = act(x @ w.T + b); x[n, k], w[m, k], optional b[m], y[n, m], all C-contiguous; "
+    "activation 0 none, 1 relu, 2 sigmoid, 3 tanh",
+    ints="activation",
+    by_row=(0,),
+    cut="rows",
+    product=True,
+)
+def linear(x: Array, w: Array, *b: Array, activation: int) -> Array:
+    """``act(x @ w.T + b)``."""
+    z = x @ w.T
+    return ACTIVATIONS[activation](z + b[0] if b else z)
+
+
+@row(
+    "gemm",
+    "a:T b:T",
+    "c:T[n,m]",
+    "c = op(a) @ op(b) + (c if accumulate else 0); C-contiguous 2-D; op transposes when "
+    "trans_a / trans_b is 1",
+    ints="trans_a trans_b accumulate",
+    direct=True,
+    by_row=(0,),
+    cut="rows",
+    product=True,
+    rule=_factors,
+)
+def gemm(ins, outs, attributes) -> None:
+    """``c = op(a) @ op(b) + (c if accumulate else 0)``."""
+    product = transposed(ins[0], attributes["trans_a"]) @ transposed(ins[1], attributes["trans_b"])
+    outs[0][...] = outs[0] + product if attributes["accumulate"] else product
+
+
+row(
+    "batch_matmul",
+    "a:T b:T",
+    "c:T[i,n,m]",
+    "c[i] = op(a[i]) @ op(b[i]); 3-D, C-contiguous",
+    lambda a, b, trans_a, trans_b: transposed(a, trans_a) @ transposed(b, trans_b),
+    ints="trans_a trans_b",
+    cut="matrices",
+    product=True,
+    rule=_factors,
+)
+
+row(
+    "gemm_mask",
+    "a:T[n,m] b:T[m,k] y:T[n,k]",
+    "c:T[n,k]",
+    "c = (a @ b) * act'(y); a[n, m], b[m, k], y[n, k]: output of the activation below, 1 "
+    "relu, 2 sigmoid, 3 tanh",
+    lambda a, b, y, activation: ACTIVATION_GRADS[activation](y, a @ b),
+    ints="activation",
+    by_row=(0, 2),
+    cut="rows",
+    product=True,
+)
 
 ROWS = row.rows

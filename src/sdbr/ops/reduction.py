@@ -1,37 +1,113 @@
 """Reductions and row ops along one axis."""
 
-from sdbr.ops.op import Rows
+from __future__ import annotations
 
+from collections.abc import Sequence
+
+from sdbr.ops.op import Layout, Rows
+
+import numpy as np
+
+Array = np.ndarray
 row = Rows()
 
+
+def _of_something(
+    ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
+) -> str:
+    """There is no largest or smallest of nothing."""
+    outer, n, inner = ins[0][1]
+    return "no largest or smallest of nothing" if n == 0 < outer * inner else ""
+
+
 # --- reductions: x[outer, n, inner] C-contiguous -> y[outer, inner] ------------------------------
-row("sum", "x:T", "y:T", "y = x.sum(axis=1)")
-row("mean", "x:T", "y:T", "y = x.sum(axis=1) / n")
-row("max", "x:T", "y:T", "y = x.max(axis=1)")
-row("min", "x:T", "y:T", "y = x.min(axis=1)")
+row(
+    "sum",
+    "x:T[outer,n,inner]",
+    "y:T[outer,inner]",
+    "y = x.sum(axis=1)",
+    lambda x: x.sum(axis=1),
+    cut="outer",
+)
+
+row(
+    "mean",
+    "x:T[outer,n,inner]",
+    "y:T[outer,inner]",
+    "y = x.sum(axis=1) / n",
+    lambda x: x.sum(axis=1) / x.shape[1],
+    cut="outer",
+)
+
+row(
+    "max",
+    "x:T[outer,n,inner]",
+    "y:T[outer,inner]",
+    "y = x.max(axis=1)",
+    lambda x: x.max(axis=1),
+    cut="outer",
+    rule=_of_something,
+)
+
+row(
+    "min",
+    "x:T[outer,n,inner]",
+    "y:T[outer,inner]",
+    "y = x.min(axis=1)",
+    lambda x: x.min(axis=1),
+    cut="outer",
+    rule=_of_something,
+)
+
 
 # --- rows: x[outer, n, inner] C-contiguous, along axis 1 -----------------------------------------
-row(
+@row(
     "softmax",
-    "x:T",
-    "y:T",
+    "x:T[outer,n,inner]",
+    "y:T[outer,n,inner]",
     "y = exp(x - x.max(1)) / exp(x - x.max(1)).sum(1)",
     inplace=(0,),
+    cut="outer",
 )
+def softmax(x: Array) -> Array:
+    """``exp(x) / exp(x).sum(1)`` along axis 1, shifted by the largest element."""
+    e = np.exp(x - x.max(axis=1, keepdims=True, initial=-np.inf))
+    return e / e.sum(axis=1, keepdims=True)
+
+
 row(
     "softmax_grad",
-    "y:T gy:T",
-    "gx:T",
+    "y:T[outer,n,inner] gy:T[outer,n,inner]",
+    "gx:T[outer,n,inner]",
     "gx = y * (gy - (y * gy).sum(1))",
+    lambda y, gy: y * (gy - (y * gy).sum(axis=1, keepdims=True)),
     inplace=(0, 1),
+    cut="outer",
 )
-row("log_softmax", "x:T", "y:T", "y = x - logsumexp(x, 1)", inplace=(0,))
+
+
+@row(
+    "log_softmax",
+    "x:T[outer,n,inner]",
+    "y:T[outer,n,inner]",
+    "y = x - logsumexp(x, 1)",
+    inplace=(0,),
+    cut="outer",
+)
+def log_softmax(x: Array) -> Array:
+    """``x - logsumexp(x, 1)`` along axis 1."""
+    top = x.max(axis=1, keepdims=True, initial=-np.inf)
+    return x - (np.log(np.exp(x - top).sum(axis=1, keepdims=True)) + top)
+
+
 row(
     "log_softmax_grad",
-    "y:T gy:T",
-    "gx:T",
+    "y:T[outer,n,inner] gy:T[outer,n,inner]",
+    "gx:T[outer,n,inner]",
     "gx = gy - exp(y) * gy.sum(1)",
+    lambda y, gy: gy - np.exp(y) * gy.sum(axis=1, keepdims=True),
     inplace=(0, 1),
+    cut="outer",
 )
 
 ROWS = row.rows

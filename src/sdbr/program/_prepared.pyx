@@ -15,7 +15,7 @@ from sdbr.program._abi cimport sdbr_kernel
 cnp.import_array()
 
 #: Opcodes of the ops that read NumPy's bit generator.
-DRAWING = [op.opcode for op in OPS if op.family == "random"]
+DRAWING = [op.opcode for op in OPS if op.draws]
 
 
 cdef class PythonOp:

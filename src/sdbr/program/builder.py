@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.ops import fused
 from sdbr.ops.table import BY_NAME, Op
 from sdbr.program.buffers import BufferTable, Row, c_strides
 
@@ -69,9 +68,7 @@ class Instruction:
 
     def memory_sharing(self) -> list[tuple[int, int]]:
         """Pairs (output, input) that may lie in the same memory, element for element."""
-        if self.op.name == "fused":
-            return fused.memory_sharing(len(self.ins), len(self.outs), self.ints, self.floats)
-        return [(0, k) for k in self.op.inplace] if self.outs else []
+        return self.op.memory_sharing(len(self.ins), len(self.outs), self.ints, self.floats)
 
 
 class Builder:

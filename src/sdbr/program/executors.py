@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-#: ``'executable'``: (program, memory, backend) to an executable; ``'op'``: runs one op on arrays by
-#: its formula, (name, ins, outs, attributes).
+#: ``'executable'``: (program, memory, backend) to an executable.
 PROVIDED: dict[str, Callable] = {}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import ValidationError
-from sdbr.ops import fused
 from sdbr.ops.table import BY_NAME, OPS
 from sdbr.program.buffers import ARENA
 
@@ -44,6 +43,7 @@ def validate_program(program) -> None:
         )
     _check_counts(program)
     _check_rows(program)
+    _check_operands(program)
     refs = program.control_references
     if len(refs):
         inside = (
@@ -70,15 +70,13 @@ def _check_offsets(offsets, total: int, name: str) -> None:
 _FIXED_IN = np.array([sum(not w.endswith("*") for w in op.inputs) for op in OPS])
 _VARIADIC_IN = np.array([any(w.endswith("*") for w in op.inputs) for op in OPS])
 _FIXED_OUT = np.array([sum(not w.endswith("*") for w in op.outputs) for op in OPS])
-_VARIADIC_OUT = np.array(
-    [any(w.endswith("*") for w in op.outputs) or op.name == "python" for op in OPS]
-)
+_VARIADIC_OUT = np.array([any(w.endswith("*") for w in op.outputs) for op in OPS])
 _INTS = np.array([sum(not n.endswith("*") for n in op.ints) for op in OPS])
 _FLOATS = np.array([sum(not n.endswith("*") for n in op.floats) for op in OPS])
 _VARIADIC = np.array([any(n.endswith("*") for n in op.ints + op.floats) for op in OPS])
-_FUSED = BY_NAME["fused"].opcode
 _FORK = BY_NAME["fork"].opcode
-_NOT_IN_BRANCHES = [0, _FORK]
+_PYTHON = BY_NAME["python"].opcode
+_NOT_IN_BRANCHES = [_PYTHON, _FORK]
 
 
 def _check_counts(program) -> None:
@@ -104,9 +102,6 @@ def _check_counts(program) -> None:
                 f"op {i} ({OPS[codes[i]].name}): {counts[i, column]} {what} attributes, "
                 f"expected {want[codes[i]]}"
             )
-    for i in np.flatnonzero(codes == _FUSED).tolist():
-        problem = fused.problem(int(ins[i]), int(outs[i]), *program.attributes_of(i))
-        _check(not problem, f"op {i} (fused): {problem}")
     for i in np.flatnonzero(codes == _FORK).tolist():
         lengths = program.attributes_of(i)[0]
         inside = codes[i + 1 : i + 1 + sum(lengths)]
@@ -115,7 +110,7 @@ def _check_counts(program) -> None:
             fine and not np.isin(inside, _NOT_IN_BRANCHES).any(),
             f"op {i} (fork): branches of {lengths} ops, which hold no python op and no fork",
         )
-    python = np.flatnonzero(codes == 0)
+    python = np.flatnonzero(codes == _PYTHON)
     for i in python.tolist():
         slot = int(program.int_attributes[program.attribute_offsets[i, 0]])
         _check(
@@ -164,3 +159,37 @@ def _check_rows(program) -> None:
             f"row {r} reaches bytes {low[r]} to {high[r]} of slot {rows['slot'][r]}, "
             f"which has {slot_bytes[rows['slot'][r]]}"
         )
+
+
+def _check_operands(program) -> None:
+    """Dtypes and shapes of operands, by the rules of the op table; equal ops are checked once."""
+    known: dict[tuple, int] = {}
+    layouts: list[tuple] = []
+    dims = program.dims.tolist()
+    rows = program.rows
+    kinds = []  # of each row: its dtype and shape, as an index into `layouts`
+    for code, start, ndim in zip(
+        rows["type"].tolist(), rows["dims"].tolist(), rows["ndim"].tolist(), strict=True
+    ):
+        key = (code, *dims[start : start + ndim])
+        if key not in known:
+            known[key] = len(layouts)
+            layouts.append((DTYPES[code], key[1:]))
+        kinds.append(known[key])
+    operands = np.asarray(kinds, np.int64)[program.operands].tolist()
+    offsets, n_outputs = program.operand_offsets.tolist(), program.n_outputs.tolist()
+    starts = program.attribute_offsets.tolist()
+    ints = program.int_attributes.tolist()
+    checked: set[tuple] = set()
+    for i, code in enumerate(program.opcodes.tolist()):
+        (a, b), (c, d) = starts[i], starts[i + 1]
+        mine = operands[offsets[i] : offsets[i + 1]]
+        key = (code, n_outputs[i], d - b, *mine, None, *ints[a:c])
+        if key in checked:
+            continue
+        checked.add(key)
+        given = [layouts[k] for k in mine]
+        cut = len(given) - n_outputs[i]
+        op = OPS[code]
+        problem = op.problem(given[:cut], given[cut:], ints[a:c], [0.0] * (d - b))
+        _check(not problem, f"op {i} ({op.name}): {problem}")

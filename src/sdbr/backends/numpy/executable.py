@@ -6,14 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 
 from sdbr._executor import observer
-from sdbr.backends.formulas import DIRECT, FORMULAS
 from sdbr.base.dtypes import DTYPES
 from sdbr.ops.table import OPS
 from sdbr.program.program import Program
 
 import numpy as np
-
-PYTHON = 0
 
 
 class NumpyExecutable:
@@ -105,11 +102,10 @@ class NumpyExecutable:
         try:
             ins = [self._view(r, views) for r in in_rows]
             outs = [self._view(r, views) for r in out_rows]
-            if op.opcode == PYTHON:
+            if op.python:
                 self.program.objects[ints[0]](self.memory, ins, outs)
                 return
-            attributes = op.attributes(ints, floats)
-            run_native(op.name, ins, outs, attributes)
+            op.compute(ins, outs, op.attributes(ints, floats))
         except Exception as error:
             explain_error(error, self.program, i)
             raise
@@ -125,21 +121,6 @@ class NumpyExecutable:
                 raise ValueError(f"slot {slot} is not bound to an array")
             view = views[r] = np.ndarray(shape, dtype, owner, offset, strides)
         return view
-
-
-@np.errstate(all="ignore")  # kernels do not warn either; Python ops keep the caller's settings
-def run_native(name: str, ins: list, outs: list, attributes: dict) -> None:
-    """Run one op, which is not a Python op, on arrays."""
-    direct = DIRECT.get(name)
-    if direct is not None:
-        direct(ins, outs, attributes)
-        return
-    if outs[0].ndim == 0 and ins and all(x.ndim == 0 for x in ins):
-        # NumPy 1 would compute these with Python's floats in float64.
-        ins, outs = ([x.reshape(1) for x in operands] for operands in (ins, outs))
-    results = FORMULAS[name](*ins, **attributes)
-    for out, result in zip(outs, results if type(results) is tuple else (results,), strict=True):
-        out[...] = result
 
 
 def explain_error(error: BaseException, program: Program, i: int) -> None:

@@ -23,9 +23,6 @@ LARGE = 40e3
 #: The longest stretch that is looked at from one point.
 MOST_INSTRUCTIONS = 400
 
-_PRODUCTS = {"linear", "gemm", "gemm_mask", "batch_matmul"}
-_BARRIERS = {"control", "random", "update"}
-
 
 def branches(
     instructions: list[Instruction], kept: set[int], table: BufferTable
@@ -57,22 +54,20 @@ def _nanoseconds(instruction: Instruction) -> float:
     """A rough price; infinite where a stretch must end."""
     op = instruction.op
     operands = [*instruction.ins, *instruction.outs]
-    if op.effect or op.family in _BARRIERS or any(x.endswith(":I") for x in op.inputs):
+    if op.effect or op.divides or op.reads_indices:
         return float("inf")
     nbytes = sum(row.nbytes for row in operands)
     price = nbytes / 8 + 20
-    if op.name in _PRODUCTS:
+    if op.product:
         c = instruction.outs[0]
         inner = instruction.ins[0].nbytes // instruction.ins[0].dtype.itemsize
-        if op.name in ("gemm", "batch_matmul") and instruction.ints[0]:
+        if "trans_a" in op.ints and instruction.ints[0]:
             rows = instruction.ins[0].shape[-1]
         else:
             rows = instruction.ins[0].shape[-2]
         count = c.shape[0] if c.ndim == 3 else 1
         size = c.nbytes // c.dtype.itemsize
         price += size * (inner / max(rows * count, 1)) / 50
-    elif op.family == "convolution":
-        return float("inf")
     return float("inf") if price > LARGE else price
 
 

@@ -46,9 +46,9 @@ def common_subexpressions(
             instruction.ins = replaced.all_of(instruction.ins)
         for index in written(instruction):
             versions[index] = versions.get(index, 0) + 1
-        age += instruction.op.name == "python"
+        age += instruction.op.python
         result.append(instruction)
-        if instruction.op.effect or instruction.op.family == "random" or not instruction.outs:
+        if instruction.op.effect or not instruction.outs:
             continue
         if not all(writers[y.root.index] == 1 and whole(y) for y in instruction.outs):
             continue

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from sdbr.ops import fused
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import ControlSlot, Instruction
-from sdbr.program.executors import PROVIDED
 from sdbr.program.passes.rows import readers, whole, writer_counts
 
 import numpy as np
@@ -61,7 +59,7 @@ class _Folding:
 
     def is_candidate(self, instruction: Instruction) -> bool:
         op = instruction.op
-        if op.effect or op.family in ("random", "control") or not instruction.outs:
+        if op.effect or not instruction.outs:
             return False
         if any(type(value) is ControlSlot for value in instruction.floats):
             return False
@@ -92,7 +90,7 @@ class _Folding:
     def takes_repeated(self, y: Row) -> bool:
         """Whether all readers of a row take one with stride 0."""
         return y.dtype.kind == "f" and all(
-            self.instructions[i].op.name in fused.STEPS for i in self.readers.get(y.root.index, ())
+            self.instructions[i].op.step for i in self.readers.get(y.root.index, ())
         )
 
     def row(self, x: Row) -> Row:
@@ -123,7 +121,7 @@ def _run(instruction: Instruction) -> list[np.ndarray] | None:
     outs = [np.zeros(y.shape, y.dtype) for y in instruction.outs]
     attributes = instruction.op.attributes(instruction.ints, instruction.floats)
     try:
-        PROVIDED["op"](instruction.op.name, ins, outs, attributes)
+        instruction.op.compute(ins, outs, attributes)
     except (IndexError, ValueError):
         return None
     return outs

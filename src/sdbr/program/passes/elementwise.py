@@ -41,7 +41,7 @@ def elementwise(
     table : BufferTable, optional
         Not used.
     """
-    if not any(i.op.name in fused.STEPS and i.outs[0].size >= SMALLEST for i in instructions):
+    if not any(i.op.step and i.outs[0].size >= SMALLEST for i in instructions):
         return instructions
     return _Walk(instructions, kept).run()
 
@@ -103,7 +103,7 @@ class _Group:
         self.passed += 1
         self.read_after.update(x.root.index for x in instruction.ins)
         self.written_after.update(written(instruction))
-        self.python_after |= instruction.op.name == "python"
+        self.python_after |= instruction.op.python
 
     def free_to_rise(self, reads: set[int], bound: bool) -> bool:
         """Whether what reads these roots may move to the place of the group."""
@@ -146,7 +146,7 @@ class _Walk:
         return result
 
     def is_candidate(self, instruction: Instruction) -> bool:
-        if instruction.op.name not in fused.STEPS:
+        if not instruction.op.step:
             return False
         (y,) = instruction.outs
         if y.dtype not in FLOATS or y.size < SMALLEST or not whole(y):
@@ -281,7 +281,7 @@ class _Walk:
     # --- emitting --------------------------------------------------------------------------------
     def emit(self, members: list[Instruction]) -> list[Instruction]:
         """The instructions that a group becomes: one, or more where it is too large."""
-        if len(members) == 1 or all(m.op.name in ("copy", "fill") for m in members):
+        if len(members) == 1 or all(m.op.moves for m in members):
             return members
         instruction = self.as_one(members)
         if instruction is not None:

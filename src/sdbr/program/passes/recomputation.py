@@ -14,7 +14,6 @@ gets the second level without being asked.
 
 from __future__ import annotations
 
-from sdbr.ops import fused
 from sdbr.ops.table import BY_NAME
 from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
 from sdbr.program.builder import Instruction
@@ -34,10 +33,6 @@ TIMES = 8
 
 #: Bytes held from forward to backward from which memory counts for more than time.
 MOST_HELD = 128 << 20
-
-_ARITHMETIC = {
-    "negative", "add_constant", "rsub_constant", "mul_constant", "div_constant", "square",
-}  # fmt: skip
 
 
 class Recipes:
@@ -73,7 +68,7 @@ class Recipes:
         self.together = together
         self.makers: dict[int, Instruction] = {}
         # Parameters change when everything has been read.
-        update = next((i for i, x in enumerate(backward) if x.op.family == "update"), None)
+        update = next((i for i, x in enumerate(backward) if x.op.updates), None)
         before_update = forward + backward[:update]
         self._writers = writer_counts(before_update)
         # Code of the user may write what it reads; other ops write their outputs alone.
@@ -82,7 +77,7 @@ class Recipes:
             for i, instruction in enumerate(before_update)
             for index in (
                 written(instruction)
-                if instruction.op.name == "python"
+                if instruction.op.python
                 else [y.root.index for y in instruction.outs]
             )
         }
@@ -160,7 +155,7 @@ class Recipes:
     def _worth(self, index: int) -> bool:
         if self.level == LOW:
             return True
-        return all(self._backward[i].op.name in fused.STEPS for i in self._readers.get(index, ()))
+        return all(self._backward[i].op.step for i in self._readers.get(index, ()))
 
     def _again(self, maker: Instruction, index: int) -> Instruction | None:
         """The op that makes a root again, or None when it is not cheap."""
@@ -171,16 +166,14 @@ class Recipes:
         if not whole(y):
             return None
         if self.level == FREE:
-            if name not in _ARITHMETIC or y.dtype.kind != "f":
+            if maker.op.again != "free" or y.dtype.kind != "f":
                 return None
         elif name == "dropout" and y is maker.outs[0]:
             name, ins, floats = "multiply", [maker.ins[0], maker.outs[1]], ()
         elif name == "batch_norm" and y is maker.outs[0]:
             name, ins = "fixed_batch_norm", [*maker.ins[:3], *maker.outs[1:3], *maker.ins[3:]]
             ints = (maker.ints[0] | AS_BATCH_NORM,)
-        elif not (
-            name in ("copy", "cast", "fixed_batch_norm") or (name in fused.STEPS and name != "fill")
-        ):
+        elif not maker.op.again:
             return None
         return Instruction(
             BY_NAME[name], list(ins), [y], ints, floats, f"{maker.label} again", maker.line
@@ -292,6 +285,6 @@ def recipes(
     low = low or _held(forward, backward) > MOST_HELD
     if not (low or "elementwise" in on):
         return None
-    if not low and not any(instruction.op.name in _ARITHMETIC for instruction in forward):
+    if not low and not any(instruction.op.again == "free" for instruction in forward):
         return None
     return Recipes(forward, backward, table, LOW if low else FREE, together)

@@ -22,7 +22,7 @@ def is_bound(row: Row) -> bool:
 def written(instruction: Instruction) -> list[int]:
     """Roots that an instruction writes, or may write: ops with effects write some inputs."""
     rows = instruction.outs
-    if instruction.op.effect and instruction.op.family != "random":
+    if instruction.op.effect and not instruction.op.draws:
         rows = [*rows, *instruction.ins]
     return list({row.root.index for row in rows})
 

@@ -123,7 +123,7 @@ class _Planner:
             prepare = self.families[opcode] = _family(opcode)
         name, numbers, *choice = prepare(OPS[opcode].name, ins, outs, own)
         kernel = self._number(name)
-        split = split_of(name, ins, outs, numbers) if self.threads > 1 else None
+        split = split_of(OPS[opcode], name, ins, outs, numbers) if self.threads > 1 else None
         if split is not None:
             self.inner.append((len(self.ints), kernel))
             kernel = self._number("split")

@@ -1,4 +1,4 @@
-"""Which ops are cut into parts for several threads, and along which axis.
+"""How ops are cut into parts for several threads, along the axis that the op table names.
 
 A part runs the same kernel on operands that begin further on and with a shorter axis
 (``kernels/runtime/threads.c``), so parts write disjoint memory and results do not depend on how
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from sdbr.backends.cpu.prepare.operands import Operand
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.limits import SPLIT_INTS, SPLIT_OPERANDS
+from sdbr.ops.op import Op
 
 #: What one thread should have to do at least, in multiply-adds that a vector unit does at its
 #: best rate: about 20 microseconds. Waking a thread that sleeps takes about that long.
@@ -58,10 +59,10 @@ class Split:
 
 
 def split_of(
-    kernel: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
+    op: Op, kernel: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
 ) -> Split | None:
     """How the op with this kernel and these integers is cut, or None where it is not worth it."""
-    find = _by_kernel(kernel)
+    find = _by_kernel(op, kernel)
     split = None if find is None else find(kernel, [*ins, *outs], ints)
     if split is None or split.total < 2 * split.least:
         return None
@@ -156,34 +157,21 @@ def _size(operand: Operand) -> int:
     return n
 
 
-def _by_kernel(kernel: str) -> Callable | None:
-    name = kernel.rsplit("_", 1)[0]
-    if name.endswith("_contiguous"):
-        return _elements
-    return _BY_NAME.get(name)
-
-
-_AXIS_OPS = ("sum", "mean", "max", "min", "softmax", "softmax_grad", "log_softmax")
-_AXIS_OPS += ("log_softmax_grad",)
-_UPDATES = ("sgd", "momentum_sgd", "adam", "adam_vhat", "rmsprop", "weight_decay", "lasso")
-_BATCH_OPS = ("batch_norm", "batch_norm_grad", "batch_norm_relu_grad", "batch_norm_sums")
-_BATCH_OPS += ("fixed_batch_norm",)
-_POOLING = ("max_pooling", "max_pooling_index", "max_pooling_grad")
-_POOLING += ("average_pooling", "average_pooling_grad")
-_BY_NAME: dict[str, Callable] = {
-    "fused": _fused,
-    "linear": _product_rows,
-    "gemm": _gemm,
-    "gemm_mask": _product_rows,
-    "batch_matmul": _matrices,
-    **dict.fromkeys(_UPDATES, _elements),
-    **dict.fromkeys([f"{name}_planes" for name in _BATCH_OPS], _channels),
-    **dict.fromkeys([f"{name}_columns" for name in _BATCH_OPS], _channels),
-    "group_norm_elements": _samples,
-    "group_norm_planes": _samples,
-    "local_response": _samples,
-    "local_response_grad": _samples,
-    **dict.fromkeys(_POOLING, _outer),
-    **dict.fromkeys([f"{name}_rows" for name in _AXIS_OPS], _outer),
-    **dict.fromkeys([f"{name}_columns" for name in _AXIS_OPS], _outer),
+#: By the axis that the op table names; the integers of some kernels say it in their own way.
+_ALONG: dict[str, Callable] = {
+    "elements": _elements,
+    "rows": _product_rows,
+    "matrices": _matrices,
+    "outer": _outer,
+    "samples": _samples,
+    "channels": _channels,
 }
+_OWN_WAY: dict[str, Callable] = {"fused": _fused, "gemm": _gemm}
+#: What may stand behind the name of an op in that of a kernel whose integers are those above.
+_VARIANTS = {"", "_contiguous", "_planes", "_columns", "_rows", "_elements", "_vhat"}
+
+
+def _by_kernel(op: Op, kernel: str) -> Callable | None:
+    if not op.cut or kernel.rsplit("_", 1)[0].removeprefix(op.name) not in _VARIANTS:
+        return None
+    return _OWN_WAY.get(op.name) or _ALONG[op.cut]

@@ -164,7 +164,7 @@ class Dependences:
 
 def _writes(instruction: Instruction) -> list[Row]:
     """What an instruction may write: ops with effects write inputs, too."""
-    if instruction.op.effect and instruction.op.family != "random":
+    if instruction.op.effect and not instruction.op.draws:
         return [*instruction.outs, *instruction.ins]
     return instruction.outs
 

@@ -8,7 +8,7 @@ from sdbr.ops.table import BY_NAME
 from sdbr.program.buffers import BufferTable, Row, c_strides
 from sdbr.program.builder import Instruction
 from sdbr.program.passes.recurrent.dependences import Dependences, Uses
-from sdbr.program.passes.recurrent.repetition import BY_ROWS, FEWEST_STEPS, Total, kind_of
+from sdbr.program.passes.recurrent.repetition import FEWEST_STEPS, Total, kind_of
 from sdbr.program.passes.recurrent.stacks import COPIED, Moves, Stacks, stacked
 from sdbr.program.passes.rows import whole
 
@@ -164,7 +164,7 @@ class Plan:
                 ops = [self.instructions[i] for i in independent]
                 name = ops[0].op.name
                 sequences = [[op.outs[0] for op in ops]]
-                sequences += [[op.ins[k] for op in ops] for k in BY_ROWS[name]]
+                sequences += [[op.ins[k] for op in ops] for k in ops[0].op.by_row]
                 must = [True] + [False] * (len(sequences) - 1)
                 batches.append(Batch(independent, sequences, must, 0 if name == "linear" else 2))
         return batches
@@ -233,7 +233,7 @@ class Plan:
         result: list[Instruction] = []
         first = self.instructions[batch.members[0]]
         ins = list(first.ins)
-        for which, k in enumerate(BY_ROWS[first.op.name], 1):
+        for which, k in enumerate(first.op.by_row, 1):
             ins[k] = self._stacked(batch, which, result)
         y = self._stacked(batch, 0, result)
         label = f"{first.label} ({len(batch.members)} steps)"

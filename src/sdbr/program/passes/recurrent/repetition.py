@@ -15,9 +15,6 @@ MOST_ROWS = 256
 #: cancels exactly when both are summed alike does not when they are summed as one.
 FEWEST_STEPS = 4
 
-#: Op -> the inputs that have one row per sample.
-BY_ROWS = {"linear": (0,), "gemm": (0,), "gemm_mask": (0, 2)}
-
 
 @dataclasses.dataclass(eq=False)
 class Total:
@@ -43,8 +40,8 @@ def find_products(instructions: list[Instruction], kept: set[int]) -> dict[tuple
     """Products that share their matrix, as lists of instructions."""
     found: dict[tuple, list[int]] = {}
     for i, instruction in enumerate(instructions):
-        rows = BY_ROWS.get(instruction.op.name)
-        if rows is None or (
+        rows = instruction.op.by_row
+        if not rows or (
             instruction.op.name == "gemm" and (instruction.ints[0] or instruction.ints[2])
         ):
             continue
