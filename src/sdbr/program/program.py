@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from sdbr.base.dtypes import DTYPE_CODES, DTYPES
 from sdbr.base.errors import ValidationError
-from sdbr.ops import fused
 from sdbr.ops.table import OPS
 from sdbr.program._memory import Memory
 from sdbr.program.buffers import ARENA, BOUND, KIND_NAMES, OWNED, BufferTable, Row, Slot
@@ -131,8 +130,8 @@ class Program:
         op = OPS[self.opcodes[i]]
         ins, outs = self.operands_of(i)
         ints, floats = self.attributes_of(i)
-        if op.name == "fused":
-            attributes = fused.describe(ins, outs, ints, floats)
+        if op.spelled is not None:
+            attributes = op.spelled(ins, outs, ints, floats)
         else:
             attributes = [f"{n}={v}" for n, v in zip(op.ints, ints, strict=False)]
             attributes += [f"{n}={v:g}" for n, v in zip(op.floats, floats, strict=False)]
@@ -316,44 +315,64 @@ def assemble(
         If a row has no memory.
     """
     used = _UsedRows()
-    opcodes, operand_offsets = numbers("i"), numbers("i", [0])
-    operands, n_outputs = numbers("i"), numbers("i")
-    attribute_offsets, ints, floats = numbers("i", [0, 0]), numbers("q"), numbers("d")
-    control: list[tuple[int, int]] = []
-    objects: list = []
+    flat = _FlatArrays(used)
     for instruction in instructions:
-        opcodes.append(instruction.op.opcode)
-        operands.extend(used.use(row) for row in (*instruction.ins, *instruction.outs))
-        n_outputs.append(len(instruction.outs))
-        operand_offsets.append(len(operands))
-        if instruction.obj is not None:
-            ints.append(len(objects))
-            ints.extend(instruction.ints[1:])
-            objects.append(instruction.obj)
-        else:
-            ints.extend(instruction.ints)
-        for value in instruction.floats:
-            if type(value) is ControlSlot:
-                control.append((len(floats), value.index))
-            floats.append(float(value))
-        attribute_offsets.extend((len(ints), len(floats)))
+        flat.add(instruction)
     return Program(
-        opcodes=np.array(opcodes, np.int32),
-        operand_offsets=np.array(operand_offsets, np.int32),
-        operands=np.array(operands, np.int32),
-        n_outputs=np.array(n_outputs, np.int32),
-        attribute_offsets=np.array(attribute_offsets, np.int32).reshape(-1, 2),
-        int_attributes=np.array(ints, np.int64),
-        float_attributes=np.array(floats, np.float64),
-        control_references=np.array(control, np.int32).reshape(-1, 2),
+        **flat.arrays(),
         rows=used.table(),
         dims=np.array(used.dims, np.int64),
         slots=tuple(used.slots),
         arena_bytes=arena.nbytes if arena is not None and arena.kind == ARENA else 0,
-        objects=tuple(objects),
+        objects=tuple(flat.objects),
         labels=tuple([i.label for i in instructions]),
         lines=tuple([i.line for i in instructions]),
         row_names=tuple(used.names),
         name=name,
         sources=np.array(used.sources, np.int32),
     )
+
+
+class _FlatArrays:
+    """What a program has of each of its ops, one instruction after another."""
+
+    def __init__(self, used: _UsedRows):
+        self.used = used
+        self.opcodes, self.operand_offsets = numbers("i"), numbers("i", [0])
+        self.operands, self.n_outputs = numbers("i"), numbers("i")
+        self.attribute_offsets = numbers("i", [0, 0])
+        self.ints, self.floats = numbers("q"), numbers("d")
+        self.control: list[tuple[int, int]] = []
+        self.objects: list = []
+
+    def add(self, instruction: Instruction) -> None:
+        """Append one instruction."""
+        use, floats = self.used.use, self.floats
+        self.opcodes.append(instruction.op.opcode)
+        self.operands.extend(use(row) for row in (*instruction.ins, *instruction.outs))
+        self.n_outputs.append(len(instruction.outs))
+        self.operand_offsets.append(len(self.operands))
+        if instruction.obj is not None:
+            self.ints.append(len(self.objects))
+            self.ints.extend(instruction.ints[1:])
+            self.objects.append(instruction.obj)
+        else:
+            self.ints.extend(instruction.ints)
+        for value in instruction.floats:
+            if type(value) is ControlSlot:
+                self.control.append((len(floats), value.index))
+            floats.append(float(value))
+        self.attribute_offsets.extend((len(self.ints), len(floats)))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by their names in `Program`."""
+        return {
+            "opcodes": np.array(self.opcodes, np.int32),
+            "operand_offsets": np.array(self.operand_offsets, np.int32),
+            "operands": np.array(self.operands, np.int32),
+            "n_outputs": np.array(self.n_outputs, np.int32),
+            "attribute_offsets": np.array(self.attribute_offsets, np.int32).reshape(-1, 2),
+            "int_attributes": np.array(self.ints, np.int64),
+            "float_attributes": np.array(self.floats, np.float64),
+            "control_references": np.array(self.control, np.int32).reshape(-1, 2),
+        }

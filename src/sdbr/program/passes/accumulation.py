@@ -24,57 +24,83 @@ def accumulation(
     """
     if not any(instruction.op.name == "add" for instruction in instructions):
         return instructions
-    uses = readers(instructions)
-    makers: dict[int, list[int]] = {}  # root -> positions of those that write it
-    for i, instruction in enumerate(instructions):
-        for y in instruction.outs:
-            makers.setdefault(y.root.index, []).append(i)
-        if instruction.op.effect:
-            for x in instruction.ins:  # may be written
-                makers.setdefault(x.root.index, []).append(i)
-    dropped: set[int] = set()
+    return _Sums(instructions, kept, table).run()
 
-    def is_term(row: Row, at: int) -> bool:
+
+class _Sums:
+    """One walk over the sums of a program.
+
+    Attributes
+    ----------
+    uses : dict of int to list of int
+        Root row -> positions of its readers.
+    makers : dict of int to list of int
+        Root row -> positions of those that write it.
+    """
+
+    def __init__(self, instructions: list[Instruction], kept: set[int], table: BufferTable):
+        self.instructions = instructions
+        self.kept = kept
+        self.table = table
+        self.uses = readers(instructions)
+        self.makers: dict[int, list[int]] = {}
+        for i, instruction in enumerate(instructions):
+            for y in instruction.outs:
+                self.makers.setdefault(y.root.index, []).append(i)
+            if instruction.op.effect:
+                for x in instruction.ins:  # may be written
+                    self.makers.setdefault(x.root.index, []).append(i)
+
+    def run(self) -> list[Instruction]:
+        dropped = {
+            at
+            for at, instruction in enumerate(self.instructions)
+            if instruction.op.name == "add" and self.joins(at, instruction)
+        }
+        return [instruction for i, instruction in enumerate(self.instructions) if i not in dropped]
+
+    def is_term(self, row: Row, at: int) -> bool:
+        """Whether a row is made for the sum at a place alone."""
         root = row.root
         return (
             root.slot is None
-            and root.index not in kept
+            and root.index not in self.kept
             and whole(row)
-            and uses.get(root.index) == [at]
-            and bool(makers.get(root.index))
+            and self.uses.get(root.index) == [at]
+            and bool(self.makers.get(root.index))
         )
 
-    for at, instruction in enumerate(instructions):
-        if instruction.op.name != "add":
-            continue
+    def joins(self, at: int, instruction: Instruction) -> bool:
+        """Let the product that makes a term add it to the other one, where that can be."""
         total = instruction.outs[0]
         x, y = instruction.ins
-        if x.root is y.root or not (is_term(x, at) and is_term(y, at) and whole(total)):
-            continue
-        if makers[total.root.index] != [at] or is_bound(total):
-            continue
-        first, second = sorted((x, y), key=lambda row: makers[row.root.index][-1])
-        last = makers[second.root.index]
-        product = instructions[last[-1]]
+        if x.root is y.root or not whole(total) or is_bound(total):
+            return False
+        if not (self.is_term(x, at) and self.is_term(y, at)):
+            return False
+        if self.makers[total.root.index] != [at]:
+            return False
+        first, second = sorted((x, y), key=lambda row: self.makers[row.root.index][-1])
+        last = self.makers[second.root.index]
+        product = self.instructions[last[-1]]
         if len(last) != 1 or product.op.name != "gemm" or product.ints[2]:
-            continue
-        if any(_unmovable(instructions[i], first.root) for i in makers[first.root.index]):
-            continue
-        for i in makers[first.root.index]:
-            maker = instructions[i]
-            maker.outs = [_on(table, row, first.root, total) for row in maker.outs]
-        product.outs = [_on(table, product.outs[0], second.root, total)]
+            return False
+        others = [self.instructions[i] for i in self.makers[first.root.index]]
+        if any(_unmovable(maker, first.root) for maker in others):
+            return False
+        for maker in others:
+            maker.outs = [_on(self.table, row, first.root, total) for row in maker.outs]
+        product.outs = [_on(self.table, product.outs[0], second.root, total)]
         product.ints = (*product.ints[:2], 1)
         if instruction.label not in product.label:
             product.label += f" + {instruction.label}"
-        makers[total.root.index] = [*makers[first.root.index], last[0]]
-        dropped.add(at)
-    return [instruction for i, instruction in enumerate(instructions) if i not in dropped]
+        self.makers[total.root.index] = [*self.makers[first.root.index], last[0]]
+        return True
 
 
 def _unmovable(maker: Instruction, root: Row) -> bool:
     """Whether the output of an op cannot simply lie elsewhere."""
-    return maker.op.name == "python" or any(x.root is root for x in maker.ins)
+    return maker.op.python or any(x.root is root for x in maker.ins)
 
 
 def _on(table: BufferTable, row: Row, root: Row, total: Row) -> Row:

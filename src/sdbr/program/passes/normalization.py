@@ -23,111 +23,147 @@ def normalization(
 
     Only where nobody else reads what is between the two.
     """
-    uses: dict[int, int] = {}
-    for instruction in instructions:
-        for x in instruction.ins:
-            uses[x.root.index] = uses.get(x.root.index, 0) + 1
-    makers: dict[int, tuple[int, Instruction]] = {}  # root row -> its latest writer
-    dropped: set[int] = set()
+    return _Walk(instructions, kept, table).run()
 
-    def maker_of(row: Row) -> tuple[int, Instruction | None]:
+
+class _Walk:
+    """One walk over a program.
+
+    Attributes
+    ----------
+    uses : dict of int to int
+        Root row -> how often it is read.
+    makers : dict of int to (int, Instruction)
+        Root row -> its latest writer, with its position.
+    last_python : int
+        Position of the latest Python op.
+    lent : dict of int to int
+        Root row -> the latest Python op that may have written it.
+    dropped : set of int
+        Identities of the instructions that others do now.
+    """
+
+    def __init__(self, instructions: list[Instruction], kept: set[int], table: BufferTable):
+        self.instructions = instructions
+        self.kept = kept
+        self.table = table
+        self.uses: dict[int, int] = {}
+        for instruction in instructions:
+            for x in instruction.ins:
+                self.uses[x.root.index] = self.uses.get(x.root.index, 0) + 1
+        self.makers: dict[int, tuple[int, Instruction]] = {}
+        self.last_python = -1
+        self.lent: dict[int, int] = {}
+        self.dropped: set[int] = set()
+
+    def run(self) -> list[Instruction]:
+        for position, instruction in enumerate(self.instructions):
+            name = instruction.op.name
+            if instruction.op.python:
+                self.last_python = position
+                self.lent.update((x.root.index, position) for x in instruction.ins)
+            if (name == "relu" and self.put_relu(instruction)) or (
+                name == "add" and self.put_sum(instruction)
+            ):
+                continue
+            if name == _GRADIENT and len(instruction.ins) == _GY + 1:
+                self.put_relu_grad(instruction)
+            for y in instruction.outs:
+                self.makers[y.root.index] = position, instruction
+        return [i for i in self.instructions if id(i) not in self.dropped]
+
+    def maker_of(self, row: Row) -> tuple[int, Instruction | None]:
+        """What makes a row that nobody else reads, with its position."""
         root = row.root
         whole = row.is_contiguous and row.nbytes == root.nbytes
-        if not whole or root.slot is not None or root.index in kept or uses[root.index] != 1:
+        alone = whole and root.slot is None and root.index not in self.kept
+        if not alone or self.uses[root.index] != 1:
             return -1, None
-        return makers.get(root.index, (-1, None))
+        return self.makers.get(root.index, (-1, None))
 
-    last_python = -1
-    lent: dict[int, int] = {}  # root row -> the latest Python op that may have written it
-
-    def changed_at(row: Row) -> int:
+    def changed_at(self, row: Row) -> int:
         """Where a row has been written last, as far as one can tell."""
-        at = max(makers.get(row.root.index, (-1, None))[0], lent.get(row.root.index, -1))
-        return max(at, last_python) if is_bound(row) else at
+        at = max(self.made_at(row), self.lent.get(row.root.index, -1))
+        return max(at, self.last_python) if is_bound(row) else at
 
-    for position, instruction in enumerate(instructions):
-        name = instruction.op.name
-        if name == "python":
-            last_python = position
-            lent.update((x.root.index, position) for x in instruction.ins)
-        if name == "relu":
-            at, maker = maker_of(instruction.ins[0])
-            y = instruction.outs[0]
-            if maker is not None and maker.op.name in _FORWARD and y.is_contiguous:
-                maker.ints = (maker.ints[0] | RELU,)
-                maker.outs = [_viewed(table, y, maker.outs[0].shape), *maker.outs[1:]]
-                maker.label += f" + {instruction.label}"
-                dropped.add(id(instruction))
-                makers[y.root.index] = at, maker
-                continue
-        elif name == "add":
-            maker, more = _sum_of(instruction, maker_of, changed_at)
-            if maker is not None:
-                y, shape = instruction.outs[0], maker.outs[0].shape
-                at = makers[maker.outs[0].root.index][0]
-                maker.ins = [*maker.ins, _viewed(table, more, shape)]
-                maker.outs = [_viewed(table, y, shape), *maker.outs[1:]]
-                maker.label += f" + {instruction.label}"
-                dropped.add(id(instruction))
-                makers[y.root.index] = at, maker
-                continue
-        elif name == _GRADIENT and len(instruction.ins) == _GY + 1:
-            gy = instruction.ins[_GY]
-            at, maker = maker_of(gy)
-            if maker is not None and maker.op.name == "relu_grad":
-                # They are read later than before: nobody may have written them meanwhile.
-                sources = [maker.ins[1], maker.ins[0]]
-                late = any(changed_at(x) > at for x in sources)
-                if not late and all(x.is_contiguous for x in sources):
-                    views = [_viewed(table, x, gy.shape) for x in sources]
-                    instruction.ins = [*instruction.ins[:_GY], *views]
-                    _without_output(instruction, sources[1], makers, last_python)
-                    instruction.label += f" + {maker.label}"
-                    dropped.add(id(maker))
-        for y in instruction.outs:
-            makers[y.root.index] = position, instruction
-    return [i for i in instructions if id(i) not in dropped]
+    def made_at(self, row: Row) -> int:
+        """Where an instruction has written a row last."""
+        return self.makers.get(row.root.index, (-1, None))[0]
 
+    def put_relu(self, instruction: Instruction) -> bool:
+        """A relu into the normalization before it."""
+        at, maker = self.maker_of(instruction.ins[0])
+        y = instruction.outs[0]
+        if maker is None or maker.op.name not in _FORWARD or not y.is_contiguous:
+            return False
+        maker.ints = (maker.ints[0] | RELU,)
+        self.takes_over(maker, instruction, at)
+        return True
 
-def _sum_of(
-    instruction: Instruction, maker_of, changed_at
-) -> tuple[Instruction | None, Row | None]:
-    """The normalization whose result is added to something that is there before, and that."""
-    y = instruction.outs[0]
-    for k, more in enumerate(reversed(instruction.ins)):
-        at, maker = maker_of(instruction.ins[k])
+    def put_sum(self, instruction: Instruction) -> bool:
+        """A sum into the normalization that makes one of its terms, where the other is there."""
+        y = instruction.outs[0]
+        for k, more in enumerate(reversed(instruction.ins)):
+            at, maker = self.maker_of(instruction.ins[k])
+            if (
+                maker is not None
+                and maker.op.name in _FORWARD
+                and len(maker.ins) == _INPUTS[maker.op.name]
+                and not maker.ints[0] & RELU
+                and more.is_contiguous
+                and y.is_contiguous
+                and self.changed_at(more) < at
+            ):
+                maker.ins = [*maker.ins, _viewed(self.table, more, maker.outs[0].shape)]
+                self.takes_over(maker, instruction, at)
+                return True
+        return False
+
+    def takes_over(self, maker: Instruction, instruction: Instruction, at: int) -> None:
+        """The maker, at its place, now gives what the instruction gave."""
+        y = instruction.outs[0]
+        maker.outs = [_viewed(self.table, y, maker.outs[0].shape), *maker.outs[1:]]
+        maker.label += f" + {instruction.label}"
+        self.dropped.add(id(instruction))
+        self.makers[y.root.index] = at, maker
+
+    def put_relu_grad(self, gradient: Instruction) -> None:
+        """The gradient of a relu into that of the normalization before it."""
+        gy = gradient.ins[_GY]
+        at, maker = self.maker_of(gy)
+        if maker is None or maker.op.name != "relu_grad":
+            return
+        # They are read later than before: nobody may have written them meanwhile.
+        sources = [maker.ins[1], maker.ins[0]]
+        late = any(self.changed_at(x) > at for x in sources)
+        if late or not all(x.is_contiguous for x in sources):
+            return
+        views = [_viewed(self.table, x, gy.shape) for x in sources]
+        gradient.ins = [*gradient.ins[:_GY], *views]
+        self.without_output(gradient, sources[1])
+        gradient.label += f" + {maker.label}"
+        self.dropped.add(id(maker))
+
+    def without_output(self, gradient: Instruction, y: Row) -> None:
+        """Let the gradient tell from its other inputs where relu has let something through.
+
+        That is one array less to read and to keep. Only where nothing has changed since the
+        forward.
+        """
+        at, forward = self.makers.get(y.root.index, (-1, None))
+        if forward is None or forward.op.name != "batch_norm" or len(forward.ins) > 3:
+            return
+        x, gamma, beta = forward.ins
+        same = zip((x, gamma, *forward.outs[1:]), gradient.ins, strict=False)
         if (
-            maker is not None
-            and maker.op.name in _FORWARD
-            and len(maker.ins) == _INPUTS[maker.op.name]
-            and not maker.ints[0] & RELU
-            and more.is_contiguous
-            and y.is_contiguous
-            and changed_at(more) < at
+            forward.ints == (RELU,)
+            and forward.floats == gradient.floats
+            and all(a.root is b.root and a.offset == b.offset for a, b in same)
+            and all(self.made_at(r) < at for r in forward.ins)
+            and self.last_python < at
         ):
-            return maker, more
-    return None, None
-
-
-def _without_output(gradient: Instruction, y: Row, makers, last_python: int) -> None:
-    """Let the gradient tell from its other inputs where relu has let something through.
-
-    That is one array less to read and to keep. Only where nothing has changed since the forward.
-    """
-    at, forward = makers.get(y.root.index, (-1, None))
-    if forward is None or forward.op.name != "batch_norm" or len(forward.ins) > 3:
-        return
-    x, gamma, beta = forward.ins
-    same = zip((x, gamma, *forward.outs[1:]), gradient.ins, strict=False)
-    if (
-        forward.ints == (RELU,)
-        and forward.floats == gradient.floats
-        and all(a.root is b.root and a.offset == b.offset for a, b in same)
-        and all(makers.get(r.root.index, (-1, None))[0] < at for r in forward.ins)
-        and last_python < at
-    ):
-        gradient.op = BY_NAME["batch_norm_relu_grad"]
-        gradient.ins = [x, gamma, beta, *gradient.ins[2 : _GY + 1]]
+            gradient.op = BY_NAME["batch_norm_relu_grad"]
+            gradient.ins = [x, gamma, beta, *gradient.ins[2 : _GY + 1]]
 
 
 def _viewed(table: BufferTable, x: Row, shape: tuple[int, ...]) -> Row:
