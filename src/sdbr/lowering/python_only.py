@@ -27,7 +27,6 @@ REASONS = {
     "array.select_item.Assign": GRADIENT,
     "array.spatial_transformer_grid.SpatialTransformerGrid": _SPATIAL,
     "array.spatial_transformer_sampler.SpatialTransformerSampler": _SPATIAL,
-    "connection.local_convolution_2d.LocalConvolution2DFunction": "seldom used",
     "math.cholesky.Cholesky": _LAPACK,
     "math.cumprod.Cumprodsum": GRADIENT,
     "math.det.BatchDet": _LAPACK,

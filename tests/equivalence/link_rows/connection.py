@@ -138,11 +138,17 @@ CONVOLUTIONS = [
         lambda: L.InceptionBN(4, 0, 2, 3, 2, 3, "max", stride=2),
         [N(2, 4, 6, 4)],
     ),
-    row("LocalConvolution2D", lambda: L.LocalConvolution2D(2, 3, (5, 4), 3), [N(2, 2, 5, 4)]),
+    row(
+        "LocalConvolution2D",
+        lambda: L.LocalConvolution2D(2, 3, (5, 4), 3),
+        [N(2, 2, 5, 4)],
+        native=True,
+    ),
     row(
         "LocalConvolution2D of unknown size",
         lambda: L.LocalConvolution2D(None, 3, None, 3, nobias=True),
         [N(2, 2, 5, 5)],
+        native=True,
     ),
     row("MLPConvolution2D", lambda: L.MLPConvolution2D(2, (4, 3), 3), [N(2, 2, 6, 5)]),
     row(

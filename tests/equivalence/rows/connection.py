@@ -160,11 +160,31 @@ ROWS = [
         "local_convolution_2d",
         F.local_convolution_2d,
         [N(2, 3, 5, 4), N(4, 3, 3, 3, 3, 2), N(4, 3, 3)],
+        native=True,
     ),
     Case(
         "local_convolution_2d stride",
         lambda x, W: F.local_convolution_2d(x, W, stride=2),
         [N(2, 3, 5, 5), N(4, 2, 2, 3, 3, 3)],
+        native=True,
+    ),
+    Case(
+        "local_convolution_2d strides, gaps between patches",
+        lambda x, W, b: F.local_convolution_2d(x, W, b, (3, 2)),
+        [N(2, 3, 8, 6), N(4, 3, 2, 3, 2, 1), N(4, 3, 2)],
+        native=True,
+    ),
+    Case(
+        "local_convolution_2d of views",
+        lambda x, W: F.local_convolution_2d(x.transpose(0, 3, 1, 2), W.transpose(5, 4, 3, 2, 1, 0)),
+        [N(2, 5, 4, 3), N(2, 3, 3, 3, 3, 4)],
+        native=True,
+    ),
+    Case(
+        "local_convolution_2d empty batch",
+        F.local_convolution_2d,
+        [N(0, 3, 5, 4), N(4, 3, 3, 3, 3, 2), N(4, 3, 3)],
+        native=True,
     ),
     Case("shift", F.shift, [N(2, 9, 4, 5)], exact=True, native=True),
     Case(
