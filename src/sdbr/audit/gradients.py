@@ -102,9 +102,8 @@ class GradientAudit:
             return grads
         before.put_back(outcome.changes)
         _give(others, more)
-        name, how = next(iter(problems.items()))
-        text, line = f"{name} differs: {how}", audit.schedule.line
-        fails(audit.manager, audit.schedule, text, line, self.validated)
+        problem = " differs: ".join(next(iter(problems.items())))
+        fails(audit.manager, audit.schedule, problem, audit.schedule.line, self.validated)
         for k, g in zip(compared, plain.result, strict=True):
             grads[k] = None if g is None else np.array(g)
         return grads

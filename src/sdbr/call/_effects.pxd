@@ -5,8 +5,8 @@ from sdbr.call._outputs cimport Outputs
 
 cdef struct Step:
     int kind
-    int place                     # of the output, or of a store's Variable; else -1
-    int at                        # among `writes`; else -1
+    int place                     # of the output, or of a store's Variable; else NOWHERE
+    int at                        # among `writes`; else NOWHERE
 
 
 cdef class Effects:

@@ -82,9 +82,9 @@ cdef enum:
     REPORT
 
 cdef enum:
-    # In the place of an output, in what is reported.
-    PLAIN = -1
-    NUMBER = -2  # of the control block
+    # In the place of an output.
+    NOWHERE = -1  # there is none
+    NUMBER = -2  # one of the control block, in what is reported
 
 
 cdef class Effects:
@@ -142,11 +142,11 @@ cdef class Effects:
     def _write(self, write):
         x, d = write.value, write.link.__dict__
         if isinstance(x, (dict, list, tuple)):
-            return ASSIGN_TREE, PLAIN, PLAIN, d, write.name, x, self._places_in(x)
-        place = self.places.get(getattr(x, "index", None), PLAIN)
-        if place == PLAIN:
-            return ASSIGN_PLAIN, PLAIN, PLAIN, d, write.name, x
-        i = PLAIN
+            return ASSIGN_TREE, NOWHERE, NOWHERE, d, write.name, x, self._places_in(x)
+        place = self.places.get(getattr(x, "index", None), NOWHERE)
+        if place == NOWHERE:
+            return ASSIGN_PLAIN, NOWHERE, NOWHERE, d, write.name, x
+        i = NOWHERE
         if place < self.n_outputs:
             i = len(self.writes)
             # Who is told of a report before it must find there what was there before.
@@ -155,8 +155,8 @@ cdef class Effects:
         return ASSIGN, place, i, d, write.name
 
     def _store(self, store):
-        target = PLAIN if store.target is None else self.places[store.target.index]
-        return STORE, target, PLAIN, store.place, store.value, self._places_in(store.value)
+        target = NOWHERE if store.target is None else self.places[store.target.index]
+        return STORE, target, NOWHERE, store.place, store.value, self._places_in(store.value)
 
     def _report(self, report, scalars, control_base):
         items = []
@@ -164,9 +164,9 @@ cdef class Effects:
             if isinstance(x, Scalar):
                 items.append((name, NUMBER, control_base + scalars.index(x)))
             else:
-                items.append((name, self.places.get(getattr(x, "index", None), PLAIN), x))
+                items.append((name, self.places.get(getattr(x, "index", None), NOWHERE), x))
         self.observers.append(report.observer)
-        return REPORT, PLAIN, PLAIN, items, report.observer
+        return REPORT, NOWHERE, NOWHERE, items, report.observer
 
     def _places_in(self, structure):
         return {value.index: self.places[value.index] for value in values_in(structure)}

@@ -13,7 +13,7 @@ cdef class Replay:
     cdef Usage usage
     cdef int python_ops
     cdef object result
-    cdef int result_place         # of a result that is one Variable or array, else -1
+    cdef int result_place         # of a result that is one Variable or array, else NOWHERE
     cdef dict places              # value index -> its place among what is handed out
     cdef list returned_sources    # of the leaves that are handed out as they are
     # Per leaf: (its place among the leaves of the call or a number of `Source`, object or dict,
@@ -21,7 +21,7 @@ cdef class Replay:
     cdef list leaf_sources
     cdef list graph_sources       # the same of the inputs of the autograd node
     cdef list graph_places        # places of the outputs of the autograd node
-    cdef list followed            # places of the Variables whose arrays backwards read, or -1
+    cdef list followed            # places of the Variables whose arrays backwards read, or None
     cdef list graph_ranks         # of these: by how much they are above the inputs
     cdef tuple in_layouts
     cdef tuple out_layouts

@@ -24,6 +24,10 @@ cdef enum Source:
     RESULT = -3  # the call has made it itself
 
 
+cdef enum:
+    NOWHERE = -1  # in the place of a result that is no single Variable or array
+
+
 cdef Binder binder_of(instance):
     """The binder of an instance; made when first asked for."""
     binder = instance.binder
@@ -68,7 +72,7 @@ cdef class Replay:
         self.graph_places = [self.places[value.index] for value in plan.graph_outputs]
         for value in returned:
             self.places[value.index] = len(self.places)
-        self.result_place = self.places.get(getattr(self.result, "index", None), -1)
+        self.result_place = self.places.get(getattr(self.result, "index", None), NOWHERE)
         self.graph_ranks = [depth + 1 for depth in plan.depths]
         self.call_class = call_class(plan)
         self.outputs_name = "every_output" if plan.comes_apart else "outputs"
@@ -207,7 +211,7 @@ cdef class Replay:
             for thing in self.sources(self.returned_sources, args, positions, effects):
                 effects.things[place] = thing
                 place += 1
-        if self.result_place >= 0:
+        if self.result_place != NOWHERE:
             result = effects.thing(self.result_place)
         else:
             result = {index: effects.thing(<int> at) for index, at in self.places.items()}
@@ -241,7 +245,7 @@ cdef class Replay:
         results = ()
         if self.followed:
             results = tuple([
-                None if <int> place < 0 else effects.thing(<int> place)._data
+                None if place is None else effects.thing(<int> place)._data
                 for place in self.followed
             ])
         attributes = {

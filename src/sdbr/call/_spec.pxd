@@ -7,8 +7,15 @@ from sdbr.program._memory cimport Memory
 from sdbr.trace.guards._versions cimport Dicts
 
 
+cdef enum LeafKind:
+    ARRAY
+    VARIABLE
+    PLAIN                     # compared by value
+    FLOAT
+
+
 ctypedef struct Leaf:
-    int kind                  # 0: array, 1: Variable, 2: anything else, 3: float
+    LeafKind kind
     PyObject *descr
     int ndim
     cnp.npy_intp dims[8]

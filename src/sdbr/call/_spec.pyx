@@ -104,6 +104,19 @@ cdef bint gather(x, shape, list leaves) except -1:
     return True
 
 
+cdef inline bint is_alike(PyObject *array, Leaf *leaf) noexcept:
+    """Whether something is an array with the dtype and the shape of a leaf."""
+    cdef int k
+    if not sdbr_is_array(array) or sdbr_descr(array) != leaf.descr:
+        return False
+    if sdbr_ndim(array) != leaf.ndim:
+        return False
+    for k in range(leaf.ndim):
+        if sdbr_dims(array)[k] != leaf.dims[k]:
+            return False
+    return True
+
+
 def _can_change(value):
     """Whether a container: one compared by identity could have got other contents."""
     return isinstance(value, (list, dict, set, tuple))
@@ -175,17 +188,18 @@ cdef class CallSpec(Leaves):
             x = args[i]
             array = None
             if type(x) is _Variable:
-                self.leaves[i].kind = 1
+                self.leaves[i].kind = VARIABLE
                 array = x._data[0]
                 self.leaves[i].requires_grad = <PyObject *> x._requires_grad
             elif type(x) is np.ndarray:
+                self.leaves[i].kind = ARRAY
                 array = x
             elif type(x) is float:
-                self.leaves[i].kind = 3
+                self.leaves[i].kind = FLOAT
                 self.float_positions.append(i)
                 values.append(None)
             else:
-                self.leaves[i].kind = 2
+                self.leaves[i].kind = PLAIN
                 values.append(x)
             if array is not None:
                 self.leaves[i].descr = <PyObject *> array.dtype
@@ -261,7 +275,7 @@ cdef class CallSpec(Leaves):
         They are held until `release`: another thread may replace the array of a Variable, or change
         a list of arguments.
         """
-        cdef int i, j, k
+        cdef int i, j
         cdef Leaf *leaf
         cdef PyObject *x
         cdef PyObject *array
@@ -282,17 +296,17 @@ cdef class CallSpec(Leaves):
             leaf = &self.leaves[i]
             arg = args[i]
             x = <PyObject *> arg
-            if leaf.kind == 3:
+            if leaf.kind == FLOAT:
                 if type(arg) is not float:
                     return False
                 self.arrays[i] = x
                 continue
-            if leaf.kind == 2:
+            if leaf.kind == PLAIN:
                 value = self.values[i]
                 if arg is not value and (type(arg) is not type(value) or arg != value):
                     return False
                 continue
-            if leaf.kind == 1:
+            if leaf.kind == VARIABLE:
                 if type(arg) is not _Variable:
                     return False
                 d = sdbr_attributes(arg, NULL)
@@ -305,13 +319,8 @@ cdef class CallSpec(Leaves):
                 self.held[i] = <object> array
             else:
                 array = x
-            if not sdbr_is_array(array) or sdbr_descr(array) != leaf.descr:
+            if not is_alike(array, leaf):
                 return False
-            if sdbr_ndim(array) != leaf.ndim:
-                return False
-            for k in range(leaf.ndim):
-                if sdbr_dims(array)[k] != leaf.dims[k]:
-                    return False
             self.arrays[i] = array
             for j in range(i):
                 if (<PyObject *> args[j] == x) != (self.leaves[j].same_as == leaf.same_as):

@@ -38,8 +38,8 @@ class ForwardPlan:
         made itself and hands out (`is_made`) come last.
     parts : list of Part
         The whole call, then what it can be taken apart into.
-    followed : list of int
-        Per Variable of ``lowered.gap.followed`` its place among the outputs, -1 where no backward
+    followed : list of int or None
+        Per Variable of ``lowered.gap.followed`` its place among the outputs, None where no backward
         reads its array.
     depths : list of int
         Per output of the autograd node how many parts are before it at most.
@@ -82,7 +82,7 @@ class ForwardPlan:
         self.repeatable: bool | None = None
         self.maybe_written: set[int] | None = None
         self.kept_rows: list[Row] = []
-        self.followed: list[int] = []
+        self.followed: list[int | None] = []
         self.recipes: passes.Recipes | None = None
         instructions = self.lowered.builder.instructions
         full, which = None, passes.TRANSFORMS
@@ -131,7 +131,7 @@ class ForwardPlan:
             if any(x.index not in needs for x in part.inputs)
         ]
         self.lowered.gap.finished = True
-        self.followed = [-1] * len(self.lowered.gap.followed)
+        self.followed = [None] * len(self.lowered.gap.followed)
         for x in (plan, *more):
             self.follow(row.root.slot for i in x.instructions for row in i.ins)
         kept = {row.index for x in (plan, *more) for row in x.needs()}

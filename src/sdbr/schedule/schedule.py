@@ -54,7 +54,6 @@ class Schedule:
         self.line = ""
         self.created = 0.0
         self.trace_seconds = 0.0
-        self.build_seconds = 0.0
         self._forward: ForwardPlan | None = None
         self.lock = reentrant_lock()  # while a program is built
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from sdbr.audit.samples import node_rows
 from sdbr.lowering.backward import generate_backward
 from sdbr.lowering.forward import Forward
@@ -39,7 +37,6 @@ class StepPlan:
     """
 
     def __init__(self, schedule: Schedule, update: UpdatePlan, loss: Value, params):
-        start = time.perf_counter()
         trace = schedule.trace
         self.schedule = schedule
         self.update = update
@@ -76,7 +73,6 @@ class StepPlan:
         # Only the flat arrays and the slots are needed from here on.
         del self._grad_rows
         table.forget_rows()
-        self.build_seconds = time.perf_counter() - start
 
     def _make_again(self, instructions: list, cut: int) -> list:
         """The first passes, and in the backward what makes again what is not kept for it.
