@@ -18,6 +18,19 @@ import chainer
 import numpy as np
 
 
+class Given:
+    """The place of what a condition is told of and need not look up, whatever it is called."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing):
+        self.thing = thing
+
+    def get(self, name: str, default=None):
+        """The thing itself."""
+        return self.thing
+
+
 class Guards:
     """The conditions under which a schedule may be replayed.
 
@@ -42,45 +55,9 @@ class Guards:
         self._live = trace.live
         self._watch_floats(trace)
         for read in trace.reads:
-            value, d, name = read.value, read.link.__dict__, read.name
-            if value is ABSENT:
-                self.stable.append((d, name, _is_absent, None))
-            elif value is None:
-                # Whoever writes an attribute past the link, as a replay does, counts up when the
-                # kind of its value changes.
-                self.stable.append((d, name, _is_none, None))
-            elif name == "_n_local_link_hooks":
-                hooks = hooks_of(read.link)
-                self.stable.append((d, "_local_link_hooks", _has_hooks, hooks))
-                for hook in hooks:
-                    fields = hook.__dict__
-                    self.volatile.append(({name: hook}, name, _has_fields, _numbers(fields)))
-            elif name in _COUNTED_LISTS and isinstance(value, list):
-                self.stable.append((d, name, _is_same_list, list(value)))
-            elif isinstance(value, (chainer.Parameter, chainer.Link)):
-                self.stable.append((d, name, _is_same, value))
-            elif isinstance(value, chainer.Variable):
-                self.volatile.append((d, name, _is_variable_like, _kind_of(value)))
-            elif isinstance(value, np.ndarray):
-                self.volatile.append((d, name, _is_array_like, (value.shape, value.dtype)))
-            elif name in _COUNTED_SETS and isinstance(value, (set, frozenset)):
-                self.stable.append((d, name, _is_same_set, set(value)))
-            elif type(value) in KINDS and _may_change(trace.followed.get((id(read.link), name))):
-                self.stable.append((d, name, _is_of_type, type(value)))
-            elif isinstance(value, (int, float, str, bool)):
-                self.stable.append((d, name, _is_equal, value))
-            elif is_constant(value):
-                self.stable.append((d, name, _holds_same, (taken(value), {})))
-            elif (id(read.link), name) in trace.prints:
-                want = trace.prints[id(read.link), name]
-                if want is not None:  # else static_code changes it in every replay
-                    self.volatile.append((d, name, _holds_same, (want, trace.live)))
-            else:
-                self.stable.append((d, name, _is_same, value))
-
+            self._watch_read(read, trace)
         if trace.classes:
-            holder = {"__class__": trace.classes}
-            self.stable.append((holder, "__class__", _have_classes, None))
+            self.stable.append((Given(trace.classes), "__class__", _have_classes, None))
         for name, value in trace.environment.items():
             check = _is_absent if value is None else _is_equal
             self.volatile.append((os.environ, name, check, value))
@@ -90,8 +67,49 @@ class Guards:
             else:
                 self.volatile.append((place, place.label, _is_variable_like, _kind_of(thing)))
         for sources in trace.aliases:
-            name = sources[1][1]
-            self.volatile.append(({name: sources}, name, _are_one, None))
+            self.volatile.append((Given(sources), sources[1][1], _are_one, None))
+
+    def _watch_read(self, read, trace: Trace) -> None:
+        """The condition on one attribute that the call has read."""
+        value, d, name = read.value, read.link.__dict__, read.name
+        if value is ABSENT:
+            self.stable.append((d, name, _is_absent, None))
+        elif value is None:
+            # Whoever writes an attribute past the link, as a replay does, counts up when the
+            # kind of its value changes.
+            self.stable.append((d, name, _is_none, None))
+        elif name == "_n_local_link_hooks":
+            self._watch_hooks(read)
+        elif name in _COUNTED_LISTS and isinstance(value, list):
+            self.stable.append((d, name, _is_same_list, list(value)))
+        elif isinstance(value, (chainer.Parameter, chainer.Link)):
+            self.stable.append((d, name, _is_same, value))
+        elif isinstance(value, chainer.Variable):
+            self.volatile.append((d, name, _is_variable_like, _kind_of(value)))
+        elif isinstance(value, np.ndarray):
+            self.volatile.append((d, name, _is_array_like, (value.shape, value.dtype)))
+        elif name in _COUNTED_SETS and isinstance(value, (set, frozenset)):
+            self.stable.append((d, name, _is_same_set, set(value)))
+        elif type(value) in KINDS and _may_change(trace.followed.get((id(read.link), name))):
+            self.stable.append((d, name, _is_of_type, type(value)))
+        elif isinstance(value, (int, float, str, bool)):
+            self.stable.append((d, name, _is_equal, value))
+        elif is_constant(value):
+            self.stable.append((d, name, _holds_same, (taken(value), {})))
+        elif (id(read.link), name) in trace.prints:
+            want = trace.prints[id(read.link), name]
+            if want is not None:  # else static_code changes it in every replay
+                self.volatile.append((d, name, _holds_same, (want, trace.live)))
+        else:
+            self.stable.append((d, name, _is_same, value))
+
+    def _watch_hooks(self, read) -> None:
+        """The hooks of a link are the same, and so are the numbers that they hold."""
+        hooks = hooks_of(read.link)
+        self.stable.append((read.link.__dict__, "_local_link_hooks", _has_hooks, hooks))
+        for hook in hooks:
+            numbers = _numbers(hook.__dict__)
+            self.volatile.append((Given(hook), read.name, _has_fields, numbers))
 
     def watch_outside(self, conditions: list, but: list) -> None:
         """Look at what user code reads from outside its chain; see `outside_conditions`.
@@ -140,7 +158,7 @@ class Guards:
 
     def watch_contents(self, array: np.ndarray) -> None:
         """Let the conditions fail when `array` no longer has its present contents."""
-        self.volatile.append(({"array": array}, "array", _has_contents, array.tobytes()))
+        self.volatile.append((Given(array), "array", _has_contents, array.tobytes()))
 
     def _watch_floats(self, trace: Trace) -> None:
         """Conditions on floats that are not looked up by name: arguments, comparisons."""
@@ -153,8 +171,7 @@ class Guards:
             if any(type(r) is ScalarArgument for s in condition.scalars for r in s.roots):
                 self.on_floats.append(condition)
             else:
-                name = repr(condition)
-                self.stable.append(({name: condition}, name, _comes_out, None))
+                self.stable.append((Given(condition), repr(condition), _comes_out, None))
 
     def accept(self, floats) -> bool:
         """Whether the floats among the arguments may be these."""
@@ -188,7 +205,8 @@ class Guards:
                 return False
         version = LINK_VERSION[0]
         if version != self.version or self.dicts is None or self.dicts.moved():
-            dicts = Dicts([(d, name) for d, name, _, _ in self.stable], self._busy)
+            looked_up = [(d, name) for d, name, _, _ in self.stable if type(d) is dict]
+            dicts = Dicts(looked_up, self._busy)
             for d, name, check, want in self.stable:
                 if not check(d.get(name, _MISSING), want):
                     self.failed = name
