@@ -9,6 +9,7 @@ Python op.
 
 from __future__ import annotations
 
+import functools
 import sys
 
 from sdbr.base.reasons import Reason, Remedy
@@ -79,7 +80,12 @@ class Forgotten:
         self.captures = ""
         self.nested = recorder.forgotten is not None
         self.live = live
-        self.first = len(recorder.trace.values)
+        trace = recorder.trace
+        self.first = len(trace.values)
+        self._around = recorder.forgotten
+        self._first_node = len(trace.nodes)
+        self._before = self._seen_from_outside()
+        self._returned: list = []  # values of what the function returned
         self._variables: dict[int, object] = {}  # id -> node of a Variable of the function's own
 
     def fail(self, reason: str) -> None:
@@ -88,7 +94,7 @@ class Forgotten:
 
     def let_go(self) -> None:
         """The call is over: keep nothing of it alive."""
-        self.recorder = None
+        self.recorder = self._around = None
         self._variables.clear()
 
     def own(self, variable) -> None:
@@ -124,6 +130,85 @@ class Forgotten:
             value.requires_grad = wants
             self.own(y)
 
+    def run(self, function, user, *xs):
+        """Run what the user gave to `function`, and record the functions inside."""
+        recorder = self.recorder
+        for x, value in zip(xs, self.inputs, strict=True):
+            recorder.know_variable(x, value)
+            self.own(x)
+        recorder.forgotten, function.func = self, user
+        watch = recorder.call_watch
+        recorder.depth -= 1
+        if watch is not None:
+            watch.go_on()
+        try:
+            # Not the modes of Chainer: who asks for them does not do the same twice.
+            with (
+                chainer.using_config("enable_backprop", Mode(self, False)),
+                chainer.using_config("in_recomputing", Mode(self, False)),
+                chainer.using_config("_will_recompute", Mode(self, True)),
+            ):
+                result = user(*xs)
+            for y in result if isinstance(result, tuple) else (result,):
+                is_variable = isinstance(y, chainer.Variable)
+                self._returned.append(recorder.of_variable(y) if is_variable else None)
+        finally:
+            if watch is not None:
+                watch.pause()
+            recorder.depth += 1
+            recorder.forgotten = self._around
+        return result
+
+    def finish(self, outputs: tuple) -> None:
+        """The node has been applied: was the function a closed unit, and what are its outputs?"""
+        recorder, trace, around = self.recorder, self.recorder.trace, self._around
+        nodes = trace.nodes[self._first_node :]
+        self._compare()
+        for node in nodes:
+            if node.draws or node.effect or (node.function is not None and not node.forgotten):
+                self.fail(f"{node.label} inside is no plain function")
+            self.nodes.add(id(node))
+        made = {y.index for node in nodes for y in node.outputs}
+        self.look_around(nodes, made)
+        for y, value in zip(outputs, self._returned, strict=True):
+            self.outputs.append(self._output(y, value, made))
+            if around is not None:
+                around.own(y)
+        if around is not None:  # which runs this again, too
+            around.nodes |= self.nodes
+            around.params += [p for p in self.params if p not in around.params]
+        recorder.groups.append(self)
+        if around is None and self.live:
+            trace.forgotten.append(self)
+
+    def _seen_from_outside(self) -> tuple:
+        """What a second run would do once more to what lies around the function."""
+        recorder = self.recorder
+        return _generator(), len(recorder.trace.reports), set(recorder.written)
+
+    def _compare(self) -> None:
+        """Note what the first run has changed around the function."""
+        (drawn, reports, written), now = self._before, self._seen_from_outside()
+        if now[0] != drawn:
+            self.fail("something inside draws")
+        if now[1] != reports:
+            self.fail("something inside is reported")
+        if now[2] != written:
+            self.fail("an attribute is written inside")
+
+    def _output(self, y, value: Value | None, made: set[int]) -> Value:
+        """The value of an output, which the function must have made itself."""
+        recorder = self.recorder
+        known = value is not None and value.kind == RESULT and value.index in made
+        if not known or value.unchained or value.requires_grad != self.live:
+            self.fail("its function hands on what it was given, or cuts what it has made")
+            return recorder.of_variable(y)
+        value.shown = y.requires_grad
+        recorder.know_variable(y, value)
+        if recorder.kept is not None:
+            recorder.variables[value.index] = y
+        return value
+
     def look_around(self, nodes: list, made: set[int]) -> None:
         """Note what was there before and is no argument: a Python op would keep it as it is now."""
         given = {_base(x).index for x in self.inputs} | made
@@ -138,42 +223,11 @@ def trace_through(recorder, original, function, inputs) -> tuple | None:
     """Apply a `Forget` node and record the functions inside of it in its place."""
     values = [recorder.of_variable(x) for x in inputs]
     backprop = chainer.config.enable_backprop
-    around = recorder.forgotten
     if isinstance(backprop, Mode):
         backprop = backprop.group.live
     group = Forgotten(recorder, values, bool(backprop) and any(v.requires_grad for v in values))
-    trace = recorder.trace
-    start, reports, written = len(trace.nodes), len(trace.reports), set(recorder.written)
-    user, outs = function.func, []
-
-    def func(*xs):
-        for x, value in zip(xs, values, strict=True):
-            recorder.know_variable(x, value)
-            group.own(x)
-        recorder.forgotten, function.func = group, user
-        watch = recorder.call_watch
-        recorder.depth -= 1
-        if watch is not None:
-            watch.go_on()
-        try:
-            # Not the modes of Chainer: who asks for them does not do the same twice.
-            with (
-                chainer.using_config("enable_backprop", Mode(group, False)),
-                chainer.using_config("in_recomputing", Mode(group, False)),
-                chainer.using_config("_will_recompute", Mode(group, True)),
-            ):
-                result = user(*xs)
-            for y in result if isinstance(result, tuple) else (result,):
-                outs.append(recorder.of_variable(y) if isinstance(y, chainer.Variable) else None)
-        finally:
-            if watch is not None:
-                watch.pause()
-            recorder.depth += 1
-            recorder.forgotten = around
-        return result
-
-    drawn = _generator()
-    function.func = func
+    user = function.func
+    function.func = functools.partial(group.run, function, user)
     recorder.depth += 1
     try:
         outputs = original(function, inputs)
@@ -185,38 +239,7 @@ def trace_through(recorder, original, function, inputs) -> tuple | None:
     finally:
         recorder.depth -= 1
         function.func = user
-    nodes = trace.nodes[start:]
-    if _generator() != drawn:
-        group.fail("something inside draws")
-    if len(trace.reports) != reports:
-        group.fail("something inside is reported")
-    if recorder.written != written:
-        group.fail("an attribute is written inside")
-    for node in nodes:
-        if node.draws or node.effect or (node.function is not None and not node.forgotten):
-            group.fail(f"{node.label} inside is no plain function")
-        group.nodes.add(id(node))
-    made = {y.index for node in nodes for y in node.outputs}
-    group.look_around(nodes, made)
-    for y, value in zip(outputs, outs, strict=True):
-        known = value is not None and value.kind == RESULT and value.index in made
-        if not known or value.unchained or value.requires_grad != group.live:
-            group.fail("its function hands on what it was given, or cuts what it has made")
-            value = recorder.of_variable(y)
-        else:
-            value.shown = y.requires_grad
-            recorder.know_variable(y, value)
-            if recorder.kept is not None:
-                recorder.variables[value.index] = y
-        group.outputs.append(value)
-        if around is not None:
-            around.own(y)
-    if around is not None:  # which runs this again, too
-        around.nodes |= group.nodes
-        around.params += [p for p in group.params if p not in around.params]
-    recorder.groups.append(group)
-    if around is None and group.live:
-        trace.forgotten.append(group)
+    group.finish(outputs)
     return outputs
 
 

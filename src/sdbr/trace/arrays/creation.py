@@ -91,128 +91,133 @@ def seen_draw(thing) -> Callable | None:
     return None
 
 
+def _creating(original):
+    """A function that makes arrays from nothing: they are pure."""
+
+    @functools.wraps(original)
+    def create(*args, **kwargs):
+        recorder = current()
+        if recorder is not None:
+            args, kwargs = strip_floats(args), strip_floats(kwargs)
+            filled = holds_known((args[1:2], kwargs.get("fill_value")))
+            if original.__name__[:4] == "full" and filled and not recorder.depth:
+                return record(original, args, kwargs)
+        result = original(*args, **kwargs)
+        if recorder is None or recorder.depth:
+            return result
+        frame = sys._getframe(1)
+        # The ones that ``chainer.grad`` starts from are constants as well.
+        if called_by_machinery(frame) and frame.f_code.co_name != "grad":
+            return result
+        if type(result) is not np.ndarray:
+            return result
+        return recorder.made(result, original.__name__[:5] != "empty")
+
+    return create
+
+
+def _converting(original):
+    """A function that makes arrays of other things."""
+
+    @functools.wraps(original)
+    def convert(*args, **kwargs):
+        recorder = current()
+        if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
+            return original(*args, **kwargs)
+        if holds_traced((args, kwargs)):
+            return record(original, args, kwargs)
+        result = original(*args, **kwargs)
+        made = type(result) is np.ndarray and _only_numbers([*args, *kwargs.values()])
+        if made and not by_chainer(sys._getframe(1)):
+            recorder.trace.unconfirmed = True
+        return recorder.made(result) if made else result
+
+    return convert
+
+
+def _iterating(original):
+    """A class that goes over the values of an array."""
+
+    class Kind(type):
+        def __instancecheck__(cls, thing):
+            return isinstance(thing, original)
+
+        def __call__(cls, op, *args, **kwargs):
+            if holds_known(op):
+                leave_by(
+                    f"a value left NumPy through {original.__name__}()", Remedy.STAY_ARRAYS, op
+                )
+            return original(strip_nested(op), *args, **kwargs)
+
+    return Kind(original.__name__, (), {})
+
+
+def _drawing_in_python(original):
+    """A function that draws Python numbers, which no schedule can repeat."""
+
+    @functools.wraps(original)
+    def draw(*args, **kwargs):
+        recorder = current()
+        if recorder is not None and not recorder.depth:
+            recorder.mark_dynamic(f"random.{original.__name__} drew a number", Remedy.DRAW_ARRAYS)
+        return original(*args, **kwargs)
+
+    return draw
+
+
+def _setting(original):
+    """A function that sets a generator."""
+
+    @functools.wraps(original)
+    def set_generator(*args, **kwargs):
+        recorder = current()
+        result = original(*args, **kwargs)  # may mark it, with a better reason
+        if recorder is not None and not recorder.depth:
+            module = "random" if original in _PYTHON_SETTERS else "numpy.random"
+            recorder.mark_dynamic(f"{module}.{original.__name__} was called", Remedy.DRAW_ARRAYS)
+        return result
+
+    return set_generator
+
+
+def _telling(original):
+    """A function that tells the time."""
+
+    @functools.wraps(original)
+    def tell(*args):
+        recorder = current()
+        if recorder is not None and not recorder.depth:
+            name = sys._getframe(1).f_globals.get("__name__", "")
+            if not is_library_name(name):
+                recorder.mark_dynamic(
+                    f"time.{original.__name__} was called", Remedy.PASS_WHAT_IT_GIVES
+                )
+        return original(*args)
+
+    return tell
+
+
+_PYTHON_SETTERS = (random.seed, random.setstate)
+
+
 def register(patches) -> None:
     """Add the patches to the set that is in place while any call is traced."""
-    _register_arrays(patches)
-    _register_what_cannot_be_repeated(patches)
-
-
-def _register_arrays(patches) -> None:
-    """What makes arrays: out of nothing, of the generator, of other things."""
-
-    def creating(original):
-        @functools.wraps(original)
-        def create(*args, **kwargs):
-            recorder = current()
-            if recorder is not None:
-                args, kwargs = strip_floats(args), strip_floats(kwargs)
-                filled = holds_known((args[1:2], kwargs.get("fill_value")))
-                if original.__name__[:4] == "full" and filled and not recorder.depth:
-                    return record(original, args, kwargs)
-            result = original(*args, **kwargs)
-            if recorder is None or recorder.depth:
-                return result
-            frame = sys._getframe(1)
-            # The ones that ``chainer.grad`` starts from are constants as well.
-            if called_by_machinery(frame) and frame.f_code.co_name != "grad":
-                return result
-            if type(result) is not np.ndarray:
-                return result
-            return recorder.made(result, original.__name__[:5] != "empty")
-
-        return create
-
-    def converting(original):
-        @functools.wraps(original)
-        def convert(*args, **kwargs):
-            recorder = current()
-            if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
-                return original(*args, **kwargs)
-            if holds_traced((args, kwargs)):
-                return record(original, args, kwargs)
-            result = original(*args, **kwargs)
-            made = type(result) is np.ndarray and _only_numbers([*args, *kwargs.values()])
-            if made and not by_chainer(sys._getframe(1)):
-                recorder.trace.unconfirmed = True
-            return recorder.made(result) if made else result
-
-        return convert
-
-    def iterating(original):
-        class Kind(type):
-            def __instancecheck__(cls, thing):
-                return isinstance(thing, original)
-
-            def __call__(cls, op, *args, **kwargs):
-                if holds_known(op):
-                    leave_by(
-                        f"a value left NumPy through {original.__name__}()", Remedy.STAY_ARRAYS, op
-                    )
-                return original(strip_nested(op), *args, **kwargs)
-
-        return Kind(original.__name__, (), {})
-
+    # What makes arrays: out of nothing, of the generator, of other things.
     for name in CONVERSIONS:
-        patches.register(np, name, converting)
-    patches.register(np, "nditer", iterating)
+        patches.register(np, name, _converting)
+    patches.register(np, "nditer", _iterating)
     for name in CREATORS:
-        patches.register(np, name, creating)
+        patches.register(np, name, _creating)
     for name in DRAWS:
         if hasattr(np.random, name):
             patches.register(np.random, name, recorded_draw)
-
-
-def _register_what_cannot_be_repeated(patches) -> None:
-    """What sets a generator, draws Python numbers or tells the time: dynamic."""
-
-    def drawing_in_python(original):
-        @functools.wraps(original)
-        def draw(*args, **kwargs):
-            recorder = current()
-            if recorder is not None and not recorder.depth:
-                recorder.mark_dynamic(
-                    f"random.{original.__name__} drew a number", Remedy.DRAW_ARRAYS
-                )
-            return original(*args, **kwargs)
-
-        return draw
-
-    python_own = (random.seed, random.setstate)
-
-    def setting(original):
-        @functools.wraps(original)
-        def set_generator(*args, **kwargs):
-            recorder = current()
-            result = original(*args, **kwargs)  # may mark it, with a better reason
-            if recorder is not None and not recorder.depth:
-                module = "random" if original in python_own else "numpy.random"
-                recorder.mark_dynamic(
-                    f"{module}.{original.__name__} was called", Remedy.DRAW_ARRAYS
-                )
-            return result
-
-        return set_generator
-
-    def telling(original):
-        @functools.wraps(original)
-        def tell(*args):
-            recorder = current()
-            if recorder is not None and not recorder.depth:
-                name = sys._getframe(1).f_globals.get("__name__", "")
-                if not is_library_name(name):
-                    recorder.mark_dynamic(
-                        f"time.{original.__name__} was called", Remedy.PASS_WHAT_IT_GIVES
-                    )
-            return original(*args)
-
-        return tell
-
+    # What sets a generator, draws Python numbers or tells the time: dynamic.
     for name in CLOCKS:
         if hasattr(time, name):
-            patches.register(time, name, telling)
+            patches.register(time, name, _telling)
     for name in PYTHON_DRAWS:
-        patches.register(random, name, drawing_in_python)
+        patches.register(random, name, _drawing_in_python)
     for name in ("seed", "setstate"):
-        patches.register(random, name, setting)
+        patches.register(random, name, _setting)
     for name in SETTERS:
-        patches.register(np.random, name, setting)
+        patches.register(np.random, name, _setting)

@@ -46,28 +46,8 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     """
     line = user_line()
     found = Arguments(recorder, args, kwargs)
-    plain_args = rebuilt(args, plain)
-    plain_kwargs = rebuilt(kwargs, plain)
-    before = Attributes(recorder)
-    stored = recorder.stores.now()
-    containers = _containers((args, kwargs))
-    recorder.pending_writes = before.pending
-    recorder.depth += 1
-    try:
-        with Overheard(recorder):
-            result = function(*plain_args, **plain_kwargs)
-    except Exception:
-        recorder.mark_dynamic(
-            f"an error of {label} was raised during the call", Remedy.CATCH_OUTSIDE
-        )
-        raise
-    finally:
-        recorder.depth -= 1
-        recorder.pending_writes = set()
-    before.forgive_writes()
-    recorder.stores.forgive(stored)
+    result = _run(recorder, function, args, kwargs, label)
     found.note_writes()
-    recorder.effect_containers += [c for c, old in containers if not _same(_contents(c), old)]
     parts = (
         [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
     )
@@ -97,6 +77,32 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
         value.is_scalar = isinstance(part, np.generic)
         wrapped.append(wrap(array, value))
     return type(result)(wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
+
+
+def _run(recorder, function: Callable, args: tuple, kwargs: dict, label: str) -> Any:
+    """Call the code with plain arrays; what it writes is its own affair, in every replay, too."""
+    plain_args = rebuilt(args, plain)
+    plain_kwargs = rebuilt(kwargs, plain)
+    before = Attributes(recorder)
+    stored = recorder.stores.now()
+    containers = _containers((args, kwargs))
+    recorder.pending_writes = before.pending
+    recorder.depth += 1
+    try:
+        with Overheard(recorder):
+            result = function(*plain_args, **plain_kwargs)
+    except Exception:
+        recorder.mark_dynamic(
+            f"an error of {label} was raised during the call", Remedy.CATCH_OUTSIDE
+        )
+        raise
+    finally:
+        recorder.depth -= 1
+        recorder.pending_writes = set()
+    before.forgive_writes()
+    recorder.stores.forgive(stored)
+    recorder.effect_containers += [c for c, old in containers if not _same(_contents(c), old)]
+    return result
 
 
 def _is_array(thing) -> bool:
