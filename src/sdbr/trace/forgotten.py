@@ -205,8 +205,6 @@ class Forgotten:
             return recorder.of_variable(y)
         value.shown = y.requires_grad
         recorder.know_variable(y, value)
-        if recorder.kept is not None:
-            recorder.variables[value.index] = y
         return value
 
     def look_around(self, nodes: list, made: set[int]) -> None:

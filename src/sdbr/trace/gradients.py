@@ -92,6 +92,10 @@ class Backward:
 class GradientRecording:
     """The part of the recorder that follows gradients."""
 
+    def __init__(self):
+        super().__init__()
+        self._functions: dict[int, tuple] = {}  # id(function) -> (weakref, node)
+
     def know_function(self, function, node: TracedNode) -> None:
         self._functions[id(function)] = (weakref.ref(function), node)
 

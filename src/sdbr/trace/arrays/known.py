@@ -19,6 +19,20 @@ import numpy as np
 class ValueRecording:
     """The part of the recorder that knows arrays by identity."""
 
+    def __init__(self):
+        super().__init__()
+        self.known_numbers: set[int] = set()
+        # id -> (a NumPy scalar on a node, in the place of what the call has computed; its value)
+        self.computed_numbers: dict[int, tuple] = {}
+        self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
+        self._arrays: dict[int, tuple] = {}  # id(array) -> (weakref, Value)
+        self._parameters: dict[int, Value] = {}
+        self._aliases: dict[int, Value] = {}  # index of a value -> its array
+        self._states: dict[int, tuple] = {}  # id(array) -> (weakref, node, where on the node)
+        self._left: dict[int, tuple] = {}  # id(function) -> (weakref, what its forward left there)
+        self._made: dict[int, tuple] = {}  # id -> (array made from nothing, its contents then)
+        self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
+
     def value(self, kind, array, requires_grad, source, is_variable) -> Value:
         value = Value(
             len(self.trace.values),
@@ -101,8 +115,6 @@ class ValueRecording:
         self.know_array(array, value)
         node.outputs.append(value)
         node.states.append(place)
-        if self.kept is not None:
-            self.kept[self.trace.nodes.index(node)].append(array.copy())
         return value
 
     def made(self, array, has_contents: bool = True):

@@ -38,6 +38,19 @@ _SCALAR_STATE: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 class AttributeRecording:
     """The part of the recorder that watches links."""
 
+    def __init__(self):
+        super().__init__()
+        self._attributes: dict[tuple[int, str], Value] = {}
+        self._links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
+        self._containers: dict[tuple[int, str], tuple] = {}
+        self._seen_reads: set = set()
+        # (id(link), name): what static_code wrote; what the call wrote before static_code runs.
+        self.effect_writes: set = set()
+        # Lists and dicts that were handed to static_code and changed there.
+        self.effect_containers: list = []
+        self.pending_writes: set = set()
+        self.written: set = set()  # (id(link), name): what the call has assigned
+
     def watch(self, link) -> dict:
         known = self._links.get(id(link))
         if known is None:

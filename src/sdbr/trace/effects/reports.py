@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.stripping import shown
+from sdbr.trace.arrays.stripping import is_traced, shown, strip_nested
 from sdbr.trace.arrays.traced_float import plain_float
+from sdbr.trace.values import Report
 
+import chainer
+import numpy as np
 from chainer import reporter
+
+
+class ReportRecording:
+    """The part of the recorder that notes reports."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen_at_reports: list[set] = []  # per report: `written_so_far`
+
+    def report(self, values, observer) -> None:
+        """Note what is reported: values of the call, numbers that change, or what is as it is."""
+        items = {}
+        for name, thing in values.items():
+            if isinstance(thing, chainer.Variable):
+                items[name] = self.of_variable(thing)
+            elif isinstance(thing, np.ndarray) or is_traced(thing):
+                items[name] = self.of_array(thing)
+            elif self.shows_scalar(thing):
+                items[name] = thing.origin
+            else:
+                thing = strip_nested(thing)
+                items[name] = thing
+                if not isinstance(thing, (int, str)):
+                    self.trace.unconfirmed = True
+                    self.note_number(thing)
+        self.seen_at_reports.append(self.written_so_far())
+        self.trace.reports.append(Report(items, observer))
 
 
 class RecordingReporter:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.stripping import is_traced, strip
+from sdbr.trace.arrays.stripping import is_traced
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.effects.attributes import INTERNAL
@@ -59,9 +59,6 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     for array in found.made:
         _add_output(recorder, node, array)
     recorder.trace.nodes.append(node)
-    if recorder.kept is not None:
-        arrays = [strip(array) for array in found.made] + [p for p in parts if _is_array(p)]
-        recorder.kept.append([np.array(array) for array in arrays])
     if not all(map(_is_array, parts)):
         recorder.mark_dynamic(
             f"{label} returned something else than None, an array or a tuple of arrays",

@@ -1,0 +1,219 @@
+"""Function nodes that are applied while a call is traced."""
+
+from __future__ import annotations
+
+from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.scalars import neutral_label
+from sdbr.trace.arrays.stripping import holds_traced, is_traced, strip, strip_nested
+from sdbr.trace.arrays.traced_float import plain_float
+from sdbr.trace.code.catching import may_catch
+from sdbr.trace.code.frames import user_frames, user_line
+from sdbr.trace.effects.raising import told_of_values
+from sdbr.trace.forgotten import Forgotten, trace_through
+from sdbr.trace.node_state import changed_by, variables_around
+from sdbr.trace.nodes import (
+    GRAPH,
+    attributes_of,
+    config_changes,
+    config_entries,
+    copy_node,
+    has_own_backward,
+    may_write_gradients,
+    spent_node,
+    watch_backward,
+)
+from sdbr.trace.not_static import may_update, why_not_static
+from sdbr.trace.values import (
+    ALIAS,
+    ARGUMENT,
+    ATTRIBUTE,
+    RESULT,
+    Hole,
+    Rebinding,
+    TracedNode,
+    Value,
+    VariableHole,
+)
+
+import chainer
+import numpy as np
+from chainer.functions.util.forget import Forget
+
+#: Errors that code which is not in the tables may raise.
+_ANY = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, RuntimeError, AttributeError)
+_HOLDERS = (np.ndarray, list, tuple, dict, chainer.Variable)
+
+
+class ApplyRecording:
+    """The part of the recorder that runs function nodes and writes them down."""
+
+    def __init__(self):
+        super().__init__()
+        self._config = config_entries()
+        self.catchers: list = []  # context managers that may keep errors to themselves
+        # Whether the functions inside of ``F.forget`` are recorded; all of them, the one that runs
+        # now, and why the call has to be traced without.
+        self.through = False
+        self.groups: list[Forgotten] = []
+        self.forgotten: Forgotten | None = None
+        self.not_forgotten: str | None = None
+
+    def apply(self, original, function, inputs):
+        if not all(isinstance(x, (chainer.Variable, np.ndarray)) for x in inputs):
+            return original(function, [plain_float(x) for x in inputs])  # raises Chainer's error
+        self.check_exports()
+        if self.through and type(function) is Forget:
+            return trace_through(self, original, function, inputs)
+        template = copy_node(function)
+        scalars = self.take_floats(template, function)
+        values = [
+            self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x)
+            for x in inputs
+        ]
+        inputs = [x if isinstance(x, chainer.Variable) else strip(x) for x in inputs]
+        rebind = self._rebindings(template, function, {name for name, _, _ in scalars})
+        reason = why_not_static(function, values, [x for r in rebind for x in r.values])
+        if reason is not None:
+            self.mark_dynamic(reason.text, reason.remedy)
+        if function._local_function_hooks:
+            self.mark_dynamic(
+                f"{function.label} has a hook of its own", Remedy.USE_FUNCTIONS, quiet=True
+            )
+        backprop = chainer.config.enable_backprop
+        if self.forgotten is not None:
+            backprop = self.forgotten.backprop(backprop)
+        around = variables_around(function, user_frames(self._frame))
+        self.depth += 1
+        try:
+            outputs = original(function, inputs)
+        except Exception:
+            # Whoever catches it goes another way than a replay without an error.
+            self.mark_dynamic(
+                f"an error of {template.label} was raised during the call", Remedy.CATCH_OUTSIDE
+            )
+            raise
+        finally:
+            self.depth -= 1
+        name = changed_by(around)
+        if name is not None:
+            self.mark_dynamic(
+                f"a result of {template.label} was left in the variable {name!r}",
+                Remedy.STAY_ARRAYS,
+            )
+        node = TracedNode(
+            template, None, None, values, [], backprop, rebind, template.label, user_line()
+        )
+        node.function = spent_node(function, template)
+        if has_own_backward(function):
+            node.own = True
+            node.accumulates = may_write_gradients(function)
+        node.applied = True
+        if scalars:
+            node.scalars = scalars
+            node.label = neutral_label(node)
+        watch_backward(function, node)
+        self.add_node(node, outputs)
+        if self.forgotten is not None:
+            self.forgotten.applied(node, function, inputs, outputs)
+        self.know_state(node, function)
+        self.know_function(function, node)
+        return outputs
+
+    def add_node(self, node: TracedNode, outputs) -> None:
+        """Append a function node whose outputs are these Variables."""
+        node.caught = self.caught()
+        node.config = config_changes(self._config)
+        node.train = bool(chainer.config.train)
+        for i, y in enumerate(outputs):
+            requires_grad = y.requires_grad and node.backprop
+            value = self.value(RESULT, y._data[0], requires_grad, (node, i), True)
+            value.shown = y.requires_grad
+            self.know_variable(y, value)
+            node.outputs.append(value)
+        self.trace.nodes.append(node)
+
+    def caught(self) -> tuple[bool, bool]:
+        """Whether the user's code catches an `IndexError` of what runs now; any error of it."""
+        told = told_of_values()
+        if told is not None:
+            self.mark_dynamic(
+                f"{told} lets values raise errors, which no replay does", Remedy.LOOK_AFTERWARDS
+            )
+        if self.catchers:
+            return True, True
+        index = anything = False
+        for frame in user_frames(self._frame):
+            index = index or may_catch(frame, (IndexError,))
+            anything = index or anything or may_catch(frame, _ANY, others=True)
+        return index, anything
+
+    def _rebindings(self, template, function, floats: set) -> list:
+        """Arrays among the attributes of a node; traced ones are replaced by plain ones."""
+        found = []
+        for owner, spent, inner, name, thing in attributes_of(template, function):
+            if name in GRAPH:
+                continue
+            if not isinstance(thing, _HOLDERS) and not is_traced(thing):
+                number = self.number_of(thing)
+                if number is not None:  # a gradient takes it from the node of its function
+                    found.append(Rebinding(name, Hole(0), [number], inner))
+                elif name not in floats:
+                    self.note_number(thing)
+                continue
+            values: list[Value] = []
+            structure = self._holes(thing, values)
+            if values:
+                found.append(Rebinding(name, structure, values, inner))
+            if isinstance(thing, np.ndarray) and may_update(owner, name):
+                self._hold(thing, values[0])
+            if holds_traced(thing):
+                owner.__dict__[name] = spent.__dict__[name] = thing = strip_nested(thing)
+                if isinstance(thing, np.generic):
+                    self.computed_numbers[id(thing)] = (thing, values[0])
+            if _holds_variable(thing):  # the template must not keep the graph behind it
+                owner.__dict__[name] = _without_history(thing)
+        return found
+
+    def _hold(self, array, value: Value) -> None:
+        """Note an array that a function may update in place: no copy can stand for it."""
+        behind = value.source if value.kind == ALIAS else value
+        behind.held = True
+        if behind.kind in (ARGUMENT, ATTRIBUTE) and not array.flags.c_contiguous:
+            self.mark_dynamic(
+                "an array that a function may update in place is not contiguous",
+                Remedy.USE_FUNCTIONS,
+            )
+
+    def _holes(self, thing, values: list):
+        """`thing` with a `Hole` in the place of each array, whose values go to `values`."""
+        if isinstance(thing, np.ndarray) or is_traced(thing):
+            value = self.of_array(thing)
+            values.append(value)
+            return Hole(len(values) - 1)
+        kind = type(thing)
+        if kind is chainer.Variable:  # a Parameter stays: it is the user's own
+            values.append(self.of_variable(thing))
+            return VariableHole(len(values) - 1)
+        if kind in (tuple, list):
+            return kind([self._holes(t, values) for t in thing])
+        if kind is dict:
+            return {k: self._holes(t, values) for k, t in thing.items()}
+        return strip_nested(thing)
+
+
+def _holds_variable(thing) -> bool:
+    kind = type(thing)
+    if kind in (list, tuple):
+        return any(map(_holds_variable, thing))
+    if kind is dict:
+        return any(map(_holds_variable, thing.values()))
+    return kind is chainer.Variable
+
+
+def _without_history(thing):
+    kind = type(thing)
+    if kind in (list, tuple):
+        return kind([_without_history(t) for t in thing])
+    if kind is dict:
+        return {k: _without_history(t) for k, t in thing.items()}
+    return chainer.Variable(thing._data[0]) if kind is chainer.Variable else thing

@@ -1,0 +1,114 @@
+"""NumPy calls of user code on traced arrays, and arrays that it takes out of Variables."""
+
+from __future__ import annotations
+
+from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.stripping import holds_traced, is_sequence, is_traced, strip_nested
+from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.code.frames import user_line
+from sdbr.trace.structure import rebuild
+from sdbr.trace.values import RESULT, Hole, TracedNode, Value
+
+import chainer
+import numpy as np
+
+_COPIES = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype", "copy")
+
+
+class CallRecording:
+    """The part of the recorder that writes NumPy calls down and hands arrays out."""
+
+    def draw(self, call, args, kwargs):
+        """Make a draw of NumPy's global generator and record it: every replay draws anew."""
+        self.depth += 1  # the generator calls NumPy's creating functions itself
+        try:
+            result = call(*strip_nested(args), **strip_nested(kwargs))
+        finally:
+            self.depth -= 1
+        if not isinstance(result, np.ndarray):
+            self.mark_dynamic(
+                f"numpy.random.{call.__name__} drew a Python number", Remedy.DRAW_ARRAYS
+            )
+            return result
+        return self.numpy_call(call, args, kwargs, result, draws=True)
+
+    def numpy_call(self, call, args, kwargs, result, draws=False):
+        """Record a NumPy call on known arrays; returns `result` as traced arrays."""
+        self.check_exports()
+        inputs: list[Value] = []
+
+        def hole(thing):
+            kind = type(thing)
+            if is_traced(thing):
+                inputs.append(self._of_traced(thing))
+                return Hole(len(inputs) - 1)
+            if kind in (tuple, list):
+                return kind([hole(t) for t in thing])
+            if is_sequence(kind) and holds_traced(thing):
+                return [hole(t) for t in thing]
+            if kind is dict:
+                return {k: hole(v) for k, v in thing.items()}
+            if isinstance(thing, np.ndarray):
+                known = self.find_array(thing)
+                if known is None and kind is np.ndarray and thing.dtype != object:
+                    known = self._unknown(thing)
+                if known is not None:
+                    inputs.append(known)
+                    return Hole(len(inputs) - 1)
+            return strip_nested(thing)
+
+        recorded = (call, hole(tuple(args)), hole(dict(kwargs)))
+        copied = call.__name__ in _COPIES and len(inputs) == 1 and _is_copy(args[0], result)
+        if copied and not inputs[0].is_scalar:
+            return wrap(
+                result, inputs[0]
+            )  # writes to a traced array are noticed: no copy is needed
+        parts = list(result) if isinstance(result, (tuple, list)) else [result]
+        if not all(isinstance(p, (np.ndarray, np.generic)) for p in parts):
+            self.mark_dynamic(
+                f"{getattr(call, '__name__', call)} turned an array into a Python value",
+                Remedy.STAY_ARRAYS,
+            )
+            return result
+        label = getattr(call, "label", None) or f"numpy {getattr(call, '__name__', call)}"
+        node = TracedNode(
+            None, None, recorded, inputs, [], False, [], label, user_line(), draws=draws
+        )
+        node.caught = self.caught()
+        wrapped = []
+        for i, part in enumerate(parts):
+            array = np.asarray(part)
+            value = self.value(RESULT, array, False, (node, i), False)
+            value.is_scalar = isinstance(part, np.generic)
+            self.know_array(array, value)
+            node.outputs.append(value)
+            wrapped.append(wrap(array, value))
+        self.trace.nodes.append(node)
+        return rebuild(result, wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
+
+    def read_array(self, variable, array):
+        """What ``variable.array`` gives to user code."""
+        if array is None or type(array) is not np.ndarray:
+            return array
+        known = self._nodes.get(id(variable._node))
+        value = known[1] if known is not None else None
+        if value is None and isinstance(variable, chainer.Parameter):
+            value = self._parameter(variable)
+        if value is None:
+            value = self.find_array(array) or self.captured(variable)
+        if value is None:
+            self.looked_at.add(id(variable._node))
+            return array
+        return wrap(array, value)
+
+    def read_node(self, node, array):
+        """What ``variable.node.data`` gives to user code."""
+        if array is None or type(array) is not np.ndarray:
+            return array
+        known = self._nodes.get(id(node))
+        value = self.find_array(array) if known is None else known[1]
+        return array if value is None else wrap(array, value)
+
+
+def _is_copy(array, result) -> bool:
+    return is_traced(array) and (array.dtype, array.shape) == (result.dtype, result.shape)
