@@ -16,7 +16,9 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
+from tests.harness.comparison import assert_near
 from tests.harness.models import Net
+from tests.tolerances import RESULTS
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def overlaps(monkeypatch):
 @pytest.fixture
 def eager(monkeypatch, overlaps):
     """Branches wherever there are any, however little they save."""
-    module = sys.modules["sdbr.program.passes.branches"]
+    module = sys.modules["sdbr.backends.cpu.passes.branches"]
     monkeypatch.setattr(module, "LEAST_GAIN", 0)
     monkeypatch.setattr(module, "COST", 0)
 
@@ -153,6 +155,25 @@ def test_branches_that_write_parts_of_one_array(eager):
     got, n = run(2)
     assert n == 1
     assert_same(got, want)
+
+
+def test_the_reference_gets_no_forks_whichever_backend_comes_first(eager):
+    def forward(self, x):
+        return F.concat([F.softmax(F.softmax(x)), F.log_softmax(F.softmax(-x))])
+
+    x = chainer.Variable(np.random.RandomState(0).randn(300, 64).astype("f"))
+    for order in (("cython", "numpy", "cython"), ("numpy", "cython", "numpy")):
+        model = sdbr.static_graph(Net(forward))
+        found = {}
+        with chainer.using_config("sdbr_num_threads", 2), chainer.no_backprop_mode():
+            for backend in order * 2:
+                with chainer.using_config("sdbr_backend", backend):
+                    y = model(x)
+                    assert_near(y.array, forward(None, x).array, RESULTS, backend)
+                    program = model.schedule_manager.static_schedule.programs["forward"]
+                    assert found.setdefault(backend, program) is program
+        assert {backend: forks(p) for backend, p in found.items()} == {"cython": 1, "numpy": 0}
+        assert model.schedule_manager.statistics.traces == 1
 
 
 def test_draws_and_indices_from_data_stay_in_their_place(eager):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib
 
+from sdbr.backends.cpu.machine import MACHINE as CPU
+from sdbr.backends.numpy.machine import MACHINE as NUMPY
 from sdbr.base.errors import BackendError
 from sdbr.program.executors import provides
+from sdbr.program.machine import Machine
 
 #: Backend -> module and what makes its executables.
 BACKENDS = {
     "cython": ("sdbr.backends.cpu.executable", "executable"),
     "numpy": ("sdbr.backends.numpy.executable", "NumpyExecutable"),
 }
+#: Backend -> what programs for it are shaped by.
+MACHINES: dict[str, Machine] = {"cython": CPU, "numpy": NUMPY}
 
 
 def available() -> list[str]:

@@ -69,6 +69,8 @@ class Program:
         int32, which row of the table that the program was made from each row was.
     name : str
         ``'forward'``, ``'backward'``, ``'update'`` or ``'step'``.
+    portable : bool
+        Whether it would be the same for every backend.
     """
 
     opcodes: np.ndarray
@@ -89,6 +91,7 @@ class Program:
     row_names: tuple[str, ...] = ()
     name: str = ""
     sources: np.ndarray | None = None
+    portable: bool = True
 
     def __len__(self) -> int:
         return len(self.opcodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdbr.backends import MACHINES
 from sdbr.program import memory as memory_plan
 from sdbr.program import passes
 from sdbr.program.buffers import Row
@@ -12,9 +13,9 @@ import chainer
 
 
 def build(
-    instructions, table, kept, name, reuse, which=passes.TRANSFORMS
+    instructions, table, kept, name, schedule, which=passes.TRANSFORMS
 ) -> tuple[Program, set[int]]:
-    """Run the passes, plan memory and assemble.
+    """Run the passes, then those of the backend, plan memory and assemble.
 
     Parameters
     ----------
@@ -23,7 +24,8 @@ def build(
     kept : list of Row
         Arena rows that are read after the program.
     name : str
-    reuse : bool
+    schedule : Schedule
+        Whose backend will run it.
     which : tuple
         The passes that are left to run.
 
@@ -35,9 +37,16 @@ def build(
     on = passes.enabled()
     roots = {row.root.index for row in kept}
     instructions = passes.transform(instructions, roots, table, on, which)
+    portable = all(
+        passes.shaped(instructions, roots, table, on, machine) is instructions
+        for machine in MACHINES.values()
+    )
+    instructions = passes.shaped(instructions, roots, table, on, MACHINES[schedule.backend])
+    reuse = schedule.reuse
     aliases = passes.inplace(instructions, roots) if "inplace" in on and reuse else {}
     arena = memory_plan.plan(instructions, table, kept, f"{name} arena", reuse, aliases)
     program = assemble(instructions, table, name, arena)
+    program.portable = portable
     if getattr(chainer.config, "sdbr_keep_instructions", False):
         program.instructions, program.kept = instructions, kept  # what tests look at
     return program, roots

@@ -90,7 +90,7 @@ class ForwardPlan:
             full, instructions = self._full_backward(instructions)
             which = passes.SECOND
         self.program, self.kept = build(
-            instructions, self.table, self.kept_rows, "forward", schedule.reuse, which
+            instructions, self.table, self.kept_rows, "forward", schedule, which
         )
         self.leaves = [(value, row.slot.index) for value, row in self.lowered.bound]
         self.lowered.builder.instructions = []
@@ -191,6 +191,11 @@ class ForwardPlan:
         plan.finish()
         self.backwards[pattern] = plan
         return plan
+
+    @property
+    def portable(self) -> bool:
+        """Whether every backend takes all programs so far as they are."""
+        return all(plan.program.portable for plan in (self, *list(self.backwards.values())))
 
     @property
     def comes_apart(self) -> bool:

@@ -65,11 +65,16 @@ class Schedule:
         return None
 
     def on_backend(self, key) -> Schedule:
-        """The same programs for the backend of `key`; nothing is traced or built."""
-        # Both build their backward programs into one plan.
-        _ = self.forward if self.dynamic is None else None
+        """The same trace for the backend of `key`; nothing is traced.
+
+        Programs that no backend wants otherwise are the same, too, and both build their backward
+        programs into one plan; else those for this backend are built when they are asked for.
+        """
+        shared = self.dynamic is not None or self.forward.portable
         other = object.__new__(Schedule)
         other.__dict__.update(self.__dict__)
+        if not shared:
+            other._forward = None
         other.key, other.backend = key, key.backend
         other.usage = Usage()
         other.due = None if self.due is None else self.due.again()

@@ -66,7 +66,7 @@ class StepPlan:
             table,
             [],
             "step",
-            schedule.reuse,
+            schedule,
             passes.SECOND,
         )
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from sdbr.base.settings import variable
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Instruction
+from sdbr.program.machine import Machine
 from sdbr.program.passes.accumulation import accumulation
-from sdbr.program.passes.branches import branches
 from sdbr.program.passes.common_subexpressions import common_subexpressions
 from sdbr.program.passes.constant_folding import constant_folding
 from sdbr.program.passes.dead_code import dead_code
@@ -48,24 +48,34 @@ FIRST: tuple[tuple[str, Callable], ...] = (
 SECOND: tuple[tuple[str, Callable], ...] = (
     ("dead_code", dead_code),
     ("elementwise", elementwise),
-    ("branches", branches),
 )
 TRANSFORMS = (*FIRST, *SECOND)
+
+#: What backends ask for, and can do without.
+REQUESTS = ("branches",)
 
 #: All names. ``recomputation`` works on a forward and its backward together; ``views`` lets an op
 #: write into the memory that is handed out, instead of a copy at the end; ``inplace`` belongs to
 #: the memory plan.
-PASSES = (*dict.fromkeys(name for name, _ in TRANSFORMS), "recomputation", "views", "inplace")
+PASSES = (
+    *dict.fromkeys(name for name, _ in TRANSFORMS),
+    *REQUESTS,
+    "recomputation",
+    "views",
+    "inplace",
+)
 
 __all__ = [
     "FIRST",
     "PASSES",
+    "REQUESTS",
     "SECOND",
     "TRANSFORMS",
     "Recipes",
     "enabled",
     "inplace",
     "recipes",
+    "shaped",
     "transform",
 ]
 
@@ -110,5 +120,25 @@ def transform(
     """
     for name, run in which:
         if name in on:
+            instructions = run(instructions, kept, table)
+    return instructions
+
+
+def shaped(
+    instructions: list[Instruction],
+    kept: set[int],
+    table: BufferTable,
+    on: frozenset[str],
+    machine: Machine,
+) -> list[Instruction]:
+    """Run what a backend asks for, the last of all passes.
+
+    Returns
+    -------
+    list of Instruction
+        The very list that was given where the program is right for the backend as it is.
+    """
+    for name, run in machine.requests:
+        if name in on or name not in PASSES:
             instructions = run(instructions, kept, table)
     return instructions

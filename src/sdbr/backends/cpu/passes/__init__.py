@@ -1,0 +1,1 @@
+"""Passes that shape a program for this processor; they run last, see ``MACHINE``."""
