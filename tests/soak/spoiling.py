@@ -26,6 +26,9 @@ from .together import switch_interval
 #: Kinds of wild numbers: far away, just outside, and a few among good ones.
 WILD = ("far", "near", "few")
 
+#: As many runs at least, however slow the machine is for the moment.
+FEWEST = 32
+
 
 def wild(array: np.ndarray, kind: str) -> np.ndarray:
     """What the thread writes over good indices."""
@@ -61,7 +64,7 @@ def spoil(run: Callable, indices: list[np.ndarray], seconds: float) -> tuple[int
         thread.start()
         try:
             end = time.monotonic() + seconds
-            while time.monotonic() < end:
+            while time.monotonic() < end or results + errors < FEWEST:
                 try:
                     run()
                     results += 1
