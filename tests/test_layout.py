@@ -103,8 +103,8 @@ def test_imports_go_down(name):
     assert wrong == []
 
 
-def circles() -> list[list[str]]:
-    """Sets of modules that import each other, found by Tarjan's algorithm."""
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Sets of names that lead to each other, found by Tarjan's algorithm."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -113,7 +113,7 @@ def circles() -> list[list[str]]:
     def visit(name):
         index[name] = low[name] = len(index)
         stack.append(name)
-        for other in EDGES[name]:
+        for other in edges[name]:
             if other not in index:
                 visit(other)
                 low[name] = min(low[name], low[other])
@@ -125,14 +125,34 @@ def circles() -> list[list[str]]:
                 found.append(sorted(stack[i:]))
             del stack[i:]
 
-    for name in EDGES:
+    for name in edges:
         if name not in index:
             visit(name)
     return found
 
 
 def test_there_is_no_circle():
-    assert circles() == []
+    assert circles(EDGES) == []
+
+
+def folded(folder: str) -> dict[str, set[str]]:
+    """What leads to what in a folder whose sub-packages count as one each."""
+    start = f"{folder}."
+    edges: dict[str, set[str]] = {}
+    for module, others in EDGES.items():
+        if module.startswith(start):
+            part = module[len(start) :].split(".")[0]
+            inside = {o[len(start) :].split(".")[0] for o in others if o.startswith(start)}
+            edges.setdefault(part, set()).update(inside - {part})
+    return edges
+
+
+FOLDERS = sorted({m.rpartition(".")[0] for m in MODULES if "." in m})
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_sub_packages_are_floors_of_their_folder(folder):
+    assert circles(folded(folder)) == []
 
 
 def test_few_files_at_the_root():
