@@ -1,12 +1,19 @@
-"""Operands that an op of labels, draws or integers has no kernel for: refused when prepared."""
+"""Operands that an op does not take: refused by the op table, on every backend, or by the kernels.
+
+What is wrong about shapes and dtypes the table says; what there is no kernel for, the CPU does.
+"""
 
 from sdbr.backends.cpu import ctc, integer, loss, random
-from sdbr.base.dtypes import DTYPE_CODES
-from sdbr.base.errors import BackendError
+from sdbr.base.dtypes import DTYPE_CODES, DTYPES
+from sdbr.base.errors import BackendError, ValidationError
+from sdbr.ops.table import BY_NAME
 from sdbr.program.buffers import c_strides
 
 import numpy as np
 import pytest
+
+from .harness import Case, Prepared
+from .values import blank, whole
 
 
 def operand(dtype, *shape, strides=None):
@@ -62,14 +69,53 @@ CASES = {
 }
 
 
+#: Of these, what the table has nothing against.
+NO_KERNEL = {
+    "ctc, int64 labels",
+    "ctc, gaps",
+    "keep_mask, gaps",
+    "compare, small integers",
+    "integer, floats",
+    "integer, sum of bools",
+}
+
+
+def problem(op, ins, outs, ints):
+    layouts = [[(DTYPES[code], shape) for code, shape, _ in operands] for operands in (ins, outs)]
+    return BY_NAME[op].problem(*layouts, ints, ())
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_refused(name):
     module, op, ins, outs, ints = CASES[name]
+    if name not in NO_KERNEL:
+        assert "got " in problem(op, ins, outs, ints)
+        return
+    assert problem(op, ins, outs, ints) == ""
     with pytest.raises(BackendError, match=op):
         module.prepare(op, ins, outs, ints)
 
 
+@pytest.mark.parametrize("backend", ["cython", "numpy"])
+@pytest.mark.parametrize(
+    ("op", "ins", "out", "ints", "text"),
+    [
+        ("linear", [(2, 3), (4, 5)], (2, 4), (0,), r"w\[m, k\] has shape \[4, 5\] where .*k = 3"),
+        ("linear", [(2, 3), (4, 3), (4,), (4,)], (2, 4), (0,), "4 inputs, at most 3"),
+        ("gemm", [(2, 3), (3, 4)], (2, 4), (1, 0, 0), "has the shape of c"),
+        ("add", [(2, 3), (3,)], (2, 3), (), r"y\[s\.\.\.\] has shape \[3\]"),
+        ("sum", [(2, 3)], (2,), (), r"x\[outer, n, inner\] has shape \[2, 3\]"),
+        ("max", [(2, 0, 3)], (2, 3), (), "of nothing"),
+    ],
+)
+def test_every_backend_refuses_what_the_table_does(backend, op, ins, out, ints, text):
+    case = Case(op, "", [whole(np.ones(s, "f4")) for s in ins], [blank(out, "f4")], ints)
+    with pytest.raises(ValidationError, match=rf"op 0 \({op}\): .*{text}"):
+        Prepared([case], backend)
+
+
 def test_what_fits_is_not_refused():
+    assert problem("ctc", *path(), (0,)) == ""
     assert ctc.prepare("ctc", *path(), (0,))[0] == "ctc_f4"
     assert loss.prepare("negate_item", [X, T], [X], ())[0] == "negate_item_f4"
     assert integer.prepare("integer", [T, T], [T], (2,))[0] == "integer_mul_i4"

@@ -132,7 +132,7 @@ class Op:
         words = []
         for word, axes in zip((*self.inputs, *self.outputs), self.axes, strict=True):
             plain = word.rstrip("*")
-            shape = "" if axes is None else f"[{', '.join(axes).replace(', ...', '...')}]"
+            shape = "" if axes is None else _written(axes)
             last = "?" if self.most_inputs and len(words) + 1 == self.most_inputs else "*"
             words.append(plain + shape + (last if word != plain else ""))
         n = len(self.inputs)
@@ -242,7 +242,7 @@ def _axes_problem(op: Op, ins: Sequence[Layout], outs: Sequence[Layout]) -> str:
     known: dict[str, object] = {}
     for word, axes, (_, shape) in _words(op, ins, outs):
         if axes is not None and not _fits(axes, shape, known):
-            given = f"{word.split(':')[0]}[{', '.join(axes)}]"
+            given = f"{word.split(':')[0]}{_written(axes)}"
             where = ", ".join(f"{k} = {v}" for k, v in known.items())
             return f"{given} has shape {list(shape)}" + (f" where {where}" if where else "")
     return ""
@@ -325,6 +325,11 @@ class Rows:
         facts = {"step": True, "again": "cheap", "cut": "elements", **facts}
         facts["inplace"] = tuple(range(len(words) - 1))
         return self(name, " ".join(words[:-1]), words[-1], doc, formula, floats=floats, **facts)
+
+
+def _written(axes: tuple[str, ...]) -> str:
+    """Axes as a row writes them down."""
+    return f"[{axes[0]}...]" if axes[-1:] == ("...",) else f"[{', '.join(axes)}]"
 
 
 def _axes(text: str) -> tuple[str, ...]:

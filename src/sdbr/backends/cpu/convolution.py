@@ -6,7 +6,7 @@ import math
 
 from sdbr.backends.cpu.onednn.convolution import Convolution
 from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
-from sdbr.backends.cpu.prepare.space import describe, floating
+from sdbr.backends.cpu.prepare.space import describe
 from sdbr.backends.cpu.tuning.convolution import choose
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
@@ -16,34 +16,29 @@ from sdbr.ops.convolution import Sizes, sizes_of
 def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int, ...]):
     """Kernel and integers of one convolution; see :mod:`sdbr.backends.cpu`."""
     operands = [*ins, *outs]
-    floating(name, operands, operands)
     contiguous(name, operands)
-    sizes, bias = _sizes(name, ins, outs, ints)
-    problem = sizes.problem
-    channels = sizes.w[0] if name == "convolution" else sizes.x[1]
-    if problem is None and bias is not None and bias != (channels,):
-        problem = f"a bias of shape {bias} for {channels} channels"
+    sizes, has_bias = _sizes(name, ins, outs, ints), len(ins) > 2
     itemsize = DTYPES[outs[0][0]].itemsize
-    shares = 0 if problem else sizes.shares(name, itemsize, math.prod(outs[1][1]))
-    if problem is None and shares < 1:
-        problem = f"scratch memory of {outs[1][1]}, not {sizes.scratch(name, itemsize)} elements"
-    if problem is not None:
-        raise BackendError(f"op {name!r}: {problem}; got {describe(operands)}")
-    numbers = _numbers(name, sizes, bias is not None, ints[10], itemsize, shares)
+    shares = sizes.shares(name, itemsize, math.prod(outs[1][1]))
+    if shares < 1:
+        raise BackendError(
+            f"op {name!r}: scratch memory of {outs[1][1]}, not {sizes.scratch(name, itemsize)} "
+            f"elements; got {describe(operands)}"
+        )
+    numbers = _numbers(name, sizes, has_bias, ints[10], itemsize, shares)
     own = {"own": (f"{name}{sizes.way(name)}_{suffix(outs[0])}", numbers)}
     specs = [(operand[1], DTYPES[operand[0]]) for operand in operands]
-    return choose(_problem(name, sizes, bias is not None, ints[10]), own, specs)
+    return choose(_problem(name, sizes, has_bias, ints[10]), own, specs)
 
 
-def _sizes(name, ins, outs, ints) -> tuple[Sizes, tuple[int, ...] | None]:
-    """The sizes, and the shape of the bias."""
+def _sizes(name, ins, outs, ints) -> Sizes:
     first, second, result = ins[0][1], ins[1][1], outs[0][1]
     shapes = {
         "convolution": (first, second, result),
         "convolution_grad_x": (result, second, first),
         "convolution_grad_w": (first, result, second),
     }[name]
-    return sizes_of(shapes, ints), ins[2][1] if len(ins) > 2 else None
+    return sizes_of(shapes, ints)
 
 
 def _problem(name: str, sizes: Sizes, has_bias: bool, last: int) -> Convolution:

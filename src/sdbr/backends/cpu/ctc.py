@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.backends.cpu.prepare.operands import Operand, contiguous
-from sdbr.backends.cpu.prepare.space import Prepared, describe, floating
+from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
+from sdbr.backends.cpu.prepare.space import Prepared, describe
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 
@@ -18,35 +18,10 @@ def prepare(
     Raises
     ------
     BackendError
-        For dtypes without kernels, shapes that are not those of the op table, gaps, and a blank
-        that is none of the labels.
+        For gaps, and for labels and lengths that are not int32.
     """
-    operands = [*ins, *outs]
-    contiguous(name, operands)
-    if name == "ctc":
-        x, n, m, t = ins
-        loss, y, paths, work = outs
-        numbers = [x, loss, y, paths, work]
-    else:
-        x, paths, n, m, t, loss = ins
-        y, work = outs[0], None
-        numbers = [x, paths, loss, y]
-    suffix = floating(name, numbers, operands)
-    (times, batch, labels), length = x[1], t[1][-1]
-    places = 2 * length + 1
-    fine = (
-        all(DTYPES[i[0]] == "i4" for i in (n, m, t))
-        and t[1] == (batch, length)
-        and n[1] == m[1] == loss[1] == (batch,)
-        and y[1] == x[1]
-        and paths[1] == (times, batch, places)
-        and (work is None or work[1] == (4 * (places + 2),))
-        and 0 <= ints[0] < labels
-        and times > 0
-    )
-    if not fine:
-        raise BackendError(
-            f"op {name!r} takes the shapes of the op table; got {describe(ins)} -> "
-            f"{describe(outs)}, blank {ints[0]}"
-        )
-    return f"{name}_{suffix}", [times, batch, labels, length, ints[0]]
+    contiguous(name, [*ins, *outs])
+    n, m, t = ins[1:4] if name == "ctc" else ins[2:5]
+    if any(DTYPES[x[0]] != "i4" for x in (n, m, t)):
+        raise BackendError(f"op {name!r} takes int32 labels and lengths; got {describe(ins)}")
+    return f"{name}_{suffix(ins[0])}", [*ins[0][1], t[1][1], *ints]

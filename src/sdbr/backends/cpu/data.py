@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, suffix
-from sdbr.backends.cpu.prepare.space import Prepared, describe, product, same_shape, strided
+from sdbr.backends.cpu.prepare.space import Prepared, describe, product, strided
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 
@@ -18,13 +18,11 @@ def prepare(
     Raises
     ------
     BackendError
-        For a cast or fill of a complex dtype, a copy between dtypes, and
-        operands of different shapes.
+        For a cast or fill of a complex dtype, and more axes than a kernel counts.
     """
     if name == "copy":
         return _copy(ins[0], outs[0])
     operands = [*ins, *outs]
-    same_shape(name, operands)
     if any(DTYPES[code].kind == "c" for code, _, _ in operands):
         raise BackendError(f"op {name!r} has no native kernel for {describe(operands)}")
     space = [1, 0] + [0] * len(operands)
@@ -34,14 +32,10 @@ def prepare(
 
 
 def _copy(x: Operand, y: Operand) -> Prepared:
-    operands = [x, y]
-    same_shape("copy", operands)
-    if x[0] != y[0]:
-        raise BackendError(f"op 'copy' keeps the dtype; got {describe(operands)}")
     size = DTYPES[x[0]].itemsize
     if 0 in y[1]:
         return "copy_contiguous", [0]
-    ndim, *space = strided("copy", operands)
+    ndim, *space = strided("copy", [x, y])
     shape, from_steps, to_steps = space[:ndim], space[ndim : 2 * ndim], space[2 * ndim :]
     if product(shape) == 1 or (ndim == 1 and from_steps == to_steps == [size]):
         return "copy_contiguous", [product(shape) * size]

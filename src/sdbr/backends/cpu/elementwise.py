@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.backends.cpu.prepare.operands import Operand
-from sdbr.backends.cpu.prepare.space import Prepared, floating, product, strided
+from sdbr.backends.cpu.prepare.operands import Operand, suffix
+from sdbr.backends.cpu.prepare.space import Prepared, product, strided
 from sdbr.program.buffers import c_strides
 
 
@@ -17,15 +17,15 @@ def prepare(
     Raises
     ------
     BackendError
-        For dtypes without kernels, operands of different dtypes or shapes.
+        For more axes than a kernel counts.
     """
     operands = [*ins, *outs]
-    suffix = floating(name, operands, operands)
+    dtype = suffix(outs[0])
     _, shape, strides = outs[0]
-    itemsize = 4 if suffix == "f4" else 8
+    itemsize = 4 if dtype == "f4" else 8
     if strides == c_strides(shape, itemsize) and all(x[1:] == (shape, strides) for x in ins):
-        return f"{name}_contiguous_{suffix}", [product(shape)]
+        return f"{name}_contiguous_{dtype}", [product(shape)]
     space = strided(name, operands)
     if space[0] == 1 and (space[1] == 1 or all(step == itemsize for step in space[2:])):
-        return f"{name}_contiguous_{suffix}", [space[1]]
-    return f"{name}_strided_{suffix}", space
+        return f"{name}_contiguous_{dtype}", [space[1]]
+    return f"{name}_strided_{dtype}", space

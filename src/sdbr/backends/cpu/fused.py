@@ -12,8 +12,8 @@ import functools
 import math
 from collections.abc import Sequence
 
-from sdbr.backends.cpu.prepare.operands import Operand
-from sdbr.backends.cpu.prepare.space import Prepared, describe, floating, product
+from sdbr.backends.cpu.prepare.operands import Operand, suffix
+from sdbr.backends.cpu.prepare.space import Prepared, describe, product
 from sdbr.base.errors import BackendError
 from sdbr.base.limits import FUSED_BYTES
 from sdbr.ops.fused import MAX_AXES, decode, load_axes
@@ -38,15 +38,12 @@ def prepare(
     Raises
     ------
     BackendError
-        For dtypes without kernels, operands of different sizes, outputs with gaps, inputs that
-        too many axes describe, or a step without a kernel.
+        For outputs with gaps, inputs that too many axes describe, or a step without a kernel.
     """
     operands = [*ins, *outs]
-    suffix = floating(name, operands, operands)
-    itemsize = 4 if suffix == "f4" else 8
+    dtype = suffix(outs[0])
+    itemsize = 4 if dtype == "f4" else 8
     n = product(outs[0][1])
-    if any(product(shape) != n for _, shape, _ in operands):
-        raise BackendError(f"op {name!r} takes operands of one size; got {describe(operands)}")
     if not all(is_c_contiguous(shape, strides, itemsize) for _, shape, strides in outs):
         raise BackendError(f"op {name!r} writes C-contiguous operands; got {describe(outs)}")
     steps = list(decode(ints, _Zeros()))
@@ -78,7 +75,7 @@ def prepare(
         reads = [registers[r] for r in step.ins]
         encoded += [code, *reads, *[0] * (3 - len(reads)), registers[step.out], step.at]
     head = [n, block, len(operands), n_buffers, len(strided), len(steps)]
-    return f"fused_{suffix}", [*head, *loads, *encoded]
+    return f"fused_{dtype}", [*head, *loads, *encoded]
 
 
 def _common_block(block: int, loads: list[list[tuple[int, int]]]) -> tuple[int, list[bool]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sdbr.backends.cpu.prepare.operands import Operand, contiguous
-from sdbr.backends.cpu.prepare.space import Prepared, describe, floating
+from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
+from sdbr.backends.cpu.prepare.space import Prepared, describe
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 
@@ -29,33 +29,21 @@ def prepare(
     Raises
     ------
     BackendError
-        For dtypes without kernels, gaps, shapes that are not canonical, and windows that are none.
+        For gaps, and for an index of a dtype that the kernel does not write.
     """
     operands = [*ins, *outs]
     at_x, at_y, at_k = _OPERANDS[name]
     x, y = operands[at_x], operands[at_y]
     k = None if at_k is None else operands[at_k]
-    suffix = floating(name, [x, y], operands)
     contiguous(name, operands)
     window = list(ints[:9])
-    fine = (
-        len(x[1]) == len(y[1]) == 4
-        and x[1][0] == y[1][0]
-        and min(window[:6]) >= 1
-        and min(window[6:]) >= 0
-        and (k is None or (k[1] == y[1] and DTYPES[k[0]].kind in "iu"))
-        and (name != "max_pooling_index" or _holds(k, math.prod(window[:3])))
-    )
-    if not fine:
-        raise BackendError(
-            f"op {name!r} takes x[n, d, h, w] and y[n, od, oh, ow]; "
-            f"got {describe(ins)} -> {describe(outs)}, window {window}"
-        )
+    if name == "max_pooling_index" and not _holds(k, math.prod(window[:3])):
+        raise BackendError(f"op {name!r} has no kernel that gives {describe([k])}, window {window}")
     numbers = [*x[1], *y[1][1:], *window, *([] if k is None else [k[0]]), *ints[9:]]
     kernel = name
     if name == "max_pooling_grad" and not ints[9]:
         kernel = "max_pooling_grad_checked"
-    return f"{kernel}_{suffix}", numbers
+    return f"{kernel}_{suffix(x)}", numbers
 
 
 def _holds(k: Operand, places: int) -> bool:

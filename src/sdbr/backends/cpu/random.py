@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.backends.cpu.prepare.operands import Operand, contiguous
-from sdbr.backends.cpu.prepare.space import Prepared, floating, product, same_shape
+from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
+from sdbr.backends.cpu.prepare.space import Prepared, product
 
 
 def prepare(
@@ -16,10 +16,7 @@ def prepare(
     Raises
     ------
     BackendError
-        For dtypes without kernels, different shapes, gaps.
+        For gaps.
     """
-    operands = [*ins, *outs]
-    suffix = floating(name, operands, operands)
-    same_shape(name, operands)
-    contiguous(name, operands)
-    return f"{name}_{suffix}", [product(outs[0][1])]
+    contiguous(name, [*ins, *outs])
+    return f"{name}_{suffix(outs[0])}", [product(outs[0][1])]

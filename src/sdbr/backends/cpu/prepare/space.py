@@ -9,9 +9,6 @@ from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 from sdbr.base.limits import MAX_DIM
 
-#: Suffix of a kernel name by dtype code, for the dtypes that have arithmetic.
-SUFFIX = {0: "f4", 1: "f8"}
-
 Prepared = tuple[str, list[int]]
 
 
@@ -25,32 +22,6 @@ def product(numbers: Sequence[int]) -> int:
     for k in numbers:
         n *= k
     return n
-
-
-def floating(name: str, operands: Sequence[Operand], all_operands: Sequence[Operand]) -> str:
-    """The suffix of the one float dtype that `operands` share.
-
-    Raises
-    ------
-    BackendError
-        If they do not share float32 or float64.
-    """
-    code = operands[0][0]
-    if code not in SUFFIX or any(operand[0] != code for operand in operands):
-        raise BackendError(
-            f"op {name!r} has native kernels for float32 and float64, one dtype per op; "
-            f"got {describe(all_operands)}"
-        )
-    return SUFFIX[code]
-
-
-def same_shape(name: str, operands: Sequence[Operand]) -> None:
-    """Raise `BackendError` unless all operands have one shape."""
-    if any(operand[1] != operands[-1][1] for operand in operands):
-        raise BackendError(
-            f"op {name!r} takes operands of one shape (a broadcast one has stride 0); "
-            f"got {describe(operands)}"
-        )
 
 
 def collapse(
@@ -94,9 +65,8 @@ def strided(name: str, operands: Sequence[Operand]) -> list[int]:
     Raises
     ------
     BackendError
-        If the shapes differ, or more axes are left than a kernel counts.
+        If more axes are left than a kernel counts.
     """
-    same_shape(name, operands)
     shape = operands[-1][1]
     dims, steps = collapse(shape, [operand[2] for operand in operands])
     if len(dims) > MAX_DIM:
