@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.base.options import Options
-from sdbr.call._entry import link_call, static_entry
+from sdbr.call._entry import is_static, link_call, static_entry
 from sdbr.call.manager import ScheduleManager
 from sdbr.call.managers import MANAGERS, Managers, manager_of, name_of
 
@@ -93,7 +93,7 @@ def _wrap(function: Callable, options: Options) -> Callable:
             call.schedule_manager = ScheduleManager(function, options, None, name_of(function))
         return call.schedule_manager.call(None, args, kwargs)
 
-    call = functools.wraps(function)(static_entry(function, MANAGERS, slow))
+    call = static_entry(function, MANAGERS, slow)
     call.schedule_manager = None
     call._sdbr_function = function
     call._sdbr_options = options
@@ -117,7 +117,7 @@ def _static_class(base: type, options: Options) -> type:
     original = getattr(base, name, None)
     if original is None:
         raise TypeError(f"{base.__name__} has neither forward nor __call__")
-    if hasattr(original, "_sdbr_function"):
+    if is_static(original):
         original = original._sdbr_function
     entry = _wrap(_present(base, name, original), options)
     namespace = {
@@ -143,7 +143,8 @@ def _present(base: type, name: str, original: Callable) -> Callable:
     @functools.wraps(original)
     def method(self, *args, **kwargs):
         found = getattr(base, name)
-        return getattr(found, "_sdbr_function", found)(self, *args, **kwargs)
+        found = found._sdbr_function if is_static(found) else found
+        return found(self, *args, **kwargs)
 
     method._sdbr_function = original
     return method

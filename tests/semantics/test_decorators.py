@@ -304,3 +304,57 @@ def test_decorating_again_takes_the_new_options():
         static(X)
     assert (statistics_of(static).calls, statistics_of(static).traces) == (3, 1)
     assert static.schedule_manager.static_schedule.backend == "cython"
+
+
+class Logged(chainer.Chain):
+    """Whose static method is wrapped, with the attributes that ``functools.wraps`` copies."""
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.fc = L.Linear(4, 3)
+
+    @sdbr.static_graph
+    def _loss(self, x, t):
+        return F.softmax_cross_entropy(self.fc(x), t)
+
+    @functools.wraps(_loss)
+    def forward(self, x, t):
+        type(self).runs += 1
+        return self._loss(x, t)
+
+    runs = 0
+
+
+@pytest.mark.parametrize("how", ["link", "method", "function"])
+def test_what_is_wrapped_around_a_static_function_runs_in_every_step(how):
+    model = Logged()
+    Logged.runs = 0
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.1)).setup(model)
+
+    @functools.wraps(Logged._loss)
+    def function(x, t):
+        Logged.runs += 1
+        return model._loss(x, t)
+
+    lossfun = {"link": model, "method": model.forward, "function": function}[how]
+    t = np.zeros(5, "i")
+    for i in range(4):
+        optimizer.update(lossfun, X, t)
+        assert Logged.runs == i + 1
+    assert model.schedule_manager.statistics.replays == 3
+
+
+class TwiceTheLoss(Logged):
+    @functools.wraps(Logged._loss)
+    def forward(self, x, t):
+        return self._loss(x, t) * 2
+
+
+def test_an_instance_whose_method_is_wrapped_around_a_static_one():
+    model = sdbr.static_graph(TwiceTheLoss())
+    t = np.zeros(5, "i")
+    for _ in range(3):
+        found = model(X, t)
+    assert_near(found.array, (model._loss(X, t) * 2).array, RESULTS, "loss")
+    assert model.schedule_manager.statistics.replays == 2

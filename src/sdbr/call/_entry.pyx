@@ -1,5 +1,7 @@
 """What stands in the place of a decorated function."""
 
+from functools import update_wrapper
+
 import chainer
 
 from cpython.object cimport PyObject
@@ -65,8 +67,15 @@ def static_entry(function, managers_key, slow):
         return entry.serve(args, kwargs, False)
 
     entry.function, entry.managers_key, entry.slow, entry.call = function, managers_key, slow, call
-    call._sdbr_serves = entry
+    update_wrapper(call, function)
+    call._sdbr_serves = entry  # not that of a static function that `function` is wrapped around
     return call
+
+
+def is_static(call):
+    """Whether this is what `static_entry` has made: ``functools.wraps`` copies its attributes."""
+    entry = getattr(call, "_sdbr_serves", None)
+    return type(entry) is Entry and (<Entry> entry).call is call
 
 
 def link_call(call):
@@ -82,5 +91,5 @@ def link_call(call):
             return _Link.__call__(*args, **kwargs)
         return entry.serve(args, kwargs, True)
 
-    __call__._sdbr_link_call = True
+    __call__._sdbr_link_call = __call__
     return __call__

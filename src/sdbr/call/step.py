@@ -9,6 +9,7 @@ from typing import NamedTuple
 from sdbr.audit.calls import audited_step
 from sdbr.audit.settings import share_now
 from sdbr.base.collector import collector_off
+from sdbr.call._entry import is_static
 from sdbr.call._runners import StepRunner
 from sdbr.call.find import arrays_of
 from sdbr.call.managers import manager_of
@@ -34,16 +35,16 @@ def resolve(lossfun):
             return None  # one of its own
         cls = type(lossfun)
         call = cls.__call__
-        if hasattr(call, "_sdbr_function"):
+        if is_static(call):
             return call, lossfun
         forward = getattr(cls, "forward", None)
         plain = (
-            call is chainer.Link.__call__ or hasattr(call, "_sdbr_link_call")
+            call is chainer.Link.__call__ or getattr(call, "_sdbr_link_call", None) is call
         ) and not lossfun._n_local_link_hooks
-        return (forward, lossfun) if plain and hasattr(forward, "_sdbr_function") else None
-    if isinstance(lossfun, types.MethodType) and hasattr(lossfun.__func__, "_sdbr_function"):
+        return (forward, lossfun) if plain and is_static(forward) else None
+    if isinstance(lossfun, types.MethodType) and is_static(lossfun.__func__):
         return lossfun.__func__, lossfun.__self__
-    return (lossfun, None) if hasattr(lossfun, "_sdbr_function") else None
+    return (lossfun, None) if is_static(lossfun) else None
 
 
 def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
