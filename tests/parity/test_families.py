@@ -21,6 +21,11 @@ FAMILIES = {op.family for op in OPS}
 STAND_INS = {"split", "foreign"}
 
 
+def test_the_modules_of_the_table_are_the_families():
+    whole = {"__init__", "op", "single", "table"}
+    assert {path.stem for path in ROOT.glob("ops/*.py")} - whole == FAMILIES
+
+
 def test_the_units_of_kernels_are_the_families():
     units = (ROOT / "kernels" / "frame" / "units.h").read_text()
     assert set(re.findall(r"X\((\w+)\)", units)) == FAMILIES

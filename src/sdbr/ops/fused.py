@@ -23,9 +23,6 @@ MAX_OPERANDS = 16
 MAX_TEMPORARIES = 8
 MAX_AXES = FUSED_AXES
 
-#: Ops that can be a step. Data movement is: of rows that are broadcast or strided, too.
-STEPS: frozenset[str] = frozenset(op.name for op in SINGLE if op.step)
-
 
 class Step(NamedTuple):
     """One step, decoded.
@@ -100,7 +97,7 @@ def _steps_that_exist(ints: Sequence[int]) -> list[tuple[Op, Sequence[int], int]
     found = []
     at = 0
     while at < len(ints):
-        if not 0 <= ints[at] < len(SINGLE) or SINGLE[ints[at]].name not in STEPS:
+        if not 0 <= ints[at] < len(SINGLE) or not SINGLE[ints[at]].step:
             return None
         op = SINGLE[ints[at]]
         end = at + 1 + len(op.inputs)

@@ -65,7 +65,7 @@ class Op:
     updates : bool
         It writes parameters, or gradients on the way to them.
     step : bool
-        Elementwise, of any strides: it can be a step of ``fused``.
+        It can be a step of ``fused``: elementwise, or data movement, of any strides.
     moves : bool
         It makes no number that is not there before.
     again : str
