@@ -21,11 +21,11 @@ from sdbr.backends.cpu import _kernels, convolution
 from sdbr.backends.cpu.onednn import _onednn, library, primitives
 from sdbr.backends.cpu.onednn import convolution as onednn
 from sdbr.backends.cpu.onednn.convolution import FORWARD, GRAD_W, GRAD_X, WAYS
+from sdbr.backends.cpu.prepare.blocking import blocking_of
 from sdbr.backends.cpu.tuning.race import operands
 from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.errors import BackendError
 from sdbr.base.threads import num_threads
-from sdbr.ops.convolution import sizes_of
 from sdbr.program.buffers import c_strides
 
 import chainer
@@ -100,7 +100,7 @@ class Problem:
         out = (size + 2 * pad - k) // stride + 1
         x, w, y = (n, c, 1, size, size), (o, c, 1, k, k), (n, o, 1, out, out)
         numbers = (1, stride, stride, 0, pad, pad, 1, 1, 1, 1, 0)
-        scratch = (sizes_of((x, w, y), numbers).scratch(op, 4),)
+        scratch = (blocking_of((x, w, y), numbers).scratch(op, 4),)
         shapes = [*{FORWARD: (x, w, y), GRAD_X: (y, w, x), GRAD_W: (x, y, w)}[op], scratch]
         rows = [(DTYPE_CODES[np.dtype("f4")], s, c_strides(s, 4)) for s in shapes]
         self.op = op

@@ -10,12 +10,14 @@ import copy
 import dataclasses
 
 import sdbr.backends
+from sdbr.backends import MACHINES
 from sdbr.functions import load_all
 from sdbr.functions.registry import Node, function_of, row_of
 from sdbr.program._memory import Memory
 from sdbr.program.buffers import ARENA, CONSTANT, OWNED, BufferTable
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import check_overlaps, plan
+from sdbr.program.passes import shaped
 from sdbr.program.program import assemble
 
 import chainer
@@ -117,6 +119,10 @@ class Lowered:
             self.rows[id(x)] = self.rows[id(a)] = row
         self.forward_ops = self._lower_forward(ys)
         self.backward_ops = self._lower_backward(xs, ys, has_gy, wanted)
+        self.forward_ops, self.backward_ops = (
+            shaped(ops, set(), self.table, frozenset(), MACHINES["cython"])
+            for ops in (self.forward_ops, self.backward_ops)
+        )
         kept = [r for i in self.backward_ops for r in i.ins]
         arena = plan(self.forward_ops, self.table, kept, "forward")
         self.forward = assemble(self.forward_ops, self.table, "forward", arena)

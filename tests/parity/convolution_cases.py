@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sdbr.backends.cpu.prepare.blocking import blocking_of
 from sdbr.ops import convolution as family
-from sdbr.ops.convolution import sizes_of
 from sdbr.ops.op import Op
 
 import numpy as np
@@ -44,7 +44,7 @@ def convolution(op: Op, rng, dtype) -> Iterator[Case]:
     """Each shape with and without bias and activation, or overwriting and adding."""
     for number, (x, w, y, *options) in enumerate(SHAPES):
         numbers = tuple(np.concatenate([*options[:3], options[3:]]).tolist())
-        sizes = sizes_of((x, w, y), numbers)
+        sizes = blocking_of((x, w, y), numbers)
         assert sizes.problem is None
         scratch = sizes.scratch(op.name, dtype.itemsize)
         order = {"convolution": (x, w, y), "convolution_grad_x": (y, w, x)}

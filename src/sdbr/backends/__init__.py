@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from sdbr.backends.cpu.machine import MACHINE as CPU
-from sdbr.backends.numpy.machine import MACHINE as NUMPY
+from sdbr.backends.cpu.passes import MACHINE as CPU
 from sdbr.base.errors import BackendError
 from sdbr.program.executors import provides
 from sdbr.program.machine import Machine
@@ -15,8 +14,8 @@ BACKENDS = {
     "cython": ("sdbr.backends.cpu.executable", "executable"),
     "numpy": ("sdbr.backends.numpy.executable", "NumpyExecutable"),
 }
-#: Backend -> what programs for it are shaped by.
-MACHINES: dict[str, Machine] = {"cython": CPU, "numpy": NUMPY}
+#: Backend -> what programs for it are shaped by; the reference takes them as they are.
+MACHINES: dict[str, Machine] = {"cython": CPU, "numpy": Machine()}
 
 
 def available() -> list[str]:

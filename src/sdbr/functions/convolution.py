@@ -9,10 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from sdbr.base.threads import num_threads
 from sdbr.functions.common import data_reason
 from sdbr.functions.registry import FunctionRow, Node, float_reason, function
-from sdbr.ops.convolution import Sizes
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 
@@ -69,18 +67,8 @@ def _emit(b: Builder, op: str, ins: Sequence[Row], shape, node: Node, last: int 
     options = _options(node.function)
     ins = [_canonical(b, x) if x.ndim > 1 else b.contiguous(x) for x in ins]
     out = b.new(shape, ins[0].dtype)
-    result = _canonical(b, out)
-    first, second = (x.shape for x in ins[:2])
-    x, w, y = {
-        "convolution": (first, second, result.shape),
-        "convolution_grad_x": (result.shape, second, first),
-        "convolution_grad_w": (first, result.shape, second),
-    }[op]
     numbers = (*options.stride, *options.pad, *options.dilate, options.groups)
-    sizes = Sizes(x, w, y, options.stride, options.pad, options.dilate, options.groups)
-    room = sizes.scratch(op, out.dtype.itemsize, num_threads())
-    scratch = b.new((room,), out.dtype, "scratch")
-    b.emit(op, ins, [result, scratch], (*numbers, last))
+    b.emit(op, ins, [_canonical(b, out)], (*numbers, last))
     return out
 
 

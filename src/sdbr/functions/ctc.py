@@ -28,12 +28,10 @@ class ConnectionistTemporalClassification(FunctionRow):
     def forward(b, node, xs):
         n, m, t, x = (b.contiguous(r) for r in xs)
         times, batch, _ = x.shape
-        places = 2 * t.shape[1] + 1
         loss, y = b.new((batch,), x.dtype), b.new(x.shape, x.dtype)
-        paths = b.new((times, batch, places), x.dtype)
-        work = b.new((4 * (places + 2),), x.dtype)
+        paths = b.new((times, batch, 2 * t.shape[1] + 1), x.dtype)
         blank = (int(node.function.blank_symbol),)
-        b.emit("ctc", [x, n, m, t], [loss, y, paths, work], blank)
+        b.emit("ctc", [x, n, m, t], [loss, y, paths], blank)
         node.state.update(y=y, paths=paths)
         return [b.reduce("mean", loss, (0,)) if node.function.reduce == "mean" else loss]
 

@@ -64,7 +64,7 @@ def _lengths(
     places = 2 * t[1][1] + 1
     if paths[1][2] != places:
         return f"{paths[1][2]} places, not {places}"
-    if forward and outs[3][1] != (4 * (places + 2),):
+    if len(outs) > 3 and outs[3][1] != (4 * (places + 2),):
         return f"scratch memory of {outs[3][1]}, not {4 * (places + 2)}"
     return "" if 0 <= ints[0] < x[1][2] and x[1][0] > 0 else f"blank {ints[0]}, or no times"
 
@@ -72,7 +72,7 @@ def _lengths(
 @row(
     "ctc",
     "x:T[s,b,v] n:I[b] m:I[b] t:I[b,l]",
-    "loss:T[b] y:T[s,b,v] paths:T[s,b,places] scratch:T[work]",
+    "loss:T[b] y:T[s,b,v] paths:T[s,b,places] scratch:T[work]?",
     "y = softmax(x) over v; loss[b] = -logsumexp(paths[0, b]); paths[s, b, k]: "
     "log-probability of all paths that are at place k of the labels, with blanks between "
     "them, at time s; x[s, b, v], labels t[b, l] int32, lengths n[b] and m[b] int32, paths[s, "
@@ -84,7 +84,7 @@ def _lengths(
 def ctc(ins, outs, attributes) -> None:
     """Forward and backward over the paths of each sample, in the logarithm."""
     x, n, m, t = ins
-    loss, y, paths, _ = outs
+    loss, y, paths = outs[:3]
     check_labels(t, x.shape[2])
     e = np.exp(x - x.max(axis=2, keepdims=True))
     y[...] = e / e.sum(axis=2, keepdims=True)

@@ -48,6 +48,9 @@ class Op:
         Per operand its axes, see `sdbr.ops.table`; None where they may be any.
     most_inputs : int
         The number of inputs at most, where the variadic one comes once or not at all; else 0.
+    most_outputs : int
+        The number of outputs at most, where the last one is memory that kernels of some backends
+        work in: those ask for it (`sdbr.program.machine`); else 0.
     rule : callable or None
         ``(ins, outs, ints, floats) -> str``: what is wrong beyond axes and dtypes, with operands as
         `Layout`; empty where nothing is.
@@ -106,6 +109,7 @@ class Op:
     family: str = ""
     axes: tuple[tuple[str, ...] | None, ...] = ()
     most_inputs: int = 0
+    most_outputs: int = 0
     rule: Callable | None = None
     inplace: tuple[int, ...] = ()
     sharing: Callable | None = None
@@ -133,7 +137,11 @@ class Op:
         for word, axes in zip((*self.inputs, *self.outputs), self.axes, strict=True):
             plain = word.rstrip("*")
             shape = "" if axes is None else _written(axes)
-            last = "?" if self.most_inputs and len(words) + 1 == self.most_inputs else "*"
+            optional = (
+                self.most_inputs,
+                self.most_outputs and len(self.inputs) + self.most_outputs,
+            )
+            last = "?" if len(words) + 1 in optional else "*"
             words.append(plain + shape + (last if word != plain else ""))
         n = len(self.inputs)
         return ", ".join(words[:n]), ", ".join(words[n:])
@@ -200,6 +208,8 @@ class Op:
         found = _dtype_problem(self, ins, outs) or _axes_problem(self, ins, outs)
         if not found and self.most_inputs and len(ins) > self.most_inputs:
             found = f"{len(ins)} inputs, at most {self.most_inputs}"
+        if not found and self.most_outputs and len(outs) > self.most_outputs:
+            found = f"{len(outs)} outputs, at most {self.most_outputs}"
         if not found and self.rule is not None:
             found = self.rule(ins, outs, ints, floats)
         return f"{found}; got {described(ins)} -> {described(outs)}" if found else ""
@@ -299,6 +309,8 @@ class Rows:
         op = Op(name, -1, *words, tuple(ints.split()), tuple(floats.split()), doc, formula)
         if inputs.endswith("?"):
             facts["most_inputs"] = len(words[0])
+        if outputs.endswith("?"):
+            facts["most_outputs"] = len(words[1])
         self.rows.append(dataclasses.replace(op, axes=axes, **facts))
 
         def computed_by(function: Callable) -> Callable:

@@ -37,12 +37,14 @@ def build(
     on = passes.enabled()
     roots = {row.root.index for row in kept}
     instructions = passes.transform(instructions, roots, table, on, which)
-    portable = all(
+    own = MACHINES[schedule.backend]
+    shaped = passes.shaped(instructions, roots, table, on, own)
+    portable = shaped is instructions and all(
         passes.shaped(instructions, roots, table, on, machine) is instructions
         for machine in MACHINES.values()
+        if machine is not own
     )
-    instructions = passes.shaped(instructions, roots, table, on, MACHINES[schedule.backend])
-    reuse = schedule.reuse
+    instructions, reuse = shaped, schedule.reuse
     aliases = passes.inplace(instructions, roots) if "inplace" in on and reuse else {}
     arena = memory_plan.plan(instructions, table, kept, f"{name} arena", reuse, aliases)
     program = assemble(instructions, table, name, arena)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from sdbr.backends.cpu.onednn.convolution import Convolution
+from sdbr.backends.cpu.prepare.blocking import Blocking, blocking_of
 from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
 from sdbr.backends.cpu.prepare.space import describe
 from sdbr.backends.cpu.tuning.convolution import choose
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
-from sdbr.ops.convolution import Sizes, sizes_of
 
 
 def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int, ...]):
@@ -19,10 +19,11 @@ def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int,
     contiguous(name, operands)
     sizes, has_bias = _sizes(name, ins, outs, ints), len(ins) > 2
     itemsize = DTYPES[outs[0][0]].itemsize
-    shares = sizes.shares(name, itemsize, math.prod(outs[1][1]))
+    room = math.prod(outs[1][1]) if len(outs) > 1 else 0
+    shares = sizes.shares(name, itemsize, room)
     if shares < 1:
         raise BackendError(
-            f"op {name!r}: scratch memory of {outs[1][1]}, not {sizes.scratch(name, itemsize)} "
+            f"op {name!r}: scratch memory of {room}, not {sizes.scratch(name, itemsize)} "
             f"elements; got {describe(operands)}"
         )
     numbers = _numbers(name, sizes, has_bias, ints[10], itemsize, shares)
@@ -31,17 +32,25 @@ def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int,
     return choose(_problem(name, sizes, has_bias, ints[10]), own, specs)
 
 
-def _sizes(name, ins, outs, ints) -> Sizes:
+def scratch(
+    name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int, ...], threads: int
+) -> int:
+    """Elements of the memory that the kernel works in."""
+    sizes = _sizes(name, ins, outs, ints)
+    return sizes.scratch(name, DTYPES[outs[0][0]].itemsize, threads)
+
+
+def _sizes(name, ins, outs, ints) -> Blocking:
     first, second, result = ins[0][1], ins[1][1], outs[0][1]
     shapes = {
         "convolution": (first, second, result),
         "convolution_grad_x": (result, second, first),
         "convolution_grad_w": (first, result, second),
     }[name]
-    return sizes_of(shapes, ints)
+    return blocking_of(shapes, ints)
 
 
-def _problem(name: str, sizes: Sizes, has_bias: bool, last: int) -> Convolution:
+def _problem(name: str, sizes: Blocking, has_bias: bool, last: int) -> Convolution:
     """The same as what is measured and what oneDNN is asked for."""
     accumulates = name == "convolution_grad_w"
     return Convolution(
@@ -60,7 +69,7 @@ def _problem(name: str, sizes: Sizes, has_bias: bool, last: int) -> Convolution:
 
 
 def _numbers(
-    name: str, sizes: Sizes, has_bias: bool, last: int, itemsize: int, shares: int
+    name: str, sizes: Blocking, has_bias: bool, last: int, itemsize: int, shares: int
 ) -> list[int]:
     """What ``kernels/convolution/shape.h`` reads."""
     slot = sizes.slot(name, itemsize)

@@ -18,10 +18,20 @@ def prepare(
     Raises
     ------
     BackendError
-        For gaps, and for labels and lengths that are not int32.
+        For gaps, labels and lengths that are not int32, and where there is no scratch memory.
     """
     contiguous(name, [*ins, *outs])
     n, m, t = ins[1:4] if name == "ctc" else ins[2:5]
     if any(DTYPES[x[0]] != "i4" for x in (n, m, t)):
         raise BackendError(f"op {name!r} takes int32 labels and lengths; got {describe(ins)}")
+    if name == "ctc" and len(outs) < 4:
+        raise BackendError(f"op {name!r} needs scratch memory; got {describe(outs)}")
     return f"{name}_{suffix(ins[0])}", [*ins[0][1], t[1][1], *ints]
+
+
+def scratch(
+    name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int], threads: int
+) -> int:
+    """Elements of the memory that the kernel works in: four rows of places, with margins."""
+    labels = ins[3][1][-1]
+    return 4 * (2 * labels + 3)
