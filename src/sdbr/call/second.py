@@ -253,12 +253,11 @@ class Derivative:
         return [graph.thing(value) for value in self.part.outputs]
 
 
-#: Where Chainer's functions draw nothing; for the others the draws of the call are made again.
-_REPEATABLE = ("activation", "array", "connection", "math", "normalization", "pooling")
-
-
 def is_repeatable(plan) -> bool:
-    """Whether the functions of a call give the same whenever they run, as far as is known."""
+    """Whether the functions of a call give the same whenever they run, as far as is known.
+
+    Where they do not, the draws of the call are made again.
+    """
     if plan.repeatable is None:
         plan.repeatable = all(
             isinstance(node, GradientNode) or _repeats(node) for node in plan.schedule.trace.nodes
@@ -271,16 +270,7 @@ def _repeats(node: v.TracedNode) -> bool:
         return not (node.draws or node.effect)
     if v.keeps_history(node):
         return False
-    kind = type(registry.function_of(node.function))
-    family, _, module = kind.__module__.removeprefix("chainer.functions.").partition(".")
-    row = registry.lookup(kind)
-    if row is not None:
-        return not row.draws
-    return (
-        kind.__module__.startswith("chainer.functions.")
-        and family in _REPEATABLE
-        and module not in ("rrelu", "simplified_dropconnect")
-    )
+    return not registry.draws(type(registry.function_of(node.function)))
 
 
 class _Graph:

@@ -264,6 +264,24 @@ def row_of(node) -> type[FunctionRow] | None:
     return lookup(type(function_of(node)))
 
 
+#: Packages of Chainer's functions that draw nothing, but for some of their modules.
+_DRAWING_NOTHING = ("activation", "array", "connection", "math", "normalization", "pooling")
+_BUT_FOR = ("rrelu", "simplified_dropconnect")
+
+
+def draws(function_class: type) -> bool:
+    """Whether the forward of a node class draws random numbers: its row says so.
+
+    Without one, every function may but for Chainer's in packages that are known.
+    """
+    row = lookup(function_class)
+    if row is not None:
+        return row.draws
+    chainers, _, rest = function_class.__module__.partition("chainer.functions.")
+    package, _, module = rest.partition(".")
+    return bool(chainers) or package not in _DRAWING_NOTHING or module in _BUT_FOR
+
+
 def registered() -> dict[str, type[FunctionRow]]:
     """All rows by dotted class name (a copy)."""
     return dict(_table)
