@@ -254,6 +254,60 @@ class Fmod(FunctionRow):
         return [gx, b.elementwise("multiply", b.elementwise("negative", times), gys[0])]
 
 
+# --- gamma function, inverses of erf -----------------------------------------------------------
+@function(MATH + "digamma.DiGamma")
+class DiGamma(_Other):
+    """Derivative of the logarithm of the gamma function."""
+
+    name, other = "digamma", "trigamma"
+
+
+@function(MATH + "lgamma.LGamma")
+class LGamma(_Other):
+    """Logarithm of the gamma function."""
+
+    name, other = "lgamma", "digamma"
+
+
+class _Inverse(_Unary):
+    """The gradient is a multiple of exp(y * y)."""
+
+    factor = 0.0
+
+    @classmethod
+    def backward(cls, b, node, xs, ys, gys, wanted):
+        slope = b.elementwise("exp", b.elementwise("square", ys[0]))
+        slope = b.elementwise("mul_constant", slope, floats=(cls.factor,))
+        return [b.elementwise("multiply", slope, gys[0])]
+
+
+@function(MATH + "erfinv.ErfInv")
+class ErfInv(_Inverse):
+    """Inverse of the error function."""
+
+    name, factor = "erfinv", math.pi**0.5 / 2
+
+
+@function(MATH + "erfcinv.ErfcInv")
+class ErfcInv(_Inverse):
+    """Inverse of the complementary error function."""
+
+    name, factor = "erfcinv", -(math.pi**0.5) / 2
+
+
+@function(MATH + "erfcx.Erfcx")
+class Erfcx(_Unary):
+    """exp(x * x) times the complementary error function."""
+
+    name = "erfcx"
+
+    def backward(b, node, xs, ys, gys, wanted):
+        product = b.elementwise("multiply", xs[0], ys[0])
+        slope = b.elementwise("add_constant", product, floats=(-(math.pi**-0.5),))
+        slope = b.elementwise("mul_constant", slope, floats=(2.0,))
+        return [b.elementwise("multiply", slope, gys[0])]
+
+
 # --- activations -----------------------------------------------------------------------------
 @function(ACTIVATION + "hard_sigmoid.HardSigmoid")
 class HardSigmoid(_Unary):

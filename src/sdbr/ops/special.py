@@ -37,6 +37,12 @@ one(
     "hard_sigmoid", "x", "y", "y = clip(x * 0.2 + 0.5, 0, 1)",
     lambda x: np.clip(x * 0.2 + 0.5, 0, 1),
 )  # fmt: skip
+one("digamma", "x", "y", "y = digamma(x)", special.digamma)
+one("trigamma", "x", "y", "y = polygamma(1, x)", lambda x: special.polygamma(1, x))
+one("lgamma", "x", "y", "y = log(abs(gamma(x)))", special.gammaln)
+one("erfinv", "x", "y", "erf(y) = x", special.erfinv)
+one("erfcinv", "x", "y", "erfc(y) = x", special.erfcinv)
+one("erfcx", "x", "y", "y = exp(x * x) * erfc(x)", special.erfcx)
 
 # --- two inputs ----------------------------------------------------------------------------------
 one("arctan2", "x y", "z", "z = arctan2(x, y)", np.arctan2)

@@ -1,5 +1,6 @@
 /* Functions of mathematics, by dtype; see arithmetic.h. What networks are made of vectorises in
- * float (special_f4.h); the others call the C library. */
+ * float (special_f4.h); what is around gamma and erf is in gamma_f8.h and erf_f8.h; the others call
+ * the C library. */
 
 #if SDBR_FLOATS
 #define C_FUNCTION(name) name##f
@@ -60,5 +61,16 @@ SDBR_INLINE T FN(op_log_ndtr_grad)(T x, T gy, T p, T q) {
 SDBR_INLINE T FN(op_hard_sigmoid_grad)(T x, T gy, T p, T q) {
     return (void)p, (void)q, (T)((x > (T)-2.5) & (x < (T)2.5)) * gy * (T)0.2;
 }
+
+/* In double for both dtypes, as SciPy has it. */
+#define DOUBLE_FUNCTION(name) \
+    SDBR_INLINE T FN(op_##name)(T a, T p, T q) { return (void)p, (void)q, (T)sdbr_##name##_f8((double)a); }
+DOUBLE_FUNCTION(digamma)
+DOUBLE_FUNCTION(trigamma)
+DOUBLE_FUNCTION(lgamma)
+DOUBLE_FUNCTION(erfinv)
+DOUBLE_FUNCTION(erfcinv)
+DOUBLE_FUNCTION(erfcx)
+#undef DOUBLE_FUNCTION
 
 #undef C_FUNCTION

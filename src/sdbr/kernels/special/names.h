@@ -23,7 +23,13 @@
     X(floor, 0) \
     X(ceil, 0) \
     X(trunc, 0) \
-    X(hard_sigmoid, 0)
+    X(hard_sigmoid, 0) \
+    X(digamma, 0) \
+    X(trigamma, 0) \
+    X(lgamma, 0) \
+    X(erfinv, 0) \
+    X(erfcinv, 0) \
+    X(erfcx, 0)
 
 #define SDBR_BINARY_SPECIAL(X) \
     X(arctan2, 0) \
