@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sdbr
+from sdbr.backends import MACHINES
 from sdbr.base.errors import BackendError
 from sdbr.program.buffers import BOUND
+from sdbr.program.machine import Machine
 
 import chainer
 import numpy as np
@@ -86,6 +88,20 @@ def test_programs_that_no_backend_wants_otherwise_are_shared():
             run(model, (np.ones((2, 4), "f"),))
             found.add(model.schedule_manager.static_schedule.forward)
     assert len(found) == 1
+
+
+def test_programs_are_not_shared_where_passes_are_told_other_numbers(monkeypatch):
+    monkeypatch.setitem(MACHINES, "numpy", Machine(shortest_fused=1))
+    model = sdbr.static_graph(
+        Net(lambda self, x: F.sum(F.tanh(self.l(x)) * 2 + 1), l=L.Linear(4, 3))
+    )
+    fused = {}
+    for backend in ORDERS[0] * 2:
+        with chainer.using_config("sdbr_backend", backend):
+            run(model, (np.ones((2, 4), "f"),))
+            program = model.schedule_manager.static_schedule.programs["forward"]
+            fused[backend] = " fused " in program.disassemble()
+    assert fused == {"cython": False, "numpy": True}
 
 
 def test_a_whole_step_is_made_for_its_backend():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import sdbr
+from sdbr.backends import MACHINES
 from sdbr.program.memory import check_overlaps
 
 import chainer
@@ -236,5 +239,6 @@ def test_what_holds_much_is_low_in_any_case(monkeypatch):
 
     default, low = arena_of("default"), arena_of("low")
     assert low < default
-    monkeypatch.setattr("sdbr.program.passes.recomputation.MOST_HELD", 10_000)
+    small = dataclasses.replace(MACHINES["cython"], most_held=10_000)
+    monkeypatch.setitem(MACHINES, "cython", small)
     assert arena_of("default") == low

@@ -11,6 +11,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from sdbr.program.machine import Machine
+
 import numpy as np
 
 ARENA, BOUND, OWNED, CONSTANT = range(4)
@@ -139,9 +141,16 @@ def is_c_contiguous(shape, strides, itemsize: int) -> bool:
 
 
 class BufferTable:
-    """All slots and rows of one schedule; its programs share them."""
+    """All slots and rows of one schedule; its programs share them.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    machine : Machine, optional
+        What the programs are made for.
+    """
+
+    def __init__(self, machine: Machine | None = None) -> None:
+        self.machine = Machine() if machine is None else machine
         self.slots: list[Slot] = []
         self.rows: list[Row] = []
         self._constants: dict = {}

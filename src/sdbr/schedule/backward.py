@@ -96,7 +96,7 @@ class BackwardPlan:
         """Plan and assemble, after the forward has its memory."""
         schedule = self.forward.schedule
         self.program, _ = build(
-            self.instructions, self.forward.table, [], "backward", schedule, passes.SECOND
+            self.instructions, self.forward.table, [], "backward", schedule.reuse, passes.SECOND
         )
         self.followed = self.forward.follow(self.program.slots)
         self.instructions = []

@@ -13,7 +13,7 @@ import chainer
 
 
 def build(
-    instructions, table, kept, name, schedule, which=passes.TRANSFORMS
+    instructions, table, kept, name, reuse, which=passes.TRANSFORMS
 ) -> tuple[Program, set[int]]:
     """Run the passes, then those of the backend, plan memory and assemble.
 
@@ -24,8 +24,7 @@ def build(
     kept : list of Row
         Arena rows that are read after the program.
     name : str
-    schedule : Schedule
-        Whose backend will run it.
+    reuse : bool
     which : tuple
         The passes that are left to run.
 
@@ -37,14 +36,14 @@ def build(
     on = passes.enabled()
     roots = {row.root.index for row in kept}
     instructions = passes.transform(instructions, roots, table, on, which)
-    own = MACHINES[schedule.backend]
-    shaped = passes.shaped(instructions, roots, table, on, own)
+    shaped = passes.shaped(instructions, roots, table, on, table.machine)
     portable = shaped is instructions and all(
-        passes.shaped(instructions, roots, table, on, machine) is instructions
+        machine.is_like(table.machine)
+        and passes.shaped(instructions, roots, table, on, machine) is instructions
         for machine in MACHINES.values()
-        if machine is not own
+        if machine is not table.machine
     )
-    instructions, reuse = shaped, schedule.reuse
+    instructions = shaped
     aliases = passes.inplace(instructions, roots) if "inplace" in on and reuse else {}
     arena = memory_plan.plan(instructions, table, kept, f"{name} arena", reuse, aliases)
     program = assemble(instructions, table, name, arena)

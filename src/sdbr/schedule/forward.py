@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sdbr.audit.samples import node_rows
+from sdbr.backends import MACHINES
 from sdbr.base.collector import collector_off
 from sdbr.base.errors import SdbrError
 from sdbr.lowering.backward import differentiable
@@ -54,7 +55,7 @@ class ForwardPlan:
     def __init__(self, schedule):
         self.schedule = schedule
         trace = schedule.trace
-        self.table = BufferTable()
+        self.table = BufferTable(MACHINES[schedule.backend])
         self.lowered = Forward(trace, self.table, schedule.keep_graph)
         views = "views" in passes.enabled()
         outs = [value for value in output_values(trace) if not returned_as_is(value)]
@@ -90,7 +91,7 @@ class ForwardPlan:
             full, instructions = self._full_backward(instructions)
             which = passes.SECOND
         self.program, self.kept = build(
-            instructions, self.table, self.kept_rows, "forward", schedule, which
+            instructions, self.table, self.kept_rows, "forward", schedule.reuse, which
         )
         self.leaves = [(value, row.slot.index) for value, row in self.lowered.bound]
         self.lowered.builder.instructions = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sdbr.audit.samples import node_rows
+from sdbr.backends import MACHINES
 from sdbr.lowering.backward import generate_backward
 from sdbr.lowering.forward import Forward
 from sdbr.lowering.python_op import PythonBackward
@@ -40,7 +41,7 @@ class StepPlan:
         trace = schedule.trace
         self.schedule = schedule
         self.update = update
-        self.table = table = BufferTable()
+        self.table = table = BufferTable(MACHINES[schedule.backend])
         forward = Forward(trace, table, True, update.n_control, together=True)
         builder: Builder = forward.builder
         views = "views" in passes.enabled()
@@ -66,7 +67,7 @@ class StepPlan:
             table,
             [],
             "step",
-            schedule,
+            schedule.reuse,
             passes.SECOND,
         )
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]

@@ -14,14 +14,13 @@ from sdbr.ops.fused import MAX_AXES, load_axes
 from sdbr.ops.table import BY_NAME
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
+from sdbr.program.machine import Machine
 from sdbr.program.passes.rows import NEVER, is_bound, readers, whole, writer_counts, written
 
 import numpy as np
 
 FLOATS = (np.dtype("f4"), np.dtype("f8"))
 
-#: Fewer elements than these are in the cache anyway, and single ops cost a little less (measured).
-SMALLEST = 2048
 #: Groups that are open for more at a time, ops of one, and instructions that an op may pass.
 OPEN_GROUPS = 6
 LONGEST_GROUP = 48
@@ -39,11 +38,11 @@ def elementwise(
     kept : set of int
         Root row indices that are read after the program.
     table : BufferTable, optional
-        Not used.
     """
-    if not any(i.op.step and i.outs[0].size >= SMALLEST for i in instructions):
+    machine = Machine() if table is None else table.machine
+    if not any(i.op.step and i.outs[0].size >= machine.shortest_fused for i in instructions):
         return instructions
-    return _Walk(instructions, kept).run()
+    return _Walk(instructions, kept, machine.shortest_fused).run()
 
 
 class _Group:
@@ -121,9 +120,10 @@ class _Group:
 class _Walk:
     """One walk over a program."""
 
-    def __init__(self, instructions: list[Instruction], kept: set[int]):
+    def __init__(self, instructions: list[Instruction], kept: set[int], shortest: int):
         self.instructions = instructions
         self.kept = kept
+        self.shortest = shortest  # in elements
         self.new: list[Instruction | _Group | None] = []
         self.open: list[tuple[tuple, _Group]] = []
         self.writers = writer_counts(instructions)
@@ -149,7 +149,7 @@ class _Walk:
         if not instruction.op.step:
             return False
         (y,) = instruction.outs
-        if y.dtype not in FLOATS or y.size < SMALLEST or not whole(y):
+        if y.dtype not in FLOATS or y.size < self.shortest or not whole(y):
             return False
         if self.writers[y.root.index] != 1:
             return False

@@ -8,8 +8,8 @@ elementwise, data movement, normalization with known moments and multiplication 
 is repeated, up to `DEEPEST` ops in a row. Nothing is drawn again, and every number stays the same:
 the ops are the same, and so is what they read. A backward that runs later than its forward could
 find memory of the caller (parameters, running statistics) changed: small arrays are copied in the
-forward, and what is made of large ones is kept. A network that would keep more than `MOST_HELD`
-gets the second level without being asked.
+forward, and what is made of large ones is kept. A network that would keep more than `most_held` of
+its `Machine` gets the second level without being asked.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ DEEPEST = {FREE: 1, LOW: 8}
 
 #: So many times larger than an array of the caller is what is made again of a copy of it.
 TIMES = 8
-
-#: Bytes held from forward to backward from which memory counts for more than time.
-MOST_HELD = 128 << 20
 
 
 class Recipes:
@@ -274,7 +271,8 @@ def recipes(
     forward, backward : list of Instruction
     table : BufferTable
     low : bool
-        ``memory='low'``; what holds more than `MOST_HELD` bytes is treated so in any case.
+        ``memory='low'``; what holds more than ``table.machine.most_held`` bytes is treated so
+        in any case.
     on : frozenset of str
         The passes that are on.
     together : bool
@@ -282,7 +280,7 @@ def recipes(
     """
     if "recomputation" not in on:
         return None
-    low = low or _held(forward, backward) > MOST_HELD
+    low = low or _held(forward, backward) > table.machine.most_held
     if not (low or "elementwise" in on):
         return None
     if not low and not any(instruction.op.again == "free" for instruction in forward):

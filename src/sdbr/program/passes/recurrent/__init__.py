@@ -28,10 +28,9 @@ from sdbr.program.passes.inplace import inplace
 from sdbr.program.passes.recurrent.recurrence import Plan
 from sdbr.program.passes.recurrent.repetition import find_products, find_totals
 
-#: So much more memory may be alive than before (a share, bytes): what goes backward from a stacked
-#: output layer is there for all steps at once, and what a second-level cache holds is no matter.
+#: So much more memory may be alive than before: what goes backward from a stacked output layer is
+#: there for all steps at once. What a cache holds is no matter.
 MORE = 1.05
-CACHE = 1 << 20
 
 
 def recurrent(
@@ -51,7 +50,7 @@ def recurrent(
     if not totals and not products:
         return instructions
     before = footprint(instructions, kept, table)
-    most = max(MORE * before, before + CACHE)
+    most = max(MORE * before, before + table.machine.cache)
     for chosen, stacking in ((products, True), (products, False), ({}, False)):
         plan = Plan(instructions, kept, table, totals, chosen, stacking)
         result = plan.run()
