@@ -102,6 +102,7 @@ def test_refused(name):
     [
         ("linear", [(2, 3), (4, 5)], (2, 4), (0,), r"w\[m, k\] has shape \[4, 5\] where .*k = 3"),
         ("linear", [(2, 3), (4, 3), (4,), (4,)], (2, 4), (0,), "4 inputs, at most 3"),
+        ("linear", [(2, 3), (4, 3)], (2, 4), (4,), r"activation 4, of \[0, 1, 2, 3\]"),
         ("gemm", [(2, 3), (3, 4)], (2, 4), (1, 0, 0), "has the shape of c"),
         ("add", [(2, 3), (3,)], (2, 3), (), r"y\[s\.\.\.\] has shape \[3\]"),
         ("sum", [(2, 3)], (2,), (), r"x\[outer, n, inner\] has shape \[2, 3\]"),

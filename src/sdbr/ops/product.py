@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sdbr.ops.elementwise import sigmoid
+from sdbr.ops import elementwise
 from sdbr.ops.op import Layout, Rows
 
 import numpy as np
@@ -13,17 +13,14 @@ Array = np.ndarray
 row = Rows()
 
 
-#: Activations by the number that `linear` and `gemm_mask` carry.
-ACTIVATIONS: tuple[Callable, ...] = (lambda x: x, lambda x: np.maximum(x, 0), sigmoid, np.tanh)
-
-
-#: Gradient through an activation, from its output `y`.
-ACTIVATION_GRADS: tuple[Callable, ...] = (
-    lambda y, gy: gy,
-    lambda y, gy: gy * (y > 0),
-    lambda y, gy: gy * y * (1 - y),
-    lambda y, gy: gy * (1 - y * y),
-)
+#: Activations by the number that `linear` carries, and their gradients by that of `gemm_mask`.
+ACTIVATIONS: dict[int, Callable] = {
+    0: lambda x: x,
+    **{op.activation: op.formula for op in elementwise.ROWS if op.activation},
+}
+ACTIVATION_GRADS: dict[int, Callable] = {
+    op.activation_grad: op.formula for op in elementwise.ROWS if op.activation_grad
+}
 
 
 def transposed(x: Array, flag: int) -> Array:
@@ -44,6 +41,17 @@ def _factors(
     return "" if k == k2 and (n, m) == c[-2:] else "op(a) @ op(b) has the shape of c"
 
 
+def _known(numbers: dict[int, Callable]) -> Callable[..., str]:
+    """The rule that `activation` is one of some numbers."""
+
+    def rule(
+        ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int], floats: Sequence
+    ) -> str:
+        return "" if ints[0] in numbers else f"activation {ints[0]}, of {sorted(numbers)}"
+
+    return rule
+
+
 @row(
     "linear",
     "x:T[n,k] w:T[m,k] b:T[m]?",
@@ -54,6 +62,7 @@ def _factors(
     by_row=(0,),
     cut="rows",
     product=True,
+    rule=_known(ACTIVATIONS),
 )
 def linear(x: Array, w: Array, *b: Array, activation: int) -> Array:
     """``act(x @ w.T + b)``."""
@@ -103,6 +112,7 @@ row(
     by_row=(0, 2),
     cut="rows",
     product=True,
+    rule=_known(ACTIVATION_GRADS),
 )
 
 ROWS = row.rows
