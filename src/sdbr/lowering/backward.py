@@ -20,9 +20,7 @@ def differentiable(
     needs = set(wanted)
     for lowered in forward.nodes:
         traced = lowered.traced
-        if traced.function is None or not traced.backprop:
-            continue
-        if nodes is not None and id(traced) not in nodes:
+        if not _is_gone_through(traced, nodes):
             continue
         if (everything and traced.own and any(x.requires_grad for x in traced.inputs)) or any(
             x.index in needs and x.requires_grad and (x.index in wanted or not x.unchained)
@@ -30,6 +28,12 @@ def differentiable(
         ):
             needs.update(y.index for y in traced.outputs if y.requires_grad)
     return needs
+
+
+def _is_gone_through(traced: v.TracedNode, nodes: set[int] | None) -> bool:
+    """Whether a backward may lead through a node: a function that keeps its history."""
+    known = nodes is None or id(traced) in nodes
+    return known and traced.function is not None and traced.backprop
 
 
 def generate_backward(
@@ -67,9 +71,7 @@ def generate_backward(
     again: dict[int, LoweredNode] = {}  # nodes inside of ``F.forget``
     for lowered in reversed(forward.nodes):
         traced = lowered.traced
-        if traced.function is None or not traced.backprop:
-            continue
-        if nodes is not None and id(traced) not in nodes:
+        if not _is_gone_through(traced, nodes):
             continue
         builder.label, builder.line = traced.label + " backward", traced.line
         gys = [None if y.unchained else gradients.collect(y.index) for y in traced.outputs]
@@ -81,11 +83,8 @@ def generate_backward(
         if not targets or all(g is None for g in gys):
             continue
         if traced.forgotten:
-            if id(traced) not in again:
-                (group,) = [g for g in forward.trace.forgotten if id(traced) in g.nodes]
-                again.update(forward.again(group.nodes, group.inputs, builder))
-                builder.label, builder.line = traced.label + " backward", traced.line
-            lowered = again[id(traced)]
+            lowered = _made_again(forward, traced, again, builder)
+            builder.label, builder.line = traced.label + " backward", traced.line
         for i, g in zip(targets, node_gradients(lowered, builder, gys, targets), strict=True):
             if g is not None:
                 gradients.add(traced.inputs[i].index, g)
@@ -96,6 +95,16 @@ def generate_backward(
         if g is not None:
             result[value.index] = g
     return result
+
+
+def _made_again(
+    forward: Forward, traced: v.TracedNode, again: dict[int, LoweredNode], builder: Builder
+) -> LoweredNode:
+    """A node inside of an ``F.forget``, lowered anew with all others there when one is needed."""
+    if id(traced) not in again:
+        (group,) = [g for g in forward.trace.forgotten if id(traced) in g.nodes]
+        again.update(forward.again(group.nodes, group.inputs, builder))
+    return again[id(traced)]
 
 
 class _Gradients:
