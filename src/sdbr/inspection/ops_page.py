@@ -23,7 +23,8 @@ shape, the same for all that say `s`, and `[]` one element. Programs are checked
 before they run. `*` marks the operand that may come any number of times, or not at all, `?` one
 that may be missing. *In place* lists the inputs whose memory the first output may share.
 Elementwise ops take any strides, with stride 0 where an operand is broadcast. The formula is the
-reference that every backend is compared with.
+reference that every backend is compared with. *Facts* are what passes and backends ask of an op;
+`src/sdbr/ops/op.py` explains each.
 """
 
 FUNCTIONS_HEADER = """
@@ -56,8 +57,10 @@ def ops_page() -> str:
     text = [HEADER]
     for family in dict.fromkeys(op.family for op in OPS):
         text.append(f"\n### {family}\n\n")
-        text.append("| opcode | op | inputs | outputs | attributes | in place | formula |\n")
-        text.append("| --- | --- | --- | --- | --- | --- | --- |\n")
+        text.append(
+            "| opcode | op | inputs | outputs | attributes | in place | facts | formula |\n"
+        )
+        text.append("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
         text.extend(_op_line(op) for op in OPS if op.family == family)
     text.append(FUNCTIONS_HEADER)
     text.extend(
@@ -80,9 +83,18 @@ def _op_line(op: Op) -> str:
         *map(_cell, op.signature),
         ", ".join(attributes),
         inplace,
+        _cell(", ".join(_facts(op))),
         _cell(op.doc),
     ]
     return _line(cells)
+
+
+def _facts(op: Op) -> list[str]:
+    """What holds of an op, as the columns of the table are called."""
+    yes = ("effect", "draws", "python", "updates", "step", "moves", "product", "divides", "exact")
+    facts = [name for name in yes if getattr(op, name)]
+    facts += [f"{name}: {value}" for name in ("again", "cut") if (value := getattr(op, name))]
+    return facts
 
 
 def _function_line(name: str, row: type, base: type) -> str:

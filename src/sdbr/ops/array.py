@@ -184,7 +184,7 @@ row(
     "prod",
     "x:T[outer,n,inner]",
     "y:T[outer,inner]",
-    "y[outer, inner] = x.prod(1)",
+    "y = x.prod(1)",
     lambda x: x.prod(axis=1),
 )
 
@@ -193,7 +193,7 @@ row(
     "prod_grad",
     "x:T[outer,n,inner] gy:T[outer,inner]",
     "gx:T[outer,n,inner]",
-    "gx[i] = gy * the product of all x but x[i]; gy[outer, inner]",
+    "gx[i] = gy * the product of all x but x[i]",
 )
 def prod_grad(x: Array, gy: Array) -> Array:
     """Products of all but one."""

@@ -100,9 +100,8 @@ def _problem(x: Layout, w: Layout, y: Layout, ints: Sequence[int]) -> str:
     "x:T[n,c,d,h,w] w:T[o,share,kd,kh,kw] b:T[o]?",
     "y:T[n,o,od,oh,ow] scratch:T[work]?",
     "y[i, o, p] = act(sum over c, k of w[o, c, k] * x[i, group(o) + c, p * stride - pad + k * "
-    "dilation] + b[o]), a read outside of x is 0; x[n, c, d, h, w], w[o, c / groups, kd, kh, "
-    "kw], optional b[o], y[n, o, od, oh, ow] of any size, all C-contiguous; activation 0 "
-    "none, 1 relu",
+    "dilation] + b[o]), a read outside of x is 0; share = c / groups; y of any size; all "
+    "C-contiguous; activation 0 none, 1 relu",
     ints=f"{_NUMBERS} activation",
     direct=True,
     divides=True,

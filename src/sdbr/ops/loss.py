@@ -52,8 +52,7 @@ def _some_class(
     "x:T[outer,c,inner] t:I[outer,inner] w:T[c]?",
     "loss:T[] lse:T[outer,inner] coeff:T[]",
     "lse = log(sum(exp(x), 1)); coeff = 1 / count; loss = -sum(w[t] * (x[t] - lse) * (t != "
-    "ignore_label)) * coeff; x[outer, c, inner], t[outer, inner], lse[outer, inner], optional "
-    "class weights w[c], loss scalar, coeff scalar. count: number of valid labels (at least "
+    "ignore_label)) * coeff; w: weights of classes; count: number of valid labels (at least "
     "1) when normalize, else outer. IndexError for labels outside [-c, c) apart from "
     "ignore_label, which picks class 0",
     ints="normalize ignore_label",
@@ -71,7 +70,7 @@ def softmax_cross_entropy(x: Array, t: Array, *w: Array, normalize: int, ignore_
     "softmax_cross_entropy_grad",
     "x:T[outer,c,inner] t:I[outer,inner] lse:T[outer,inner] coeff:T[] gloss:T[] w:T[c]?",
     "gx:T[outer,c,inner]",
-    "gx = (exp(x - lse) - onehot(t)) * w[t] * (t != ignore_label) * (gloss * coeff); gloss scalar",
+    "gx = (exp(x - lse) - onehot(t)) * w[t] * (t != ignore_label) * (gloss * coeff)",
     ints="ignore_label",
     inplace=(0,),
     rule=_some_class,
@@ -88,7 +87,7 @@ def softmax_cross_entropy_grad(
     "softmax_cross_entropy_no_reduce",
     "x:T[outer,c,inner] t:I[outer,inner] w:T[c]?",
     "loss:T[outer,inner] lse:T[outer,inner]",
-    "loss[outer, inner] = -w[t] * (x[t] - lse) * (t != ignore_label)",
+    "loss = -w[t] * (x[t] - lse) * (t != ignore_label)",
     ints="ignore_label",
     rule=_some_class,
 )
@@ -102,7 +101,7 @@ def softmax_cross_entropy_no_reduce(x: Array, t: Array, *w: Array, ignore_label:
     "softmax_cross_entropy_no_reduce_grad",
     "x:T[outer,c,inner] t:I[outer,inner] lse:T[outer,inner] gloss:T[outer,inner] w:T[c]?",
     "gx:T[outer,c,inner]",
-    "gx = (exp(x - lse) - onehot(t)) * w[t] * (t != ignore_label) * gloss; gloss[outer, inner]",
+    "gx = (exp(x - lse) - onehot(t)) * w[t] * (t != ignore_label) * gloss",
     ints="ignore_label",
     inplace=(0,),
     rule=_some_class,
@@ -122,7 +121,7 @@ def softmax_cross_entropy_no_reduce_grad(
     "x:T[s...] t:I[s...]",
     "loss:T[] count:T[]",
     "l = (t != -1) * (x * (t - (x >= 0)) - log1p(exp(-abs(x)))); loss = -sum(l) / count; "
-    "count = number of t != -1 (at least 1) when normalize, else batch size; 1-D",
+    "count = number of t != -1 (at least 1) when normalize, else batch size",
     ints="normalize batch",
 )
 def sigmoid_cross_entropy(x: Array, t: Array, normalize: int, batch: int):
@@ -135,7 +134,7 @@ row(
     "sigmoid_cross_entropy_grad",
     "x:T[s...] t:I[s...] count:T[] gloss:T[]",
     "gx:T[s...]",
-    "gx = gloss * (t != -1) * (sigmoid(x) - t) / count; gloss scalar",
+    "gx = gloss * (t != -1) * (sigmoid(x) - t) / count",
     lambda x, t, count, gloss: sigmoid_cross_entropy_no_reduce_grad(x, t, gloss) / count,
 )
 
@@ -167,7 +166,7 @@ row(
     "mean_squared_error",
     "x:T[s...] y:T[s...]",
     "loss:T[]",
-    "loss = ((x - y) ** 2).sum() / x.size; C-contiguous, loss scalar",
+    "loss = ((x - y) ** 2).sum() / x.size; C-contiguous",
     lambda x, y: ((x - y) ** 2).sum() / x.size,
 )
 
@@ -201,8 +200,7 @@ row(
     "accuracy",
     "x:T[outer,c,inner] t:I[outer,inner]",
     "y:T[]",
-    "y = mean(x.argmax(1) == t), with has_ignore over t != ignore_label (0 when there is "
-    "none); x[outer, c, inner], t[outer, inner]",
+    "y = mean(x.argmax(1) == t), with has_ignore over t != ignore_label (0 when there is none)",
     ints="has_ignore ignore_label",
     rule=_some_class,
 )
@@ -220,7 +218,7 @@ def accuracy(x: Array, t: Array, has_ignore: int, ignore_label: int) -> Array:
     "select_item",
     "x:T[n,c] t:I[n]",
     "y:T[n]",
-    "y = x[arange(n), t]; x[n, c], t[n]; IndexError outside [-c, c)",
+    "y = x[arange(n), t]; IndexError outside [-c, c)",
     direct=True,
 )
 def select_item(ins, outs, attributes) -> None:
@@ -234,7 +232,7 @@ def select_item(ins, outs, attributes) -> None:
     "select_item_grad",
     "t:I[n] gy:T[n]",
     "gx:T[n,c]",
-    "gx = 0; gx[arange(n), t] = gy; gx[n, c]",
+    "gx = 0; gx[arange(n), t] = gy",
     direct=True,
 )
 def select_item_grad(ins, outs, attributes) -> None:
@@ -250,7 +248,7 @@ def select_item_grad(ins, outs, attributes) -> None:
     "negate_item",
     "x:T[n,c] t:I[n]",
     "y:T[n,c]",
-    "y = x; y[arange(n), t] *= -1; x[n, c], t[n]; IndexError outside [-c, c)",
+    "y = x; y[arange(n), t] *= -1; IndexError outside [-c, c)",
 )
 def negate_item(x: Array, t: Array) -> Array:
     """One element of each row with the other sign."""
@@ -264,8 +262,7 @@ row(
     "argmax",
     "x:T[outer,c,inner]",
     "y:I[outer,inner]",
-    "y = x.argmax(1), the first of the largest, or the first NaN; x[outer, c, inner], "
-    "y[outer, inner] int32",
+    "y = x.argmax(1), the first of the largest, or the first NaN; int32",
     lambda x: x.argmax(axis=1).astype(np.int32),
     rule=_some_class,
 )

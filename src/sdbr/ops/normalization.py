@@ -50,8 +50,7 @@ def _across(v: Array, half: int) -> Array:
     "x:T[outer,c,inner] gamma:T[c] beta:T[c] more:T[outer,c,inner]?",
     "y:T[outer,c,inner] mean:T[c] var:T[c]",
     "mean = x.mean((0, 2)); var = x.var((0, 2)); y = gamma * (x - mean) / sqrt(var + eps) + "
-    "beta (+ more), and maximum(y, 0) when activation is 1; x[outer, c, inner] as y and more, "
-    "the others [c]",
+    "beta (+ more), and maximum(y, 0) when activation is 1",
     ints="activation",
     floats="eps",
     inplace=(0,),
@@ -160,8 +159,7 @@ def update_statistics(mean, var, running_mean, running_var, count: int, decay: f
     "x:T[n,groups,length] gamma:T[numbers] beta:T[numbers]",
     "y:T[n,groups,length] mean:T[n,groups] inv_std:T[n,groups]",
     "mean = x.mean(2); inv_std = 1 / sqrt(x.var(2) + eps); y = gamma * (x - mean) * inv_std + "
-    "beta; mean and inv_std [n, groups]; gamma and beta [groups * length / run], each number "
-    "for a run of as many elements",
+    "beta; each number of gamma and beta goes for a run of as many elements",
     floats="eps",
     inplace=(0,),
     cut="samples",

@@ -56,8 +56,7 @@ def _known(numbers: dict[int, Callable]) -> Callable[..., str]:
     "linear",
     "x:T[n,k] w:T[m,k] b:T[m]?",
     "y:T[n,m]",
-    "y = act(x @ w.T + b); x[n, k], w[m, k], optional b[m], y[n, m], all C-contiguous; "
-    "activation 0 none, 1 relu, 2 sigmoid, 3 tanh",
+    "y = act(x @ w.T + b); all C-contiguous; activation 0 none, 1 relu, 2 sigmoid, 3 tanh",
     ints="activation",
     by_row=(0,),
     cut="rows",
@@ -105,8 +104,7 @@ row(
     "gemm_mask",
     "a:T[n,m] b:T[m,k] y:T[n,k]",
     "c:T[n,k]",
-    "c = (a @ b) * act'(y); a[n, m], b[m, k], y[n, k]: output of the activation below, 1 "
-    "relu, 2 sigmoid, 3 tanh",
+    "c = (a @ b) * act'(y); y: output of the activation below, 1 relu, 2 sigmoid, 3 tanh",
     lambda a, b, y, activation: ACTIVATION_GRADS[activation](y, a @ b),
     ints="activation",
     by_row=(0, 2),

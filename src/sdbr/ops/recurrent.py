@@ -65,7 +65,7 @@ def _given(grads: tuple[Array, ...], has_gc: int, has_gh: int):
     "c_prev:T[m] x:T[m,4]",
     "gates:T[m,4] c:T[m] h:T[m]",
     "gates = tanh(x[:, 0]), sigmoid(x[:, 1:]), that is a, i, f, o; c = a * i + f * c_prev; h "
-    "= o * tanh(c); x[m, 4], c[m] of m cells, C-contiguous",
+    "= o * tanh(c); m cells, C-contiguous",
     inplace=(1,),
 )
 def lstm(c_prev: Array, x: Array):
@@ -143,7 +143,7 @@ def slstm_grad(c1, c2, x1, x2, c, *g: Array, has_gc: int, has_gh: int):
     "x:T[n,gates,cells] child:T[n,cells]*",
     "c:T[n,cells] h:T[n,cells]",
     "c = tanh(x[:, 0]) * sigmoid(x[:, 1]) + sum over k of sigmoid(x[:, 3 + k]) * child[k]; h "
-    "= sigmoid(x[:, 2]) * tanh(c); x[n, 3 + children, cells], child[n, cells]",
+    "= sigmoid(x[:, 2]) * tanh(c); gates = 3 + children",
     rule=_children,
 )
 def tree_lstm(x: Array, *children: Array):
