@@ -8,6 +8,8 @@ from sdbr.base.dtypes import DTYPE_CODES, DTYPES
 from sdbr.base.errors import BackendError, ValidationError
 from sdbr.ops.table import BY_NAME
 from sdbr.program.buffers import c_strides
+from sdbr.program.builder import Builder
+from sdbr.program.program import assemble
 
 import numpy as np
 import pytest
@@ -113,6 +115,15 @@ def test_every_backend_refuses_what_the_table_does(backend, op, ins, out, ints, 
     case = Case(op, "", [whole(np.ones(s, "f4")) for s in ins], [blank(out, "f4")], ints)
     with pytest.raises(ValidationError, match=rf"op 0 \({op}\): .*{text}"):
         Prepared([case], backend)
+
+
+def test_the_line_of_the_user_is_named():
+    builder = Builder()
+    builder.label, builder.line = "Sum", "model.py:7"
+    x, y = (builder.table.bound(shape, "f4", "x") for shape in ((2, 3), (2,)))
+    builder.emit("sum", [x], [y])
+    with pytest.raises(ValidationError, match=r"got float32\[2, 3\] -> .*; Sum at model\.py:7$"):
+        assemble(builder.instructions, builder.table).validate()
 
 
 def test_what_fits_is_not_refused():

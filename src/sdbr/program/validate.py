@@ -192,4 +192,7 @@ def _check_operands(program) -> None:
         cut = len(given) - n_outputs[i]
         op = OPS[code]
         problem = op.problem(given[:cut], given[cut:], ints[a:c], [0.0] * (d - b))
-        _check(not problem, f"op {i} ({op.name}): {problem}")
+        if problem:
+            label, line = (texts[i] if texts else "" for texts in (program.labels, program.lines))
+            where = f"; {label}" + (f" at {line}" if line else "") if label or line else ""
+            raise ValidationError(f"op {i} ({op.name}): {problem}{where}")

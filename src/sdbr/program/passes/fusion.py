@@ -132,7 +132,7 @@ def _takes_relu(maker: Instruction, relu: Instruction, table: BufferTable | None
     return (
         table is not None
         and relu.op.name == "relu"
-        and maker.op.divides
+        and maker.op.family == "convolution"
         and "activation" in maker.op.ints
         and maker.ints[-1] == 0
         and relu.ins[0].root is maker.outs[0].root
