@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sdbr
-from sdbr.backends import MACHINES
+from sdbr.backends import BACKENDS, MACHINES
 from sdbr.base.errors import BackendError
 from sdbr.program.buffers import BOUND
 from sdbr.program.machine import Machine
@@ -128,3 +128,7 @@ def test_a_program_that_lacks_what_kernels_need_is_refused(make):
     program.run(inputs)
     with pytest.raises(BackendError, match=r"op '(convolution|ctc)'.* scratch memory"):
         program.run(inputs, backend="cython")
+
+
+def test_every_backend_says_what_it_wants():
+    assert MACHINES.keys() == BACKENDS.keys()

@@ -1,5 +1,5 @@
 /* Numbers that the kernels and the Python that prepares for them have to agree on: base/limits.py
- * has them, too, and is compared with this list when the loop is loaded. */
+ * has them, too, and is compared with this list when the backend is loaded. */
 #ifndef SDBR_LIMITS_H
 #define SDBR_LIMITS_H
 
