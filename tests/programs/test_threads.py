@@ -108,7 +108,7 @@ def convolve(threads):
 
 
 def test_convolutions_do_not_depend_on_the_number_of_threads(monkeypatch):
-    monkeypatch.setattr("sdbr.ops.convolution.LEAST_WORK", 1)
+    monkeypatch.setattr("sdbr.backends.cpu.prepare.blocking.LEAST_WORK", 1)
     want, memory = convolve(1)
     for threads in (2, 3, 8):
         got, more = convolve(threads)
@@ -130,7 +130,7 @@ def test_convolutions_do_not_depend_on_the_number_of_threads(monkeypatch):
 def test_gradients_of_convolutions_do_not_depend_on_the_number_of_threads(
     monkeypatch, c, o, kernel, stride, n, size
 ):
-    monkeypatch.setattr("sdbr.ops.convolution.LEAST_WORK", 1)
+    monkeypatch.setattr("sdbr.backends.cpu.prepare.blocking.LEAST_WORK", 1)
     rng = np.random.RandomState(0)
     link = L.Convolution2D(c, o, kernel, stride, kernel // 2)
     x = rng.randn(n, c, size, size).astype("f")
