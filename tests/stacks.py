@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,11 +72,17 @@ def main() -> int:
         chosen = sorted({chosen[0], chosen[-1]}, key=PYTHONS.index)
 
     with tempfile.TemporaryDirectory(prefix="sdbr-stacks-") as folder:
-        rows = []
-        for version in chosen:
+
+        def check(version: str) -> list[Row]:
+            rows = []
             for row in check_python(version, found[version], Path(folder)):
                 print(row, flush=True)
                 rows.append(row)
+            return rows
+
+        # Two at a time: while one waits for its packages or its tests, the other compiles.
+        with ThreadPoolExecutor(2) as pool:
+            rows = [row for part in pool.map(check, chosen) for row in part]
     print(f"\n{'Python':<8}{'NumPy':<8}{'setuptools':<12}{'time':>9}  outcome")
     for row in rows:
         print(row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 from collections.abc import Iterator
 
@@ -29,6 +30,11 @@ COMPARISONS = {
     "near": 2,
 }
 KEYWORDS = {"atol", "rel", "rtol", "tolerance"}
+
+
+@functools.cache
+def _tree(path: pathlib.Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _small_numbers(node: ast.AST) -> Iterator[int]:
@@ -64,7 +70,7 @@ def test_tolerances_have_one_place():
         f"{path.relative_to(TESTS)}:{line}"
         for path in FILES
         if path.name != "tolerances.py"
-        for line in _tolerances(ast.parse(path.read_text(encoding="utf-8")))
+        for line in _tolerances(_tree(path))
     ]
     assert found == []
 
@@ -90,7 +96,7 @@ def test_no_test_file_imports_from_another():
     modules = {path.stem for path in FILES if path.name.startswith("test_")}
     found = []
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(path)):
             if isinstance(node, ast.ImportFrom):
                 names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
             elif isinstance(node, ast.Import):
