@@ -236,6 +236,18 @@ def test_a_tree_against_itself(tmp_path, capsys):
     assert str(ROOT) not in out.read_text()
 
 
+def test_a_row_of_an_example(capsys):
+    from benchmarks.examples import __main__ as examples
+
+    assert examples.main(["glance", "--rounds", "1", "--seconds", "0.001"]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "glance" in line]
+    assert "| model, optimizer | 1, " in row and row.count("|") == 8
+    names = [example.name for example in examples.EXAMPLES]
+    assert len(set(names)) == len(names) > 30
+    with pytest.raises(SystemExit):
+        examples.main(["no such example"])
+
+
 def test_a_tree_that_is_none(tmp_path, capsys):
     from benchmarks import against
 
