@@ -54,8 +54,8 @@ def predictor_only(make, data):
     return prepare
 
 
-def classifier(make, data):
-    return lambda static: updates(static, L.Classifier(make()), optimizers.Adam(), images(*data))
+def classifier(make, data, rule=optimizers.Adam):
+    return lambda static: updates(static, L.Classifier(make()), rule(), images(*data))
 
 
 def pooled(x):
@@ -253,8 +253,10 @@ EXAMPLES = [
     Example("dcgan", "`forward` of both networks", dcgan),
     Example("pix2pix", "`forward` of both networks", pix2pix),
     Example("cifar, VGG", BOTH, classifier(vgg, CIFAR)),
-    Example("imagenet, AlexNet", BOTH, classifier(alex, LARGE)),
-    Example("imagenet, NIN", BOTH, classifier(network_in_network, LARGE)),
-    Example("imagenet, GoogLeNet", BOTH, classifier(inceptions, LARGE)),
-    Example("imagenet, ResNet", BOTH, classifier(residuals, (4, 3, 64, 64))),
+    Example("imagenet, AlexNet", BOTH, classifier(alex, LARGE, optimizers.MomentumSGD)),
+    Example("imagenet, NIN", BOTH, classifier(network_in_network, LARGE, optimizers.MomentumSGD)),
+    Example("imagenet, GoogLeNet", BOTH, classifier(inceptions, LARGE, optimizers.MomentumSGD)),
+    Example(
+        "imagenet, ResNet", BOTH, classifier(residuals, (4, 3, 64, 64), optimizers.MomentumSGD)
+    ),
 ]
