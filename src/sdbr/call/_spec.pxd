@@ -74,7 +74,4 @@ cdef class Numbers:
 cdef Leaves leaves_of(list things)
 
 
-cpdef str active_hook()
-
-
 cdef bint hooks_are_off()

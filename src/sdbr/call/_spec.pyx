@@ -427,22 +427,33 @@ cdef class Numbers:
         return things
 
 
-cpdef str active_hook():
-    """What of a thread's hooks look at its calls, of functions or of links; None without any."""
+cdef enum Hooks:
+    NO_HOOK
+    FUNCTION_HOOK
+    LINK_HOOK
+
+
+cdef inline Hooks hooks_now() except *:
+    """Which of this thread's hooks look at its calls."""
     cdef PyObject *hooks
     cdef object d = _chainer_thread.__dict__
     hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "function_hooks")
     if hooks != NULL and sdbr_dict_size(hooks):
-        return "function"
+        return FUNCTION_HOOK
     hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "link_hooks")
     if hooks != NULL and sdbr_dict_size(hooks):
-        return "link"
-    return None
+        return LINK_HOOK
+    return NO_HOOK
+
+
+def active_hook():
+    """What this thread has a hook on, functions or links; None without any."""
+    return {NO_HOOK: None, FUNCTION_HOOK: "function", LINK_HOOK: "link"}[hooks_now()]
 
 
 cdef bint hooks_are_off():
     """No function hook, no link hook, and no trace or plain run under way in this thread."""
-    if active_hook() is not None:
+    if hooks_now() != NO_HOOK:
         return False
     if not _traces_under_way[0]:
         return True

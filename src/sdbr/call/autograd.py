@@ -42,40 +42,37 @@ class StaticCall(chainer.FunctionNode):
     def run(self, node, part: int, target_input_indexes, grad_outputs) -> tuple:
         """The gradients of the inputs of a part of the call; `node` stands for it in the graph."""
         with self.instance.lock:
-            return self._run(node, part, target_input_indexes, grad_outputs)
-
-    def _run(self, node, part, target_input_indexes, grad_outputs):
-        given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
-        if not given:
-            raise MissingGradientError(
-                f"a backward through {self.manager.name} got no gradient of any output: set y.grad "
-                "before y.backward(), for y is no scalar"
-            )
-        found = self.instance.plan.parts[part]
-        if found.is_anchored and not found.own:
-            return (None,)
-        self._claim()
-        everything = found.own and _is_whole_backward()
-        targets = () if found.is_anchored else tuple(target_input_indexes)
-        pattern = Pattern(given, targets, part, everything)
-        gys = [grad_outputs[i].array for i in given]
-        plan = self.instance.plan.backward(pattern) if found.own else None
-        if plan is not None and plan.forgets and chainer.config.enable_backprop:
-            raise RuntimeError("double backpropagation in functions.forget is not allowed.")
-        start = time.perf_counter()
-        grads = self._replayed(node, pattern, gys)
-        if plan is not None and plan.hidden:
-            n = len(targets)
-            _give(plan.hidden, grads[n:])
-            grads = grads[:n]
-        if found.is_anchored:
-            return (None,)
-        if everything:
-            grads = self._settled(found, targets, grads)
-        self.manager.audits.count_backward(time.perf_counter() - start, self.reference)
-        if chainer.config.enable_backprop:
-            return self._with_history(node, pattern, grads, [grad_outputs[i] for i in given])
-        return tuple([None if g is None else chainer.Variable(g) for g in grads])
+            given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
+            if not given:
+                raise MissingGradientError(
+                    f"a backward through {self.manager.name} got no gradient of any output: "
+                    "set y.grad before y.backward(), for y is no scalar"
+                )
+            found = self.instance.plan.parts[part]
+            if found.is_anchored and not found.own:
+                return (None,)
+            self._claim()
+            everything = found.own and _is_whole_backward()
+            targets = () if found.is_anchored else tuple(target_input_indexes)
+            pattern = Pattern(given, targets, part, everything)
+            gys = [grad_outputs[i].array for i in given]
+            plan = self.instance.plan.backward(pattern) if found.own else None
+            if plan is not None and plan.forgets and chainer.config.enable_backprop:
+                raise RuntimeError("double backpropagation in functions.forget is not allowed.")
+            start = time.perf_counter()
+            grads = self._replayed(node, pattern, gys)
+            if plan is not None and plan.hidden:
+                n = len(targets)
+                _give(plan.hidden, grads[n:])
+                grads = grads[:n]
+            if found.is_anchored:
+                return (None,)
+            if everything:
+                grads = self._settled(found, targets, grads)
+            self.manager.audits.count_backward(time.perf_counter() - start, self.reference)
+            if chainer.config.enable_backprop:
+                return self._with_history(node, pattern, grads, [grad_outputs[i] for i in given])
+            return tuple([None if g is None else chainer.Variable(g) for g in grads])
 
     def _claim(self) -> None:
         """Take the activations for a backward; an error where another call has them."""
@@ -90,18 +87,18 @@ class StaticCall(chainer.FunctionNode):
 
     def _replayed(self, node, pattern: Pattern, gys: list) -> list:
         """What the backward program of a pattern gives, beside define-by-run in an audited call."""
-        instance = self.instance
-
-        def replay():
-            return instance.run_backward(pattern, gys, self.sources, self.results)
-
+        instance, sources, results = self.instance, self.sources, self.results
         try:
             if self.reference is None or pattern.part or _writes_gradients(instance.schedule.trace):
-                grads = replay()
+                grads = instance.run_backward(pattern, gys, sources, results)
             else:
-                inputs = [x.get_variable() for x in node.inputs]
                 grads = self.reference.backward(
-                    replay, instance.plan, pattern, gys, inputs, _is_whole_backward()
+                    lambda: instance.run_backward(pattern, gys, sources, results),
+                    instance.plan,
+                    pattern,
+                    gys,
+                    [x.get_variable() for x in node.inputs],
+                    _is_whole_backward(),
                 )
             self.manager.statistics.count_run(instance.backward_executables[pattern])
             instance.backward_done = True
