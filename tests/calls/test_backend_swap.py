@@ -1,4 +1,4 @@
-"""The executor changes at run time; the program stays."""
+"""The executor changes at run time; the trace stays, and so do programs that fit both."""
 
 import copy
 import pickle
