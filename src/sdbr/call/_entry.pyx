@@ -7,8 +7,8 @@ import chainer
 from cpython.object cimport PyObject
 
 from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_attributes
+from sdbr.call._conditions cimport hooks_are_off
 from sdbr.call._runners cimport serve_fast
-from sdbr.call._spec cimport hooks_are_off
 
 cdef object _Link = chainer.Link
 

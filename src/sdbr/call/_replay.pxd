@@ -2,7 +2,8 @@
 
 from sdbr.call._binding cimport Binder
 from sdbr.call._effects cimport Effects
-from sdbr.call._spec cimport Leaves, Numbers
+from sdbr.call._conditions cimport Numbers
+from sdbr.call._spec cimport Leaves
 from sdbr.schedule._statistics cimport Statistics, Usage
 
 

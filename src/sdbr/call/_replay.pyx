@@ -12,7 +12,8 @@ import chainer
 from sdbr.call._binding cimport Binder
 from sdbr.call._effects cimport Effects
 from sdbr.base._python cimport sdbr_bare, sdbr_set_attributes
-from sdbr.call._spec cimport Leaves, Numbers, leaves_of
+from sdbr.call._conditions cimport Numbers
+from sdbr.call._spec cimport Leaves, leaves_of
 
 cdef object _VariableNode = chainer.variable.VariableNode
 

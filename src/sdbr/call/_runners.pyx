@@ -20,7 +20,8 @@ from sdbr.call._effects cimport Effects
 from sdbr.call._gradients cimport Gradients
 from sdbr.program._memory cimport Memory
 from sdbr.call._replay cimport Replay, binder_of
-from sdbr.call._spec cimport CallSpec, WriteWatch, Numbers, hooks_are_off
+from sdbr.call._conditions cimport Numbers, WriteWatch, hooks_are_off
+from sdbr.call._spec cimport CallSpec
 from sdbr.optimizers._update cimport Update
 from sdbr.schedule._statistics cimport Statistics, Usage
 

@@ -3,9 +3,6 @@
 cimport numpy as cnp
 from cpython.object cimport PyObject
 
-from sdbr.program._memory cimport Memory
-from sdbr.trace.guards._versions cimport Dicts
-
 
 cdef enum LeafKind:
     ARRAY
@@ -47,31 +44,4 @@ cdef class CallSpec(Leaves):
     cdef bint matches(self, tuple args, dict kwargs)
 
 
-cdef class WriteWatch:
-    cdef object guards
-    cdef object version
-    cdef Dicts dicts              # None while `version` is
-    cdef bint volatile
-    cdef list definitions
-    cdef bint hold(self)
-
-
-cdef class Numbers:
-    cdef readonly bint active     # whether there is anything to look at
-    cdef list scalars
-    cdef list holders             # per scalar: the dictionary of an attribute, else None
-    cdef list names
-    cdef object guards
-    cdef object accepted          # floats among the arguments that the guards accepted last
-    cdef int n
-    cdef double *values
-    cdef bint read(self, CallSpec spec) except -1
-    cdef bint look(self, tuple floats) except -1
-    cdef void write(self, Memory memory, int base)
-    cdef dict show(self, dict things)
-
-
 cdef Leaves leaves_of(list things)
-
-
-cdef bint hooks_are_off()

@@ -1,10 +1,4 @@
-"""Is it the same call as before? Arguments, configuration, hooks and links, compared in C."""
-
-from sdbr.compat import LINK_VERSION
-from sdbr.trace.current import TRACES_UNDER_WAY
-from sdbr.trace.current import _local as _trace_local
-from sdbr.trace.arrays.scalars import values_now
-from sdbr.trace.effects.sides import plain_now
+"""Is it the same call as before? Arguments and configuration, compared in C."""
 
 import chainer
 import numpy as np
@@ -14,7 +8,6 @@ from libc.stdlib cimport calloc, free
 
 cimport numpy as cnp
 
-from sdbr.program._memory cimport Memory
 from sdbr.base._python cimport (
     PyDict_GetItemWithError,
     PyDict_Next,
@@ -34,13 +27,9 @@ cdef str _REQUIRES_GRAD = "_requires_grad"
 cdef PyObject *K_DATA = <PyObject *> _DATA
 cdef PyObject *K_REQUIRES_GRAD = <PyObject *> _REQUIRES_GRAD
 
-cdef PyObject *NONE = <PyObject *> None
 cdef object _Variable = chainer.Variable
 cdef dict _global_config = chainer.global_config.__dict__
 cdef object _local_config = chainer.config._local
-cdef object _chainer_thread = chainer._thread_local
-cdef list _version = LINK_VERSION
-cdef list _traces_under_way = TRACES_UNDER_WAY
 
 
 def _configuration():
@@ -326,135 +315,3 @@ cdef class CallSpec(Leaves):
                 if (<PyObject *> args[j] == x) != (self.leaves[j].same_as == leaf.same_as):
                     return False
         return self.config_matches()
-
-
-cdef class WriteWatch:
-    """Watches whether any link was written to; until then ``guards.hold()`` need not be asked."""
-
-    def __init__(self, guards):
-        self.guards = guards
-        self.volatile = bool(guards.volatile)
-        self.version = None
-        self.dicts = None
-        self.definitions = [d for d in guards.definitions if type(d[0]) is dict]
-        if len(self.definitions) != len(guards.definitions):
-            self.volatile = True  # a variable of an enclosing function
-
-    cdef bint hold(self):
-        cdef Py_ssize_t i
-        cdef tuple definition
-        cdef PyObject *found
-        for i in range(len(self.definitions)):
-            definition = <tuple> self.definitions[i]
-            found = PyDict_GetItemWithError(<PyObject *> definition[0], <PyObject *> definition[1])
-            if (NONE if found == NULL else found) != <PyObject *> definition[2]:
-                return False
-        if self.volatile or self.version is not _version[0] or self.dicts.moved():
-            if not self.guards.hold():
-                return False
-            self.version = _version[0]
-            self.dicts = self.guards.dicts
-        return True
-
-
-cdef class Numbers:
-    """The floats that each call reads anew, for one runner.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    n_floats : int
-        How many floats there are among the arguments.
-    """
-
-    def __cinit__(self, schedule, int n_floats):
-        self.scalars = schedule.trace.scalars
-        self.guards = schedule.guards
-        self.n = len(self.scalars)
-        self.active = self.n > 0 or n_floats > 0
-        self.accepted = None
-        self.values = <double *> calloc(max(self.n, 1), sizeof(double))
-        if self.values == NULL:
-            raise MemoryError
-        self.holders = [getattr(s, "holder", None) for s in self.scalars]
-        self.names = [getattr(s, "attribute", None) for s in self.scalars]
-
-    def __dealloc__(self):
-        free(self.values)
-
-    cdef bint read(self, CallSpec spec) except -1:
-        """`look`; False as well when a float among the arguments may not be what it is now."""
-        cdef tuple floats = ()
-        if spec.float_positions:
-            floats = tuple([<object> spec.arrays[<int> p] for p in spec.float_positions])
-            # repr tells 0.0 from -0.0; the usual case is the very object.
-            if floats != self.accepted or 0.0 in floats:
-                if not self.guards.accept(floats):
-                    return False
-                self.accepted = floats
-        return self.look(floats)
-
-    cdef bint look(self, tuple floats) except -1:
-        """Look up and compute each, `floats` are those among the arguments; False where none is."""
-        cdef int i
-        cdef PyObject *holder
-        cdef PyObject *found
-        for i in range(self.n):
-            holder = sdbr_list_item(<PyObject *> self.holders, i)
-            if holder != <PyObject *> None:
-                found = PyDict_GetItemWithError(holder, sdbr_list_item(<PyObject *> self.names, i))
-                if found == NULL or not isinstance(<object> found, float):
-                    return False
-                self.values[i] = <double> <object> found
-            else:
-                number = values_now([self.scalars[i]], floats)
-                if number is None:
-                    return False
-                self.values[i] = number[0]
-        return True
-
-    cdef void write(self, Memory memory, int base):
-        """Put the numbers into the control block, from `base` on."""
-        cdef int i
-        for i in range(self.n):
-            memory.control[base + i] = self.values[i]
-
-    cdef dict show(self, dict things):
-        """`things` with the numbers added, each under its scalar."""
-        cdef int i
-        for i in range(self.n):
-            things[self.scalars[i]] = self.values[i]
-        return things
-
-
-cdef enum Hooks:
-    NO_HOOK
-    FUNCTION_HOOK
-    LINK_HOOK
-
-
-cdef inline Hooks hooks_now() except *:
-    """Which of this thread's hooks look at its calls."""
-    cdef PyObject *hooks
-    cdef object d = _chainer_thread.__dict__
-    hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "function_hooks")
-    if hooks != NULL and sdbr_dict_size(hooks):
-        return FUNCTION_HOOK
-    hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "link_hooks")
-    if hooks != NULL and sdbr_dict_size(hooks):
-        return LINK_HOOK
-    return NO_HOOK
-
-
-def active_hook():
-    """What this thread has a hook on, functions or links; None without any."""
-    return {NO_HOOK: None, FUNCTION_HOOK: "function", LINK_HOOK: "link"}[hooks_now()]
-
-
-cdef bint hooks_are_off():
-    """No function hook, no link hook, and no trace or plain run under way in this thread."""
-    if hooks_now() != NO_HOOK:
-        return False
-    if not _traces_under_way[0]:
-        return True
-    return getattr(_trace_local, "recorder", None) is None and not plain_now()

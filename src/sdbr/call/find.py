@@ -7,7 +7,7 @@ import dataclasses
 from sdbr import backends
 from sdbr.base.errors import BackendError
 from sdbr.base.options import BACKEND_NAMES, Options
-from sdbr.call._spec import active_hook
+from sdbr.call._conditions import active_hook
 from sdbr.call.cache_key import CallKey, call_key, flatten_arguments, unusual_array
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace.structure import floats_in

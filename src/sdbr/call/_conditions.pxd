@@ -1,0 +1,32 @@
+"""What other compiled modules may use of the conditions besides arguments."""
+
+from sdbr.call._spec cimport CallSpec
+from sdbr.program._memory cimport Memory
+from sdbr.trace.guards._versions cimport Dicts
+
+
+cdef class WriteWatch:
+    cdef object guards
+    cdef object version
+    cdef Dicts dicts              # None while `version` is
+    cdef bint volatile
+    cdef list definitions
+    cdef bint hold(self)
+
+
+cdef class Numbers:
+    cdef readonly bint active     # whether there is anything to look at
+    cdef list scalars
+    cdef list holders             # per scalar: the dictionary of an attribute, else None
+    cdef list names
+    cdef object guards
+    cdef object accepted          # floats among the arguments that the guards accepted last
+    cdef int n
+    cdef double *values
+    cdef bint read(self, CallSpec spec) except -1
+    cdef bint look(self, tuple floats) except -1
+    cdef void write(self, Memory memory, int base)
+    cdef dict show(self, dict things)
+
+
+cdef bint hooks_are_off()
