@@ -3,8 +3,8 @@
 import gzip
 import struct
 
-from sdbr.cli import datasets
-from sdbr.cli.datasets import DatasetError
+from sdbr.cli.demo import datasets
+from sdbr.cli.demo.datasets import DatasetError
 
 import numpy as np
 import pytest

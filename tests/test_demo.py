@@ -3,7 +3,8 @@
 import argparse
 
 from sdbr.base.errors import BackendError
-from sdbr.cli import datasets, demo
+from sdbr.cli import demo
+from sdbr.cli.demo import datasets
 
 import numpy as np
 import pytest

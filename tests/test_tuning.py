@@ -4,7 +4,7 @@ import json
 
 from sdbr.backends.cpu.onednn import library
 from sdbr.backends.cpu.onednn.convolution import FORWARD, Convolution
-from sdbr.backends.cpu.tuning import cache, convolution, options, race
+from sdbr.backends.cpu.tuning import cache, convolution, race, wanted
 from sdbr.base.errors import BackendError
 
 import chainer
@@ -151,7 +151,7 @@ def test_what_the_library_refuses_is_ours(measured, onednn, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "read"), [("sdbr_onednn", options.onednn), ("sdbr_tune", options.tune)]
+    ("name", "read"), [("sdbr_onednn", wanted.onednn), ("sdbr_tune", wanted.tune)]
 )
 def test_options_are_checked(name, read):
     with chainer.using_config(name, "fast"), pytest.raises(ValueError, match=f"{name}: expected"):

@@ -98,7 +98,7 @@ def test_while_patches_come_and_go():
         sdbr.static_graph(lambda x: F.relu(x) * 2)(X)
 
     trace = ("current", "recorder", "applies", "numpy_calls", "arrays.provenance")
-    modules = ("sdbr.compat.hooks", *[f"sdbr.trace.{name}" for name in trace])
+    modules = ("sdbr.compat.patches", *[f"sdbr.trace.{name}" for name in trace])
     for _ in interrupted(call, modules, 7):
         points += 1
         static = sdbr.static_graph(lambda x: F.relu(x) * 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sdbr.audit._budget import Budget
-from sdbr.audit.settings import share_now
+from sdbr.audit.share import share_now
 from sdbr.base.errors import ValidationError
 from sdbr.base.reasons import Reason, Remedy
 

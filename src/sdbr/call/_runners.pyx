@@ -7,7 +7,7 @@ is the same (:mod:`sdbr.call._replay`).
 from time import perf_counter as _clock
 from types import MethodType as _Method
 
-from sdbr.audit.settings import share_now
+from sdbr.audit.share import share_now
 from sdbr.backends import make_executable
 from sdbr.lowering.python_op import RAISED, WHOLE_STEP
 

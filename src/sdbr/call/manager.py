@@ -12,7 +12,7 @@ import weakref
 
 from sdbr.audit.calls import audited_call
 from sdbr.audit.gradients import GradientAudit
-from sdbr.audit.settings import share_now
+from sdbr.audit.share import share_now
 from sdbr.audit.state import Audits
 from sdbr.base.errors import NotStaticError, SdbrWarning
 from sdbr.base.forks import reentrant_lock

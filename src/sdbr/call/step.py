@@ -7,7 +7,7 @@ import weakref
 from typing import NamedTuple
 
 from sdbr.audit.calls import audited_step
-from sdbr.audit.settings import share_now
+from sdbr.audit.share import share_now
 from sdbr.base.collector import collector_off
 from sdbr.call._entry import is_static
 from sdbr.call._runners import StepRunner

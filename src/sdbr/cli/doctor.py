@@ -151,15 +151,15 @@ def blas() -> Iterator[Finding]:
 def onednn() -> Iterator[Finding]:
     """The library that convolutions may use, and where measurements are kept."""
     from sdbr.backends.cpu.onednn import library
-    from sdbr.backends.cpu.tuning import cache, options
+    from sdbr.backends.cpu.tuning import cache, wanted
 
     found, text = library.find()
     # Without it everything works, so only a file that cannot be used wants mending.
     broken = found is None and os.path.sep in text
     mend = "pip install --force-reinstall onednn-cpu-gomp, or unset SDBR_ONEDNN_LIBRARY"
     yield Finding("library", text, mend if broken else None)
-    yield Finding("sdbr_onednn", options.onednn())
-    yield Finding("sdbr_tune", str(options.tune()))
+    yield Finding("sdbr_onednn", wanted.onednn())
+    yield Finding("sdbr_tune", str(wanted.tune()))
     folder = cache.folder()
     yield Finding("measurements", "not kept on disk" if folder is None else str(folder))
 

@@ -6,9 +6,9 @@ hooks for the rest of sdbr: ``PatchSet`` for patches that come and go,
 ``LINK_VERSION`` for a number that changes whenever an attribute of any link does.
 """
 
-from sdbr.compat.hooks import PatchSet
 from sdbr.compat.installation import applied_fixes, install
 from sdbr.compat.link_version import LINK_VERSION
+from sdbr.compat.patches import PatchSet
 from sdbr.compat.table import FIXES
 
 __all__ = [

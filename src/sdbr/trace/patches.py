@@ -7,7 +7,7 @@ import functools
 import sys
 
 from sdbr.base.reasons import Remedy
-from sdbr.compat.hooks import PatchSet
+from sdbr.compat.patches import PatchSet
 from sdbr.trace.arrays.creation import register as register_creation
 from sdbr.trace.arrays.provenance import tell
 from sdbr.trace.arrays.stripping import holds_known, strip, strip_nested
@@ -17,6 +17,7 @@ from sdbr.trace.code.catching import may_catch
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.current import current
+from sdbr.trace.effects.environment import register as register_environment
 from sdbr.trace.effects.output import register as register_output
 from sdbr.trace.effects.raising import register as register_raising
 from sdbr.trace.effects.sides import side
@@ -289,5 +290,6 @@ register_creation(PATCHES)
 register_math(PATCHES)
 register_gradients(PATCHES)
 register_output(PATCHES)
+register_environment(PATCHES)
 register_raising(PATCHES)
 register_whole(PATCHES)

@@ -22,7 +22,7 @@ from sdbr.trace.effects.reports import RecordingReporter, ReportRecording
 from sdbr.trace.effects.stores import StoreRecording
 from sdbr.trace.forgotten import why_not_through
 from sdbr.trace.gradients import GradientRecording
-from sdbr.trace.guards.contents import PrintRecording
+from sdbr.trace.guards.link_contents import PrintRecording
 from sdbr.trace.numpy_calls import CallRecording
 from sdbr.trace.patches import APPLIES, PATCHES
 from sdbr.trace.structure import containers_in, fill, flatten, float_names, floats_in, mapped

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import io
 import logging
-import os
 import sys
 import types
 import weakref
@@ -34,7 +33,8 @@ _ASKING = frozenset({"stat", "lstat", "listdir", "scandir", "access", "getcwd", 
 _STARTING = frozenset({"start_new_thread", "start_joinable_thread", "start_new"})
 #: Of the standard library: looks at files and threads for affairs of its own.
 _OWN_AFFAIRS = frozenset({"warnings", "linecache", "importlib", "inspect", "zipimport"})
-_ONLY_TRACED = "would run only while the call is traced"
+#: Ends reasons.
+ONLY_TRACED = "would run only while the call is traced"
 
 
 def made_by_call(frame) -> bool:
@@ -108,14 +108,14 @@ def _of_module(module: str, name: str):
 
 def _called(recorder, function) -> None:
     if made_by_call(sys._getframe(1)):
-        recorder.mark_dynamic(f"{function.__name__}(...) {_ONLY_TRACED}", Remedy.RUN_EVERY_TIME)
+        recorder.mark_dynamic(f"{function.__name__}(...) {ONLY_TRACED}", Remedy.RUN_EVERY_TIME)
 
 
 def _wrote(recorder, function) -> None:
     if not made_by_call(sys._getframe(1)):
         return
     stream = function.__self__
-    text = f"{function.__name__}(...) of a {type(stream).__name__} {_ONLY_TRACED}"
+    text = f"{function.__name__}(...) of a {type(stream).__name__} {ONLY_TRACED}"
     if isinstance(stream, _IN_MEMORY):
         # One that the call itself has made and thrown away is nobody's business.
         reason = Reason(text, Remedy.RUN_EVERY_TIME, user_line())
@@ -135,7 +135,7 @@ def _asked(recorder, function) -> None:
 def _started(recorder, function) -> None:
     if made_by_call(sys._getframe(1)):
         recorder.mark_dynamic(
-            f"a thread is started, what it does is seen only in part; it {_ONLY_TRACED}",
+            f"a thread is started, what it does is seen only in part; it {ONLY_TRACED}",
             Remedy.RUN_EVERY_TIME,
         )
 
@@ -144,7 +144,7 @@ def _handed_on(recorder, function) -> None:
     frame = sys._getframe(1)
     if frame.f_globals.get("__name__", "")[:10] == "concurrent" and made_by_call(frame):
         recorder.mark_dynamic(
-            f"work is handed to another thread, which {_ONLY_TRACED}", Remedy.RUN_EVERY_TIME
+            f"work is handed to another thread, which {ONLY_TRACED}", Remedy.RUN_EVERY_TIME
         )
 
 
@@ -175,62 +175,13 @@ def _wrap_log(original):
         recorder = current()
         if recorder is not None and not recorder.depth and made_by_call(sys._getframe(1)):
             recorder.mark_dynamic(
-                f"a record of the logger {self.name!r} {_ONLY_TRACED}", Remedy.RUN_EVERY_TIME
+                f"a record of the logger {self.name!r} {ONLY_TRACED}", Remedy.RUN_EVERY_TIME
             )
         return original(self, record)
 
     return handle
 
 
-def _wrap_environment(original):
-    """``os.environ[name]``: compared before every replay."""
-
-    @functools.wraps(original)
-    def read(self, name):
-        recorder = current()
-        if recorder is not None and not recorder.depth and self is os.environ:
-            value = self._data.get(self.encodekey(name))
-            recorder.trace.environment[name] = None if value is None else self.decodevalue(value)
-        return original(self, name)
-
-    return read
-
-
-def _wrap_environment_change(original):
-    @functools.wraps(original)
-    def change(self, *args):
-        recorder = current()
-        if recorder is not None and not recorder.depth and self is os.environ:
-            recorder.mark_dynamic(f"a change of os.environ {_ONLY_TRACED}", Remedy.RUN_EVERY_TIME)
-        return original(self, *args)
-
-    return change
-
-
-def _wrap_environment_all(original):
-    @functools.wraps(original)
-    def go_over(self):
-        recorder = current()
-        if (
-            recorder is not None
-            and not recorder.depth
-            and self is os.environ
-            and made_by_call(sys._getframe(1))
-        ):
-            recorder.mark_dynamic(
-                "os.environ is asked as a whole only while the call is traced",
-                Remedy.RUN_EVERY_TIME,
-            )
-        return original(self)
-
-    return go_over
-
-
 def register(patches) -> None:
     """Add the patches of this module to those that are in place while a call is traced."""
-    environment = type(os.environ)
     patches.register(logging.Logger, "handle", _wrap_log)
-    patches.register(environment, "__getitem__", _wrap_environment)
-    patches.register(environment, "__setitem__", _wrap_environment_change)
-    patches.register(environment, "__delitem__", _wrap_environment_change)
-    patches.register(environment, "__iter__", _wrap_environment_all)

@@ -1,4 +1,4 @@
-"""What must still hold of the attributes that a traced call read."""
+"""What must still hold of all that a traced call read, compared before each replay."""
 
 from __future__ import annotations
 

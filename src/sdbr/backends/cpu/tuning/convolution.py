@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from sdbr.backends.cpu.onednn import _onednn, library
 from sdbr.backends.cpu.onednn import convolution as onednn
 from sdbr.backends.cpu.onednn.convolution import Convolution
-from sdbr.backends.cpu.tuning import cache, options
+from sdbr.backends.cpu.tuning import cache, wanted
 from sdbr.backends.cpu.tuning.race import operands, race
 from sdbr.base.errors import BackendError
 
@@ -99,7 +99,7 @@ def choose(
     BackendError
         If oneDNN is demanded and not there.
     """
-    asked = options.onednn()
+    asked = wanted.onednn()
     ways, why = _ways(asked, specs)
     makers = {way: functools.partial(_own, kernel) for way, kernel in own.items()}
     if asked not in ("auto", "off") and ways:
@@ -157,7 +157,7 @@ def _sequence(problem: Convolution, way: str):
 def _decide(problem: Convolution, makers, own, specs):
     """The way, why, what is known of all of them, and what was made on the way."""
     usual = _usual(problem, makers)
-    if not options.tune():
+    if not wanted.tune():
         return usual, "rule", {}, {}
     known = _measurements(threads())
     text = problem.describe()

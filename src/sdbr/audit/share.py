@@ -1,4 +1,4 @@
-"""``chainer.config.sdbr_audit``."""
+"""What share of the time audits may take: ``chainer.config.sdbr_audit``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the configuration says about choices."""
+"""What the configuration wants of choices: ``sdbr_onednn`` and ``sdbr_tune``."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ from time import perf_counter
 from typing import Any
 
 from sdbr.base.errors import SdbrError
-from sdbr.cli import datasets
+from sdbr.base.options import BACKEND_NAMES
+from sdbr.cli.demo import datasets
 
 import numpy as np
 
 MINIMUM_ACCURACY = 0.97
 MAXIMUM_DIFFERENCE = 1e-3
-BACKENDS = ("auto", "cython", "numpy", "cuda", "off")
 # name: (epochs, units, batch size, Adam's alpha, images are shifted by up to a pixel at random)
 DEFAULTS = {"digits": (40, 128, 64, 2e-3, False), "mnist": (10, 500, 200, 1e-3, True)}
 
@@ -77,7 +77,9 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--dataset", choices=sorted(DEFAULTS), default="digits")
     parser.add_argument("--data-dir", metavar="DIR", help="IDX files of MNIST, plain or .gz")
-    parser.add_argument("--backend", choices=BACKENDS, default="auto", help="of the static run")
+    parser.add_argument(
+        "--backend", choices=BACKEND_NAMES, default="auto", help="of the static one"
+    )
     parser.add_argument("--epochs", type=_positive, metavar="N")
     parser.add_argument("--units", type=_positive, metavar="N", help="width of both hidden layers")
     parser.add_argument("--batch-size", type=_positive, metavar="N")
@@ -129,7 +131,7 @@ def _demo(options: argparse.Namespace) -> int:
     difference = curve_difference(plain.epoch_losses, static.epoch_losses)
     print(_table(plain, static, difference))
 
-    from sdbr.cli import figure
+    from sdbr.cli.demo import figure
 
     figure.draw_demo(options.out, plain, static, _network(options, data))
     print(f"wrote {options.out}")
