@@ -6,6 +6,7 @@ import copyreg
 import functools
 from typing import TypeVar
 
+from sdbr.backends import AUTO
 from sdbr.call.step import MADE, whole_step
 from sdbr.optimizers.engine import UpdateEngine, UpdateStatistics
 
@@ -138,4 +139,4 @@ def _backend() -> str:
     if not local.get("use_static_graph", shared.get("use_static_graph", True)):
         return "off"
     backend = local.get("sdbr_backend", shared.get("sdbr_backend", "auto"))
-    return "cython" if backend == "auto" else backend
+    return AUTO if backend == "auto" else backend

@@ -9,6 +9,7 @@ equals define-by-run.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import NamedTuple
 
 import sdbr
@@ -539,7 +540,7 @@ def assert_same_outcome(got, want, what: str) -> None:
 )  # fmt: skip
 def test_arrays(name, tmp_path):
     for function_name, function in FUNCTIONS.items():
-        for backend, variable in zip(BACKENDS, (True, False), strict=True):
+        for backend, variable in zip(BACKENDS, itertools.cycle((True, False)), strict=False):
             if name.startswith("0-d") and function_name in ("numpy", "maximum"):
                 continue  # NumPy makes scalars of 0-d arrays, which Chainer refuses
             if function_name == "numpy" and not variable:

@@ -1,4 +1,4 @@
-"""Executors of programs: ``cython`` (compiled), ``numpy`` (the reference), ``cuda``."""
+"""Executors of programs: ``cython`` (`sdbr.backends.cpu`, compiled), ``numpy`` (the reference)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ BACKENDS = {
     "cython": ("sdbr.backends.cpu.executable", "executable"),
     "numpy": ("sdbr.backends.numpy.executable", "NumpyExecutable"),
 }
+#: What ``'auto'`` stands for.
+AUTO = "cython"
 #: Backend -> what programs for it are shaped by; the reference takes them as they are.
 MACHINES: dict[str, Machine] = {"cython": CPU, "numpy": Machine()}
 
@@ -31,7 +33,7 @@ def available() -> list[str]:
 
 
 @provides("executable")
-def make_executable(program, memory, backend: str = "cython"):
+def make_executable(program, memory, backend: str = AUTO):
     """Prepare `program` to run on `memory`.
 
     Parameters

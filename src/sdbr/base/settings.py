@@ -25,12 +25,15 @@ class Setting(NamedTuple):
     parse : callable or None
         Text of the variable -> what is entered into ``chainer.global_config`` when the package is
         imported. None where nothing is entered: entry and variable are looked up when asked for.
+    in_key : bool
+        Whether a schedule serves only calls that find the entry as it was when it was made.
     """
 
     entry: str | None
     variable: str | None
     default: Any
     parse: Callable[[str], Any] | None = None
+    in_key: bool = True
 
 
 def _given(text: str) -> str | None:
@@ -38,8 +41,8 @@ def _given(text: str) -> str | None:
 
 
 SETTINGS = (
-    Setting("sdbr_backend", "SDBR_BACKEND", "auto", str),
-    Setting("sdbr_audit", "SDBR_AUDIT", "auto", lambda text: text or "auto"),
+    Setting("sdbr_backend", "SDBR_BACKEND", "auto", str, in_key=False),  # a part by itself
+    Setting("sdbr_audit", "SDBR_AUDIT", "auto", lambda text: text or "auto", in_key=False),
     Setting("sdbr_num_threads", "SDBR_NUM_THREADS", None, _given),
     Setting("sdbr_flush_denormals", "SDBR_FLUSH_DENORMALS", False, lambda text: text == "1"),
     Setting("sdbr_disabled_passes", "SDBR_DISABLED_PASSES", ""),
@@ -51,6 +54,8 @@ SETTINGS = (
     Setting(None, "SDBR_CACHE", None),  # empty: no files at all
     Setting(None, "XDG_CACHE_HOME", None),
 )
+#: Entries that are not in the cache key.
+OUTSIDE_KEY = tuple(setting.entry for setting in SETTINGS if not setting.in_key)
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS if setting.variable}
 
 

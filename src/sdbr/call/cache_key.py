@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.trace.nodes import config_entries
 from sdbr.trace.structure import (
     describe,
     differing_arguments,
@@ -117,11 +118,8 @@ def aliasing(leaves) -> tuple:
 
 
 def config_key() -> tuple:
-    """Every entry of ``chainer.config`` but audits and the backend, a part of the key by itself."""
-    config = dict(chainer.global_config.__dict__)
-    config.update(chainer.config._local.__dict__)
-    config.pop("sdbr_backend", None)
-    config.pop("sdbr_audit", None)
+    """Every entry of ``chainer.config`` that is no setting outside of the key."""
+    config = config_entries()
     return tuple((k, freeze(config[k])) for k in sorted(config))
 
 

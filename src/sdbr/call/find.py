@@ -117,7 +117,7 @@ def backend_for(options: Options, leaves: list) -> str:
             f"backend {'cuda' if name == 'cuda' else name!r} cannot run here; available: "
             f"{', '.join(backends.available())}, off"
         )
-    return "cython" if name == "auto" else name
+    return backends.AUTO if name == "auto" else name
 
 
 def arrays_of(leaves: list) -> list:

@@ -7,6 +7,7 @@ import copy
 import inspect
 import weakref
 
+from sdbr.base.settings import OUTSIDE_KEY
 from sdbr.compat.splitting import count_backwards
 
 import chainer
@@ -15,11 +16,11 @@ from chainer.functions.util.forget import Forget
 
 
 def config_entries() -> dict:
-    """All entries of ``chainer.config`` but the backend, as this thread sees them."""
+    """All entries of ``chainer.config`` that are in the cache key, as this thread sees them."""
     config = dict(chainer.global_config.__dict__)
     config.update(chainer.config._local.__dict__)
-    config.pop("sdbr_backend", None)
-    config.pop("sdbr_audit", None)
+    for name in OUTSIDE_KEY:
+        config.pop(name, None)
     return config
 
 
