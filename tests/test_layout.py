@@ -155,8 +155,71 @@ def test_sub_packages_are_floors_of_their_folder(folder):
     assert circles(folded(folder)) == []
 
 
+# --- size ----------------------------------------------------------------------------------------
+MOST_FILES_AT_THE_ROOT = 10
+MOST_MODULES = 20
+MOST_LINES = 450
+MOST_LINES_OF_A_FUNCTION = 60
+
+#: A function of a compiled module. A class is none, and a declaration ends where it begins.
+HEAD = re.compile(r"([ \t]*)(?:def|cpdef|cdef(?! class)(?! extern)(?! struct)(?! enum))\b.*\(")
+
+
 def test_few_files_at_the_root():
-    assert len([path for path in ROOT.iterdir() if path.suffix in (".py", ".pyx")]) <= 10
+    files = [path for path in ROOT.iterdir() if path.suffix in (".py", ".pyx")]
+    assert len(files) <= MOST_FILES_AT_THE_ROOT
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_few_modules_in_a_folder(folder):
+    """But for `functions`, which has the modules of `chainer.functions`."""
+    inside = [m for m in MODULES if m.rpartition(".")[0] == folder and m not in FOLDERS]
+    assert len(inside) <= MOST_MODULES or folder == "functions"
+
+
+def test_files_are_short():
+    kinds = (".py", ".pyx", ".pxd", ".c", ".h", ".cuh")
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
+        for path in ROOT.rglob("*")
+        if path.suffix in kinds
+    }
+    assert {name: n for name, n in lengths.items() if n > MOST_LINES} == {}
+
+
+def functions_of(path: Path) -> dict[str, int]:
+    """How many lines each function of a file has."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        return {
+            f"{node.name}, line {node.lineno}": node.end_lineno - node.lineno + 1
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+    lines = text.splitlines()
+    found = {}
+    for i, line in enumerate(lines):
+        if head := HEAD.match(line):
+            last = i
+            for k in range(i + 1, len(lines)):
+                stripped = lines[k].strip()
+                if stripped and not stripped.startswith((")", "#")):
+                    if len(lines[k]) - len(lines[k].lstrip()) <= len(head[1]):
+                        break
+                    last = k
+            found[f"{line.strip()}, line {i + 1}"] = last - i + 1
+    return found
+
+
+@pytest.mark.parametrize("folder", ["", *FOLDERS])
+def test_functions_are_short(folder):
+    assert {
+        f"{path.relative_to(ROOT)}: {name}": n
+        for path in (ROOT / folder.replace(".", "/")).iterdir()
+        if path.suffix in (".py", ".pyx")
+        for name, n in functions_of(path).items()
+        if n > MOST_LINES_OF_A_FUNCTION
+    } == {}
 
 
 def test_only_the_settings_read_variables_of_the_environment():
