@@ -101,7 +101,8 @@ def test_variables_of_the_environment_are_read():
 
 def test_passes_are_named():
     for name in passes.PASSES:
-        assert f"`{name}`" in TEXT["usage.md"]
+        assert f"`{name}`" in TEXT["usage.md"], name
+        assert f"`{name}`" in TEXT["architecture.md"], name
 
 
 def test_architecture_names_every_part():

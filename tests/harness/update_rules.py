@@ -1,10 +1,10 @@
-"""Every update rule with native code, with every option: name -> a maker of the optimizer."""
+"""Every update rule and hook with native code, with every option: name -> what makes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from chainer import optimizers
+from chainer import optimizer_hooks, optimizers
 
 RULES: dict[str, Callable] = {
     "sgd": lambda: optimizers.SGD(lr=0.05),
@@ -21,3 +21,15 @@ RULES: dict[str, Callable] = {
     "rmsprop": lambda: optimizers.RMSprop(lr=0.02, alpha=0.9),
     "rmsprop_inside": lambda: optimizers.RMSprop(lr=0.02, eps=0.01, eps_inside_sqrt=True),
 }
+HOOKS: dict[str, Callable] = {
+    "decay": lambda: optimizer_hooks.WeightDecay(0.1),
+    "clip": lambda: optimizer_hooks.GradientClipping(3.0),
+    "lasso": lambda: optimizer_hooks.Lasso(0.05),
+    "clip_far": lambda: optimizer_hooks.GradientClipping(1e6),
+}
+
+
+def add_all_hooks(optimizer) -> None:
+    """Every hook, to the optimizer."""
+    for name, make in HOOKS.items():
+        optimizer.add_hook(make(), name)

@@ -7,27 +7,18 @@ import sdbr  # noqa: F401
 
 import numpy as np
 import pytest
-from chainer import optimizer_hooks, optimizers
+from chainer import optimizers
 
-HOOKS = [
-    optimizer_hooks.WeightDecay(0.1),
-    optimizer_hooks.GradientClipping(1.0),
-    optimizer_hooks.Lasso(0.1),
-]
+from tests.harness.update_rules import add_all_hooks
 
 
 def params(optimizer):
     return list(optimizer.target.params())
 
 
-def add_hooks(optimizer):
-    for hook in HOOKS:
-        optimizer.add_hook(hook)
-
-
 @pytest.fixture(params=["plain", "hooks"])
 def both(request, pair):
-    return pair(optimizers.Adam, prepare=add_hooks if request.param == "hooks" else None)
+    return pair(optimizers.Adam, prepare=add_all_hooks if request.param == "hooks" else None)
 
 
 def test_cleared_gradients_become_zeros(both):
@@ -81,7 +72,7 @@ def test_one_read_only_gradient_for_two_parameters(pair):
 
 
 def test_hooks_on_a_read_only_gradient_raise_as_in_chainer(pair):
-    both = pair(optimizers.SGD, prepare=add_hooks)
+    both = pair(optimizers.SGD, prepare=add_all_hooks)
     both.step()
     both.gradients()
     for optimizer in (both.plain, both.static):
@@ -91,7 +82,7 @@ def test_hooks_on_a_read_only_gradient_raise_as_in_chainer(pair):
 
 
 def test_one_writeable_gradient_for_two_parameters(pair):
-    both = pair(optimizers.SGD, prepare=add_hooks, shapes=[(2, 3), (2, 3)])
+    both = pair(optimizers.SGD, prepare=add_all_hooks, shapes=[(2, 3), (2, 3)])
     for _ in range(2):
         both.gradients()
 
@@ -106,7 +97,7 @@ def test_one_writeable_gradient_for_two_parameters(pair):
 
 def test_gradient_of_a_backward(pair):
     """After Chainer's backward the gradient is held by a variable."""
-    both = pair(optimizers.Adam, prepare=add_hooks)
+    both = pair(optimizers.Adam, prepare=add_all_hooks)
     for _ in range(3):
 
         def learn(optimizer):

@@ -14,27 +14,18 @@ import numpy as np
 import pytest
 from chainer import optimizer_hooks
 
-from tests.harness.update_rules import RULES
+from tests.harness.update_rules import HOOKS, RULES
 from tests.tolerances import RESULTS
 
-HOOKS = {
-    "none": [],
-    "decay": [optimizer_hooks.WeightDecay(0.1)],
-    "lasso": [optimizer_hooks.Lasso(0.05)],
-    "clip": [optimizer_hooks.GradientClipping(3.0)],
-    "clip_far": [optimizer_hooks.GradientClipping(1e6)],
-    "all": [
-        optimizer_hooks.WeightDecay(0.1),
-        optimizer_hooks.GradientClipping(3.0),
-        optimizer_hooks.Lasso(0.05),
-    ],
-}
+TOGETHER = {"none": [], **{name: [name] for name in HOOKS}, "all": list(HOOKS)}
+#: Those that may be added to the rule of a parameter.
+OF_RULES = [name for name, make in HOOKS.items() if HOOK_ROWS[type(make())].for_each_param]
 
 
-def add(hooks, **kwds):
+def add(names, **kwds):
     def prepare(optimizer):
-        for hook in hooks:
-            optimizer.add_hook(hook, **kwds)
+        for name in names:
+            optimizer.add_hook(HOOKS[name](), name, **kwds)
 
     return prepare
 
@@ -47,23 +38,35 @@ def test_fifty_steps(pair, rule, dtype):
     both.assert_native(50)
 
 
-@pytest.mark.parametrize("hooks", HOOKS)
+@pytest.mark.parametrize("hooks", TOGETHER)
 @pytest.mark.parametrize("rule", ["sgd", "adam"])
 def test_hooks_of_the_optimizer(pair, rule, hooks):
-    both = pair(RULES[rule], prepare=add(HOOKS[hooks]))
+    both = pair(RULES[rule], prepare=add(TOGETHER[hooks]))
     both.step(20)
     both.assert_native(20)
 
 
-@pytest.mark.parametrize("hooks", ["decay", "lasso", "clip", "all"])
+@pytest.mark.parametrize("hooks", TOGETHER)
 def test_hooks_after_the_update(pair, hooks):
-    both = pair(RULES["momentum_sgd"], prepare=add(HOOKS[hooks], timing="post"))
+    both = pair(RULES["momentum_sgd"], prepare=add(TOGETHER[hooks], timing="post"))
     both.step(10)
     both.assert_native(10)
 
 
 @pytest.mark.parametrize("timing", ["pre", "post"])
-def test_hooks_of_rules(pair, timing):
+@pytest.mark.parametrize("name", OF_RULES)
+def test_a_hook_of_rules(pair, name, timing):
+    def prepare(optimizer):
+        for param in list(optimizer.target.params())[::2]:
+            param.update_rule.add_hook(HOOKS[name](), timing=timing)
+
+    both = pair(RULES["adam"], prepare=prepare)
+    both.step(10)
+    both.assert_native(10)
+
+
+@pytest.mark.parametrize("timing", ["pre", "post"])
+def test_hooks_of_rules_with_numbers_of_their_own(pair, timing):
     def prepare(optimizer):
         for i, param in enumerate(optimizer.target.params()):
             if i % 2:
@@ -77,7 +80,7 @@ def test_hooks_of_rules(pair, timing):
 
 
 def test_clipping_with_nan_spreads_it_as_in_chainer(pair):
-    both = pair(RULES["sgd"], prepare=add(HOOKS["clip"]))
+    both = pair(RULES["sgd"], prepare=add(["clip"]))
     both.gradients()
     for optimizer in (both.plain, both.static):
         next(optimizer.target.params()).grad[0, 0] = np.nan
@@ -89,7 +92,7 @@ def test_clipping_with_nan_spreads_it_as_in_chainer(pair):
 
 @pytest.mark.parametrize("hooks", ["none", "clip"])
 def test_gradients_of_zero(pair, hooks):
-    both = pair(RULES["adam"], prepare=add(HOOKS[hooks]), scale=0.0)
+    both = pair(RULES["adam"], prepare=add(TOGETHER[hooks]), scale=0.0)
     with np.errstate(divide="ignore"):
         both.step(3)
     both.assert_native(3)
@@ -125,6 +128,8 @@ def test_the_folders_are_the_tables_in_the_order_of_names():
 def test_every_row_is_tried():
     tried = {type(make().create_update_rule()) for make in RULES.values()}
     assert tried == set(RULE_ROWS)
+    hooks = {HOOK_ROWS[type(make())].op for make in HOOKS.values()}
+    assert hooks == {row.op for row in HOOK_ROWS.values()}
 
 
 def test_a_class_has_one_row():

@@ -78,7 +78,7 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--dataset", choices=sorted(DEFAULTS), default="digits")
     parser.add_argument("--data-dir", metavar="DIR", help="IDX files of MNIST, plain or .gz")
     parser.add_argument(
-        "--backend", choices=BACKEND_NAMES, default="auto", help="of the static one"
+        "--backend", choices=BACKEND_NAMES, default="auto", help="of the static run"
     )
     parser.add_argument("--epochs", type=_positive, metavar="N")
     parser.add_argument("--units", type=_positive, metavar="N", help="width of both hidden layers")
