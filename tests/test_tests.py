@@ -10,8 +10,12 @@ from collections.abc import Iterator
 import pytest
 
 TESTS = pathlib.Path(__file__).parent
-#: Programs of users, which know nothing of the tests; and what is started by itself, as a script.
-APART = (TESTS / "leaks" / "programs", TESTS / "compat" / "compat_probes.py")
+#: Programs of users, which know nothing of the tests; and what is a script, or goes into one.
+APART = (
+    TESTS / "leaks" / "programs",
+    TESTS / "compat" / "compat_probes.py",
+    TESTS / "property" / "runner.py",
+)
 FILES = [
     path
     for path in sorted(TESTS.rglob("*.py"))

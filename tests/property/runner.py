@@ -16,8 +16,6 @@ import chainer
 import numpy as np
 from chainer import functions as F
 
-from tests.tolerances import DOUBLE, GRADIENTS, RESULTS
-
 OPTIMIZERS = {
     "SGD": lambda: chainer.optimizers.SGD(0.05),
     "MomentumSGD": lambda: chainer.optimizers.MomentumSGD(0.05),
@@ -337,8 +335,8 @@ def tolerance_of(dtype, what, single):
     `single`: something on the way went through float32, whose last digit is all there is then.
     """
     if dtype == np.dtype("f8") and not single:
-        return DOUBLE
-    return RESULTS if "result" in what or "reported" in what else GRADIENTS
+        return 1e-12
+    return 1e-5 if "result" in what or "reported" in what else 1e-4
 
 
 def compare(make_plain, make_static, events, settings):
