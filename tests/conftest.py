@@ -1,5 +1,6 @@
 """One BLAS thread, so that results and timing of a test run do not depend on the machine."""
 
+import gc
 import os
 
 # BLAS libraries read these once, when they are loaded: before anything imports NumPy.
@@ -26,6 +27,20 @@ import pytest  # noqa: E402
 
 # Tests look at the instructions that programs were made from.
 chainer.global_config.sdbr_keep_instructions = True
+
+
+def pytest_collection_finish(session):
+    """The collector leaves out the tests themselves: each of its runs would go through them all."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def collected_modules():
+    """The collector knows of the modules of the tests again, and who asks it for referrers, too."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def _configuration() -> tuple[dict, dict]:

@@ -238,6 +238,7 @@ def test_a_setting_of_chainer_makes_the_call_dynamic():
         del chainer.config.last_batch
 
 
+@pytest.mark.usefixtures("collected_modules")
 def test_traced_arrays_do_not_stay_in_containers():
     def forward(self, x):
         y = self.l(x)
