@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sdbr
-from sdbr.call.manager import ScheduleManager
+from sdbr.call import manager as managing
 
 import pytest
 
@@ -56,9 +56,11 @@ def test_programs(name):
 @pytest.mark.parametrize("name", NAMED)
 def test_what_is_not_compared_is_named(name, monkeypatch):
     made = []
-    trace = ScheduleManager.trace
+    trace = managing.trace_call
     monkeypatch.setattr(
-        ScheduleManager, "trace", lambda self, *args: (made.append(self), trace(self, *args))[1]
+        managing,
+        "trace_call",
+        lambda manager, *args: (made.append(manager), trace(manager, *args))[1],
     )
     judge(PATH, name)
     assert "not compared before replays: " in str(sdbr.explain(made[0]))
