@@ -1,1 +1,1 @@
-"""The commands of ``python -m sdbr``: one module each, with ``main(argv) -> exit code``."""
+"""The commands of ``python -m sdbr``: a module or folder each, with ``main(argv) -> exit code``."""

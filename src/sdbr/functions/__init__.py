@@ -1,4 +1,8 @@
-"""Rows of the function table, one module per family, named like chainer.functions."""
+"""Rows of the function table; the first line of a module says which Chainer functions it holds.
+
+Most are named like the sub-package of chainer.functions; those of math, array and loss are spread
+over several.
+"""
 
 from __future__ import annotations
 
