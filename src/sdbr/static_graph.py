@@ -9,7 +9,7 @@ from typing import Any
 from sdbr.base.options import Options
 from sdbr.call._entry import is_static, link_call, static_entry
 from sdbr.call.manager import ScheduleManager
-from sdbr.call.managers import MANAGERS, Managers, manager_of, name_of
+from sdbr.call.managers import MANAGERS, Managers, has_mixin_call, manager_of, name_of
 
 import chainer
 
@@ -130,7 +130,8 @@ def _static_class(base: type, options: Options) -> type:
         "_sdbr_entry": entry,
         "_sdbr_class_options": options,
     }
-    if name == "forward" and base.__call__ is chainer.Link.__call__:
+    plain = base.__call__ is chainer.Link.__call__ and not has_mixin_call(base)
+    if name == "forward" and plain:
         namespace["__call__"] = link_call(entry)
     if issubclass(base, chainer.Sequential):
         namespace["copy"] = _copy_sequential

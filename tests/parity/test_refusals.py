@@ -131,3 +131,13 @@ def test_what_fits_is_not_refused():
     assert ctc.prepare("ctc", *path(), (0,))[0] == "ctc_f4"
     assert loss.prepare("negate_item", [X, T], [X], ())[0] == "negate_item_f4"
     assert integer.prepare("integer", [T, T], [T], (2,))[0] == "integer_mul_i4"
+
+
+@pytest.mark.parametrize(("n_in", "n_out"), [(5, 3), (4, 4)])
+def test_a_largest_moment_that_is_read_is_written(n_in, n_out):
+    builder = Builder()
+    rows = [builder.table.bound((3,), "f4", "x") for _ in range(n_in)]
+    outs = [rows[1], rows[2], rows[3], rows[-1]][:n_out]
+    builder.emit("adam", rows, outs, (), (0.1,) * 8)
+    with pytest.raises(ValidationError, match="vhat and vhat_out come together"):
+        assemble(builder.instructions, builder.table).validate()

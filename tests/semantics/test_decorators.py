@@ -358,3 +358,68 @@ def test_an_instance_whose_method_is_wrapped_around_a_static_one():
         found = model(X, t)
     assert_near(found.array, (model._loss(X, t) * 2).array, RESULTS, "loss")
     assert model.schedule_manager.statistics.replays == 2
+
+
+class Half:
+    """A mixin behind `chainer.Link`: Chainer prefers its ``__call__`` to ``forward``."""
+
+    def __call__(self, *args):
+        return self.forward(*args) * 0.5
+
+
+class Halved(chainer.Chain, Half):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.fc = L.Linear(4, 3, initialW=np.eye(3, 4, dtype="f"))
+
+    def forward(self, x, t):
+        return F.softmax_cross_entropy(self.fc(x), t)
+
+
+class StaticHalved(Halved):
+    forward = sdbr.static_graph(Halved.forward)
+
+
+class DynamicHalved(Halved):
+    @sdbr.static_graph
+    def forward(self, x, t):
+        y = self.fc(x)
+        return F.softmax_cross_entropy(y if float(y.array.sum()) < 1e9 else -y, t)
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("audit", ["off", "auto"])
+@pytest.mark.parametrize("how", [StaticHalved, DynamicHalved, lambda: sdbr.static_graph(Halved())])
+def test_the_call_of_a_mixin_runs_in_steps(how, audit):
+    t = np.array([0, 1, 2, 0, 1], "i")
+    biases = []
+    for make, around in ((Halved, lambda o: o), (how, sdbr.static_optimizer)):
+        model = make()
+        optimizer = around(chainer.optimizers.SGD(1.0)).setup(model)
+        with chainer.using_config("sdbr_audit", audit):
+            for _ in range(4):
+                optimizer.update(model, X, t)
+        biases.append(model.fc.b.array)
+    assert_near(biases[1], biases[0], RESULTS, "bias")
+    statistics = model.schedule_manager.statistics
+    if how is DynamicHalved:
+        assert statistics.define_by_run_calls == 3
+    else:
+        assert statistics.replays == 3
+
+
+class Losses:
+    """No link, with a static method."""
+
+    fc = L.Linear(4, 3)
+
+    @sdbr.static_graph
+    def loss(self, x, t):
+        return F.softmax_cross_entropy(self.fc(x), t)
+
+
+def test_a_method_of_what_is_no_link_as_loss_function():
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(1.0)).setup(Losses.fc)
+    with pytest.raises(sdbr.SdbrError, match=r"argument 0 is of type .*Losses"):
+        optimizer.update(Losses().loss, X, np.zeros(5, "i"))

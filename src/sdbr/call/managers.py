@@ -30,6 +30,15 @@ def manager_of(owner: chainer.Link, call: Callable) -> ScheduleManager:
     return manager
 
 
+def has_mixin_call(cls: type) -> bool:
+    """Whether `chainer.Link.__call__` goes to the ``__call__`` of a class behind it, a mixin's.
+
+    Chainer prefers that to ``forward``, which is then called by the mixin or not at all.
+    """
+    mro = cls.__mro__
+    return any("__call__" in vars(c) for c in mro[mro.index(chainer.Link) + 1 :])
+
+
 def _is_main(owner: chainer.Link, function: Callable) -> bool:
     """Whether calling `owner` runs `function`, not the one of a base class."""
     names = ("__call__", "forward")

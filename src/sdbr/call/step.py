@@ -12,7 +12,7 @@ from sdbr.base.collector import collector_off
 from sdbr.call._entry import is_static
 from sdbr.call._runners import StepRunner
 from sdbr.call.find import arrays_of
-from sdbr.call.managers import manager_of
+from sdbr.call.managers import has_mixin_call, manager_of
 from sdbr.call.spent import SpentNode
 from sdbr.lowering.backward import differentiable
 from sdbr.optimizers.plan import UpdatePlan
@@ -40,10 +40,11 @@ def resolve(lossfun):
         forward = getattr(cls, "forward", None)
         plain = (
             call is chainer.Link.__call__ or getattr(call, "_sdbr_link_call", None) is call
-        ) and not lossfun._n_local_link_hooks
+        ) and not (lossfun._n_local_link_hooks or has_mixin_call(cls))
         return (forward, lossfun) if plain and is_static(forward) else None
     if isinstance(lossfun, types.MethodType) and is_static(lossfun.__func__):
-        return lossfun.__func__, lossfun.__self__
+        owner = lossfun.__self__
+        return (lossfun.__func__, owner) if isinstance(owner, chainer.Link) else None
     return (lossfun, None) if is_static(lossfun) else None
 
 

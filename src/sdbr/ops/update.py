@@ -48,6 +48,9 @@ def momentum_sgd(g, p, v, lr, momentum):
     "-> vhat when given, else v; step = alpha_t / (sqrt(s) + eps), clipped to [lower, upper]; "
     "p = decay * p - eta * step * m",
     floats="alpha_t one_minus_beta1 one_minus_beta2 eps eta decay lower upper",
+    rule=lambda ins, outs, ints, floats: (
+        "" if (len(ins), len(outs)) in ((4, 3), (5, 4)) else "vhat and vhat_out come together"
+    ),
     effect=True,
     updates=True,
     cut="elements",

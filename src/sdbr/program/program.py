@@ -70,7 +70,7 @@ class Program:
     name : str
         ``'forward'``, ``'backward'``, ``'update'`` or ``'step'``.
     portable : bool
-        Whether it would be the same for every backend.
+        Whether the backend that it was made for left it as any backend would take it.
     """
 
     opcodes: np.ndarray

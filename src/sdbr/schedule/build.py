@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sdbr.backends import MACHINES
 from sdbr.program import memory as memory_plan
 from sdbr.program import passes
 from sdbr.program.buffers import Row
@@ -37,12 +36,7 @@ def build(
     roots = {row.root.index for row in kept}
     instructions = passes.transform(instructions, roots, table, on, which)
     shaped = passes.shaped(instructions, roots, table, on, table.machine)
-    portable = shaped is instructions and all(
-        machine.is_like(table.machine)
-        and passes.shaped(instructions, roots, table, on, machine) is instructions
-        for machine in MACHINES.values()
-        if machine is not table.machine
-    )
+    portable = shaped is instructions
     instructions = shaped
     aliases = passes.inplace(instructions, roots) if "inplace" in on and reuse else {}
     arena = memory_plan.plan(instructions, table, kept, f"{name} arena", reuse, aliases)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 
+from sdbr.backends import MACHINES
 from sdbr.base.collector import collector_off
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.reasons import Reason
@@ -67,10 +68,16 @@ class Schedule:
     def on_backend(self, key) -> Schedule:
         """The same trace for the backend of `key`; nothing is traced.
 
-        Programs that no backend wants otherwise are the same, too, and both build their backward
-        programs into one plan; else those for this backend are built when they are asked for.
+        Programs that another backend did not want otherwise are the same, too, for one that wants
+        nothing of programs, and both build their backward programs into one plan; else those for
+        this backend are built when they are asked for.
         """
-        shared = self.dynamic is not None or self.forward.portable
+        machine = MACHINES[key.backend]
+        shared = self.dynamic is not None or (
+            not machine.requests
+            and machine.is_like(MACHINES[self.backend])
+            and self.forward.portable
+        )
         other = object.__new__(Schedule)
         other.__dict__.update(self.__dict__)
         if not shared:

@@ -5,7 +5,7 @@
 #include "frame/template.h"
 #include "runtime/workspace.h"
 
-/* Codes of DTYPES in program.py. */
+/* Codes of DTYPES in base/dtypes.py. */
 enum { SDBR_I1 = 4, SDBR_I2, SDBR_I4, SDBR_I8, SDBR_U1, SDBR_U2, SDBR_U4, SDBR_U8 };
 
 SDBR_INLINE int64_t sdbr_label(const char *t, int64_t code, int64_t i) {

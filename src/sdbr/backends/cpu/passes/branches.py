@@ -8,6 +8,8 @@ so does an op that is large enough to be cut into parts itself.
 
 from __future__ import annotations
 
+import itertools
+
 from sdbr.base.threads import num_threads
 from sdbr.ops.table import BY_NAME
 from sdbr.program.branches import MOST
@@ -35,8 +37,11 @@ def branches(
     result: list[Instruction] = []
     at = 0
     forks = _fork_points(instructions)
+    most = _most_gain(costs, threads)
     while at < len(instructions):
-        found = _best_region(instructions, costs, at, threads) if at in forks else None
+        found = None
+        if at in forks and most[at] > LEAST_GAIN:
+            found = _best_region(instructions, costs, at, threads)
         if found is None:
             result.append(instructions[at])
             at += 1
@@ -82,6 +87,22 @@ def _fork_points(instructions: list[Instruction]) -> set[int]:
         if instruction.op.effect or any(readers.get(y.root.index, 0) > 1 for y in instruction.outs):
             points.add(i + 1)
     return points
+
+
+def _most_gain(costs: list[float], threads: int) -> list[float]:
+    """What the stretch from each instruction on could save if it fell into equal branches."""
+    ends = [0] * len(costs)  # where an op ends a stretch
+    end = len(costs)
+    for i in reversed(range(len(costs))):
+        end = i if costs[i] == float("inf") else end
+        ends[i] = end
+    finite = [0.0 if cost == float("inf") else cost for cost in costs]
+    sums = [0.0, *itertools.accumulate(finite)]
+    share = 1 - 1 / threads
+    return [
+        (sums[min(end, i + MOST_INSTRUCTIONS)] - sums[i]) * share - COST
+        for i, end in enumerate(ends)
+    ]
 
 
 class _Stretch:
