@@ -337,7 +337,7 @@ class Forward:
             else:
                 slot = self._output(value, row, is_whole and forward_views).slot
             found.places.append((value, slot.index, value.shape, value.dtype))
-        self.gap.hand_out_results(found.places)
+        self.gap.note_results(found.places)
         return found
 
     def _output(self, value: v.Value, row: Row, direct: bool) -> Row:
@@ -346,7 +346,7 @@ class Forward:
         if direct and value.kind == v.RESULT and row.root.slot is None:
             row.root.slot = owned.slot
             return owned
-        self.gap.hand_out(row, owned)
+        self.gap.note_copy(row, owned)
         self.builder.label, self.builder.line = "output", ""
         self.builder.emit("copy", [row], [owned])
         return owned

@@ -76,11 +76,11 @@ class Gap:
         first = self._first.get(row.index)
         return row if first is None else self.handed_out.get(first.index, first)
 
-    def hand_out(self, row: Row, copy: Row) -> None:
+    def note_copy(self, row: Row, copy: Row) -> None:
         """Note that the user gets `copy` in the place of `row`."""
         self.handed_out[row.index] = copy
 
-    def hand_out_results(self, places: Iterable[tuple]) -> None:
+    def note_results(self, places: Iterable[tuple]) -> None:
         """Note what the user gets; see `Outputs.places`."""
         for place, (value, slot, _, _) in enumerate(places):
             if value.is_variable and not value.is_scalar:

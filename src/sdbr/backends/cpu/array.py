@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
-from sdbr.backends.cpu.prepare.space import Prepared, describe, strided
+from sdbr.backends.cpu.prepare.space import KernelCall, describe, strided
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 from sdbr.base.limits import MAX_DIM
@@ -13,7 +13,7 @@ from sdbr.base.limits import MAX_DIM
 
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
-) -> Prepared:
+) -> KernelCall:
     """Kernel and integers of an op of the family ``array``.
 
     Raises
@@ -25,7 +25,7 @@ def prepare(
     return _LAYOUTS[name](name, list(ins), list(outs), list(ints))
 
 
-def _by_index(name, ins, outs, ints) -> Prepared:
+def _by_index(name, ins, outs, ints) -> KernelCall:
     """x strided, its counterpart [outer, m, inner] and the indices contiguous."""
     x, rows = (ins[0], outs[0]) if name == "take" else (outs[0], ins[0])
     t = ins[1:]
@@ -51,18 +51,18 @@ def _by_index(name, ins, outs, ints) -> Prepared:
     ]
 
 
-def _where(name, ins, outs, ints) -> Prepared:
+def _where(name, ins, outs, ints) -> KernelCall:
     c, x, y, z = *ins, *outs
     return f"where_{DTYPES[z[0]].itemsize}", strided(name, [c, x, y, z])
 
 
-def _along(name, ins, outs, ints) -> Prepared:
+def _along(name, ins, outs, ints) -> KernelCall:
     """x[outer, n, inner], some operands without n."""
     contiguous(name, [*ins, *outs])
     return f"{name}_{suffix(ins[0])}", [*ins[0][1], *ints]
 
 
-def _resize(name, ins, outs, ints) -> Prepared:
+def _resize(name, ins, outs, ints) -> KernelCall:
     x, y = (outs[0], ins[0]) if name.endswith("_grad") else (ins[0], outs[0])
     contiguous(name, [x, y])
     if 0 in x[1][1:]:

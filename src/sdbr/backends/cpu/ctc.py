@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
-from sdbr.backends.cpu.prepare.space import Prepared, describe
+from sdbr.backends.cpu.prepare.space import KernelCall, describe
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 
 
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
-) -> Prepared:
+) -> KernelCall:
     """Kernel and integers of ``ctc`` or ``ctc_grad``.
 
     Raises

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, suffix
-from sdbr.backends.cpu.prepare.space import Prepared, describe, product, strided
+from sdbr.backends.cpu.prepare.space import KernelCall, describe, product, strided
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 
 
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
-) -> Prepared:
+) -> KernelCall:
     """Kernel and integers of ``copy``, ``cast`` or ``fill``.
 
     Raises
@@ -31,7 +31,7 @@ def prepare(
     return "_".join([name, *map(suffix, operands)]), space
 
 
-def _copy(x: Operand, y: Operand) -> Prepared:
+def _copy(x: Operand, y: Operand) -> KernelCall:
     size = DTYPES[x[0]].itemsize
     if 0 in y[1]:
         return "copy_contiguous", [0]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, suffix
-from sdbr.backends.cpu.prepare.space import Prepared, product, strided
+from sdbr.backends.cpu.prepare.space import KernelCall, product, strided
 from sdbr.program.buffers import c_strides
 
 
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
-) -> Prepared:
+) -> KernelCall:
     """Kernel and integers of an elementwise op.
 
     Raises

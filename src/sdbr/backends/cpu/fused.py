@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, suffix
-from sdbr.backends.cpu.prepare.space import Prepared, describe, product
+from sdbr.backends.cpu.prepare.space import KernelCall, describe, product
 from sdbr.base.errors import BackendError
 from sdbr.base.limits import FUSED_BYTES
 from sdbr.ops.fused import MAX_AXES, decode, load_axes
@@ -32,7 +32,7 @@ def _codes() -> dict[str, int]:
 
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
-) -> Prepared:
+) -> KernelCall:
     """Kernel and integers of a fused op.
 
     Raises

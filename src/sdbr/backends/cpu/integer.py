@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, suffix
-from sdbr.backends.cpu.prepare.space import Prepared, describe, strided
+from sdbr.backends.cpu.prepare.space import KernelCall, describe, strided
 from sdbr.base.errors import BackendError
 
 #: How kernels spell what an op's integer chooses, and the dtypes that they have.
@@ -16,7 +16,7 @@ LOGICAL = ("and", "or", "xor")
 
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
-) -> Prepared:
+) -> KernelCall:
     """Kernel and integers of ``compare`` or ``integer``.
 
     Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
-from sdbr.backends.cpu.prepare.space import Prepared, describe
+from sdbr.backends.cpu.prepare.space import KernelCall, describe
 from sdbr.base.errors import BackendError
 
 #: Elements of a plane from which it is taken as a row of vectors of its own (measured).
@@ -18,7 +18,7 @@ HALF = 15
 
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
-) -> Prepared:
+) -> KernelCall:
     """Kernel and integers of an op of the family ``normalization``.
 
     Raises
@@ -46,7 +46,7 @@ def prepare(
 _FIXED_INPUTS = {"batch_norm": 3, "batch_norm_grad": 5, "fixed_batch_norm": 5}
 
 
-def _batch_norm(name: str, shape, n_inputs: int, ints) -> Prepared | None:
+def _batch_norm(name: str, shape, n_inputs: int, ints) -> KernelCall | None:
     """By planes or columns, with the step from one of the outer axis to the next.
 
     That is an integer of its own: a part of the op has fewer channels.
@@ -59,7 +59,7 @@ def _batch_norm(name: str, shape, n_inputs: int, ints) -> Prepared | None:
     return kernel, [*shape, more, shape[1] * shape[2], extra]
 
 
-def _group_norm(name: str, shape, numbers: int, ints) -> Prepared | None:
+def _group_norm(name: str, shape, numbers: int, ints) -> KernelCall | None:
     if 0 in shape:
         return None
     run = shape[1] * shape[2] // numbers
@@ -68,5 +68,5 @@ def _group_norm(name: str, shape, numbers: int, ints) -> Prepared | None:
     return f"{name}_{'elements' if run == 1 else 'planes'}", [*shape, run, *ints]
 
 
-def _local_response(name: str, shape, ints) -> Prepared | None:
+def _local_response(name: str, shape, ints) -> KernelCall | None:
     return (name, [*shape, *ints]) if 0 <= ints[0] <= HALF else None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
-from sdbr.backends.cpu.prepare.space import Prepared, describe
+from sdbr.backends.cpu.prepare.space import KernelCall, describe
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 
@@ -23,7 +23,7 @@ _OPERANDS = {
 
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
-) -> Prepared:
+) -> KernelCall:
     """Kernel and integers of an op of the family ``pooling``.
 
     Raises

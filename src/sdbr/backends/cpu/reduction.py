@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
-from sdbr.backends.cpu.prepare.space import Prepared
+from sdbr.backends.cpu.prepare.space import KernelCall
 
 
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
-) -> Prepared:
+) -> KernelCall:
     """Kernel and integers of a reduction to y[outer, inner] or of a row op.
 
     Raises

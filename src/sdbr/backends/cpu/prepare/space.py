@@ -9,7 +9,8 @@ from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 from sdbr.base.limits import MAX_DIM
 
-Prepared = tuple[str, list[int]]
+#: The name of a kernel, and the integers that it is called with.
+KernelCall = tuple[str, list[int]]
 
 
 def describe(operands: Sequence[Operand]) -> str:
