@@ -338,6 +338,7 @@ def test_chains_go_while_other_threads_call_theirs():
 KEPT: list = []
 
 
+@pytest.mark.usefixtures("collected_modules")  # `KEPT` lies in one
 @pytest.mark.parametrize("keeps", [False, True])
 def test_who_holds_an_argument_while_it_is_traced(keeps):
     """What code of another thread passes on is nobody's; a list that stays is a place."""
