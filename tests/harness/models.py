@@ -5,6 +5,7 @@ from __future__ import annotations
 import sdbr
 
 import chainer
+import numpy as np
 from chainer import functions as F
 from chainer import links as L
 
@@ -21,6 +22,18 @@ class Net(chainer.Chain):
 
     def forward(self, *args, **kwargs):
         return self._forward(self, *args, **kwargs)
+
+
+def small_sequential() -> chainer.Sequential:
+    np.random.seed(0)
+    return chainer.Sequential(L.Linear(4, 5), F.relu, L.Linear(5, 4))
+
+
+def by_hand(layers, x):
+    """What a Sequential computes, define-by-run."""
+    for layer in layers:
+        x = layer(x)
+    return x.array
 
 
 def floats(*shape):

@@ -67,3 +67,9 @@ def both(plain, static, iteration, times=4):
 
 def statistics_of(model):
     return model.schedule_manager.statistics
+
+
+def counts(thing) -> tuple[int, int, int]:
+    """Traces, replays and calls that ran define-by-run."""
+    statistics = statistics_of(thing)
+    return statistics.traces, statistics.replays, statistics.define_by_run_calls

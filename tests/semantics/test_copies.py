@@ -14,8 +14,8 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import assert_near
-from tests.harness.models import MLP, StaticMLP
-from tests.harness.twins import X, mlp
+from tests.harness.models import MLP, StaticMLP, by_hand, small_sequential
+from tests.harness.twins import X, counts, mlp
 from tests.tolerances import RESULTS
 
 COPIES = {
@@ -72,23 +72,6 @@ def test_isinstance_and_serializers(tmp_path):
     other = mlp()
     chainer.serializers.load_npz(tmp_path / "m.npz", other)
     assert_near(other(X).array, model(X).array, RESULTS, "output")
-
-
-def counts(model) -> tuple[int, int, int]:
-    statistics = model.schedule_manager.statistics
-    return statistics.traces, statistics.replays, statistics.define_by_run_calls
-
-
-def by_hand(layers, x):
-    """What a Sequential computes, define-by-run."""
-    for layer in layers:
-        x = layer(x)
-    return x.array
-
-
-def small_sequential():
-    np.random.seed(0)
-    return chainer.Sequential(L.Linear(4, 5), F.relu, L.Linear(5, 4))
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,10 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, gradients_of
 from tests.harness.models import MLP, StaticMLP
-from tests.harness.twins import POINTS, X, mlp, pair, statistics_of, step
+from tests.harness.twins import POINTS, X, counts, mlp, pair, statistics_of, step
 from tests.tolerances import GRADIENTS, RESULTS
 
 XS = np.random.RandomState(0).randn(6, 4).astype("f")
-
-
-def counts(thing) -> tuple[int, int, int]:
-    statistics = thing.schedule_manager.statistics
-    return statistics.traces, statistics.replays, statistics.define_by_run_calls
 
 
 def check(call, plain, manager_of=lambda call: call) -> None:

@@ -11,26 +11,9 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, gradients_of
-from tests.harness.models import MLP, Net, floats
-from tests.harness.twins import POINTS, X, agree, mlp, pair, step, twins
+from tests.harness.models import MLP, Net, by_hand, floats, small_sequential
+from tests.harness.twins import POINTS, X, agree, counts, mlp, pair, step, twins
 from tests.tolerances import GRADIENTS, RESULTS
-
-
-def counts(model) -> tuple[int, int, int]:
-    statistics = model.schedule_manager.statistics
-    return statistics.traces, statistics.replays, statistics.define_by_run_calls
-
-
-def by_hand(layers, x):
-    """What a Sequential computes, define-by-run."""
-    for layer in layers:
-        x = layer(x)
-    return x.array
-
-
-def small_sequential():
-    np.random.seed(0)
-    return chainer.Sequential(L.Linear(4, 5), F.relu, L.Linear(5, 4))
 
 
 @pytest.mark.parametrize("calls", [1, 2, 3, 4])

@@ -195,7 +195,7 @@ class ForwardPlan:
 
     @property
     def portable(self) -> bool:
-        """Whether every backend takes all programs so far as they are."""
+        """Whether all programs that are built are as any backend would take them."""
         return all(plan.program.portable for plan in (self, *list(self.backwards.values())))
 
     @property
