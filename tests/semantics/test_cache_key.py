@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import sdbr
+from sdbr.base.settings import SETTINGS
 
 import chainer
 import numpy as np
@@ -88,6 +89,33 @@ def test_every_entry_of_chainer_itself():
     statistics = statistics_of(static)
     assert statistics.traces == len(entries) + 1
     assert statistics.replays == len(entries)
+
+
+ANOTHER = {
+    "sdbr_num_threads": 2,
+    "sdbr_flush_denormals": True,
+    "sdbr_disabled_passes": "inplace",
+    "sdbr_onednn": "off",
+    "sdbr_tune": False,
+    "sdbr_keep_instructions": "another",
+}
+
+
+def test_every_setting_of_the_package_is_in_the_key_unless_it_says_otherwise():
+    outside = {"sdbr_backend", "sdbr_audit"}  # another backend is no reason to trace again
+    assert {setting.entry for setting in SETTINGS} - {None} == {*ANOTHER, *outside}
+    static = sdbr.static_graph(mlp())
+    static(X)
+    for n, (name, value) in enumerate(ANOTHER.items(), 2):
+        with chainer.using_config(name, value):
+            static(X)
+        assert statistics_of(static).traces == n, name
+    for name, value in (("sdbr_audit", 0.5), ("sdbr_backend", "numpy")):
+        with chainer.using_config(name, value):
+            static(X)
+    statistics = statistics_of(static)
+    assert statistics.traces == len(ANOTHER) + 1
+    assert statistics.replays == 2
 
 
 def test_a_whole_step_looks_at_the_configuration(entry):
