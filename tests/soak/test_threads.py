@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import itertools
 import threading
+import time
 import weakref
+from types import SimpleNamespace
 
 import sdbr
 from sdbr.trace.effects.escapes import References
+from sdbr.trace.guards import prints
+from sdbr.trace.guards.link_contents import changed_fields
 from sdbr.trace.recorder import Recorder
 
 import chainer
@@ -111,6 +116,42 @@ def test_traced_while_another_thread_adds_and_takes_attributes_and_items(audit):
             finally:
                 over.set()
                 other.join()
+
+
+@pytest.mark.parametrize("make", [dict, SimpleNamespace, list, collections.deque, set])
+def test_compared_while_another_thread_adds_and_takes_items(make):
+    """A print of what another thread writes says same or not same; it never raises."""
+    thing = make()
+    over = threading.Event()
+
+    def spoil():
+        fields = thing.__dict__ if make is SimpleNamespace else thing
+        for i in itertools.cycle(range(40)):
+            if over.is_set():
+                return
+            if isinstance(fields, dict):
+                fields[f"extra{i % 7}"] = [i]
+                fields.pop(f"extra{(i + 3) % 7}", None)
+            elif make is set:
+                fields.add(i)
+                fields.discard((i + 20) % 40)
+            else:
+                fields.append([i])
+                if len(fields) > 20:
+                    del fields[0]
+
+    other = threading.Thread(target=spoil)
+    with watched(), switch_interval(1e-6):
+        other.start()
+        try:
+            until = time.monotonic() + 0.3
+            while time.monotonic() < until:
+                print_ = prints.taken(thing)
+                prints.same(thing, print_, {})
+                changed_fields(thing, print_)
+        finally:
+            over.set()
+            other.join()
 
 
 @pytest.mark.filterwarnings("ignore:.*five of the last eight")

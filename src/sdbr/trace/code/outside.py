@@ -22,6 +22,7 @@ from sdbr.trace.code.moving import is_global_draw, moves_on, tells_time
 from sdbr.trace.code.reading import (
     Cell,
     Field,
+    entries,
     get,
     is_format,
     names_imported,
@@ -121,8 +122,8 @@ class Outside:
             for module in list(self._kept_modules.values()):
                 self._thing({}, module.__name__, module, frozenset(self._attributes))
             for function in list(self.functions):
-                for name in self._attributes & function.__dict__.keys():
-                    self._thing(function.__dict__, name, function.__dict__[name], frozenset())
+                for name, thing in entries(function.__dict__, self._attributes):
+                    self._thing(function.__dict__, name, thing, frozenset())
         if owner is not None and "update_rule" in self._attributes:
             for parameter in owner.params():
                 rule = get(parameter, "update_rule")
@@ -170,9 +171,9 @@ class Outside:
     def _raw_attributes(self, link: chainer.Link) -> None:
         """Numbers that ``vars(self)['name']`` would read, which passes no hook of ours."""
         for child in link.links():
-            for name in self._attributes & child.__dict__.keys():
-                if isinstance(child.__dict__[name], _SCALARS):
-                    self._add(child.__dict__, name, child.__dict__[name])
+            for name, thing in entries(child.__dict__, self._attributes):
+                if isinstance(thing, _SCALARS):
+                    self._add(child.__dict__, name, thing)
 
     def _walk(self, thing) -> None:
         """Follow the functions in `thing`, also in containers, plain objects and partials."""
@@ -305,10 +306,10 @@ class Outside:
         self._attributes |= names & {"getattr"}
         self.opaque |= "type" in names or bool(_MAKES_CODE & (names | attributes))
         self._past_links |= "vars" in names or "__dict__" in attributes
-        for name in names & holder.keys():
+        for name, thing in entries(holder, names):
             if name[0] == "@":  # put there by pytest, for its own use
                 continue
-            self._thing(holder, name, holder[name], attributes)
+            self._thing(holder, name, thing, attributes)
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
@@ -340,11 +341,10 @@ class Outside:
 
     def _settings(self, attributes: frozenset) -> None:
         """Objects and functions that the user has put into ``chainer.config``."""
-        for entries in (chainer.global_config.__dict__, chainer.config._local.__dict__):
-            for name in attributes & entries.keys():
-                thing = entries[name]
+        for settings in (chainer.global_config.__dict__, chainer.config._local.__dict__):
+            for name, thing in entries(settings, attributes):
                 if isinstance(thing, types.FunctionType) or _is_plain(thing):
-                    self._thing(entries, name, thing, frozenset())
+                    self._thing(settings, name, thing, frozenset())
 
     def _thing(self, holder, name: str, thing, attributes) -> None:
         self.opaque |= takes_plain_floats(thing)
@@ -363,10 +363,10 @@ class Outside:
                 if not issubclass(thing, _NODES):
                     self._classes.setdefault(thing)
                 self.definitions.append((holder, name, thing))
-                for attribute in attributes & thing.__dict__.keys():
-                    if isinstance(thing.__dict__[attribute], _SCALARS):
+                for attribute, member in entries(thing.__dict__, attributes):
+                    if isinstance(member, _SCALARS):
                         members = self._members.setdefault(thing, thing.__dict__)
-                        self._add(members, attribute, members[attribute])
+                        self._add(members, attribute, member)
             return
         if is_global_draw(thing) and isinstance(holder, (dict, Cell)):
             self.draws.append((holder, name, thing))
@@ -381,8 +381,7 @@ class Outside:
         self._add(holder, name, thing)
 
     def _module(self, module, attributes) -> None:
-        for name in attributes & module.__dict__.keys():
-            thing = module.__dict__[name]
+        for name, thing in entries(module.__dict__, attributes):
             if not isinstance(thing, types.ModuleType):
                 self._thing(module.__dict__, name, thing, frozenset())
             elif not is_library(thing) and id(thing) not in self._seen:

@@ -8,10 +8,12 @@ import functools
 import gc
 import sys
 import types
+from collections.abc import Collection, Mapping
 from typing import Any
 
 #: A flag of code objects from Python 3.14 on.
 _CO_HAS_DOCSTRING = 0x4000000
+_MISSING = object()
 
 
 class Cell:
@@ -179,6 +181,12 @@ def get(thing, name: str, default: Any = None) -> Any:
         return getattr(thing, name, default)
     except Exception:
         return default
+
+
+def entries(holder: Mapping, names: Collection[str]) -> list[tuple[str, Any]]:
+    """What `holder` has under `names`, as it is now: another thread may add and take entries."""
+    found = ((name, holder.get(name, _MISSING)) for name in names)
+    return [(name, thing) for name, thing in found if thing is not _MISSING]
 
 
 def plain_fields(thing) -> dict | None:

@@ -166,7 +166,9 @@ def _containers(thing) -> list[tuple]:
     if not isinstance(thing, (list, tuple, dict)):
         return []
     inside = [
-        c for t in (thing.values() if isinstance(thing, dict) else thing) for c in _containers(t)
+        c
+        for t in list(thing.values() if isinstance(thing, dict) else thing)
+        for c in _containers(t)
     ]
     return inside if isinstance(thing, tuple) else [(thing, _contents(thing)), *inside]
 

@@ -7,7 +7,7 @@ from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.stripping import PURE, is_traced, strip
 from sdbr.trace.code.moving import GENERATORS, moves_on
 from sdbr.trace.code.places import Place
-from sdbr.trace.code.reading import get, plain_fields
+from sdbr.trace.code.reading import get
 from sdbr.trace.guards.prints import (
     LIKE,
     MOST_DEPTH,
@@ -103,7 +103,7 @@ class PrintRecording:
         """
         kept: list = []
         for (_, name), (thing, print_) in self._prints.items():
-            fields = _changed_fields(thing, print_)
+            fields = changed_fields(thing, print_)
             if fields is None or not all(self._write_field(*field, kept) for field in fields):
                 self.mark_dynamic(
                     f"what attribute {name!r} holds changed during the call", Remedy.PASS_NUMBERS
@@ -166,7 +166,7 @@ class PrintRecording:
 _MISSING = object()
 
 
-def _changed_fields(thing, want) -> list | None:
+def changed_fields(thing, want) -> list | None:
     """Attributes of plain objects in `thing` that now hold another Variable or traced array.
 
     Returns
@@ -176,20 +176,23 @@ def _changed_fields(thing, want) -> list | None:
     """
     if same(thing, want, {}):
         return []
-    if isinstance(want, ItemsPrint) and type(thing) is want.kind and len(thing) == len(want.items):
-        parts = [_changed_fields(a, b) for a, b in zip(thing, want.items, strict=True)]
+    if isinstance(want, ItemsPrint) and type(thing) is want.kind:
+        items = list(thing)
+        if len(items) != len(want.items):
+            return None
+        parts = [changed_fields(a, b) for a, b in zip(items, want.items, strict=True)]
     elif isinstance(want, FieldsPrint) and want.whole:
-        now = thing if want.owner is None else plain_fields(thing) if thing is want.owner else {}
-        if not want.items.keys() <= now.keys():
+        now = want.now(thing)
+        if now is None or not want.items.keys() <= now.keys():
             return None
         parts = []
-        for name, x in list(now.items()):
+        for name, x in now.items():
             old = want.items.get(name, _MISSING)
             is_new = want.owner is not None and type(x) in (chainer.Variable, TracedArray)
             if is_new and not same(x, old, {}):
                 parts.append([(want.owner, name, old)])
             else:
-                parts.append(None if old is _MISSING else _changed_fields(x, old))
+                parts.append(None if old is _MISSING else changed_fields(x, old))
     else:
         return None
     return None if any(part is None for part in parts) else [f for part in parts for f in part]

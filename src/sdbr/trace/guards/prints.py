@@ -11,6 +11,7 @@ import collections
 import functools
 import hashlib
 import types
+from itertools import repeat
 from typing import Any
 
 from sdbr.trace.code.library import is_library
@@ -89,12 +90,13 @@ class ItemsPrint:
 
     def __init__(self, thing, place: tuple, walk: _Walk):
         self.kind = type(thing)
-        self.items = [walk.taken(x, (*place, _Key(i))) for i, x in enumerate(thing)]
+        self.items = [walk.taken(x, (*place, _Key(i))) for i, x in enumerate(list(thing))]
 
     def matches(self, thing, live: dict) -> bool:
         if type(thing) is not self.kind or len(thing) != len(self.items):
             return False
-        return all(same(a, b, live) for a, b in zip(thing, self.items, strict=False))
+        now = list(thing)  # another thread may write while it is compared
+        return len(now) == len(self.items) and all(map(same, now, self.items, repeat(live)))
 
 
 class PlainPrint:
@@ -136,18 +138,20 @@ class FieldsPrint:
             fields = _numbers(fields)
         self.items = {k: walk.taken(x, (*place, kind(k))) for k, x in list(fields.items())}
 
-    def matches(self, thing, live: dict) -> bool:
+    def now(self, thing) -> dict | None:
+        """What `thing` holds now; a copy, for another thread may write; None if it is no such."""
         if self.owner is not None:
             if thing is not self.owner:
-                return False
-            thing = plain_fields(thing)
-            if not self.whole:
-                thing = _numbers(thing)
-        elif not isinstance(thing, _MAPPINGS):
+                return None
+            fields = plain_fields(thing)
+            return dict(fields) if self.whole else _numbers(fields)
+        return dict(thing) if isinstance(thing, _MAPPINGS) else None
+
+    def matches(self, thing, live: dict) -> bool:
+        now = self.now(thing)
+        if now is None or now.keys() != self.items.keys():
             return False
-        if thing.keys() != self.items.keys():
-            return False
-        return all(same(thing[k], want, live) for k, want in self.items.items())
+        return all(same(now[k], want, live) for k, want in self.items.items())
 
 
 class BothPrint:
