@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import weakref
 
 import sdbr  # noqa: F401
 from sdbr.compat import LINK_VERSION, PatchSet, link_version
@@ -90,6 +91,35 @@ def test_two_patches_of_one_attribute_nest():
     with patches_of((Base, "method", loud), (Base, "method", marked)):
         assert Base().method() == "METHOD!"
     assert Base().method() == "method"
+
+
+def test_a_replacement_is_made_once_of_what_was_there_at_first():
+    class Patched(Base):
+        def own(self) -> str:
+            return "own"
+
+    made = []
+
+    def counted(original):
+        made.append(original)
+        return loud(original)
+
+    patches = patches_of((Patched, "own", counted), (Patched, "method", counted))
+    for _ in range(3):
+        with patches:
+            assert Patched().own() == "OWN" and Patched().method() == "METHOD"
+    assert len(made) == 2
+
+    theirs = lambda self: "theirs"  # noqa: E731
+    Patched.own = theirs
+    for _ in range(2):
+        with patches:
+            assert Patched().own() == "THEIRS"
+    assert made[2:] == [theirs, theirs] and vars(Patched)["own"] is theirs
+    gone = weakref.ref(theirs)
+    del theirs, Patched.own
+    made.clear()
+    assert gone() is None, "a patch of somebody else is kept alive"
 
 
 def test_failing_factory_leaves_nothing():

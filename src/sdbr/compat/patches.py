@@ -12,6 +12,27 @@ from sdbr.base.forks import reentrant_lock
 _ABSENT = object()
 
 
+class _Patch:
+    """One attribute, and what makes its replacement."""
+
+    __slots__ = ("_first", "_replacement", "factory", "name", "owner")
+
+    def __init__(self, owner: Any, name: str, factory: Callable[[Any], Any]) -> None:
+        self.owner, self.name, self.factory = owner, name, factory
+        # Whose replacement is kept: what is there at first, which lives as long as its owner. A
+        # patch of somebody else's would be kept alive by it.
+        self._first = vars(owner).get(name, getattr(owner, name, _ABSENT))
+        self._replacement: Any = _ABSENT
+
+    def of(self, original: Any) -> Any:
+        """What to put in the place of `original`."""
+        if original is not self._first:
+            return self.factory(original)
+        if self._replacement is _ABSENT:
+            self._replacement = self.factory(original)
+        return self._replacement
+
+
 class PatchSet:
     """A set of attribute patches, installed by the first `with` and removed by the last.
 
@@ -29,7 +50,7 @@ class PatchSet:
     def __init__(self, name: str) -> None:
         self.name = name
         self._lock = reentrant_lock(self._after_fork)
-        self._patches: list[tuple[Any, str, Callable[[Any], Any]]] = []
+        self._patches: list[_Patch] = []
         self._installed: list[tuple[Any, str, Any, Any]] = []
         self._holders: dict[int, int] = {}  # thread -> how many blocks it is in
 
@@ -48,9 +69,10 @@ class PatchSet:
         name : str
             The attribute.
         factory : callable
-            Called at each installation with the present value, which for a class is the raw
+            Called at installation with the present value, which for a class is the raw
             entry of its ``__dict__`` (a property stays a property), or the inherited value if
-            the class has none of its own. Returns what to put there.
+            the class has none of its own. Returns what to put there; once for the value that is
+            there now, anew where somebody has patched it meanwhile.
 
         Raises
         ------
@@ -60,7 +82,7 @@ class PatchSet:
         with self._lock:
             if self._holders:
                 raise RuntimeError(f"patch set {self.name!r} is in use: register {name!r} before")
-            self._patches.append((owner, name, factory))
+            self._patches.append(_Patch(owner, name, factory))
 
     def __enter__(self) -> PatchSet:
         me = threading.get_ident()
@@ -109,9 +131,10 @@ class PatchSet:
             self._remove()
 
     def _install(self) -> None:
-        for owner, name, factory in self._patches:
+        for patch in self._patches:
+            owner, name = patch.owner, patch.name
             own = vars(owner).get(name, _ABSENT)
-            replacement = factory(getattr(owner, name) if own is _ABSENT else own)
+            replacement = patch.of(getattr(owner, name) if own is _ABSENT else own)
             self._installed.append((owner, name, own, replacement))
             setattr(owner, name, replacement)
 
