@@ -30,6 +30,9 @@ HOOKS: dict[str, Callable] = {
 
 
 def add_all_hooks(optimizer) -> None:
-    """Every hook, to the optimizer."""
+    """Every hook, to the optimizer.
+
+    Under our names: Chainer's own is that of the class, which two of them share.
+    """
     for name, make in HOOKS.items():
         optimizer.add_hook(make(), name)

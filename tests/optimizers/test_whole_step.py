@@ -12,14 +12,8 @@ import numpy as np
 import pytest
 from chainer import optimizer_hooks
 
-from tests.harness.update_rules import RULES
+from tests.harness.update_rules import RULES, add_all_hooks
 from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS
-
-HOOKS = [
-    optimizer_hooks.WeightDecay(0.01),
-    optimizer_hooks.GradientClipping(0.5),
-    optimizer_hooks.Lasso(0.001),
-]
 
 
 class Net(chainer.Chain):
@@ -86,11 +80,7 @@ def close(a, b, tolerance, name=""):
 @pytest.mark.parametrize("hooked", [False, True])
 @pytest.mark.parametrize("name", RULES)
 def test_fifty_steps(name, hooked):
-    def prepare(optimizer):
-        for hook in HOOKS if hooked else ():
-            optimizer.add_hook(hook)
-
-    runs = Runs(RULES[name], prepare)
+    runs = Runs(RULES[name], add_all_hooks if hooked else lambda optimizer: None)
     runs.step(50)
     # The first calls trace.
     assert runs.steps >= 45
