@@ -5,8 +5,18 @@ from __future__ import annotations
 import importlib
 
 import sdbr
-from sdbr.functions.registry import Node, function_of, lookup, registered, row_of
+from sdbr.functions import registry
+from sdbr.functions.registry import (
+    FunctionRow,
+    Node,
+    function_of,
+    is_transparent,
+    lookup,
+    registered,
+    row_of,
+)
 from sdbr.program.builder import Builder
+from sdbr.trace.gradients import GradientNode
 
 import chainer
 import chainer.functions as F
@@ -90,6 +100,52 @@ def test_a_subclass_has_no_row():
 
     assert lookup(Mine) is None
     assert lookup(F.activation.relu.ReLU) is not None
+    assert not is_transparent(Mine)
+    assert is_transparent(F.activation.relu.ReLU)
+
+
+class Unsaid(FunctionRow):
+    """A row that says nothing of gradients of its gradient."""
+
+
+class Made(lookup(F.activation.tanh.Tanh)):
+    """A row of another class of Chainer, made of one that says it."""
+
+
+@pytest.mark.parametrize("row", [Unsaid, Made, None])
+def test_what_does_not_say_that_it_hides_nothing_hides_something(row, monkeypatch):
+    monkeypatch.setitem(registry._table, "chainer.functions.math.trigonometric.Sin", row)
+    assert not is_transparent(F.math.trigonometric.Sin)
+
+
+def gradient_inside(x):
+    (gx,) = chainer.grad([F.sum(F.sin(x))], [x], enable_double_backprop=True)
+    (ggx,) = chainer.grad([F.sum(gx)], [x])
+    return ggx
+
+
+def second_derivatives():
+    """Three calls that differentiate the gradient of sin: right in any case; their manager."""
+    call = sdbr.static_graph(lambda x: gradient_inside(x))
+    x = np.linspace(-1, 1, 5, dtype=f4)
+    for k in range(3):
+        got = call(chainer.Variable(x + f4(k))).array
+        assert_close(got, -np.sin(x + f4(k)), GRADIENTS, "second derivative")
+    return call.schedule_manager
+
+
+def test_what_hides_nothing_is_recorded_function_by_function():
+    assert is_transparent(F.math.trigonometric.Sin)
+    assert second_derivatives().statistics.replays == 2
+
+
+def test_what_hides_something_is_one_node_that_is_not_seen_through(monkeypatch):
+    monkeypatch.setattr(lookup(F.math.trigonometric.Sin), "transparent", False)
+    with pytest.warns(sdbr.SdbrWarning, match="a gradient was taken through SinGrad"):
+        manager = second_derivatives()
+    assert manager.statistics.replays == 0
+    ((schedule,),) = manager.schedules.values()
+    assert "sin" in [n.of.label for n in schedule.trace.nodes if isinstance(n, GradientNode)]
 
 
 WATCHED = [

@@ -11,6 +11,7 @@ import weakref
 from types import SimpleNamespace
 
 import sdbr
+from sdbr.functions.registry import is_transparent
 from sdbr.trace.effects.escapes import References
 from sdbr.trace.guards import prints
 from sdbr.trace.guards.link_contents import changed_fields
@@ -403,7 +404,7 @@ def test_who_holds_an_argument_while_it_is_traced(keeps):
             references.count([x])
             asked.set()
             holds.wait()
-            found = references.unknown([], [], set(), Recorder())
+            found = references.unknown([], [], set(), Recorder(is_transparent))
     finally:
         over.set()
         other.join()

@@ -10,6 +10,7 @@ from sdbr.base.errors import NotStaticError
 from sdbr.call._due import Due
 from sdbr.call.cache_key import unusual_value
 from sdbr.call.find import Lookup, arrays_of
+from sdbr.functions.registry import is_transparent
 from sdbr.lowering.caught import caught_error
 from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.schedule.schedule import Schedule
@@ -46,7 +47,7 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     """
     line = user_line()
     start = time.perf_counter()
-    recorder = Recorder()
+    recorder = Recorder(is_transparent)
     unconfirmed = lookup.schedule
     known = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
     around = Outside(manager.function, getattr(function, "__self__", None))

@@ -16,6 +16,7 @@ class ReLU(FunctionRow):
     """max(x, 0); the gradient looks at the output."""
 
     diagonal = True
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("relu", xs[0])]
@@ -29,6 +30,7 @@ class LeakyReLU(FunctionRow):
     """x, or slope * x where x <= 0."""
 
     diagonal = True
+    transparent = True
 
     scalars = ("slope",)
 
@@ -50,6 +52,7 @@ class ELU(FunctionRow):
     """x, or alpha * (exp(x) - 1) where x <= 0."""
 
     scalars = ("alpha",)
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("elu", xs[0], floats=(node.scalar("alpha"),))]
@@ -75,6 +78,7 @@ class ClippedReLU(FunctionRow):
     """min(max(x, 0), cap); 0 < x < cap exactly where 0 < y < cap."""
 
     diagonal = True
+    transparent = True
 
     scalars = typed = ("cap",)
 
@@ -94,6 +98,8 @@ class ClippedReLU(FunctionRow):
 class Sigmoid(FunctionRow):
     """Logistic function; the gradient needs the output alone."""
 
+    transparent = True
+
     def forward(b, node, xs):
         return [b.elementwise("sigmoid", xs[0])]
 
@@ -104,6 +110,8 @@ class Sigmoid(FunctionRow):
 @function(BASE + "tanh.Tanh")
 class Tanh(FunctionRow):
     """Hyperbolic tangent; the gradient needs the output alone."""
+
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("tanh", xs[0])]
@@ -117,6 +125,7 @@ class Softplus(FunctionRow):
     """log(1 + exp(beta x)) / beta."""
 
     scalars = ("beta", "beta_inv")
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("softplus", xs[0], floats=(node.scalar("beta"),))]
@@ -138,6 +147,8 @@ def _along_axis(b: Builder, name: str, axis: int, *rows: Row) -> Row:
 class Softmax(FunctionRow):
     """Softmax along any axis."""
 
+    transparent = True
+
     def forward(b, node, xs):
         return [_along_axis(b, "softmax", node.function.axis, xs[0])]
 
@@ -148,6 +159,8 @@ class Softmax(FunctionRow):
 @function(BASE + "log_softmax.LogSoftmax")
 class LogSoftmax(FunctionRow):
     """Logarithm of softmax along any axis."""
+
+    transparent = True
 
     def forward(b, node, xs):
         return [_along_axis(b, "log_softmax", node.function.axis, xs[0])]

@@ -37,6 +37,7 @@ class Reshape(_Shape):
     """A view of the (contiguous) input; flatten and ravel, too."""
 
     views = True
+    transparent = True
 
     def forward(b, node, xs):
         x, shape = xs[0], node.out_shapes[0]
@@ -86,6 +87,7 @@ class ExpandDims(_Shape):
     """A new axis of length 1; a view even of a strided input."""
 
     views = True
+    transparent = True
 
     def forward(b, node, xs):
         axis = node.function.axis % (xs[0].ndim + 1)
@@ -97,6 +99,7 @@ class Squeeze(_Shape):
     """Axes of length 1 removed; a view even of a strided input."""
 
     views = True
+    transparent = True
 
     def forward(b, node, xs):
         x, axis = xs[0], node.function.axis
@@ -130,6 +133,7 @@ class Transpose(_Permutation):
     """Any permutation; None reverses."""
 
     views = True
+    transparent = True
 
     def axes(f, ndim):
         if f.axes is None:
@@ -142,6 +146,7 @@ class Swapaxes(_Permutation):
     """Two axes exchanged."""
 
     views = True
+    transparent = True
 
     def axes(f, ndim):
         axes = list(range(ndim))
@@ -155,6 +160,7 @@ class Rollaxis(_Permutation):
     """One axis moved in front of another."""
 
     views = True
+    transparent = True
 
     def axes(f, ndim):
         axis = f.axis % ndim
@@ -169,6 +175,7 @@ class Moveaxis(_Permutation):
     """Axes moved to given places, the others keep their order."""
 
     views = True
+    transparent = True
 
     def axes(f, ndim):
         source = [a % ndim for a in f.source]
@@ -184,6 +191,7 @@ class BroadcastTo(MovesData):
     """A view with stride 0; the gradient is summed."""
 
     views = True
+    transparent = True
 
     def forward(b, node, xs):
         return [b.broadcast(xs[0], node.out_shapes[0])]
@@ -197,6 +205,7 @@ class Broadcast(FunctionRow):
     """Several inputs broadcast to one shape."""
 
     views = True
+    transparent = True
 
     def reason(node):
         return data_reason(node, mixed=True)
@@ -217,6 +226,7 @@ class Flip(MovesData):
     """One axis reversed: a view with a negative stride."""
 
     views = True
+    transparent = True
 
     def forward(b, node, xs):
         return [_flipped(b, xs[0], node.function.axis)]
@@ -230,6 +240,7 @@ class FlipUD(MovesData):
     """The first axis reversed."""
 
     views = True
+    transparent = True
 
     def forward(b, node, xs):
         return [_flipped(b, xs[0], 0)]
@@ -243,6 +254,7 @@ class FlipLR(MovesData):
     """The second axis reversed."""
 
     views = True
+    transparent = True
 
     def forward(b, node, xs):
         return [_flipped(b, xs[0], 1)]
@@ -290,6 +302,7 @@ class Cast(FunctionRow):
     """Another dtype, or the input itself."""
 
     views = True
+    transparent = True
 
     def reason(node):
         for d in (node.in_dtypes[0], node.out_dtypes[0]):

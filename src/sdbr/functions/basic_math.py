@@ -18,6 +18,8 @@ BASE = "chainer.functions.math.basic_math."
 class Neg(FunctionRow):
     """-x."""
 
+    transparent = True
+
     def forward(b, node, xs):
         return [b.elementwise("negative", xs[0])]
 
@@ -30,6 +32,7 @@ class Absolute(FunctionRow):
     """abs(x); gradient 0 at 0."""
 
     diagonal = True
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("absolute", xs[0])]
@@ -42,6 +45,8 @@ class Absolute(FunctionRow):
 @with_integers("add")
 class Add(FunctionRow):
     """x + y."""
+
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("add", *xs)]
@@ -56,6 +61,7 @@ class MultiAdd(FunctionRow):
     """The sum of any number of inputs, from left to right."""
 
     views = True
+    transparent = True
 
     def forward(b, node, xs):
         y = xs[0]
@@ -70,6 +76,8 @@ class MultiAdd(FunctionRow):
 @with_integers("sub")
 class Sub(FunctionRow):
     """x - y."""
+
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("subtract", *xs)]
@@ -86,6 +94,8 @@ class Sub(FunctionRow):
 class Mul(FunctionRow):
     """x * y."""
 
+    transparent = True
+
     def forward(b, node, xs):
         return [b.elementwise("multiply", *xs)]
 
@@ -101,6 +111,8 @@ class Mul(FunctionRow):
 @function(BASE + "Div")
 class Div(FunctionRow):
     """x / y."""
+
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("divide", *xs)]
@@ -169,6 +181,7 @@ class AddConstant(_Constant):
 
     name = "add_constant"
     of_two = ("add", False)
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         return [gys[0]]
@@ -181,6 +194,7 @@ class SubFromConstant(_Constant):
 
     name = "rsub_constant"
     of_two = ("subtract", True)
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         return [b.elementwise("negative", gys[0])]
@@ -193,6 +207,7 @@ class MulConstant(_Constant):
 
     name = "mul_constant"
     of_two = ("multiply", False)
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         c = _computed(b, node, xs[0])
@@ -207,6 +222,7 @@ class DivFromConstant(_Constant):
 
     name = "rdiv_constant"
     of_two = ("divide", True)
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         c = _computed(b, node, xs[0])
@@ -221,6 +237,7 @@ class PowVarConst(_Constant):
 
     name = "pow_constant"
     of_two = ("power", False)
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         c = _computed(b, node, xs[0])

@@ -13,6 +13,8 @@ import numpy as np
 class Linear(FunctionRow):
     """x @ W.T + b on matrices; more batch axes are reshapes around the node."""
 
+    transparent = True
+
     def forward(b, node, xs):
         y = b.new(node.out_shapes[0], node.out_dtypes[0])
         b.emit("linear", [b.contiguous(x) for x in xs], [y], (0,))

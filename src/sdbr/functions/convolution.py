@@ -144,30 +144,42 @@ class _GradW(FunctionRow):
 class Convolution2D(_Convolution):
     """Two axes, with stride, padding, dilation, groups, cover_all."""
 
+    transparent = True
+
 
 @function(BASE + "convolution_nd.ConvolutionND")
 class ConvolutionND(_Convolution):
     """One to three axes."""
+
+    transparent = True
 
 
 @function(BASE + "deconvolution_2d.Deconvolution2DFunction")
 class Deconvolution2D(_Deconvolution):
     """Two axes; also the gradient of a convolution for its input."""
 
+    transparent = True
+
 
 @function(BASE + "deconvolution_nd.DeconvolutionND")
 class DeconvolutionND(_Deconvolution):
     """One to three axes."""
+
+    transparent = True
 
 
 @function(BASE + "convolution_2d.Convolution2DGradW")
 class Convolution2DGradW(_GradW):
     """Two axes."""
 
+    transparent = True
+
 
 @function(BASE + "convolution_nd.ConvolutionNDGradW")
 class ConvolutionNDGradW(_GradW):
     """One to three axes."""
+
+    transparent = True
 
 
 @function(BASE + "shift.Shift")

@@ -15,6 +15,8 @@ import numpy as np
 class LinearGradData(FunctionRow):
     """gx = gy @ W, of W and gy."""
 
+    transparent = True
+
     def forward(b, node, xs):
         w, gy = xs
         return [product(b, gy, 0, w, 0)]
@@ -31,6 +33,8 @@ class LinearGradData(FunctionRow):
 @function("chainer.functions.connection.linear.LinearGradWeight")
 class LinearGradWeight(FunctionRow):
     """gW = gy.T @ x, of x and gy."""
+
+    transparent = True
 
     def reason(node):
         if np.dtype(node.function._w_dtype) != node.in_dtypes[0]:
@@ -81,6 +85,7 @@ class ReLUGrad(_Sided):
     """gx = gy where y > 0."""
 
     op, side, arrays = "relu_grad", "b", ("b",)
+    transparent = True
 
 
 @function("chainer.functions.activation.leaky_relu._LeakyReLUGrad")
@@ -88,6 +93,7 @@ class LeakyReLUGrad(_Sided):
     """gx = gy, or slope * gy where the input (or the output) is not above 0."""
 
     op, side, arrays, number = "leaky_relu_grad", "cond", ("cond",), "slope"
+    transparent = True
 
 
 @function("chainer.functions.activation.clipped_relu.ClippedReLUGrad2")
@@ -95,6 +101,7 @@ class ClippedReLUGrad(_Sided):
     """gx = gy where 0 < x < cap."""
 
     op, side, arrays, number = "clipped_relu_grad", "x", ("x",), "cap"
+    transparent = True
 
 
 @function("chainer.functions.math.basic_math.AbsoluteGrad")
@@ -102,11 +109,14 @@ class AbsoluteGrad(_Sided):
     """gx = gy * sign(x)."""
 
     op, side, arrays = "absolute_grad", "x", ("x",)
+    transparent = True
 
 
 @function("chainer.functions.activation.tanh.TanhGrad")
 class TanhGrad(FunctionRow):
     """gx = gy * (1 - y * y), of y and gy."""
+
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("tanh_grad", *xs)]
@@ -127,6 +137,8 @@ class TanhGrad(FunctionRow):
 class SigmoidGrad(FunctionRow):
     """gx = gy * y * (1 - y), of y and gy."""
 
+    transparent = True
+
     def forward(b, node, xs):
         return [b.elementwise("sigmoid_grad", *xs)]
 
@@ -146,6 +158,8 @@ class SigmoidGrad(FunctionRow):
 @function("chainer.functions.math.basic_math.PowVarConstGrad")
 class PowVarConstGrad(FunctionRow):
     """gx = value * x ** (value - 1) * gy, of x and gy."""
+
+    transparent = True
 
     def reason(node):
         return number_reason(node, "value")
@@ -170,6 +184,8 @@ class PowVarConstGrad(FunctionRow):
 @function("chainer.functions.math.basic_math.DivGrad")
 class DivGrad(FunctionRow):
     """gx0 = gy / x1 and gx1 = -gy * x0 / x1 ** 2, of x0, x1 and gy."""
+
+    transparent = True
 
     def forward(b, node, xs):
         x0, x1, gy = xs
@@ -222,6 +238,8 @@ def _per_sample(b, gy, x):
 class BatchL2NormSquaredGrad(FunctionRow):
     """gx = 2 * x * gy, of x and gy, which has one number per sample."""
 
+    transparent = True
+
     def forward(b, node, xs):
         x, gy = xs
         return [_twice(b, x, _per_sample(b, gy, x))]
@@ -240,6 +258,8 @@ class BatchL2NormSquaredGrad(FunctionRow):
 @function("chainer.functions.math.batch_l2_norm_squared.BatchL2NormSquared")
 class BatchL2NormSquared(FunctionRow):
     """The sum of the squares of each sample."""
+
+    transparent = True
 
     def forward(b, node, xs):
         return [b.reduce("sum", _flat(b, b.elementwise("square", xs[0])), (1,))]

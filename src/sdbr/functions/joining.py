@@ -104,6 +104,8 @@ class Dstack(_Joining):
 class Stack(MovesData):
     """Join along a new axis."""
 
+    transparent = True
+
     def forward(b, node, xs):
         y = b.new(node.out_shapes[0], node.out_dtypes[0])
         for i, x in enumerate(xs):
@@ -121,6 +123,7 @@ class Separate(MovesData):
     """One view per position along an axis, without that axis."""
 
     views = True
+    transparent = True
 
     def forward(b, node, xs):
         axis = node.function.axis
@@ -140,6 +143,7 @@ class SplitAxis(MovesData):
     views = True
 
     structural = ("indices", "sections")
+    transparent = True
 
     def reason(node):
         axis = node.function.axis % len(node.in_shapes[0])

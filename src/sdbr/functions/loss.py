@@ -167,6 +167,7 @@ class MeanSquaredError(_MeanError):
     """Mean of the squared difference."""
 
     name = "mean_squared_error"
+    transparent = True
 
 
 @function(BASE + "mean_absolute_error.MeanAbsoluteError")
@@ -187,6 +188,7 @@ class HuberLoss(FunctionRow):
 
     scalars = ("delta",)
     positive = ("delta",)
+    transparent = True
 
     def reason(node):
         reason = number_reason(node, "delta")
@@ -218,6 +220,8 @@ class HuberLoss(FunctionRow):
 @function(BASE + "squared_error.SquaredError")
 class SquaredError(FunctionRow):
     """(x0 - x1) ** 2, element by element."""
+
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("square", b.elementwise("subtract", *xs))]

@@ -22,6 +22,8 @@ BASE = "chainer.functions.math."
 class Exp(FunctionRow):
     """exp(x)."""
 
+    transparent = True
+
     def forward(b, node, xs):
         return [b.elementwise("exp", xs[0])]
 
@@ -32,6 +34,8 @@ class Exp(FunctionRow):
 @function(BASE + "exponential.Log")
 class Log(FunctionRow):
     """Natural logarithm."""
+
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("log", xs[0])]
@@ -44,6 +48,8 @@ class Log(FunctionRow):
 class Sqrt(FunctionRow):
     """Square root."""
 
+    transparent = True
+
     def forward(b, node, xs):
         return [b.elementwise("sqrt", xs[0])]
 
@@ -54,6 +60,8 @@ class Sqrt(FunctionRow):
 @function(BASE + "square.Square")
 class Square(FunctionRow):
     """x * x."""
+
+    transparent = True
 
     def forward(b, node, xs):
         return [b.elementwise("square", xs[0])]
@@ -131,6 +139,7 @@ class Identity(FunctionRow):
     """The inputs themselves."""
 
     views = True
+    transparent = True
 
     def reason(node):
         return data_reason(node, mixed=True)
@@ -159,6 +168,7 @@ class Sum(_Reduction):
     """Sum over axes."""
 
     name = "sum"
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         x = xs[0]
@@ -170,6 +180,7 @@ class Mean(_Reduction):
     """Mean over axes; ``F.mean`` and ``F.average`` without weights."""
 
     name = "mean"
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         x = xs[0]
@@ -245,6 +256,8 @@ class ArgMin(_Position):
 class SumTo(FunctionRow):
     """Sum down to a shape that broadcasts to the input's."""
 
+    transparent = True
+
     def forward(b, node, xs):
         return [b.sum_to(xs[0], node.out_shapes[0])]
 
@@ -255,6 +268,8 @@ class SumTo(FunctionRow):
 @function(BASE + "logsumexp.LogSumExp")
 class LogSumExp(FunctionRow):
     """log(sum(exp(x))) over axes, shifted by the largest element."""
+
+    transparent = True
 
     def forward(b, node, xs):
         x = xs[0]
@@ -276,6 +291,8 @@ class LogSumExp(FunctionRow):
 @function(BASE + "linear_interpolate.LinearInterpolate")
 class LinearInterpolate(FunctionRow):
     """p * x + (1 - p) * y."""
+
+    transparent = True
 
     def forward(b, node, xs):
         p, x, y = xs

@@ -88,6 +88,8 @@ class _Operands:
 class MatMul(FunctionRow):
     """np.matmul with either input (or the output) transposed; vectors, matrices, batches."""
 
+    transparent = True
+
     def reason(node):
         dtype = node.function.dtype
         if dtype is not None and np.dtype(dtype) != node.in_dtypes[0]:
@@ -114,6 +116,8 @@ class MatMul(FunctionRow):
 @function(BASE + "BatchMatMul")
 class BatchMatMul(FunctionRow):
     """One product per sample; a matrix is a batch of column vectors."""
+
+    transparent = True
 
     def reason(node):
         if node.in_shapes[0][0] != node.in_shapes[1][0]:

@@ -172,6 +172,11 @@ class FunctionRow:
     #: for a choice or a constant: ``pushed(b, node, xs)``, like `forward` with that choice kept and
     #: without that constant.
     pushed: Callable | None = None
+    #: Whether nothing is hidden when the gradient is differentiated: Chainer's backward of this
+    #: class applies functions to retained Variables, and uses no other arrays, and no numbers that
+    #: change from call to call. Inside a call these functions are recorded then, one by one.
+    #: It is said of each class of Chainer: a row does not inherit it (`is_transparent`).
+    transparent: bool = False
     #: Whether the forward draws random numbers: it is not the same when it runs again.
     draws: bool = False
     arrays: tuple[str, ...] = ()
@@ -251,7 +256,11 @@ def function(name: str):
 
 def lookup(function_class: type) -> type[FunctionRow] | None:
     """The row of a node class, or None. Subclasses have rows of their own or none."""
-    return _table.get(f"{function_class.__module__}.{function_class.__qualname__}")
+    return _table.get(_dotted(function_class))
+
+
+def _dotted(function_class: type) -> str:
+    return f"{function_class.__module__}.{function_class.__qualname__}"
 
 
 def function_of(node):
@@ -280,6 +289,34 @@ def draws(function_class: type) -> bool:
     chainers, _, rest = function_class.__module__.partition("chainer.functions.")
     package, _, module = rest.partition(".")
     return bool(chainers) or package not in _DRAWING_NOTHING or module in _BUT_FOR
+
+
+#: Functions without a row that are transparent, all of them gradients.
+_TRANSPARENT_WITHOUT_ROW = frozenset(
+    f"chainer.functions.{name}"
+    for name in (
+        "activation.log_softmax.LogSoftmaxGrad",
+        "activation.softmax._SoftmaxGrad",
+        "activation.softplus.SoftplusGrad",
+        "activation.swish.SwishGrad",
+        "math.trigonometric.ArccosGrad",
+        "math.trigonometric.ArcsinGrad",
+        "math.trigonometric.ArctanGrad",
+        "math.trigonometric.CosGrad",
+        "math.trigonometric.SinGrad",
+    )
+)
+
+
+def is_transparent(function_class: type) -> bool:
+    """Whether the gradient of a node class hides nothing when it is differentiated.
+
+    Its own row says so; without one it hides something, but for gradients that are known.
+    """
+    row = lookup(function_class)
+    if row is not None:
+        return vars(row).get("transparent", False)
+    return _dotted(function_class) in _TRANSPARENT_WITHOUT_ROW
 
 
 def registered() -> dict[str, type[FunctionRow]]:

@@ -38,6 +38,7 @@ class Erf(_Gaussian):
     """Error function."""
 
     name, factor = "erf", 2 / math.pi**0.5
+    transparent = True
 
 
 @function(MATH + "erfc.Erfc")
@@ -69,6 +70,7 @@ class Expm1(_Unary):
     """exp(x) - 1."""
 
     name = "expm1"
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         y1 = b.elementwise("add_constant", ys[0], floats=(1.0,))
@@ -80,6 +82,7 @@ class Log1p(_Unary):
     """log(1 + x)."""
 
     name = "log1p"
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         x1 = b.elementwise("add_constant", xs[0], floats=(1.0,))
@@ -128,6 +131,7 @@ class Sinh(_Other):
     """Hyperbolic sine."""
 
     name, other = "sinh", "cosh"
+    transparent = True
 
 
 @function(MATH + "hyperbolic.Cosh")
@@ -135,6 +139,7 @@ class Cosh(_Other):
     """Hyperbolic cosine."""
 
     name, other = "cosh", "sinh"
+    transparent = True
 
 
 @function(MATH + "trigonometric.Sin")
@@ -142,6 +147,7 @@ class Sin(_Other):
     """Sine."""
 
     name, other = "sin", "cos"
+    transparent = True
 
 
 @function(MATH + "trigonometric.Cos")
@@ -149,6 +155,7 @@ class Cos(_Other):
     """Cosine."""
 
     name, other, sign = "cos", "sin", "negative"
+    transparent = True
 
 
 @function(MATH + "trigonometric.Tan")
@@ -156,6 +163,7 @@ class Tan(_Unary):
     """Tangent."""
 
     name = "tan"
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         square = b.elementwise("square", b.elementwise("cos", xs[0]))
@@ -171,6 +179,7 @@ class Arcsin(_Unary):
     """Inverse of the sine."""
 
     name = "arcsin"
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         return [b.elementwise("divide", gys[0], b.elementwise("sqrt", _one_minus_square(b, xs[0])))]
@@ -181,6 +190,7 @@ class Arccos(_Unary):
     """Inverse of the cosine."""
 
     name = "arccos"
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         return [b.elementwise("negative", g) for g in Arcsin.backward(b, node, xs, ys, gys, wanted)]
@@ -191,6 +201,7 @@ class Arctan(_Unary):
     """Inverse of the tangent."""
 
     name = "arctan"
+    transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
         square = b.elementwise("square", xs[0])
@@ -347,6 +358,8 @@ class PReLU(FunctionRow):
 @function(ACTIVATION + "swish.Swish")
 class Swish(FunctionRow):
     """x times the logistic function of beta x."""
+
+    transparent = True
 
     def parts(b, x, beta):
         """beta as it is broadcast, the logistic function, and the output."""

@@ -4,7 +4,8 @@ Chainer goes from function to function; each step becomes one node of the trace:
 function that was recorded before (`GradientNode`). A replay computes it as it computes the
 backward of that function. Where the call wants to differentiate the gradient again, functions
 whose backward is nothing but functions of Variables are not recorded as a step: the functions that
-their backward applies are (`TRANSPARENT`). Everything else keeps Chainer's own graph in replays.
+their backward applies are. Which these are is a column of the function table (`transparent`), which
+the recorder is given as a predicate. Everything else keeps Chainer's own graph in replays.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import dataclasses
 import functools
 import sys
 import weakref
+from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.code.frames import user_line
@@ -22,47 +24,6 @@ from sdbr.trace.values import RESULT, TracedNode, keeps_history
 
 import chainer
 from chainer import _backprop, _backprop_utils
-
-#: Classes, by module below ``chainer.functions`` and name, whose backward applies functions to
-#: retained Variables, and uses no other arrays, and no numbers that change from call to call.
-TRANSPARENT = frozenset({
-    'activation.clipped_relu.ClippedReLU', 'activation.clipped_relu.ClippedReLUGrad2',
-    'activation.elu.ELU', 'activation.leaky_relu.LeakyReLU',
-    'activation.leaky_relu._LeakyReLUGrad', 'activation.log_softmax.LogSoftmax',
-    'activation.log_softmax.LogSoftmaxGrad', 'activation.relu.ReLU', 'activation.relu.ReLUGrad2',
-    'activation.sigmoid.Sigmoid', 'activation.sigmoid.SigmoidGrad', 'activation.softmax.Softmax',
-    'activation.softmax._SoftmaxGrad', 'activation.softplus.Softplus',
-    'activation.softplus.SoftplusGrad', 'activation.swish.Swish', 'activation.swish.SwishGrad',
-    'activation.tanh.Tanh', 'activation.tanh.TanhGrad', 'array.broadcast.Broadcast',
-    'array.broadcast.BroadcastTo', 'array.cast.Cast', 'array.expand_dims.ExpandDims',
-    'array.flip.Flip', 'array.fliplr.FlipLR', 'array.flipud.FlipUD', 'array.moveaxis.Moveaxis',
-    'array.reshape.Reshape', 'array.rollaxis.Rollaxis', 'array.separate.Separate',
-    'array.split_axis.SplitAxis', 'array.squeeze.Squeeze', 'array.stack.Stack',
-    'array.swapaxes.Swapaxes', 'array.transpose.Transpose',
-    'connection.convolution_2d.Convolution2DFunction',
-    'connection.convolution_2d.Convolution2DGradW', 'connection.convolution_nd.ConvolutionND',
-    'connection.convolution_nd.ConvolutionNDGradW',
-    'connection.deconvolution_2d.Deconvolution2DFunction',
-    'connection.deconvolution_nd.DeconvolutionND', 'connection.linear.LinearFunction',
-    'connection.linear.LinearGradData', 'connection.linear.LinearGradWeight',
-    'loss.huber_loss.HuberLoss', 'loss.mean_squared_error.MeanSquaredError',
-    'loss.squared_error.SquaredError', 'math.average.Mean', 'math.basic_math.Absolute',
-    'math.basic_math.AbsoluteGrad', 'math.basic_math.Add', 'math.basic_math.AddConstant',
-    'math.basic_math.Div', 'math.basic_math.DivFromConstant', 'math.basic_math.DivGrad',
-    'math.basic_math.Mul', 'math.basic_math.MulConstant', 'math.basic_math.MultiAdd',
-    'math.basic_math.Neg', 'math.basic_math.PowVarConst', 'math.basic_math.PowVarConstGrad',
-    'math.basic_math.Sub', 'math.basic_math.SubFromConstant',
-    'math.batch_l2_norm_squared.BatchL2NormSquared',
-    'math.batch_l2_norm_squared.BatchL2NormSquaredGrad', 'math.erf.Erf', 'math.exponential.Exp',
-    'math.exponential.Log', 'math.exponential_m1.Expm1', 'math.hyperbolic.Cosh',
-    'math.hyperbolic.Sinh', 'math.identity.Identity', 'math.linear_interpolate.LinearInterpolate',
-    'math.logarithm_1p.Log1p', 'math.logsumexp.LogSumExp', 'math.matmul.BatchMatMul',
-    'math.matmul.MatMul', 'math.sqrt.Sqrt', 'math.square.Square', 'math.sum.Sum',
-    'math.sum.SumTo', 'math.trigonometric.Arccos', 'math.trigonometric.ArccosGrad',
-    'math.trigonometric.Arcsin', 'math.trigonometric.ArcsinGrad', 'math.trigonometric.Arctan',
-    'math.trigonometric.ArctanGrad', 'math.trigonometric.Cos', 'math.trigonometric.CosGrad',
-    'math.trigonometric.Sin', 'math.trigonometric.SinGrad', 'math.trigonometric.Tan',
-})  # fmt: skip
 
 
 @dataclasses.dataclass(eq=False)
@@ -90,7 +51,15 @@ class Backward:
 
 
 class GradientRecording:
-    """The part of the recorder that follows gradients."""
+    """The part of the recorder that follows gradients.
+
+    Attributes
+    ----------
+    transparent : callable
+        Whether a class of function nodes hides nothing when its gradient is differentiated.
+    """
+
+    transparent: Callable[[type], bool]
 
     def __init__(self):
         super().__init__()
@@ -140,7 +109,7 @@ class GradientRecording:
             if g is not None:
                 self.of_variable(g)
         # A number that changes from call to call would be a constant of what its backward applies.
-        if chainer.config.enable_backprop and not node.scalars and is_transparent(type(func)):
+        if chainer.config.enable_backprop and not node.scalars and self.transparent(type(func)):
             return original(func, targets, gys, grad_inputs, is_debug)
         plain, own = func.backward, func.__dict__.get("backward")
 
@@ -187,12 +156,6 @@ class GradientRecording:
             targets=tuple(i for i, _ in made.values()),
         )  # fmt: skip
         self.add_node(node, [g for _, g in made.values()])
-
-
-def is_transparent(kind: type) -> bool:
-    """Whether the backward of a class of function nodes is recorded function by function."""
-    package, _, rest = kind.__module__.partition("chainer.functions.")
-    return not package and f"{rest}.{kind.__qualname__}" in TRANSPARENT
 
 
 # --- what is patched while a call is traced -----------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.applies import ApplyRecording
@@ -48,14 +49,20 @@ class Recorder(
 ):
     """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
 
+    Parameters
+    ----------
+    transparent : callable
+        Of a class of function nodes: whether it hides nothing when its gradient is differentiated.
+
     Attributes
     ----------
     depth : int
         Above zero inside a function's forward or backward: nothing is recorded there.
     """
 
-    def __init__(self):
+    def __init__(self, transparent: Callable[[type], bool]):
         super().__init__()
+        self.transparent = transparent
         self.trace = Trace()
         self._depth = 0
         self.call_watch = None
