@@ -65,4 +65,4 @@ def convolution(op: Op, rng, dtype) -> Iterator[Case]:
                 yield Case(op.name, f"{kind} values", ins, outs, (*numbers, last))
 
 
-BY_OP = {op.name: convolution for op in family.ROWS}
+BY_OP = {op.name: convolution for op in family.OPS}

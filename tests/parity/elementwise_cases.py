@@ -122,4 +122,4 @@ def _in_place(op: Op, case, arrays, rng, dtype) -> Iterator[Case]:
         yield case("in place, one array in all places", [one] * len(op.inputs), one)
 
 
-BY_OP = {op.name: elementwise for op in family.ROWS if not op.floats or op.name in FLOATS}
+BY_OP = {op.name: elementwise for op in family.OPS if not op.floats or op.name in FLOATS}

@@ -12,4 +12,4 @@ from .elementwise_cases import elementwise
 FLOATS: dict[str, list[tuple]] = {"gauss_grad": [(1.1, -1.0), (-0.4, -0.5)]}
 
 _cases = functools.partial(elementwise, tried=FLOATS)
-BY_OP = {op.name: _cases for op in special.ROWS if not op.floats or op.name in FLOATS}
+BY_OP = {op.name: _cases for op in special.OPS if not op.floats or op.name in FLOATS}

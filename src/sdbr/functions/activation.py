@@ -134,12 +134,12 @@ class Softplus(FunctionRow):
         return [b.elementwise("softplus_grad", xs[0], gys[0], floats=(node.scalar("beta"),))]
 
 
-def _along_axis(b: Builder, name: str, axis: int, *rows: Row) -> Row:
-    """Emit a row op along `axis` of arrays of one shape."""
-    shape = rows[0].shape
+def _along_axis(b: Builder, name: str, axis: int, *xs: Row) -> Row:
+    """Emit an op on rows along `axis` of arrays of one shape."""
+    shape = xs[0].shape
     layout = along(shape, axis)
-    y = b.new(shape, rows[0].dtype)
-    b.emit(name, [b.reshape(b.contiguous(r), layout) for r in rows], [b.reshape(y, layout)])
+    y = b.new(shape, xs[0].dtype)
+    b.emit(name, [b.reshape(b.contiguous(x), layout) for x in xs], [b.reshape(y, layout)])
     return y
 
 

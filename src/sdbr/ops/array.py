@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.ops.op import Layout, Rows
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
 def check_labels(t: Array, n: int, valid: Array | bool = True) -> None:
@@ -81,7 +81,7 @@ def _corners(x_shape, y_shape, dtype, mode: int):
 
 
 # --- by index: t0, t1, ... are 1-D, of one length m and any integer dtype; negative ones wrap ----
-@row(
+@define(
     "take",
     "x:S t:I[m]*",
     "y:S",
@@ -98,7 +98,7 @@ def take(x: Array, *t: Array, **attributes) -> Array:
     return np.where(valid[:, None], x[(slice(None), *places)], x.dtype.type(0))
 
 
-@row(
+@define(
     "put",
     "x:S t:I[m]*",
     "y:S",
@@ -114,7 +114,7 @@ def put(ins, outs, attributes) -> None:
     outs[0][(slice(None), *(k[valid] for k in places))] = x[:, valid]
 
 
-@row(
+@define(
     "scatter_add",
     "gy:T t:I[m]*",
     "gx:T",
@@ -134,7 +134,7 @@ def scatter_add(ins, outs, attributes) -> None:
     np.add.at(gx, (slice(None), *(k[valid] for k in places)), gy[:, valid])
 
 
-row(
+define(
     "where",
     "c:B[s...] x:S[s...] y:S[s...]",
     "z:S[s...]",
@@ -144,7 +144,7 @@ row(
 
 
 # --- along n of x[outer, n, inner], C-contiguous -------------------------------------------------
-@row(
+@define(
     "cumsum",
     "x:T[outer,n,inner]",
     "y:T[outer,n,inner]",
@@ -156,7 +156,7 @@ def cumsum(x: Array, reverse: int) -> Array:
     return x[:, ::-1].cumsum(axis=1)[:, ::-1] if reverse else x.cumsum(axis=1)
 
 
-row(
+define(
     "cumprod",
     "x:T[outer,n,inner]",
     "y:T[outer,n,inner]",
@@ -165,7 +165,7 @@ row(
 )
 
 
-@row(
+@define(
     "cumprod_grad",
     "x:T[outer,n,inner] y:T[outer,n,inner] gy:T[outer,n,inner]",
     "gx:T[outer,n,inner]",
@@ -180,7 +180,7 @@ def cumprod_grad(x: Array, y: Array, gy: Array) -> Array:
     return z
 
 
-row(
+define(
     "prod",
     "x:T[outer,n,inner]",
     "y:T[outer,inner]",
@@ -189,7 +189,7 @@ row(
 )
 
 
-@row(
+@define(
     "prod_grad",
     "x:T[outer,n,inner] gy:T[outer,inner]",
     "gx:T[outer,n,inner]",
@@ -204,7 +204,7 @@ def prod_grad(x: Array, gy: Array) -> Array:
 
 
 # --- images x[n, h, w] to y[n, out_h, out_w], C-contiguous ---------------------------------------
-@row(
+@define(
     "resize",
     "x:T[n,h,w]",
     "y:T[n,out_h,out_w]",
@@ -221,7 +221,7 @@ def resize(ins, outs, attributes) -> None:
     y[...] = sum(x[:, v, u] * share for v, u, share in corners)
 
 
-@row(
+@define(
     "resize_grad",
     "gy:T[n,out_h,out_w]",
     "gx:T[n,h,w]",
@@ -237,4 +237,4 @@ def resize_grad(ins, outs, attributes) -> None:
         np.add.at(gx, (slice(None), v, u), gy * share)
 
 
-ROWS = row.rows
+OPS = define.ops

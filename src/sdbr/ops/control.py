@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sdbr.ops.op import Rows
+from sdbr.ops.op import Ops
 
-row = Rows()
+define = Ops()
 
 
-row(
+define(
     "python",
     "x:A*",
     "y:A*",
@@ -17,9 +17,9 @@ row(
     python=True,
 )
 
-row("nop", "", "", "nothing", lambda ins, outs, attributes: None, direct=True, effect=True)
+define("nop", "", "", "nothing", lambda ins, outs, attributes: None, direct=True, effect=True)
 
-row(
+define(
     "fork",
     "",
     "",
@@ -30,4 +30,4 @@ row(
     effect=True,
 )
 
-ROWS = row.rows
+OPS = define.ops

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from sdbr.ops.op import Layout, Rows
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _problem(x: Layout, w: Layout, y: Layout, ints: Sequence[int]) -> str:
     return sizes_of((x[1], w[1], y[1]), ints).problem or ""
 
 
-@row(
+@define(
     "convolution",
     "x:T[n,c,d,h,w] w:T[o,share,kd,kh,kw] b:T[o]?",
     "y:T[n,o,od,oh,ow] scratch:T[work]?",
@@ -119,7 +119,7 @@ def convolution(ins: list, outs: list, a: dict) -> None:
     y[...] = _end(total.reshape(y.shape), b, a["activation"])
 
 
-@row(
+@define(
     "convolution_grad_x",
     "gy:T[n,o,od,oh,ow] w:T[o,share,kd,kh,kw] b:T[c]?",
     "gx:T[n,c,d,h,w] scratch:T[work]?",
@@ -147,7 +147,7 @@ def convolution_grad_x(ins: list, outs: list, a: dict) -> None:
     gx[...] = _end(padded[inside], b, a["activation"])
 
 
-@row(
+@define(
     "convolution_grad_w",
     "x:T[n,c,d,h,w] gy:T[n,o,od,oh,ow]",
     "gw:T[o,share,kd,kh,kw] scratch:T[work]?",
@@ -170,4 +170,4 @@ def convolution_grad_w(ins: list, outs: list, a: dict) -> None:
     gw[...] = total
 
 
-ROWS = row.rows
+OPS = define.ops

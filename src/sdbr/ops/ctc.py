@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.ops.array import check_labels
-from sdbr.ops.op import Layout, Rows
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
 #: The logarithm of no probability at all.
@@ -69,7 +69,7 @@ def _lengths(
     return "" if 0 <= ints[0] < x[1][2] and x[1][0] > 0 else f"blank {ints[0]}, or no times"
 
 
-@row(
+@define(
     "ctc",
     "x:T[s,b,v] n:I[b] m:I[b] t:I[b,l]",
     "loss:T[b] y:T[s,b,v] paths:T[s,b,places] scratch:T[work]?",
@@ -101,7 +101,7 @@ def ctc(ins, outs, attributes) -> None:
     loss[...] = -_logsumexp(paths[0], 1)
 
 
-@row(
+@define(
     "ctc_grad",
     "y:T[s,b,v] paths:T[s,b,places] n:I[b] m:I[b] t:I[b,l] gloss:T[b]",
     "gx:T[s,b,v]",
@@ -126,4 +126,4 @@ def ctc_grad(ins, outs, attributes) -> None:
     outs[0][...] = gx
 
 
-ROWS = row.rows
+OPS = define.ops

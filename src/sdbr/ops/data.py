@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sdbr.ops.op import Rows
+from sdbr.ops.op import Ops
 
-row = Rows()
+define = Ops()
 
 
-row(
+define(
     "copy",
     "x:S[s...]",
     "y:S[s...]",
@@ -19,7 +19,7 @@ row(
     again="cheap",
 )
 
-row(
+define(
     "fill",
     "",
     "y:A",
@@ -30,7 +30,7 @@ row(
     moves=True,
 )
 
-row(
+define(
     "cast",
     "x:A[s...]",
     "y:A[s...]",
@@ -39,4 +39,4 @@ row(
     again="cheap",
 )
 
-ROWS = row.rows
+OPS = define.ops

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sdbr.ops.op import Rows
+from sdbr.ops.op import Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
-one = row.elementwise
+define = Ops()
+one = define.elementwise
 
 FREE = {"again": "free", "exact": True}
 EXACT = {"exact": True}
@@ -200,4 +200,4 @@ def bernoulli_log_prob_grad(logit: Array, x: Array, gy: Array, check: float) -> 
     return gy * np.where(undefined, np.nan, x - 1 / (1 + np.exp(-logit)))
 
 
-ROWS = row.rows
+OPS = define.ops

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sdbr.base.limits import FUSED_AXES
-from sdbr.ops.op import Layout, Op, Rows
+from sdbr.ops.op import Layout, Op, Ops
 from sdbr.ops.single import SINGLE
 
 import numpy as np
@@ -109,11 +109,11 @@ def _steps_that_exist(ints: Sequence[int]) -> list[tuple[Op, Sequence[int], int]
 
 
 def describe(ins: Sequence[int], outs: Sequence[int], ints, numbers) -> list[str]:
-    """The steps as text, with the rows of the operands by number and temporaries ``t0``, ``t1``."""
-    rows = [f"%{row}" for row in (*ins, *outs)]
+    """The steps as text; operands by their place in the buffer table, temporaries ``t0``, ``t1``."""
+    operands = [f"%{place}" for place in (*ins, *outs)]
 
     def name(register: int) -> str:
-        return rows[register] if register < len(rows) else f"t{register - len(rows)}"
+        return operands[register] if register < len(operands) else f"t{register - len(operands)}"
 
     lines = []
     for step in decode(ints, numbers):
@@ -163,10 +163,10 @@ def _rule(
     return problem(len(ins), len(outs), ints, floats)
 
 
-row = Rows()
+define = Ops()
 
 
-@row(
+@define(
     "fused",
     "x:T*",
     "y:T*",
@@ -194,4 +194,4 @@ def fused(ins, outs, attributes) -> None:
         out[...] = registers[len(ins) + i].reshape(out.shape)
 
 
-ROWS = row.rows
+OPS = define.ops

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sdbr.ops.op import Layout, Rows
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
 #: By the number that `compare` carries.
@@ -36,7 +36,7 @@ def _kinds(known: Sequence[Callable]) -> Callable[..., str]:
     return rule
 
 
-row(
+define(
     "compare",
     "x:S[s...] y:S[s...]",
     "z:B[s...]",
@@ -47,7 +47,7 @@ row(
     rule=_kinds(COMPARISONS),
 )
 
-row(
+define(
     "integer",
     "x:S[s...] y:S[s...]",
     "z:S[s...]",
@@ -58,4 +58,4 @@ row(
     rule=_kinds(ARITHMETIC),
 )
 
-ROWS = row.rows
+OPS = define.ops

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from sdbr.ops.array import check_labels
 from sdbr.ops.elementwise import sigmoid
-from sdbr.ops.op import Layout, Rows
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
 def _labels(x: Array, t: Array, ignore_label: int | None) -> tuple[Array, Array]:
@@ -47,7 +47,7 @@ def _some_class(
     return "labels, and no class" if c == 0 < outer * inner else ""
 
 
-@row(
+@define(
     "softmax_cross_entropy",
     "x:T[outer,c,inner] t:I[outer,inner] w:T[c]?",
     "loss:T[] lse:T[outer,inner] coeff:T[]",
@@ -66,7 +66,7 @@ def softmax_cross_entropy(x: Array, t: Array, *w: Array, normalize: int, ignore_
     return p.sum() * -coeff, lse, coeff
 
 
-@row(
+@define(
     "softmax_cross_entropy_grad",
     "x:T[outer,c,inner] t:I[outer,inner] lse:T[outer,inner] coeff:T[] gloss:T[] w:T[c]?",
     "gx:T[outer,c,inner]",
@@ -83,7 +83,7 @@ def softmax_cross_entropy_grad(
     return softmax_cross_entropy_no_reduce_grad(x, t, lse, share, *w, ignore_label=ignore_label)
 
 
-@row(
+@define(
     "softmax_cross_entropy_no_reduce",
     "x:T[outer,c,inner] t:I[outer,inner] w:T[c]?",
     "loss:T[outer,inner] lse:T[outer,inner]",
@@ -97,7 +97,7 @@ def softmax_cross_entropy_no_reduce(x: Array, t: Array, *w: Array, ignore_label:
     return -_picked(x - np.expand_dims(lse, 1), t, w, ignore_label)[0], lse
 
 
-@row(
+@define(
     "softmax_cross_entropy_no_reduce_grad",
     "x:T[outer,c,inner] t:I[outer,inner] lse:T[outer,inner] gloss:T[outer,inner] w:T[c]?",
     "gx:T[outer,c,inner]",
@@ -116,7 +116,7 @@ def softmax_cross_entropy_no_reduce_grad(
     return (np.exp(x - np.expand_dims(lse, 1)) - onehot) * scale
 
 
-@row(
+@define(
     "sigmoid_cross_entropy",
     "x:T[s...] t:I[s...]",
     "loss:T[] count:T[]",
@@ -130,7 +130,7 @@ def sigmoid_cross_entropy(x: Array, t: Array, normalize: int, batch: int):
     return sigmoid_cross_entropy_no_reduce(x, t).sum() / count, count
 
 
-row(
+define(
     "sigmoid_cross_entropy_grad",
     "x:T[s...] t:I[s...] count:T[] gloss:T[]",
     "gx:T[s...]",
@@ -139,7 +139,7 @@ row(
 )
 
 
-@row(
+@define(
     "sigmoid_cross_entropy_no_reduce",
     "x:T[s...] t:I[s...]",
     "loss:T[s...]",
@@ -151,7 +151,7 @@ def sigmoid_cross_entropy_no_reduce(x: Array, t: Array) -> Array:
     return -((t != -1) * (x * (z - (x >= 0)) - np.log1p(np.exp(-abs(x)))))
 
 
-@row(
+@define(
     "sigmoid_cross_entropy_no_reduce_grad",
     "x:T[s...] t:I[s...] gloss:T[s...]",
     "gx:T[s...]",
@@ -162,7 +162,7 @@ def sigmoid_cross_entropy_no_reduce_grad(x: Array, t: Array, gloss: Array) -> Ar
     return gloss * (t != -1) * (sigmoid(x) - t.astype(x.dtype))
 
 
-row(
+define(
     "mean_squared_error",
     "x:T[s...] y:T[s...]",
     "loss:T[]",
@@ -170,7 +170,7 @@ row(
     lambda x, y: ((x - y) ** 2).sum() / x.size,
 )
 
-row(
+define(
     "mean_squared_error_grad",
     "x:T[s...] y:T[s...] gloss:T[]",
     "gx:T[s...]",
@@ -178,7 +178,7 @@ row(
     lambda x, y, gloss: (x - y) * (2 * gloss / x.size),
 )
 
-row(
+define(
     "mean_absolute_error",
     "x:T[s...] y:T[s...]",
     "loss:T[]",
@@ -186,7 +186,7 @@ row(
     lambda x, y: abs(x - y).sum() / x.size,
 )
 
-row(
+define(
     "mean_absolute_error_grad",
     "x:T[s...] y:T[s...] gloss:T[]",
     "gx:T[s...]",
@@ -196,7 +196,7 @@ row(
 
 
 # --- evaluation ----------------------------------------------------------------------------------
-@row(
+@define(
     "accuracy",
     "x:T[outer,c,inner] t:I[outer,inner]",
     "y:T[]",
@@ -214,7 +214,7 @@ def accuracy(x: Array, t: Array, has_ignore: int, ignore_label: int) -> Array:
 
 
 # --- picking by label ----------------------------------------------------------------------------
-@row(
+@define(
     "select_item",
     "x:T[n,c] t:I[n]",
     "y:T[n]",
@@ -228,7 +228,7 @@ def select_item(ins, outs, attributes) -> None:
     outs[0][...] = x[np.arange(len(x)), t]
 
 
-@row(
+@define(
     "select_item_grad",
     "t:I[n] gy:T[n]",
     "gx:T[n,c]",
@@ -244,7 +244,7 @@ def select_item_grad(ins, outs, attributes) -> None:
     outs[0][...] = gx
 
 
-@row(
+@define(
     "negate_item",
     "x:T[n,c] t:I[n]",
     "y:T[n,c]",
@@ -258,7 +258,7 @@ def negate_item(x: Array, t: Array) -> Array:
     return y
 
 
-row(
+define(
     "argmax",
     "x:T[outer,c,inner]",
     "y:I[outer,inner]",
@@ -267,4 +267,4 @@ row(
     rule=_some_class,
 )
 
-ROWS = row.rows
+OPS = define.ops

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.ops.op import Layout, Rows
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
 def _whole_runs(
@@ -45,7 +45,7 @@ def _across(v: Array, half: int) -> Array:
 
 
 # --- batches: x[outer, c, inner] C-contiguous, statistics per c ----------------------------------
-@row(
+@define(
     "batch_norm",
     "x:T[outer,c,inner] gamma:T[c] beta:T[c] more:T[outer,c,inner]?",
     "y:T[outer,c,inner] mean:T[c] var:T[c]",
@@ -64,7 +64,7 @@ def batch_norm(x: Array, gamma: Array, beta: Array, *more: Array, activation: in
     return y, mean, var
 
 
-@row(
+@define(
     "batch_norm_grad",
     "x:T[outer,c,inner] gamma:T[c] mean:T[c] var:T[c] gy:T[outer,c,inner] y:T[outer,c,inner]?",
     "gx:T[outer,c,inner] ggamma:T[c] gbeta:T[c]",
@@ -84,7 +84,7 @@ def batch_norm_grad(x, gamma, mean, var, gy, *y, eps: float):
     return scale * (g - inner / (x.size // gamma.size)), ggamma, gbeta
 
 
-@row(
+@define(
     "batch_norm_relu_grad",
     "x:T[outer,c,inner] gamma:T[c] beta:T[c] mean:T[c] var:T[c] gy:T[outer,c,inner]",
     "gx:T[outer,c,inner] ggamma:T[c] gbeta:T[c]",
@@ -100,7 +100,7 @@ def batch_norm_relu_grad(x, gamma, beta, mean, var, gy, eps: float):
     return batch_norm_grad(x, gamma, mean, var, gy, y, eps=eps)
 
 
-@row(
+@define(
     "batch_norm_sums",
     "x:T[outer,c,inner] mean:T[c] var:T[c] gy:T[outer,c,inner]",
     "ggamma:T[c] gbeta:T[c]",
@@ -113,7 +113,7 @@ def batch_norm_sums(x: Array, mean: Array, var: Array, gy: Array, eps: float):
     return (gy * _x_hat(x, mean, var, eps)).sum((0, 2)), gy.sum((0, 2))
 
 
-@row(
+@define(
     "fixed_batch_norm",
     "x:T[outer,c,inner] gamma:T[c] beta:T[c] mean:T[c] var:T[c] more:T[outer,c,inner]?",
     "y:T[outer,c,inner]",
@@ -134,7 +134,7 @@ def fixed_batch_norm(x, gamma, beta, mean, var, *more, activation: int, eps: flo
     return np.maximum(y, 0) if activation & 1 else y
 
 
-@row(
+@define(
     "update_statistics",
     "mean:T[c] var:T[c] running_mean:T[c] running_var:T[c]",
     "mean_out:T[c] var_out:T[c]",
@@ -154,7 +154,7 @@ def update_statistics(mean, var, running_mean, running_var, count: int, decay: f
 
 
 # --- groups: x[n, groups, length] C-contiguous, statistics per n and group -----------------------
-@row(
+@define(
     "group_norm",
     "x:T[n,groups,length] gamma:T[numbers] beta:T[numbers]",
     "y:T[n,groups,length] mean:T[n,groups] inv_std:T[n,groups]",
@@ -173,7 +173,7 @@ def group_norm(x: Array, gamma: Array, beta: Array, eps: float):
     return x_hat * _runs(gamma, x) + _runs(beta, x), mean, inv_std
 
 
-@row(
+@define(
     "group_norm_grad",
     "x:T[n,groups,length] gamma:T[numbers] mean:T[n,groups] inv_std:T[n,groups] gy:T[n,groups,length]",
     "gx:T[n,groups,length] ggamma:T[numbers] gbeta:T[numbers]",
@@ -198,7 +198,7 @@ def group_norm_grad(x, gamma, mean, inv_std, gy, layer: int):
 
 
 # --- neighbours: x[outer, c, inner] C-contiguous, along c ----------------------------------------
-@row(
+@define(
     "local_response",
     "x:T[outer,c,inner]",
     "y:T[outer,c,inner]",
@@ -212,7 +212,7 @@ def local_response(x: Array, half: int, k: float, alpha: float, beta: float) -> 
     return x * (k + alpha * _across(x * x, half)) ** -beta
 
 
-@row(
+@define(
     "local_response_grad",
     "x:T[outer,c,inner] gy:T[outer,c,inner]",
     "gx:T[outer,c,inner]",
@@ -230,4 +230,4 @@ def local_response_grad(x, gy, half: int, k: float, alpha: float, beta: float) -
     return gy * s**-beta - 2 * alpha * beta * x * share
 
 
-ROWS = row.rows
+OPS = define.ops

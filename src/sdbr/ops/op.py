@@ -1,4 +1,4 @@
-"""What a row of the op table is."""
+"""What an op is, and what collects those of a family."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Layout = tuple[np.dtype, tuple[int, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class Op:
-    """One row of the op table.
+    """An op, as the op table has it.
 
     Attributes
     ----------
     name : str
         Name, as printed by the disassembler.
     opcode : int
-        Index of the row.
+        Its place in the table.
     inputs, outputs : tuple of str
         Operand names with dtype class, ``'x:T'``; a trailing ``*`` marks the
         one variadic input (zero or more).
@@ -43,7 +43,7 @@ class Op:
         The formula takes ``(ins, outs, attributes)`` and writes the outputs itself: it looks at
         their old contents or shape, or writes an input.
     family : str
-        The module that the row stands in; kernels, layouts and parity cases go by the same word.
+        The module that it stands in; kernels, layouts and parity cases go by the same word.
     axes : tuple
         Per operand its axes, see `sdbr.ops.table`; None where they may be any.
     most_inputs : int
@@ -94,7 +94,8 @@ class Op:
     zero_sign_open : bool
         The sign of a zero may be either: where NumPy chooses one of two.
     spelled : callable or None
-        ``(inputs, outputs, ints, floats) -> list of str``: attributes as text, of rows of operands.
+        ``(inputs, outputs, ints, floats) -> list of str``: attributes as text, where operands are
+        given by their places in the buffer table.
     """
 
     name: str
@@ -132,7 +133,7 @@ class Op:
 
     @property
     def signature(self) -> tuple[str, str]:
-        """Inputs and outputs with their axes, as a row writes them down."""
+        """Inputs and outputs with their axes, as they are written down."""
         words = []
         for word, axes in zip((*self.inputs, *self.outputs), self.axes, strict=True):
             plain = word.rstrip("*")
@@ -273,23 +274,23 @@ def _fits(axes: tuple[str, ...], shape: tuple[int, ...], known: dict[str, object
 
 
 def numbered(families: Iterable[ModuleType], start: int = 0) -> tuple[Op, ...]:
-    """The rows of some families, one after another; each gets its opcode and its family."""
-    rows = [(family.__name__.split(".")[-1], op) for family in families for op in family.ROWS]
+    """The ops of some families, one after another; each gets its opcode and its family."""
+    ops = [(family.__name__.split(".")[-1], op) for family in families for op in family.OPS]
     return tuple(
         dataclasses.replace(op, opcode=i, family=family)
-        for i, (family, op) in enumerate(rows, start)
+        for i, (family, op) in enumerate(ops, start)
     )
 
 
-class Rows:
-    """Collects the rows of one family: a call adds one; names and attributes as in `Op`.
+class Ops:
+    """Collects the ops of one family: a call adds one; names and attributes as in `Op`.
 
     `inputs`, `outputs`, `ints` and `floats` are words in one string, operands with their axes.
     The formula is given, or is the function that a call decorates.
     """
 
     def __init__(self) -> None:
-        self.rows: list[Op] = []
+        self.ops: list[Op] = []
 
     def __call__(
         self,
@@ -305,16 +306,16 @@ class Rows:
         operands = [[WORD.fullmatch(w) for w in text.split()] for text in (inputs, outputs)]
         words = [tuple(f"{m[1]}:{m[2]}{'*' if m[4] else ''}" for m in found) for found in operands]
         axes = tuple(None if m[3] is None else _axes(m[3]) for found in operands for m in found)
-        at = len(self.rows)
+        at = len(self.ops)
         op = Op(name, -1, *words, tuple(ints.split()), tuple(floats.split()), doc, formula)
         if inputs.endswith("?"):
             facts["most_inputs"] = len(words[0])
         if outputs.endswith("?"):
             facts["most_outputs"] = len(words[1])
-        self.rows.append(dataclasses.replace(op, axes=axes, **facts))
+        self.ops.append(dataclasses.replace(op, axes=axes, **facts))
 
         def computed_by(function: Callable) -> Callable:
-            self.rows[at] = dataclasses.replace(self.rows[at], formula=function)
+            self.ops[at] = dataclasses.replace(self.ops[at], formula=function)
             return function
 
         return computed_by
@@ -329,7 +330,7 @@ class Rows:
         floats: str = "",
         **facts,
     ) -> Callable[[Callable], Callable]:
-        """A row of operands that are walked together; the output may take the place of any input.
+        """An op of operands that are walked together; the output may take the place of any input.
 
         `inputs` are names in one string, `output` is one name.
         """
@@ -340,7 +341,7 @@ class Rows:
 
 
 def _written(axes: tuple[str, ...]) -> str:
-    """Axes as a row writes them down."""
+    """Axes as they are written down."""
     return f"[{axes[0]}...]" if axes[-1:] == ("...",) else f"[{', '.join(axes)}]"
 
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 from sdbr.ops.array import check_labels
-from sdbr.ops.op import Layout, Rows
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 # x[n, d, h, w] with images and channels as one axis n; y[n, od, oh, ow] has one element per window:
 # window (a, b, c) covers x[:, a * sd - pd : a * sd - pd + kd, ...], as far as there is x.
@@ -90,7 +90,7 @@ def _divisors(x: Array, shape, a: dict) -> Array:
     return counts.astype(x.dtype)
 
 
-@row(
+@define(
     "max_pooling",
     "x:T[n,d,h,w]",
     "y:T[n,od,oh,ow]",
@@ -106,7 +106,7 @@ def max_pooling(ins, outs, a) -> None:
     outs[0][...] = _flat(ins[0], outs[0].shape, a, -np.inf).max(axis=-1)
 
 
-@row(
+@define(
     "max_pooling_index",
     "x:T[n,d,h,w]",
     "y:T[n,od,oh,ow] k:I[n,od,oh,ow]",
@@ -124,7 +124,7 @@ def max_pooling_index(ins, outs, a) -> None:
     outs[1][...] = flat.argmax(axis=-1)
 
 
-@row(
+@define(
     "max_pooling_grad",
     "gy:T[n,od,oh,ow] k:I[n,od,oh,ow]",
     "gx:T[n,d,h,w]",
@@ -147,7 +147,7 @@ def max_pooling_grad(ins, outs, a) -> None:
     outs[0][...] = _summed(parts, outs[0], a)
 
 
-@row(
+@define(
     "max_pooling_pick",
     "x:T[n,d,h,w] k:I[n,od,oh,ow]",
     "y:T[n,od,oh,ow]",
@@ -166,7 +166,7 @@ def max_pooling_pick(ins, outs, a) -> None:
     outs[0][...] = np.take_along_axis(flat, places[..., None], axis=-1)[..., 0]
 
 
-@row(
+@define(
     "average_pooling",
     "x:T[n,d,h,w]",
     "y:T[n,od,oh,ow]",
@@ -182,7 +182,7 @@ def average_pooling(ins, outs, a) -> None:
     outs[0][...] = _flat(ins[0], shape, a, 0).sum(axis=-1) / _divisors(ins[0], shape, a)
 
 
-@row(
+@define(
     "average_pooling_grad",
     "gy:T[n,od,oh,ow]",
     "gx:T[n,d,h,w]",
@@ -200,4 +200,4 @@ def average_pooling_grad(ins, outs, a) -> None:
     outs[0][...] = _summed(np.repeat(gy[..., None], size, axis=-1), outs[0], a)
 
 
-ROWS = row.rows
+OPS = define.ops

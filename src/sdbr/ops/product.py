@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sdbr.ops import elementwise
-from sdbr.ops.op import Layout, Rows
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
 #: Activations by the number that `linear` carries, and their gradients by that of `gemm_mask`.
 ACTIVATIONS: dict[int, Callable] = {
     0: lambda x: x,
-    **{op.activation: op.formula for op in elementwise.ROWS if op.activation},
+    **{op.activation: op.formula for op in elementwise.OPS if op.activation},
 }
 ACTIVATION_GRADS: dict[int, Callable] = {
-    op.activation_grad: op.formula for op in elementwise.ROWS if op.activation_grad
+    op.activation_grad: op.formula for op in elementwise.OPS if op.activation_grad
 }
 
 
@@ -52,7 +52,7 @@ def _known(numbers: dict[int, Callable]) -> Callable[..., str]:
     return rule
 
 
-@row(
+@define(
     "linear",
     "x:T[n,k] w:T[m,k] b:T[m]?",
     "y:T[n,m]",
@@ -69,7 +69,7 @@ def linear(x: Array, w: Array, *b: Array, activation: int) -> Array:
     return ACTIVATIONS[activation](z + b[0] if b else z)
 
 
-@row(
+@define(
     "gemm",
     "a:T b:T",
     "c:T[n,m]",
@@ -88,7 +88,7 @@ def gemm(ins, outs, attributes) -> None:
     outs[0][...] = outs[0] + product if attributes["accumulate"] else product
 
 
-row(
+define(
     "batch_matmul",
     "a:T b:T",
     "c:T[i,n,m]",
@@ -100,7 +100,7 @@ row(
     rule=_factors,
 )
 
-row(
+define(
     "gemm_mask",
     "a:T[n,m] b:T[m,k] y:T[n,k]",
     "c:T[n,k]",
@@ -113,4 +113,4 @@ row(
     rule=_known(ACTIVATION_GRADS),
 )
 
-ROWS = row.rows
+OPS = define.ops

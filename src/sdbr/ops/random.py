@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sdbr.ops.op import Rows
+from sdbr.ops.op import Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
-@row(
+@define(
     "dropout",
     "x:T[s...]",
     "y:T[s...] mask:T[s...]",
@@ -26,7 +26,7 @@ def dropout(x: Array, ratio: float):
     return x * mask, mask
 
 
-@row(
+@define(
     "keep_mask",
     "",
     "mask:T",
@@ -41,7 +41,7 @@ def keep_mask(ins, outs, attributes) -> None:
     outs[0][...] = np.random.rand(*outs[0].shape) >= attributes["ratio"]
 
 
-@row(
+@define(
     "uniform",
     "",
     "y:T",
@@ -56,4 +56,4 @@ def uniform(ins, outs, attributes) -> None:
     outs[0][...] = np.random.uniform(attributes["low"], attributes["high"], outs[0].shape)
 
 
-ROWS = row.rows
+OPS = define.ops

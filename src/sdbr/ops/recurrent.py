@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.ops.elementwise import sigmoid
-from sdbr.ops.op import Layout, Rows
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
 def _flags(ints: Sequence[int]) -> str:
@@ -60,7 +60,7 @@ def _given(grads: tuple[Array, ...], has_gc: int, has_gh: int):
     return grads[0] if has_gc else 0, grads[has_gc] if has_gh else 0
 
 
-@row(
+@define(
     "lstm",
     "c_prev:T[m] x:T[m,4]",
     "gates:T[m,4] c:T[m] h:T[m]",
@@ -76,7 +76,7 @@ def lstm(c_prev: Array, x: Array):
     return gates, c, o * np.tanh(c)
 
 
-@row(
+@define(
     "lstm_grad",
     "gates:T[m,4] c_prev:T[m] c:T[m] g:T[m]*",
     "gx:T[m,4] gc_prev:T[m]",
@@ -100,7 +100,7 @@ def lstm_grad(gates: Array, c_prev: Array, c: Array, *g: Array, has_gc: int, has
     return np.stack(gx, axis=1), d * f
 
 
-@row(
+@define(
     "slstm",
     "c1:T[m] c2:T[m] x1:T[m,4] x2:T[m,4]",
     "c:T[m] h:T[m]",
@@ -115,7 +115,7 @@ def slstm(c1: Array, c2: Array, x1: Array, x2: Array):
     return c, sigmoid(x1[:, 3] + x2[:, 3]) * np.tanh(c)
 
 
-@row(
+@define(
     "slstm_grad",
     "c1:T[m] c2:T[m] x1:T[m,4] x2:T[m,4] c:T[m] g:T[m]*",
     "gx1:T[m,4] gx2:T[m,4] gc1:T[m] gc2:T[m]",
@@ -138,7 +138,7 @@ def slstm_grad(c1, c2, x1, x2, c, *g: Array, has_gc: int, has_gh: int):
     return (*gxs, *gcs)
 
 
-@row(
+@define(
     "tree_lstm",
     "x:T[n,gates,cells] child:T[n,cells]*",
     "c:T[n,cells] h:T[n,cells]",
@@ -154,7 +154,7 @@ def tree_lstm(x: Array, *children: Array):
     return c, sigmoid(x[:, 2]) * np.tanh(c)
 
 
-@row(
+@define(
     "tree_lstm_grad",
     "x:T[n,gates,cells] c:T[n,cells] more:T[n,cells]*",
     "gx:T[n,gates,cells] gchild:T[n,cells]*",
@@ -175,4 +175,4 @@ def tree_lstm_grad(x: Array, c: Array, *more: Array, has_gc: int, has_gh: int):
     return (np.stack(gx, axis=1), *[d * f for f in fs])
 
 
-ROWS = row.rows
+OPS = define.ops

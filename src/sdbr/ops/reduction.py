@@ -1,15 +1,15 @@
-"""Reductions and row ops along one axis."""
+"""Reductions, and ops on rows along one axis."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sdbr.ops.op import Layout, Rows
+from sdbr.ops.op import Layout, Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
 def _of_something(
@@ -21,7 +21,7 @@ def _of_something(
 
 
 # --- reductions: x[outer, n, inner] C-contiguous -> y[outer, inner] ------------------------------
-row(
+define(
     "sum",
     "x:T[outer,n,inner]",
     "y:T[outer,inner]",
@@ -30,7 +30,7 @@ row(
     cut="outer",
 )
 
-row(
+define(
     "mean",
     "x:T[outer,n,inner]",
     "y:T[outer,inner]",
@@ -39,7 +39,7 @@ row(
     cut="outer",
 )
 
-row(
+define(
     "max",
     "x:T[outer,n,inner]",
     "y:T[outer,inner]",
@@ -49,7 +49,7 @@ row(
     rule=_of_something,
 )
 
-row(
+define(
     "min",
     "x:T[outer,n,inner]",
     "y:T[outer,inner]",
@@ -61,7 +61,7 @@ row(
 
 
 # --- rows: x[outer, n, inner] C-contiguous, along axis 1 -----------------------------------------
-@row(
+@define(
     "softmax",
     "x:T[outer,n,inner]",
     "y:T[outer,n,inner]",
@@ -75,7 +75,7 @@ def softmax(x: Array) -> Array:
     return e / e.sum(axis=1, keepdims=True)
 
 
-row(
+define(
     "softmax_grad",
     "y:T[outer,n,inner] gy:T[outer,n,inner]",
     "gx:T[outer,n,inner]",
@@ -86,7 +86,7 @@ row(
 )
 
 
-@row(
+@define(
     "log_softmax",
     "x:T[outer,n,inner]",
     "y:T[outer,n,inner]",
@@ -100,7 +100,7 @@ def log_softmax(x: Array) -> Array:
     return x - (np.log(np.exp(x - top).sum(axis=1, keepdims=True)) + top)
 
 
-row(
+define(
     "log_softmax_grad",
     "y:T[outer,n,inner] gy:T[outer,n,inner]",
     "gx:T[outer,n,inner]",
@@ -110,4 +110,4 @@ row(
     cut="outer",
 )
 
-ROWS = row.rows
+OPS = define.ops

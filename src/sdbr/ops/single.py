@@ -45,5 +45,5 @@ FAMILIES = (
 )
 
 
-#: Their rows.
+#: Their ops.
 SINGLE: tuple[Op, ...] = numbered(FAMILIES)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sdbr.ops.op import Rows
+from sdbr.ops.op import Ops
 
 import numpy as np
 from scipy import special
 
-row = Rows()
-one = row.elementwise
+define = Ops()
+one = define.elementwise
 
 EXACT = {"exact": True}
 
@@ -71,4 +71,4 @@ one(
     lambda x, gy: ((x > -2.5) & (x < 2.5)) * gy * 0.2,
 )  # fmt: skip
 
-ROWS = row.rows
+OPS = define.ops

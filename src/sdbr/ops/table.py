@@ -1,8 +1,8 @@
-"""The op table: one row per operation that a program may hold.
+"""The op table: every op that a program may hold.
 
-Everything that concerns operations is generated from this table or checked
+Everything that concerns ops is generated from this table or checked
 against it: opcodes, dispatch, disassembly, the reference, what passes ask,
-``docs/ops.md`` and the parity tests. A row names its operands in order, inputs
+``docs/ops.md`` and the parity tests. An op names its operands in order, inputs
 before outputs; a program stores them in that order.
 
 Conventions
@@ -12,11 +12,11 @@ Conventions
   is bool, ``D`` is float64, ``S`` is any native dtype, the same for all operands marked
   ``S``, and ``A`` is any native dtype. ``*`` behind it: any number of them, ``?``: one
   or none.
-* Axes are names, which stand for one length in the whole row, or numbers;
+* Axes are names, which stand for one length in the whole op, or numbers;
   ``[s...]`` is any shape, the same for all that say ``s``; ``[]`` is one element, in
-  any number of axes. What axes cannot say is the `rule` of the row. Programs are
+  any number of axes. What axes cannot say is the `rule` of the op. Programs are
   checked against both before any backend sees them.
-* *elementwise* ops broadcast: every operand row has the shape of the output,
+* *elementwise* ops broadcast: every operand has the shape of the output,
   stride 0 where it is repeated. Reduction-like ops work on canonical shapes;
   the lowering reshapes (a view) before it emits them.
 * ``inplace`` lists the inputs that the first output may share memory with,

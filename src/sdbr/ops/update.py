@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sdbr.ops.op import Rows
+from sdbr.ops.op import Ops
 
 import numpy as np
 
 Array = np.ndarray
-row = Rows()
+define = Ops()
 
 
-row(
+define(
     "sgd",
     "g:T[s...] p:T[s...]",
     "p_out:T[s...]",
@@ -24,7 +24,7 @@ row(
 )
 
 
-@row(
+@define(
     "momentum_sgd",
     "g:T[s...] p:T[s...] v:T[s...]",
     "p_out:T[s...] v_out:T[s...]",
@@ -40,7 +40,7 @@ def momentum_sgd(g, p, v, lr, momentum):
     return p + v, v
 
 
-@row(
+@define(
     "adam",
     "g:T[s...] p:T[s...] m:T[s...] v:T[s...] vhat:T[s...]?",
     "p_out:T[s...] m_out:T[s...] v_out:T[s...] vhat_out:T[s...]*",
@@ -67,7 +67,7 @@ def adam(
     return (p, m, v, s) if vhat else (p, m, v)
 
 
-@row(
+@define(
     "rmsprop",
     "g:T[s...] p:T[s...] ms:T[s...]",
     "p_out:T[s...] ms_out:T[s...]",
@@ -83,7 +83,7 @@ def rmsprop(g, p, ms, lr, alpha, one_minus_alpha, eps_inside, eps_outside):
     return p - lr * g / (np.sqrt(ms + eps_inside) + eps_outside), ms
 
 
-row(
+define(
     "weight_decay",
     "g:T[s...] p:T[s...]",
     "g_out:T[s...]",
@@ -96,7 +96,7 @@ row(
     cut="elements",
 )
 
-row(
+define(
     "lasso",
     "g:T[s...] p:T[s...]",
     "g_out:T[s...]",
@@ -110,7 +110,7 @@ row(
 )
 
 
-@row(
+@define(
     "clip_norm",
     "g:T*",
     "norm:D[]",
@@ -131,4 +131,4 @@ def clip_norm(ins, outs, attributes) -> None:
     outs[0][...] = norm
 
 
-ROWS = row.rows
+OPS = define.ops

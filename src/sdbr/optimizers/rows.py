@@ -29,7 +29,7 @@ class RuleRow:
     rule : type
         The exact class of the rule.
     op : str
-        Row of the op table; operands ``g p *state -> p *state``.
+        Name of the op; operands ``g p *state -> p *state``.
     hyperparameters : tuple of str
         What `scalars` reads, in order.
     options : tuple of str
@@ -67,7 +67,7 @@ class HookRow:
     hooks : tuple of type
         The exact classes of the hook.
     op : str
-        Row of the op table with one float attribute: operands ``g p -> g`` for a hook that is
+        Name of an op with one float attribute: operands ``g p -> g`` for a hook that is
         called for each parameter, ``g* -> norm`` for one that is called once.
     attribute : str
         Attribute of the hook that gives the float; read at every step.

@@ -1,1 +1,1 @@
-"""Programs: the op table, the flat arrays, passes and the memory plan."""
+"""Programs: the builder, passes, the memory plan and the flat arrays."""

@@ -38,7 +38,7 @@ class Program:
     Attributes
     ----------
     opcodes : numpy.ndarray
-        int32[n], rows of the op table.
+        int32[n], places in the op table.
     operand_offsets : numpy.ndarray
         int32[n + 1]; op i has ``operands[operand_offsets[i]:operand_offsets[i + 1]]``.
     operands : numpy.ndarray
