@@ -60,6 +60,7 @@ class StaticUpdate:
 
     def update(self, lossfun=None, *args, **kwds) -> None:
         """As ``GradientMethod.update``."""
+        traced = False
         if lossfun is not None:
             if self._sdbr_base.update is not GradientMethod.update:
                 return super().update(lossfun, *args, **kwds)
@@ -68,7 +69,7 @@ class StaticUpdate:
             mine = runner is not None and runner.optimizer is self
             if mine and runner.step(lossfun, args, kwds):
                 return None
-            loss = whole_step(self, lossfun, args, kwds)
+            loss, traced = whole_step(self, lossfun, args, kwds)
             if loss is MADE:
                 return None
             if getattr(self, "_use_cleargrads", True):
@@ -80,7 +81,7 @@ class StaticUpdate:
         backend = _backend()
         if backend == "off" or self._hookable is None:
             return super().update()
-        return _engine(self).update(backend)
+        return _engine(self).update(backend, traced)
 
     @property
     def update_statistics(self) -> UpdateStatistics:

@@ -156,3 +156,30 @@ def test_loss_scaling():
         optimizer.target.idle.disable_update()
         optimizer.set_loss_scale(8.0)
     runs.step(3)
+
+
+def test_a_program_for_the_update_alone_is_not_made_where_steps_are_whole():
+    runs = Runs(RULES["adam"])
+    runs.step(1)  # traced
+    statistics = runs.static.update_statistics
+    assert (statistics.traced_updates, statistics.native_calls, statistics.builds) == (1, 0, 0)
+    runs.step(3)
+    assert runs.steps == 3
+    assert (statistics.traced_updates, statistics.native_calls, statistics.builds) == (1, 0, 0)
+    for optimizer in runs.both:
+        optimizer.update()
+    runs.compare()
+    assert (statistics.traced_updates, statistics.native_calls, statistics.builds) == (1, 1, 1)
+
+
+def test_a_read_only_parameter_in_the_first_step_raises_before_anything_is_updated():
+    runs = Runs(RULES["adam"])
+    optimizer = runs.static
+    last = list(optimizer.target.params())[-1]
+    last.array.flags.writeable = False
+    before = [p.array.copy() for p in optimizer.target.params()]
+    x, t = np.zeros((5, 4), np.float32), np.zeros(5, np.int32)
+    with pytest.raises(ValueError, match="read-only"):
+        optimizer.update(optimizer.target, x, t)
+    for old, param in zip(before, optimizer.target.params(), strict=True):
+        np.testing.assert_array_equal(param.array, old)

@@ -114,7 +114,7 @@ def make_runner(
     return StepRunner(manager, schedule, plan, optimizer, lossfun, SpentNode)
 
 
-def whole_step(optimizer, lossfun, args, kwargs):
+def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool]:
     """Forward, backward and update of ``optimizer.update(lossfun, *args, **kwargs)`` in one call.
 
     A step that the runner of the optimizer's last one makes does not come here.
@@ -125,23 +125,25 @@ def whole_step(optimizer, lossfun, args, kwargs):
         `MADE`; else the loss, where it is not that kind of step (the first call of a key among
         them): the caller then goes on Chainer's way, in which each part is native by itself where
         it can be.
+    bool
+        Whether the call was traced, so that the next step may be one program.
     """
     found = resolve(lossfun)
     if found is None or optimizer._hookable is None or not chainer.config.enable_backprop:
-        return lossfun(*args, **kwargs)
+        return lossfun(*args, **kwargs), False
     call, owner = found
     manager = call.schedule_manager if owner is None else manager_of(owner, call)
     lookup = None if manager is None else manager.look_up(args, kwargs)
     if lookup is None:
-        return lossfun(*args, **kwargs)
+        return lossfun(*args, **kwargs), False
     runner = _ready_runner(manager, lookup.schedule, optimizer, lossfun)
     if runner is not None and runner.learn(args, kwargs):
         if runner.is_overheard():
             manager.step_reason = "a Reporter of another class is told of reports before the update"
         elif _make(runner, optimizer, lossfun, args, kwargs, arrays_of(lookup.leaves)):
-            return MADE
+            return MADE, False
     # Nothing but Chainer's own code is between a loss function that `resolve` knows and this.
-    return manager.serve(owner, args, kwargs, lookup)
+    return manager.serve(owner, args, kwargs, lookup), lookup.schedule is None
 
 
 def _ready_runner(manager, schedule: Schedule | None, optimizer, lossfun) -> StepRunner | None:

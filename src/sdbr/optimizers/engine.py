@@ -27,6 +27,9 @@ class UpdateStatistics:
     mixed_updates : int
         Updates of which a part (a hook, a rule) was Chainer's own code; they count in
         `native_calls`, too.
+    traced_updates : int
+        Updates that were Chainer's own code, though they could be native, because the call of
+        their step was traced: the next step is likely one program, update included.
     builds : int
         How often the update program was made.
     """
@@ -34,6 +37,7 @@ class UpdateStatistics:
     native_calls: int = 0
     python_updates: int = 0
     mixed_updates: int = 0
+    traced_updates: int = 0
     builds: int = 0
 
 
@@ -126,19 +130,24 @@ class UpdateEngine:
         plan.check()
         return plan
 
-    def update(self, backend: str) -> None:
+    def update(self, backend: str, traced: bool = False) -> None:
         """Make one step as ``GradientMethod.update`` without a loss function makes it.
 
         Parameters
         ----------
         backend : str
             Executor of the native part.
+        traced : bool
+            Whether the gradients are those of a call that was traced.
         """
         plan = self.current_plan()
         if plan.python_params:
             self._refuse_read_only(plan)
         if not plan.native:
             return self._in_python(plan, plan.reason)
+        if traced and self._is_first(plan):
+            self.statistics.traced_updates += 1
+            return self._chainer_update()
         native = self.native
         # Another thread that asks for the plan may have found another one meanwhile.
         if native is None or native.backend != backend or native.plan is not plan:
@@ -150,6 +159,12 @@ class UpdateEngine:
             return self._in_python(plan, "a gradient or hyperparameter of this step")
         if copies or plan.loss_scale is not None:
             self._finish(plan, copies)
+
+    def _is_first(self, plan: UpdatePlan) -> bool:
+        """Whether a program for this update alone would likely be made for nothing."""
+        statistics = self.statistics
+        before = statistics.native_calls or statistics.traced_updates or statistics.builds
+        return not before and plan.reason is None
 
     def _run(self, plan: UpdatePlan, native: NativeUpdate):
         """Bind and run the program; gradients that were copied, or None: not native, not run."""
