@@ -1,7 +1,7 @@
 """The function table: Chainer node class -> ops for its forward and for each wanted gradient.
 
-A row is a class with three static methods, registered under the dotted name
-of the Chainer class::
+A function row is a class with three static methods, registered under the dotted name
+of the Chainer class. What it works on are rows of the buffer table: `Row`, always called so::
 
     @function('chainer.functions.activation.relu.ReLU')
     class ReLU(FunctionRow):
@@ -26,13 +26,13 @@ FLOATS = (np.dtype("f4"), np.dtype("f8"))
 
 
 class Node:
-    """What a row sees of one traced function node.
+    """What a function row sees of one traced function node.
 
     Attributes
     ----------
     function : chainer.FunctionNode
         The node as it was before its first forward: its class and its attributes
-        (never arrays of the call: those reach the row as rows). For an old-style ``Function``
+        (never arrays of the call: those reach it as rows). For an old-style ``Function``
         the function itself.
     in_shapes, in_dtypes, out_shapes, out_dtypes : tuple
         Of inputs and outputs.
@@ -46,7 +46,7 @@ class Node:
     train : bool
         ``chainer.config.train`` at that moment.
     python : str
-        Why a part of the row is a Python op after all; `forward` says so.
+        Why a part of it is a Python op after all; `forward` says so.
     gap : Gap or None
         What knows about the time between forward and backward.
     """
@@ -126,12 +126,12 @@ class Node:
 
 
 class FunctionRow:
-    """Base of all rows; the methods are called on the class.
+    """Base of all function rows; the methods are called on the class.
 
     Attributes
     ----------
     arrays : tuple of str
-        Attributes of the node that hold arrays and that the row reads through ``node.array``.
+        Attributes of the node that hold arrays and that are read through ``node.array``.
         A node with an array in any other attribute is a Python op.
     nested : tuple of str
         Attributes that may hold arrays in tuples or lists; ``node.slots`` has the attribute with a
@@ -140,11 +140,10 @@ class FunctionRow:
         Attributes that may hold an array whose values decide about shapes: taken as they were
         when the program was built, and compared at every call.
     scalars : tuple of str
-        Attributes that may hold a float and that the row reads through ``node.scalar`` alone:
+        Attributes that may hold a float and that are read through ``node.scalar`` alone:
         their value may be another in every call.
     positive : tuple of str
-        Those of `scalars` for which the row makes a difference between positive and not, finite
-        and not.
+        Those of `scalars` where positive or not, finite or not, makes a difference to it.
     typed : tuple of str
         Those of `scalars` for which a NumPy scalar may decide about dtypes.
     updated : tuple of str
@@ -175,7 +174,7 @@ class FunctionRow:
     #: Whether nothing is hidden when the gradient is differentiated: Chainer's backward of this
     #: class applies functions to retained Variables, and uses no other arrays, and no numbers that
     #: change from call to call. Inside a call these functions are recorded then, one by one.
-    #: It is said of each class of Chainer: a row does not inherit it (`is_transparent`).
+    #: It is said of each class of Chainer: a function row does not inherit it (`is_transparent`).
     transparent: bool = False
     #: Whether the forward draws random numbers: it is not the same when it runs again.
     draws: bool = False
@@ -243,7 +242,7 @@ _table: dict[str, type[FunctionRow]] = {}
 
 
 def function(name: str):
-    """Register a row under the dotted name of a Chainer node class."""
+    """Register a function row under the dotted name of a Chainer node class."""
 
     def register(row: type[FunctionRow]) -> type[FunctionRow]:
         if name in _table:
@@ -255,7 +254,7 @@ def function(name: str):
 
 
 def lookup(function_class: type) -> type[FunctionRow] | None:
-    """The row of a node class, or None. Subclasses have rows of their own or none."""
+    """The function row of a node class, or None. Subclasses have one of their own or none."""
     return _table.get(_dotted(function_class))
 
 
@@ -264,12 +263,12 @@ def _dotted(function_class: type) -> str:
 
 
 def function_of(node):
-    """What a row is about: a function node, or the old-style ``Function`` behind it."""
+    """What a function row is about: a function node, or the old-style ``Function`` behind it."""
     return inner_function(node) or node
 
 
 def row_of(node) -> type[FunctionRow] | None:
-    """The row of a function node, or None."""
+    """The function row of a function node, or None."""
     return lookup(type(function_of(node)))
 
 
@@ -279,7 +278,7 @@ _BUT_FOR = ("rrelu", "simplified_dropconnect")
 
 
 def draws(function_class: type) -> bool:
-    """Whether the forward of a node class draws random numbers: its row says so.
+    """Whether the forward of a node class draws random numbers: its function row says so.
 
     Without one, every function may but for Chainer's in packages that are known.
     """
@@ -291,7 +290,7 @@ def draws(function_class: type) -> bool:
     return bool(chainers) or package not in _DRAWING_NOTHING or module in _BUT_FOR
 
 
-#: Functions without a row that are transparent, all of them gradients.
+#: Functions without a function row that are transparent, all of them gradients.
 _TRANSPARENT_WITHOUT_ROW = frozenset(
     f"chainer.functions.{name}"
     for name in (
@@ -311,7 +310,7 @@ _TRANSPARENT_WITHOUT_ROW = frozenset(
 def is_transparent(function_class: type) -> bool:
     """Whether the gradient of a node class hides nothing when it is differentiated.
 
-    Its own row says so; without one it hides something, but for gradients that are known.
+    Its own function row says so; without one it hides something, but for gradients that are known.
     """
     row = lookup(function_class)
     if row is not None:
@@ -320,5 +319,5 @@ def is_transparent(function_class: type) -> bool:
 
 
 def registered() -> dict[str, type[FunctionRow]]:
-    """All rows by dotted class name (a copy)."""
+    """All function rows by dotted class name (a copy)."""
     return dict(_table)

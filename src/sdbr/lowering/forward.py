@@ -36,7 +36,7 @@ class LoweredNode:
     Attributes
     ----------
     traced : TracedNode
-    row : type[FunctionRow] or None
+    function_row : type[FunctionRow] or None
         None for a Python op.
     node : Node
     xs, ys : list of Row
@@ -49,7 +49,7 @@ class LoweredNode:
     """
 
     traced: v.TracedNode
-    row: type | None
+    function_row: type[registry.FunctionRow] | None
     node: registry.Node | None
     xs: list
     ys: list
@@ -182,7 +182,7 @@ class Forward:
         self._finish(LoweredNode(traced, None, None, xs, ys, reason))
 
     def _lower_function(self, traced: v.TracedNode, xs: list) -> None:
-        """A function node: by its row, or as a Python op where it has none or the row declines."""
+        """A function node: by its function row; a Python op without one, or where it declines."""
         function = registry.function_of(traced.function)
         node = registry.Node(
             function,
@@ -194,40 +194,40 @@ class Forward:
             train=traced.train,
         )
         node.gap = self.gap
-        row = registry.row_of(traced.function)
-        reason = self._why_not_native(traced, row, node)
+        function_row = registry.row_of(traced.function)
+        reason = self._why_not_native(traced, function_row, node)
         if reason is None:
-            reason = self._slots(node, row, traced)
+            reason = self._slots(node, function_row, traced)
             for name, _, scalar in traced.scalars:
                 value = getattr(function, name)
                 node.slots[name] = ControlSlot(self._control(scalar), value, scalar.name)
         if reason is None:
-            self._lower_native(traced, row, node, xs)
+            self._lower_native(traced, function_row, node, xs)
         else:
             self._lower_python(traced, xs, reason)
 
-    def _why_not_native(self, traced: v.TracedNode, row, node: registry.Node) -> str | None:
-        """Why no row takes the node, before its attributes are looked at."""
-        if row is None:
+    def _why_not_native(self, traced: v.TracedNode, function_row, node) -> str | None:
+        """Why no function row takes the node, before its attributes are looked at."""
+        if function_row is None:
             kind = type(registry.function_of(traced.function))
             return getattr(traced.function, "reason", None) or python_only.reason_of(kind)
-        if id(traced) in self.differentiated_twice and not row.differentiates_twice():
+        if id(traced) in self.differentiated_twice and not function_row.differentiates_twice():
             return "the call differentiates its gradient"
         handed_out = [name for name, _ in traced.states]
-        if not set(handed_out) <= set(row.states):
+        if not set(handed_out) <= set(function_row.states):
             return f"its {handed_out[0]} is handed out"
-        return row.reason(node)
+        return function_row.reason(node)
 
-    def _lower_native(self, traced: v.TracedNode, row, node: registry.Node, xs: list) -> None:
-        """The ops of the row's forward."""
-        ys = list(row.forward(self.builder, node, xs))
-        if not row.views:
+    def _lower_native(self, traced: v.TracedNode, function_row, node, xs: list) -> None:
+        """The ops of the forward of a function row."""
+        ys = list(function_row.forward(self.builder, node, xs))
+        if not function_row.views:
             ys = apart(self.builder, ys, xs)
         ys += [node.state[name] for name, _ in traced.states]
         for y, value in zip(ys, traced.outputs, strict=True):
             if y.shape != value.shape or y.dtype != value.dtype:
-                raise SdbrError(f"{traced.label}: the row made {y!r} for {value!r}")
-        self._finish(LoweredNode(traced, row, node, xs, ys, node.python))
+                raise SdbrError(f"{traced.label}: the function row made {y!r} for {value!r}")
+        self._finish(LoweredNode(traced, function_row, node, xs, ys, node.python))
 
     def _lower_python(self, traced: v.TracedNode, xs: list, reason: str) -> None:
         """An island of define-by-run."""
@@ -250,7 +250,7 @@ class Forward:
         for i, g in zip(traced.given, xs, strict=False):
             gys[i] = g
         python, reason = None, ""
-        if of.row is None:
+        if of.function_row is None:
             python = PythonBackward(of.python, traced.targets, traced.given, traced.backprop)
             reason = of.reason
         rows = node_gradients(of, self.builder, gys, traced.targets, python)
@@ -260,28 +260,29 @@ class Forward:
         ]
         self._finish(LoweredNode(traced, None, None, xs, ys, reason, python, of))
 
-    def _slots(self, node, row, traced) -> str | None:
-        """Give the row the arrays on its node as operands; why that cannot be, or None."""
+    def _slots(self, node, function_row, traced) -> str | None:
+        """Give the function row the arrays on its node as rows; why that cannot be, or None."""
         old = node.function is not traced.function
         for r in traced.rebind:
             if r in self.structural:
                 continue
-            if r.name in row.nested and r.inner == old:
+            if r.name in function_row.nested and r.inner == old:
                 reason = self._nested(node, r)
                 if reason is not None:
                     return reason
                 continue
-            if r.name not in row.arrays or r.inner != old or type(r.structure) is not v.Hole:
+            known = r.name in function_row.arrays
+            if not known or r.inner != old or type(r.structure) is not v.Hole:
                 return f"attribute {r.name!r} holds an array"
             value = r.values[0]
             behind = value.source if value.kind == v.ALIAS else value
-            if r.name in row.updated and behind.kind in (v.RESULT, v.CONSTANT):
+            if r.name in function_row.updated and behind.kind in (v.RESULT, v.CONSTANT):
                 return f"its {r.name} is an array that the call made, or of unknown origin"
             node.slots[r.name] = self.row(value)
         return None
 
     def _nested(self, node, r) -> str | None:
-        """Give the row an attribute with rows in the place of arrays; why not, or None."""
+        """Give the function row an attribute with rows in the place of arrays; why not, or None."""
         if any(x.dtype.kind == "b" for x in r.values):
             return "a mask beside an index of the call"  # its shape depends on values
         rows = [self.row(x) for x in r.values]

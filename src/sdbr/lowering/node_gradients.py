@@ -43,19 +43,19 @@ def node_gradients(
     targets : tuple of int
         The inputs whose gradients are wanted.
     python : PythonBackward, optional
-        What to run where the node has no row.
+        What to run where the node has no function row.
 
     Returns
     -------
     list of Row or None
         One per target.
     """
-    if lowered.row is not None:
+    if lowered.function_row is not None:
         xs, ys = _seen(lowered, builder)
-        grads = lowered.row.backward(builder, lowered.node, xs, ys, gys, targets)
+        grads = lowered.function_row.backward(builder, lowered.node, xs, ys, gys, targets)
         return [grads[i] for i in targets]
     of = lowered.of
-    if of is not None and of.row is not None:
+    if of is not None and of.function_row is not None:
         return _second_gradients(lowered, builder, gys, targets)
     if lowered.python is None or not lowered.python.keep_graph:
         raise SdbrError(
@@ -96,8 +96,8 @@ def _second_gradients(lowered, builder: Builder, gys, targets) -> list[Row | Non
     of = lowered.of
     if 0 not in targets:
         return [None] * len(targets)
-    if of.row.diagonal:
-        (g,) = of.row.backward(builder, of.node, of.xs, of.ys, gys, (0,))
+    if of.function_row.diagonal:
+        (g,) = of.function_row.backward(builder, of.node, of.xs, of.ys, gys, (0,))
     else:
         there = dict(zip(lowered.traced.targets, gys, strict=True))
         rows = [there.get(i) for i in range(len(of.xs))]
@@ -105,6 +105,6 @@ def _second_gradients(lowered, builder: Builder, gys, targets) -> list[Row | Non
             builder.fill(x.shape, x.dtype, 0.0) if row is None else row
             for row, x in zip(rows, of.xs, strict=True)
         ]
-        again = of.row.pushed or of.row.forward
+        again = of.function_row.pushed or of.function_row.forward
         (g,) = again(builder, of.node, full)
     return [g if i == 0 else None for i in targets]

@@ -2,7 +2,7 @@
 
 
 cdef class Group:
-    cdef readonly object row
+    cdef readonly object rule_row
     cdef readonly object dtype
     cdef readonly object extra
     cdef readonly object hyperparam

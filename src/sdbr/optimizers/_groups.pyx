@@ -12,10 +12,10 @@ class Missing:
 
 
 cdef class Group:
-    """Rules that make the same step: one row, the same hyperparameters, the same `t`."""
+    """Rules that make the same step: one rule row, the same hyperparameters, the same `t`."""
 
-    def __init__(self, row, dtype, extra, hyperparam, options, chain, int number, int offset):
-        self.row = row
+    def __init__(self, rule_row, dtype, extra, hyperparam, options, chain, int number, int offset):
+        self.rule_row = rule_row
         self.dtype = dtype
         self.extra = extra
         self.hyperparam = hyperparam
@@ -24,12 +24,12 @@ cdef class Group:
         self.number = number
         self.first = -1
         self.offset = offset
-        self.names = row.hyperparameters
-        self.option_places = tuple([row.hyperparameters.index(o) for o in row.options])
-        self.scalars = row.scalars
+        self.names = rule_row.hyperparameters
+        self.option_places = tuple([rule_row.hyperparameters.index(o) for o in rule_row.options])
+        self.scalars = rule_row.scalars
 
     cdef tuple values(self):
-        """Hyperparameters in the order of the row; a missing one is the class `Missing`."""
+        """Hyperparameters in the order of the rule row; a missing one is the class `Missing`."""
         cdef list out = []
         cdef PyObject *value
         if self.chain is None:

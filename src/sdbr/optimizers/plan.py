@@ -13,7 +13,7 @@ from sdbr.optimizers._basis import is_plain
 from sdbr.optimizers._groups import Group
 from sdbr.optimizers._update import Update
 from sdbr.optimizers.rows import HookRow, RuleRow
-from sdbr.optimizers.table import hook_row, rule_row
+from sdbr.optimizers.table import row_of_hook, row_of_rule
 from sdbr.optimizers.tree import watch
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
@@ -91,14 +91,14 @@ class UpdatePlan(Update):
         if problem is not None:
             self._reasons[problem] += 1
             self.native = False
-        rows = [None] * len(named)
+        chosen = [None] * len(named)
         if self.native:
-            rows = [self._choose(p, rule) for p, rule in zip(everything, rules, strict=True)]
+            chosen = [self._choose(p, rule) for p, rule in zip(everything, rules, strict=True)]
             self._choose_hooks(optimizer, everything)
         groups: dict = {}
         details = [
-            self._add(param, path, rule, row, groups)
-            for (path, param), rule, row in zip(named, rules, rows, strict=True)
+            self._add(param, path, rule, found, groups)
+            for (path, param), rule, found in zip(named, rules, chosen, strict=True)
         ]
         self._finish(optimizer, everything, rules, details, groups)
 
@@ -133,8 +133,8 @@ class UpdatePlan(Update):
 
     def describe(self) -> str:
         """One line for what is native, one for each part that is not."""
-        counts = collections.Counter(o[0].row.op for o in self._operands if o[0] is not None)
-        hooks = [row.op for _, row in (*self._pre, *self._post)]
+        counts = collections.Counter(o[0].rule_row.op for o in self._operands if o[0] is not None)
+        hooks = [hook_row.op for _, hook_row in (*self._pre, *self._post)]
         native = [f"{op} x {n}" for op, n in counts.items()] + hooks
         lines = [f"native: {', '.join(native) or 'nothing'}"]
         return "\n".join(lines + [f"Chainer: {text}" for text in self.python_parts])
@@ -171,33 +171,33 @@ class UpdatePlan(Update):
             if self.loss_scale is not None:
                 b.label = "loss scale"
                 b.emit("div_constant", [g], [g], floats=[self._control("loss scale")])
-            for hook, row in before:
-                self._emit_hook(b, hook, row, [p], [g])
+            for hook, hook_row in before:
+                self._emit_hook(b, hook, hook_row, [p], [g])
             b.label = type(self.optimizer).__name__
             floats = [
                 ControlSlot(control_base + group.offset + k, 0.0, name)
-                for k, name in enumerate(_float_names(group.row))
+                for k, name in enumerate(_float_names(group.rule_row))
             ]
-            b.emit(group.row.op, [g, p, *s], [p, *s], floats=floats)
-            for hook, row in after:
-                self._emit_hook(b, hook, row, [p], [g])
+            b.emit(group.rule_row.op, [g, p, *s], [p, *s], floats=floats)
+            for hook, hook_row in after:
+                self._emit_hook(b, hook, hook_row, [p], [g])
         self._emit_hooks(b, self._post, param_rows, grad_rows)
         b.label = label
 
     # --- emitting ----------------------------------------------------------------------------
     def _emit_hooks(self, b, hooks, param_rows, grad_rows) -> None:
-        for hook, row in hooks:
-            self._emit_hook(b, hook, row, param_rows, grad_rows)
+        for hook, hook_row in hooks:
+            self._emit_hook(b, hook, hook_row, param_rows, grad_rows)
 
-    def _emit_hook(self, b, hook, row: HookRow, param_rows, grad_rows) -> None:
+    def _emit_hook(self, b, hook, hook_row: HookRow, param_rows, grad_rows) -> None:
         b.label = type(hook).__name__
-        floats = [self._control((id(hook), row.times_loss_scale))]
-        if row.for_each_param:
+        floats = [self._control((id(hook), hook_row.times_loss_scale))]
+        if hook_row.for_each_param:
             for p, g in zip(param_rows, grad_rows, strict=True):
-                b.emit(row.op, [g, p], [g], floats=floats)
+                b.emit(hook_row.op, [g, p], [g], floats=floats)
         else:
             norm = b.new((), np.float64, "norm")
-            b.emit(row.op, grad_rows, [norm], floats=floats)
+            b.emit(hook_row.op, grad_rows, [norm], floats=floats)
 
     def _control(self, key) -> ControlSlot:
         return ControlSlot(self._base + self._controls[key], 0.0, str(key))
@@ -207,23 +207,23 @@ class UpdatePlan(Update):
         self._reasons[reason] += 1
 
     def _choose(self, param, rule) -> tuple[RuleRow, dict] | None:
-        """Row and state of a parameter's rule, or None, with the reason noted, without a row."""
+        """Rule row and state of a parameter, or None, with the reason noted, without one."""
         if rule is None or not rule.enabled:
             return None
         problem = _param_problem(param)
-        row = rule_row(rule) if problem is None else problem
-        if isinstance(row, RuleRow):
+        found = row_of_rule(rule) if problem is None else problem
+        if isinstance(found, RuleRow):
             if rule.state is None:
                 rule._init_states(param)
                 self._fresh.append((rule, rule.t, rule.state))
             state = rule.state
             problem = "its state was taken by another thread"
             if state is not None:
-                problem = _rule_problem(rule, row, param, state)
+                problem = _rule_problem(rule, found, param, state)
             if problem is None:
-                return row, state
-            row = problem
-        self._python(row)
+                return found, state
+            found = problem
+        self._python(found)
         self.python_params.append(param)
         return None
 
@@ -252,12 +252,12 @@ class UpdatePlan(Update):
                 self.names.append(path)
                 self._operands.append((None, (), (), ()))
             return (-1, hooked, None, (), ())
-        row, state = found
-        group = _group(rule, row, param, groups)
-        names = row.state(group.options)
+        rule_row, state = found
+        group = _group(rule, rule_row, param, groups)
+        names = rule_row.state(group.options)
         arrays = tuple(state[name] for name in names)
-        before = [(h, hook_row(h, True)) for h in rule._hookable._pre_update_hooks.values()]
-        after = [(h, hook_row(h, True)) for h in rule._hookable._post_update_hooks.values()]
+        before = [(h, row_of_hook(h, True)) for h in rule._hookable._pre_update_hooks.values()]
+        after = [(h, row_of_hook(h, True)) for h in rule._hookable._post_update_hooks.values()]
         self.params.append(param)
         self.names.append(path)
         self._operands.append((group, before, after, tuple(zip(names, arrays, strict=True))))
@@ -265,16 +265,16 @@ class UpdatePlan(Update):
 
     def _finish(self, optimizer, everything, rules, details, groups) -> None:
         for group in groups.values():
-            self.n_control = max(self.n_control, group.offset + group.row.n_scalars)
+            self.n_control = max(self.n_control, group.offset + group.rule_row.n_scalars)
         hooks = [*self._pre, *self._post]
         for group, before, after, _ in self._operands:
             if group is not None:
                 hooks += [*before, *after]
-        for hook, row in hooks:
-            key = (id(hook), row.times_loss_scale)
+        for hook, hook_row in hooks:
+            key = (id(hook), hook_row.times_loss_scale)
             if key not in self._controls:
                 self._controls[key] = self.n_control
-                entry = (hook, row.attribute, row.times_loss_scale, self.n_control)
+                entry = (hook, hook_row.attribute, hook_row.times_loss_scale, self.n_control)
                 self._scalar_hooks.append(entry)
                 self.n_control += 1
         scales = [param._loss_scale for param in self.params]
@@ -297,10 +297,10 @@ class UpdatePlan(Update):
         )
 
 
-def _float_names(row: RuleRow) -> tuple[str, ...]:
+def _float_names(rule_row: RuleRow) -> tuple[str, ...]:
     from sdbr.ops.table import BY_NAME
 
-    return BY_NAME[row.op].floats
+    return BY_NAME[rule_row.op].floats
 
 
 def _flow_problem(optimizer, params) -> str | None:
@@ -332,17 +332,17 @@ def _param_problem(param) -> str | None:
     return None
 
 
-def _rule_problem(rule, row: RuleRow, param, state: dict) -> str | None:
+def _rule_problem(rule, rule_row: RuleRow, param, state: dict) -> str | None:
     hookable = rule._hookable
     for hook in (*hookable._pre_update_hooks.values(), *hookable._post_update_hooks.values()):
-        found = hook_row(hook, True)
+        found = row_of_hook(hook, True)
         if not isinstance(found, HookRow):
             return f"update rule has a hook: {found}"
-    options = _options(rule, row)
+    options = _options(rule, rule_row)
     if options is None:
         return "update rule lacks a hyperparameter"
     array = param._data[0]
-    for name in row.state(options):
+    for name in rule_row.state(options):
         found = state.get(name)
         fits = is_plain(found) and found.dtype == array.dtype and found.shape == array.shape
         if not fits:
@@ -350,34 +350,34 @@ def _rule_problem(rule, row: RuleRow, param, state: dict) -> str | None:
     return None
 
 
-def _options(rule, row: RuleRow) -> tuple[bool, ...] | None:
+def _options(rule, rule_row: RuleRow) -> tuple[bool, ...] | None:
     try:
-        return tuple(bool(getattr(rule.hyperparam, name)) for name in row.options)
+        return tuple(bool(getattr(rule.hyperparam, name)) for name in rule_row.options)
     except AttributeError:
         return None
 
 
 def _hook_rows(hooks, params) -> tuple[list[tuple] | None, str | None]:
-    """Pairs (hook, row), or None and the reason: then all hooks of that time are Chainer's."""
+    """Hooks with their rows, or None and the reason: then all of that time are Chainer's."""
     pairs = []
     for hook in hooks.values():
-        row = hook_row(hook, False)
-        if not isinstance(row, HookRow):
-            return None, row
+        found = row_of_hook(hook, False)
+        if not isinstance(found, HookRow):
+            return None, found
         for param in params:
             problem = _param_problem(param)
             if problem is not None:
                 return None, f"hook {type(hook).__name__}: {problem}"
-        if not row.for_each_param and len({p.dtype for p in params}) != 1:
+        if not found.for_each_param and len({p.dtype for p in params}) != 1:
             return None, f"hook {type(hook).__name__}: parameters have no dtype in common"
-        pairs.append((hook, row))
+        pairs.append((hook, found))
     return pairs, None
 
 
-def _group(rule, row: RuleRow, param, groups: dict) -> Group:
+def _group(rule, rule_row: RuleRow, param, groups: dict) -> Group:
     """The group of a rule: rules of one group share their scalars."""
     hyperparam = rule.hyperparam
-    options = _options(rule, row)
+    options = _options(rule, rule_row)
     chain: list | None = []
     link = hyperparam
     while link is not None and chain is not None:
@@ -387,15 +387,15 @@ def _group(rule, row: RuleRow, param, groups: dict) -> Group:
     shared = chain is not None and len(hyperparam.__dict__) == 1 and hyperparam.parent is not None
     if shared:
         chain = chain[1:]
-    extra = row.extra(rule)
+    extra = rule_row.extra(rule)
     dtype = param._data[0].dtype
     source = id(hyperparam.parent) if shared else id(hyperparam)
-    key = (row.op, source, int(rule.t), dtype, options, extra)
+    key = (rule_row.op, source, int(rule.t), dtype, options, extra)
     group = groups.get(key)
     if group is None:
         last = next(reversed(groups.values()), None)
-        offset = 0 if last is None else last.offset + last.row.n_scalars
+        offset = 0 if last is None else last.offset + last.rule_row.n_scalars
         dicts = None if chain is None else tuple(chain)
-        group = Group(row, dtype, extra, hyperparam, options, dicts, len(groups), offset)
+        group = Group(rule_row, dtype, extra, hyperparam, options, dicts, len(groups), offset)
         groups[key] = group
     return group

@@ -44,7 +44,7 @@ _OWN = {cls: tuple(getattr(cls, name) for name in _METHODS) for cls in (UpdateRu
 _CALLS = {cls: cls.__call__ for cls in HOOKS}
 
 
-def rule_row(rule) -> RuleRow | str:
+def row_of_rule(rule) -> RuleRow | str:
     """The row of an update rule, or why it has none."""
     cls = type(rule)
     row = RULES.get(cls)
@@ -57,7 +57,7 @@ def rule_row(rule) -> RuleRow | str:
     return row
 
 
-def hook_row(hook, of_rule: bool) -> HookRow | str:
+def row_of_hook(hook, of_rule: bool) -> HookRow | str:
     """The row of a hook, or why it has none.
 
     Parameters
