@@ -280,3 +280,63 @@ def test_a_peer_that_computes_something_else_is_not_timed(monkeypatch):
     measure._check(cases.load("infer_tiny"), workers, outcome, lambda text: None)
     assert list(workers) == ["chainer"]
     assert "differs from chainer" in outcome.wrong["torch"]
+
+
+def test_every_native_function_is_timed():
+    from sdbr.functions.registry import function_of, registered
+
+    import chainer
+    import numpy as np
+
+    from benchmarks.ops.__main__ import CASES
+    from benchmarks.ops.case import Size
+    from benchmarks.ops.timing import Runner
+    from tests.equivalence.rows import ROWS
+
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+    native = {row.name for row in ROWS if row.native} - {"composite", "operator"}
+    assert not native - {name.partition(" ")[0] for name in names}
+    seen = set()
+
+    class Classes(chainer.FunctionHook):
+        name = "Classes"
+
+        def forward_preprocess(self, function, in_data):
+            kind = type(function_of(function))
+            seen.add(f"{kind.__module__}.{kind.__qualname__}")
+
+    with np.errstate(all="ignore"), Classes():
+        for case in CASES:
+            Runner(case.call, case.arrays(Size("small", 1024), "f")).run()
+    assert not set(registered()) - seen
+
+
+def test_functions_against_chainers(tmp_path, capsys):
+    from benchmarks.ops import __main__ as ops
+
+    out = tmp_path / "ops.json"
+    arguments = ["--only", "sum axis 0,~pad im", "--sizes", "cache", "--seconds", "0.001"]
+    assert ops.main([*arguments, "--json", str(out)]) == 0
+    found = json.loads(out.read_text())
+    assert [row["case"] for row in found["records"]][-1] == "pad images"
+    for row in found["records"]:
+        both = row["both"]
+        assert both["ratio"] == pytest.approx(both["static_us"] / both["plain_us"], abs=2e-3)
+    text = capsys.readouterr().out
+    assert "| pad images | cache |" in text and "| cache | " in text
+    with pytest.raises(SystemExit):
+        ops.main(["--only", "no such function"])
+
+
+def test_lengths_of_an_odd_size_are_primes_and_its_arrays_are_off_alignment():
+    import numpy as np
+
+    from benchmarks.ops.case import SIZES, Case, prime_below
+    from tests.equivalence.arguments import N
+
+    assert [prime_below(n) for n in (1, 2, 4, 64, 97)] == [2, 2, 3, 61, 97]
+    case = Case("case", abs, lambda s: [N(s.rows(s(64)), s(64))])
+    (even,), (odd,) = (case.arrays(SIZES[name], "f") for name in ("cache", "odd"))
+    assert even.shape == (64, 64) and odd.shape == (4297, 61)
+    assert odd.__array_interface__["data"][0] % 16 != 0 and np.isfinite(odd).all()

@@ -1,0 +1,1 @@
+"""Every native function against Chainer's: ``python -m benchmarks.ops``."""
