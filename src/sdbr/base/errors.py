@@ -14,7 +14,7 @@ class NotStaticError(SdbrError):
 
 
 class StaleGraphError(SdbrError):
-    """A backward pass reached activations that a later call has taken over."""
+    """A backward reached activations that a whole step has used up, or that were given back."""
 
 
 class MissingGradientError(SdbrError, AttributeError, TypeError):

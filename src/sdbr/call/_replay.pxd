@@ -31,8 +31,11 @@ cdef class Replay:
     cdef bint anchored            # one input that gets no gradient
     cdef bint double              # second derivatives may be asked for
     cdef readonly bint joins_graph  # whether a call leaves an autograd node behind
+    cdef Py_ssize_t deepest       # the last of the instances that a call has needed lately
+    cdef int until_trim           # calls until those behind it go
     cdef list sources(self, list wanted, tuple args, list positions, Effects effects)
-    cdef object idle_instance(self, tuple args, list positions)
+    cdef object idle_instance(self)
+    cdef int trim(self, list instances) except -1
     cdef object serve(self, Leaves now, list positions, Numbers numbers, bint quick, reference)
     cdef object serve_alone(self, Binder binder, Leaves now, list positions, Numbers numbers)
     cdef object finish(self, Effects effects, Numbers numbers, tuple args, list positions)

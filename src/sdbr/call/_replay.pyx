@@ -27,6 +27,7 @@ cdef enum Source:
 
 cdef enum:
     NOWHERE = -1  # in the place of a result that is no single Variable or array
+    TRIM_EVERY = 256  # calls after which instances that nobody needed go
 
 
 cdef Binder binder_of(instance):
@@ -82,6 +83,8 @@ cdef class Replay:
         self.out_layouts = (None,) * len(self.graph_places)
         self.joins_graph = bool(plan.graph_outputs)
         self.followed = plan.followed
+        self.deepest = 0
+        self.until_trim = TRIM_EVERY
 
     def describe(self, value):
         """Where a leaf lies."""
@@ -108,14 +111,31 @@ cdef class Replay:
                 found.append(effects.thing(<int> name))
         return found
 
-    cdef object idle_instance(self, tuple args, list positions):
+    cdef object idle_instance(self):
         """An instance whose activations no live call needs, marked as running."""
         cdef list instances = self.schedule.instances
-        if instances:
-            instance = instances[0]
-            if claim(instance, False):
-                return instance
-        return self.manager.acquire(self.schedule, [args[i] for i in positions])
+        cdef Py_ssize_t i = 0
+        while i < len(instances):
+            instance = instances[i]
+            if claim(instance):
+                break
+            i += 1
+        else:
+            instance = self.manager.new_instance(self.schedule)
+        if i > self.deepest:
+            self.deepest = i
+        self.until_trim -= 1
+        if self.until_trim <= 0:
+            self.trim(instances)
+        return instance
+
+    cdef int trim(self, list instances) except -1:
+        """Let go of the instances that none of the last calls has needed."""
+        while len(instances) > 2 * (self.deepest + 1) and claim(instances[len(instances) - 1]):
+            instances.pop()
+        self.deepest = 0
+        self.until_trim = TRIM_EVERY
+        return 0
 
     def call(self, list leaves, list floats, reference=None):
         """Serve a call that was compared in full.
@@ -151,7 +171,7 @@ cdef class Replay:
         cdef Effects effects
         cdef list sources
         cdef tuple args = now.now
-        instance = self.idle_instance(args, positions)
+        instance = self.idle_instance()
         try:
             binder = binder_of(instance)
             effects = binder.effects

@@ -78,11 +78,10 @@ class StaticCall(chainer.FunctionNode):
         """Take the activations for a backward; an error where another call has them."""
         instance = self.instance
         if not claim_backward(instance, self.generation):
-            self.manager.keep_all_calls()
             raise StaleGraphError(
                 f"the activations of call {self.call_number} of {self.manager.name} (traced at "
-                f"{instance.schedule.line}) were taken by call {instance.call_number} before this "
-                "backward; from now on this chain keeps one schedule per live call"
+                f"{instance.schedule.line}) were given back by end_forward(), and taken by call "
+                f"{instance.call_number} before this backward; end_forward() is not needed"
             )
 
     def _replayed(self, node, pattern: Pattern, gys: list) -> list:
@@ -101,7 +100,6 @@ class StaticCall(chainer.FunctionNode):
                     _is_whole_backward(),
                 )
             self.manager.statistics.count_run(instance.backward_executables[pattern])
-            instance.backward_done = True
         except Retrace as e:
             raise self._misfit(*e.args) from None
         finally:

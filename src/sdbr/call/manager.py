@@ -27,13 +27,12 @@ from sdbr.call.second import Snapshot
 from sdbr.call.trace_call import trace_call
 from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
-from sdbr.schedule.instance import Instance, Retrace, source_of
+from sdbr.schedule.instance import Instance, Retrace
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.effects.sides import plain_now
 from sdbr.trace.guards.confirmation import is_settled
 from sdbr.trace.recorder import traced_by_caller
-from sdbr.trace.values import ARGUMENT, ATTRIBUTE
 
 logger = logging.getLogger("sdbr")
 
@@ -69,7 +68,6 @@ class ScheduleManager:
         self._used: Schedule | None = None
         self.runners: list[CallRunner] = []
         self.step_reason: str | None = None
-        self._keep_all = False
         self.through = True  # whether the functions inside of ``F.forget`` are traced
         self._warned: set[str] = set()
         self._lock = reentrant_lock(self._after_fork)
@@ -292,30 +290,13 @@ class ScheduleManager:
             self.drop(*min(every, key=lambda entry: entry[1].usage.last_call))
 
     # --- replay ----------------------------------------------------------------------------
-    def acquire(self, schedule: Schedule, leaves) -> Instance:
-        """An instance whose activations no live call needs.
-
-        One whose backward has run is taken only when none is idle, and never when an input of
-        this call has a history: a backward through this call would reach it.
-        """
-        keep = self._keep_all or any(
-            value.kind in (ARGUMENT, ATTRIBUTE)
-            and source_of(value, leaves).creator_node is not None
-            for value in schedule.forward.differentiable
-        )
+    def new_instance(self, schedule: Schedule) -> Instance:
+        """One more set of activations, marked as running."""
+        instance = Instance(schedule)
+        claim(instance)
         with self._lock:
-            for done in (False,) if keep else (False, True):
-                for instance in schedule.instances:
-                    if claim(instance, done):
-                        return instance
-            instance = Instance(schedule)
-            claim(instance, False)
             schedule.instances.append(instance)
-            return instance
-
-    def keep_all_calls(self) -> None:
-        """From now on no live call loses its activations."""
-        self._keep_all = True
+        return instance
 
     def audit_is_due(self, schedule: Schedule, leaves) -> bool:
         """Whether the next replay has to run beside define-by-run."""
@@ -368,13 +349,13 @@ class ScheduleManager:
     def end_forward(self) -> None:
         """Give all activations back; a later backward through them raises `StaleGraphError`.
 
-        Not needed: activations are free when their backward has run or their graph is gone.
+        Not needed: activations are free when their graph is gone.
         """
         with self._lock:
             for candidates in self.schedules.values():
                 for schedule in candidates:
                     for instance in schedule.instances:
-                        instance.backward_done = True
+                        instance.given_back = True
 
     def clear(self) -> None:
         """Forget all schedules."""

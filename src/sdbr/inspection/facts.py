@@ -148,13 +148,14 @@ def choices(program) -> list[dict]:
 def memory_bytes(schedule, runners=()) -> int:
     """The arenas that a schedule holds now: of its sets of activations and its whole steps."""
     programs = [plan.program for plan in list(schedule.step_plans.values())]
-    for instance in list(schedule.instances):
-        programs.append(instance.executable.program)
-        programs += [each.program for each in list(instance.backward_executables.values())]
+    instances = list(schedule.instances)
+    programs += [instance.executable.program for instance in instances]
     for runner in list(runners):
         if runner.executable is not None and runner.schedule is schedule:
             programs.append(runner.executable.program)
-    return sum(int(program.arena_bytes) for program in programs)
+    # Backwards of all sets of activations share theirs.
+    shared = list(instances[0].plan.arenas) if instances else []
+    return sum(int(program.arena_bytes) for program in programs) + sum(a.nbytes for a in shared)
 
 
 def _slot_bytes(slot) -> int:

@@ -109,6 +109,14 @@ cdef class Memory:
         self.pointers[slot] = NULL
         self.sizes[slot] = -1
 
+    def let_go(self, list slots):
+        """Forget the arrays of some slots, which exist."""
+        cdef int slot
+        for slot in slots:
+            sdbr_replace(<PyObject *> self.owners, slot, <PyObject *> None)
+            self.pointers[slot] = NULL
+            self.sizes[slot] = -1
+
     def follow(self, list followed, tuple results):
         """Bind the present arrays of Variables that were handed out.
 
@@ -270,14 +278,14 @@ def aligned_bytes(n, alignment=64):
     return block[start:start + int(n)]
 
 
-def claim(instance, bint done):
+def claim(instance):
     """Take an instance for a new call, if it is free; no other thread gets in between.
+
+    It is not while the node of its call lives: a backward may come, or come again.
 
     Parameters
     ----------
     instance : Instance
-    done : bool
-        Take it as well when its call is still there but its backward has run.
 
     Returns
     -------
@@ -287,11 +295,11 @@ def claim(instance, bint done):
     if instance.running:
         return False
     node = instance.node
-    if node is not None and node() is not None and not (done and instance.backward_done):
+    if node is not None and node() is not None and not instance.given_back:
         return False
     instance.running = True
     instance.generation += 1
-    instance.backward_done = False
+    instance.given_back = False
     instance.node = None
     return True
 

@@ -101,6 +101,12 @@ class Program:
         """Number of Python ops."""
         return int(np.count_nonzero(self.opcodes == 0))
 
+    def arena_slot(self) -> int | None:
+        """Number of the slot of this program's own arena; None where it needs none."""
+        name = f"{self.name} arena"
+        own = (s.index for s in self.slots if s.kind == ARENA and s.name == name)
+        return next(own, None) if self.arena_bytes else None
+
     def row_shape(self, row: int) -> tuple[int, ...]:
         """Shape of a row of the buffer table."""
         start, ndim = int(self.rows["dims"][row]), int(self.rows["ndim"][row])

@@ -29,6 +29,10 @@ class BackwardPlan:
         The parameters inside.
     followed : list of (int, Followed)
         Which of the Variables that were handed out it reads.
+    arena : int or None
+        Slot of the memory that only a run needs.
+    temporary : list of int
+        Slots that are bound for a run alone: `arena`, gradients in and out.
     """
 
     def __init__(self, forward, pattern: Pattern):
@@ -100,3 +104,7 @@ class BackwardPlan:
         )
         self.followed = self.forward.follow(self.program.slots)
         self.instructions = []
+        self.temporary = [*self.seeds, *[grad[0] for grad in self.grads if grad is not None]]
+        self.arena = self.program.arena_slot()
+        if self.arena is not None:
+            self.temporary.append(self.arena)

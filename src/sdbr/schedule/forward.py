@@ -11,7 +11,7 @@ from sdbr.base.errors import SdbrError
 from sdbr.lowering.backward import differentiable
 from sdbr.lowering.forward import Forward
 from sdbr.program import passes
-from sdbr.program._memory import Followed
+from sdbr.program._memory import Followed, aligned_bytes
 from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
 from sdbr.schedule.backward import BackwardPlan
 from sdbr.schedule.build import build
@@ -19,6 +19,8 @@ from sdbr.schedule.parts import Part, Pattern, parts_of, whole_pattern
 from sdbr.schedule.results import is_made, output_values, returned_as_is
 from sdbr.trace import values as v
 from sdbr.trace.values import Value
+
+import numpy as np
 
 
 class ForwardPlan:
@@ -44,6 +46,10 @@ class ForwardPlan:
         reads its array.
     depths : list of int
         Per output of the autograd node how many parts are before it at most.
+    arena : int or None
+        Slot of the memory that the forward works in.
+    arenas : list of ndarray
+        Memory for runs of backwards that no run has now.
     seconds : dict
         Managers of second derivatives.
     repeatable : bool or None
@@ -79,6 +85,8 @@ class ForwardPlan:
         depths = {y.index: part.depth for part in self.parts[1:] for y in part.outputs}
         self.depths = [depths.get(value.index, 0) for value in self.graph_outputs]
         self.backwards: dict[Pattern, BackwardPlan] = {}
+        self.arenas: list[np.ndarray] = []
+        self._n_lent = 0
         self.seconds: dict[tuple, object] = {}
         self.repeatable: bool | None = None
         self.maybe_written: set[int] | None = None
@@ -93,6 +101,7 @@ class ForwardPlan:
         self.program, self.kept = build(
             instructions, self.table, self.kept_rows, "forward", schedule.reuse, which
         )
+        self.arena = self.program.arena_slot()
         self.leaves = [(value, row.slot.index) for value, row in self.lowered.bound]
         self.lowered.builder.instructions = []
         if full is not None:
@@ -155,6 +164,24 @@ class ForwardPlan:
             with self.schedule.lock, collector_off():
                 plan = self.backwards.get(pattern) or self._new_backward(pattern)
         return plan
+
+    def take_arena(self, nbytes: int) -> np.ndarray:
+        """Memory for one run of a backward, which is to go back to `arenas` after it.
+
+        One set of activations after another takes it, whatever the pattern.
+        """
+        self._n_lent = 0
+        try:
+            arena = self.arenas.pop()
+        except IndexError:
+            return aligned_bytes(nbytes)
+        return arena if arena.nbytes >= nbytes else aligned_bytes(nbytes)
+
+    def was_lent(self) -> None:
+        """Note that a backward needed none of `arenas`; they go if the last ones did not either."""
+        self._n_lent += 1
+        if self._n_lent > 16:
+            self.arenas.clear()
 
     def follow(self, slots: Iterable[Slot | None]) -> list[tuple[int, Followed]]:
         """Hold the arrays of Variables that are read in `slots`; which these are, by number."""

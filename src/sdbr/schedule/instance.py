@@ -8,11 +8,9 @@ from sdbr.backends import make_executable
 from sdbr.base.errors import SdbrError
 from sdbr.base.forks import reentrant_lock
 from sdbr.lowering.python_op import AGAIN, NO_GRADIENT
-from sdbr.program._memory import Memory
+from sdbr.program._memory import Memory, claim
 from sdbr.schedule.parts import Pattern
-from sdbr.trace import values as v
 from sdbr.trace.effects.side_effects import EFFECTS
-from sdbr.trace.values import Value
 
 import chainer
 import numpy as np
@@ -34,7 +32,8 @@ class Instance:
         The autograd node of the call whose activations these are.
     generation : int
         Goes up when another call takes the activations.
-    backward_done : bool
+    given_back : bool
+        Whether ``end_forward`` was called since: another call may take them now.
     """
 
     def __init__(self, schedule: Schedule):
@@ -49,7 +48,7 @@ class Instance:
         self.backward_executables: dict[Pattern, object] = {}
         self.node = None
         self.generation = 0
-        self.backward_done = False
+        self.given_back = False
         self.running = False
         self.lock = reentrant_lock()  # while a backward runs
         self.call_number = 0  # number of the call that has the activations
@@ -84,15 +83,52 @@ class Instance:
         None.
         """
         plan = self.plan.backward(pattern)
+        memory = self.memory
+        if pattern not in self.backward_executables:
+            # A gradient that goes nowhere has a slot, but no place in the program.
+            slots = [*plan.temporary, *[followed.slot for _, followed in plan.followed]]
+            memory.grow(max(slots, default=-1) + 1, 0)
+        lender = arena = None
+        if plan.arena is not None:
+            lender = self._lender(plan.program.arena_bytes)
+            if lender is None:
+                arena = self.plan.take_arena(plan.program.arena_bytes)
+            memory.bind(plan.arena, arena if lender is None else lender.own_arena())
+        try:
+            return self._run_backward(plan, grads, sources, results)
+        finally:
+            memory.let_go(plan.temporary)
+            if lender is not None:
+                lender.running = False
+                self.plan.was_lent()
+            elif arena is not None:
+                self.plan.arenas.append(arena)
+
+    def own_arena(self) -> np.ndarray:
+        """What the forward works in."""
+        return self.memory.array(self.plan.arena)
+
+    def _lender(self, nbytes: int) -> Instance | None:
+        """Another instance, marked as running, whose activations nobody needs and which has room.
+
+        In a loop whose last loss is still bound while the next call runs there are two instances.
+        By the backward the older one is idle, and its memory does for it: define-by-run has not
+        more at once either.
+        """
+        if self.plan.program.arena_bytes >= nbytes:
+            for other in self.schedule.instances[:4]:
+                if not (other is self or other.given_back) and claim(other):
+                    return other
+        return None
+
+    def _run_backward(self, plan, grads: list, sources: list, results: tuple) -> list:
+        """The same, with the arena of the program bound; it and the gradients stay bound."""
+        memory, pattern = self.memory, plan.pattern
         executable = self.backward_executables.get(pattern)
         if executable is None:
-            self.memory.reserve(plan.program)
-            # A gradient that goes nowhere has a slot, but no place in the program.
-            slots = [*plan.seeds, *[followed.slot for _, followed in plan.followed]]
-            self.memory.grow(max(slots, default=-1) + 1, 0)
-            executable = make_executable(plan.program, self.memory, self.schedule.backend)
+            memory.reserve(plan.program)
+            executable = make_executable(plan.program, memory, self.schedule.backend)
             self.backward_executables[pattern] = executable
-        memory = self.memory
         self.bind(sources)
         if plan.followed:
             misfit = memory.follow(plan.followed, results)
@@ -135,13 +171,3 @@ def contiguous(array: np.ndarray) -> np.ndarray:
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
     return array if array.flags.aligned else array.copy()
-
-
-def source_of(value: Value, leaves):
-    """The Variable or array that a leaf of the trace stands for now."""
-    if value.kind == v.ARGUMENT:
-        return leaves[value.source]
-    if value.kind == v.PARAMETER:
-        return value.source
-    link, name = value.source
-    return link.__dict__.get(name)
