@@ -29,12 +29,12 @@ REPLAYS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One row of the table.
+    """One case of the table.
 
     Attributes
     ----------
     id : str
-        The public name, then what is special about the row: ``"relu 0-d"``.
+        The public name, then what is special about the case: ``"relu 0-d"``.
     call : callable
         ``call(*inputs)`` for a function; ``call(link, *inputs)`` where there is a `link`.
     inputs : sequence of callable
@@ -42,7 +42,7 @@ class Case:
     link : callable, optional
         Makes a new link; draws of NumPy's global generator are seeded before.
     native : bool
-        Whether the row claims that no Python op runs (float32 and float64).
+        Whether the case claims that no Python op runs (float32 and float64).
     dynamic : str, optional
         For what cannot be static: a pattern that warning and error have to match.
     traces : int
@@ -55,7 +55,7 @@ class Case:
     exact : bool
         Only data movement, comparison or random numbers: not the least difference.
     tolerances : dict, optional
-        Own tolerances by dtype; the row says why.
+        Own tolerances by dtype; the case says why.
     second : bool
         Whether Chainer offers a second derivative here.
     partial : bool
@@ -67,7 +67,7 @@ class Case:
     batch : sequence of int
         Inputs whose first axis is twice as long in every other call; see `check_batches`.
     draws : int
-        Python ops of each call that are allowed although the row is native: draws that are not
+        Python ops of each call that are allowed although the case is native: draws that are not
         uniform, samplers.
     """
 
@@ -91,7 +91,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The public name that the row exercises."""
+        """The public name that the case exercises."""
         return self.id.partition(" ")[0]
 
     def data(self, step: int, dtype: str) -> list:
@@ -110,14 +110,14 @@ class Case:
         return (self.tolerances or EQUIVALENCE).get(dtype, EQUIVALENCE[dtype])
 
     def assert_native(self, dtype: str, statistics) -> None:
-        """No Python op ran where the row is native, apart from its normal draws."""
+        """No Python op ran where the case is native, apart from its normal draws."""
         if self.native and dtype in "fd":
             assert statistics.python_ops == self.draws * statistics.replays, statistics
 
 
-def native(rows, **expectations) -> list[Case]:
-    """Rows given as tuples that claim to be native."""
-    return [Case(*row, native=True, **expectations) for row in rows]
+def native(cases, **expectations) -> list[Case]:
+    """Cases given as tuples that claim to be native."""
+    return [Case(*case, native=True, **expectations) for case in cases]
 
 
 # --- subjects: what is called ----------------------------------------------------------------

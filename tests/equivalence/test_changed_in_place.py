@@ -15,9 +15,9 @@ from chainer import links as L
 from tests.harness.comparison import copy_of, variables_of
 from tests.tolerances import DOUBLE_LONG
 
+from .cases import CASES
 from .harness import REPLAYS, SUBJECTS, TRAINING, as_inputs, assert_near, configured, seeded
-from .link_rows import ROWS as LINK_ROWS
-from .rows import ROWS
+from .link_cases import CASES as LINK_CASES
 
 WHAT = ("inputs", "outputs", "replaced")
 
@@ -87,28 +87,28 @@ def check_changed(case, how: str, what: str) -> None:
     case.assert_native(dtype, statistics)
 
 
-FUNCTIONS = [row for row in ROWS if row.dynamic is None and row.loss]
+FUNCTIONS = [case for case in CASES if case.dynamic is None and case.loss]
 
 
-def each(rows):
-    return pytest.mark.parametrize("row", rows, ids=[row.id for row in rows])
+def each(cases):
+    return pytest.mark.parametrize("case", cases, ids=[case.id for case in cases])
 
 
 @pytest.mark.parametrize("what", WHAT)
 @each(FUNCTIONS)
-def test_functions(row, what):
-    check_changed(row, "function", what)
+def test_functions(case, what):
+    check_changed(case, "function", what)
 
 
-@each([row for row in FUNCTIONS if row.parameters])
-def test_parameters(row):
-    check_changed(row, "chain", "inputs")
+@each([case for case in FUNCTIONS if case.parameters])
+def test_parameters(case):
+    check_changed(case, "chain", "inputs")
 
 
 @pytest.mark.parametrize("what", WHAT)
-@each(LINK_ROWS)
-def test_links(row, what):
-    check_changed(row, "link", what)
+@each(LINK_CASES)
+def test_links(case, what):
+    check_changed(case, "link", what)
 
 
 def programs(make, *args) -> list[str]:

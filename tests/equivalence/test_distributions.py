@@ -137,7 +137,7 @@ TABLE = [
 ]
 
 
-def test_every_distribution_has_rows():
+def test_every_distribution_has_cases():
     public = {
         name
         for name, thing in vars(D).items()

@@ -8,18 +8,18 @@ import sdbr
 
 import pytest
 
+from .cases import CASES
 from .harness import TEST, TRAINING, Mode, check, check_batches, check_dynamic, check_second
-from .rows import ROWS
 from .variations import check_among_others, check_step, check_two_live_calls
 
-STATIC = [row for row in ROWS if row.dynamic is None]
+STATIC = [case for case in CASES if case.dynamic is None]
 
 
-def some_of(rows, most: int = 3) -> list:
-    """At most so many rows of each name, from the first to the last of them."""
+def some_of(cases, most: int = 3) -> list:
+    """At most so many cases of each name, from the first to the last of them."""
     by_name: dict = {}
-    for row in rows:
-        by_name.setdefault(row.name, []).append(row)
+    for case in cases:
+        by_name.setdefault(case.name, []).append(case)
     return [
         of_name[i]
         for of_name in by_name.values()
@@ -27,49 +27,49 @@ def some_of(rows, most: int = 3) -> list:
     ]
 
 
-# For other ways to call: what options do is seen in the plain call of every row.
+# For other ways to call: what options do is seen in the plain call of every case.
 SOME = some_of(STATIC)
-DYNAMIC = [row for row in ROWS if row.dynamic is not None]
+DYNAMIC = [case for case in CASES if case.dynamic is not None]
 
 
-def each(rows):
-    return pytest.mark.parametrize("row", rows, ids=[row.id for row in rows])
+def each(cases):
+    return pytest.mark.parametrize("case", cases, ids=[case.id for case in cases])
 
 
-def dtype_of(row) -> str:
+def dtype_of(case) -> str:
     """The dtype in which cancellation hides least."""
-    return "d" if "d" in row.dtypes else row.dtypes[0]
+    return "d" if "d" in case.dtypes else case.dtypes[0]
 
 
-BY_DTYPE = [(row, dtype) for row in STATIC for dtype in row.dtypes]
+BY_DTYPE = [(case, dtype) for case in STATIC for dtype in case.dtypes]
 
 
-@pytest.mark.parametrize(("row", "dtype"), BY_DTYPE, ids=[f"{r.id}-{d}" for r, d in BY_DTYPE])
-def test_plain_function(row, dtype):
-    check(row, dtype, "function")
+@pytest.mark.parametrize(("case", "dtype"), BY_DTYPE, ids=[f"{c.id}-{d}" for c, d in BY_DTYPE])
+def test_plain_function(case, dtype):
+    check(case, dtype, "function")
 
 
-@each([row for row in STATIC if row.native])
-def test_numpy_backend(row):
-    check(row, "f", "function", backend="numpy")
+@each([case for case in STATIC if case.native])
+def test_numpy_backend(case):
+    check(case, "f", "function", backend="numpy")
 
 
-@each([row for row in STATIC if row.parameters])
-def test_method_of_a_chain_with_parameters(row):
-    check(row, "f", "chain", Mode(inputs="first"))
+@each([case for case in STATIC if case.parameters])
+def test_method_of_a_chain_with_parameters(case):
+    check(case, "f", "chain", Mode(inputs="first"))
 
 
 @each(STATIC)
-def test_test_mode(row):
-    check(row, "f", "function", TEST)
+def test_test_mode(case):
+    check(case, "f", "function", TEST)
 
 
 @each(SOME)
-def test_arrays(row):
-    check(row, "f", "function", Mode(inputs="arrays"))
+def test_arrays(case):
+    check(case, "f", "function", Mode(inputs="arrays"))
 
 
-# Name of the row -> the inputs whose first axis is the batch.
+# Name of the case -> the inputs whose first axis is the batch.
 BATCHES = {
     "average_pooling_2d": (0,),
     "batch_normalization": (0,),
@@ -101,50 +101,50 @@ BATCHES = {
 
 @pytest.mark.parametrize("name", BATCHES)
 def test_two_batch_sizes(name):
-    (row,) = [row for row in STATIC if row.id == name]
-    check_batches(dataclasses.replace(row, batch=BATCHES[name]))
+    (case,) = [case for case in STATIC if case.id == name]
+    check_batches(dataclasses.replace(case, batch=BATCHES[name]))
 
 
 # Their running averages are updated in place.
 UPDATED = {"batch_normalization running", "batch_renormalization"}
 
 
-@each([row for row in SOME if row.dtypes != "e" and row.id not in UPDATED])
-def test_layouts(row):
-    check(row, dtype_of(row), "function", Mode(inputs="layouts"))
+@each([case for case in SOME if case.dtypes != "e" and case.id not in UPDATED])
+def test_layouts(case):
+    check(case, dtype_of(case), "function", Mode(inputs="layouts"))
 
 
-@each([row for row in STATIC if row.id in UPDATED])
-def test_running_averages_that_are_not_contiguous(row):
+@each([case for case in STATIC if case.id in UPDATED])
+def test_running_averages_that_are_not_contiguous(case):
     reason = "an array that a function may update in place is not contiguous"
-    row = dataclasses.replace(row, dynamic=reason)
-    check_dynamic(row, "d", "function", Mode(inputs="scattered"))
+    case = dataclasses.replace(case, dynamic=reason)
+    check_dynamic(case, "d", "function", Mode(inputs="scattered"))
     with pytest.raises(sdbr.NotStaticError, match=reason):  # contiguous while it is traced
-        check(row, "d", "function", Mode(inputs="layouts"))
+        check(case, "d", "function", Mode(inputs="layouts"))
 
 
 @each(SOME)
-def test_among_other_functions(row):
-    check_among_others(row, dtype_of(row))
+def test_among_other_functions(case):
+    check_among_others(case, dtype_of(case))
 
 
-@each([row for row in SOME if row.parameters and row.loss])
-def test_whole_steps(row):
-    check_step(row, dtype_of(row))
+@each([case for case in SOME if case.parameters and case.loss])
+def test_whole_steps(case):
+    check_step(case, dtype_of(case))
 
 
-@each([row for row in SOME if row.partial])
-def test_two_calls_before_their_backward(row):
-    check_two_live_calls(row, dtype_of(row))
+@each([case for case in SOME if case.partial])
+def test_two_calls_before_their_backward(case):
+    check_two_live_calls(case, dtype_of(case))
 
 
 # The second derivative of x / x is rounding error and nothing else.
-@each([row for row in STATIC if row.id != "operator x / x"])
-def test_second_derivatives(row):
-    check_second(row, dtype_of(row))
+@each([case for case in STATIC if case.id != "operator x / x"])
+def test_second_derivatives(case):
+    check_second(case, dtype_of(case))
 
 
 @each(DYNAMIC)
 @pytest.mark.parametrize("mode", [TRAINING, TEST], ids=["training", "test"])
-def test_dynamic_by_nature(row, mode):
-    check_dynamic(row, "f", "function", mode)
+def test_dynamic_by_nature(case, mode):
+    check_dynamic(case, "f", "function", mode)

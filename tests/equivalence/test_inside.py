@@ -11,10 +11,10 @@ import pytest
 from tests.harness.comparison import variables_of
 from tests.tolerances import EQUIVALENCE, INSIDE
 
+from .cases import CASES
 from .harness import check
-from .rows import ROWS
 
-STATIC = [row for row in ROWS if row.dynamic is None]
+STATIC = [case for case in CASES if case.dynamic is None]
 
 
 def with_gradients(case, double: bool):
@@ -44,7 +44,7 @@ def with_gradients(case, double: bool):
 ROUNDING = "operator x / x"
 
 
-@pytest.mark.parametrize("row", STATIC, ids=[row.id for row in STATIC])
-def test_gradients_inside_the_call(row):
+@pytest.mark.parametrize("case", STATIC, ids=[case.id for case in STATIC])
+def test_gradients_inside_the_call(case):
     """Differentiated once more where Chainer can."""
-    check(with_gradients(row, row.second and row.id != ROUNDING), row.dtypes[-1])
+    check(with_gradients(case, case.second and case.id != ROUNDING), case.dtypes[-1])

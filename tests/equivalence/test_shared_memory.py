@@ -12,12 +12,12 @@ import pytest
 
 from tests.harness.comparison import variables_of
 
+from .cases import CASES
 from .harness import REPLAYS, SUBJECTS, TRAINING, as_inputs, configured
-from .rows import ROWS
 
 # Of NumPy, which asks for the flag of what broadcast_arrays has made.
 pytestmark = pytest.mark.filterwarnings("ignore:future versions will not:FutureWarning")
-FUNCTIONS = [row for row in ROWS if row.dynamic is None]
+FUNCTIONS = [case for case in CASES if case.dynamic is None]
 #: A view only because the argument does not lie in C order; a replay copies.
 COPIED = {"reshape of a transposed view"}
 
@@ -60,20 +60,20 @@ def check(case, how: str, order: str = "C") -> None:
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("row", FUNCTIONS, ids=[row.id for row in FUNCTIONS])
-def test_with_arguments(row, order):
-    if order == "F" and row.id in COPIED:
+@pytest.mark.parametrize("case", FUNCTIONS, ids=[case.id for case in FUNCTIONS])
+def test_with_arguments(case, order):
+    if order == "F" and case.id in COPIED:
         return
-    check(row, "function", order)
+    check(case, "function", order)
 
 
 @pytest.mark.parametrize(
-    "row",
-    [row for row in FUNCTIONS if row.parameters],
-    ids=[row.id for row in FUNCTIONS if row.parameters],
+    "case",
+    [case for case in FUNCTIONS if case.parameters],
+    ids=[case.id for case in FUNCTIONS if case.parameters],
 )
-def test_with_parameters(row):
-    check(row, "chain")
+def test_with_parameters(case):
+    check(case, "chain")
 
 
 def beside(call):
@@ -87,9 +87,9 @@ def beside(call):
     return function
 
 
-@pytest.mark.parametrize("row", FUNCTIONS, ids=[row.id for row in FUNCTIONS])
-def test_with_each_other(row):
-    check(dataclasses.replace(row, call=beside(row.call)), "function")
+@pytest.mark.parametrize("case", FUNCTIONS, ids=[case.id for case in FUNCTIONS])
+def test_with_each_other(case):
+    check(dataclasses.replace(case, call=beside(case.call)), "function")
 
 
 def test_calls_do_not_share():

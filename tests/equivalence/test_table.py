@@ -1,4 +1,4 @@
-"""The table is whole: each public function has a row, and each row a public function."""
+"""The table is whole: each public function has a case, and each case a public function."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sdbr  # noqa: F401  (first: it makes Chainer importable)
 
 import chainer.functions as F
 
-from .rows import ROWS
+from .cases import CASES
 
-# Rows that name no function: the operators of Variables, and several functions at once.
+# Cases that name no function: the operators of Variables, and several functions at once.
 OTHERS = {"operator", "composite"}
 
 
@@ -23,16 +23,16 @@ def public_names() -> set[str]:
     }
 
 
-def test_each_public_function_has_a_row():
+def test_each_public_function_has_a_case():
     names = public_names()
     assert len(names) == 216
-    assert not names - {row.name for row in ROWS}
+    assert not names - {case.name for case in CASES}
 
 
-def test_each_row_names_a_public_function():
-    assert not {row.name for row in ROWS} - public_names() - OTHERS
+def test_each_case_names_a_public_function():
+    assert not {case.name for case in CASES} - public_names() - OTHERS
 
 
-def test_rows_differ_in_name():
-    counts = collections.Counter(row.id for row in ROWS)
+def test_cases_differ_in_name():
+    counts = collections.Counter(case.id for case in CASES)
     assert not [name for name, n in counts.items() if n > 1]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from chainer import initializers
 
-from tests.equivalence.link_rows import BIG
+from tests.equivalence.link_cases import BIG
 from tests.tolerances import RESULTS, SUMS
 
 from .harness import assert_near

@@ -6,7 +6,7 @@ are.
 
 from __future__ import annotations
 
-from tests.equivalence.rows import ROWS
+from tests.equivalence.cases import CASES as EVERY
 
 # Arrays go in or come out, or NumPy computes with them on the way.
 ARRAYS = {
@@ -37,11 +37,11 @@ ARRAYS = {
 }
 
 
-def _suits(row) -> bool:
+def _suits(case) -> bool:
     # Of several functions; `forget` runs those of its argument, which a trace alone takes apart.
-    nested = row.name.startswith("n_step_") or row.name == "forget"
-    plain = not (nested or row.draws or row.id in ARRAYS)
-    return row.native and row.dtypes == "fd" and plain
+    nested = case.name.startswith("n_step_") or case.name == "forget"
+    plain = not (nested or case.draws or case.id in ARRAYS)
+    return case.native and case.dtypes == "fd" and plain
 
 
-CASES = [(row.id, row.call, row.inputs) for row in ROWS if _suits(row)]
+CASES = [(case.id, case.call, case.inputs) for case in EVERY if _suits(case)]

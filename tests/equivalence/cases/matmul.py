@@ -55,7 +55,7 @@ def _node_matmul(x, y, ta, tb):
     return MatMul(ta, tb, True).apply((x, y))[0]
 
 
-ROWS = [
+CASES = [
     *native(MATMUL),
     Case("batch_matmul", F.batch_matmul, [N(2, 3, 4), N(2, 4, 5)], dtypes="f", native=True),
     Case(

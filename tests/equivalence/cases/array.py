@@ -82,7 +82,7 @@ PERMUTATIONS = [
     ("permutate of a view", lambda x, i: F.permutate(x.T, i, -1), [N(2, 5), PERM(5)]),
 ]
 
-ROWS = [
+CASES = [
     *native(ARRAY),
     Case(
         "as_strided",

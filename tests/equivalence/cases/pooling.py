@@ -14,7 +14,7 @@ def _upsample(x, y):
     return F.upsampling_2d(y + pooled, indexes, 2)
 
 
-ROWS = [
+CASES = [
     Case("average_pooling_1d", lambda x: F.average_pooling_1d(x, 3), [N(2, 3, 6)], native=True),
     Case("max_pooling_1d", lambda x: F.max_pooling_1d(x, 3), [D(2, 3, 6)], native=True),
     Case(

@@ -96,7 +96,7 @@ NORMALIZATION = [
     ("normalize axes", lambda x: F.normalize(x, 1e-3, (0, 2)), [N(3, 4, 2)]),
 ]
 
-ROWS = [
+CASES = [
     *native(NORMALIZATION),
     Case("batch_normalization float16", F.batch_normalization, [N(5, 3), P(3), N(3)], dtypes="e"),
     Case(

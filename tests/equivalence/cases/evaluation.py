@@ -31,7 +31,7 @@ EVALUATION = [
     ),
 ]
 
-ROWS = [
+CASES = [
     *native(EVALUATION),
     *[
         Case(

@@ -91,7 +91,7 @@ def draw(shape):
     return np.random.choice(6, shape).astype(np.int32)
 
 
-ROWS = [
+CASES = [
     *native(LOSS),
     *native(WEIGHTED),
     Case(

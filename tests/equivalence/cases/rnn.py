@@ -68,7 +68,7 @@ CELLS = [
     ("tree_lstm cell only", lambda *a: F.tree_lstm(*a)[0], [N(3, 2), N(3, 2), N(3, 10)]),
 ]
 
-ROWS = [
+CASES = [
     *native(CELLS),
     *[
         Case(

@@ -58,12 +58,12 @@ NO_SECOND = {
 }
 
 
-def _rows(family: str) -> list:
-    rows = importlib.import_module(f"tests.equivalence.rows.{family}").ROWS
+def _cases(family: str) -> list:
+    cases = importlib.import_module(f"tests.equivalence.cases.{family}").CASES
     return [
-        replace(row, second=row.second and (row.name not in NO_SECOND or "twice" in row.id))
-        for row in rows
+        replace(case, second=case.second and (case.name not in NO_SECOND or "twice" in case.id))
+        for case in cases
     ]
 
 
-ROWS = [row for family in FAMILIES for row in _rows(family)]
+CASES = [case for family in FAMILIES for case in _cases(family)]

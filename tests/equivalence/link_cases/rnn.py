@@ -10,7 +10,7 @@ from tests.equivalence.arguments import N
 
 from . import make
 
-row = functools.partial(make.row, native=True)
+case = functools.partial(make.case, native=True)
 
 
 def steps(link, *xs):
@@ -36,15 +36,15 @@ def n_step(name, n_states, directions=1):
     states = [N(2 * directions, 3, 4)] * n_states
     call = sequences(n_states)
     return [
-        row(name, lambda: make(2, 3, 4, 0.0), [*states, *XS], call),
-        row(f"{name} dropout", lambda: make(2, 3, 4, 0.4), [*states, *XS], call),
-        row(f"{name} from zero", lambda: make(1, 3, 4, 0.2), XS, from_zero(n_states)),
+        case(name, lambda: make(2, 3, 4, 0.0), [*states, *XS], call),
+        case(f"{name} dropout", lambda: make(2, 3, 4, 0.4), [*states, *XS], call),
+        case(f"{name} from zero", lambda: make(1, 3, 4, 0.2), XS, from_zero(n_states)),
     ]
 
 
 def stateful(name, make):
     second = name != "StatefulMGU"
-    return row(name, make, [N(5, 3), N(5, 3), N(5, 3)], steps, second=second)
+    return case(name, make, [N(5, 3), N(5, 3), N(5, 3)], steps, second=second)
 
 
 def tree(names):
@@ -57,7 +57,7 @@ def tree(names):
     return call
 
 
-ROWS = [
+CASES = [
     stateful("GRU", lambda: L.GRU(3, 4)),
     stateful("LSTM", lambda: L.LSTM(3, 4)),
     stateful("LSTM of unknown size", lambda: L.LSTM(4, bias_init=0.5, forget_bias_init=2)),
@@ -65,38 +65,38 @@ ROWS = [
     stateful("StatefulMGU", lambda: L.StatefulMGU(3, 4)),
     stateful("StatefulPeepholeLSTM", lambda: L.StatefulPeepholeLSTM(3, 4)),
     stateful("StatefulZoneoutLSTM", lambda: L.StatefulZoneoutLSTM(3, 4, 0.3, 0.6)),
-    row("StatelessGRU", lambda: L.StatelessGRU(3, 4), [N(5, 4), N(5, 3)]),
-    row("StatelessLSTM", lambda: L.StatelessLSTM(3, 4), [N(5, 4), N(5, 4), N(5, 3)]),
-    row(
+    case("StatelessGRU", lambda: L.StatelessGRU(3, 4), [N(5, 4), N(5, 3)]),
+    case("StatelessLSTM", lambda: L.StatelessLSTM(3, 4), [N(5, 4), N(5, 4), N(5, 3)]),
+    case(
         "StatelessLSTM from zero",
         lambda: L.StatelessLSTM(None, 4),
         [N(5, 3)],
         lambda link, x: link(None, None, x),
     ),
-    row("StatelessMGU", lambda: L.StatelessMGU(3, 4), [N(5, 4), N(5, 3)]),
-    row(
+    case("StatelessMGU", lambda: L.StatelessMGU(3, 4), [N(5, 4), N(5, 3)]),
+    case(
         "ChildSumTreeLSTM",
         lambda: L.ChildSumTreeLSTM(3, 4),
         [*[N(5, 4)] * 4, N(5, 3)],
         second=False,
     ),
-    row("ChildSumTreeLSTM leaf", lambda: L.ChildSumTreeLSTM(3, 4), [N(5, 3)]),
-    row(
+    case("ChildSumTreeLSTM leaf", lambda: L.ChildSumTreeLSTM(3, 4), [N(5, 3)]),
+    case(
         "ChildSumTreeLSTM one child",
         lambda: L.ChildSumTreeLSTM(3, 4),
         [N(5, 4), N(5, 4), N(5, 3)],
         tree([True, False, True, False]),
         second=False,
     ),
-    row("NaryTreeLSTM", lambda: L.NaryTreeLSTM(3, 4), [*[N(5, 4)] * 4, N(5, 3)], second=False),
-    row(
+    case("NaryTreeLSTM", lambda: L.NaryTreeLSTM(3, 4), [*[N(5, 4)] * 4, N(5, 3)], second=False),
+    case(
         "NaryTreeLSTM leaf",
         lambda: L.NaryTreeLSTM(3, 4),
         [N(5, 3)],
         tree([False] * 4),
         second=False,
     ),
-    row(
+    case(
         "NaryTreeLSTM three",
         lambda: L.NaryTreeLSTM(3, 4, n_ary=3),
         [*[N(5, 4)] * 6, N(5, 3)],

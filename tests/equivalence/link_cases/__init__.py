@@ -6,10 +6,10 @@ import importlib
 
 FAMILIES = ("activation", "classifier", "connection", "hooks", "loss", "normalization", "rnn")
 
-ROWS = [
-    row
+CASES = [
+    case
     for family in FAMILIES
-    for row in importlib.import_module(f"tests.equivalence.link_rows.{family}").ROWS
+    for case in importlib.import_module(f"tests.equivalence.link_cases.{family}").CASES
 ]
 
 

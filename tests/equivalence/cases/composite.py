@@ -20,7 +20,7 @@ COMPOSITE = [
     ),
 ]
 
-ROWS = [
+CASES = [
     *native(COMPOSITE),
     Case(
         "composite multi-layer perceptron",

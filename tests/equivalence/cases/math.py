@@ -102,7 +102,7 @@ EINSUM = [
     ("tensordot outer", lambda a, b: F.tensordot(a, b, axes=0), [N(2, 3), N(4)]),
 ]
 
-ROWS = [
+CASES = [
     *native(MATH),
     Case("arccos", F.arccos, [U(-0.9, 0.9, 3, 4)], native=True),
     Case("arcsin", F.arcsin, [U(-0.9, 0.9, 3, 4)], native=True),

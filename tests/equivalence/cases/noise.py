@@ -25,7 +25,7 @@ DROPCONNECT = [
     ),
 ]
 
-ROWS = [
+CASES = [
     *native(NOISE),
     Case(
         "dropout mask",

@@ -1,4 +1,4 @@
-"""How the rows of links are written."""
+"""How the cases of links are written."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ IN_PYTHON = {
 
 
 def own_call(link, *xs):
-    """The call of the link itself: such a row is tried on the wrapped link, too."""
+    """The call of the link itself: such a case is tried on the wrapped link, too."""
     return link(*xs)
 
 
-def row(
+def case(
     name: str, link: Callable[[], chainer.Link], inputs: Sequence, call=own_call, **more
 ) -> Case:
     """A case for a link; `call` takes the link first. It is native unless `IN_PYTHON` says no."""

@@ -57,7 +57,7 @@ SEQUENCES = [
     ),
 ]
 
-ROWS = [
+CASES = [
     *native(JOINING),
     Case(
         "split_axis array",

@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.equivalence.arguments import N
 
-from .make import row, shaken
+from .make import case, shaken
 
 
 def batch(*args, **kwargs):
@@ -55,44 +55,44 @@ NATIVE = [
     ("BatchNormalization twice", batch(4), [N(6, 4)], lambda link, x: F.relu(link(link(x)))),
 ]
 
-ROWS = [
-    *[row(*given, native=True) for given in NATIVE],
-    row("BatchNormalization finetune", batch(4), [N(6, 4)], finetune),
-    row("BatchNormalization finetune twice", batch(4), [N(6, 4)], finetune_twice),
-    row(
+CASES = [
+    *[case(*given, native=True) for given in NATIVE],
+    case("BatchNormalization finetune", batch(4), [N(6, 4)], finetune),
+    case("BatchNormalization finetune twice", batch(4), [N(6, 4)], finetune_twice),
+    case(
         "BatchNormalization finetune bare",
         batch(4, use_gamma=False, use_beta=False),
         [N(6, 4)],
         finetune,
     ),
-    row(
+    case(
         "BatchNormalization finetune of unknown size",
         lambda: L.BatchNormalization(axis=(0, 2)),
         [N(5, 3, 2)],
         finetune,
     ),
-    row("BatchRenormalization", renormalization(), [N(6, 4)], second=False),
-    row(
+    case("BatchRenormalization", renormalization(), [N(6, 4)], second=False),
+    case(
         "BatchRenormalization limits",
         renormalization(rmax=2.0, dmax=1.0, decay=0.7),
         [N(6, 4, 3)],
         second=False,
     ),
-    row(
+    case(
         "BatchRenormalization bare",
         renormalization(use_gamma=False, use_beta=False),
         [N(6, 4)],
         second=False,
     ),
-    row("BatchRenormalization finetune", renormalization(), [N(6, 4)], finetune, second=False),
-    row("DecorrelatedBatchNormalization", decorrelated(), [N(9, 4)], second=False),
-    row(
+    case("BatchRenormalization finetune", renormalization(), [N(6, 4)], finetune, second=False),
+    case("DecorrelatedBatchNormalization", decorrelated(), [N(9, 4)], second=False),
+    case(
         "DecorrelatedBatchNormalization of images",
         decorrelated(decay=0.5),
         [N(4, 4, 2, 3)],
         second=False,
     ),
-    row(
+    case(
         "DecorrelatedBatchNormalization finetune", decorrelated(), [N(9, 4)], finetune, second=False
     ),
 ]

@@ -119,7 +119,7 @@ EMBEDDING = [
     ),
 ]
 
-ROWS = [
+CASES = [
     *native(CONNECTION),
     *native(CONVOLUTIONS),
     Case("bilinear", F.bilinear, [N(3, 4), N(3, 5), N(4, 5, 2)], dtypes="f", native=True),

@@ -7,7 +7,7 @@ import chainer.links as L
 
 from tests.equivalence.arguments import N, T
 
-from .make import row
+from .make import case
 
 # Second derivatives have to be asked for.
 ONCE = {"second": False}
@@ -23,31 +23,31 @@ def keyed(link, x, t):
     return link(x, truth=t)
 
 
-ROWS = [
-    row("Classifier", lambda: L.Classifier(L.Linear(4, 3)), [N(5, 4), T(3, 5)], **ONCE),
-    row(
+CASES = [
+    case("Classifier", lambda: L.Classifier(L.Linear(4, 3)), [N(5, 4), T(3, 5)], **ONCE),
+    case(
         "Classifier of unknown size", lambda: L.Classifier(L.Linear(3)), [N(5, 4), T(3, 5)], **ONCE
     ),
-    row("Classifier without accuracy", silent, [N(5, 4), T(3, 5)], **ONCE),
-    row(
+    case("Classifier without accuracy", silent, [N(5, 4), T(3, 5)], **ONCE),
+    case(
         "Classifier with ignored labels",
         lambda: L.Classifier(L.Linear(4, 3)),
         [N(5, 4), T(3, 5, ignore=-1)],
         **ONCE,
     ),
-    row(
+    case(
         "Classifier other functions",
         lambda: L.Classifier(L.Linear(4, 3), F.mean_squared_error, F.r2_score),
         [N(5, 4), N(5, 3)],
     ),
-    row(
+    case(
         "Classifier label by name",
         lambda: L.Classifier(L.Linear(4, 3), label_key="truth"),
         [N(5, 4), T(3, 5)],
         keyed,
         **ONCE,
     ),
-    row(
+    case(
         "Classifier label by position",
         lambda: L.Classifier(L.Linear(4, 3), label_key=0),
         [T(3, 5), N(5, 4)],

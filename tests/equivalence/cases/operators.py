@@ -54,7 +54,7 @@ BASIC_MATH = [
     ("operator long chain", lambda x: ((-x + 1) * 2 - 3) / 4 + abs(x), [N(3, 4)]),
 ]
 
-ROWS = [
+CASES = [
     *native(BASIC_MATH),
     Case("operator x * 0-d array", lambda x: x * np.array(0.7), [N(3, 4)], native=True, traces=2),
 ]

@@ -44,7 +44,7 @@ ACTIVATION = [
     ("log_softmax of a transposed view", lambda x: F.log_softmax(x.T).T, [N(3, 4)]),
 ]
 
-ROWS = [
+CASES = [
     *native(ACTIVATION),
     Case("hard_sigmoid", F.hard_sigmoid, [U(-4, 4, 3, 4)], native=True),
     Case("hard_sigmoid float16", F.hard_sigmoid, [U(-4, 4, 3, 4)], dtypes="e"),
