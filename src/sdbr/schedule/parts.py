@@ -96,10 +96,14 @@ def parts_of(nodes: list, outputs: list[Value], leaves: list[Value]) -> list[Par
     """
     ends, end_of = _ends_of(nodes, {value.index for value in outputs})
     borders = {y.index for shown in ends for y in shown} | {x.index for x in leaves}
+    members_of: list[list] = [[] for _ in ends]
+    for node in nodes:
+        if id(node) in end_of:
+            members_of[end_of[id(node)]].append(node)
     parts: list[Part] = []
     depth_of: dict[int, int] = {}
     for end in reversed(range(len(ends))):
-        members = [node for node in nodes if end_of.get(id(node)) == end]
+        members = members_of[end]
         inputs = {
             x.index: x
             for node in members
