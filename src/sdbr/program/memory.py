@@ -9,6 +9,9 @@ free list by size class gives the same bytes in linear time.
 
 from __future__ import annotations
 
+import heapq
+from bisect import insort
+
 from sdbr.program.branches import Branches
 from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
 from sdbr.program.builder import Instruction
@@ -133,18 +136,20 @@ def _place(lives: list[list]) -> int:
 
 
 def _place_by_size(lives: list[list]) -> int:
-    placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
+    placed: list[tuple[int, int, int, int]] = []  # start, end, first, last; sorted
     total = 0
     for root, first, last in sorted(lives, key=lambda life: -life[0].nbytes):
         size = _aligned(root)
-        busy = sorted((s, e) for s, e, f, last_ in placed if f <= last and first <= last_)
         at = 0
-        for s, e in busy:
-            if s - at >= size:
+        for start, end, since, until in placed:
+            if since > last or until < first:
+                continue  # never alive at the same time
+            if start - at >= size:
                 break
-            at = max(at, e)
+            if end > at:
+                at = end
         root.place = at
-        placed.append((at, at + size, first, last))
+        insort(placed, (at, at + size, first, last))
         total = max(total, at + size)
     return total
 
@@ -152,8 +157,6 @@ def _place_by_size(lives: list[list]) -> int:
 def _place_by_free_list(lives: list[list], start: int) -> int:
     free: dict[int, list[int]] = {}
     ends: list[tuple[int, int, int]] = []
-    import heapq
-
     top = start
     for root, first, last in sorted(lives, key=lambda life: life[1]):
         while ends and ends[0][0] < first:
