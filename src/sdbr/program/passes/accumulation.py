@@ -36,6 +36,11 @@ class _Sums:
         Root row -> positions of its readers.
     makers : dict of int to list of int
         Root row -> positions of those that write it.
+    place : dict of int to Row
+        Root row -> the sum that lies there now. Terms of one sum after the other follow when all
+        are known: they would be moved again by each.
+    sums : set of int
+        The roots of sums that products are added to.
     """
 
     def __init__(self, instructions: list[Instruction], kept: set[int], table: BufferTable):
@@ -43,6 +48,8 @@ class _Sums:
         self.kept = kept
         self.table = table
         self.uses = readers(instructions)
+        self.place: dict[int, Row] = {}
+        self.sums: set[int] = set()
         self.makers: dict[int, list[int]] = {}
         for i, instruction in enumerate(instructions):
             for y in instruction.outs:
@@ -57,7 +64,28 @@ class _Sums:
             for at, instruction in enumerate(self.instructions)
             if instruction.op.name == "add" and self.joins(at, instruction)
         }
+        if not dropped:
+            return self.instructions
+        self.move()
         return [instruction for i, instruction in enumerate(self.instructions) if i not in dropped]
+
+    def move(self) -> None:
+        """Let the terms lie where the last sum lies that they became part of."""
+        # A sum is found after its terms, so the last ones come first here.
+        for index, total in reversed(self.place.items()):
+            self.place[index] = self.place.get(total.index, total)
+        for instruction in self.instructions:
+            if any(y.root.index in self.place for y in instruction.outs):
+                instruction.outs = [self.moved(y) for y in instruction.outs]
+
+    def moved(self, row: Row) -> Row:
+        """`row` as a row of the sum that it is a term of."""
+        base = self.place.get(row.root.index)
+        if base is None:
+            return row
+        if row.shape == base.shape and row.strides == base.strides and row.offset == 0:
+            return base
+        return self.table.view(base, row.shape, row.strides, row.offset)
 
     def is_term(self, row: Row, at: int) -> bool:
         """Whether a row is made for the sum at a place alone."""
@@ -85,29 +113,22 @@ class _Sums:
         product = self.instructions[last[-1]]
         if len(last) != 1 or product.op.name != "gemm" or product.ints[2]:
             return False
-        others = [self.instructions[i] for i in self.makers[first.root.index]]
-        if any(_unmovable(maker, first.root) for maker in others):
+        makers = self.makers[first.root.index]
+        # What lies in one sum already can lie in the next one.
+        if first.root.index not in self.sums and any(
+            _unmovable(self.instructions[i], first.root) for i in makers
+        ):
             return False
-        for maker in others:
-            maker.outs = [_on(self.table, row, first.root, total) for row in maker.outs]
-        product.outs = [_on(self.table, product.outs[0], second.root, total)]
+        self.sums.add(total.root.index)
+        self.place[first.root.index] = self.place[second.root.index] = total.root
         product.ints = (*product.ints[:2], 1)
         if instruction.label not in product.label:
             product.label += f" + {instruction.label}"
-        self.makers[total.root.index] = [*self.makers[first.root.index], last[0]]
+        makers.append(last[0])
+        self.makers[total.root.index] = makers
         return True
 
 
 def _unmovable(maker: Instruction, root: Row) -> bool:
     """Whether the output of an op cannot simply lie elsewhere."""
     return maker.op.python or any(x.root is root for x in maker.ins)
-
-
-def _on(table: BufferTable, row: Row, root: Row, total: Row) -> Row:
-    """`row` of `root` as a row of the sum."""
-    if row.root is not root:
-        return row
-    base = total.root
-    if row.shape == base.shape and row.strides == base.strides and row.offset == 0:
-        return base
-    return table.view(base, row.shape, row.strides, row.offset)
