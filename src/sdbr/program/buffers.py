@@ -70,9 +70,26 @@ class Row:
         Of the root; ``None`` until the memory plan puts the root into an arena.
     place : int
         Offset of a root in its slot.
+    size, nbytes : int
+        Elements and the bytes that these take.
+    is_contiguous : bool
+        Whether the elements lie in C order without gaps.
     """
 
-    __slots__ = ("dtype", "index", "name", "offset", "place", "root", "shape", "slot", "strides")
+    __slots__ = (
+        "dtype",
+        "index",
+        "is_contiguous",
+        "name",
+        "nbytes",
+        "offset",
+        "place",
+        "root",
+        "shape",
+        "size",
+        "slot",
+        "strides",
+    )
 
     def __init__(self, index, dtype, shape, strides, root, offset, slot, name):
         self.index = index
@@ -84,6 +101,12 @@ class Row:
         self.slot = slot
         self.place = 0
         self.name = name
+        # Every pass asks for these many times, and they never change.
+        itemsize = dtype.itemsize
+        plain, size = _plain_layout(shape, itemsize)
+        self.size = size
+        self.nbytes = size * itemsize
+        self.is_contiguous = strides == plain or is_c_contiguous(shape, strides, itemsize)
 
     def __repr__(self) -> str:
         return f"<Row {self.index} {self.name} {self.dtype}{list(self.shape)}>"
@@ -92,39 +115,21 @@ class Row:
     def ndim(self) -> int:
         return len(self.shape)
 
-    @property
-    def size(self) -> int:
-        n = 1
-        for s in self.shape:
-            n *= s
-        return n
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
-
-    @property
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in C order without gaps."""
-        return self.strides == c_strides(self.shape, self.dtype.itemsize) or is_c_contiguous(
-            self.shape, self.strides, self.dtype.itemsize
-        )
-
 
 def c_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Strides in bytes of a C-contiguous array."""
-    return _c_strides(shape if type(shape) is tuple else tuple(shape), itemsize)
+    return _plain_layout(shape if type(shape) is tuple else tuple(shape), itemsize)[0]
 
 
 @functools.lru_cache(1024)
-def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    # Rows of the same shape share theirs.
+def _plain_layout(shape: tuple[int, ...], itemsize: int) -> tuple[tuple[int, ...], int]:
+    """Strides in bytes of a C-contiguous array, which rows of one shape share, and its size."""
     strides = [0] * len(shape)
-    step = itemsize
+    size = 1
     for i in range(len(shape) - 1, -1, -1):
-        strides[i] = step
-        step *= shape[i]
-    return tuple(strides)
+        strides[i] = size * itemsize
+        size *= shape[i]
+    return tuple(strides), size
 
 
 def is_c_contiguous(shape, strides, itemsize: int) -> bool:

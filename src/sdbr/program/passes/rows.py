@@ -11,7 +11,8 @@ NEVER = 1 << 60
 
 def whole(row: Row) -> bool:
     """Whether a row is all of its root, in C order."""
-    return row.offset == 0 and row.nbytes == row.root.nbytes and row.is_contiguous
+    root = row.root
+    return row is root or (row.offset == 0 and row.is_contiguous and row.nbytes == root.nbytes)
 
 
 def is_bound(row: Row) -> bool:
