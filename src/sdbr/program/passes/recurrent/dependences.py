@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from sdbr.program.buffers import BOUND, Row
@@ -12,8 +13,8 @@ from sdbr.program.passes.rows import layout
 
 def extent(row: Row) -> tuple[int, int]:
     """First byte and end of what a row reaches, from the start of its root."""
-    if 0 in row.shape:
-        return row.offset, row.offset
+    if row.is_contiguous:
+        return row.offset, row.offset + row.nbytes
     reaches = [(n - 1) * step for n, step in zip(row.shape, row.strides, strict=True)]
     low = row.offset + sum(r for r in reaches if r < 0)
     return low, row.offset + sum(r for r in reaches if r > 0) + row.dtype.itemsize
@@ -23,6 +24,47 @@ def overlap(row: Row, low: int, high: int) -> bool:
     """Whether a row reaches into some bytes of its root."""
     start, end = extent(row)
     return start < high and low < end
+
+
+class Spans:
+    """Bytes of one root, each with who uses them: found by where they are.
+
+    Those of about one length stand together, in the order of their first bytes: who looks for some
+    bytes does not meet all of those that begin somewhere before them.
+    """
+
+    __slots__ = ("lengths",)
+
+    def __init__(self) -> None:
+        # By the bits of the length: first bytes, and first byte, end and who uses them.
+        self.lengths: dict[int, tuple[list[int], list[tuple[int, int, int]]]] = {}
+
+    def add(self, low: int, high: int, who: int) -> None:
+        """Take note of a use."""
+        bits = (high - low).bit_length()
+        known = self.lengths.get(bits)
+        if known is None:
+            self.lengths[bits] = [low], [(low, high, who)]
+            return
+        starts, spans = known
+        at = bisect_right(starts, low)
+        starts.insert(at, low)
+        spans.insert(at, (low, high, who))
+
+    def over(self, low: int, high: int) -> list[int]:
+        """Who uses some of these bytes."""
+        found: list[int] = []
+        for bits, (starts, spans) in self.lengths.items():
+            first = bisect_right(starts, low - (1 << bits))
+            last = bisect_left(starts, high, first)
+            found += [who for _, end, who in spans[first:last] if low < end]
+        return found
+
+    def take_over(self, other: Spans, offset: int) -> None:
+        """Take note of all uses of another root, which lies at `offset` of this one now."""
+        for _, spans in other.lengths.values():
+            for low, high, who in spans:
+                self.add(low + offset, high + offset, who)
 
 
 class Dependences:
@@ -38,16 +80,20 @@ class Dependences:
         What must run directly before and after a node.
     members : dict of int to list of int
         The instructions of each node.
+    rank : list of int
+        By node: its number in an order that is right. Ways lead to higher numbers alone, so nothing
+        is looked for beyond those of the nodes that are asked about.
     """
 
     def __init__(self, instructions: list[Instruction]):
         n = len(instructions)
         self.node = list(range(n))
+        self.rank = list(range(n))
         self.members = {i: [i] for i in range(n)}
         self.before: dict[int, set[int]] = {i: set() for i in range(n)}
         self.after: dict[int, set[int]] = {i: set() for i in range(n)}
-        self._readers: dict[int, list[tuple[int, int, int]]] = {}
-        self._writers: dict[int, list[tuple[int, int, int]]] = {}
+        self._readers: dict[int, Spans] = {}
+        self._writers: dict[int, Spans] = {}
         writes = [_writes(instruction) for instruction in instructions]
         shared = any(_is_bound(row) for rows in writes for row in rows)
         touched: list[int] = []  # that use memory of the caller since it was written
@@ -78,22 +124,26 @@ class Dependences:
     def _read(self, row: Row, i: int) -> None:
         low, high = extent(row)
         key = row.root.index
-        for start, end, k in self._writers.get(key, ()):
-            if start < high and low < end:
+        if key in self._writers:
+            for k in self._writers[key].over(low, high):
                 self._edge(k, i)
-        self._readers.setdefault(key, []).append((low, high, i))
+        if key not in self._readers:
+            self._readers[key] = Spans()
+        self._readers[key].add(low, high, i)
 
     def _write(self, row: Row, i: int) -> None:
         low, high = extent(row)
         key = row.root.index
         for known in (self._readers, self._writers):
-            for start, end, k in known.get(key, ()):
-                if start < high and low < end:
+            if key in known:
+                for k in known[key].over(low, high):
                     self._edge(k, i)
         if low <= 0 and high >= row.root.nbytes and row.is_contiguous:
-            self._readers[key] = []  # who comes later comes after this one
-            self._writers[key] = []
-        self._writers.setdefault(key, []).append((low, high, i))
+            self._readers.pop(key, None)  # who comes later comes after this one
+            self._writers.pop(key, None)
+        if key not in self._writers:
+            self._writers[key] = Spans()
+        self._writers[key].add(low, high, i)
 
     def sorted(self) -> list[int]:
         """The nodes in an order that is right, and as near to that of the program as it can be."""
@@ -113,43 +163,59 @@ class Dependences:
     def levels(self, instructions: Iterable[int]) -> dict[int, int]:
         """For each of some nodes, how many others of them lie on the longest way to it.
 
-        Nodes of one level are independent of each other.
+        Nodes of one level are independent of each other. To be asked before nodes are put
+        together: they stand in the order of the program then.
         """
-        chosen = set(instructions)
+        chosen = sorted(set(instructions))
+        member = set(chosen)
         level: dict[int, int] = {}
-        for node in self.sorted():
-            level[node] = max(
-                (level[k] + (k in chosen) for k in self.before[node]),
-                default=0,
-            )
+        for node in range(chosen[0], chosen[-1] + 1):
+            most = 0
+            for k in self.before[node]:
+                if k in level:
+                    most = max(most, level[k] + (k in member))
+            if most or node in member:
+                level[node] = most
         return {node: level[node] for node in chosen}
 
     def is_convex(self, nodes: Iterable[int]) -> bool:
         """Whether no way leads from one of some nodes out of them and back in."""
         chosen = set(nodes)
+        return chosen.isdisjoint(self._between(chosen, self.after))
+
+    def _between(self, chosen: set[int], edges: dict[int, set[int]]) -> set[int]:
+        """Where ways lead along `edges` that leave some nodes, between the ranks of these.
+
+        The nodes themselves are among it where a way leads back to them.
+        """
+        rank = self.rank
+        ranks = [rank[node] for node in chosen]
+        low, high = min(ranks), max(ranks)
+        stack = [k for node in chosen for k in edges[node] if k not in chosen]
         seen: set[int] = set()
-        stack = [k for node in chosen for k in self.after[node] if k not in chosen]
         while stack:
             node = stack.pop()
-            if node in chosen:
-                return False
-            if node not in seen:
+            if node not in seen and low <= rank[node] <= high:
                 seen.add(node)
-                stack.extend(self.after[node])
-        return True
+                if node not in chosen:
+                    stack.extend(edges[node])
+        return seen
 
     def contract(self, nodes: Iterable[int]) -> int:
         """Put nodes together into one, which must not close a circle; the new node."""
-        chosen = sorted(set(nodes))
-        first = chosen[0]
-        before = set().union(*(self.before[k] for k in chosen)) - set(chosen)
-        after = set().union(*(self.after[k] for k in chosen)) - set(chosen)
+        chosen = set(nodes)
+        first = min(chosen)
+        self._rank_together(chosen, first)
+        before = set().union(*(self.before[k] for k in chosen)) - chosen
+        after = set().union(*(self.after[k] for k in chosen)) - chosen
         members = sorted(i for k in chosen for i in self.members[k])
         for k in chosen:
-            for other in self.before.pop(k) - set(chosen):
-                self.after[other].discard(k)
-            for other in self.after.pop(k) - set(chosen):
-                self.before[other].discard(k)
+            for other in self.before.pop(k):
+                if other not in chosen:
+                    self.after[other].discard(k)
+            for other in self.after.pop(k):
+                if other not in chosen:
+                    self.before[other].discard(k)
             del self.members[k]
         # Named by its first instruction, which is that of its first node.
         self.before[first], self.after[first], self.members[first] = before, after, members
@@ -160,6 +226,22 @@ class Dependences:
         for i in members:
             self.node[i] = first
         return first
+
+    def _rank_together(self, chosen: set[int], first: int) -> None:
+        """Give some nodes one rank: what leads to them comes before it, what they lead to after it.
+
+        Ranks are exchanged among those that lie between them and have to do with them (as in
+        Pearce & Kelly 2007, doi:10.1145/1187436.1210590, for one more edge).
+        """
+        rank = self.rank
+        earlier = self._between(chosen, self.before)
+        later = self._between(chosen, self.after)
+        free = sorted(rank[node] for node in (*chosen, *earlier, *later))
+        front = [*sorted(earlier, key=rank.__getitem__), first]
+        back = sorted(later, key=rank.__getitem__)
+        places = [*free[: len(front)], *free[len(free) - len(back) :]]
+        for node, place in zip([*front, *back], places, strict=True):
+            rank[node] = place
 
 
 def _writes(instruction: Instruction) -> list[Row]:
@@ -178,20 +260,27 @@ class Uses:
 
     def __init__(self, instructions: list[Instruction]):
         self.instructions = instructions
-        self.rows: dict[int, list[tuple[int, int, int]]] = {}
-        self.first_write: dict[int, int] = {}
+        self.rows: dict[int, Spans] = {}
         self.last: dict[int, int] = {}
         for i, instruction in enumerate(instructions):
             for row in (*instruction.ins, *instruction.outs):
-                self.rows.setdefault(row.root.index, []).append((*extent(row), i))
-                self.last[row.root.index] = i
+                key = row.root.index
+                if key not in self.rows:
+                    self.rows[key] = Spans()
+                self.rows[key].add(*extent(row), i)
+                self.last[key] = i
+
+    def moved(self, root: int, to: int, offset: int) -> None:
+        """A root lies at `offset` of another one now."""
+        self.rows[to].take_over(self.rows.pop(root), offset)
+        self.last[to] = max(self.last[to], self.last.pop(root))
 
     def heir(self, block: int, start: int, nbytes: int) -> Row | None:
         """The output of the last op on some bytes of a block that may take their place."""
-        inside = [u for u in self.rows.get(block, ()) if u[0] < start + nbytes and start < u[1]]
+        inside = self.rows[block].over(start, start + nbytes) if block in self.rows else ()
         if not inside:
             return None
-        last = max(i for _, _, i in inside)
+        last = max(inside)
         instruction = self.instructions[last]
         for o, k in instruction.memory_sharing():
             x, y = instruction.ins[k], instruction.outs[o]
@@ -204,9 +293,7 @@ class Uses:
                 and y.dtype == x.dtype
                 and y.root is not x.root
                 and y.root.slot is None
-                and all(
-                    i >= last for low, high, i in self.rows[y.root.index] if overlap(y, low, high)
-                )
+                and min(self.rows[y.root.index].over(*extent(y)), default=last) >= last
                 and all(
                     layout(z)[1:] == layout(x)[1:]
                     for j, z in enumerate(instruction.ins)

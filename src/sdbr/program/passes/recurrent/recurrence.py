@@ -95,12 +95,11 @@ class Plan:
 
     def __init__(self, instructions, kept, table: BufferTable, totals, products, stacking=True):
         self.instructions = instructions
-        self.kept_rows = [table.rows[index] for index in kept]
         self.table = table
         self.totals = totals
         self.products = products
         self.stacking = stacking
-        self.moves = Moves(table)
+        self.moves = Moves(table, kept)
         # What another program makes has its place there.
         self.made = {y.root.index for instruction in instructions for y in instruction.outs}
         self.stacks = Stacks(
@@ -117,7 +116,7 @@ class Plan:
     @property
     def kept(self) -> set[int]:
         """The roots that hold the kept rows now."""
-        return {row.root.index for row in self.kept_rows}
+        return self.moves.kept
 
     def run(self) -> list[Instruction]:
         """The rewritten instructions; rows have moved."""
@@ -198,7 +197,8 @@ class Plan:
                 result.extend(self.instructions[i] for i in graph.members[node])
             else:
                 result.extend(emitter[0](*emitter[1:]))
-        while self._share(result):
+        uses = Uses(result) if self.parts else None
+        while uses is not None and self._share(uses):
             pass
         return result
 
@@ -319,9 +319,8 @@ class Plan:
         return self.moves.known(self.table.view(row, like.shape, strides))
 
     # --- memory ----------------------------------------------------------------------------------
-    def _share(self, result: list[Instruction]) -> bool:
+    def _share(self, uses: Uses) -> bool:
         """Let outputs lie where the parts of one block lay that die there; whether any could."""
-        uses = Uses(result)
         kept = self.kept
         for block, parts in self.parts.items():
             if block in kept:
@@ -333,7 +332,7 @@ class Plan:
             roots = {heir.root.index: heir.root for heir, _ in pairs}
             blocks = [root for root in roots.values() if root.index in self.parts]
             if blocks:
-                if len(blocks) == 1 and self._merge(block, blocks[0], pairs):
+                if len(blocks) == 1 and self._merge(block, blocks[0], pairs, uses):
                     return True
                 continue
             later = any(uses.last[index] > uses.last[block] for index in roots)
@@ -342,11 +341,16 @@ class Plan:
             if (later or roots.keys() & kept) and len(pairs) < len(parts):
                 continue  # the whole block would live on for a part of it
             for heir, at in pairs:
-                self.moves.move(heir.root, self.table.rows[block], at)
+                self._put(heir.root, self.table.rows[block], at, uses)
             return True
         return False
 
-    def _merge(self, block: int, other: Row, pairs: list[tuple[Row, int]]) -> bool:
+    def _put(self, root: Row, to: Row, offset: int, uses: Uses) -> None:
+        """Move a root of the new program, and who uses it."""
+        self.moves.move(root, to, offset)
+        uses.moved(root.index, to.index, offset)
+
+    def _merge(self, block: int, other: Row, pairs: list[tuple[Row, int]], uses: Uses) -> bool:
         """Put one block into another, where parts of that one take the place of its parts."""
         inside = [(heir, at) for heir, at in pairs if heir.root is other]
         shift = inside[0][0].offset - inside[0][1]
@@ -356,10 +360,10 @@ class Plan:
         parts, others = self.parts[block], self.parts[other.index]
         root = self.table.rows[block]
         if places == others:
-            self.moves.move(other, root, -shift)
+            self._put(other, root, -shift, uses)
             del self.parts[other.index]
         elif len(places) == len(parts) and set(places) <= set(others):
-            self.moves.move(root, other, shift)
+            self._put(root, other, shift, uses)
             del self.parts[block]
         else:
             return False

@@ -29,19 +29,29 @@ class Stacks:
         self.stand_ins: dict[tuple, Row] = {}
         self.blocks: list[list[Row]] = []
         self.block_of: dict[int, int] = {}
+        # Counted from the first root that a block was given; others were put in front since.
+        self._place_in: dict[int, int] = {}
+        self._first_place: list[int] = []
 
     def filled(self, rows: Sequence[Row]) -> list[Row]:
         """`rows`; where most can be given places, others stand in for the rest.
 
         They have to be copied: what is handed out at the end lies elsewhere.
         """
-        fixed = [row for row in rows if not (whole(row) and self.free(row.root))]
-        if not fixed or 2 * len(fixed) > len(rows):
+        fixed = [not (whole(row) and self.free(row.root)) for row in rows]
+        if not 0 < 2 * sum(fixed) <= len(rows):
             return list(rows)
-        for row in fixed:
-            if layout(row) not in self.stand_ins:
-                self.stand_ins[layout(row)] = self.new(row)
-        return [self.stand_ins[layout(row)] if row in fixed else row for row in rows]
+        return [
+            self._stand_in(row) if is_fixed else row
+            for row, is_fixed in zip(rows, fixed, strict=True)
+        ]
+
+    def _stand_in(self, row: Row) -> Row:
+        key = layout(row)
+        found = self.stand_ins.get(key)
+        if found is None:
+            found = self.stand_ins[key] = self.new(row)
+        return found
 
     def order(self, rows: Sequence[Row]) -> list[int] | None:
         """The order in which rows already lie in memory, or None where that is not known."""
@@ -64,7 +74,7 @@ class Stacks:
         return ("block", block), self._position(block, row.root)
 
     def _position(self, block: int, root: Row) -> int:
-        return next(k for k, r in enumerate(self.blocks[block]) if r is root)
+        return self._place_in[root.index] - self._first_place[block]
 
     def how(self, rows: Sequence[Row]) -> int:
         """How `rows` can be made adjacent in this order."""
@@ -95,7 +105,7 @@ class Stacks:
         if not all(whole(row) for row in rows) or len({r.index for r in roots}) != len(roots):
             return None
         known = [k for k, root in enumerate(roots) if root.index in self.block_of]
-        if not all(self.free(root) for k, root in enumerate(roots) if k not in known):
+        if not all(root.index in self.block_of or self.free(root) for root in roots):
             return None
         if not known:
             return [], None, roots
@@ -121,19 +131,30 @@ class Stacks:
         if block is None:
             block = len(self.blocks)
             self.blocks.append([])
+            self._first_place.append(0)
+        end = self._first_place[block] + len(self.blocks[block])
+        self._first_place[block] -= len(front)
         self.blocks[block] = [*front, *self.blocks[block], *back]
-        for root in (*front, *back):
-            self.block_of[root.index] = block
+        for start, roots in ((self._first_place[block], front), (end, back)):
+            for place, root in enumerate(roots, start):
+                self.block_of[root.index] = block
+                self._place_in[root.index] = place
 
 
 class Moves:
     """Rows that were moved to another root, and how to move them back.
 
     Every row object of a moved root is changed, so that whoever holds one follows.
+
+    Attributes
+    ----------
+    kept : set of int
+        The roots that hold what is read after the program now.
     """
 
-    def __init__(self, table: BufferTable):
+    def __init__(self, table: BufferTable, kept: set[int]):
         self.table = table
+        self.kept = set(kept)
         self.log: list[tuple] = []
         self.rows: dict[int, list[Row]] = {}
         for row in table.rows:
@@ -155,6 +176,9 @@ class Moves:
             row.offset += offset
             row.slot = to.slot
         self.rows.setdefault(to.index, []).extend(moved)
+        if root.index in self.kept:
+            self.kept.remove(root.index)
+            self.kept.add(to.index)
 
     def settle(self, stacks: Stacks) -> dict[int, list[tuple[int, int]]]:
         """Make the blocks: root index of each -> its parts, by offset and length in bytes."""
