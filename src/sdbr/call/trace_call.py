@@ -95,6 +95,7 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
 def _know(recorder: Recorder, around: Outside) -> None:
     """Tell the recorder what the user's code reaches."""
     recorder.follows_floats = not around.opaque
+    recorder.names_nodes = around.names_nodes
     recorder.trace.unwatched += around.unwatched
     recorder.know_outside([*around.entries, *around.methods])
     recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)

@@ -155,7 +155,8 @@ def watch_backward(function, node) -> None:
 
 def inner_function(node):
     """The old-style Function behind a node, or None."""
-    return node._function if isinstance(node, chainer.function.FunctionAdapter) else None
+    # Not `isinstance`: it asks a node for its class, and so its `__getattribute__`.
+    return node._function if issubclass(type(node), chainer.function.FunctionAdapter) else None
 
 
 def attributes_of(template, function):

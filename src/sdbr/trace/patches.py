@@ -37,6 +37,8 @@ def _wrap_apply(original):
                 return _apply_plainly(original, present, self, inputs)
         if recorder is None or recorder.depth:
             return original(self, inputs)
+        if not _is_made_by_chainer(self, sys._getframe(1)):
+            recorder.watch_nodes()
         watch = recorder.call_watch
         if watch is None:
             return recorder.apply(original, self, inputs)
@@ -47,6 +49,17 @@ def _wrap_apply(original):
             watch.go_on()
 
     return apply
+
+
+def _is_made_by_chainer(function, caller) -> bool:
+    """Whether a node that is applied in the frame `caller` is Chainer's affair alone.
+
+    Its functions make nodes and apply them at once; whoever else applies one may look at it.
+    """
+    package, _, rest = caller.f_globals.get("__name__", "").partition(".")
+    if package != "chainer" or rest.partition(".")[0] not in _MAKERS:
+        return False
+    return type(function).__module__.partition(".")[0] == "chainer"
 
 
 def _apply_plainly(original, present, function, inputs):
@@ -155,6 +168,23 @@ def _wrap_effect(original):
     return effect
 
 
+def _wrap_handing_out_nodes(original):
+    """The function that made a Variable, for whoever asks."""
+    getter = original.fget
+
+    def read(self):
+        recorder = current()
+        if (
+            recorder is not None
+            and not recorder.depth
+            and not called_by_machinery(sys._getframe(1))
+        ):
+            recorder.watch_nodes()
+        return getter(self)
+
+    return property(read, original.fset, original.fdel, original.__doc__)
+
+
 def _wrap_creator(original):
     """What ``unchain`` and ``unchain_backward`` do is to take the creator away."""
     setter = original.fset
@@ -258,9 +288,18 @@ def _wrap_leaving(original):
     return leave
 
 
+#: Packages of Chainer whose functions make nodes.
+_MAKERS = frozenset({"functions", "distributions", "variable"})
+
 #: What an audit needs as well; a set of its own, so that user code there sees no other patch.
 APPLIES = PatchSet("function nodes")
 APPLIES.register(chainer.FunctionNode, "apply", _wrap_apply)
+
+#: Once user code may hold a function node. Chainer has hundreds of classes of them, whose methods
+#: have to be found anew whenever this one changes.
+NODES = PatchSet("attributes of function nodes")
+NODES.register(chainer.FunctionNode, "__getattribute__", _getattribute_of_function)
+NODES.register(chainer.Function, "__getattribute__", _getattribute_of_function)
 
 PATCHES = PatchSet("recorder")
 PATCHES.register(chainer.Variable, "array", _wrap_array)
@@ -278,8 +317,9 @@ PATCHES.register(chainer.variable.VariableNode, "creator_node", _wrap_creator)
 PATCHES.register(chainer.variable.VariableNode, "__init__", wrap_node_init)
 PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
-PATCHES.register(chainer.FunctionNode, "__getattribute__", _getattribute_of_function)
-PATCHES.register(chainer.Function, "__getattribute__", _getattribute_of_function)
+for _owner in (chainer.Variable, chainer.variable.VariableNode):
+    PATCHES.register(_owner, "creator", _wrap_handing_out_nodes)
+    PATCHES.register(_owner, "creator_node", _wrap_handing_out_nodes)
 PATCHES.register(chainer.Link, "add_persistent", _wrap_adding)
 
 for manager in (contextlib.suppress, contextlib._GeneratorContextManager):

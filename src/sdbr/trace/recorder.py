@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 
@@ -25,7 +26,7 @@ from sdbr.trace.forgotten import why_not_through
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.guards.link_contents import PrintRecording
 from sdbr.trace.numpy_calls import CallRecording
-from sdbr.trace.patches import APPLIES, PATCHES
+from sdbr.trace.patches import APPLIES, NODES, PATCHES
 from sdbr.trace.structure import containers_in, fill, flatten, float_names, floats_in, mapped
 from sdbr.trace.values import Trace
 
@@ -70,6 +71,9 @@ class Recorder(
         if self.generators.unwatched:
             self.trace.unwatched.append(self.generators.unwatched)
         self._frame = None  # of `_call`, while the call is traced
+        self._later = contextlib.ExitStack()  # patches that only some calls need
+        self._watches_nodes = False
+        self.names_nodes = False  # whether user code may reach them unseen
         self.streams: dict[int, tuple] = {}  # texts in memory that the call wrote to
 
     @property
@@ -98,6 +102,12 @@ class Recorder(
                 "numpy.random and a size, or in static_code",
                 Remedy.DRAW_ARRAYS,
             )
+
+    def watch_nodes(self) -> None:
+        """User code may hold a function node from now on: what it reads there is noted."""
+        if not self._watches_nodes:
+            self._watches_nodes = True
+            self._later.enter_context(NODES)
 
     # --- the whole call ------------------------------------------------------------------------
     def run(self, function, structure, leaves, silent: bool = False, given=None):
@@ -131,7 +141,7 @@ class Recorder(
         filled = fill(own, traced_leaves)
         handed = None if given is None else Handed(given, filled)
         args, kwargs = filled if handed is None else handed.arguments
-        PATCHES.release_thread()  # what an interrupted trace left
+        _release()  # what an interrupted trace left
         self.count_given(traced_leaves)
         result = self._call(function, args, kwargs, silent)
         # Nobody else may hold the result by now: references to it are counted, see `escapes`.
@@ -148,10 +158,12 @@ class Recorder(
         """Call the function with everything in place that notes what it does."""
         reporters = reporter._get_reporters()
         recording = RecordingReporter(self, reporters[-1] if reporters and not silent else None)
-        with APPLIES, PATCHES:
+        with APPLIES, PATCHES, self._later:
             try:
                 self._frame = sys._getframe()
                 set_current(self)
+                if self.names_nodes:
+                    self.watch_nodes()
                 reporters.append(recording)
                 with calls_seen(self):
                     self.generators.look()
@@ -199,10 +211,15 @@ def traced_by_caller() -> bool:
             return True
         frame = frame.f_back
     set_current(None)
-    PATCHES.release_thread()
+    _release()
     APPLIES.release_thread()
     _drop_recording(reporter._get_reporters())
     return False
+
+
+def _release() -> None:
+    PATCHES.release_thread()
+    NODES.release_thread()
 
 
 def _note_writeable(things: list, values: list) -> None:

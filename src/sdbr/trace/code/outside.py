@@ -77,6 +77,8 @@ class Outside:
         Globals whose functions ask for the type of something, and the name of the builtin.
     opaque : bool
         Whether the code may use floats in a way that a float of another class does not notice.
+    names_nodes : bool
+        Whether it may reach function nodes by a name of which no patch tells.
     reason : Reason or None
         Why the call cannot be static.
     unwatched : list of str
@@ -131,6 +133,7 @@ class Outside:
                     self._thing(parameter.__dict__, "update_rule", rule, frozenset())
         if self._past_links and owner is not None:
             self._raw_attributes(owner)
+        self.names_nodes = self._by_name or "_creator_node" in self._attributes
         self.opaque |= self._modulo and self._text
         self.opaque |= self._has_float and bool(ASKED_OF_FLOATS & self._attributes)
 
