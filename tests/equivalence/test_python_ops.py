@@ -39,7 +39,7 @@ def test_a_python_op_has_a_reason(case, how):
         if node.function_row is None or node.node.python
     } - {""}
     assert reasons
-    assert "no native row" not in reasons
+    assert "no native code" not in reasons
 
 
 def test_what_has_a_row_needs_no_reason():

@@ -94,11 +94,11 @@ def test_python_ops_with_reason_and_line():
     labels = [node["label"] for node in schedule["python_nodes"]]
     assert labels == ["Triple", "Triple"]
     for node in schedule["python_nodes"]:
-        assert node["reason"] == "no native row"
+        assert node["reason"] == "no native code"
         assert "networks.py" in node["line"]
     forward = schedule["programs"][0]
     assert forward["python_ops"] == 2 == forward["ops_by_name"]["python"]
-    assert "Python op Triple x 2: no native row" in str(sdbr.explain(model))
+    assert "Python op Triple x 2: no native code" in str(sdbr.explain(model))
 
 
 def test_dynamic_trace_with_its_line():

@@ -21,4 +21,4 @@ def test_page_names_every_op():
 
 def test_what_has_no_row_has_a_reason():
     reasons = python_only.without_row()
-    assert [name for name, reason in reasons.items() if reason == "no native row"] == []
+    assert [name for name, reason in reasons.items() if reason == "no native code"] == []

@@ -194,7 +194,7 @@ def test_python_op_sees_in_place_update_before_backward(backend):
 
 
 class Product(chainer.FunctionNode):
-    """Has no native row; its backward reads what it retained."""
+    """Has no native code; its backward reads what it retained."""
 
     def forward(self, inputs):
         self.retain_inputs((0, 1))

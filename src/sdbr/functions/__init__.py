@@ -1,4 +1,4 @@
-"""Rows of the function table; the first line of a module says which Chainer functions it holds.
+"""Function rows; the first line of a module says which Chainer functions it holds.
 
 Most are named like the sub-package of chainer.functions; those of math, array and loss are spread
 over several.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 
-#: Modules that register rows.
+#: Modules that register function rows.
 FAMILIES = (
     "activation",
     "array",
@@ -40,6 +40,6 @@ FAMILIES = (
 
 
 def load_all() -> None:
-    """Import every family, so that :func:`sdbr.functions.registry.lookup` knows all rows."""
+    """Import every family, so that :func:`sdbr.functions.registry.lookup` knows all of them."""
     for family in FAMILIES:
         importlib.import_module(f"sdbr.functions.{family}")

@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.activation."""
+"""Function rows for chainer.functions.activation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.array: shapes and axes (views wherever possible)."""
+"""Function rows for chainer.functions.array: shapes and axes (views wherever possible)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BASE = "chainer.functions.array."
 
 
 class MovesData(FunctionRow):
-    """A row that moves elements and computes nothing: any native dtype."""
+    """A function row that moves elements and computes nothing: any native dtype."""
 
     @staticmethod
     def reason(node):

@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.math.basic_math: the operators of Variable.
+"""Function rows for chainer.functions.math.basic_math: the operators of Variable.
 
 Constants: Chainer rounds the value to the dtype of the input before it
 computes; kernels round their float attributes in the same way.

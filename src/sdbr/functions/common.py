@@ -1,4 +1,4 @@
-"""What the rows of several families share: reasons and axes."""
+"""What the function rows of several families share: reasons and axes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def data_reason(node: Node, mixed: bool = False) -> str | None:
-    """For rows that only move elements: float32, float64, integers and bool; one unless `mixed`.
+    """For function rows that move elements: float32, float64, integers, bool; one unless `mixed`.
 
     Other floats are left out although they could be moved: their gradients are added up.
     """

@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.connection."""
+"""Function rows for chainer.functions.connection."""
 
 from __future__ import annotations
 

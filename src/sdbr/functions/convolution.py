@@ -1,4 +1,4 @@
-"""Rows for the convolutions of chainer.functions.connection and their gradient nodes.
+"""Function rows for the convolutions of chainer.functions.connection and their gradient nodes.
 
 All have three spatial axes here; those that a node lacks have length 1. A deconvolution runs the
 gradient of a convolution, whose `x` is its output.

@@ -1,4 +1,4 @@
-"""Rows for the losses of chainer.functions.loss that look at covariances."""
+"""Function rows for the losses of chainer.functions.loss that look at covariances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row for chainer.functions.connectionist_temporal_classification."""
+"""Function row for chainer.functions.connectionist_temporal_classification."""
 
 from __future__ import annotations
 

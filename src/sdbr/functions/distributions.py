@@ -1,4 +1,4 @@
-"""Rows for the function nodes of chainer.distributions."""
+"""Function rows for the function nodes of chainer.distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for what sums products over named axes: einsum, tensordot, bilinear.
+"""Function rows for what sums products over named axes: einsum, tensordot, bilinear.
 
 An operand is a row with one letter per axis. Two operands become a matrix product where an axis of
 both is summed, else a product element by element.

@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.evaluation: nothing of it has a gradient."""
+"""Function rows for chainer.functions.evaluation: nothing of it has a gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for the functions that Chainer's backward applies: a call differentiated its gradient."""
+"""Function rows for what Chainer's backward applies: a call differentiated its gradient."""
 
 from __future__ import annotations
 

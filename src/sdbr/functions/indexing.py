@@ -1,4 +1,4 @@
-"""Rows for elements chosen by indices: get_item, scatter_add; where."""
+"""Function rows for elements chosen by indices: get_item, scatter_add; where."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def lower_getitem(b: Builder, args, xs: Sequence[Row]) -> Row | None:
     return Selection(b, x.shape, key).take(b, x)
 
 
-# --- rows ---------------------------------------------------------------------------------------
+# --- function rows ------------------------------------------------------------------------------
 class _Selecting(FunctionRow):
     """What has `slices`; index arrays of the call are operands, others are constants."""
 

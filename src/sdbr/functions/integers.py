@@ -1,4 +1,4 @@
-"""Comparisons, and arithmetic of integers: what rows and NumPy calls have in common."""
+"""Comparisons, and arithmetic of integers: what function rows and NumPy calls have in common."""
 
 from __future__ import annotations
 

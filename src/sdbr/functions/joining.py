@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.array: joining and splitting along an axis."""
+"""Function rows for chainer.functions.array: joining and splitting along an axis."""
 
 from __future__ import annotations
 

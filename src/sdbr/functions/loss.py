@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.loss."""
+"""Function rows for chainer.functions.loss."""
 
 from __future__ import annotations
 

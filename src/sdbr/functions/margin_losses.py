@@ -1,4 +1,4 @@
-"""Rows for the losses of chainer.functions.loss that look at margins."""
+"""Function rows for the losses of chainer.functions.loss that look at margins."""
 
 from __future__ import annotations
 

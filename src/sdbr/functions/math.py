@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.math, apart from the operators and the matrix product."""
+"""Function rows for chainer.functions.math, apart from the operators and the matrix product."""
 
 from __future__ import annotations
 

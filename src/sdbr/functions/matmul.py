@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.math.matmul."""
+"""Function rows for chainer.functions.math.matmul."""
 
 from __future__ import annotations
 

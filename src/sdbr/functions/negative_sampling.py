@@ -1,4 +1,4 @@
-"""Row for chainer.functions.negative_sampling."""
+"""Function row for chainer.functions.negative_sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.noise, and F.rrelu."""
+"""Function rows for chainer.functions.noise, and F.rrelu."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.normalization."""
+"""Function rows for chainer.functions.normalization."""
 
 from __future__ import annotations
 

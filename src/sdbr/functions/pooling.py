@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.pooling.
+"""Function rows for chainer.functions.pooling.
 
 Images and channels are one axis of the ops, and there are always three spatial ones.
 """

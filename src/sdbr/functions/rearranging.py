@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.array: elements repeated, framed, or in another arrangement."""
+"""Function rows for chainer.functions.array: elements repeated, framed or arranged otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.rnn and for embed_id."""
+"""Function rows for chainer.functions.rnn and for embed_id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.math: running sums and products, and the product of all."""
+"""Function rows for chainer.functions.math: running sums and products, and the product of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for chainer.functions.array: lists of sequences."""
+"""Function rows for chainer.functions.array: lists of sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for the functions of mathematics of one or two arguments, and activations made of them."""
+"""Function rows for mathematics of one or two arguments, and activations made of it."""
 
 from __future__ import annotations
 

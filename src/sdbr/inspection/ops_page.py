@@ -30,9 +30,9 @@ reference that every backend is compared with. *Facts* are what passes and backe
 FUNCTIONS_HEADER = """
 ## Functions
 
-Chainer's function nodes that are lowered to ops. A node without a row, or one that its row refuses
-(the dtype, an option), runs as a Python op; `sdbr.explain` says why. *Backward* tells whether the
-gradients are ops, too.
+Chainer's function nodes that are lowered to ops. A node that is not listed, or whose dtype or
+option its native code does not take, runs as a Python op; `sdbr.explain` says why. *Backward* tells
+whether the gradients are ops, too.
 
 | node | native | backward | remarks |
 | --- | --- | --- | --- |
@@ -41,8 +41,8 @@ gradients are ops, too.
 REST_HEADER = """
 ## Python ops
 
-What has no row runs as Chainer's own code, also in the middle of a program. So do float16, mixed
-dtypes, user functions, and code outside of functions that is no NumPy call with an op. Some rows
+What has no native code runs as Chainer's own code, also in the middle of a program. So do float16,
+mixed dtypes, user functions, and code outside of functions that is no NumPy call with an op. Some
 have one Python op in a native whole: `F.gaussian` its normal draw (NumPy's generator keeps a spare
 number), `F.negative_sampling` its sampler; so has `F.gumbel_softmax` its draw.
 

@@ -1,4 +1,4 @@
-"""Why function nodes have no row: what runs as a Python op, and will."""
+"""Why function nodes have no function row: what runs as a Python op, and will."""
 
 from __future__ import annotations
 
@@ -60,16 +60,16 @@ _NEVER_APPLIED = (
 
 
 def reason_of(node_class: type) -> str:
-    """Why a node of a class without row runs as a Python op."""
+    """Why a node of a class without function row runs as a Python op."""
     name = f"{node_class.__module__}.{node_class.__qualname__}"
     found = REASONS.get(name.removeprefix("chainer.functions."))
     if found is None and name.startswith("chainer.functions.") and _is_gradient(node_class):
         found = GRADIENT
-    return found or "no native row"
+    return found or "no native code"
 
 
 def without_row() -> dict[str, str]:
-    """Chainer's own node classes without a row, by dotted name, with the reason of each."""
+    """Chainer's own node classes without function row, by dotted name, with the reason of each."""
     found = {}
     modules = itertools.chain.from_iterable(
         pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
