@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays._exports import was_exported
+from sdbr.trace.arrays._exports import count_exports, was_exported
 from sdbr.trace.arrays.stripping import (
     PURE,
     TRACED,
@@ -27,6 +27,7 @@ from sdbr.trace.current import current
 import numpy as np
 
 
+@count_exports
 class TracedArray(np.ndarray):
     """A view that carries the Value it shows as `origin`.
 

@@ -8,7 +8,7 @@ import types
 import weakref
 from typing import Any
 
-from sdbr.trace.arrays._exports import was_exported
+from sdbr.trace.arrays._exports import n_exports, was_exported
 from sdbr.trace.arrays.provenance import TracedArray, note_export
 from sdbr.trace.arrays.stripping import PURE, shown
 from sdbr.trace.code.reading import slots_of
@@ -21,6 +21,7 @@ class ViewRecording:
     def __init__(self):
         super().__init__()
         self._views: dict[tuple[int, int], weakref.ref] = {}
+        self._exports = n_exports()
 
     def view_of(self, array, origin):
         """The view of `array` as `origin` that somebody holds; None when there is none."""
@@ -46,7 +47,9 @@ class ViewRecording:
 
     def check_exports(self) -> None:
         """Notice memory of views that was taken as a buffer, while they live."""
-        if self.trace.dynamic is None:
+        count = n_exports()
+        if count != self._exports and self.trace.dynamic is None:
+            self._exports = count  # of somebody's views; mine have to be looked at
             for view in self.live_views():
                 if type(view) is TracedArray and view.origin is not PURE and was_exported(view):
                     note_export(view)

@@ -35,6 +35,7 @@ class PrintRecording:
     def __init__(self):
         super().__init__()
         self._prints: dict[tuple, tuple] = {}  # (id(link), name) -> (thing, its print)
+        self._children: set[tuple] = set()  # (id(link), name) of links that were looked at
         self._captured: list = []  # (array or Variable, Value)
         self.looked_at: set[int] = set()  # ids of nodes of strange Variables whose array was read
 
@@ -42,6 +43,10 @@ class PrintRecording:
         """Note what an attribute holds, when it is first read."""
         if (id(link), name) in self._prints or is_constant(thing):
             return
+        if isinstance(thing, chainer.Link):
+            if (id(link), name) in self._children:
+                return
+            self._children.add((id(link), name))
         label = f"{type(link).__name__}.{name}"
         self.know_places(link.__dict__, name, thing, label)
         print_ = taken(thing, self, name)
