@@ -86,6 +86,7 @@ def test_force_test_define_by_run(force):
 
 
 @pytest.mark.filterwarnings("ignore:.*five of the last eight calls:sdbr.SdbrWarning")
+@pytest.mark.filterwarnings("ignore:.*max_schedules=3:sdbr.SdbrWarning")
 @pytest.mark.parametrize("minimize", [False, True])
 def test_minimize_cache_size(minimize):
     net = chain_of(sdbr.static_graph(minimize_cache_size=minimize, max_schedules=3))()
@@ -94,7 +95,9 @@ def test_minimize_cache_size(minimize):
             net(x_of(n))
     manager = net.schedule_manager
     assert len(manager.schedules) == (3 if minimize else 5)
-    assert manager.statistics.traces == (10 if minimize else 5)
+    # Sizes that come as often as those that are kept drive none of them out.
+    assert manager.statistics.traces == (3 if minimize else 5)
+    assert manager.statistics.replays == (3 if minimize else 5)
 
 
 def test_a_mode_or_batch_size_that_changes_back_is_not_traced_again():

@@ -27,7 +27,7 @@ def static_graph(target: Any = None, **options: Any) -> Any:
     force_test_define_by_run : bool, default False
         Run define-by-run while ``chainer.config.train`` is False.
     minimize_cache_size : bool, default True
-        Keep at most `max_schedules` schedules, the least recently used goes; False keeps all.
+        Keep at most `max_schedules` schedules, those that are used most; False keeps all.
     verbosity_level : int, default 0
         Above 0, log records go to standard error when the ``sdbr`` logger has no handler.
     enable_double_backprop : bool, default False

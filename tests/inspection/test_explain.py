@@ -303,7 +303,7 @@ def test_one_screen_with_many_schedules_and_long_names():
         max_schedules=40,
     )
     for n in range(5, 40):
-        for _ in range(2):
+        for _ in range(34):  # as often as pays for a trace
             with chainer.using_config("train", bool(n % 2)):
                 optimizer.update(model, *batch(n))
     optimizer.update(model, *batch(4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple
 
 from sdbr.base.dtypes import DTYPE_CODES
@@ -33,7 +34,7 @@ class CallKey(NamedTuple):
     same : tuple
         Which of these are the same object.
     config : tuple
-        See `config_key`.
+        See `ConfigKeys`.
     backend : str
     """
 
@@ -42,6 +43,10 @@ class CallKey(NamedTuple):
     same: tuple
     config: tuple
     backend: str
+
+
+# What `freeze` looks into.
+_CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
 #: How reports call the parts.
@@ -87,7 +92,7 @@ def unusual_value(trace) -> Reason | None:
     return None
 
 
-def call_key(structure, leaves, backend: str) -> CallKey:
+def call_key(structure, leaves, config: tuple, backend: str) -> CallKey:
     """The cache key of a call, without what the schedule's guards look at.
 
     Parameters
@@ -96,6 +101,8 @@ def call_key(structure, leaves, backend: str) -> CallKey:
         ``(args, kwargs)`` from `flatten_arguments`.
     leaves : list
         The arrays and Variables among the arguments.
+    config : tuple
+        See `ConfigKeys`.
     backend : str
     """
     specs = []
@@ -106,7 +113,7 @@ def call_key(structure, leaves, backend: str) -> CallKey:
         else:
             specs.append((x.shape, x.dtype.str, None, np.ndarray))
     arguments = freeze_arguments(structure)
-    return CallKey(arguments, tuple(specs), aliasing(leaves), config_key(), backend)
+    return CallKey(arguments, tuple(specs), aliasing(leaves), config, backend)
 
 
 def aliasing(leaves) -> tuple:
@@ -117,10 +124,28 @@ def aliasing(leaves) -> tuple:
     return tuple(first.setdefault(id(x), i) for i, x in enumerate(leaves))
 
 
-def config_key() -> tuple:
-    """Every entry of ``chainer.config`` that is no setting outside of the key."""
-    config = config_entries()
-    return tuple((k, freeze(config[k])) for k in sorted(config))
+class ConfigKeys:
+    """Every entry of ``chainer.config`` that is no setting outside of the key, as a tuple.
+
+    Made anew only where an entry is another object, or one whose contents may have changed.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self):
+        self._known: tuple = [], [], ()
+
+    def now(self) -> tuple:
+        """The part of a key that this thread's configuration is."""
+        config = config_entries()
+        names, entries = list(config), list(config.values())
+        known_names, known_entries, key = self._known
+        if names == known_names and all(map(operator.is_, entries, known_entries)):
+            return key
+        key = tuple((k, freeze(config[k])) for k in sorted(config))
+        if not any(isinstance(entry, _CONTAINERS) for entry in entries):
+            self._known = names, entries, key
+        return key
 
 
 def describe_difference(key, others) -> str:

@@ -72,7 +72,7 @@ def look_up(manager, args: tuple, kwargs: dict) -> Lookup:
     if unusual is not None:
         found.warning = unusual, f"{manager.name}: {unusual} run define-by-run"
         return found
-    found.key = call_key(found.structure, leaves, found.backend)
+    found.key = call_key(found.structure, leaves, manager.config_keys.now(), found.backend)
     found.floats = floats_in(found.structure)
     found.schedule = manager.find(found.key, found.floats)
     return found

@@ -20,16 +20,15 @@ from sdbr.base.options import Options
 from sdbr.base.reasons import Reason
 from sdbr.call._replay import Replay
 from sdbr.call._runners import CallRunner, call_watcher, run_fast
-from sdbr.call.cache_key import CallKey, describe_difference
+from sdbr.call.cache_key import CallKey, ConfigKeys
 from sdbr.call.find import Lookup, arrays_of, look_up, off_reason
-from sdbr.call.misses import Misses
+from sdbr.call.misses import SWEPT, BackOff, Misses, warn_full, why_not_traced
 from sdbr.call.second import Snapshot
 from sdbr.call.trace_call import trace_call
 from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
 from sdbr.schedule.instance import Instance, Retrace
 from sdbr.schedule.schedule import Schedule
-from sdbr.trace.code.frames import user_line
 from sdbr.trace.effects.sides import plain_now
 from sdbr.trace.guards.confirmation import is_settled
 from sdbr.trace.recorder import traced_by_caller
@@ -60,17 +59,18 @@ class ScheduleManager:
         self.options = options
         self.owner = None if owner is None else weakref.ref(owner)
         self.name = name
-        self.schedules: collections.OrderedDict = collections.OrderedDict()
+        self.schedules: dict[CallKey, list[Schedule]] = {}
         self.statistics = Statistics()
         self.audits = Audits()
-        self._misses = Misses()
+        self.missed = Misses()
+        self.config_keys = ConfigKeys()
         self.define_by_run_reasons: collections.Counter = collections.Counter()
         self._used: Schedule | None = None
         self.runners: list[CallRunner] = []
         self.step_reason: str | None = None
         self.through = True  # whether the functions inside of ``F.forget`` are traced
         self._warned: set[str] = set()
-        self._lock = reentrant_lock(self._after_fork)
+        self.lock = reentrant_lock(self._after_fork)
         _listen(options.verbosity_level)
 
     def __reduce__(self):
@@ -126,21 +126,26 @@ class ScheduleManager:
                 raise NotStaticError(self.dynamic_message(schedule.dynamic))
             schedule.usage.count(self.statistics)
             return self._define_by_run(function, args, kwargs, schedule.dynamic.text)
-        if schedule is None:
-            reason = self._note_miss(lookup.key)
-            if reason is not None:
-                return self._define_by_run(function, args, kwargs, reason)
-        return trace_call(self, lookup, function, (args, kwargs))
+        if schedule is not None:
+            return trace_call(self, lookup, function, (args, kwargs))
+        what, reason = why_not_traced(self, lookup.key)
+        if reason is not None:
+            return self._define_by_run(function, args, kwargs, reason)
+        try:
+            return trace_call(self, lookup, function, (args, kwargs))
+        finally:
+            with self.lock:
+                self.back_off.ended(what)
 
     def _replayed(self, lookup: Lookup, function, owner, args, kwargs):
         """The result of a replay; NotImplemented where the schedule of `lookup` cannot be one.
 
         What no longer fits is dropped, and the next one tried.
         """
-        for _ in range(3):
-            schedule, leaves, floats = lookup.schedule, lookup.leaves, lookup.floats
-            if schedule is None or schedule.dynamic is not None or not is_settled(schedule, leaves):
-                if schedule is None or schedule.dynamic is None or schedule.fits_parameters():
+        leaves, floats = lookup.leaves, lookup.floats
+        while (schedule := lookup.schedule) is not None:
+            if schedule.dynamic is not None or not is_settled(schedule, leaves):
+                if schedule.dynamic is None or schedule.fits_parameters():
                     return NotImplemented
                 self._drop_and_find(lookup)
                 continue
@@ -169,10 +174,10 @@ class ScheduleManager:
     # --- schedules -------------------------------------------------------------------------
     def find(self, key: CallKey, floats) -> Schedule | None:
         """The schedule of `key` whose guards hold; `floats` are those among the arguments."""
-        with self._lock:
+        with self.lock:
             candidates = self.schedules.get(key)
             if candidates:
-                self.schedules.move_to_end(key)
+                self.schedules[key] = self.schedules.pop(key)  # last, as the one used last
                 for schedule in reversed(candidates):
                     if schedule.guards.accept(floats) and schedule.guards.hold():
                         return schedule
@@ -185,7 +190,7 @@ class ScheduleManager:
     def _on_another_backend(self, key: CallKey, floats) -> Schedule | None:
         """A schedule whose programs another backend runs, now for the backend of `key`."""
         for other_key, candidates in list(self.schedules.items()):
-            if other_key == key or other_key._replace(backend=key.backend) != key:
+            if other_key.backend == key.backend or other_key._replace(backend=key.backend) != key:
                 continue
             for other in reversed(candidates):
                 if other.unconfirmed or other.bound_to:
@@ -215,7 +220,7 @@ class ScheduleManager:
 
     def drop(self, key, schedule) -> None:
         """Forget a schedule that no longer fits."""
-        with self._lock:
+        with self.lock:
             candidates = self.schedules.get(key, [])
             if schedule in candidates:
                 candidates.remove(schedule)
@@ -225,53 +230,46 @@ class ScheduleManager:
             self.runners = [r for r in self.runners if r.schedule is not schedule]
             schedule.gone = True
 
-    def add(self, schedule: Schedule) -> None:
-        """Take up a schedule that the present call was traced for."""
+    def add(self, schedule: Schedule, floats) -> None:
+        """Take up a schedule that the present call was traced for, with these floats."""
         schedule.usage.count(self.statistics)
-        with self._lock:
-            self.schedules.setdefault(schedule.key, []).append(schedule)
+        with self.lock:
+            same = self.schedules.setdefault(schedule.key, [])
+            begun = schedule.created - schedule.trace_seconds
+            for other in [s for s in same if s.created > begun and s.usage.served == 1]:
+                if other.guards.accept(floats) and other.guards.hold():
+                    self.drop(schedule.key, other)  # traced meanwhile by another thread
+                    same = self.schedules.setdefault(schedule.key, [])
+            same.append(schedule)
             self._evict()
         self.use(schedule)
 
     def keep_in_mind(self, schedule: Schedule) -> None:
         """Remember whether and where tracing such a call was of no use."""
-        self._misses.traced(schedule.key, schedule.trace.dynamic)
+        self.missed.traced(schedule.key, schedule.trace.dynamic)
 
     def dynamic_message(self, reason: Reason) -> str:
         """What users are told of a call that is not static."""
         at = reason.line and f" at {reason.line}"
         return f"{self.name}: the call is not static: {reason.text}{at}. {reason.remedy.value}"
 
-    def _note_miss(self, key) -> str | None:
-        """Note why `key` is new; the reason for running it define-by-run, or None to trace it.
+    def least_used(self) -> int | None:
+        """For how many calls the schedule that would have to go was not used; None: none has to."""
+        if not self.options.minimize_cache_size or self._n_schedules() < self.options.max_schedules:
+            return None
+        last = min(s.usage.last_call for group in self.schedules.values() for s in group)
+        return self.statistics.calls - last
 
-        Raises
-        ------
-        NotStaticError
-            With ``on_dynamic='raise'``, if the call is going to be dynamic.
-        """
-        misses, call = self._misses, self.statistics.calls
-        with self._lock:
-            misses.note(call, bool(self.schedules.get(key)))
-            if self.schedules:
-                differs = describe_difference(key, list(self.schedules))
-                same = self.schedules.get(key)
-                if same and same[-1].guards.failed:
-                    differs = same[-1].guards.describe_failure()
-                misses.explain(differs, user_line())
-            reason = misses.always_dynamic(key)
-        if reason is not None:
-            if self.options.on_dynamic == "raise":
-                raise NotStaticError(self.dynamic_message(reason))
-            return reason.text
-        if misses.keep_coming(call) and misses.entries:
-            self.warn(
-                "misses",
-                f"{self.name}: five of the last eight calls were traced anew because this part "
-                f"of the key keeps changing: {misses.entries[-1][0]}. Pad batches to few shapes, "
-                "pass what changes as an array, or put code that changes it into sdbr.static_code.",
-            )
-        return None
+    def sweep(self) -> None:
+        """Drop schedules that served no call but the one traced for them, a while ago."""
+        if not self.options.minimize_cache_size:
+            return
+        now = self.statistics.calls
+        for key, group in list(self.schedules.items()):
+            for schedule in list(group):
+                usage = schedule.usage
+                if usage.served <= 1 and now - usage.last_call > SWEPT:
+                    self.drop(key, schedule)
 
     def _n_schedules(self) -> int:
         return sum(map(len, self.schedules.values()))
@@ -279,12 +277,18 @@ class ScheduleManager:
     @property
     def misses(self) -> list[tuple[str, str]]:
         """Why keys were new; the newest 100."""
-        return self._misses.entries
+        return self.missed.entries
+
+    @property
+    def back_off(self) -> BackOff:
+        """Which misses are traced."""
+        return self.missed.back_off
 
     def _evict(self) -> None:
         if not self.options.minimize_cache_size:
             return
         while self._n_schedules() > self.options.max_schedules:
+            warn_full(self)
             # Calls on the compiled path do not touch the order of the dictionary.
             every = [(key, s) for key, group in self.schedules.items() for s in group]
             self.drop(*min(every, key=lambda entry: entry[1].usage.last_call))
@@ -294,7 +298,7 @@ class ScheduleManager:
         """One more set of activations, marked as running."""
         instance = Instance(schedule)
         claim(instance)
-        with self._lock:
+        with self.lock:
             schedule.instances.append(instance)
         return instance
 
@@ -322,7 +326,7 @@ class ScheduleManager:
         options = copy.copy(self.options)
         options.on_dynamic, options.validate_every = "fallback", 0
         child = ScheduleManager(function, options, None, f"second derivative of {self.name}")
-        child._warned |= {"dynamic", "misses"}
+        child._warned |= {"dynamic", "misses", "full"}
         child.audits.off = True  # the call whose gradients these are is audited itself
         return child
 
@@ -351,7 +355,7 @@ class ScheduleManager:
 
         Not needed: activations are free when their graph is gone.
         """
-        with self._lock:
+        with self.lock:
             for candidates in self.schedules.values():
                 for schedule in candidates:
                     for instance in schedule.instances:
@@ -359,20 +363,24 @@ class ScheduleManager:
 
     def clear(self) -> None:
         """Forget all schedules."""
-        with self._lock:
+        with self.lock:
             for candidates in self.schedules.values():
                 for schedule in candidates:
                     schedule.gone = True
             self.schedules.clear()
-            self._misses.clear()
+            self.missed.clear()
             self.runners = []
             self.use(None)
 
     def _after_fork(self, interrupted: bool) -> None:
         """In a forked child: what another thread was changing is made anew."""
         if interrupted:
-            self.schedules = collections.OrderedDict()
+            self.schedules = {}
             self.runners = []
+
+    def has_warned(self, topic: str) -> bool:
+        """Whether a warning of this topic was issued."""
+        return topic in self._warned
 
     def warn(self, topic: str, message: str) -> None:
         """Issue one `SdbrWarning` per topic."""

@@ -1,16 +1,33 @@
-"""Calls whose key is new: why it is, how often that happens, and where tracing is no use."""
+"""Calls that no schedule serves: why, how often that happens, and which of them to trace."""
 
 from __future__ import annotations
 
 import collections
+from typing import Any
 
+from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Reason
-from sdbr.call.cache_key import CallKey
+from sdbr.call.cache_key import CallKey, describe_difference
+from sdbr.trace.code.frames import user_line
 
 _WINDOW = 8  # calls
-_MANY = 5  # of them with a new key: keys keep changing
+_MANY = 5  # of them traced: keys keep changing
 _KNOWN = 4  # of these with arguments as before: it is no warming up, something else changes
 _SAME_PLACE = 4  # keys that were dynamic at one place: the others will be, too
+
+_FREE = 16  # misses in a row that are traced; after them the 32nd, the 64th and so on
+_FAR = 1024  # from here on every so many, not the double
+_REPLAYS = 32  # that pay for one trace
+_CREDIT = 16  # traces that may be unpaid
+_REMEMBERED = 4096  # misses
+
+#: Calls after which a schedule that was never replayed is of no use where calls keep being missed.
+SWEPT = 32
+
+#: Why calls run define-by-run that could be traced.
+BACKING_OFF = "no schedule serves it, and tracing such calls has been of no use"
+FULL = "max_schedules schedules are kept, and each is used more often than this one would be"
+FULL_AND_NEW = "max_schedules schedules are kept, and no such call came before"
 
 
 class Misses:
@@ -20,17 +37,19 @@ class Misses:
     ----------
     entries : list of (str, str)
         The part of the key that differed, and the user's line; the newest 100.
+    back_off : BackOff
     """
 
     def __init__(self):
         self.entries: list[tuple[str, str]] = []
+        self.back_off = BackOff()
         self._calls: collections.deque = collections.deque(maxlen=_MANY)
         self._known: collections.deque = collections.deque(maxlen=_MANY)
         self._dynamic: dict[tuple, set] = {}
         self._static = False
 
     def note(self, call: int, known: bool = False) -> None:
-        """Call number `call` had a new key, or one that is `known` and other state than before."""
+        """Call number `call` is traced; its key is new, or `known` and other state than before."""
         self._calls.append(call)
         self._known.append(known)
 
@@ -40,12 +59,27 @@ class Misses:
         del self.entries[:-100]
 
     def keep_coming(self, call: int) -> bool:
-        """Whether five of the last eight calls had a new key, call number `call` included.
+        """Whether five of the last eight calls were traced, call number `call` included.
 
         The first calls of all have new keys without a reason to say so, unless the keys are known.
         """
         many = len(self._calls) == _MANY and call - self._calls[0] < _WINDOW
         return many and (call >= _WINDOW or sum(self._known) >= _KNOWN)
+
+    def advice(self, name: str, call: int) -> str:
+        """What users are told at call number `call` when no schedule serves one after the other."""
+        often = (
+            "five of the last eight calls were traced anew"
+            if self.keep_coming(call)
+            else f"{self.back_off.missed} calls had no schedule"
+        )
+        part = self.entries[-1][0] if self.entries else "the key"
+        return (
+            f"{name}: {often} because this part of the key keeps changing: {part}. Pad batches to "
+            "few shapes, pass what changes as an array, or put code that changes it into "
+            f"sdbr.static_code. After {_FREE} such calls in a row only the 32nd, the 64th and so "
+            "on is traced; the others run define-by-run."
+        )
 
     def traced(self, key: CallKey, reason: Reason | None) -> None:
         """A call was traced; it was dynamic for this reason, or static for None."""
@@ -66,7 +100,182 @@ class Misses:
 
     def clear(self) -> None:
         """Forget all but the entries, which reports show."""
+        self.back_off = BackOff()
         self._calls.clear()
         self._known.clear()
         self._dynamic.clear()
         self._static = False
+
+
+def why_not_traced(manager, key: CallKey) -> tuple[tuple | None, str | None]:
+    """What tells a call with a new key from others, and why it is not traced, or None.
+
+    Raises
+    ------
+    NotStaticError
+        With ``on_dynamic='raise'``, if the call is going to be dynamic.
+    """
+    misses, call = manager.missed, manager.statistics.calls
+    with manager.lock:
+        known = manager.schedules.get(key)
+        if known and not known[-1].guards.failed:
+            return None, None  # another thread has traced it since it was looked for
+        what = key, known[-1].guards.failure() if known else None
+        always = misses.always_dynamic(key)
+        reason = None if always is None else always.text
+        if always is None:
+            if misses.back_off.will_try(manager.statistics.replays):
+                manager.sweep()
+            reason = misses.back_off.decide(what, call, manager.least_used())
+        if manager.schedules and (reason is None or not _has_told(manager, reason)):
+            differs = describe_difference(key, list(manager.schedules))
+            if known and known[-1].guards.failed:
+                differs = known[-1].guards.describe_failure()
+            misses.explain(differs, user_line())
+        if reason is None:
+            misses.note(call, bool(known))
+    if always is not None and manager.options.on_dynamic == "raise":
+        raise NotStaticError(manager.dynamic_message(always))
+    if reason == FULL:
+        warn_full(manager)
+    elif misses.entries and (
+        reason == BACKING_OFF or misses.keep_coming(call) or misses.back_off.declined > _FREE
+    ):
+        manager.warn("misses", misses.advice(manager.name, call))
+    return what, reason
+
+
+def _has_told(manager, reason: str) -> bool:
+    """Whether users know why such calls are not traced: comparing keys takes long."""
+    if reason == FULL:
+        return manager.has_warned("full")
+    return manager.has_warned("misses")
+
+
+def warn_full(manager) -> None:
+    """Tell users, once, that there are not enough schedules for the calls that come."""
+    differs = f" ({manager.misses[-1][0]})" if manager.misses else ""
+    manager.warn(
+        "full",
+        f"{manager.name}: there are max_schedules={manager.options.max_schedules} schedules, and "
+        f"calls come that need more of them{differs}. Those that are used most are kept, the other "
+        "calls run define-by-run. Raise max_schedules, or pad batches to fewer shapes.",
+    )
+
+
+class BackOff:
+    """Which of the calls that no schedule serves are worth a trace.
+
+    A trace costs several calls, and pays when its schedule is replayed. The first misses in a row
+    are traced, then ever fewer; replays end the row as long as there are enough of them for the
+    traces. What has been missed before is traced when it comes again, if traces have been paid for.
+    Calls are counted, and no times are taken: the same calls are served alike in each run.
+
+    Attributes
+    ----------
+    in_a_row : int
+        Misses since the last replay that ended a row of them.
+    missed : int
+        All misses.
+    declined : int
+        Those of them that were not traced.
+    """
+
+    def __init__(self):
+        self.in_a_row = 0
+        self.missed = 0
+        self.declined = 0
+        self._debt = 0  # in replays
+        self._replays = 0  # when it was last looked at
+        self._seen: dict[int, tuple[int, int]] = {}  # by hash: number of the call, how often
+        self._under_way: collections.Counter[int] = collections.Counter()  # traces, by hash
+
+    @property
+    def backs_off(self) -> bool:
+        """Whether misses are traced more rarely by now."""
+        return self.in_a_row > _FREE
+
+    @property
+    def next_trial(self) -> int:
+        """Which miss of the row is traced, whatever it is."""
+        n = max(self.in_a_row + 1, 2 * _FREE)
+        return 1 << (n - 1).bit_length() if n <= _FAR else -(-n // _FAR) * _FAR
+
+    def to_dict(self) -> dict:
+        """What reports show."""
+        return {
+            "missed": self.missed,
+            "declined": self.declined,
+            "in_a_row": self.in_a_row,
+            "next_trial": self.next_trial,
+            "active": self.backs_off,
+        }
+
+    def will_try(self, replays: int) -> bool:
+        """Whether a miss after so many replays is one that is tried although others were not."""
+        self._settle(replays)
+        return self.in_a_row >= _FREE and _is_trial(self.in_a_row + 1)
+
+    def decide(self, what: Any, call: int, idle: int | None) -> str | None:
+        """Note a miss; why it is not to be traced, or None.
+
+        Parameters
+        ----------
+        what : hashable
+            What tells it from others.
+        call : int
+            Its number.
+        idle : int or None
+            For how many calls the schedule that would have to go has not been used; None where
+            there is room.
+        """
+        mark = hash(what)
+        if self._under_way[mark]:
+            self._under_way[mark] += 1
+            return None  # another thread is tracing it, which says nothing of what comes
+        self.in_a_row += 1
+        self.missed += 1
+        last, times = self._seen.pop(mark, (None, 0))
+        self._seen[mark] = call, times + 1
+        if len(self._seen) > _REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+        reason = self._objection(idle, None if last is None else call - last, times + 1)
+        if reason is None:
+            self._under_way[mark] += 1
+        else:
+            self.declined += 1
+        return reason
+
+    def ended(self, what: Any) -> None:
+        """The trace of a miss has ended, or was given up; None: it was not counted."""
+        if what is None:
+            return
+        mark = hash(what)
+        self._under_way[mark] -= 1
+        if self._under_way[mark] <= 0:
+            del self._under_way[mark]
+
+    def _settle(self, replays: int) -> None:
+        """Pay for traces by the replays since the last miss, which may end the row."""
+        hits, self._replays = replays - self._replays, replays
+        self._debt = max(self._debt - hits, -_REPLAYS * _CREDIT)
+        if hits and self._is_paid():
+            self.in_a_row = 0
+
+    def _is_paid(self) -> bool:
+        return self._debt <= _REPLAYS * _CREDIT
+
+    def _objection(self, idle: int | None, interval: int | None, times: int) -> str | None:
+        again = interval is not None
+        if idle is not None and not (again and idle > 2 * interval):
+            return FULL if again else BACKING_OFF if self.backs_off else FULL_AND_NEW
+        if self._is_paid() and (again or not self.backs_off):
+            self._debt += _REPLAYS
+            return None
+        if _is_trial(self.in_a_row) or (idle is None and _is_trial(times)):
+            return None
+        return BACKING_OFF
+
+
+def _is_trial(n: int) -> bool:
+    return n >= _FREE and (n & (n - 1) == 0 if n <= _FAR else n % _FAR == 0)

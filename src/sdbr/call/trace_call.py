@@ -87,7 +87,7 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     schedule.line = line
     schedule.created = time.time()
     schedule.trace_seconds = time.perf_counter() - start
-    manager.add(schedule)
+    manager.add(schedule, lookup.floats)
     _tell(manager, schedule)
     return result
 

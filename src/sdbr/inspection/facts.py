@@ -40,6 +40,7 @@ def manager_facts(manager, now: float) -> dict:
             **{k: v for k, v in measured.items() if k != "when"},
         },
         "misses": [{"differs": text, "line": line} for text, line in list(manager.misses)],
+        "back_off": manager.back_off.to_dict(),
         "whole_step": {"native": steps, "reason": None if steps else _no_step(manager, facts)},
     }
 

@@ -97,12 +97,25 @@ def _manager(m: dict, limits: Limits) -> list[str]:
     lines.append(_time(m["time"]))
     lines += _schedules(m, limits)
     lines += _step(m["whole_step"])
+    lines += _back_off(m["back_off"])
     if m["misses"]:
         lines.append(f"  traced anew {len(m['misses'])} times, because of")
         for (text, line), n in _grouped(m["misses"])[: limits.misses]:
             times = f" ({n} times)" if n > 1 else ""
             where = _where(line)
             lines.append(f"    {_short(text, COLUMNS - 12 - len(where))}{times} at {where}")
+    return lines
+
+
+def _back_off(b: dict) -> list[str]:
+    if not b["declined"]:
+        return []
+    lines = [f"  {b['missed']} calls had no schedule, {b['declined']} of them ran define-by-run"]
+    if b["active"]:
+        lines.append(
+            f"  in a row by now {b['in_a_row']}, traced next: the {b['next_trial']}th, or one that "
+            "comes again; pad batches, pass arrays or floats"
+        )
     return lines
 
 

@@ -190,7 +190,16 @@ def fill_values(structure, things):
 
 def freeze_arguments(structure):
     """The same as `freeze` with floats by type alone: schedules have conditions on them."""
-    return freeze(mapped(structure, lambda x: _FLOAT if type(x) is float else x))
+    kind = type(structure)
+    if kind is Leaf:
+        return kind, structure.index
+    if kind is float:
+        return type(_FLOAT), _FLOAT
+    if isinstance(structure, dict):
+        return kind, tuple((k, freeze_arguments(v)) for k, v in structure.items())
+    if isinstance(structure, (list, tuple)):
+        return kind, tuple([freeze_arguments(v) for v in structure])
+    return freeze(structure)
 
 
 def freeze(structure):

@@ -49,6 +49,7 @@ class Guards:
         self.dicts: Dicts | None = None
         self._busy = {id(write.link.__dict__) for write in trace.writes}
         self.failed = ""
+        self._broken: tuple | None = None
         self.definitions: list[tuple] = []
         self.on_floats: list = []
         self.comparisons = {repr(condition) for condition in trace.conditions}
@@ -185,6 +186,12 @@ class Guards:
                 return False
         return True
 
+    def failure(self) -> tuple:
+        """What no longer held when they were last compared, and roughly what is there now."""
+        if self._broken is None or self._broken[1] != self.failed:
+            return (self.failed,)
+        return self.failed, _shown(self._broken[0].get(self.failed))
+
     def describe_failure(self) -> str:
         """What no longer held when they were last compared."""
         if self.failed.startswith("argument "):
@@ -195,23 +202,33 @@ class Guards:
 
     def hold(self) -> bool:
         """Whether every condition holds now, apart from those on arguments."""
+        if self._broken is not None:  # what did not hold the last time, most likely still
+            d, name, check, want = self._broken
+            if not check(d.get(name, _MISSING), want):
+                self.failed = name
+                return False
+            self._broken = None
         for holder, name, thing in self.definitions:
             if holder.get(name) is not thing:
                 self.failed = name
                 return False
-        for d, name, check, want in self.volatile:
-            if not check(d.get(name, _MISSING), want):
-                self.failed = name
-                return False
+        if not self._all(self.volatile):
+            return False
         version = LINK_VERSION[0]
         if version != self.version or self.dicts is None or self.dicts.moved():
             looked_up = [(d, name) for d, name, _, _ in self.stable if type(d) is dict]
             dicts = Dicts(looked_up, self._busy)
-            for d, name, check, want in self.stable:
-                if not check(d.get(name, _MISSING), want):
-                    self.failed = name
-                    return False
+            if not self._all(self.stable):
+                return False
             self.version, self.dicts = version, dicts
+        return True
+
+    def _all(self, conditions: list) -> bool:
+        for condition in conditions:
+            d, name, check, want = condition
+            if not check(d.get(name, _MISSING), want):
+                self.failed, self._broken = name, condition
+                return False
         return True
 
 
@@ -267,6 +284,14 @@ def _conditions(holder, name: str, thing, recorder) -> list:
 def _equals(thing, want) -> bool:
     # What is equal but of another type (1 and True) is the same here.
     return type(thing) is type(want) and thing == want
+
+
+def _shown(thing):
+    """What tells numbers and shapes apart; of other things only their types are compared."""
+    if isinstance(thing, _SCALARS):
+        return repr(thing)
+    array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
+    return type(thing), getattr(array, "shape", None)
 
 
 def _is_never_so(thing, want) -> bool:

@@ -1,0 +1,277 @@
+"""Calls that no schedule serves: which are traced, which run define-by-run, which schedules go."""
+
+from __future__ import annotations
+
+import warnings
+
+import sdbr
+from sdbr.call.misses import BACKING_OFF, FULL, FULL_AND_NEW, BackOff
+from sdbr.schedule.instance import Retrace
+
+import chainer
+import numpy as np
+import pytest
+from chainer import links as L
+
+from tests.tolerances import RESULTS
+
+X = np.linspace(-1, 1, 20).astype("f").reshape(5, 4)
+
+
+class Net(chainer.Chain):
+    """A layer, and numbers that may change."""
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.l = L.Linear(4, 3)
+        self.n = 1
+
+    def forward(self, x, m=1):
+        """The layer times a number."""
+        return self.l(x) * m * self.n
+
+
+def sized(n):
+    """A batch of this size."""
+    return np.full((n, 4), 0.25, "f")
+
+
+def served(static):
+    """Traces, replays and calls that ran define-by-run."""
+    s = static.schedule_manager.statistics
+    return s.traces, s.replays, s.define_by_run_calls
+
+
+def check(static, *args):
+    """Make a call, and compare it with the plain one."""
+    got = static(*args)
+    want = type(static).__mro__[1].forward(static, *args)
+    np.testing.assert_allclose(got.array, want.array, rtol=RESULTS, atol=RESULTS)
+
+
+def _sizes(static, i):
+    check(static, sized(i))
+
+
+def _argument(static, i):
+    check(static, X, i)
+
+
+def _attribute(static, i):
+    static.n = i
+    check(static, X)
+
+
+def _float(static, i):
+    check(static, X, np.float32(i))
+
+
+NEW = {"size": _sizes, "argument": _argument, "attribute": _attribute, "NumPy number": _float}
+
+
+@pytest.mark.filterwarnings("ignore:.*five of the last eight")
+@pytest.mark.parametrize("kind", NEW)
+def test_what_is_new_each_time_is_traced_ever_more_rarely(kind):
+    static = sdbr.static_graph(Net())
+    traced = []
+    for i in range(1, 201):
+        before = served(static)[0]
+        NEW[kind](static, i)
+        traced += [i] * (served(static)[0] - before)
+    assert traced[:16] == list(range(1, 17))
+    assert traced[16:] == [64, 128]  # at the 32nd all that there are might still be of use
+    assert served(static) == (18, 0, 182)
+    assert set(static.schedule_manager.define_by_run_reasons) == {BACKING_OFF}
+    assert static.schedule_manager.static_schedule is not None
+
+
+@pytest.mark.filterwarnings("ignore:.*five of the last eight")
+def test_with_room_the_32nd_is_tried_as_well():
+    static = sdbr.static_graph(Net(), max_schedules=64)
+    for i in range(1, 101):
+        static(sized(i))
+    assert served(static) == (18, 0, 82)
+    static(sized(64))
+    assert served(static) == (18, 1, 82)
+
+
+@pytest.mark.filterwarnings("ignore:.*five of the last eight")
+def test_a_hit_ends_it():
+    static = sdbr.static_graph(Net(), max_schedules=64)
+    for i in range(1, 31):
+        static(sized(i))
+    assert served(static) == (16, 0, 14)
+    static(sized(3))
+    for i in range(31, 40):
+        static(sized(i))
+    traces, replays, _ = served(static)
+    assert (traces, replays) == (17, 1)  # as many as replays have paid for
+    for _ in range(96):
+        static(sized(3))
+    before = served(static)
+    for i in range(40, 43):
+        static(sized(i))
+    after = served(static)
+    assert after[0] - before[0] == 3 and after[2] == before[2]
+
+
+@pytest.mark.filterwarnings("ignore:.*five of the last eight")
+def test_what_stays_at_last_is_static_again():
+    """A size that comes again is traced although sizes before it were new each time."""
+    static = sdbr.static_graph(Net())
+    for i in range(1, 101):
+        static(sized(i))
+    for _ in range(40):
+        check(static, sized(200))
+    before = served(static)
+    for _ in range(10):
+        check(static, sized(200))
+    traces, replays, plain = served(static)
+    assert (traces, replays, plain) == (before[0], before[1] + 10, before[2])
+
+
+@pytest.mark.filterwarnings("ignore:.*five of the last eight")
+def test_one_that_hits_is_not_disturbed_by_those_that_do_not():
+    """Every second call has a new size; the others replay, and the new ones are soon given up."""
+    static = sdbr.static_graph(Net())
+    for i in range(200):
+        check(static, sized(3 if i % 2 else 10 + i))
+    traces, replays, plain = served(static)
+    assert replays == 99
+    assert traces <= 20 and traces + replays + plain == 200
+
+
+@pytest.mark.filterwarnings("ignore:.*(five of the last eight|max_schedules)")
+def test_of_ragged_batches_those_that_come_often_replay():
+    rng = np.random.RandomState(0)
+    static = sdbr.static_graph(Net())
+    sizes = [int(rng.randint(1, 9) if rng.rand() < 0.8 else rng.randint(9, 41)) for _ in range(400)]
+    for n in sizes:
+        static(sized(n))
+    before = served(static)
+    for n in sizes:
+        static(sized(n))
+    traces, replays, plain = np.subtract(served(static), before)
+    assert replays > 0.75 * len(sizes)
+    assert traces < 0.05 * len(sizes)
+    assert traces + replays + plain == len(sizes)
+
+
+@pytest.mark.parametrize("n_sizes", [17, 40])
+def test_more_sizes_in_turn_than_schedules(n_sizes):
+    static = sdbr.static_graph(Net())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(6):
+            for n in range(1, n_sizes + 1):
+                check(static, sized(n))
+    assert served(static) == (16, 16 * 5, 6 * n_sizes - 16 * 6)
+    said = [str(w.message) for w in caught]
+    assert sum("max_schedules=16" in text for text in said) == 1
+    assert len(said) == 2  # the other one: five of the last eight
+
+
+@pytest.mark.filterwarnings("ignore:.*(five of the last eight|max_schedules)")
+def test_schedules_of_before_go_when_others_are_used():
+    static = sdbr.static_graph(Net(), max_schedules=4)
+    for first in (1, 11, 21):
+        for _ in range(40):
+            for n in range(first, first + 4):
+                static(sized(n))
+        before = served(static)
+        for n in range(first, first + 4):
+            check(static, sized(n))
+        assert served(static) == (before[0], before[1] + 4, before[2])
+        assert len(static.schedule_manager.schedules) == 4
+
+
+def test_it_is_said_once_with_what_changes():
+    static = sdbr.static_graph(Net())
+    with pytest.warns(sdbr.SdbrWarning) as caught:
+        for i in range(1, 100):
+            static(X, i)
+    (said,) = [str(w.message) for w in caught]
+    assert "argument 1: 7 -> 8" in said
+    assert "only the 32nd, the 64th" in said
+
+
+def test_it_is_said_where_it_never_was_five_of_eight():
+    static = sdbr.static_graph(Net())
+    with pytest.warns(sdbr.SdbrWarning, match="33 calls had no sch.*argument 1: ") as caught:
+        for i in range(200):
+            static(X, 1 if i % 3 else 10 + i)
+    assert len(caught) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*(five of the last eight|max_schedules)")
+def test_whole_steps_back_off_too():
+    model = sdbr.static_graph(L.Classifier(L.Linear(4, 3)))
+    plain = L.Classifier(L.Linear(4, 3))
+    plain.copyparams(model)
+    optimizer = sdbr.static_optimizer(chainer.optimizers.Adam())
+    optimizer.setup(model)
+    reference = chainer.optimizers.Adam()
+    reference.setup(plain)
+    for i in range(1, 41):
+        batch = sized(i), np.arange(i, dtype="i") % 3
+        optimizer.update(model, *batch)
+        reference.update(plain, *batch)
+    assert served(model) == (16, 0, 24)
+    for mine, theirs in zip(model.params(), plain.params(), strict=True):
+        np.testing.assert_allclose(mine.array, theirs.array, rtol=1e-4, atol=1e-6)
+
+
+def test_the_fourth_schedule_that_fits_is_replayed_and_not_traced():
+    static = sdbr.static_graph(Net())
+    static(X)
+    static(X)
+    manager = static.schedule_manager
+    ((key, (good,)),) = manager.schedules.items()
+    bad = [good.on_backend(key) for _ in range(3)]
+    manager.schedules[key] = [good, *bad]
+    manager.runners = []
+    replay = manager.replay
+
+    def replay_of(schedule, *args):
+        if schedule in bad:
+            raise Retrace
+        return replay(schedule, *args)
+
+    manager.replay = replay_of
+    check(static, X)
+    assert manager.statistics.second_traces == 0
+    assert served(static) == (1, 2, 0)
+    assert manager.schedules[key] == [good]
+
+
+def test_explain_shows_misses_and_back_off():
+    static = sdbr.static_graph(Net())
+    with pytest.warns(sdbr.SdbrWarning):
+        for i in range(1, 41):
+            static(X, i)
+    report = sdbr.explain(static)
+    (facts,) = report.to_dict()["managers"]
+    assert facts["back_off"] == {
+        "missed": 40, "declined": 24, "in_a_row": 40, "next_trial": 64, "active": True,
+    }  # fmt: skip
+    text = str(report)
+    assert "40 calls had no schedule, 24 of them ran define-by-run" in text
+    assert "in a row by now 40, traced next: the 64th" in text
+    assert f"define-by-run x 24: {BACKING_OFF}" in text
+
+
+def test_the_row():
+    back_off = BackOff()
+    tried = [n for n in range(1, 5000) if back_off.decide(n, n, None) is None]
+    assert tried == [*range(1, 17), 32, 64, 128, 256, 512, 1024, 2048, 3072, 4096]
+    assert back_off.next_trial == 5120
+    assert BackOff().next_trial == 32
+
+
+def test_what_is_used_no_more_than_what_is_kept_drives_nothing_out():
+    back_off = BackOff()
+    assert back_off.decide("a", 1, None) is None
+    assert back_off.decide("b", 2, 1) == FULL_AND_NEW
+    assert back_off.decide("b", 10, 16) == FULL
+    assert back_off.decide("b", 18, 17) is None
