@@ -13,8 +13,8 @@ from sdbr.audit.outcome import Outcome
 from sdbr.audit.reach import reached
 from sdbr.audit.reports import deliver
 from sdbr.audit.samples import Watch, kind_of, traced_nodes
-from sdbr.audit.sides import Again, Plain, Replay
-from sdbr.audit.snapshot import Place, Roots, Snapshot
+from sdbr.audit.sides import Again, PlainSide, ReplaySide
+from sdbr.audit.snapshot import Named, Roots, Snapshot
 from sdbr.base.errors import BackendError
 from sdbr.trace.effects.sinks import Entries
 from sdbr.trace.patches import APPLIES
@@ -102,7 +102,7 @@ class Audit:
         self.tolerances = GRADIENT_TOLERANCES if gradients else None
         self.watch: Watch | None = None
         with APPLIES:
-            self.plain = Outcome(lambda: plain(args, kwargs), self.before, Plain(self.before))
+            self.plain = Outcome(lambda: plain(args, kwargs), self.before, PlainSide(self.before))
         self.lost = self.before.put_back(self.plain.changes)
 
     def compare(self, replay: Callable[[], Any]) -> Verdict:
@@ -114,7 +114,7 @@ class Audit:
             deliver(plain.reports)
             return Verdict(plain, problem, self.schedule.line)
         calls = self.manager.statistics.calls
-        side = Replay(plain.side)
+        side = ReplaySide(plain.side)
         start = time.perf_counter()
         outcome = Outcome(replay, self.before, side)
         self.manager.audits.budget.add(time.perf_counter() - start, 0.0)
@@ -152,7 +152,7 @@ class Audit:
         self.watch = None
         self.plain.side.nodes = []
 
-    def _found(self, outcome: Outcome, side: Replay) -> Found | None:
+    def _found(self, outcome: Outcome, side: ReplaySide) -> Found | None:
         """What differs, or None."""
         line = self.schedule.line
         if outcome.error is not None:
@@ -230,7 +230,7 @@ class Audit:
         facts: dict[str, Any] = {}
         if outcome.error is None:
             for name, (node, i, k) in self._places().items():
-                if isinstance(outcome.side, Replay) and not outcome.side.is_plain:
+                if isinstance(outcome.side, ReplaySide) and not outcome.side.is_plain:
                     facts[name] = self.watch.samples[node, i][0]  # type: ignore[union-attr]
                 elif k < len(outcome.side.nodes) and i < len(outcome.side.nodes[k].samples):
                     facts[name] = outcome.side.nodes[k].samples[i]
@@ -308,15 +308,15 @@ def roots_of(manager, schedule, owner, arguments, optimizer=None, gradients: boo
     whole = any(node.effect for node in trace.nodes) or any(
         value.kind == PARAMETER and value.held for value in trace.values
     )
-    slots: Sequence = ()
+    near: Sequence = ()
     if threading.active_count() == 1:
         if schedule.reached is None:
             schedule.reached = reached(manager.function, owner, trace)
-        slots = schedule.reached
-    roots = Roots(list(links.values()), arguments, parameters, optimizer, gradients, whole, slots)
+        near = schedule.reached
+    roots = Roots(list(links.values()), arguments, parameters, optimizer, gradients, whole, near)
     for store in trace.stores:
-        if store.place.holder is not None:  # else on a Variable that each call makes anew
-            place = Place(f"{store.place.name!r} outside of links", Entries(store.place))
+        if store.sink.holder is not None:  # else on a Variable that each call makes anew
+            place = Named(f"{store.sink.name!r} outside of links", Entries(store.sink))
             roots.dicts.append(place)
     return roots
 

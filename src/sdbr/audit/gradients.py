@@ -11,7 +11,7 @@ from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, is_noise
 from sdbr.audit.noise import DISTURBANCES, Disturbed, shaken
 from sdbr.audit.outcome import Outcome
 from sdbr.audit.samples import Watch
-from sdbr.audit.sides import Again, Plain, Replay
+from sdbr.audit.sides import Again, PlainSide, ReplaySide
 from sdbr.audit.snapshot import Snapshot
 from sdbr.audit.state import fails
 from sdbr.trace.patches import APPLIES
@@ -77,13 +77,13 @@ class GradientAudit:
         names = [_name(plan.differentiable[i]) for i in indices]
         others = roots.variables if whole else []
         more: dict[str, np.ndarray] = {}
-        plain_side = Plain(before)
+        plain_side = PlainSide(before)
         plain_side.depth = 1  # its function nodes are of no interest
         plain = Outcome(
             lambda: gradients(ys, wanted, gys, inputs, others, more), before, plain_side
         )
         before.put_back(plain.changes)
-        outcome = Outcome(replay, before, Replay(plain_side))
+        outcome = Outcome(replay, before, ReplaySide(plain_side))
         if outcome.error is not None:
             raise outcome.error
         grads = outcome.result

@@ -20,7 +20,7 @@ MISSING = object()
 _HOLDERS = (dict, types.MappingProxyType, Cell, Field)
 
 
-class Slot:
+class Reached:
     """One name of a holder, as a dictionary of one entry.
 
     Parameters
@@ -70,7 +70,7 @@ class Slot:
             delattr(self.owner, name)
 
 
-def reached(function, owner, trace) -> list[Slot]:
+def reached(function, owner, trace) -> list[Reached]:
     """The places outside of links that the code of a call may write.
 
     Parameters
@@ -80,10 +80,10 @@ def reached(function, owner, trace) -> list[Slot]:
     owner : chainer.Link or None
     trace : Trace
     """
-    return _slots([Outside(function, owner), *_of_nodes(trace)])
+    return _gathered([Outside(function, owner), *_of_nodes(trace)])
 
 
-def reached_by_node(cls: type) -> list[Slot]:
+def reached_by_node(cls: type) -> list[Reached]:
     """The same of the methods of a function node of a user, and what lies on its classes.
 
     Parameters
@@ -91,19 +91,19 @@ def reached_by_node(cls: type) -> list[Slot]:
     cls : type
         Of the node, or of the old-style ``Function`` behind it.
     """
-    found = _slots(_of_class(cls))
-    there = {(id(slot.holder), slot.name) for slot in found}
+    found = _gathered(_of_class(cls))
+    there = {(id(entry.holder), entry.name) for entry in found}
     for base in cls.__mro__:
         if is_library(base):
             continue
         for name, thing in list(vars(base).items()):
             if name[:2] != "__" and not _is_code(thing) and (id(vars(base)), name) not in there:
-                found.append(Slot(vars(base), name, base))
+                found.append(Reached(vars(base), name, base))
     return found
 
 
-def _slots(outsides: Iterable[Outside]) -> list[Slot]:
-    found: dict[tuple, Slot] = {}
+def _gathered(outsides: Iterable[Outside]) -> list[Reached]:
+    found: dict[tuple, Reached] = {}
     for outside in outsides:
         classes = {id(members): cls for cls, members in outside._members.items()}
         for holder, name, thing in outside.entries:
@@ -112,14 +112,14 @@ def _slots(outsides: Iterable[Outside]) -> list[Slot]:
                 continue
             try:
                 if holder.get(name, MISSING) is not MISSING:
-                    found[key] = Slot(holder, name, classes.get(id(holder)))
+                    found[key] = Reached(holder, name, classes.get(id(holder)))
             except AttributeError:
                 continue  # a field that only looks like one
         for cls in outside._classes:
             for name, thing in list(vars(cls).items()):
                 key = (id(cls), name)
                 if key not in found and name[:2] != "__" and not _is_code(thing):
-                    found[key] = Slot(vars(cls), name, cls)
+                    found[key] = Reached(vars(cls), name, cls)
     return list(found.values())
 
 

@@ -59,7 +59,7 @@ def arrays_in(thing) -> list[np.ndarray]:
     return [a for x in thing for a in arrays_in(x)] if isinstance(thing, (list, tuple)) else []
 
 
-class Plain(Side):
+class PlainSide(Side):
     """Define-by-run as if nothing were decorated.
 
     Parameters
@@ -102,15 +102,15 @@ class Plain(Side):
         return result
 
 
-class Replay(Side):
+class ReplaySide(Side):
     """The replay beside it: ``static_code`` gives what it gave in define-by-run.
 
     Parameters
     ----------
-    plain : Plain
+    plain : PlainSide
     """
 
-    def __init__(self, plain: Plain):
+    def __init__(self, plain: PlainSide):
         super().__init__()
         self.codes = list(plain.codes)
         self.repeating = Repeating(plain.telling)
@@ -134,19 +134,19 @@ class Replay(Side):
         return func(*args, **kwargs)
 
 
-class Again(Replay):
+class Again(ReplaySide):
     """Define-by-run once more, on disturbed inputs: nothing that runs once runs again.
 
     Parameters
     ----------
-    plain : Plain
+    plain : PlainSide
     units : int
         Of the disturbance; without any, functions round as they do.
     """
 
     is_plain = True
 
-    def __init__(self, plain: Plain, units: int = 0):
+    def __init__(self, plain: PlainSide, units: int = 0):
         super().__init__(plain)
         self.nodes: list[Applied] = []
         self.rounding = Rounding(units) if units else None

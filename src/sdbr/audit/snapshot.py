@@ -24,7 +24,7 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), type)
 _CONTAINERS = (list, dict, set, collections.deque)
 
 
-class Place(NamedTuple):
+class Named(NamedTuple):
     """Where something was found: an object that can change, and what to call it."""
 
     name: str
@@ -48,19 +48,19 @@ class Roots:
         Whether gradients are kept whole.
     whole : bool
         Whether parameters are kept whole without an optimizer, too.
-    slots : iterable of Slot
+    reached : iterable of Reached
         Places outside of links.
 
     Attributes
     ----------
-    dicts : list of Place
+    dicts : list of Named
         Dictionaries of objects.
-    containers : list of Place
-    arrays : list of (Place, bool)
+    containers : list of Named
+    arrays : list of (Named, bool)
         And whether the contents are copied; else only a checksum is taken.
-    parameters, variables : list of Place
+    parameters, variables : list of Named
         `variables` are all of them, parameters included.
-    generators : list of Place
+    generators : list of Named
         Random generators of the user's own, whose state is put back as well.
     moves_on : bool
         Whether there is something among it that gives another thing each time it is asked, and
@@ -75,14 +75,14 @@ class Roots:
         optimizer=None,
         gradients: bool = False,
         whole: bool = False,
-        slots: Iterable = (),
+        reached: Iterable = (),
     ):
-        self.dicts: list[Place] = []
-        self.containers: list[Place] = []
-        self.arrays: list[tuple[Place, bool]] = []
-        self.parameters: list[Place] = []
-        self.variables: list[Place] = []
-        self.generators: list[Place] = []
+        self.dicts: list[Named] = []
+        self.containers: list[Named] = []
+        self.arrays: list[tuple[Named, bool]] = []
+        self.parameters: list[Named] = []
+        self.variables: list[Named] = []
+        self.generators: list[Named] = []
         self.moves_on = False
         self._seen: set[int] = set()
         self._whole = whole or optimizer is not None
@@ -100,9 +100,9 @@ class Roots:
                 if id(parameter) not in self._seen:
                     self._parameter(parameter, path)
         self._look(arguments, "the arguments", 0)
-        for slot in slots:
-            self.dicts.append(Place("", slot))
-            self._look(slot.get(slot.name), slot.name, 0)
+        for entry in reached:
+            self.dicts.append(Named("", entry))
+            self._look(entry.get(entry.name), entry.name, 0)
         if optimizer is not None:
             self._object(optimizer, "the optimizer", 0)
         for name, config in (
@@ -110,14 +110,14 @@ class Roots:
             ("chainer.config", chainer.config._local),
         ):
             self._seen.add(id(config.__dict__))
-            self.dicts.append(Place(name, config.__dict__))
+            self.dicts.append(Named(name, config.__dict__))
 
     def _link(self, link: chainer.Link, path: str) -> None:
         if id(link) in self._seen:
             return
         self._seen.add(id(link))
         name = f"{type(link).__name__}{path}"
-        self.dicts.append(Place(name, link.__dict__))
+        self.dicts.append(Named(name, link.__dict__))
         for attribute, thing in list(link.__dict__.items()):
             if not _is_own(attribute) and not isinstance(thing, chainer.Link):
                 self._look(thing, f"{name}.{attribute}", 0)
@@ -137,14 +137,14 @@ class Roots:
             self._parameter(thing, name)
         elif isinstance(thing, chainer.Variable):
             self._seen.add(id(thing))
-            self.variables.append(Place(name, thing))
-            self.dicts.append(Place(name, thing.__dict__))
+            self.variables.append(Named(name, thing))
+            self.dicts.append(Named(name, thing.__dict__))
             self._look(thing.__dict__.get("_data"), name, depth)
         elif isinstance(thing, _CONTAINERS):
             self._seen.add(id(thing))
             if len(thing) > MOST_THINGS:
                 return
-            self.containers.append(Place(name, thing))
+            self.containers.append(Named(name, thing))
             if isinstance(thing, set):
                 return
             items = thing.items() if isinstance(thing, dict) else enumerate(thing)
@@ -159,7 +159,7 @@ class Roots:
             if isinstance(thing, random.SystemRandom):  # has no state
                 self.moves_on = True
             else:
-                self.generators.append(Place(name, thing))
+                self.generators.append(Named(name, thing))
         elif moves_on(thing) is not None:
             self.moves_on = True
         elif _is_users(thing):
@@ -170,7 +170,7 @@ class Roots:
         attributes = getattr(thing, "__dict__", None)
         if type(attributes) is not dict:
             return
-        self.dicts.append(Place(name, attributes))
+        self.dicts.append(Named(name, attributes))
         for attribute, part in list(attributes.items()):
             if not _is_own(attribute) and not isinstance(part, chainer.Link):
                 if _is_rule(part) and id(part) not in self._seen:
@@ -180,13 +180,13 @@ class Roots:
 
     def _parameter(self, parameter: chainer.Parameter, name: str) -> None:
         self._seen.add(id(parameter))
-        self.dicts.append(Place(name, parameter.__dict__))
-        self.parameters.append(Place(name, parameter))
-        self.variables.append(Place(name, parameter))
+        self.dicts.append(Named(name, parameter.__dict__))
+        self.parameters.append(Named(name, parameter))
+        self.variables.append(Named(name, parameter))
         data = parameter.__dict__.get("_data")
         if type(data) is list and id(data) not in self._seen:
             self._seen.add(id(data))
-            self.containers.append(Place(name, data))
+            self.containers.append(Named(name, data))
             if isinstance(data[0], np.ndarray):
                 self._array(data[0], name, self._whole)
         gradient = parameter.__dict__.get("_grad")
@@ -200,7 +200,7 @@ class Roots:
     def _array(self, array: np.ndarray, name: str, is_copied: bool) -> None:
         if id(array) not in self._seen and array.dtype.kind in "biufcmMSUV":
             self._seen.add(id(array))
-            self.arrays.append((Place(name, array), is_copied))
+            self.arrays.append((Named(name, array), is_copied))
 
 
 def _is_own(attribute: str) -> bool:
@@ -227,10 +227,10 @@ class Changes:
 
     Attributes
     ----------
-    entries : list of (Place, str, object)
+    entries : list of (Named, str, object)
         Entries of dictionaries, `MISSING` for those that went.
-    contents : list of (Place, container)
-    arrays : list of (Place, ndarray or None)
+    contents : list of (Named, container)
+    arrays : list of (Named, ndarray or None)
         None where the new contents were not kept.
     random : dict
         Names of generators whose state is another -> the state, and what sets it.
@@ -239,9 +239,9 @@ class Changes:
     """
 
     def __init__(self):
-        self.entries: list[tuple[Place, str, Any]] = []
-        self.contents: list[tuple[Place, Any]] = []
-        self.arrays: list[tuple[Place, np.ndarray | None]] = []
+        self.entries: list[tuple[Named, str, Any]] = []
+        self.contents: list[tuple[Named, Any]] = []
+        self.arrays: list[tuple[Named, np.ndarray | None]] = []
         self.random: dict[str, Any] = {}
         self.inner: list[tuple[Snapshot, Changes]] = []
 

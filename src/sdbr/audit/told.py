@@ -196,8 +196,8 @@ def changing(function) -> Iterator[list]:
         return
     inner = inner_function(function) or function
     things = [thing for name, thing in inner.__dict__.items() if name not in _OWN]
-    slots = reached_by_node(type(inner)) if threading.active_count() == 1 else ()
-    before = Snapshot(Roots([], things, slots=slots))
+    near = reached_by_node(type(inner)) if threading.active_count() == 1 else ()
+    before = Snapshot(Roots([], things, reached=near))
     try:
         yield present.inner
     finally:

@@ -156,7 +156,7 @@ cdef class Effects:
 
     def _store(self, store):
         target = NOWHERE if store.target is None else self.places[store.target.index]
-        return STORE, target, NOWHERE, store.place, store.value, self._places_in(store.value)
+        return STORE, target, NOWHERE, store.sink, store.value, self._places_in(store.value)
 
     def _report(self, report, scalars, control_base):
         items = []

@@ -23,7 +23,7 @@ from sdbr.call._runners import CallRunner, call_watcher, run_fast
 from sdbr.call.cache_key import CallKey, ConfigKeys
 from sdbr.call.find import Lookup, arrays_of, look_up, off_reason
 from sdbr.call.misses import SWEPT, BackOff, Misses, warn_full, why_not_traced
-from sdbr.call.second import Snapshot
+from sdbr.call.second import CallSnapshot
 from sdbr.call.trace_call import trace_call
 from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
@@ -330,9 +330,9 @@ class ScheduleManager:
         child.audits.off = True  # the call whose gradients these are is audited itself
         return child
 
-    def snapshot(self, plan, sources) -> Snapshot | None:
+    def snapshot(self, plan, sources) -> CallSnapshot | None:
         """To be taken before a call whose second derivative may be asked for."""
-        return Snapshot(plan, sources) if self.options.enable_double_backprop else None
+        return CallSnapshot(plan, sources) if self.options.enable_double_backprop else None
 
     def _remember(self, schedule, args, kwargs) -> None:
         """Serve later calls like this one by the compiled path."""

@@ -25,7 +25,7 @@ import numpy as np
 from chainer import functions as F
 
 
-class Snapshot:
+class CallSnapshot:
     """What a call saw and may be something else when its second derivative is taken.
 
     Parameters

@@ -18,7 +18,7 @@ from sdbr.lowering.numpy_views import gives_view
 from sdbr.lowering.python_op import NumpyCall, PythonBackward, PythonForward, user_array
 from sdbr.lowering.repeated import without_repeats
 from sdbr.lowering.selection import live_nodes
-from sdbr.lowering.windows import Outputs, apart, window
+from sdbr.lowering.windows import HandedOut, apart, window
 from sdbr.program.buffers import ARENA, BOUND, CONSTANT, OWNED, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.trace import values as v
@@ -304,7 +304,7 @@ class Forward:
         for value, row in zip(lowered.traced.outputs, lowered.ys, strict=True):
             self.rows[value.index] = row
 
-    def outputs(self, values: list[v.Value], forward_views: bool = True) -> Outputs:
+    def outputs(self, values: list[v.Value], forward_views: bool = True) -> HandedOut:
         """Put `values` on memory that is handed to the user.
 
         Where Chainer gives views of one memory, and somebody can tell, so does a replay: results
@@ -312,7 +312,7 @@ class Forward:
         one that is a part of what a backward may read. An op writes to the memory of a result
         directly where it fills a whole arena row; else the value is copied.
         """
-        found = Outputs([], {}, [])
+        found = HandedOut([], {}, [])
         mates = collections.Counter(
             self.row(value).root.index for value in values if not value.is_scalar
         )

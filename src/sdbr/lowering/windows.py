@@ -62,7 +62,7 @@ class Window(NamedTuple):
         return view_of(items, self.shape, strides, self.offset // size * items.itemsize, True)
 
 
-class Outputs(NamedTuple):
+class HandedOut(NamedTuple):
     """What is handed to the user.
 
     Attributes

@@ -33,7 +33,7 @@ class ForwardPlan:
     outputs : list of (Value, int, tuple, dtype)
         Arrays handed to the user: value, slot, shape, dtype.
     views, hidden :
-        See `Outputs`.
+        See `HandedOut`.
     graph_outputs : list of Value
         The outputs of the autograd node.
     differentiable : list of Value

@@ -29,7 +29,7 @@ class StepPlan:
         What is bound, with its slot; parameters that are updated included.
     outputs : list of (Value, int, tuple, dtype)
     views, hidden :
-        See `Outputs`.
+        See `HandedOut`.
     grads, extra_params : list of (Parameter, int, tuple, dtype)
         Parameters whose gradient the program writes, with slot, shape and dtype; parameters that
         are no leaves.

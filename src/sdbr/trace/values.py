@@ -222,18 +222,18 @@ class AttributeWrite:
 
 @dataclasses.dataclass(eq=False)
 class Store:
-    """What `place` outside the links holds after the call; see `sdbr.trace.effects.sinks`.
+    """What `sink`, a place outside the links, holds after the call; see `sdbr.trace.effects.sinks`.
 
     Attributes
     ----------
-    place : Place
+    sink : Sink
     value : object
         Values in lists, tuples and dicts, or a plain object.
     target : Value or None
         The Variable whose attribute it is, where the call itself has made or been given one.
     """
 
-    place: Any
+    sink: Any
     value: Any
     target: Value | None = None
 

@@ -85,7 +85,7 @@ def rebuilt(thing: Any, change: Callable) -> Any:
     return change(thing)
 
 
-class Arguments:
+class EffectArguments:
     """The arguments of one traced call, with holes where arrays of the trace go."""
 
     def __init__(self, recorder, args: tuple, kwargs: dict):

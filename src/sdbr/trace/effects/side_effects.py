@@ -12,7 +12,7 @@ from sdbr.trace.arrays.stripping import is_traced
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.effects.attributes import INTERNAL
-from sdbr.trace.effects.effect_arguments import Arguments, Input, Made, Number, plain, rebuilt
+from sdbr.trace.effects.effect_arguments import EffectArguments, Input, Made, Number, plain, rebuilt
 from sdbr.trace.effects.reports import Overheard
 from sdbr.trace.effects.sides import run_code
 from sdbr.trace.nodes import config_changes, configured
@@ -45,7 +45,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
         What the function returned, arrays as traced arrays.
     """
     line = user_line()
-    found = Arguments(recorder, args, kwargs)
+    found = EffectArguments(recorder, args, kwargs)
     result = _run(recorder, function, args, kwargs, label)
     found.note_writes()
     parts = (

@@ -12,7 +12,7 @@ from sdbr.trace.code.reading import Cell, behind, get, plain_fields
 import chainer
 
 
-class Place:
+class Sink:
     """One place, known by `key`; guards read it with ``holder.get(name)``."""
 
     __slots__ = ("holder", "key", "name", "owner")
@@ -39,29 +39,29 @@ class Place:
 class Entries(MutableMapping):
     """A place as a dictionary of one entry, or of none: what audits note and put back."""
 
-    def __init__(self, place: Place):
-        self.place = place
+    def __init__(self, sink: Sink):
+        self.sink = sink
 
     def __getitem__(self, name: str):
-        found = self.place.holder.get(name, self)
-        if name != self.place.name or found is self:
+        found = self.sink.holder.get(name, self)
+        if name != self.sink.name or found is self:
             raise KeyError(name)
         return found
 
     def __setitem__(self, name: str, thing) -> None:
-        self.place.put(thing)
+        self.sink.put(thing)
 
     def __delitem__(self, name: str) -> None:
-        self.place.clear()
+        self.sink.clear()
 
     def __iter__(self):
-        return iter([self.place.name] if self.place.name in self else [])
+        return iter([self.sink.name] if self.sink.name in self else [])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __contains__(self, name) -> bool:
-        return name == self.place.name and self.place.holder.get(name, self) is not self
+        return name == self.sink.name and self.sink.holder.get(name, self) is not self
 
 
 class Enclosed(Cell):
@@ -74,7 +74,7 @@ class Enclosed(Cell):
         self.name = name
 
 
-class ClassPlace(Place):
+class ClassSink(Sink):
     """An attribute of a class."""
 
     __slots__ = ()
@@ -89,7 +89,7 @@ class ClassPlace(Place):
         type.__delattr__(self.owner, self.name)
 
 
-class CellPlace(Place):
+class CellSink(Sink):
     """A variable of an enclosing function; `owner` is `Enclosed`."""
 
     __slots__ = ()
@@ -101,7 +101,7 @@ class CellPlace(Place):
         del self.owner.cell.cell_contents
 
 
-class FieldPlace(Place):
+class FieldSink(Sink):
     """An attribute of a plain object, in its dictionary or in a slot."""
 
     __slots__ = ()
@@ -121,7 +121,7 @@ class FieldPlace(Place):
         object.__delattr__(self.owner, self.name)
 
 
-class VariablePlace(Place):
+class VariableSink(Sink):
     """An attribute of a Variable of the call, or of a parameter.
 
     A replay has another Variable in the place of the traced one, which nothing here may keep.
@@ -167,13 +167,13 @@ def fields_of(owner) -> dict:
     return plain_fields(owner) or {}
 
 
-def place_of(owner, name: str) -> Place:
+def sink_of(owner, name: str) -> Sink:
     """The place `name` of a dictionary (of a module, of a function), class, cell or object."""
     if isinstance(owner, dict):
-        return Place(owner, name)
+        return Sink(owner, name)
     if isinstance(owner, Enclosed):
-        return CellPlace(owner, name)
-    return (ClassPlace if isinstance(owner, type) else FieldPlace)(owner, name)
+        return CellSink(owner, name)
+    return (ClassSink if isinstance(owner, type) else FieldSink)(owner, name)
 
 
 def describe(owner, name: str) -> str:

@@ -18,7 +18,7 @@ from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import Cell, Field, behind, get, used_names
 from sdbr.trace.effects.attributes import INTERNAL
 from sdbr.trace.effects.escapes import References
-from sdbr.trace.effects.sinks import Enclosed, VariablePlace, describe, fields_of, place_of
+from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of, sink_of
 from sdbr.trace.guards.guards import changed_condition, stored_condition
 from sdbr.trace.guards.prints import is_constant
 from sdbr.trace.nodes import config_entries
@@ -231,7 +231,7 @@ class StoreRecording:
         kept: list = []
         for owner, name, old, new in list(self.stores.changes()):
             if (id(owner), name) not in handled:
-                place = place_of(owner, name)
+                place = sink_of(owner, name)
                 if not self.stores.replaces(place):
                     self._changed(place, describe(owner, name), old, new, kept)
         return kept
@@ -356,7 +356,7 @@ class StoreRecording:
                 for name in {**before, **now}:
                     old, new = before.get(name, ABSENT), now.get(name, ABSENT)
                     if new is not old:
-                        place = VariablePlace(variable, name)
+                        place = VariableSink(variable, name)
                         what = f"attribute {name!r} of a Variable"
                         self._changed(place, what, old, new, [], value)
 

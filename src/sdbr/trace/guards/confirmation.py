@@ -83,12 +83,12 @@ def confirm(trace, first, before) -> None:
                 trace.dynamic = trace.dynamic or Reason(
                     f"the reported value {name!r} was computed in Python", Remedy.USE_FUNCTIONS
                 )
-    stored = {store.place.key: repr_scalars(store.value) for store in first.stores}
+    stored = {store.sink.key: repr_scalars(store.value) for store in first.stores}
     for store in trace.stores:
-        key = store.place.key
+        key = store.sink.key
         if store.target is None and key in stored and repr_scalars(store.value) != stored[key]:
             trace.dynamic = trace.dynamic or Reason(
-                f"{store.place.name!r}, which the call sets, was computed in Python",
+                f"{store.sink.name!r}, which the call sets, was computed in Python",
                 Remedy.USE_FUNCTIONS,
             )
     if repr_scalars(trace.result) != repr_scalars(first.result):
