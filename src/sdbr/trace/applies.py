@@ -13,9 +13,8 @@ from sdbr.trace.forgotten import Forgotten, trace_through
 from sdbr.trace.node_state import changed_by, variables_around
 from sdbr.trace.nodes import (
     GRAPH,
+    ConfigWatch,
     attributes_of,
-    config_changes,
-    config_entries,
     copy_node,
     has_own_backward,
     may_write_gradients,
@@ -49,7 +48,8 @@ class ApplyRecording:
 
     def __init__(self):
         super().__init__()
-        self._config = config_entries()
+        self._config_watch = ConfigWatch()
+        self._config = self._config_watch.before
         self.catchers: list = []  # context managers that may keep errors to themselves
         # Whether the functions inside of ``F.forget`` are recorded; all of them, the one that runs
         # now, and why the call has to be traced without.
@@ -122,7 +122,7 @@ class ApplyRecording:
     def add_node(self, node: TracedNode, outputs) -> None:
         """Append a function node whose outputs are these Variables."""
         node.caught = self.caught()
-        node.config = config_changes(self._config)
+        node.config = self._config_watch.changes()
         node.train = bool(chainer.config.train)
         for i, y in enumerate(outputs):
             requires_grad = y.requires_grad and node.backprop

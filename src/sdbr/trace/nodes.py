@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import operator
 import weakref
 
 from sdbr.base.settings import OUTSIDE_KEY
@@ -34,6 +35,24 @@ def config_changes(before: dict) -> dict:
     }
 
 
+class ConfigWatch:
+    """What `using_config` has changed since this was made; asked for every node of a call."""
+
+    def __init__(self):
+        self.before = config_entries()
+        self._seen: tuple = ()
+        self._changes: dict = {}
+
+    def changes(self) -> dict:
+        """As `config_changes`; not to be written to."""
+        shared, own = chainer.global_config.__dict__, chainer.config._local.__dict__
+        now = (*shared, *shared.values(), *own, *own.values())
+        seen = self._seen
+        if len(now) != len(seen) or not all(map(operator.is_, now, seen)):
+            self._seen, self._changes = now, config_changes(self.before)
+        return self._changes
+
+
 def configured(entries: dict):
     """A context with these entries of ``chainer.config``."""
     if len(entries) == 1:  # nearly always, and in every run of a Python op
@@ -50,9 +69,19 @@ def _configured(entries: dict):
         yield
 
 
+def _copied(function):
+    """A shallow copy; `copy.copy` asks first in which of many ways, which takes as long again."""
+    kind = type(function)
+    if kind.__module__.partition(".")[0] != "chainer":
+        return copy.copy(function)
+    made = kind.__new__(kind)
+    made.__dict__.update(function.__dict__)
+    return made
+
+
 def copy_node(function):
     """The node before its first forward; containers are copied one level deep."""
-    template = copy.copy(function)
+    template = _copied(function)
     for name, thing in template.__dict__.items():
         if type(thing) in (list, dict, set):
             template.__dict__[name] = copy.copy(thing)
@@ -184,7 +213,7 @@ GRAPH = ("inputs", "outputs", "_retained_output_data", "stack", "_chainerx_retai
 
 def spent_node(function, template):
     """The node after its forward, without graph and without arrays that the call made."""
-    spent = copy.copy(function)
+    spent = _copied(function)
     for name in GRAPH:
         spent.__dict__.pop(name, None)
     before = template.__dict__

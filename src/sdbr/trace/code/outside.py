@@ -54,6 +54,11 @@ _DESCRIPTORS = (
     types.WrapperDescriptorType, types.MethodDescriptorType,
 )  # fmt: skip
 _LEAVES = (*_SCALARS, bytes, np.ndarray, np.generic, chainer.Variable, types.ModuleType)
+# Classes of what leads nowhere, and attributes in which Chainer keeps such things.
+_NUMBERS = frozenset({
+    int, float, bool, complex, type(None), np.ndarray, chainer.Variable, chainer.Parameter,
+})  # fmt: skip
+_OF_LINKS = frozenset({"_params", "_persistent", "_within_init_scope", "_device"})
 # Builtins that tell what an array is; see `sdbr.trace.arrays.asked`.
 ASKED = frozenset({"type", "memoryview"})
 # What makes code that is not there to be read.
@@ -166,10 +171,12 @@ class Outside:
 
     def _link(self, link: chainer.Link) -> None:
         for child in link.links():
+            self._walked[id(child)] = child  # its parents hold it, too
             self._classes.setdefault(type(child))
-            for thing in list(child.__dict__.values()):
-                self._text |= is_format(thing)
-                self._walk(thing)
+            for name, thing in list(child.__dict__.items()):
+                if type(thing) not in _NUMBERS and name not in _OF_LINKS:
+                    self._text |= is_format(thing)
+                    self._walk(thing)
 
     def _raw_attributes(self, link: chainer.Link) -> None:
         """Numbers that ``vars(self)['name']`` would read, which passes no hook of ours."""
