@@ -291,7 +291,8 @@ def _shown(thing):
     if isinstance(thing, _SCALARS):
         return repr(thing)
     array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
-    return type(thing), getattr(array, "shape", None)
+    # Not `getattr`: code of a user's class would run, and may raise anything.
+    return type(thing), array.shape if isinstance(array, np.ndarray) else None
 
 
 def _is_never_so(thing, want) -> bool:
