@@ -186,7 +186,7 @@ def test_a_call_that_counts_is_traced_every_time():
 def test_library_code_is_not_looked_at():
     static = sdbr.static_graph(L.Classifier(L.Linear(4, 3)))
     static(X, np.zeros(5, "i"))
-    assert not static.schedule_manager.static_schedule.guards.volatile
+    assert len(static.schedule_manager.static_schedule.guards.volatile) == 0
 
 
 @pytest.mark.parametrize("wrapped", [True, False])
@@ -200,7 +200,7 @@ def test_a_model_that_reads_nothing_from_outside_needs_no_python_before_a_replay
         forward = model.static
     for _ in range(3):
         forward(np.ones((2, 4), "f"))
-    assert model.static_schedule.guards.volatile == []
+    assert len(model.static_schedule.guards.volatile) == 0
 
 
 class PlainChain(chainer.Chain):
@@ -406,8 +406,7 @@ def test_what_lies_beyond_the_limits_is_named():
         assert_near(static(X).array, np.maximum(X, 0) * many[999], RESULTS, "output")
     assert static.schedule_manager.statistics.replays == 4
     (line,) = [t for t in str(sdbr.explain(static)).splitlines() if "not compared" in t][:1]
-    assert "cells[" in line
-    assert "many" not in line
+    assert line.strip() == "not compared before replays: cells"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -2,6 +2,7 @@
 
 from sdbr.call._spec cimport CallSpec
 from sdbr.program._memory cimport Memory
+from sdbr.trace.guards._held cimport Conditions
 from sdbr.trace.guards._versions cimport Dicts
 
 
@@ -9,7 +10,8 @@ cdef class WriteWatch:
     cdef object guards
     cdef object version
     cdef Dicts dicts              # None while `version` is
-    cdef bint volatile
+    cdef Conditions volatile      # those of the guards
+    cdef Conditions enclosed
     cdef list definitions
     cdef bint hold(self)
 

@@ -5,6 +5,7 @@ from sdbr.trace.arrays.scalars import values_now
 from sdbr.trace.current import TRACES_UNDER_WAY
 from sdbr.trace.current import _local as _trace_local
 from sdbr.trace.effects.sides import plain_now
+from sdbr.trace.guards._held import is_same
 
 import chainer
 
@@ -14,6 +15,7 @@ from libc.stdlib cimport calloc, free
 from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_dict_size, sdbr_list_item
 from sdbr.call._spec cimport CallSpec
 from sdbr.program._memory cimport Memory
+from sdbr.trace.guards._held cimport Conditions
 
 cdef PyObject *NONE = <PyObject *> None
 cdef object _chainer_thread = chainer._thread_local
@@ -26,12 +28,14 @@ cdef class WriteWatch:
 
     def __init__(self, guards):
         self.guards = guards
-        self.volatile = bool(guards.volatile)
+        self.volatile = guards.volatile
         self.version = None
         self.dicts = None
         self.definitions = [d for d in guards.definitions if type(d[0]) is dict]
-        if len(self.definitions) != len(guards.definitions):
-            self.volatile = True  # a variable of an enclosing function
+        self.enclosed = Conditions()  # functions in variables of enclosing functions
+        for holder, name, thing in guards.definitions:
+            if type(holder) is not dict:
+                self.enclosed.add(holder, name, is_same, thing)
 
     cdef bint hold(self):
         cdef Py_ssize_t i
@@ -42,7 +46,13 @@ cdef class WriteWatch:
             found = PyDict_GetItemWithError(<PyObject *> definition[0], <PyObject *> definition[1])
             if (NONE if found == NULL else found) != <PyObject *> definition[2]:
                 return False
-        if self.volatile or self.version is not _version[0] or self.dicts.moved():
+        if self.enclosed.failing() is not None:
+            return False
+        failed = self.volatile.failing()
+        if failed is not None:
+            self.guards.note(failed)
+            return False
+        if self.version is not _version[0] or self.dicts.moved():
             if not self.guards.hold():
                 return False
             self.version = _version[0]

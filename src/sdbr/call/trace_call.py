@@ -51,6 +51,7 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     unconfirmed = lookup.schedule
     known = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
     around = Outside(manager.function, getattr(function, "__self__", None))
+    recorder.names_read = around.names_read
     outside = outside_conditions(around.entries, recorder)
     _know(recorder, around)
     recorder.through = manager.through and not manager.options.enable_double_backprop
@@ -139,6 +140,7 @@ def _watch(schedule: Schedule, recorder: Recorder, around: Outside, outside: lis
         guards.watch_stored(stored)
     for _, array in structural_arrays(schedule.trace):
         guards.watch_contents(array)
+    recorder.settle_prints()
 
 
 def _tell(manager, schedule: Schedule) -> None:

@@ -295,8 +295,9 @@ class Trace:
         What the call may read and no replay compares: beyond the limits of what is compared.
     classes : list of (Link, type)
         Links whose attributes the call read, and their classes, which may be assigned.
-    environment : dict of str to str
-        Entries of ``os.environ`` that the call read, None for those that were not there.
+    environment : dict of bytes to bytes
+        Entries of ``os.environ`` that the call read, as the system has them; None for those that
+        were not there.
     """
 
     values: list = dataclasses.field(default_factory=list)

@@ -19,6 +19,7 @@ from sdbr.trace.code.floats import ASKED_OF_FLOATS, takes_plain_floats
 from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.code.library import is_library, is_library_name
 from sdbr.trace.code.moving import is_global_draw, moves_on, tells_time
+from sdbr.trace.code.named import MAKES_CODE, NOT_ASKED, asks_unnamed, names_read
 from sdbr.trace.code.reading import (
     Cell,
     Field,
@@ -41,14 +42,6 @@ _OPEN = (
     collections.UserString, collections.ChainMap,
 )  # fmt: skip
 _NODES = (chainer.FunctionNode, chainer.Function)  # replays run their methods anew
-# Methods that no call of a static function runs, and what is no method.
-_NOT_ASKED = {
-    "__init__", "__new__", "__del__", "__repr__", "__reduce__", "__getstate__", "__setstate__",
-    "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__annotations__",
-    "__slotnames__",
-    "__slots__", "__static_attributes__", "__firstlineno__", "__match_args__", "__orig_bases__",
-    "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__", "__parameters__",
-}  # fmt: skip
 _DESCRIPTORS = (
     types.MemberDescriptorType, types.GetSetDescriptorType,
     types.WrapperDescriptorType, types.MethodDescriptorType,
@@ -61,8 +54,6 @@ _NUMBERS = frozenset({
 _OF_LINKS = frozenset({"_params", "_persistent", "_within_init_scope", "_device"})
 # Builtins that tell what an array is; see `sdbr.trace.arrays.asked`.
 ASKED = frozenset({"type", "memoryview"})
-# What makes code that is not there to be read.
-_MAKES_CODE = frozenset({"__import__", "importlib", "import_module", "eval", "exec", "compile"})
 
 
 class Outside:
@@ -114,7 +105,7 @@ class Outside:
         self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
         self._past_links = False
-        self._by_name = False
+        self._by_name = self._unnamed = False
         self._modulo = self._text = self._has_float = False
         self._follow(function)
         if owner is not None:
@@ -150,6 +141,11 @@ class Outside:
         """The user's classes that the call may look into, bases and metaclasses included."""
         every = {base: None for cls in self._classes for base in (*cls.__mro__, type(cls))}
         return [cls for cls in every if not is_library(cls)]
+
+    @property
+    def names_read(self) -> frozenset | None:
+        """The attributes that plain objects may be asked for; None: any."""
+        return None if self._unnamed else names_read(self.functions, self._attributes)
 
     @property
     def objects(self) -> list:
@@ -197,6 +193,7 @@ class Outside:
                 self.unwatched.append(text)
             return
         self._walked[id(thing)] = thing
+        self._unnamed |= asks_unnamed(thing)
         if isinstance(thing, type):
             if not is_library(thing) and not issubclass(thing, _NODES):
                 self._classes.setdefault(thing)
@@ -256,9 +253,9 @@ class Outside:
             members = self._members.setdefault(base, base.__dict__)
             asked = self._attributes & members.keys()
             if self._by_name and sees_hidden():
-                asked = members.keys() - _NOT_ASKED
+                asked = members.keys() - NOT_ASKED
             # Python itself calls these.
-            asked |= {n for n in members.keys() - _NOT_ASKED if n[:2] == n[-2:] == "__"}
+            asked |= {n for n in members.keys() - NOT_ASKED if n[:2] == n[-2:] == "__"}
             for name in asked:
                 thing = members[name]
                 self._define(members, name, thing, before)
@@ -314,7 +311,7 @@ class Outside:
         self._text |= text
         self._has_float |= "float" in names
         self._attributes |= names & {"getattr"}
-        self.opaque |= "type" in names or bool(_MAKES_CODE & (names | attributes))
+        self.opaque |= "type" in names or bool(MAKES_CODE & (names | attributes))
         self._past_links |= "vars" in names or "__dict__" in attributes
         for name, thing in entries(holder, names):
             if name[0] == "@":  # put there by pytest, for its own use

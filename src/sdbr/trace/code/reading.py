@@ -214,6 +214,10 @@ def plain_fields(thing) -> dict | None:
     return found
 
 
+#: What some classes of the standard library show like a slot.
+_NO_SLOTS = ("__dict__", "__weakref__")
+
+
 @functools.lru_cache(maxsize=1024)
 def slots_of(cls: type) -> tuple:
     """``(name, descriptor)`` of the slots of a class and those above it."""
@@ -222,5 +226,5 @@ def slots_of(cls: type) -> tuple:
         for base in cls.__mro__
         if base.__module__ != "builtins"
         for name, thing in list(base.__dict__.items())
-        if isinstance(thing, types.MemberDescriptorType)
+        if isinstance(thing, types.MemberDescriptorType) and name not in _NO_SLOTS
     )

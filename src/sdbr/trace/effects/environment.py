@@ -17,9 +17,9 @@ def _wrap_read(original):
     @functools.wraps(original)
     def read(self, name):
         recorder = current()
-        if recorder is not None and not recorder.depth and self is os.environ:
-            value = self._data.get(self.encodekey(name))
-            recorder.trace.environment[name] = None if value is None else self.decodevalue(value)
+        if recorder is not None and not recorder.depth and self._data is os.environ._data:
+            key = self.encodekey(name)  # os.environ and os.environb share what they hold
+            recorder.trace.environment[key] = self._data.get(key)
         return original(self, name)
 
     return read
@@ -29,7 +29,7 @@ def _wrap_change(original):
     @functools.wraps(original)
     def change(self, *args):
         recorder = current()
-        if recorder is not None and not recorder.depth and self is os.environ:
+        if recorder is not None and not recorder.depth and self._data is os.environ._data:
             recorder.mark_dynamic(f"a change of os.environ {ONLY_TRACED}", Remedy.RUN_EVERY_TIME)
         return original(self, *args)
 
@@ -43,7 +43,7 @@ def _wrap_going_over(original):
         if (
             recorder is not None
             and not recorder.depth
-            and self is os.environ
+            and self._data is os.environ._data
             and made_by_call(sys._getframe(1))
         ):
             recorder.mark_dynamic(

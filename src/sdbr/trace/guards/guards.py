@@ -9,26 +9,23 @@ import types
 
 from sdbr.compat import LINK_VERSION
 from sdbr.trace.arrays.scalars import KINDS, ScalarArgument
+from sdbr.trace.guards._held import (
+    MISSING,
+    Conditions,
+    Given,
+    holds_same,
+    is_array_like,
+    is_equal,
+    is_same,
+    is_variable_like,
+)
 from sdbr.trace.guards._versions import Dicts
 from sdbr.trace.guards.link_hooks import hooks_of
-from sdbr.trace.guards.prints import holds_scalars, is_constant, same, taken
+from sdbr.trace.guards.prints import is_constant, taken
 from sdbr.trace.values import ABSENT, Trace
 
 import chainer
 import numpy as np
-
-
-class Given:
-    """The place of what a condition is told of and need not look up, whatever it is called."""
-
-    __slots__ = ("thing",)
-
-    def __init__(self, thing):
-        self.thing = thing
-
-    def get(self, name: str, default=None):
-        """The thing itself."""
-        return self.thing
 
 
 class Guards:
@@ -41,7 +38,7 @@ class Guards:
     """
 
     def __init__(self, trace: Trace):
-        self.volatile = []
+        self.volatile = Conditions()
         self.stable = []
         # What the traced call itself wrote has to be looked at, too.
         self.version: int | None = None
@@ -60,15 +57,15 @@ class Guards:
         if trace.classes:
             self.stable.append((Given(trace.classes), "__class__", _have_classes, None))
         for name, value in trace.environment.items():
-            check = _is_absent if value is None else _is_equal
-            self.volatile.append((os.environ, name, check, value))
+            check = _is_absent if value is None else is_equal
+            self.volatile.add(os.environ._data, name, check, value, os.fsdecode(name))
         for place, thing, itself in trace.places:
             if itself:
-                self.volatile.append((place, place.label, _is_same, thing))
+                self.volatile.add(place, place.label, is_same, thing)
             else:
-                self.volatile.append((place, place.label, _is_variable_like, _kind_of(thing)))
+                self.volatile.add(place, place.label, is_variable_like, _kind_of(thing))
         for sources in trace.aliases:
-            self.volatile.append((Given(sources), sources[1][1], _are_one, None))
+            self.volatile.add(Given(sources), sources[1][1], _are_one, None)
 
     def _watch_read(self, read, trace: Trace) -> None:
         """The condition on one attribute that the call has read."""
@@ -84,25 +81,25 @@ class Guards:
         elif name in _COUNTED_LISTS and isinstance(value, list):
             self.stable.append((d, name, _is_same_list, list(value)))
         elif isinstance(value, (chainer.Parameter, chainer.Link)):
-            self.stable.append((d, name, _is_same, value))
+            self.stable.append((d, name, is_same, value))
         elif isinstance(value, chainer.Variable):
-            self.volatile.append((d, name, _is_variable_like, _kind_of(value)))
+            self.volatile.add(d, name, is_variable_like, _kind_of(value))
         elif isinstance(value, np.ndarray):
-            self.volatile.append((d, name, _is_array_like, (value.shape, value.dtype)))
+            self.volatile.add(d, name, is_array_like, (value.shape, value.dtype))
         elif name in _COUNTED_SETS and isinstance(value, (set, frozenset)):
             self.stable.append((d, name, _is_same_set, set(value)))
         elif type(value) in KINDS and _may_change(trace.followed.get((id(read.link), name))):
             self.stable.append((d, name, _is_of_type, type(value)))
         elif isinstance(value, (int, float, str, bool)):
-            self.stable.append((d, name, _is_equal, value))
+            self.stable.append((d, name, is_equal, value))
         elif is_constant(value):
-            self.stable.append((d, name, _holds_same, (taken(value), {})))
+            self.stable.append((d, name, holds_same, (taken(value), {})))
         elif (id(read.link), name) in trace.prints:
             want = trace.prints[id(read.link), name]
             if want is not None:  # else static_code changes it in every replay
-                self.volatile.append((d, name, _holds_same, (want, trace.live)))
+                self.volatile.add(d, name, holds_same, (want, trace.live))
         else:
-            self.stable.append((d, name, _is_same, value))
+            self.stable.append((d, name, is_same, value))
 
     def _watch_hooks(self, read) -> None:
         """The hooks of a link are the same, and so are the numbers that they hold."""
@@ -110,7 +107,7 @@ class Guards:
         self.stable.append((read.link.__dict__, "_local_link_hooks", _has_hooks, hooks))
         for hook in hooks:
             numbers = _numbers(hook.__dict__)
-            self.volatile.append((Given(hook), read.name, _has_fields, numbers))
+            self.volatile.add(Given(hook), read.name, _has_fields, numbers)
 
     def watch_outside(self, conditions: list, but: list) -> None:
         """Look at what user code reads from outside its chain; see `outside_conditions`.
@@ -124,18 +121,18 @@ class Guards:
         for thing, found in conditions:
             if not any(thing is other for other in but):
                 for holder, name, check, want in found:
-                    if check is _holds_same:
+                    if check is holds_same:
                         want = (want, self._live)
-                    if not check(holder.get(name, _MISSING), want):
+                    if not check(holder.get(name, MISSING), want):
                         # The call has changed it, which a replay would not do.
                         check = _is_never_so
-                    self.volatile.append((holder, name, check, want))
+                    self.volatile.add(holder, name, check, want)
 
     def watch_stored(self, conditions: list) -> None:
         """Look at what lies, before the call, where each replay puts something else."""
         for holder, name, check, want in conditions:
-            want = (want, self._live) if check is _holds_same else want
-            self.volatile.append((holder, name, check, want))
+            want = (want, self._live) if check is holds_same else want
+            self.volatile.add(holder, name, check, want)
 
     def watch_definitions(self, definitions: list, owner) -> None:
         """Look whether functions are defined anew.
@@ -159,7 +156,7 @@ class Guards:
 
     def watch_contents(self, array: np.ndarray) -> None:
         """Let the conditions fail when `array` no longer has its present contents."""
-        self.volatile.append((Given(array), "array", _has_contents, array.tobytes()))
+        self.volatile.add(Given(array), "array", _has_contents, array.tobytes())
 
     def _watch_floats(self, trace: Trace) -> None:
         """Conditions on floats that are not looked up by name: arguments, comparisons."""
@@ -188,9 +185,10 @@ class Guards:
 
     def failure(self) -> tuple:
         """What no longer held when they were last compared, and roughly what is there now."""
-        if self._broken is None or self._broken[1] != self.failed:
+        if self._broken is None or self._broken[-1] != self.failed:
             return (self.failed,)
-        return self.failed, _shown(self._broken[0].get(self.failed))
+        holder, name, *_ = self._broken
+        return self.failed, _shown(holder.get(name))
 
     def describe_failure(self) -> str:
         """What no longer held when they were last compared."""
@@ -203,36 +201,34 @@ class Guards:
     def hold(self) -> bool:
         """Whether every condition holds now, apart from those on arguments."""
         if self._broken is not None:  # what did not hold the last time, most likely still
-            d, name, check, want = self._broken
-            if not check(d.get(name, _MISSING), want):
-                self.failed = name
+            if not _is_met(self._broken):
+                self.failed = self._broken[-1]
                 return False
             self._broken = None
         for holder, name, thing in self.definitions:
             if holder.get(name) is not thing:
                 self.failed = name
                 return False
-        if not self._all(self.volatile):
+        failed = self.volatile.failed()
+        if failed is not None:
+            self.note(failed)
             return False
         version = LINK_VERSION[0]
         if version != self.version or self.dicts is None or self.dicts.moved():
             looked_up = [(d, name) for d, name, _, _ in self.stable if type(d) is dict]
             dicts = Dicts(looked_up, self._busy)
-            if not self._all(self.stable):
-                return False
+            for condition in self.stable:
+                if not _is_met(condition):
+                    self.note((*condition, condition[1]))
+                    return False
             self.version, self.dicts = version, dicts
         return True
 
-    def _all(self, conditions: list) -> bool:
-        for condition in conditions:
-            d, name, check, want = condition
-            if not check(d.get(name, _MISSING), want):
-                self.failed, self._broken = name, condition
-                return False
-        return True
+    def note(self, condition: tuple) -> None:
+        """`condition`, with the name of its place at the end, does not hold."""
+        self.failed, self._broken = condition[-1], condition
 
 
-_MISSING = object()
 _SCALARS = (int, float, str, bool)
 # Children of chain lists: their methods count up when they change.
 _COUNTED_LISTS = ("_children", "_layers")
@@ -265,8 +261,8 @@ def stored_condition(holder, name: str, old) -> tuple:
         return holder, name, _is_absent, None
     if isinstance(old, chainer.Variable) and old._data[0] is not None:
         array = old._data[0]
-        return holder, name, _is_variable_like, (array.shape, array.dtype, old.requires_grad)
-    return holder, name, _holds_same, taken(old)
+        return holder, name, is_variable_like, (array.shape, array.dtype, old.requires_grad)
+    return holder, name, holds_same, taken(old)
 
 
 def changed_condition(holder, name: str) -> tuple:
@@ -275,15 +271,12 @@ def changed_condition(holder, name: str) -> tuple:
 
 
 def _conditions(holder, name: str, thing, recorder) -> list:
-    same = holds_scalars(thing)
-    if same is not None:
-        return [(holder, name, _equals, same)]
-    return [(holder, name, _holds_same, taken(thing, recorder, name))]
+    return [(holder, name, holds_same, taken(thing, recorder, name))]
 
 
-def _equals(thing, want) -> bool:
-    # What is equal but of another type (1 and True) is the same here.
-    return type(thing) is type(want) and thing == want
+def _is_met(condition: tuple) -> bool:
+    holder, name, check, want = condition[:4]
+    return check(holder.get(name, MISSING), want)
 
 
 def _shown(thing):
@@ -312,7 +305,7 @@ def _comes_out(condition, want) -> bool:
 
 
 def _is_absent(thing, want) -> bool:
-    return thing is _MISSING
+    return thing is MISSING
 
 
 def _is_none(thing, want) -> bool:
@@ -320,22 +313,13 @@ def _is_none(thing, want) -> bool:
 
 
 def _has_hooks(thing, want) -> bool:
-    hooks = () if thing is _MISSING or thing is None else tuple(thing.values())
+    hooks = () if thing is MISSING or thing is None else tuple(thing.values())
     return len(hooks) == len(want) and all(map(operator.is_, hooks, want))
-
-
-def _is_same(thing, want) -> bool:
-    return thing is want
 
 
 def _are_one(sources, want) -> bool:
     one, other = (holder.__dict__.get(name) for holder, name in sources)
     return one is other
-
-
-def _is_equal(thing, want) -> bool:
-    # repr tells 0.0 from -0.0 and makes nan equal to itself.
-    return thing is want or (type(thing) is type(want) and repr(thing) == repr(want))
 
 
 def _have_classes(links, want) -> bool:
@@ -351,19 +335,6 @@ def _kind_of(variable) -> tuple | None:
     return None if array is None else (array.shape, array.dtype, variable.requires_grad)
 
 
-def _is_variable_like(thing, want) -> bool:
-    if not isinstance(thing, chainer.Variable):
-        return False
-    array = thing._data[0]
-    if array is None or want is None:
-        return array is want
-    return (array.shape, array.dtype, thing.requires_grad) == want
-
-
-def _is_array_like(thing, want) -> bool:
-    return isinstance(thing, (np.ndarray, np.generic)) and (thing.shape, thing.dtype) == want
-
-
 def _has_contents(thing, want) -> bool:
     return thing.tobytes() == want
 
@@ -372,10 +343,6 @@ def _is_same_list(thing, want) -> bool:
     return (
         isinstance(thing, list) and len(thing) == len(want) and all(map(operator.is_, thing, want))
     )
-
-
-def _holds_same(thing, want) -> bool:
-    return same(thing, *want)
 
 
 def _numbers(fields: dict) -> dict:
@@ -387,4 +354,4 @@ def _has_fields(thing, want) -> bool:
     if type(fields) is not dict:
         return False
     numbers = _numbers(fields)
-    return numbers.keys() == want.keys() and all(_is_equal(numbers[k], want[k]) for k in want)
+    return numbers.keys() == want.keys() and all(is_equal(numbers[k], want[k]) for k in want)

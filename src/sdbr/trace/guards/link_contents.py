@@ -11,14 +11,15 @@ from sdbr.trace.code.reading import get
 from sdbr.trace.guards.prints import (
     LIKE,
     MOST_DEPTH,
-    PRINTS,
     SAME,
     ArrayPrint,
     FieldsPrint,
     ItemsPrint,
+    Print,
     VariablePrint,
     is_constant,
     same,
+    settle,
     taken,
 )
 from sdbr.trace.values import ATTRIBUTE, CONSTANT, AttributeWrite, values_in
@@ -38,6 +39,8 @@ class PrintRecording:
         self._children: set[tuple] = set()  # (id(link), name) of links that were looked at
         self._captured: list = []  # (array or Variable, Value)
         self.looked_at: set[int] = set()  # ids of nodes of strange Variables whose array was read
+        self.names_read: frozenset | None = None  # attributes of plain objects; None: any
+        self._large: list[Print] = []
 
     def look_into(self, link, name: str, thing) -> None:
         """Note what an attribute holds, when it is first read."""
@@ -50,7 +53,7 @@ class PrintRecording:
         label = f"{type(link).__name__}.{name}"
         self.know_places(link.__dict__, name, thing, label)
         print_ = taken(thing, self, name)
-        if isinstance(print_, PRINTS):
+        if isinstance(print_, Print):
             self._prints[id(link), name] = (thing, print_)
             found = list(_inside(thing, ()))
             if len(found) <= _MOST_CAPTURED:
@@ -65,10 +68,16 @@ class PrintRecording:
             reason = moves_on(thing)
             self.mark_dynamic(f"{name!r} {reason.text}", reason.remedy)
 
-    def note_beyond(self, name: str, places: list[str]) -> None:
-        """Parts of what the call may read are too much to be compared."""
+    def note_beyond(self, name: str, places: list[str], large: list[Print]) -> None:
+        """Parts of what the call may read are too much to be compared before each replay."""
+        self._large += large
         more = f" and {len(places) - 1} more parts" if len(places) > 1 else ""
         self.trace.unwatched.append(f"{name}{places[0]}{more}")
+
+    def settle_prints(self) -> None:
+        """The call is over, and its guards are there: what is large is no longer looked through."""
+        settle(self._large)
+        self._large = []
 
     def _capture(self, place: Place, leaf) -> None:
         """A Variable or array in a container: what lies in its place is read in every call."""

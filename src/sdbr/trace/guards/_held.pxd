@@ -1,0 +1,12 @@
+"""What other compiled modules may use of the conditions that are compared at every call."""
+
+
+cdef class Conditions:
+    cdef list holders
+    cdef list names
+    cdef list checks
+    cdef list wants
+    cdef list lives               # per condition that takes a print: of what is read anew
+    cdef list given               # as they were taken up, to be told of
+    cdef bytearray codes
+    cdef tuple failing(self)

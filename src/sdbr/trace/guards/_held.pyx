@@ -1,0 +1,167 @@
+"""Conditions on places outside of links, compared in C before every replay."""
+
+import types
+
+from sdbr.trace.code.reading import Cell, behind
+
+import chainer
+import numpy as np
+
+from cpython.object cimport PyObject
+
+from sdbr.trace.guards._compare cimport as_before, same_number
+
+cdef extern from "Python.h":
+    PyObject *PyDict_GetItemWithError(PyObject *, PyObject *) except? NULL
+    PyObject *sdbr_cell "PyCell_GET"(PyObject *)
+
+#: What a check gets where there is nothing.
+MISSING = object()
+cdef object _MISSING = MISSING
+cdef object _Variable = chainer.Variable
+cdef tuple _ARRAYS = (np.ndarray, np.generic)
+
+# Where to look, in the low bits of a code; what to look for in the others.
+cdef enum:
+    IN_DICT = 0
+    IN_CELL = 1
+    AT_HAND = 2
+    ELSEWHERE = 3
+    WHERE = 3
+    IS = 4
+    HOLDS = 8
+    EQUALS = 12
+    CHECK = 16
+    WHAT = 28
+
+
+class Given:
+    """The place of what a condition is told of and need not look up, whatever it is called."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing):
+        self.thing = thing
+
+    def get(self, name, default=None):
+        """The thing itself."""
+        return self.thing
+
+
+def is_same(thing, want):
+    """Whether it is the very thing."""
+    return thing is want
+
+
+def is_equal(thing, want):
+    """Whether it is the same number or text, of the same type."""
+    return thing is want or same_number(thing, want)
+
+
+def holds_same(thing, want):
+    """Whether it is as when the print `want[0]` was taken; `want[1]` is what is read anew of it."""
+    return as_before(thing, want[0], want[1])
+
+
+def is_variable_like(thing, want):
+    """Whether it is a Variable of the shape, dtype and kind that are wanted."""
+    if not isinstance(thing, _Variable):
+        return False
+    array = thing._data[0]
+    if array is None or want is None:
+        return array is want
+    return (array.shape, array.dtype, thing.requires_grad) == want
+
+
+def is_array_like(thing, want):
+    """Whether it is an array of the shape and dtype that are wanted."""
+    return isinstance(thing, _ARRAYS) and (thing.shape, thing.dtype) == want
+
+
+cdef class Conditions:
+    """Places, and what has to lie there."""
+
+    def __init__(self):
+        self.holders, self.names, self.checks = [], [], []
+        self.wants, self.lives, self.given = [], [], []
+        self.codes = bytearray()
+
+    def __len__(self):
+        return len(self.codes)
+
+    def add(self, holder, name, check, want, label=None):
+        """Take up a condition.
+
+        Parameters
+        ----------
+        holder : object
+            ``holder.get(name, default)`` is what lies there; looked up in C where it is a
+            dictionary, a variable of an enclosing function or a `Given`.
+        name : object
+        check : callable
+            ``check(thing, want)``; the functions of this module are not called but done here.
+        want : object
+        label : str, optional
+            What the place is called where that is not `name`.
+        """
+        self.given.append((holder, name, check, want, name if label is None else label))
+        code, live = CHECK, None
+        if check is is_same:
+            code = IS
+        elif check is is_equal:
+            code = EQUALS
+        elif check is holds_same:
+            code, (want, live) = HOLDS, want
+        if type(holder) is types.MappingProxyType and type(behind(holder)) is dict:
+            holder = behind(holder)  # the dictionary of a class itself
+        if type(holder) is dict:
+            code |= IN_DICT
+        elif type(holder) is Cell:
+            holder, code = holder.cell, code | IN_CELL
+        elif type(holder) is Given:
+            holder, code = holder.thing, code | AT_HAND
+        else:
+            code |= ELSEWHERE
+        self.codes.append(code)
+        self.holders.append(holder)
+        self.names.append(name)
+        self.checks.append(check)
+        self.wants.append(want)
+        self.lives.append(live)
+
+    def failed(self):
+        """The first condition that does not hold, its label at the end; None if all do."""
+        return self.failing()
+
+    cdef tuple failing(self):
+        cdef Py_ssize_t i
+        cdef int code
+        cdef bint held
+        cdef PyObject *found
+        for i in range(len(self.codes)):
+            code = self.codes[i]
+            holder = self.holders[i]
+            if code & WHERE == IN_DICT:
+                found = PyDict_GetItemWithError(<PyObject *> holder, <PyObject *> self.names[i])
+                thing = _MISSING if found == NULL else <object> found
+            elif code & WHERE == IN_CELL:
+                found = sdbr_cell(<PyObject *> holder)
+                thing = _MISSING if found == NULL else <object> found
+            elif code & WHERE == AT_HAND:
+                thing = holder
+            else:
+                thing = holder.get(self.names[i], _MISSING)
+            want = self.wants[i]
+            if thing is want and code & WHAT != CHECK:
+                continue
+            if code & WHAT == IS:
+                held = False
+            elif code & WHAT == HOLDS:
+                held = as_before(thing, want, self.lives[i])
+            elif code & WHAT == EQUALS:
+                held = same_number(thing, want)
+            else:
+                held = self.checks[i](thing, want)
+            if not held:
+                return <tuple> self.given[i]
+        return None
