@@ -8,29 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from sdbr.base.forks import reentrant_lock
-
-_ABSENT = object()
-
-
-class _Patch:
-    """One attribute, and what makes its replacement."""
-
-    __slots__ = ("_first", "_replacement", "factory", "name", "owner")
-
-    def __init__(self, owner: Any, name: str, factory: Callable[[Any], Any]) -> None:
-        self.owner, self.name, self.factory = owner, name, factory
-        # Whose replacement is kept: what is there at first, which lives as long as its owner. A
-        # patch of somebody else's would be kept alive by it.
-        self._first = vars(owner).get(name, getattr(owner, name, _ABSENT))
-        self._replacement: Any = _ABSENT
-
-    def of(self, original: Any) -> Any:
-        """What to put in the place of `original`."""
-        if original is not self._first:
-            return self.factory(original)
-        if self._replacement is _ABSENT:
-            self._replacement = self.factory(original)
-        return self._replacement
+from sdbr.compat._patching import Patch, install, remove
 
 
 class PatchSet:
@@ -50,8 +28,8 @@ class PatchSet:
     def __init__(self, name: str) -> None:
         self.name = name
         self._lock = reentrant_lock(self._after_fork)
-        self._patches: list[_Patch] = []
-        self._installed: list[tuple[Any, str, Any, Any]] = []
+        self._patches: list[Patch] = []
+        self._installed: list[tuple[Patch, Any, Any]] = []
         self._holders: dict[int, int] = {}  # thread -> how many blocks it is in
 
     @property
@@ -82,7 +60,7 @@ class PatchSet:
         with self._lock:
             if self._holders:
                 raise RuntimeError(f"patch set {self.name!r} is in use: register {name!r} before")
-            self._patches.append(_Patch(owner, name, factory))
+            self._patches.append(Patch(owner, name, factory))
 
     def __enter__(self) -> PatchSet:
         me = threading.get_ident()
@@ -90,8 +68,8 @@ class PatchSet:
         try:
             with self._lock:
                 if not self._holders:
-                    self._remove()  # what an interrupted exit may have left
-                    self._install()
+                    remove(self._installed)  # what an interrupted exit may have left
+                    install(self._patches, self._installed)
                 self._holders[me] = before + 1
         except BaseException:
             # A signal may come at any point: an interrupted entry must leave nothing behind.
@@ -121,31 +99,11 @@ class PatchSet:
             else:
                 self._holders.pop(thread, None)
             if not self._holders:
-                self._remove()
+                remove(self._installed)
 
     def _after_fork(self, interrupted: bool) -> None:
         """In a forked child: the blocks of other threads will never end."""
         me = threading.get_ident()
         self._holders = {k: n for k, n in self._holders.items() if k == me}
         if not self._holders:
-            self._remove()
-
-    def _install(self) -> None:
-        for patch in self._patches:
-            owner, name = patch.owner, patch.name
-            own = vars(owner).get(name, _ABSENT)
-            replacement = patch.of(getattr(owner, name) if own is _ABSENT else own)
-            self._installed.append((owner, name, own, replacement))
-            setattr(owner, name, replacement)
-
-    def _remove(self) -> None:
-        while self._installed:
-            owner, name, own, replacement = self._installed[-1]
-            # Else somebody patched on top of us (what they hold cannot be taken out from below),
-            # or a signal came between.
-            if vars(owner).get(name, _ABSENT) is replacement:
-                if own is _ABSENT:
-                    delattr(owner, name)
-                else:
-                    setattr(owner, name, own)
-            self._installed.pop()
+            remove(self._installed)

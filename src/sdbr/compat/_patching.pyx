@@ -1,0 +1,67 @@
+# cython: language_level=3
+"""Putting patches in their places and taking them out again, compiled: every trace does so."""
+
+cdef object _ABSENT = object()
+
+
+cdef class Patch:
+    """One attribute, and what makes its replacement.
+
+    Parameters
+    ----------
+    owner : class or module
+    name : str
+    factory : callable
+        ``factory(original)`` gives the replacement.
+    """
+
+    cdef readonly object owner
+    cdef readonly str name
+    cdef readonly object factory
+    cdef object attributes
+    cdef object first
+    cdef object replacement
+
+    def __init__(self, owner, str name, factory):
+        self.owner = owner
+        self.name = name
+        self.factory = factory
+        # Of a class it shows what the class has by then.
+        self.attributes = vars(owner)
+        # Whose replacement is kept: what is there at first, which lives as long as its owner. A
+        # patch of somebody else's would be kept alive by it.
+        self.first = self.attributes.get(name, getattr(owner, name, _ABSENT))
+        self.replacement = _ABSENT
+
+    cdef object of(self, original):
+        """What to put in the place of `original`."""
+        if original is not self.first:
+            return self.factory(original)
+        if self.replacement is _ABSENT:
+            self.replacement = self.factory(original)
+        return self.replacement
+
+
+def install(list patches not None, list installed not None):
+    """Put `patches` in their places, and what `remove` needs behind it into `installed`."""
+    cdef Patch patch
+    for patch in patches:
+        own = patch.attributes.get(patch.name, _ABSENT)
+        replacement = patch.of(getattr(patch.owner, patch.name) if own is _ABSENT else own)
+        installed.append((patch, own, replacement))
+        setattr(patch.owner, patch.name, replacement)
+
+
+def remove(list installed not None):
+    """Take out what `install` has put in its place, the last one first."""
+    cdef Patch patch
+    while installed:
+        patch, own, replacement = installed[-1]
+        # Else somebody patched on top of us (what they hold cannot be taken out from below),
+        # or a signal came between.
+        if patch.attributes.get(patch.name, _ABSENT) is replacement:
+            if own is _ABSENT:
+                delattr(patch.owner, patch.name)
+            else:
+                setattr(patch.owner, patch.name, own)
+        installed.pop()
