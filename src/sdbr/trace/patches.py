@@ -17,6 +17,7 @@ from sdbr.trace.code.catching import may_catch
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.current import current
+from sdbr.trace.effects._reads import getattribute_of_link
 from sdbr.trace.effects.environment import register as register_environment
 from sdbr.trace.effects.output import register as register_output
 from sdbr.trace.effects.raising import register as register_raising
@@ -198,32 +199,6 @@ def _wrap_creator(original):
     return property(original.fget, write, original.fdel, original.__doc__)
 
 
-def _getattribute(original):
-    def __getattribute__(self, name):
-        recorder = current()
-        try:
-            thing = object.__getattribute__(self, name)
-        except AttributeError:
-            if recorder is not None and not recorder.depth and name[:2] != "__":
-                recorder.note_absent(self, name)
-            raise
-        if recorder is None or name[:2] == "__":
-            if name == "__dict__" and recorder is not None:
-                recorder.watch(self)  # somebody may write past the link
-            return thing
-        if recorder.depth:
-            if recorder.pending_writes and (id(self), name) in recorder.pending_writes:
-                # A replay writes attributes after the program has run.
-                recorder.mark_dynamic(
-                    f"attribute {name!r}, written during the call, was read in static_code",
-                    Remedy.PASS_NUMBERS,
-                )
-            return thing
-        return recorder.read_attribute(self, name, thing)
-
-    return __getattribute__
-
-
 def _getattribute_of_function(original):
     def __getattribute__(self, name):
         recorder = current()
@@ -315,7 +290,7 @@ PATCHES.register(chainer.Parameter, "cleargrad", _wrap_effect)
 PATCHES.register(chainer.Parameter, "zerograd", _wrap_effect)
 PATCHES.register(chainer.variable.VariableNode, "creator_node", _wrap_creator)
 PATCHES.register(chainer.variable.VariableNode, "__init__", wrap_node_init)
-PATCHES.register(chainer.Link, "__getattribute__", _getattribute)
+PATCHES.register(chainer.Link, "__getattribute__", getattribute_of_link)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
 for _owner in (chainer.Variable, chainer.variable.VariableNode):
     PATCHES.register(_owner, "creator", _wrap_handing_out_nodes)

@@ -13,6 +13,7 @@ from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.code.moving import moves_on
+from sdbr.trace.effects._reads import SeenReads
 from sdbr.trace.guards.link_hooks import unknown_hook
 from sdbr.trace.structure import mapped
 from sdbr.trace.values import ABSENT, ARGUMENT, ATTRIBUTE, AttributeWrite, Read, Value
@@ -44,6 +45,7 @@ class AttributeRecording:
         self._links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
         self._containers: dict[tuple[int, str], tuple] = {}
         self._seen_reads: set = set()
+        self.seen_reads = SeenReads()
         # (id(link), name): what static_code wrote; what the call wrote before static_code runs.
         self.effect_writes: set = set()
         # Lists and dicts that were handed to static_code and changed there.
@@ -74,7 +76,7 @@ class AttributeRecording:
             if reason is not None:
                 self.mark_dynamic(reason, Remedy.USE_FUNCTIONS, quiet=True)
             return thing
-        if name == "name" and is_users(sys._getframe(2).f_globals.get("__name__", "")):
+        if name == "name" and is_users(sys._getframe(1).f_globals.get("__name__", "")):
             self._note_read(link, name, thing)
             return thing
         before = self.watch(link)
@@ -84,8 +86,10 @@ class AttributeRecording:
                 Remedy.PASS_NUMBERS,
             )
         first = before.get(name, _MISSING)
-        if first is _MISSING and name not in link.__dict__:
+        fields = object.__getattribute__(link, "__dict__")
+        if first is _MISSING and name not in fields:
             self.note_absent(link, name)  # an attribute of the class, which the link may hide later
+        self.seen_reads.note(link, name, thing, fields, before)
         if first is not thing or name in INTERNAL:
             return thing  # written by this call, or a class attribute
         if thing is None and (id(link), name) in self.written:
@@ -106,7 +110,7 @@ class AttributeRecording:
             self._note_read(link, name, thing)
             value = self._attribute(link, name, thing, False, False)
             self.know_array(thing, value)
-            return wrap(thing, value) if not called_by_machinery(sys._getframe(2)) else thing
+            return wrap(thing, value) if not called_by_machinery(sys._getframe(1)) else thing
         if isinstance(thing, np.generic) and name in _SCALAR_STATE.get(link, ()):
             self._note_read(link, name, np.asarray(thing))
             value = self._attribute(link, name, np.asarray(thing), False, False)
