@@ -92,6 +92,19 @@ def test_names_exist(page):
         assert (folder / target).exists(), target
 
 
+def headings(page):
+    """What links to the headings of a page end with."""
+    text = re.sub(r"^```.*?^```", "", TEXT[page], flags=re.M | re.S)
+    words = [re.sub(r"[^\w\- ]", "", h.lower()) for h in re.findall(r"^#+ (.*)$", text, re.M)]
+    return {word.replace(" ", "-") for word in words}
+
+
+@pytest.mark.parametrize("page", TEXT)
+def test_links_end_at_headings(page):
+    for target, heading in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", TEXT[page]):
+        assert heading in headings(pathlib.Path(target).name or page), heading
+
+
 def test_variables_of_the_environment_are_read():
     source = "".join(p.read_text() for p in (ROOT / "src").rglob("*.py*") if p.suffix != ".pyc")
     source += (ROOT / "setup.py").read_text() + (ROOT / "Makefile").read_text()
@@ -114,7 +127,7 @@ def test_architecture_names_every_part():
             assert f"`src/sdbr/{part.name}`" in TEXT["architecture.md"], part.name
 
 
-def test_contributing_shows_a_row_as_it_is():
+def test_contributing_shows_a_function_row_as_it_is():
     (block,) = re.findall(r"^```python\n(.*?)^```", TEXT["CONTRIBUTING.md"], re.M | re.S)
     assert block in (ROOT / "src" / "sdbr" / "functions" / "activation.py").read_text()
     assert "activation" in FAMILIES
