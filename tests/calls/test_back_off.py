@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from chainer import links as L
 
-from tests.tolerances import RESULTS
+from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS
 
 X = np.linspace(-1, 1, 20).astype("f").reshape(5, 4)
 
@@ -219,7 +219,7 @@ def test_whole_steps_back_off_too():
         reference.update(plain, *batch)
     assert served(model) == (16, 0, 24)
     for mine, theirs in zip(model.params(), plain.params(), strict=True):
-        np.testing.assert_allclose(mine.array, theirs.array, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(mine.array, theirs.array, rtol=GRADIENTS, atol=ROUNDINGS)
 
 
 def test_the_fourth_schedule_that_fits_is_replayed_and_not_traced():
