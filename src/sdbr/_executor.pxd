@@ -23,6 +23,7 @@ cdef class Executable:
     cdef int64_t n_control_references
     cdef object references
     cdef sdbr_runtime runtime
+    cdef int flush                    # which denormals become zero: enum sdbr_flush
     cdef public object watch          # called with the index of each op that has run, or None
 
     cpdef run(self)
@@ -31,7 +32,7 @@ cdef class Executable:
     cdef int sync(self) except -1
     cdef int raise_unbound(self, int64_t local) except -1
     cdef int64_t run_native(
-        self, int64_t begin, int64_t end, double *seconds, int *status) except -1
+        self, int64_t begin, int64_t end, double *seconds, int *status) noexcept nogil
     cdef int run_segment(self, int64_t begin, int64_t end, double *seconds) except -1
     cdef int run_python(self, PythonOp op) except -1
     cdef int fail(self, int64_t index, int status) except -1

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from sdbr.base.errors import BackendError
-from sdbr.base.threads import flushes_denormals
+from sdbr.base.threads import flushed_denormals
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -29,7 +29,9 @@ from sdbr.program._prepared cimport Prepared, PythonOp
 cnp.import_array()
 
 cdef extern from "runtime/flush.h":
-    uint64_t sdbr_flush_begin() noexcept nogil
+    enum: SDBR_KEEP
+    enum: SDBR_FLUSH_RESULTS
+    uint64_t sdbr_flush_begin(int) noexcept nogil
     void sdbr_flush_end(uint64_t) noexcept nogil
 
 cdef extern from "frame/loop.h":
@@ -117,7 +119,7 @@ cdef class Executable:
         if prepared.blas is not None:
             set_blas(&self.runtime, prepared.blas)
         self.runtime.threads = prepared.threads
-        self.runtime.flush = flushes_denormals()
+        self.flush = flushed_denormals()
         references = np.ascontiguousarray(program.control_references, np.int32)
         self.references = references
         self.control_references = <int32_t *> cnp.PyArray_DATA(references)
@@ -250,30 +252,11 @@ cdef class Executable:
         """Run native ops [begin, end) without the GIL."""
         cdef int64_t at = end
         cdef int status = SDBR_OK
-        cdef uint64_t mode = 0
         if begin == end:
             return 0
-        if self.runtime.flush:
-            mode = sdbr_flush_begin()
-        try:
-            at = self.run_native(begin, end, seconds, &status)
-        finally:
-            if self.runtime.flush:
-                sdbr_flush_end(mode)
-        if at != end:
-            self.fail(at, status)
-        return 0
-
-    cdef int64_t run_native(
-            self, int64_t begin, int64_t end, double *seconds, int *status) except -1:
-        """Run them; the index of the op that failed, or `end`."""
-        cdef int64_t at = end
         if not self.prepared.draws:
             with nogil:
-                if seconds == NULL:
-                    at = sdbr_run_segment(self.ops, begin, end, status)
-                else:
-                    at = sdbr_run_timed(self.ops, begin, end, status, seconds)
+                at = self.run_native(begin, end, seconds, &status)
         else:
             # Fetched at each run: np.random.seed keeps the generator, set_bit_generator does not.
             generator = np.random.mtrand._rand._bit_generator
@@ -281,11 +264,34 @@ cdef class Executable:
             with generator.lock:
                 self.runtime.bitgen = <sdbr_bitgen *> PyCapsule_GetPointer(capsule, "BitGenerator")
                 with nogil:
-                    if seconds == NULL:
-                        at = sdbr_run_segment(self.ops, begin, end, status)
-                    else:
-                        at = sdbr_run_timed(self.ops, begin, end, status, seconds)
-        return at
+                    at = self.run_native(begin, end, seconds, &status)
+        if at != end:
+            self.fail(at, status)
+        return 0
+
+    cdef int64_t run_native(
+            self, int64_t begin, int64_t end, double *seconds, int *status) noexcept nogil:
+        """Run them, in stretches that flush alike; the index of the op that failed, or `end`."""
+        cdef int64_t stop
+        cdef uint64_t before = 0
+        while begin < end:
+            stop = end
+            self.runtime.flush = self.flush
+            if self.flush == SDBR_FLUSH_RESULTS:
+                stop = min(end, <int64_t> self.prepared.stretches[begin])
+                if not self.prepared.flushes[begin]:
+                    self.runtime.flush = SDBR_KEEP
+            if self.runtime.flush != SDBR_KEEP:
+                before = sdbr_flush_begin(self.runtime.flush)
+            if seconds == NULL:
+                begin = sdbr_run_segment(self.ops, begin, stop, status)
+            else:
+                begin = sdbr_run_timed(self.ops, begin, stop, status, seconds)
+            if self.runtime.flush != SDBR_KEEP:
+                sdbr_flush_end(before)
+            if begin != stop:
+                return begin
+        return end
 
     cdef int run_python(self, PythonOp op) except -1:
         cdef char **operands = self.operands + op.first_operand

@@ -1,4 +1,4 @@
-"""Ops that are cut into parts for several threads, and denormals that count as zeros."""
+"""Ops that are cut into parts for several threads."""
 
 from __future__ import annotations
 
@@ -236,34 +236,3 @@ def test_number_of_threads_from_the_environment():
         check=True,
     )
     assert done.stdout.strip() == "3"
-
-
-# --- denormals -----------------------------------------------------------------------------------
-TINY = np.float32(1e-40)  # below the smallest normal number
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_denormals_are_kept_or_flushed(threads):
-    model = sdbr.static_graph(Net(lambda self, x: x * 0.5 + 0.0))
-    x = np.full((512, 512), TINY)
-    with chainer.using_config("sdbr_num_threads", threads), chainer.no_backprop_mode():
-        for flush, want in ((False, TINY / 2), (True, 0.0), (False, TINY / 2)):
-            with chainer.using_config("sdbr_flush_denormals", flush):
-                for _ in range(3):  # the first is traced: define-by-run keeps them
-                    y = model(chainer.Variable(x)).array
-                np.testing.assert_array_equal(y, np.full_like(x, want))
-        # The mode ends with the call.
-        np.testing.assert_array_equal(x * np.float32(0.5), np.full_like(x, TINY / 2))
-    assert model.schedule_manager.statistics.replays == 7
-
-
-def test_flush_denormals_takes_a_bool():
-    model = sdbr.static_graph(Net(lambda self, x: x * 2))
-    x = chainer.Variable(np.ones(3, "f"))
-    with (
-        chainer.using_config("sdbr_flush_denormals", "yes"),
-        pytest.raises(sdbr.BackendError, match="sdbr_flush_denormals must be True or False"),
-    ):
-        for _ in range(2):
-            model(x)
-    model(x)

@@ -93,7 +93,7 @@ def test_every_entry_of_chainer_itself():
 
 ANOTHER = {
     "sdbr_num_threads": 2,
-    "sdbr_flush_denormals": True,
+    "sdbr_flush_denormals": False,
     "sdbr_disabled_passes": "inplace",
     "sdbr_onednn": "off",
     "sdbr_tune": False,

@@ -107,6 +107,14 @@ def difference(got, want, tolerances=None, floor: float = 0.0) -> str:
     return "" if got == want else f"{got!r:.80}, in define-by-run {want!r:.80}"
 
 
+def _flushed(dtype: np.dtype) -> float:
+    """What numbers may differ by because gradients below the smallest normal one became zero.
+
+    On its way down a gradient is multiplied by weights and derivatives, and summed.
+    """
+    return float(np.finfo(dtype).tiny) * (4 if dtype.itemsize < 4 else 1e8)
+
+
 def _array_difference(got: np.ndarray, want: np.ndarray, tolerances, floor: float) -> str:
     if (got.shape, got.dtype) != (want.shape, want.dtype):
         return (
@@ -129,9 +137,7 @@ def _array_difference(got: np.ndarray, want: np.ndarray, tolerances, floor: floa
             scale = np.max(np.abs(want[~odd]), initial=0.0)
             largest = np.max(error[~odd], initial=0.0)
     limit = tolerances[want.dtype.itemsize if want.dtype.kind == "f" else 8] * scale
-    # Replays may flush numbers that are smaller.
-    tiny = float(np.finfo(want.real.dtype).tiny)
-    if largest <= max(limit, floor, 4 * tiny):
+    if largest <= max(limit, floor, _flushed(want.real.dtype)):
         return ""
     return f"by up to {largest:.3g}, where the largest magnitude is {scale:.3g}"
 

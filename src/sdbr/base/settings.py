@@ -40,11 +40,15 @@ def _given(text: str) -> str | None:
     return text or None
 
 
+def _switch(text: str) -> bool | str:
+    return {"0": False, "1": True, "": "auto"}.get(text, text)
+
+
 SETTINGS = (
     Setting("sdbr_backend", "SDBR_BACKEND", "auto", str, in_key=False),  # a part by itself
     Setting("sdbr_audit", "SDBR_AUDIT", "auto", lambda text: text or "auto", in_key=False),
     Setting("sdbr_num_threads", "SDBR_NUM_THREADS", None, _given),
-    Setting("sdbr_flush_denormals", "SDBR_FLUSH_DENORMALS", False, lambda text: text == "1"),
+    Setting("sdbr_flush_denormals", "SDBR_FLUSH_DENORMALS", "auto", _switch),
     Setting("sdbr_disabled_passes", "SDBR_DISABLED_PASSES", ""),
     Setting("sdbr_onednn", "SDBR_ONEDNN", "auto"),
     Setting("sdbr_tune", "SDBR_TUNE", "1"),

@@ -13,22 +13,31 @@ import chainer
 MOST = limits.THREADS
 
 
-def flushes_denormals() -> bool:
-    """``chainer.config.sdbr_flush_denormals``: native ops read and write denormals as zeros.
+#: What `flushed_denormals` gives: nothing, results of gradients and updates, whatever native ops
+#: read and write.
+KEPT, OF_GRADIENTS, ALL = range(3)
 
-    Its default is False, or True where the environment variable ``SDBR_FLUSH_DENORMALS`` is 1.
+
+def flushed_denormals() -> int:
+    """``chainer.config.sdbr_flush_denormals``: which denormals of native ops become zero.
+
+    ``'auto'``, the default, stands for the results of gradients and updates; the environment
+    variable ``SDBR_FLUSH_DENORMALS`` may say 0 (False) or 1 (True).
 
     Raises
     ------
     BackendError
-        If the setting is no bool.
+        If the setting is neither a bool nor ``'auto'``.
     """
     setting = chainer.config.sdbr_flush_denormals
-    if not isinstance(setting, bool):
-        raise BackendError(
-            f"chainer.config.sdbr_flush_denormals must be True or False; got {setting!r}"
-        )
-    return setting
+    if isinstance(setting, bool):
+        return ALL if setting else KEPT
+    if isinstance(setting, str) and setting == "auto":
+        return OF_GRADIENTS
+    raise BackendError(
+        "chainer.config.sdbr_flush_denormals (or SDBR_FLUSH_DENORMALS) must be True, False or "
+        f"'auto'; got {setting!r}"
+    )
 
 
 def num_threads() -> int:

@@ -121,7 +121,8 @@ class BatchNormalization(FunctionRow):
             names = BatchNormalization.updated
             running = [b.reshape(node.array(b, name, x.dtype), (layout.c,)) for name in names]
             ints, floats = (layout.count,), (node.scalar("decay"),)
-            b.emit("update_statistics", [mean, var, *running], running, ints, floats)
+            update = b.emit("update_statistics", [mean, var, *running], running, ints, floats)
+            update.flushes = True  # means of what is dead only decay
         return [layout.back(b, y)]
 
     def backward(b, node, xs, ys, gys, wanted):

@@ -69,6 +69,7 @@ def generate_backward(
     needs = differentiable(forward, {value.index for value in wanted}, nodes, everything)
     gradients = _Gradients(builder, seeds)
     again: dict[int, LoweredNode] = {}  # nodes inside of ``F.forget``
+    builder.are_gradients(seeds.values())
     for lowered in reversed(forward.nodes):
         traced = lowered.traced
         if not _is_gone_through(traced, nodes):

@@ -149,7 +149,7 @@ one(
 )  # fmt: skip
 one(
     "rdiv_constant_grad", "x gy", "gx", "gx = -value * gy / (x * x)",
-    lambda x, gy, value: -value * gy / (x * x), "value",
+    lambda x, gy, value: -value * gy / (x * x), "value", keeps_denormals=True,
 )  # fmt: skip
 one(
     "divide_grad_y", "x y gz", "gx", "gy = -(gz / y) * x / y",

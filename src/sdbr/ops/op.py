@@ -91,6 +91,9 @@ class Op:
         gradient; 0: none.
     exact : bool
         One IEEE operation, a choice or a sign: the result is the same on every backend, bit by bit.
+    keeps_denormals : bool
+        It divides by what it computes: a result that became zero would make an infinity. What it
+        makes of gradients is never flushed.
     zero_sign_open : bool
         The sign of a zero may be either: where NumPy chooses one of two.
     spelled : callable or None
@@ -128,6 +131,7 @@ class Op:
     activation: int = 0
     activation_grad: int = 0
     exact: bool = False
+    keeps_denormals: bool = False
     zero_sign_open: bool = False
     spelled: Callable | None = None
 

@@ -161,6 +161,7 @@ class UpdatePlan(Update):
             Where the `n_control` values of this plan begin in the control block.
         """
         self._base = control_base
+        b.are_gradients(grad_rows)
         label = b.label
         self._emit_hooks(b, self._pre, param_rows, grad_rows)
         for p, g, s, (group, before, after, _) in zip(

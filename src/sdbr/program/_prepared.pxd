@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t
 
+cimport numpy as cnp
+
 from sdbr.program._abi cimport sdbr_kernel
 
 
@@ -16,6 +18,8 @@ cdef class Prepared:
     cdef int64_t *int_starts          # per op, into ints
     cdef int32_t *operand_offsets
     cdef int32_t *float_offsets
+    cdef int32_t *stretches           # per op: where the ops that flush as it does end
+    cdef cnp.npy_bool *flushes        # per op: whether gradients or updates are made
     cdef tuple blas                   # addresses of its functions, or None
     cdef tuple source                 # the arrays of the program
     cdef object arrays                # keeps the memory of the pointers below

@@ -47,6 +47,15 @@ def _no_preparation():
     return None
 
 
+def _flushing(program):
+    """Which ops flush, and where the ops end that do as each of them."""
+    n = len(program)
+    flushes = np.zeros(n, bool) if program.flushes is None else np.array(program.flushes, bool)
+    ends = np.append(np.flatnonzero(np.diff(flushes)) + 1, n)
+    at = np.searchsorted(ends, np.arange(n), side="right")
+    return {"flushes": flushes, "stretches": ends[at].astype(np.int32)}
+
+
 def _patches(program):
     """Where operands and floats of ops lie, and which operands each slot moves."""
     rows = program.rows[program.operands]
@@ -101,7 +110,7 @@ cdef class Prepared:
         self.n_slots = len(program.slots)
         self.draws = bool(np.isin(program.opcodes, DRAWING).any())
         own = {"kernels": kernels, "int_starts": int_starts, "ints": ints}
-        self.point_at({**_patches(program), **own})
+        self.point_at({**_patches(program), **_flushing(program), **own})
         self.python = [PythonOp(program, i) for i in np.flatnonzero(program.opcodes == 0).tolist()]
 
     cdef int point_at(self, dict arrays) except -1:
@@ -110,6 +119,8 @@ cdef class Prepared:
         self.kernels = <sdbr_kernel *> cnp.PyArray_DATA(arrays["kernels"])
         self.int_starts = <int64_t *> cnp.PyArray_DATA(arrays["int_starts"])
         self.ints = <int64_t *> cnp.PyArray_DATA(arrays["ints"])
+        self.flushes = <cnp.npy_bool *> cnp.PyArray_DATA(arrays["flushes"])
+        self.stretches = <int32_t *> cnp.PyArray_DATA(arrays["stretches"])
         self.operand_offsets = <int32_t *> cnp.PyArray_DATA(arrays["operand_offsets"])
         self.float_offsets = <int32_t *> cnp.PyArray_DATA(arrays["float_offsets"])
         self.slots = <int32_t *> cnp.PyArray_DATA(arrays["slots"])

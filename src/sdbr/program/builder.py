@@ -6,7 +6,7 @@ instructions; rows of arguments are never changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sdbr.ops.table import BY_NAME, Op
 from sdbr.program.buffers import BufferTable, Row, c_strides
@@ -49,11 +49,16 @@ class Instruction:
         Chainer label and user source line.
     obj : object
         Object slot of a Python op.
+    flushes : bool
+        Whether results below the smallest normal number may become zero: what is made of
+        gradients, where such numbers mean nothing and would stay for good.
     """
 
-    __slots__ = ("floats", "ins", "ints", "label", "line", "obj", "op", "outs")
+    __slots__ = ("floats", "flushes", "ins", "ints", "label", "line", "obj", "op", "outs")
 
-    def __init__(self, op, ins, outs, ints=(), floats=(), label="", line="", obj=None):
+    def __init__(
+        self, op, ins, outs, ints=(), floats=(), label="", line="", obj=None, flushes=False
+    ):
         self.op = op
         self.ins = ins
         self.outs = outs
@@ -62,6 +67,7 @@ class Instruction:
         self.label = label
         self.line = line
         self.obj = obj
+        self.flushes = flushes
 
     def __repr__(self) -> str:
         return f"<{self.op.name} {self.ins} -> {self.outs}>"
@@ -86,6 +92,7 @@ class Builder:
         self.made: set[int] = set()  # root rows that instructions of this builder write
         self.label = ""
         self.line = ""
+        self.gradients: set[int] = set()  # root rows that are, or are made of, gradients
 
     # --- rows --------------------------------------------------------------------------------
     def new(self, shape: Sequence[int], dtype, name: str = "") -> Row:
@@ -171,9 +178,16 @@ class Builder:
             op, ins, outs, tuple(ints), tuple(floats), self.label, self.line, obj
         )
         self.instructions.append(instruction)
+        if self.gradients and any(x.root.index in self.gradients for x in ins):
+            instruction.flushes = not op.keeps_denormals
+            self.are_gradients(outs)
         for y in outs:
             self.made.add(y.root.index)
         return instruction
+
+    def are_gradients(self, rows: Iterable[Row]) -> None:
+        """What is made of these flushes, see `Instruction`."""
+        self.gradients.update(row.root.index for row in rows)
 
     def elementwise(self, name: str, *ins: Row, floats: Sequence[float | ControlSlot] = ()) -> Row:
         """Emit an elementwise op on broadcast inputs and return its new output."""

@@ -69,6 +69,8 @@ class Program:
         int32, which row of the table that the program was made from each row was.
     name : str
         ``'forward'``, ``'backward'``, ``'update'`` or ``'step'``.
+    flushes : numpy.ndarray or None
+        bool[n], see `Instruction`; None: none does.
     portable : bool
         Whether the backend that it was made for left it as any backend would take it.
     """
@@ -91,6 +93,7 @@ class Program:
     row_names: tuple[str, ...] = ()
     name: str = ""
     sources: np.ndarray | None = None
+    flushes: np.ndarray | None = None
     portable: bool = True
 
     def __len__(self) -> int:
@@ -339,6 +342,7 @@ def assemble(
         row_names=tuple(used.names),
         name=name,
         sources=np.array(used.sources, np.int32),
+        flushes=np.array([i.flushes for i in instructions], bool),
     )
 
 

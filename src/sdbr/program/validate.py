@@ -25,6 +25,11 @@ def validate_program(program) -> None:
         "attribute_offsets must have one entry more than opcodes",
     )
     _check(len(program.n_outputs) == n, "n_outputs must have one entry per op")
+    flushes = program.flushes
+    _check(
+        flushes is None or (flushes.shape == (n,) and flushes.dtype == bool),
+        "flushes must have one bool per op",
+    )
     opcodes = program.opcodes
     bad = np.flatnonzero((opcodes < 0) | (opcodes >= len(OPS)))
     if bad.size:

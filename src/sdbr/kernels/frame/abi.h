@@ -42,7 +42,7 @@ typedef struct sdbr_runtime {
     int64_t fault_bound;
     int64_t fault_position;
     int32_t threads; /* that parts of one op may run on */
-    int32_t flush;   /* whether denormals count as zeros */
+    int32_t flush;   /* of the ops that run now: enum sdbr_flush */
 } sdbr_runtime;
 
 typedef struct sdbr_op {

@@ -174,7 +174,7 @@ static void run_part(void *context, int64_t part)
     op.ints = ints;
     op.runtime = &runtime;
     if (runtime.flush)
-        mode = sdbr_flush_begin();
+        mode = sdbr_flush_begin(runtime.flush);
     status = ((sdbr_kernel)(uintptr_t)header->kernel)(&op);
     if (runtime.flush)
         sdbr_flush_end(mode);
@@ -206,7 +206,7 @@ static void run_share(void *context, int64_t part)
     const struct shares *shares = context;
     uint64_t mode = 0;
     if (shares->op->runtime->flush)
-        mode = sdbr_flush_begin();
+        mode = sdbr_flush_begin(shares->op->runtime->flush);
     shares->share(shares->op, part, shares->n);
     if (shares->op->runtime->flush)
         sdbr_flush_end(mode);
@@ -234,7 +234,7 @@ static void run_branch(void *context, int64_t branch)
         kernels += lengths[i];
     }
     if (runtime.flush)
-        mode = sdbr_flush_begin();
+        mode = sdbr_flush_begin(runtime.flush);
     for (int64_t i = 0; i < lengths[branch]; ++i) {
         sdbr_op op = ops[i];
         op.runtime = &runtime;

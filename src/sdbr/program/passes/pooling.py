@@ -50,7 +50,12 @@ def pooling(
         gy = grad.ins[0]
         masked = table.root(gy.shape, gy.dtype, None, relu.label)
         first[id(grad)] = Instruction(
-            BY_NAME["relu_grad"], [maxima, gy], [masked], label=relu.label, line=relu.line
+            BY_NAME["relu_grad"],
+            [maxima, gy],
+            [masked],
+            label=relu.label,
+            line=relu.line,
+            flushes=relu.flushes,
         )
         place = grad.outs[0]
         grad.ins = [masked, *grad.ins[1:]]

@@ -49,7 +49,10 @@ def branches(
         end, groups = found
         lengths = [len(group) for group in groups] + [0] * (MOST - len(groups))
         label = " | ".join(instructions[group[0]].label for group in groups)
-        result.append(Instruction(BY_NAME["fork"], [], [], tuple(lengths), (), label))
+        flushes = all(instructions[i].flushes for group in groups for i in group)
+        result.append(
+            Instruction(BY_NAME["fork"], [], [], tuple(lengths), (), label, flushes=flushes)
+        )
         result.extend(instructions[i] for group in groups for i in group)
         at = end
     return result if len(result) > len(instructions) else instructions

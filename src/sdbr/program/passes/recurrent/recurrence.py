@@ -382,5 +382,12 @@ def _like(source: Instruction, name: str, ins, outs, ints, label: str) -> Instru
     """An instruction in the place of `source`."""
     floats = source.floats if name == source.op.name else ()
     return Instruction(
-        BY_NAME[name], list(ins), list(outs), tuple(ints), floats, label, source.line
+        BY_NAME[name],
+        list(ins),
+        list(outs),
+        tuple(ints),
+        floats,
+        label,
+        source.line,
+        flushes=source.flushes,
     )
