@@ -72,6 +72,19 @@ class Instruction:
     def __repr__(self) -> str:
         return f"<{self.op.name} {self.ins} -> {self.outs}>"
 
+    def copy(self) -> Instruction:
+        """Another one that a pass may change."""
+        return Instruction(
+            self.op,
+            self.ins,
+            self.outs,
+            self.ints,
+            self.floats,
+            self.label,
+            self.line,
+            self.obj,
+        )
+
     def memory_sharing(self) -> list[tuple[int, int]]:
         """Pairs (output, input) that may lie in the same memory, element for element."""
         return self.op.memory_sharing(len(self.ins), len(self.outs), self.ints, self.floats)

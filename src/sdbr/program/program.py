@@ -250,19 +250,19 @@ class _UsedRows:
         self.names: list[str] = []
         self.sources = numbers("i")
         self.slots: list[Slot] = []
-        self._row_index: dict[int, int] = {}
+        self.index: dict[int, int] = {}  # of each row in the table of the schedule -> in this one
         self._slot_index: dict[int, int] = {}
 
     def use(self, row: Row) -> int:
         """Index of `row` in the program's table."""
-        known = self._row_index.get(row.index)
+        known = self.index.get(row.index)
         if known is not None:
             return known
         root = row.root
         base = -1 if root is row else self.use(root)
         if root.slot is None:
             raise ValidationError(f"{row!r} has no memory: the program was not planned")
-        index = self._row_index[row.index] = len(self.sources)
+        index = self.index[row.index] = len(self.sources)
         self.rows.extend(
             (
                 root.slot.kind,
@@ -360,9 +360,12 @@ class _FlatArrays:
 
     def add(self, instruction: Instruction) -> None:
         """Append one instruction."""
-        use, floats = self.used.use, self.floats
+        used, floats = self.used, self.floats
         self.opcodes.append(instruction.op.opcode)
-        self.operands.extend(use(row) for row in (*instruction.ins, *instruction.outs))
+        for rows in (instruction.ins, instruction.outs):
+            for row in rows:
+                index = used.index.get(row.index)
+                self.operands.append(used.use(row) if index is None else index)
         self.n_outputs.append(len(instruction.outs))
         self.operand_offsets.append(len(self.operands))
         if instruction.obj is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.passes.rows import is_bound, readers, whole
+from sdbr.program.passes.rows import is_bound, whole
 
 
 def accumulation(
@@ -22,9 +22,8 @@ def accumulation(
         Root row indices that are read after the program.
     table : BufferTable
     """
-    if not any(instruction.op.name == "add" for instruction in instructions):
-        return instructions
-    return _Sums(instructions, kept, table).run()
+    adds = [at for at, instruction in enumerate(instructions) if instruction.op.name == "add"]
+    return _Sums(instructions, kept, table, adds).run() if adds else instructions
 
 
 class _Sums:
@@ -32,10 +31,12 @@ class _Sums:
 
     Attributes
     ----------
+    adds : list of int
+        Positions of the sums.
     uses : dict of int to list of int
-        Root row -> positions of its readers.
+        Root row of a term or sum -> positions of its readers.
     makers : dict of int to list of int
-        Root row -> positions of those that write it.
+        Root row of a term or sum -> positions of those that write it.
     place : dict of int to Row
         Root row -> the sum that lies there now. Terms of one sum after the other follow when all
         are known: they would be moved again by each.
@@ -43,27 +44,37 @@ class _Sums:
         The roots of sums that products are added to.
     """
 
-    def __init__(self, instructions: list[Instruction], kept: set[int], table: BufferTable):
+    def __init__(
+        self,
+        instructions: list[Instruction],
+        kept: set[int],
+        table: BufferTable,
+        adds: list[int],
+    ):
         self.instructions = instructions
         self.kept = kept
         self.table = table
-        self.uses = readers(instructions)
+        self.adds = adds
+        self.uses: dict[int, list[int]] = {}
+        for at in adds:
+            for row in (*instructions[at].ins, *instructions[at].outs):
+                self.uses[row.root.index] = []
         self.place: dict[int, Row] = {}
         self.sums: set[int] = set()
-        self.makers: dict[int, list[int]] = {}
+        self.makers: dict[int, list[int]] = {index: [] for index in self.uses}
         for i, instruction in enumerate(instructions):
+            for x in instruction.ins:
+                index = x.root.index
+                if index in self.uses:
+                    self.uses[index].append(i)
+                    if instruction.op.effect:  # may be written
+                        self.makers[index].append(i)
             for y in instruction.outs:
-                self.makers.setdefault(y.root.index, []).append(i)
-            if instruction.op.effect:
-                for x in instruction.ins:  # may be written
-                    self.makers.setdefault(x.root.index, []).append(i)
+                if y.root.index in self.makers:
+                    self.makers[y.root.index].append(i)
 
     def run(self) -> list[Instruction]:
-        dropped = {
-            at
-            for at, instruction in enumerate(self.instructions)
-            if instruction.op.name == "add" and self.joins(at, instruction)
-        }
+        dropped = {at for at in self.adds if self.joins(at, self.instructions[at])}
         if not dropped:
             return self.instructions
         self.move()
@@ -94,8 +105,8 @@ class _Sums:
             root.slot is None
             and root.index not in self.kept
             and whole(row)
-            and self.uses.get(root.index) == [at]
-            and bool(self.makers.get(root.index))
+            and self.uses[root.index] == [at]
+            and bool(self.makers[root.index])
         )
 
     def joins(self, at: int, instruction: Instruction) -> bool:

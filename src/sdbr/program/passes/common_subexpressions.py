@@ -38,7 +38,7 @@ def common_subexpressions(
     last.update(dict.fromkeys(kept, NEVER))
     versions: dict[int, int] = {}
     age = 0  # what the caller has bound may be new after each Python op
-    known: dict[int, list[tuple[Instruction, tuple]]] = {}
+    known: dict[tuple, list[tuple[Instruction, tuple]]] = {}
     replaced = Replacement(table)
     result = []
     for i, instruction in enumerate(instructions):
@@ -54,7 +54,7 @@ def common_subexpressions(
             continue
         # Whole keys are made only for the few ops that could be equal.
         bucket = known.setdefault(
-            hash((instruction.op.opcode, *((x.root.index, x.offset) for x in instruction.ins))), []
+            (instruction.op.opcode, *[(x.root.index, x.offset) for x in instruction.ins]), []
         )
         moment = _moment(instruction, versions, age)
         first = next((x for x, then in bucket if then == moment and _equal(x, instruction)), None)
@@ -78,13 +78,12 @@ def common_subexpressions(
 
 def _moment(instruction: Instruction, versions: dict[int, int], age: int) -> tuple:
     """What tells contents of the inputs apart: how often they were written, and by Python ops."""
-    return tuple(
-        (
-            versions.get(x.root.index, 0),
-            age if x.root.slot is not None and x.root.slot.kind == BOUND else 0,
-        )
-        for x in instruction.ins
-    )
+    moment = []
+    for x in instruction.ins:
+        root = x.root
+        moment.append(versions.get(root.index, 0))
+        moment.append(age if root.slot is not None and root.slot.kind == BOUND else 0)
+    return tuple(moment)
 
 
 def _equal(a: Instruction, b: Instruction) -> bool:

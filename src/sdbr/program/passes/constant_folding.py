@@ -58,6 +58,9 @@ class _Folding:
         return result
 
     def is_candidate(self, instruction: Instruction) -> bool:
+        for x in instruction.ins:
+            if not self.table.is_private(x.root.slot):
+                return False
         op = instruction.op
         if op.effect or not instruction.outs:
             return False
@@ -69,7 +72,7 @@ class _Folding:
             and self.writers[y.root.index] == 1
             and whole(y)
             for y in instruction.outs
-        ) and all(self.table.is_private(x.root.slot) for x in instruction.ins)
+        )
 
     def fold(self, instruction: Instruction) -> bool:
         y = instruction.outs[0]

@@ -22,13 +22,18 @@ def dead_code(
     live = set(kept)
     result = []
     for instruction in reversed(instructions):
-        if (
-            instruction.op.effect
-            or not instruction.outs
-            or any(y.root.slot is not None or y.root.index in live for y in instruction.outs)
-        ):
+        if instruction.op.effect or not instruction.outs or _is_read(instruction, live):
             result.append(instruction)
             for x in instruction.ins:
                 live.add(x.root.index)
     result.reverse()
     return result
+
+
+def _is_read(instruction: Instruction, live: set[int]) -> bool:
+    """Whether somebody reads what an instruction makes."""
+    for y in instruction.outs:
+        root = y.root
+        if root.slot is not None or root.index in live:
+            return True
+    return False

@@ -30,6 +30,8 @@ def inplace(instructions: list[Instruction], kept: set[int]) -> dict[int, Row]:
             first_write.setdefault(row.root.index, i)
     aliases: dict[int, Row] = {}
     for i, instruction in enumerate(instructions):
+        if not (instruction.op.inplace or instruction.op.sharing):
+            continue
         taken: set[int] = set()
         for o, k in instruction.memory_sharing():
             x, y = instruction.ins[k], instruction.outs[o]

@@ -25,6 +25,8 @@ def written(instruction: Instruction) -> list[int]:
     rows = instruction.outs
     if instruction.op.effect and not instruction.op.draws:
         rows = [*rows, *instruction.ins]
+    if len(rows) == 1:
+        return [rows[0].root.index]
     return list({row.root.index for row in rows})
 
 
@@ -44,8 +46,12 @@ def readers(instructions: list[Instruction]) -> dict[int, list[int]]:
     """Root -> positions of the instructions that read it."""
     found: dict[int, list[int]] = {}
     for i, instruction in enumerate(instructions):
-        for index in {x.root.index for x in instruction.ins}:
-            found.setdefault(index, []).append(i)
+        for x in instruction.ins:
+            index = x.root.index
+            if index not in found:
+                found[index] = [i]
+            elif found[index][-1] != i:
+                found[index].append(i)
     return found
 
 

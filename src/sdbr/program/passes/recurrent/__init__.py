@@ -16,7 +16,6 @@ nothing at all where clearly more memory would be alive than before.
 
 from __future__ import annotations
 
-import copy
 import itertools
 
 from sdbr.program import memory
@@ -63,7 +62,7 @@ def recurrent(
 
 def footprint(instructions: list[Instruction], kept: set[int], table: BufferTable) -> int:
     """Most bytes that are alive at a time when the passes that save memory have run."""
-    instructions = [copy.copy(instruction) for instruction in instructions]
+    instructions = [instruction.copy() for instruction in instructions]
     for later in (accumulation, elementwise):
         instructions = later(instructions, kept, table)
     lives = memory.lifetimes(instructions)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from sdbr.program.buffers import BOUND, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.passes.rows import layout
+from sdbr.program.passes.rows import layout, whole
 
 
 def extent(row: Row) -> tuple[int, int]:
@@ -60,12 +60,6 @@ class Spans:
             found += [who for _, end, who in spans[first:last] if low < end]
         return found
 
-    def take_over(self, other: Spans, offset: int) -> None:
-        """Take note of all uses of another root, which lies at `offset` of this one now."""
-        for _, spans in other.lengths.values():
-            for low, high, who in spans:
-                self.add(low + offset, high + offset, who)
-
 
 class Dependences:
     """The order that data and effects ask for, as a graph; nodes may be put together.
@@ -92,8 +86,11 @@ class Dependences:
         self.members = {i: [i] for i in range(n)}
         self.before: dict[int, set[int]] = {i: set() for i in range(n)}
         self.after: dict[int, set[int]] = {i: set() for i in range(n)}
-        self._readers: dict[int, Spans] = {}
-        self._writers: dict[int, Spans] = {}
+        # By root: who has written all of it last, and who has read it since.
+        self._writer: dict[int, int] = {}
+        self._readers: dict[int, list[int]] = {}
+        # The same of roots that are used in parts: who has read and written which bytes.
+        self._parts: dict[int, tuple[Spans, Spans]] = {}
         writes = [_writes(instruction) for instruction in instructions]
         shared = any(_is_bound(row) for rows in writes for row in rows)
         touched: list[int] = []  # that use memory of the caller since it was written
@@ -122,28 +119,47 @@ class Dependences:
             self.before[second].add(first)
 
     def _read(self, row: Row, i: int) -> None:
-        low, high = extent(row)
         key = row.root.index
-        if key in self._writers:
-            for k in self._writers[key].over(low, high):
-                self._edge(k, i)
-        if key not in self._readers:
-            self._readers[key] = Spans()
-        self._readers[key].add(low, high, i)
+        parts = self._parts.get(key)
+        if parts is None and whole(row):
+            if key in self._writer:
+                self._edge(self._writer[key], i)
+            self._readers.setdefault(key, []).append(i)
+            return
+        readers, writers = parts or self._in_parts(row.root)
+        low, high = extent(row)
+        for k in writers.over(low, high):
+            self._edge(k, i)
+        readers.add(low, high, i)
 
     def _write(self, row: Row, i: int) -> None:
-        low, high = extent(row)
         key = row.root.index
-        for known in (self._readers, self._writers):
-            if key in known:
-                for k in known[key].over(low, high):
-                    self._edge(k, i)
-        if low <= 0 and high >= row.root.nbytes and row.is_contiguous:
-            self._readers.pop(key, None)  # who comes later comes after this one
-            self._writers.pop(key, None)
-        if key not in self._writers:
-            self._writers[key] = Spans()
-        self._writers[key].add(low, high, i)
+        parts = self._parts.pop(key, None)
+        if whole(row):  # who comes later comes after this one
+            if parts is None:
+                before = [*self._readers.pop(key, ()), self._writer.get(key, i)]
+            else:
+                before = [k for known in parts for k in known.over(*extent(row))]
+            for k in before:
+                self._edge(k, i)
+            self._writer[key] = i
+            return
+        readers, writers = self._parts[key] = parts or self._in_parts(row.root)
+        low, high = extent(row)
+        for known in (readers, writers):
+            for k in known.over(low, high):
+                self._edge(k, i)
+        writers.add(low, high, i)
+
+    def _in_parts(self, root: Row) -> tuple[Spans, Spans]:
+        """From now on it is noted which bytes of a root are used."""
+        key = root.index
+        parts = self._parts[key] = Spans(), Spans()
+        for i in self._readers.pop(key, ()):
+            parts[0].add(0, root.nbytes, i)
+        if key in self._writer:
+            parts[1].add(0, root.nbytes, self._writer.pop(key))
+        return parts
 
     def sorted(self) -> list[int]:
         """The nodes in an order that is right, and as near to that of the program as it can be."""
@@ -256,28 +272,49 @@ def _is_bound(row: Row) -> bool:
 
 
 class Uses:
-    """Who uses which bytes of roots last."""
+    """Who uses which bytes of roots last.
+
+    Attributes
+    ----------
+    last : dict of int to int
+        Root -> the last instruction that uses it.
+    """
 
     def __init__(self, instructions: list[Instruction]):
         self.instructions = instructions
-        self.rows: dict[int, Spans] = {}
         self.last: dict[int, int] = {}
+        self._rows: dict[int, list[tuple[Row, int]]] = {}
+        self._spans: dict[int, Spans] = {}  # of roots that were asked about
         for i, instruction in enumerate(instructions):
-            for row in (*instruction.ins, *instruction.outs):
-                key = row.root.index
-                if key not in self.rows:
-                    self.rows[key] = Spans()
-                self.rows[key].add(*extent(row), i)
-                self.last[key] = i
+            for rows in (instruction.ins, instruction.outs):
+                for row in rows:
+                    key = row.root.index
+                    self.last[key] = i
+                    if key in self._rows:
+                        self._rows[key].append((row, i))
+                    else:
+                        self._rows[key] = [(row, i)]
 
-    def moved(self, root: int, to: int, offset: int) -> None:
-        """A root lies at `offset` of another one now."""
-        self.rows[to].take_over(self.rows.pop(root), offset)
+    def moved(self, root: int, to: int) -> None:
+        """A root has become a part of another one."""
+        rows = self._rows.pop(root)
+        self._rows[to] += rows
+        self._spans.pop(root, None)
+        if to in self._spans:
+            for row, i in rows:
+                self._spans[to].add(*extent(row), i)
         self.last[to] = max(self.last[to], self.last.pop(root))
+
+    def _of(self, root: int) -> Spans:
+        if root not in self._spans:
+            spans = self._spans[root] = Spans()
+            for row, i in self._rows.get(root, ()):
+                spans.add(*extent(row), i)
+        return self._spans[root]
 
     def heir(self, block: int, start: int, nbytes: int) -> Row | None:
         """The output of the last op on some bytes of a block that may take their place."""
-        inside = self.rows[block].over(start, start + nbytes) if block in self.rows else ()
+        inside = self._of(block).over(start, start + nbytes)
         if not inside:
             return None
         last = max(inside)
@@ -293,7 +330,7 @@ class Uses:
                 and y.dtype == x.dtype
                 and y.root is not x.root
                 and y.root.slot is None
-                and min(self.rows[y.root.index].over(*extent(y)), default=last) >= last
+                and min(self._of(y.root.index).over(*extent(y)), default=last) >= last
                 and all(
                     layout(z)[1:] == layout(x)[1:]
                     for j, z in enumerate(instruction.ins)

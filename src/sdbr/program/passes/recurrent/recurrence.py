@@ -348,7 +348,7 @@ class Plan:
     def _put(self, root: Row, to: Row, offset: int, uses: Uses) -> None:
         """Move a root of the new program, and who uses it."""
         self.moves.move(root, to, offset)
-        uses.moved(root.index, to.index, offset)
+        uses.moved(root.index, to.index)
 
     def _merge(self, block: int, other: Row, pairs: list[tuple[Row, int]], uses: Uses) -> bool:
         """Put one block into another, where parts of that one take the place of its parts."""
