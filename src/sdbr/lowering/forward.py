@@ -186,11 +186,11 @@ class Forward:
         function = registry.function_of(traced.function)
         node = registry.Node(
             function,
-            tuple(x.shape for x in traced.inputs),
-            tuple(x.dtype for x in traced.inputs),
-            tuple(y.shape for y in traced.outputs),
-            tuple(y.dtype for y in traced.outputs),
-            tuple(x.requires_grad for x in traced.inputs),
+            tuple([x.shape for x in traced.inputs]),
+            tuple([x.dtype for x in traced.inputs]),
+            tuple([y.shape for y in traced.outputs]),
+            tuple([y.dtype for y in traced.outputs]),
+            tuple([x.requires_grad for x in traced.inputs]),
             train=traced.train,
         )
         node.gap = self.gap

@@ -169,9 +169,18 @@ class Op:
 
     def takes(self, n_ints: int, n_floats: int) -> bool:
         """Whether it has that many integer and float attributes."""
-        return all(
-            n >= len(names) - 1 if names and names[-1].endswith("*") else n == len(names)
-            for names, n in ((self.ints, n_ints), (self.floats, n_floats))
+        (fewest_ints, any_ints), (fewest_floats, any_floats) = self._numbers
+        return (n_ints >= fewest_ints if any_ints else n_ints == fewest_ints) and (
+            n_floats >= fewest_floats if any_floats else n_floats == fewest_floats
+        )
+
+    @functools.cached_property
+    def _numbers(self) -> tuple[tuple[int, bool], ...]:
+        """How many integer and float attributes it has at least, and whether it may have more."""
+        starred = [bool(names) and names[-1].endswith("*") for names in (self.ints, self.floats)]
+        return tuple(
+            (len(names) - star, star)
+            for names, star in zip((self.ints, self.floats), starred, strict=True)
         )
 
     def memory_sharing(self, n_in: int, n_out: int, ints, floats) -> list[tuple[int, int]]:

@@ -202,8 +202,15 @@ class BufferTable:
                 self._constants[key] = row
         return row
 
-    def forget_rows(self) -> None:
-        """Let go of all rows when the programs are assembled; the slots stay."""
+    def forget_rows(self, for_good: bool = True) -> None:
+        """Let go of all rows when the programs are assembled; the slots stay.
+
+        For good: nobody else holds one. A root refers to itself, and would be there, with all that
+        refers to it, until the collector comes, which would look through everything that is new.
+        """
+        if for_good:
+            for row in self.rows:
+                row.root = None
         self.rows.clear()
         self._constants.clear()
 

@@ -73,7 +73,7 @@ class StepPlan:
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]
         # Only the flat arrays and the slots are needed from here on.
         del self._grad_rows
-        table.forget_rows()
+        table.forget_rows(for_good=not hasattr(self.program, "instructions"))
 
     def _make_again(self, instructions: list, cut: int) -> list:
         """The first passes, and in the backward what makes again what is not kept for it.

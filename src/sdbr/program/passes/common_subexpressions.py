@@ -36,38 +36,41 @@ def common_subexpressions(
     writers = writer_counts(instructions)
     last = {index: positions[-1] for index, positions in readers(instructions).items()}
     last.update(dict.fromkeys(kept, NEVER))
-    versions: dict[int, int] = {}
-    age = 0  # what the caller has bound may be new after each Python op
-    known: dict[tuple, list[tuple[Instruction, tuple]]] = {}
+    written_at: dict[int, int] = {}
+    python_at = -1  # what the caller has bound may be new after each Python op
+    known: dict[tuple, list[tuple[Instruction, int]]] = {}
     replaced = Replacement(table)
     result = []
     for i, instruction in enumerate(instructions):
         if replaced:
             instruction.ins = replaced.all_of(instruction.ins)
         for index in written(instruction):
-            versions[index] = versions.get(index, 0) + 1
-        age += instruction.op.python
+            written_at[index] = i
+        if instruction.op.python:
+            python_at = i
         result.append(instruction)
-        if instruction.op.effect or not instruction.outs:
-            continue
-        if not all(writers[y.root.index] == 1 and whole(y) for y in instruction.outs):
+        if instruction.op.effect or not instruction.outs or not _alone(instruction, writers):
             continue
         # Whole keys are made only for the few ops that could be equal.
-        bucket = known.setdefault(
-            (instruction.op.opcode, *[(x.root.index, x.offset) for x in instruction.ins]), []
+        key = (instruction.op.opcode, *[(x.root.index, x.offset) for x in instruction.ins])
+        bucket = known.get(key)
+        if bucket is None:
+            known[key] = [(instruction, i)]
+            continue
+        age = _age(instruction, written_at, python_at)
+        first, at = next(
+            ((x, at) for x, at in bucket if at >= age and _equal(x, instruction)), (None, -1)
         )
-        moment = _moment(instruction, versions, age)
-        first = next((x for x, then in bucket if then == moment and _equal(x, instruction)), None)
         if first is None:
-            bucket.append((instruction, moment))
+            bucket.append((instruction, i))
             continue
         if any(y.root.slot is not None or y.root.index in kept for y in instruction.outs):
             continue
         size = sum(y.nbytes for y in first.outs)
         there = max(last.get(y.root.index, -1) for y in first.outs)
         if size > SMALL and i - there > NEAR:
-            bucket.remove((first, moment))
-            bucket.append((instruction, moment))
+            bucket.remove((first, at))
+            bucket.append((instruction, i))
             continue
         for y, by in zip(instruction.outs, first.outs, strict=True):
             replaced.replace(y.root, by.root)
@@ -76,14 +79,20 @@ def common_subexpressions(
     return result
 
 
-def _moment(instruction: Instruction, versions: dict[int, int], age: int) -> tuple:
-    """What tells contents of the inputs apart: how often they were written, and by Python ops."""
-    moment = []
+def _alone(instruction: Instruction, writers: dict[int, int]) -> bool:
+    """Whether all that an instruction makes is made by nobody else."""
+    return all(writers[y.root.index] == 1 and whole(y) for y in instruction.outs)
+
+
+def _age(instruction: Instruction, written_at: dict[int, int], python_at: int) -> int:
+    """Since when its inputs hold what they hold."""
+    age = -1
     for x in instruction.ins:
         root = x.root
-        moment.append(versions.get(root.index, 0))
-        moment.append(age if root.slot is not None and root.slot.kind == BOUND else 0)
-    return tuple(moment)
+        age = max(age, written_at.get(root.index, -1))
+        if root.slot is not None and root.slot.kind == BOUND:
+            age = max(age, python_at)
+    return age
 
 
 def _equal(a: Instruction, b: Instruction) -> bool:

@@ -49,8 +49,11 @@ class Batch:
         """Give the rows places; whether the batch can be made (`order` is empty where not)."""
         n = range(len(self.members))
         self.filled = [stacks.filled(rows) for rows in self.sequences]
-        candidates = [order for rows in self.filled if (order := stacks.order(rows)) is not None]
-        candidates += [list(n), list(n)[::-1]]
+        found = [order for rows in self.filled if (order := stacks.order(rows)) is not None]
+        candidates: list[list[int]] = []
+        for order in (*found, list(n), list(n)[::-1]):
+            if order not in candidates:
+                candidates.append(order)
         never = 1 << 60
         best = never, []
         for order in candidates:
@@ -102,16 +105,9 @@ class Plan:
         self.moves = Moves(table, kept)
         # What another program makes has its place there.
         self.made = {y.root.index for instruction in instructions for y in instruction.outs}
-        self.stacks = Stacks(
-            lambda root: root.slot is None and root.index in self.made, self._stand_in
-        )
+        self.stacks = Stacks(self.moves, self.made)
         self.emitters: dict[int, tuple] = {}  # node -> what gives its instructions
         self.parts: dict[int, list[tuple[int, int]]] = {}  # block -> its parts, in bytes
-
-    def _stand_in(self, row: Row) -> Row:
-        root = self.moves.known(self.table.root(row.shape, row.dtype, None, row.name))
-        self.made.add(root.index)
-        return root
 
     @property
     def kept(self) -> set[int]:
@@ -137,12 +133,12 @@ class Plan:
             nodes = [graph.node[i] for i in batch.members]
             # Independent in the program as it was; another batch may have tied them together.
             if batch.order and graph.is_convex(nodes):
-                self.emitters[graph.contract(nodes)] = (self._emit_batch, batch)
+                self.emitters[graph.contract(nodes)] = (Plan._emit_batch, batch)
         for total, terms, outers in totals:
             parts = [made for _, made, kind, _ in terms if kind]
             nodes = [graph.node[i] for i in (*total.adds, *parts)]
             if graph.is_convex(nodes):
-                self.emitters[graph.contract(nodes)] = (self._emit_total, total, terms, outers)
+                self.emitters[graph.contract(nodes)] = (Plan._emit_total, total, terms, outers)
         return self._rewritten(graph)
 
     def _term(self, row, made, dies, in_batch):
@@ -196,7 +192,7 @@ class Plan:
             if emitter is None:
                 result.extend(self.instructions[i] for i in graph.members[node])
             else:
-                result.extend(emitter[0](*emitter[1:]))
+                result.extend(emitter[0](self, *emitter[1:]))
         uses = Uses(result) if self.parts else None
         while uses is not None and self._share(uses):
             pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sdbr.base.errors import SdbrError
 from sdbr.program.buffers import BufferTable, Row, c_strides
@@ -17,21 +17,25 @@ class Stacks:
 
     Parameters
     ----------
-    free : callable
-        ``free(root)``: whether a root may be given a place.
-    new : callable
-        ``new(row)``: a root of its own in the shape of `row`.
+    moves : Moves
+        Where new rows are made.
+    made : set of int
+        The roots that the program makes: those without a slot may be given a place.
     """
 
-    def __init__(self, free: Callable[[Row], bool], new: Callable[[Row], Row]):
-        self.free = free
-        self.new = new
+    def __init__(self, moves: Moves, made: set[int]):
+        self.moves = moves
+        self.made = made
         self.stand_ins: dict[tuple, Row] = {}
         self.blocks: list[list[Row]] = []
         self.block_of: dict[int, int] = {}
         # Counted from the first root that a block was given; others were put in front since.
         self._place_in: dict[int, int] = {}
         self._first_place: list[int] = []
+
+    def free(self, root: Row) -> bool:
+        """Whether a root may be given a place."""
+        return root.slot is None and root.index in self.made
 
     def filled(self, rows: Sequence[Row]) -> list[Row]:
         """`rows`; where most can be given places, others stand in for the rest.
@@ -50,7 +54,9 @@ class Stacks:
         key = layout(row)
         found = self.stand_ins.get(key)
         if found is None:
-            found = self.stand_ins[key] = self.new(row)
+            root = self.moves.table.root(row.shape, row.dtype, None, row.name)
+            found = self.stand_ins[key] = self.moves.known(root)
+            self.made.add(found.index)
         return found
 
     def order(self, rows: Sequence[Row]) -> list[int] | None:
@@ -93,11 +99,11 @@ class Stacks:
                     return False
                 at += row.nbytes
             return True
-        places = [self._place(row) for row in rows]
-        if None in places or places[0][0][0] != "block":
+        place = self._place(first)
+        if place is None or place[0][0] != "block":
             return False
-        block, start = places[0]
-        return all(place == (block, start + k) for k, place in enumerate(places))
+        block, start = place
+        return all(self._place(row) == (block, start + k) for k, row in enumerate(rows))
 
     def _plan(self, rows: Sequence[Row]) -> tuple[list[Row], int | None, list[Row]] | None:
         """Roots to put in front of a block, the block (None: a new one), roots to put behind it."""
