@@ -50,7 +50,9 @@ def changed_by(found: list[tuple]) -> str | None:
 def _cells(function) -> dict:
     cells: dict = {}
     for owner in (function, inner_function(function)):
-        for cls in type(owner).__mro__ if owner is not None else ():
+        # What a class of Chainer's derives from is Chainer's.
+        known = owner is None or type(owner).__module__.partition(".")[0] == "chainer"
+        for cls in () if known else type(owner).__mro__:
             if not is_users(cls.__module__):
                 continue
             for name in _METHODS:

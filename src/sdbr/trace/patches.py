@@ -57,10 +57,15 @@ def _is_made_by_chainer(function, caller) -> bool:
 
     Its functions make nodes and apply them at once; whoever else applies one may look at it.
     """
-    package, _, rest = caller.f_globals.get("__name__", "").partition(".")
+    return _makes_nodes(caller.f_globals.get("__name__", ""), type(function).__module__)
+
+
+@functools.lru_cache(maxsize=1024)
+def _makes_nodes(module: str, of_class: str) -> bool:
+    package, _, rest = module.partition(".")
     if package != "chainer" or rest.partition(".")[0] not in _MAKERS:
         return False
-    return type(function).__module__.partition(".")[0] == "chainer"
+    return of_class.partition(".")[0] == "chainer"
 
 
 def _apply_plainly(original, present, function, inputs):

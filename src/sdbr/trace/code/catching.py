@@ -43,6 +43,8 @@ def may_catch(frame: FrameType, errors: tuple[type, ...], others: bool = False) 
     others : bool
         Or any error that is no builtin one.
     """
+    if not getattr(frame.f_code, "co_exceptiontable", True):
+        return False  # no handler in the whole code: nearly always
     blocks = _blocks(frame.f_code)
     seen = set()
     at = frame.f_lasti
