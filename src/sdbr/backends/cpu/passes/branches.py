@@ -38,10 +38,12 @@ def branches(
     at = 0
     forks = _fork_points(instructions)
     most = _most_gain(costs, threads)
+    met: list[list[int]] | None = None
     while at < len(instructions):
         found = None
         if at in forks and most[at] > LEAST_GAIN:
-            found = _best_region(instructions, costs, at, threads)
+            met = _met(instructions) if met is None else met
+            found = _best_region(met, costs, at, threads)
         if found is None:
             result.append(instructions[at])
             at += 1
@@ -49,10 +51,7 @@ def branches(
         end, groups = found
         lengths = [len(group) for group in groups] + [0] * (MOST - len(groups))
         label = " | ".join(instructions[group[0]].label for group in groups)
-        flushes = all(instructions[i].flushes for group in groups for i in group)
-        result.append(
-            Instruction(BY_NAME["fork"], [], [], tuple(lengths), (), label, flushes=flushes)
-        )
+        result.append(Instruction(BY_NAME["fork"], [], [], tuple(lengths), (), label))
         result.extend(instructions[i] for group in groups for i in group)
         at = end
     return result if len(result) > len(instructions) else instructions
@@ -108,44 +107,67 @@ def _most_gain(costs: list[float], threads: int) -> list[float]:
     ]
 
 
+def _met(instructions: list[Instruction]) -> list[list[int]]:
+    """Per instruction the earlier ones whose memory it touches, one of the two writing.
+
+    Of those that one stretch may hold together with it.
+    """
+    touched: tuple[dict, dict] = {}, {}  # who reads and who writes a root, and which bytes
+    found: list[list[int]] = []
+    for i, instruction in enumerate(instructions):
+        met: set[int] = set()
+        uses = [(row, 0) for row in instruction.ins] + [(row, 1) for row in instruction.outs]
+        spans = [(row.root.index, *_extent(row), writes) for row, writes in uses]
+        for root, lo, hi, writes in spans:
+            for known in touched if writes else touched[1:]:
+                for k, start, stop in reversed(known.get(root, ())):
+                    if k < i - MOST_INSTRUCTIONS:
+                        break
+                    if start < hi and lo < stop:
+                        met.add(k)
+        for root, lo, hi, writes in spans:
+            touched[writes].setdefault(root, []).append((i, lo, hi))
+        found.append(sorted(met))
+    return found
+
+
 class _Stretch:
-    """Instructions from one point on, in sets that depend on each other."""
+    """Instructions from one point on, in sets that depend on each other.
 
-    def __init__(self, threads: int):
+    A set goes by its last instruction.
+    """
+
+    def __init__(self, threads: int, start: int):
         self.threads = threads
-        self.sets: dict[int, list[int]] = {}  # representative -> instructions
+        self.start = start
+        self.parts: dict[
+            int, list[int]
+        ] = {}  # last instruction -> the sets that it has put together
         self.price: dict[int, float] = {}
-        self.of: dict[int, int] = {}  # instruction -> representative
-        self.touched: dict[int, list[tuple[int, int, int, bool]]] = {}
+        self.of: dict[int, int] = {}  # instruction -> a later one of its set; the last one: itself
 
-    def add(self, i: int, instruction: Instruction, price: float) -> None:
+    def add(self, i: int, met: list[int], price: float) -> None:
         """Put one instruction into the set of all it depends on, which become one."""
-        met = {self.of[k] for k in self._before(instruction)}
-        members = sorted(k for m in met for k in self.sets.pop(m))
-        members.append(i)
-        total = price + sum(self.price.pop(m) for m in met)
-        self.sets[i], self.price[i] = members, total
-        for k in members:
-            self.of[k] = i
-        for rows, written in ((instruction.ins, False), (instruction.outs, True)):
-            for row in rows:
-                lo, hi = _extent(row)
-                self.touched.setdefault(row.root.index, []).append((i, lo, hi, written))
+        sets = {self._last(k) for k in met if k >= self.start}
+        self.price[i] = price + sum(self.price.pop(m) for m in sets)
+        self.parts[i] = list(sets)
+        self.of[i] = i
+        for m in sets:
+            self.of[m] = i
 
-    def _before(self, instruction: Instruction) -> set[int]:
-        """Earlier instructions whose memory it touches, one of the two writing."""
-        found = set()
-        for rows, writes in ((instruction.ins, False), (instruction.outs, True)):
-            for row in rows:
-                lo, hi = _extent(row)
-                for k, start, stop, written in self.touched.get(row.root.index, ()):
-                    if (writes or written) and start < hi and lo < stop:
-                        found.add(k)
-        return found
+    def _last(self, k: int) -> int:
+        """The last instruction of the set of one."""
+        way = []
+        while self.of[k] != k:
+            way.append(k)
+            k = self.of[k]
+        for passed in way:
+            self.of[passed] = k
+        return k
 
     def gain(self) -> float:
         """Nanoseconds that threads save."""
-        if len(self.sets) < 2:
+        if len(self.price) < 2:
             return 0.0
         bins = [0.0] * self.threads
         for price in sorted(self.price.values(), reverse=True):
@@ -156,32 +178,44 @@ class _Stretch:
     def groups(self) -> list[list[int]]:
         """The sets, dealt out to the threads."""
         bins: list[tuple[float, list[int]]] = [(0.0, []) for _ in range(self.threads)]
-        for m in sorted(self.sets, key=lambda m: -self.price[m]):
+        for m in sorted(self.price, key=lambda m: -self.price[m]):
             k = min(range(self.threads), key=lambda b: bins[b][0])
-            bins[k] = (bins[k][0] + self.price[m], bins[k][1] + self.sets[m])
+            bins[k] = (bins[k][0] + self.price[m], bins[k][1] + self._members(m))
         return [sorted(members) for _, members in bins if members]
 
+    def _members(self, last: int) -> list[int]:
+        members, stack = [], [last]
+        while stack:
+            members.append(stack.pop())
+            stack.extend(self.parts[members[-1]])
+        return members
 
-def _best_region(instructions, costs, start, threads) -> tuple[int, list[list[int]]] | None:
+
+def _best_region(met, costs, start, threads) -> tuple[int, list[list[int]]] | None:
     """The end of the stretch from `start` on that saves most, and its branches."""
-    stretch = _Stretch(threads)
-    best = None
-    most = LEAST_GAIN
-    for i in range(start, min(len(instructions), start + MOST_INSTRUCTIONS)):
+    stretch = _Stretch(threads, start)
+    end, most = None, LEAST_GAIN
+    for i in range(start, min(len(costs), start + MOST_INSTRUCTIONS)):
         if costs[i] == float("inf"):
             break
-        stretch.add(i, instructions[i], costs[i])
+        stretch.add(i, met[i], costs[i])
         gain = stretch.gain()
         if gain > most:
-            most = gain
-            best = (i + 1, stretch.groups())
-        elif best is not None and gain <= 0:
+            end, most = i + 1, gain
+        elif end is not None and gain <= 0:
             break  # the branches have met
-    return best
+    if end is None:
+        return None
+    best = _Stretch(threads, start)
+    for i in range(start, end):
+        best.add(i, met[i], costs[i])
+    return end, best.groups()
 
 
 def _extent(row: Row) -> tuple[int, int]:
     """First and last byte that a row may touch, within its root."""
+    if row.is_contiguous:
+        return row.offset, row.offset + row.nbytes
     lo = hi = row.offset
     for n, step in zip(row.shape, row.strides, strict=True):
         if n == 0:
