@@ -24,8 +24,10 @@ def test_a_chain_of_5000_ops():
         found = []
         for function in (f, static):
             x = chainer.Variable(POINTS + k)
-            y = function(x)
-            y.backward()
+            # The gradients become denormal on their way, some of them zero.
+            with chainer.using_config("sdbr_flush_denormals", False):
+                y = function(x)
+                y.backward()
             found.append((copy_of(y.array), copy_of(x.grad)))
         assert_near(found[1][0], found[0][0], SUMS, "output")
         assert_near(found[1][1], found[0][1], LONG, "gradient")
