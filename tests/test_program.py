@@ -392,3 +392,36 @@ def test_memory_plan_prints_every_row():
     assert text.startswith(f"forward: arena of {arena.nbytes} bytes") and text.count("\n") == len(
         b.table.rows
     )
+
+
+def test_elementwise_ops_keep_the_order_in_which_axes_lie():
+    b = Builder()
+    x, y = (b.table.bound((2, 3, 4), np.float32, name) for name in "xy")
+    turned = b.transpose(x, (2, 0, 1))
+    z = b.elementwise("add", turned, b.transpose(y, (2, 0, 1)))
+    assert z.shape == (4, 2, 3) and z.strides == turned.strides
+    assert all(row.is_contiguous for i in b.instructions for row in (*i.ins, *i.outs))
+    row = b.table.bound((3,), np.float32, "row")
+    assert b.elementwise("add", turned, row).strides == turned.strides
+    other = b.table.bound((4, 2, 3), np.float32, "other")
+    assert b.elementwise("add", turned, other).is_contiguous
+    assert b.elementwise("absolute", b.slice(turned, slice(1, 3))).is_contiguous
+
+
+def test_a_sum_with_a_transposed_matrix_is_a_transposed_result_as_in_numpy():
+
+    @sdbr.static_graph
+    def static(x):
+        return F.transpose(x) + 1
+
+    for step in range(4):
+        x = chainer.Variable(np.random.default_rng(step).random((5, 3), np.float32))
+        z = static(x)
+        np.testing.assert_array_equal(z.array, x.array.T + 1)
+        z.grad = gz = np.arange(15, dtype=np.float32).reshape(3, 5)
+        z.backward()
+        np.testing.assert_array_equal(x.grad, gz.T)
+        z.array[...] = 0
+    assert static.schedule_manager.statistics.replays == 3
+    assert static.schedule_manager.statistics.python_ops == 0
+    assert z.array.strides == (x.array.T + 1).strides

@@ -1,4 +1,4 @@
-"""exp, log, tanh and sigmoid of float32 within 2 units in the last place, at each SIMD level."""
+"""Functions of float32 within 2 to 4 units in the last place, at each SIMD level."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ sys.path.append(str(ROOT))
 
 from benchmarks.accuracy import FUNCTIONS, Native, errors, worst  # noqa: E402
 
+#: Units in the last place that a function may be off by.
+LIMITS = {"sinh": 4.0, "cosh": 3.0, "tan": 3.0, "arcsin": 3.0}
 #: A prime: all exponents, other mantissas in each.
 EVERY = 40009
 
@@ -24,7 +26,9 @@ def test_within_two_units(name, monkeypatch):
     monkeypatch.setattr("benchmarks.accuracy.BLOCK", 1 << 15)
     error, at, wrong = worst(name, EVERY)
     assert wrong == 0
-    assert error <= 2.0, f"{name}({at!r}) is off by {error:.2f} units in the last place"
+    assert error <= LIMITS.get(name, 2.0), (
+        f"{name}({at!r}) is off by {error:.2f} units in the last place"
+    )
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -50,8 +54,8 @@ def test_where_it_is_hard(name):
     native.x[:] = x
     native.run()
     error, wrong = errors(name, x, native.y)
-    assert wrong == 0 and error.max() <= 2.0, x[error.argmax()]
-    if name == "tanh":
+    assert wrong == 0 and error.max() <= LIMITS.get(name, 2.0), x[error.argmax()]
+    if name in ("tanh", "sinh", "sin", "tan", "arcsin", "arctan", "arctanh"):
         assert np.signbit(native.y[:2]).tolist() == [False, True]
 
 
@@ -70,4 +74,5 @@ def test_other_levels(level):
     lines = done.stdout.splitlines()[1:]
     assert len(lines) == len(FUNCTIONS)
     for line in lines:
-        assert float(line.split()[1]) <= 2.0 and " 0 special values wrong" in line, line
+        name, error = line.split()[:2]
+        assert float(error) <= LIMITS.get(name, 2.0) and " 0 special values wrong" in line, line

@@ -27,6 +27,11 @@ def product(b: Builder, x: Row, trans_x: int, y: Row, trans_y: int) -> Row:
     rows, inner = x.shape[-2:][::-1] if trans_x else x.shape[-2:]
     columns = y.shape[-2] if trans_y else y.shape[-1]
     if x.ndim == 2 and y.ndim == 2:
+        if inner == 1 and 1 in (rows, columns):  # a vector times a number
+            turned = [b.transpose(r) if t else r for r, t in ((x, trans_x), (y, trans_y))]
+            return b.elementwise("multiply", *turned)
+        if columns == 1 and not trans_y:
+            y, trans_y = b.reshape(y, (1, inner)), 1
         z = b.new((rows, columns), x.dtype)
         x, trans_x = _stored(b, x, trans_x)
         y, trans_y = _stored(b, y, trans_y)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sdbr.ops.table import BY_NAME, Op
-from sdbr.program.buffers import BufferTable, Row, c_strides
+from sdbr.program.buffers import BufferTable, Row, c_strides, is_c_contiguous
 
 import numpy as np
 
@@ -203,15 +203,25 @@ class Builder:
         self.gradients.update(row.root.index for row in rows)
 
     def elementwise(self, name: str, *ins: Row, floats: Sequence[float | ControlSlot] = ()) -> Row:
-        """Emit an elementwise op on broadcast inputs and return its new output."""
+        """Emit an elementwise op on broadcast inputs and return its new output.
+
+        Where all inputs lie in memory in one order of their axes, so does the output, as in NumPy:
+        nothing is transposed.
+        """
         shape = ins[0].shape
         for x in ins:
             if x.shape != shape:
                 shape = np.broadcast_shapes(*[x.shape for x in ins])
                 break
-        y = self.new(shape, ins[0].dtype)
-        self.emit(name, [self.broadcast(x, shape) for x in ins], [y], floats=floats)
-        return y
+        rows = [self.broadcast(x, shape) for x in ins]
+        order = _common_order(ins, shape)
+        if order is None:
+            y = self.new(shape, ins[0].dtype)
+            self.emit(name, rows, [y], floats=floats)
+            return y
+        y = self.new([shape[i] for i in order], ins[0].dtype)
+        self.emit(name, [self.transpose(x, order) for x in rows], [y], floats=floats)
+        return self.transpose(y, np.argsort(order).tolist())
 
     def copy(self, x: Row) -> Row:
         """A C-contiguous copy of `x` in the arena."""
@@ -270,6 +280,25 @@ class Builder:
             i + lead for i, n in enumerate(shape) if n == 1 and x.shape[i + lead] != 1
         ]
         return self.reshape(self.reduce("sum", x, axes), shape)
+
+
+def _common_order(ins: Sequence[Row], shape: Sequence[int]) -> tuple[int, ...] | None:
+    """The order of axes in which all of `ins` that have this shape lie in memory without gaps.
+
+    None where that is the order of C, or where they differ.
+    """
+    found: tuple[int, ...] | None = None
+    for x in ins:
+        if x.shape != shape:
+            continue
+        if x.is_contiguous:
+            return None
+        order = tuple(sorted(range(x.ndim), key=lambda axis: -x.strides[axis]))
+        lengths, strides = zip(*((x.shape[axis], x.strides[axis]) for axis in order), strict=True)
+        if not is_c_contiguous(lengths, strides, x.dtype.itemsize) or order != (found or order):
+            return None
+        found = order
+    return found
 
 
 def _product(numbers) -> int:

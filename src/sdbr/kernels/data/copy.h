@@ -3,6 +3,7 @@
 #define SDBR_COPY_H
 
 #include "frame/nd_loop.h"
+#include "product/setup.h"
 
 typedef struct sdbr_16_bytes {
     uint64_t low, high;
@@ -18,6 +19,32 @@ static int copy_contiguous(const sdbr_op *op) {
 /* Transposed matrices are copied tile by tile, so that both sides stay within a few cache lines:
  * y is contiguous along the columns, x along the rows. */
 #define SDBR_COPY_TILE 16
+
+/* Whole tiles in registers; 0 where that is not done for this size of elements. */
+#define SDBR_NO_TILE(bytes) \
+    SDBR_INLINE int copy_tile_##bytes(const char *x, int64_t x_step, char *y, int64_t y_step) { \
+        return (void)x, (void)x_step, (void)y, (void)y_step, 0; \
+    }
+SDBR_NO_TILE(1)
+SDBR_NO_TILE(2)
+SDBR_NO_TILE(16)
+#undef SDBR_NO_TILE
+
+#define SDBR_BY_DTYPE "product/transpose.h"
+#include "frame/by_dtype.h"
+
+#define SDBR_TILE(T, dtype, bytes) \
+    SDBR_INLINE int copy_tile_##bytes(const char *x, int64_t x_step, char *y, int64_t y_step) { \
+        const int64_t lanes = (SDBR_GEMM_BYTES > 32 ? 32 : SDBR_GEMM_BYTES) / bytes; \
+        for (int64_t i = 0; i < SDBR_COPY_TILE; i += lanes) \
+            for (int64_t j = 0; j < SDBR_COPY_TILE; j += lanes) \
+                transpose_##dtype((const T *)(x + i * bytes + j * x_step), x_step / bytes, (int)lanes, \
+                                  (T *)(y + i * y_step + j * bytes), y_step / bytes); \
+        return 1; \
+    }
+SDBR_TILE(float, f4, 4)
+SDBR_TILE(double, f8, 8)
+#undef SDBR_TILE
 
 #define SDBR_COPY_KERNELS(TYPE, bytes) \
     static void copy_inner_##bytes(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
@@ -37,6 +64,14 @@ static int copy_contiguous(const sdbr_op *op) {
             const TYPE v = *(const TYPE *)x; \
             for (int64_t i = 0; i < n; i++) \
                 ((TYPE *)y)[i] = v; \
+        } else if (step[0] == -bytes && step[1] == bytes) { \
+            SDBR_IVDEP \
+            for (int64_t i = 0; i < n; i++) \
+                ((TYPE *)y)[i] = ((const TYPE *)x)[-i]; \
+        } else if (step[0] == 2 * bytes && step[1] == bytes) { \
+            SDBR_IVDEP \
+            for (int64_t i = 0; i < n; i++) \
+                ((TYPE *)y)[i] = ((const TYPE *)x)[2 * i]; \
         } else if (step[1] == bytes) { \
             for (int64_t i = 0; i < n; i++) \
                 ((TYPE *)y)[i] = *(const TYPE *)(x + i * step[0]); \
@@ -52,6 +87,9 @@ static int copy_contiguous(const sdbr_op *op) {
             const int64_t i1 = rows - i0 < SDBR_COPY_TILE ? rows : i0 + SDBR_COPY_TILE; \
             for (int64_t j0 = 0; j0 < columns; j0 += SDBR_COPY_TILE) { \
                 const int64_t j1 = columns - j0 < SDBR_COPY_TILE ? columns : j0 + SDBR_COPY_TILE; \
+                if (i1 - i0 == SDBR_COPY_TILE && j1 - j0 == SDBR_COPY_TILE && \
+                    copy_tile_##bytes(x + i0 * bytes + j0 * x_step, x_step, y + i0 * y_step + j0 * bytes, y_step)) \
+                    continue; \
                 for (int64_t i = i0; i < i1; i++) { \
                     const char *from = x + i * bytes; \
                     TYPE *to = (TYPE *)(y + i * y_step); \

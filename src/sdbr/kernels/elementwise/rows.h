@@ -18,6 +18,26 @@
             y[i] = FN(op_##name)(x[i], p, q); \
     }
 
+/* Of FN(near_##name) where all of some elements are near 0, else of FN(op_##name). */
+#define SDBR_PERIODIC_ROW(name) \
+    SDBR_INLINE void FN(name##_row)(const T *x, T *y, int64_t n, const double *floats) { \
+        (void)floats; \
+        for (int64_t i = 0; i < n; i += 256) { \
+            const int64_t end = n - i < 256 ? n : i + 256; \
+            int far = 0; \
+            for (int64_t k = i; k < end; k++) \
+                far |= !(FABS(x[k]) <= FN(near_limit)()); \
+            if (far) { \
+                for (int64_t k = i; k < end; k++) \
+                    y[k] = FN(op_##name)(x[k], 0, 0); \
+            } else { \
+                SDBR_IVDEP \
+                for (int64_t k = i; k < end; k++) \
+                    y[k] = FN(near_##name)(x[k]); \
+            } \
+        } \
+    }
+
 /* Steps of the inputs in elements, 0 or 1, are constants wherever this is inlined. */
 #define SDBR_BINARY_ROW(name, count) \
     SDBR_INLINE void FN(name##_row)(const T *x, int sx, const T *y, int sy, T *z, int64_t n, \

@@ -7,8 +7,9 @@
 #include "elementwise/rows.h"
 #include "frame/nd_loop.h"
 
-#define SDBR_UNARY_KERNELS(name, count) \
-    SDBR_UNARY_ROW(name, count) \
+#define SDBR_UNARY_KERNELS(name, count) SDBR_UNARY_ROW(name, count) SDBR_UNARY_WALKS(name, count)
+#define SDBR_PERIODIC_KERNELS(name, count) SDBR_PERIODIC_ROW(name) SDBR_UNARY_WALKS(name, count)
+#define SDBR_UNARY_WALKS(name, count) \
     static void FN(name##_inner)(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
         SDBR_ATTRIBUTES(count); \
         if (step[1] == sizeof(T) && step[0] == sizeof(T)) { \

@@ -6,8 +6,9 @@
 
 typedef void (*FN(step_row))(const T *a, const T *b, const T *c, T *y, int64_t n, const double *floats);
 
-#define SDBR_UNARY_STEP(name, count) \
-    SDBR_UNARY_ROW(name, count) \
+#define SDBR_UNARY_STEP(name, count) SDBR_UNARY_ROW(name, count) SDBR_STEP_OF_ROW(name)
+#define SDBR_PERIODIC_STEP(name, count) SDBR_PERIODIC_ROW(name) SDBR_STEP_OF_ROW(name)
+#define SDBR_STEP_OF_ROW(name) \
     static void FN(name##_step)(const T *a, const T *b, const T *c, T *y, int64_t n, const double *floats) { \
         (void)b, (void)c; \
         FN(name##_row)(a, y, n, floats); \
@@ -26,6 +27,7 @@ typedef void (*FN(step_row))(const T *a, const T *b, const T *c, T *y, int64_t n
 
 SDBR_UNARY(SDBR_UNARY_STEP)
 SDBR_UNARY_SPECIAL(SDBR_UNARY_STEP)
+SDBR_UNARY_PERIODIC(SDBR_PERIODIC_STEP)
 SDBR_UNARY_HIDDEN(SDBR_UNARY_STEP)
 SDBR_BINARY(SDBR_BINARY_STEP)
 SDBR_BINARY_SPECIAL(SDBR_BINARY_STEP)
@@ -142,6 +144,8 @@ static int FN(fused)(const sdbr_op *op) {
 }
 
 #undef SDBR_UNARY_STEP
+#undef SDBR_PERIODIC_STEP
+#undef SDBR_STEP_OF_ROW
 #undef SDBR_BINARY_STEP
 #undef SDBR_TERNARY_STEP
 #undef SDBR_STEP_ENTRY

@@ -5,6 +5,7 @@
 #include "math/math_f8.h"
 #include "math/special_f4.h"
 #include "math/special_f8.h"
+#include "math/trigonometry_f4.h"
 #include "elementwise/rows.h"
 #include "fused/load.h"
 #include "fused/steps.h"

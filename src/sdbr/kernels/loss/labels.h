@@ -191,14 +191,42 @@ SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, int64_t step) {
     return best;
 }
 
+/* The same of columns side by side, at most ARGMAX_COLUMNS. */
+#define ARGMAX_COLUMNS 512
+SDBR_INLINE void FN(argmax_columns)(const T *x, int64_t c, int64_t inner, int64_t width, int32_t *y) {
+    T most[ARGMAX_COLUMNS];
+    INT best[ARGMAX_COLUMNS];
+    for (int64_t j = 0; j < width; j++) {
+        most[j] = x[j];
+        best[j] = 0;
+    }
+    for (int64_t i = 1; i < c; i++) {
+        const T *row = x + i * inner;
+        for (int64_t j = 0; j < width; j++) {
+            const T v = row[j], m = most[j];
+            const int better = (v > m) | ((v != v) & (m == m));
+            best[j] = better ? (INT)i : best[j];
+            most[j] = better ? v : m;
+        }
+    }
+    for (int64_t j = 0; j < width; j++)
+        y[j] = (int32_t)best[j];
+}
+
 /* ints: [outer, c, inner]; operands: x, y. */
 static int FN(argmax_op)(const sdbr_op *op) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2];
     const T *x = (const T *)op->operands[0];
     int32_t *y = (int32_t *)op->operands[1];
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t j = 0; j < inner; j++)
-            y[o * inner + j] = (int32_t)FN(argmax)(x + o * c * inner + j, c, inner);
+    for (int64_t o = 0; o < outer; o++) {
+        if (inner == 1) {
+            y[o] = (int32_t)FN(argmax)(x + o * c, c, 1);
+            continue;
+        }
+        for (int64_t j = 0; j < inner; j += ARGMAX_COLUMNS)
+            FN(argmax_columns)(x + o * c * inner + j, c, inner,
+                               inner - j < ARGMAX_COLUMNS ? inner - j : ARGMAX_COLUMNS, y + o * inner + j);
+    }
     return SDBR_OK;
 }
 

@@ -1,19 +1,17 @@
-/* Functions of mathematics, by dtype; see arithmetic.h. What networks are made of vectorises in
- * float (special_f4.h); what is around gamma and erf is in gamma_f8.h and erf_f8.h; the others call
+/* Functions of mathematics, by dtype; see arithmetic.h. Most vectorise in float (special_f4.h,
+ * trigonometry_f4.h); what is around gamma and erf is in gamma_f8.h and erf_f8.h; the others call
  * the C library. */
 
 #if SDBR_FLOATS
 #define C_FUNCTION(name) name##f
-SDBR_INLINE float FN(erf_of)(float x) { return sdbr_erf_f4(x); }
-SDBR_INLINE float FN(log1p_of)(float x) { return sdbr_log1p_f4(x); }
+#define VECTOR_FUNCTION(name, c_name) sdbr_##name##_f4
 #else
 #define C_FUNCTION(name) name
-SDBR_INLINE double FN(erf_of)(double x) { return erf(x); }
-SDBR_INLINE double FN(log1p_of)(double x) { return log1p(x); }
+#define VECTOR_FUNCTION(name, c_name) c_name
 #endif
 
-SDBR_INLINE T FN(op_erf)(T a, T p, T q) { return (void)p, (void)q, FN(erf_of)(a); }
-SDBR_INLINE T FN(op_log1p)(T a, T p, T q) { return (void)p, (void)q, FN(log1p_of)(a); }
+SDBR_INLINE T FN(op_erf)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(erf, erf)(a); }
+SDBR_INLINE T FN(op_log1p)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(log1p, log1p)(a); }
 
 /* Near 0 the difference is taken before it is rounded; far from it there is nothing to lose. */
 SDBR_INLINE T FN(op_expm1)(T a, T p, T q) {
@@ -28,17 +26,30 @@ SDBR_INLINE T FN(op_ndtr)(T a, T p, T q) {
     return (void)p, (void)q, (T)(0.5 * erfc((double)a * -0.70710678118654752440));
 }
 SDBR_INLINE T FN(op_log_ndtr)(T a, T p, T q) { return (void)p, (void)q, (T)sdbr_log_ndtr_f8((double)a); }
-SDBR_INLINE T FN(op_log2)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(log2)(a); }
-SDBR_INLINE T FN(op_log10)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(log10)(a); }
-SDBR_INLINE T FN(op_sinh)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(sinh)(a); }
-SDBR_INLINE T FN(op_cosh)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(cosh)(a); }
+SDBR_INLINE T FN(op_log2)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(log2, log2)(a); }
+SDBR_INLINE T FN(op_log10)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(log10, log10)(a); }
+SDBR_INLINE T FN(op_sinh)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(sinh, sinh)(a); }
+SDBR_INLINE T FN(op_cosh)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(cosh, cosh)(a); }
 SDBR_INLINE T FN(op_sin)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(sin)(a); }
 SDBR_INLINE T FN(op_cos)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(cos)(a); }
 SDBR_INLINE T FN(op_tan)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(tan)(a); }
-SDBR_INLINE T FN(op_arcsin)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(asin)(a); }
-SDBR_INLINE T FN(op_arccos)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(acos)(a); }
-SDBR_INLINE T FN(op_arctan)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(atan)(a); }
-SDBR_INLINE T FN(op_arctanh)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(atanh)(a); }
+
+/* What rows of them consist of as long as all is near 0 (SDBR_PERIODIC_ROW). */
+#if SDBR_FLOATS
+#define NEAR ((T)SDBR_NEAR_F4)
+#else
+#define NEAR ((T)INFINITY)
+#endif
+SDBR_INLINE T FN(near_limit)(void) { return NEAR; }
+SDBR_INLINE T FN(near_sin)(T a) { return VECTOR_FUNCTION(near_sin, sin)(a); }
+SDBR_INLINE T FN(near_cos)(T a) { return VECTOR_FUNCTION(near_cos, cos)(a); }
+SDBR_INLINE T FN(near_tan)(T a) { return VECTOR_FUNCTION(near_tan, tan)(a); }
+#undef NEAR
+
+SDBR_INLINE T FN(op_arcsin)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(arcsin, asin)(a); }
+SDBR_INLINE T FN(op_arccos)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(arccos, acos)(a); }
+SDBR_INLINE T FN(op_arctan)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(arctan, atan)(a); }
+SDBR_INLINE T FN(op_arctanh)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(arctanh, atanh)(a); }
 SDBR_INLINE T FN(op_floor)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(floor)(a); }
 SDBR_INLINE T FN(op_ceil)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(ceil)(a); }
 SDBR_INLINE T FN(op_trunc)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(trunc)(a); }
@@ -49,7 +60,7 @@ SDBR_INLINE T FN(op_hard_sigmoid)(T a, T p, T q) {
     return y > 1 ? (T)1 : y;
 }
 
-SDBR_INLINE T FN(op_arctan2)(T a, T b, T p, T q) { return (void)p, (void)q, C_FUNCTION(atan2)(a, b); }
+SDBR_INLINE T FN(op_arctan2)(T a, T b, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(arctan2, atan2)(a, b); }
 SDBR_INLINE T FN(op_fmod)(T a, T b, T p, T q) { return (void)p, (void)q, C_FUNCTION(fmod)(a, b); }
 SDBR_INLINE T FN(op_divide_nonzero)(T a, T b, T p, T q) {
     return (void)p, (void)q, b != 0 ? a / b : (T)0;
@@ -74,3 +85,4 @@ DOUBLE_FUNCTION(erfcx)
 #undef DOUBLE_FUNCTION
 
 #undef C_FUNCTION
+#undef VECTOR_FUNCTION

@@ -58,7 +58,7 @@ SDBR_INLINE void FN(transpose)(const T *b, int64_t ldb, int rows, T *out, int64_
 }
 
 /* panel[k, j] = b[k + j * ldb] for j < columns, else 0; panel[depth, width], width a multiple of LANES */
-static void FN(pack_columns)(T *panel, int width, const T *b, int64_t ldb, int64_t depth, int columns) {
+__attribute__((unused)) static void FN(pack_columns)(T *panel, int width, const T *b, int64_t ldb, int64_t depth, int columns) {
     for (int j = 0; j < width; j += LANES) {
         const T *from = b + j * ldb;
         const int rows = columns - j;

@@ -5,6 +5,7 @@
 #include "math/math_f8.h"
 #include "math/special_f4.h"
 #include "math/special_f8.h"
+#include "math/trigonometry_f4.h"
 #include "elementwise/walks.h"
 #include "special/names.h"
 
@@ -13,4 +14,5 @@
 
 #define SDBR_ENTRIES \
     SDBR_UNARY_SPECIAL(SDBR_ELEMENTWISE_ENTRY) \
+    SDBR_UNARY_PERIODIC(SDBR_ELEMENTWISE_ENTRY) \
     SDBR_BINARY_SPECIAL(SDBR_ELEMENTWISE_ENTRY)
