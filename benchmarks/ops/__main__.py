@@ -22,13 +22,12 @@ import sdbr
 
 import numpy as np
 
-from benchmarks import machine, page
+from benchmarks import machine
 from benchmarks.ops import arrays, elements, layers, timing
 from benchmarks.ops.case import SIZES, Case
 from benchmarks.stats import seconds_as_text
 
 CASES = [*elements.CASES, *arrays.CASES, *layers.CASES]
-MARKER = "functions"
 #: Ratios are counted between these.
 BOUNDS = (0.25, 0.5, 0.75, 1.0, 1.25, 2.0, float("inf"))
 
@@ -111,14 +110,13 @@ def measure(pairs: list[tuple[Case, str]], dtype: str, seconds: float) -> list[d
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, print the table, write the JSON file and the page."""
+    """Measure, print the table, write the JSON file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ops", description=__doc__)
     parser.add_argument("--only", help="beginnings of names, or ~ and a part, with commas between")
     parser.add_argument("--sizes", default=",".join(SIZES), help="of cache, memory, odd")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each case and size")
     parser.add_argument("--dtype", default="f", choices="fd")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--page", action="store_true", help="write docs/performance.md")
     options = parser.parse_args(argv)
     pairs = chosen(options.only, options.sizes.split(","))
     if not pairs:
@@ -136,15 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "records": rows,
         }
         options.json.write_text(json.dumps(found, indent=1) + "\n")
-    if options.page:
-        page.replace(page.ROOT / "docs" / "performance.md", MARKER, summary(rows))
     return 0
-
-
-def summary(rows: list[dict[str, Any]]) -> str:
-    """What stands on the page: counts, and all above 1."""
-    above = [row for row in rows if row["both"]["ratio"] > 1]
-    return f"{counts(rows)}\n\n{table(above)}" if above else counts(rows)
 
 
 if __name__ == "__main__":
