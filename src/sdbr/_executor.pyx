@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from sdbr.base.errors import BackendError
+from sdbr.base.errors import BackendError, OtherAnswer
 from sdbr.base.threads import flushed_denormals
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -37,6 +37,7 @@ cdef extern from "runtime/flush.h":
 cdef extern from "frame/loop.h":
     enum: SDBR_OK
     enum: SDBR_INDEX_ERROR
+    enum: SDBR_OTHER_ANSWER
     enum: SDBR_NO_MEMORY
     int64_t sdbr_run_segment(const sdbr_op *, int64_t, int64_t, int *) noexcept nogil
     int64_t sdbr_run_timed(const sdbr_op *, int64_t, int64_t, int *, double *) noexcept nogil
@@ -308,6 +309,8 @@ cdef class Executable:
 
     cdef int fail(self, int64_t index, int status) except -1:
         """Turn the status of a kernel into an exception."""
+        if status == SDBR_OTHER_ANSWER:
+            raise OtherAnswer(self.runtime.fault_position, self.runtime.fault_value)
         where = f"in {_where(self.program, index)}"
         if status == SDBR_INDEX_ERROR:
             raise IndexError(

@@ -432,6 +432,31 @@ def steps(way):
         way.see_all(model)
 
 
+def row_23_questions(way):
+    def forward(self, x):
+        h = self.fc(x)
+        if h.array.max() > 1:
+            h = F.dropout(h, 0.3)
+            self.large = h
+        chainer.report({"sum": F.sum(h)}, self)
+        return F.sum(h * h)
+
+    model = way.decorate(net(forward))
+    for i, x in enumerate([*XS, *XS]):
+        observation: dict = {}
+        reporter = chainer.Reporter()
+        reporter.add_observer("main", model)
+        np.random.seed(i)
+        with reporter.scope(observation):
+            y = way.call(model, x * np.float32(2.0 ** (i % 3 - 1)))
+        model.cleargrads()
+        y.backward()
+        way.see("result", y)
+        way.see("observation", {k: v.array for k, v in observation.items()})
+        way.see("drawn", np.random.rand())
+        way.see_all(model)
+
+
 ROWS = {name: f for name, f in list(globals().items()) if name.startswith("row_")}
 ROWS["steps"] = steps
 WITH_PYTHON_OPS = ("row_01", "row_02", "row_09", "row_10", "row_18")

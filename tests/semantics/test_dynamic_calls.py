@@ -43,25 +43,10 @@ def branch(self, x):
     return h * 2 if float(F.sum(h).array) > 0 else h
 
 
-def loop(self, x):
-    h = self.l(x)
-    for _ in range(int(np.abs(h.array).max()) % 3):
-        h = F.tanh(h)
-    return h
-
-
-def truth(self, x):
-    return self.l(x) if (x > 0).any() else F.relu(self.l(x))
-
-
 def in_place(self, x):
     h = self.l(x)
     h.array[0] = 0
     return h * 2
-
-
-def selection(self, x):
-    return F.sum(self.l(x[x[:, 0] > 0]), axis=0)
 
 
 def counter(self, x):
@@ -89,10 +74,7 @@ def new_parameter(self, x):
 
 DYNAMIC = {
     "float": (branch, "float"),
-    "loop": (loop, "int"),
-    "bool": (truth, "bool"),
     "in place": (in_place, "in place"),
-    "selection": (selection, "boolean selection"),
     "counter": (counter, "'count'"),
     "list": (collected, "'seen'"),
     "item": (item, "item"),

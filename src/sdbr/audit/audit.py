@@ -15,9 +15,10 @@ from sdbr.audit.reports import deliver
 from sdbr.audit.samples import Watch, kind_of, traced_nodes
 from sdbr.audit.sides import Again, PlainSide, ReplaySide
 from sdbr.audit.snapshot import Named, Roots, Snapshot
-from sdbr.base.errors import BackendError
+from sdbr.base.errors import BackendError, OtherAnswer
 from sdbr.trace.effects.sinks import Entries
 from sdbr.trace.patches import APPLIES
+from sdbr.trace.questions import happens_once
 from sdbr.trace.values import ATTRIBUTE, PARAMETER
 
 import chainer
@@ -68,11 +69,15 @@ class Verdict:
 
 
 class Retraced(Exception):
-    """The schedule does not fit the call: define-by-run counts, nothing was compared."""
+    """The schedule does not fit the call: define-by-run counts, nothing was compared.
 
-    def __init__(self, verdict: Verdict):
+    `for_good` tells that it will fit no other call either.
+    """
+
+    def __init__(self, verdict: Verdict, for_good: bool):
         super().__init__()
         self.verdict = verdict
+        self.for_good = for_good
 
 
 class Audit:
@@ -125,11 +130,15 @@ class Audit:
         if isinstance(outcome.error, BackendError):  # of a setting: define-by-run does not look
             self.before.put_back(outcome.changes)
             return Verdict(outcome)
-        if outcome.error is not None and type(outcome.error).__name__ in ("Retrace", "Declined"):
+        went_on = isinstance(outcome.error, OtherAnswer)
+        if went_on and not any(map(happens_once, self.schedule.trace.nodes)):
+            self.before.put_back(outcome.changes)
+            raise outcome.error  # as if there had been no audit
+        if went_on or type(outcome.error).__name__ in ("Retrace", "Declined"):
             self.before.put_back(outcome.changes)
             plain.changes.put()
             deliver(plain.reports)
-            raise Retraced(Verdict(plain))
+            raise Retraced(Verdict(plain), not went_on)
         found = self._found(outcome, side)
         if found is not None and self._disturbed_by_others(found, calls):
             found = None

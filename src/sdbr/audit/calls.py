@@ -47,7 +47,9 @@ def audited_call(manager, schedule, function, owner, leaves, floats, given, shar
         try:
             verdict = audit.compare(lambda: manager.replay(schedule, leaves, floats, reference))
         except Retraced as e:
-            manager.drop(schedule.key, schedule)
+            manager.statistics.define_by_run_calls += 1
+            if e.for_good:
+                manager.drop(schedule.key, schedule)
             return _conclude(e.verdict)
         if schedule.due is not None:
             schedule.due.audited(arrays_in(leaves))

@@ -32,5 +32,22 @@ class BackendError(SdbrError):
     """The requested executor is unknown, unavailable or does not fit the arrays."""
 
 
+class OtherAnswer(Exception):
+    """A replay found that its call goes another way than the trace; internal.
+
+    Attributes
+    ----------
+    number : int
+        Of the question.
+    answer : int
+        Of this call.
+    """
+
+    def __init__(self, number: int, answer: int):
+        super().__init__(number, answer)
+        self.number = number
+        self.answer = answer
+
+
 class SdbrWarning(UserWarning):
     """Root of all warnings issued by sdbr."""

@@ -33,6 +33,8 @@ cdef class Replay:
     cdef readonly bint joins_graph  # whether a call leaves an autograd node behind
     cdef Py_ssize_t deepest       # the last of the instances that a call has needed lately
     cdef int until_trim           # calls until those behind it go
+    cdef object taken_back        # what is put back of a run that meets another answer, or None
+    cdef int run(self, Binder binder) except -1
     cdef list sources(self, list wanted, tuple args, list positions, Effects effects)
     cdef object idle_instance(self)
     cdef int trim(self, list instances) except -1

@@ -2,8 +2,10 @@
 
 from weakref import ref as _ref
 
+from sdbr.base.errors import OtherAnswer
 from sdbr.program._memory import claim
 from sdbr.call.autograd import anchor, call_class
+from sdbr.schedule.questions import Before
 from sdbr.schedule.results import output_values, returned_as_is
 from sdbr.trace.structure import fill_values
 
@@ -64,6 +66,7 @@ cdef class Replay:
         self.statistics = manager.statistics
         self.usage = schedule.usage
         self.python_ops = plan.program.python_ops
+        self.taken_back = plan.taken_back
         self.double = manager.options.enable_double_backprop
         self.result = trace.result
         self.places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
@@ -185,11 +188,11 @@ cdef class Replay:
             if self.double:
                 snapshot = self.manager.snapshot(self.schedule.forward, sources)
             if reference is None:
-                binder.run()
+                self.run(binder)
             else:
                 instance.executable.watch = reference.watch(self.schedule, instance)
                 try:
-                    binder.run()
+                    self.run(binder)
                 finally:
                     instance.executable.watch = None
             self.statistics.replayed(self.usage, self.python_ops, quick)
@@ -205,6 +208,18 @@ cdef class Replay:
             # Not before the node is there: until then the instance looks idle to other threads.
             instance.running = False
 
+    cdef int run(self, Binder binder) except -1:
+        """Run the program; a run that meets another answer leaves nothing behind."""
+        if self.taken_back is None:
+            return binder.run()
+        before = Before(self.taken_back, binder.outputs.memory)
+        try:
+            binder.run()
+        except OtherAnswer:
+            before.put_back()
+            raise
+        return 0
+
     cdef object serve_alone(
         self, Binder binder, Leaves now, list positions, Numbers numbers
     ):
@@ -217,9 +232,13 @@ cdef class Replay:
             return NotImplemented
         if effects.n_late and not effects.can_report():
             effects.is_overheard = True  # it is going to raise
-        binder.outputs.bind(effects.in_place())
+        if self.taken_back is None:
+            binder.outputs.bind(effects.in_place())
+        else:  # a run that meets another answer has written nothing that somebody holds
+            effects.forget()
+            binder.outputs.bind(None)
         numbers.write(binder.outputs.memory, 0)
-        binder.run()
+        self.run(binder)
         self.statistics.replayed(self.usage, self.python_ops, True)
         effects.keep_written()
         return self.finish(effects, numbers, now.now, positions)

@@ -9,7 +9,9 @@ from types import MethodType as _Method
 
 from sdbr.audit.share import share_now
 from sdbr.backends import make_executable
+from sdbr.base.errors import OtherAnswer
 from sdbr.lowering.python_op import RAISED, WHOLE_STEP
+from sdbr.schedule.questions import Before
 
 import chainer
 
@@ -106,6 +108,8 @@ cdef class StepRunner:
     cdef Due due                  # when to audit
     cdef double share             # what audits may cost; 0 without any
     cdef public bint declines     # whether an audited step was declined, and none made since
+    cdef object taken_back        # what is put back of a run that met another answer
+    cdef public object met        # the answers of the call that it was declined for, or None
     cdef int control_base         # where the numbers of the trace begin in the control block
 
     def __init__(self, manager, schedule, plan, optimizer, lossfun, node_class):
@@ -135,6 +139,8 @@ cdef class StepRunner:
             plan.views, plan.hidden,
         )
         self.spec = None
+        self.taken_back = plan.taken_back
+        self.met = None
 
     def step(self, lossfun, tuple args, dict kwargs, bint audited=False):
         """Make the step if it is the one that this runner is for.
@@ -251,9 +257,21 @@ cdef class StepRunner:
             return False
         self.numbers.write(memory, self.control_base)
         self.gradients.bind()
-        binder.outputs.bind(binder.effects.in_place())
+        if self.taken_back is None:
+            before = None
+            binder.outputs.bind(binder.effects.in_place())
+        else:
+            before = Before(self.taken_back, memory)
+            binder.effects.forget()
+            binder.outputs.bind(None)
         try:
             binder.run()
+        except OtherAnswer as other:
+            before.put_back()
+            if audited:
+                raise
+            self.met = self.schedule.after(other)
+            return False
         except BaseException:
             if memory.state.pop(RAISED, False):
                 # As Chainer, which clears them between the forward and the backward.
@@ -343,6 +361,7 @@ cpdef run_fast(list runners, tuple args, dict kwargs):
 cdef object serve_fast(list runners, tuple args, dict kwargs, bint unhooked):
     cdef CallRunner runner
     cdef Py_ssize_t i
+    cdef tuple answers = ()
     cdef double start = 0
     cdef double begin
     if _watcher is not None:
@@ -353,6 +372,8 @@ cdef object serve_fast(list runners, tuple args, dict kwargs, bint unhooked):
         runner = <CallRunner> runners[i]
         # Comparing may run Python code, and so another thread: the runner is taken before.
         if runner.running:
+            continue
+        if answers and not runner.replay.schedule.follows(answers):
             continue
         runner.running = True
         try:
@@ -368,6 +389,8 @@ cdef object serve_fast(list runners, tuple args, dict kwargs, bint unhooked):
                 if start and result is not NotImplemented:
                     _tell(runner.replay.manager, start)
                 return result
+        except OtherAnswer as other:
+            answers = runner.replay.schedule.after(other)
         finally:
             runner.spec.release()
             runner.running = False

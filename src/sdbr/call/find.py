@@ -34,6 +34,10 @@ class Lookup:
     key : CallKey or None
     schedule : Schedule or None
         The one whose key this is and whose guards held.
+    answers : tuple of int
+        To the first questions of the call, as far as replays have met them.
+    differs : str
+        The last of these, and what it was on the way that a replay went.
     """
 
     structure: tuple
@@ -44,6 +48,8 @@ class Lookup:
     backend: str = "off"
     key: CallKey | None = None
     schedule: Schedule | None = None
+    answers: tuple[int, ...] = ()
+    differs: str = ""
 
 
 def look_up(manager, args: tuple, kwargs: dict) -> Lookup:

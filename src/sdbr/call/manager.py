@@ -14,7 +14,7 @@ from sdbr.audit.calls import audited_call
 from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.share import share_now
 from sdbr.audit.state import Audits
-from sdbr.base.errors import NotStaticError, SdbrWarning
+from sdbr.base.errors import NotStaticError, OtherAnswer, SdbrWarning
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.options import Options
 from sdbr.base.reasons import Reason
@@ -29,6 +29,7 @@ from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
 from sdbr.schedule.instance import Instance, Retrace
 from sdbr.schedule.schedule import Schedule
+from sdbr.schedule.ways import difference, in_turn, number_of
 from sdbr.trace.effects.sides import plain_now
 from sdbr.trace.guards.confirmation import is_settled
 from sdbr.trace.recorder import traced_by_caller
@@ -128,7 +129,7 @@ class ScheduleManager:
             return self._define_by_run(function, args, kwargs, schedule.dynamic.text)
         if schedule is not None:
             return trace_call(self, lookup, function, (args, kwargs))
-        what, reason = why_not_traced(self, lookup.key)
+        what, reason = why_not_traced(self, lookup)
         if reason is not None:
             return self._define_by_run(function, args, kwargs, reason)
         try:
@@ -165,35 +166,55 @@ class ScheduleManager:
                 return result
             except Retrace:
                 self._drop_and_find(lookup)
+            except OtherAnswer as other:
+                self.find_other(lookup, schedule, schedule.after(other))
         return NotImplemented
+
+    def find_other(self, lookup: Lookup, schedule: Schedule, answers: tuple[int, ...]) -> None:
+        """The call goes another way than `schedule`: look for one that gives these answers."""
+        lookup.answers, lookup.differs = answers, difference(schedule, answers)
+        lookup.schedule = self.find(lookup.key, lookup.floats, answers)
 
     def _drop_and_find(self, lookup: Lookup) -> None:
         self.drop(lookup.key, lookup.schedule)
-        lookup.schedule = self.find(lookup.key, lookup.floats)
+        lookup.schedule = self.find(lookup.key, lookup.floats, lookup.answers)
 
     # --- schedules -------------------------------------------------------------------------
-    def find(self, key: CallKey, floats) -> Schedule | None:
-        """The schedule of `key` whose guards hold; `floats` are those among the arguments."""
+    def find(self, key: CallKey, floats, answers: tuple[int, ...] = ()) -> Schedule | None:
+        """The schedule of `key` whose guards hold.
+
+        Parameters
+        ----------
+        key : CallKey
+        floats : list of float
+            Those among the arguments.
+        answers : tuple of int
+            What is known of the way of the call.
+        """
         with self.lock:
             candidates = self.schedules.get(key)
             if candidates:
                 self.schedules[key] = self.schedules.pop(key)  # last, as the one used last
-                for schedule in reversed(candidates):
+                for schedule in in_turn(candidates, answers):
                     if schedule.guards.accept(floats) and schedule.guards.hold():
                         return schedule
                 # Twice dynamic, each time with other attributes: it will not get better.
-                dynamic = [s for s in candidates if s.dynamic is not None and not s.trace.quiet]
+                dynamic = [
+                    s
+                    for s in in_turn(candidates, answers)[::-1]
+                    if s.dynamic is not None and not s.trace.quiet
+                ]
                 if len(dynamic) > 1:
                     return dynamic[-1]
-            return self._on_another_backend(key, floats)
+            return self._on_another_backend(key, floats, answers)
 
-    def _on_another_backend(self, key: CallKey, floats) -> Schedule | None:
+    def _on_another_backend(self, key: CallKey, floats, answers) -> Schedule | None:
         """A schedule whose programs another backend runs, now for the backend of `key`."""
         for other_key, candidates in list(self.schedules.items()):
             if other_key.backend == key.backend or other_key._replace(backend=key.backend) != key:
                 continue
             for other in reversed(candidates):
-                if other.unconfirmed or other.bound_to:
+                if other.unconfirmed or other.bound_to or not other.follows(answers):
                     continue
                 if not (other.guards.accept(floats) and other.guards.hold()):
                     continue
@@ -237,7 +258,11 @@ class ScheduleManager:
             same = self.schedules.setdefault(schedule.key, [])
             begun = schedule.created - schedule.trace_seconds
             for other in [s for s in same if s.created > begun and s.usage.served == 1]:
-                if other.guards.accept(floats) and other.guards.hold():
+                if (
+                    other.answers == schedule.answers
+                    and other.guards.accept(floats)
+                    and other.guards.hold()
+                ):
                     self.drop(schedule.key, other)  # traced meanwhile by another thread
                     same = self.schedules.setdefault(schedule.key, [])
             same.append(schedule)
@@ -272,7 +297,7 @@ class ScheduleManager:
                     self.drop(key, schedule)
 
     def _n_schedules(self) -> int:
-        return sum(map(len, self.schedules.values()))
+        return sum(map(number_of, list(self.schedules.values())))
 
     @property
     def misses(self) -> list[tuple[str, str]]:

@@ -8,6 +8,9 @@ from typing import Any
 from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Reason
 from sdbr.call.cache_key import CallKey, describe_difference
+from sdbr.call.find import Lookup
+from sdbr.schedule.ways import MOST as MOST_WAYS
+from sdbr.schedule.ways import n_ways
 from sdbr.trace.code.frames import user_line
 
 _WINDOW = 8  # calls
@@ -27,6 +30,7 @@ SWEPT = 32
 #: Why calls run define-by-run that could be traced.
 BACKING_OFF = "no schedule serves it, and tracing such calls has been of no use"
 FULL = "max_schedules schedules are kept, and each is used more often than this one would be"
+WAYS = f"calls with the same arguments go more than {MOST_WAYS} ways"
 FULL_AND_NEW = "max_schedules schedules are kept, and no such call came before"
 
 
@@ -107,32 +111,40 @@ class Misses:
         self._static = False
 
 
-def why_not_traced(manager, key: CallKey) -> tuple[tuple | None, str | None]:
-    """What tells a call with a new key from others, and why it is not traced, or None.
+def why_not_traced(manager, lookup: Lookup) -> tuple[tuple | None, str | None]:
+    """What tells a call without a schedule from others, and why it is not traced, or None.
 
     Raises
     ------
     NotStaticError
         With ``on_dynamic='raise'``, if the call is going to be dynamic.
     """
-    misses, call = manager.missed, manager.statistics.calls
+    misses, call, key = manager.missed, manager.statistics.calls, lookup.key
     with manager.lock:
         known = manager.schedules.get(key)
-        if known and not known[-1].guards.failed:
+        if lookup.answers:
+            if n_ways(known or ()) >= MOST_WAYS:
+                warn_ways(manager, lookup.differs)
+                return None, WAYS
+            what: tuple = key, lookup.answers
+        elif known and not known[-1].guards.failed:
             return None, None  # another thread has traced it since it was looked for
-        what = key, known[-1].guards.failure() if known else None
+        else:
+            what = key, known[-1].guards.failure() if known else None
         always = misses.always_dynamic(key)
         reason = None if always is None else always.text
         if always is None:
             if misses.back_off.will_try(manager.statistics.replays):
                 manager.sweep()
-            reason = misses.back_off.decide(what, call, manager.least_used())
+            # A further way of a call takes no other schedule's place.
+            idle = None if lookup.answers else manager.least_used()
+            reason = misses.back_off.decide(what, call, idle)
         if manager.schedules and (reason is None or not _has_told(manager, reason)):
-            differs = describe_difference(key, list(manager.schedules))
-            if known and known[-1].guards.failed:
+            differs = lookup.differs or describe_difference(key, list(manager.schedules))
+            if not lookup.answers and known and known[-1].guards.failed:
                 differs = known[-1].guards.describe_failure()
             misses.explain(differs, user_line())
-        if reason is None:
+        if reason is None and not lookup.answers:
             misses.note(call, bool(known))
     if always is not None and manager.options.on_dynamic == "raise":
         raise NotStaticError(manager.dynamic_message(always))
@@ -161,6 +173,11 @@ def warn_full(manager) -> None:
         f"calls come that need more of them{differs}. Those that are used most are kept, the other "
         "calls run define-by-run. Raise max_schedules, or pad batches to fewer shapes.",
     )
+
+
+def warn_ways(manager, differs: str) -> None:
+    """Tell users, once, that calls with the same arguments go too many ways."""
+    manager.warn("ways", f"{manager.name}: {WAYS}; new ones run define-by-run: {differs}")
 
 
 class BackOff:

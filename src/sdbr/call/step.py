@@ -9,6 +9,7 @@ from typing import NamedTuple
 from sdbr.audit.calls import audited_step
 from sdbr.audit.share import share_now
 from sdbr.base.collector import collector_off
+from sdbr.base.errors import OtherAnswer
 from sdbr.call._entry import is_static
 from sdbr.call._runners import StepRunner
 from sdbr.call.find import arrays_of
@@ -136,14 +137,39 @@ def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool]:
     lookup = None if manager is None else manager.look_up(args, kwargs)
     if lookup is None:
         return lossfun(*args, **kwargs), False
-    runner = _ready_runner(manager, lookup.schedule, optimizer, lossfun)
-    if runner is not None and runner.learn(args, kwargs):
-        if runner.is_overheard():
-            manager.step_reason = "a Reporter of another class is told of reports before the update"
-        elif _make(runner, optimizer, lossfun, args, kwargs, arrays_of(lookup.leaves)):
-            return MADE, False
+    if _made_whole(manager, lookup, optimizer, lossfun, args, kwargs):
+        return MADE, False
     # Nothing but Chainer's own code is between a loss function that `resolve` knows and this.
     return manager.serve(owner, args, kwargs, lookup), lookup.schedule is None
+
+
+def _made_whole(manager, lookup, optimizer, lossfun, args, kwargs) -> bool:
+    """Make the step whole, by the schedule of the way that the call goes; False if there is none.
+
+    Then nothing has happened.
+    """
+    last = optimizer.__dict__.get("_sdbr_runner")
+    if last is not None and last.met is not None:  # it has just been declined for them
+        if last.manager is manager and last.schedule.key == lookup.key:
+            manager.find_other(lookup, last.schedule, last.met)
+        last.met = None
+    for _ in range(1 + len(manager.schedules.get(lookup.key, ()))):
+        runner = _ready_runner(manager, lookup.schedule, optimizer, lossfun)
+        if runner is None or not runner.learn(args, kwargs):
+            return False
+        if runner.is_overheard():
+            manager.step_reason = "a Reporter of another class is told of reports before the update"
+            return False
+        try:
+            if _make(runner, optimizer, lossfun, args, kwargs, arrays_of(lookup.leaves)):
+                return True
+            met, runner.met = runner.met, None
+        except OtherAnswer as other:  # of an audit
+            met = runner.schedule.after(other)
+        if met is None:
+            return False
+        manager.find_other(lookup, runner.schedule, met)
+    return False
 
 
 def _ready_runner(manager, schedule: Schedule | None, optimizer, lossfun) -> StepRunner | None:

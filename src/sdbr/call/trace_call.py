@@ -14,15 +14,17 @@ from sdbr.functions.registry import is_transparent
 from sdbr.lowering.caught import caught_error
 from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.schedule.schedule import Schedule
+from sdbr.schedule.ways import in_turn
 from sdbr.trace.arrays.asked import answering
 from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.effects.stores import Stores
 from sdbr.trace.forgotten import frozen
-from sdbr.trace.guards.confirmation import confirm, contents_of_constants, still_given
+from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
 from sdbr.trace.guards.confirmation import given as given_now
 from sdbr.trace.guards.guards import Guards, outside_conditions
+from sdbr.trace.questions import answers
 from sdbr.trace.recorder import Recorder
 from sdbr.trace.values import Trace
 
@@ -45,11 +47,9 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     given : tuple
         ``(args, kwargs)``.
     """
-    line = user_line()
-    start = time.perf_counter()
+    line, start = user_line(), time.perf_counter()
     recorder = Recorder(is_transparent)
-    unconfirmed = lookup.schedule
-    known = None if unconfirmed is None else contents_of_constants(unconfirmed.trace)
+    waiting = _waiting(manager, lookup)
     around = Outside(manager.function, getattr(function, "__self__", None))
     recorder.names_read = around.names_read
     outside = outside_conditions(around.entries, recorder)
@@ -67,6 +67,8 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     if trace.dynamic is None:
         trace.dynamic = caught_error(trace)
     manager.statistics.traces += 1
+    unconfirmed, known = waiting.get(answers(trace), (None, None))  # of the same way
+    lookup.schedule = unconfirmed
     if recorder.groups and (trace.dynamic is not None or recorder.not_forgotten is not None):
         reason = frozen(recorder)
         if reason is None:
@@ -91,6 +93,24 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     manager.add(schedule, lookup.floats)
     _tell(manager, schedule)
     return result
+
+
+def _waiting(manager, lookup: Lookup) -> dict[tuple, tuple[Schedule, list]]:
+    """What a trace of the call may confirm: answers -> schedule, contents of its constants now."""
+    if lookup.schedule is None:
+        return {}
+    candidates = list(manager.schedules.get(lookup.key, ()))
+    others = [
+        schedule
+        for schedule in in_turn(candidates, lookup.answers)
+        if schedule.answers
+        and schedule.dynamic is None
+        and not is_settled(schedule, lookup.leaves)
+        and schedule.guards.accept(lookup.floats)
+        and schedule.guards.hold()
+    ]
+    every = [*reversed(others), lookup.schedule]
+    return {s.answers: (s, contents_of_constants(s.trace)) for s in every}
 
 
 def _know(recorder: Recorder, around: Outside) -> None:

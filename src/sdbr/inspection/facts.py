@@ -8,6 +8,7 @@ from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import SdbrError
 from sdbr.call.find import off_reason
 from sdbr.inspection.targets import schedules_of
+from sdbr.inspection.ways import ways_of
 from sdbr.ops.table import OPS
 from sdbr.program.buffers import ARENA, OWNED
 from sdbr.program.memory import ALIGNMENT
@@ -32,6 +33,7 @@ def manager_facts(manager, now: float) -> dict:
         "statistics": manager.statistics.to_dict(),
         "audits": manager.audits.to_dict(),
         "schedules": facts,
+        "ways": ways_of(schedules),
         "memory_bytes": sum(f["memory_bytes"] for f in facts),
         "time": None
         if measured is None

@@ -6,6 +6,8 @@ import collections
 import os
 from typing import NamedTuple
 
+from sdbr.inspection.ways import drawn
+
 LINES, COLUMNS = 40, 120
 
 
@@ -95,6 +97,9 @@ def _manager(m: dict, limits: Limits) -> list[str]:
         lines.append(f"  and {len(reasons) - limits.reasons} more reasons for define-by-run")
     lines += _audits(m["audits"], limits)
     lines.append(_time(m["time"]))
+    for tree in m["ways"][: limits.reasons]:
+        lines.append("  ways through a call, by what it asks:")
+        lines += drawn(tree, _where, 3 * limits.reasons)
     lines += _schedules(m, limits)
     lines += _step(m["whole_step"])
     lines += _back_off(m["back_off"])

@@ -25,6 +25,7 @@ from sdbr.trace import values as v
 from sdbr.trace.code.places import Place
 from sdbr.trace.effects.side_effects import StaticCode
 from sdbr.trace.gradients import GradientNode
+from sdbr.trace.questions import Question
 
 import numpy as np
 
@@ -93,6 +94,7 @@ class Forward:
         self.nodes: list[LoweredNode] = []
         self.bound: list[tuple[v.Value, Row]] = []
         self.gap = Gap(self.builder, together or not keep_graph)
+        self.n_questions = 0
         self.structural = {r for r, _ in structural_arrays(trace)}
         gradients = [node for node in trace.nodes if isinstance(node, GradientNode)]
         self.differentiated = {id(node.of) for node in gradients}
@@ -157,10 +159,19 @@ class Forward:
         xs = [self.row(x) for x in traced.inputs]
         if isinstance(traced, GradientNode):
             self._lower_gradient(traced, xs)
+        elif type(traced) is Question:
+            self._lower_question(traced, *xs)
         elif traced.function is None:
             self._lower_code(traced, xs)
         else:
             self._lower_function(traced, xs)
+
+    def _lower_question(self, traced: Question, x: Row) -> None:
+        """Ends the run where the answer is another one."""
+        b = self.builder
+        x = b.cast(x, bool if traced.kind is bool else np.int64)
+        b.emit("question", [x], [], ints=(traced.answer, self.n_questions))
+        self.n_questions += 1
 
     def _lower_code(self, traced: v.TracedNode, xs: list) -> None:
         """What is no function node: a NumPy call, a draw, code that runs every time."""

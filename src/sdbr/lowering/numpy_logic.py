@@ -57,7 +57,12 @@ _FLOATING = {
 }
 _REDUCTIONS = {
     "sum": "sum", "mean": "mean", "max": "max", "amax": "max", "min": "min", "amin": "min",
+    "all": "all", "any": "any",
 }  # fmt: skip
+
+
+_TRUTHS = {"all": "min", "any": "max"}
+_TESTS = frozenset({"isnan", "isinf", "isfinite", "logical_not", "invert"})
 
 
 def lower_logic(b: Builder, call, args, kwargs, xs: list[Row], want) -> Row | None:
@@ -71,6 +76,8 @@ def lower_logic(b: Builder, call, args, kwargs, xs: list[Row], want) -> Row | No
         return _joined(b, name, (*args, *kwargs.values()), xs, want)
     if kwargs:
         return None
+    if name in _TESTS:
+        return _test(b, name, args, xs, want)
     if name == "where" and len(args) == 3:
         return _where(b, args, xs, want)
     try:
@@ -152,6 +159,21 @@ def _axes(args, kwargs, ndim: int):
     return [int(a) for a in axes], keepdims
 
 
+def _test(b: Builder, name: str, args, xs, want) -> Row | None:
+    """``isnan``, ``isinf`` and ``isfinite`` of floats, ``logical_not`` of truth values."""
+    if len(args) != 1 or type(args[0]) is not Hole or len(xs) != 1 or want.dtype != BOOL:
+        return None
+    x = xs[0]
+    if x.dtype == BOOL and name in ("logical_not", "invert"):
+        return compare(b, "eq", b.cast(x, np.int32), b.fill(x.shape, np.int32, 0.0))
+    if x.dtype not in FLOATS or name not in ("isnan", "isinf", "isfinite"):
+        return None
+    if name == "isnan":
+        return compare(b, "ne", x, x)
+    size = b.elementwise("absolute", x)
+    return compare(b, "lt" if name == "isfinite" else "eq", size, b.fill(x.shape, x.dtype, np.inf))
+
+
 def _reduction(b: Builder, name: str, args, kwargs, xs, want) -> Row | None:
     if len(xs) != 1 or not args or type(args[0]) is not Hole:
         return None
@@ -165,6 +187,9 @@ def _reduction(b: Builder, name: str, args, kwargs, xs, want) -> Row | None:
         y = counted(b, x, axes, want.dtype, keepdims)
     elif x.dtype == BOOL and name == "mean" and want.dtype in FLOATS:
         y = b.reduce(name, b.cast(x, want.dtype), axes, keepdims)
+    elif name in _TRUTHS and want.dtype == BOOL and 0 not in x.shape:
+        truths = b.cast(b.cast(x, BOOL), np.float32)
+        y = b.cast(b.reduce(_TRUTHS[name], truths, axes, keepdims), BOOL)
     else:
         return None
     return y

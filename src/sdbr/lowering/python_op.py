@@ -297,6 +297,7 @@ class NumpyCall:
     def __init__(self, node):
         self.call, self.args, self.kwargs = node.call
         self.label = node.label
+        self.traced = node
 
     def __call__(self, memory, ins, outs) -> None:
         result = self.call(*fill_holes(self.args, ins), **fill_holes(self.kwargs, ins))

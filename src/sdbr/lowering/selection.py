@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sdbr.trace import values as v
+from sdbr.trace.questions import Question
 
 
 def live_nodes(trace: v.Trace) -> list[v.TracedNode]:
-    """All function nodes (any may have an effect), and the NumPy calls whose result is used."""
+    """All function nodes (any may have an effect), questions, and NumPy calls in use."""
     used: set[int] = set()
 
     def use(values):
@@ -19,6 +20,7 @@ def live_nodes(trace: v.Trace) -> list[v.TracedNode]:
             node.function is not None
             or node.effect
             or node.draws
+            or type(node) is Question
             or any(y.index in used for y in node.outputs)
         ):
             live.append(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdbr.base.errors import OtherAnswer
 from sdbr.ops.op import Ops
 
 define = Ops()
@@ -29,5 +30,22 @@ define(
     direct=True,
     effect=True,
 )
+
+
+@define(
+    "question",
+    "x:A[]",
+    "",
+    "end the run unless x is `answer`; `number` counts the questions of a trace",
+    ints="answer number",
+    direct=True,
+    effect=True,
+    asks=True,
+)
+def question(ins, outs, attributes):
+    got = int(ins[0].reshape(())[()])
+    if got != attributes["answer"]:
+        raise OtherAnswer(attributes["number"], got)
+
 
 OPS = define.ops

@@ -63,6 +63,8 @@ class Op:
         The op must run even if nobody reads its outputs, in its place, and may write inputs.
     draws : bool
         Its effect are draws of a generator: it writes no inputs.
+    asks : bool
+        Its effect is that it may end the run: it writes no inputs.
     python : bool
         It runs code that may read and write whatever the caller has bound.
     updates : bool
@@ -119,6 +121,7 @@ class Op:
     sharing: Callable | None = None
     effect: bool = False
     draws: bool = False
+    asks: bool = False
     python: bool = False
     updates: bool = False
     step: bool = False
@@ -150,6 +153,11 @@ class Op:
             words.append(plain + shape + (last if word != plain else ""))
         n = len(self.inputs)
         return ", ".join(words[:n]), ", ".join(words[n:])
+
+    @functools.cached_property
+    def writes_inputs(self) -> bool:
+        """Whether its effect may be that it writes what it is given."""
+        return self.effect and not (self.draws or self.asks)
 
     @functools.cached_property
     def reads_indices(self) -> bool:

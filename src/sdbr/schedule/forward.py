@@ -16,6 +16,7 @@ from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
 from sdbr.schedule.backward import BackwardPlan
 from sdbr.schedule.build import build
 from sdbr.schedule.parts import Part, Pattern, parts_of, whole_pattern
+from sdbr.schedule.questions import taken_back
 from sdbr.schedule.results import is_made, output_values, returned_as_is
 from sdbr.trace import values as v
 from sdbr.trace.values import Value
@@ -50,6 +51,8 @@ class ForwardPlan:
         Slot of the memory that the forward works in.
     arenas : list of ndarray
         Memory for runs of backwards that no run has now.
+    taken_back : TakenBack or None
+        What is put back of a run that met another answer.
     seconds : dict
         Managers of second derivatives.
     repeatable : bool or None
@@ -103,6 +106,7 @@ class ForwardPlan:
         )
         self.arena = self.program.arena_slot()
         self.leaves = [(value, row.slot.index) for value, row in self.lowered.bound]
+        self.taken_back = taken_back(self.program, self.leaves)
         self.lowered.builder.instructions = []
         if full is not None:
             full.finish()

@@ -6,10 +6,12 @@ import weakref
 
 from sdbr.backends import MACHINES
 from sdbr.base.collector import collector_off
+from sdbr.base.errors import OtherAnswer
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.reasons import Reason
 from sdbr.schedule._statistics import Usage
 from sdbr.schedule.forward import ForwardPlan
+from sdbr.trace.questions import answers
 from sdbr.trace.values import PARAMETER, Trace
 
 
@@ -49,6 +51,7 @@ class Schedule:
         self.gone = False  # the manager has forgotten it
         self.dynamic: Reason | None = None
         self.unconfirmed = False
+        self.answers = answers(trace)  # the way through the code that it stands for
         # Arguments, by their place, whose present contents are all that it has been traced with.
         self.bound_to: dict = {}
         self.guards = None
@@ -110,6 +113,14 @@ class Schedule:
         for plan in list(self.step_plans.values()):
             programs["step"] = plan.program
         return programs
+
+    def after(self, other: OtherAnswer) -> tuple[int, ...]:
+        """The answers of a call that has met `other` in a replay of this schedule."""
+        return (*self.answers[: other.number], other.answer)
+
+    def follows(self, answers: tuple[int, ...]) -> bool:
+        """Whether a call that has given these answers so far may go the way of this schedule."""
+        return self.answers[: len(answers)] == answers
 
     def fits_parameters(self) -> bool:
         """Whether every parameter has the shape and dtype of the trace."""

@@ -12,6 +12,7 @@ from sdbr.program import passes
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Builder
 from sdbr.schedule.build import build, owned_copy
+from sdbr.schedule.questions import taken_back
 from sdbr.schedule.results import output_values, returned_as_is
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace import values as v
@@ -33,6 +34,8 @@ class StepPlan:
     grads, extra_params : list of (Parameter, int, tuple, dtype)
         Parameters whose gradient the program writes, with slot, shape and dtype; parameters that
         are no leaves.
+    taken_back : TakenBack or None
+        What is put back of a run that met another answer.
     states : list of (int, ndarray)
         Slots and arrays of the optimizer's state.
     """
@@ -71,6 +74,7 @@ class StepPlan:
             passes.SECOND,
         )
         self.leaves = [(value, row.slot.index) for value, row in forward.bound]
+        self.taken_back = taken_back(self.program, self.leaves)
         # Only the flat arrays and the slots are needed from here on.
         del self._grad_rows
         table.forget_rows(for_good=not hasattr(self.program, "instructions"))

@@ -27,6 +27,7 @@ from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.guards.link_contents import PrintRecording
 from sdbr.trace.numpy_calls import CallRecording
 from sdbr.trace.patches import APPLIES, NODES, PATCHES
+from sdbr.trace.questions import QuestionRecording
 from sdbr.trace.structure import containers_in, fill, flatten, float_names, floats_in, mapped
 from sdbr.trace.values import Trace
 
@@ -47,6 +48,7 @@ class Recorder(
     PrintRecording,
     CapturedRecording,
     StoreRecording,
+    QuestionRecording,
 ):
     """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
 

@@ -7,9 +7,27 @@ static int nop(const sdbr_op *op) {
     return SDBR_OK;
 }
 
+/* ints: the answer of the trace, the number of the question. */
+static int answered(const sdbr_op *op, int64_t answer) {
+    if (answer == op->ints[0])
+        return SDBR_OK;
+    op->runtime->fault_value = answer;
+    op->runtime->fault_position = op->ints[1];
+    return SDBR_OTHER_ANSWER;
+}
+
+static int question_b1(const sdbr_op *op) {
+    return answered(op, *(const uint8_t *)op->operands[0] != 0);
+}
+
+static int question_i8(const sdbr_op *op) {
+    return answered(op, *(const int64_t *)op->operands[0]);
+}
+
 static int foreign(const sdbr_op *op) {
     sdbr_foreign *prepared = (sdbr_foreign *)(uintptr_t)op->ints[0];
     return prepared->run(prepared, op->operands);
 }
 
-#define SDBR_ENTRIES {"nop", nop}, {"foreign", foreign}, {"split", sdbr_split}, {"fork", sdbr_fork},
+#define SDBR_ENTRIES {"nop", nop}, {"question_b1", question_b1}, {"question_i8", question_i8}, \
+    {"foreign", foreign}, {"split", sdbr_split}, {"fork", sdbr_fork},

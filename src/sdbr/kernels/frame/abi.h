@@ -11,7 +11,8 @@
 enum sdbr_status {
     SDBR_NO_MEMORY = -1,
     SDBR_OK = 0,
-    SDBR_INDEX_ERROR = 1 /* runtime->fault_value out of [0, runtime->fault_bound) at runtime->fault_position */
+    SDBR_INDEX_ERROR = 1, /* runtime->fault_value out of [0, runtime->fault_bound) at runtime->fault_position */
+    SDBR_OTHER_ANSWER = 2 /* runtime->fault_value to question runtime->fault_position; nobody's fault */
 };
 
 /* BLAS is reached through these pointers alone (Fortran interface, column-major). */
@@ -56,7 +57,7 @@ typedef struct sdbr_op {
 typedef int (*sdbr_kernel)(const sdbr_op *op);
 
 /* What a library outside of the kernels has prepared: the kernel `foreign` finds its address in
- * op->ints[0]. A status above SDBR_INDEX_ERROR is that of the library. */
+ * op->ints[0]. A status above SDBR_OTHER_ANSWER is that of the library. */
 typedef struct sdbr_foreign {
     int (*run)(struct sdbr_foreign *self, char **operands);
 } sdbr_foreign;

@@ -23,7 +23,7 @@ def is_bound(row: Row) -> bool:
 def written(instruction: Instruction) -> list[int]:
     """Roots that an instruction writes, or may write: ops with effects write some inputs."""
     rows = instruction.outs
-    if instruction.op.effect and not instruction.op.draws:
+    if instruction.op.writes_inputs:
         rows = [*rows, *instruction.ins]
     if len(rows) == 1:
         return [rows[0].root.index]

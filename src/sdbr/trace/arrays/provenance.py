@@ -11,6 +11,7 @@ import sys
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays._exports import count_exports, was_exported
+from sdbr.trace.arrays.asking import count, may_ask
 from sdbr.trace.arrays.stripping import (
     PURE,
     TRACED,
@@ -70,6 +71,9 @@ class TracedArray(np.ndarray):
     def __array_function__(self, func, types, args, kwargs):
         if func in _STATIC:
             return func(*strip_nested(args), **strip_nested(kwargs))
+        if func in _COUNTING and len(args) == 1 and not kwargs:
+            count(args[0])
+            return record(func, args, kwargs)
         if (
             func in _DATA_SHAPED
             or (func is np.where and len(args) == 1)
@@ -94,9 +98,9 @@ class TracedArray(np.ndarray):
 
     def __getitem__(self, key):
         for part in key if isinstance(key, tuple) else (key,):
-            if (isinstance(part, np.ndarray) and part.dtype == bool) or (
-                isinstance(part, list) and any(isinstance(p, bool) for p in part)
-            ):
+            if isinstance(part, np.ndarray) and part.dtype == bool:
+                count(part)
+            elif isinstance(part, list) and any(isinstance(p, bool) for p in part):
                 leave_by(
                     "the shape of a boolean selection depends on values",
                     Remedy.STAY_ARRAYS,
@@ -207,6 +211,28 @@ def _leaving(name, what, remedy):
     return method
 
 
+def _asking(name, kind):
+    """A method that gives a number which decides about the way: a question of the call."""
+    plain = getattr(np.ndarray, name)
+    text = f"a value left NumPy through {name.strip('_')}()"
+
+    def method(self, *args):
+        array = strip(self)
+        answer = plain(array, *args)
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return answer
+        foreign = foreign_caller(sys._getframe(1))
+        if args or foreign is not None or not may_ask(array, answer) or not holds_known(self):
+            leave_by(text, Remedy.STAY_ARRAYS, self, args)
+        else:
+            recorder.ask(self, kind, int(answer), text)
+        return answer
+
+    method.__name__ = name
+    return method
+
+
 _RECORDED = (
     "all",
     "any",
@@ -247,12 +273,7 @@ _RECORDED = (
 _PROPERTIES = ("T", "mT", "real", "imag")
 _CONVERSIONS = (
     "__float__",
-    "__int__",
-    "__index__",
-    "__bool__",
     "__complex__",
-    "__contains__",
-    "item",
     "tolist",
     "tobytes",
     "tofile",
@@ -272,9 +293,12 @@ def add_methods(cls: type) -> None:
     for name in _CONVERSIONS:
         told = "a conversion" if name == "__array__" else f"{name.strip('_')}()"
         setattr(cls, name, _leaving(name, f"a value left NumPy through {told}", Remedy.STAY_ARRAYS))
-    for name in ("nonzero", "compress"):
-        reason = f"the shape of the result of {name} depends on values"
-        setattr(cls, name, _leaving(name, reason, Remedy.STAY_ARRAYS))
+    for name, kind in (("__bool__", bool), ("__int__", int), ("__index__", int), ("item", int)):
+        setattr(cls, name, _asking(name, kind))
+    cls.__contains__ = lambda self, other: bool((self == other).any())
+    cls.nonzero = lambda self: np.nonzero(self)
+    reason = "the shape of the result of compress depends on values"
+    cls.compress = _leaving("compress", reason, Remedy.STAY_ARRAYS)
     for name in ("fill", "put", "sort", "partition", "resize", "setfield", "setflags"):
         setattr(
             cls, name, _leaving(name, f"an array was written in place by {name}", Remedy.NEW_ARRAY)
@@ -336,6 +360,8 @@ _STATIC = {
     np.shares_memory, np.iscomplexobj, np.isrealobj, np.empty_like, np.zeros_like, np.ones_like,
     np.full_like, np.broadcast_shapes,
 }  # fmt: skip
+# Their results have as many entries as their argument has that are not zero.
+_COUNTING = {np.nonzero, np.flatnonzero, np.argwhere, np.where}
 _DATA_SHAPED = {
     np.nonzero, np.flatnonzero, np.argwhere, np.unique, np.extract, np.compress, np.intersect1d,
     np.union1d, np.setdiff1d, np.setxor1d, np.trim_zeros, np.histogram, np.bincount, np.delete,

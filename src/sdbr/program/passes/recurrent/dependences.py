@@ -262,7 +262,7 @@ class Dependences:
 
 def _writes(instruction: Instruction) -> list[Row]:
     """What an instruction may write: ops with effects write inputs, too."""
-    if instruction.op.effect and not instruction.op.draws:
+    if instruction.op.writes_inputs:
         return [*instruction.outs, *instruction.ins]
     return instruction.outs
 

@@ -1,0 +1,103 @@
+"""Programs that ask: what of a run is taken back where the answer is another one."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sdbr.ops.table import BY_NAME, OPS
+from sdbr.program.buffers import BOUND
+from sdbr.program.program import Program
+from sdbr.trace.values import Value
+
+import numpy as np
+
+_QUESTION = BY_NAME["question"].opcode
+_STATE_BYTES = 625 * 4  # of MT19937: its words and the position
+
+
+class TakenBack(NamedTuple):
+    """What a program may do before its last question that somebody could see.
+
+    Attributes
+    ----------
+    slots : tuple of int
+        Memory of the caller that it may write.
+    draws : bool
+        Whether it may draw from NumPy's global generator.
+    python : bool
+        Whether Chainer's own code may: that moves more than the generator's words.
+    """
+
+    slots: tuple[int, ...]
+    draws: bool
+    python: bool
+
+
+def taken_back(program: Program, leaves: Sequence[tuple[Value, int]]) -> TakenBack | None:
+    """What has to be put back after a run that met another answer; None without questions.
+
+    Parameters
+    ----------
+    program : Program
+    leaves : list of (Value, int)
+        What is bound, with its slot: what functions may update in place is among it.
+    """
+    asking = np.flatnonzero(program.opcodes == _QUESTION)
+    if not asking.size:
+        return None
+    held = {slot for value, slot in leaves if value.held}
+    slots, draws, python = set(), False, False
+    for i in range(int(asking[-1])):
+        op = OPS[program.opcodes[i]]
+        draws |= op.draws
+        python |= op.python and _may_draw(program, i)
+        ins, outs = program.operands_of(i)
+        for rows, among in ((outs, None), (ins, held)):
+            for row in rows:
+                slot = program.slots[program.rows["slot"][row]]
+                if slot.kind == BOUND and (among is None or slot.index in among):
+                    slots.add(slot.index)
+    return TakenBack(tuple(sorted(slots)), draws or python, python)
+
+
+def _may_draw(program: Program, i: int) -> bool:
+    """Whether the Python op `i` is more than a NumPy call."""
+    traced = getattr(program.objects[program.attributes_of(i)[0][0]], "traced", None)
+    return traced is None or traced.function is not None or traced.draws
+
+
+class Before:
+    """The state before a run, to be put back where it meets another answer.
+
+    Parameters
+    ----------
+    what : TakenBack
+    memory : Memory
+        With everything bound.
+    """
+
+    def __init__(self, what: TakenBack, memory):
+        self.arrays: Iterable[tuple[Any, Any]] = [
+            (array, array.copy()) for array in map(memory.array, what.slots)
+        ]
+        self.state: Any = None
+        self.words: tuple[int, bytes] | None = None
+        if not what.draws:
+            return
+        bits = np.random.mtrand._rand._bit_generator
+        if what.python or type(bits) is not np.random.MT19937:
+            self.state = np.random.get_state(legacy=False)  # takes 50 microseconds
+        else:
+            address = bits.ctypes.state_address
+            self.words = address, ctypes.string_at(address, _STATE_BYTES)
+
+    def put_back(self) -> None:
+        """Undo what the run has done."""
+        for array, contents in self.arrays:
+            array[...] = contents
+        if self.state is not None:
+            np.random.set_state(self.state)
+        elif self.words is not None:
+            ctypes.memmove(*self.words, _STATE_BYTES)
