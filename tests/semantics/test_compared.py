@@ -8,10 +8,11 @@ import functools
 import operator
 import os
 import sys
+import tracemalloc
 import types
 
 import sdbr
-from sdbr.trace.guards.prints import same, taken
+from sdbr.trace.guards.prints import same, settle, taken
 
 import chainer
 import numpy as np
@@ -351,6 +352,52 @@ def test_what_the_call_writes_into_something_large(make):
         state["log"][17] = [0] if isinstance(state["log"], list) else 0
         static(X + i)
         assert state["log"][17] == 5, i
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (lambda: bytearray(1 << 16), lambda x: x.__setitem__(17, 1)),
+        (lambda: [0.5] * (1 << 16), lambda x: x.__setitem__(17, 1.0)),
+        (lambda: set(range(1 << 14)), lambda x: (x.remove(3), x.add(-3))),
+        (lambda: np.zeros(1 << 16), lambda x: x.__setitem__(17, 1.0)),
+        (lambda: [[1]] * 1000, lambda x: x.__setitem__(17, [1])),
+    ],
+)
+def test_what_is_large_is_looked_through_until_the_traced_call_is_over(make, change):
+    class Told:
+        names_read = None
+
+        def note_beyond(self, name, places, large):
+            self.large = large
+
+    thing, recorder = make(), Told()
+    print_ = taken(thing, recorder, "thing")
+    assert same(thing, print_, {})
+    change(thing)
+    assert not same(thing, print_, {})
+    thing = make()
+    print_ = taken(thing, recorder, "thing")
+    settle(recorder.large)
+    change(thing)
+    assert same(thing, print_, {})
+    assert not same(make(), print_, {})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda n: bytearray(n), lambda n: [0.5] * n, lambda n: np.zeros(n), lambda n: {1: b"a" * n}],
+)
+def test_a_print_of_much_is_small(make):
+    """It is held as long as the schedule is, and taken in every trace."""
+    thing = make(8_000_000)
+    tracemalloc.start()
+    try:
+        print_ = taken(thing)
+        assert same(thing, print_, {})
+        assert tracemalloc.get_traced_memory()[1] < 1e5
+    finally:
+        tracemalloc.stop()
 
 
 # --- the environment -----------------------------------------------------------------------------

@@ -7,20 +7,6 @@ cdef class Print:
     cdef bint matches(self, object thing, dict live) except -1
 
 
-cdef class ArrayPrint(Print):
-    cdef readonly object array
-    cdef readonly tuple kind
-    cdef bytes contents           # None: only a sample is compared
-    cdef readonly object total    # of a large one, until the traced call is over
-    cdef uint64_t sample
-    cdef bint is_of_kind(self, object thing) except -1
-
-
-cdef class VariablePrint(Print):
-    cdef readonly object variable
-    cdef readonly tuple kind
-
-
 cdef class ItemsPrint(Print):
     cdef readonly object kind
     cdef readonly list items

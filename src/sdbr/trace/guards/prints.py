@@ -18,12 +18,10 @@ from sdbr.trace.code.library import is_library
 from sdbr.trace.code.moving import GENERATORS, moves_on
 from sdbr.trace.code.named import reads_by_name
 from sdbr.trace.code.reading import plain_fields
+from sdbr.trace.guards._arrays import LIKE, SAME, ArrayPrint, VariablePrint
 from sdbr.trace.guards._compare import (
     COUNTS_WRITES,
-    LIKE,
-    SAME,
     SCALARS,
-    ArrayPrint,
     BothPrint,
     FieldsPrint,
     ItemsPrint,
@@ -31,7 +29,6 @@ from sdbr.trace.guards._compare import (
     Print,
     SetPrint,
     SizePrint,
-    VariablePrint,
     same,
 )
 
@@ -51,6 +48,7 @@ _MOST_ITEMS = 512  # of a container that holds more than numbers and texts,
 _MOST_IN_SET = 1 << 12  # of a set,
 _MOST_PLAIN = 1 << 15  # of a container of numbers and texts
 _FEW_ITEMS = 64
+_MOST_LOOKED_AT = 1 << 20  # in one container, to see whether they are numbers and texts
 _PLAIN = (int, float, str, bool, complex, type(None))
 _OPEN = (
     types.SimpleNamespace, argparse.Namespace, collections.UserDict, collections.UserList,
@@ -130,13 +128,12 @@ class _Walk:
 
     def _container(self, thing, place: tuple) -> Any:
         self.seen.add(id(thing))
-        plain = len(thing) > _FEW_ITEMS and _is_plain(thing)
-        if plain and COUNTS_WRITES and type(thing) is dict:
-            return PlainPrint(thing)
-        if len(thing) > (_MOST_PLAIN if plain else _MOST_ITEMS):
+        n = len(thing)
+        plain = _FEW_ITEMS < n <= _MOST_LOOKED_AT and _is_plain(thing)
+        if plain and type(thing) is dict and (n <= _MOST_PLAIN or COUNTS_WRITES):
+            return PlainPrint(thing, n <= _MOST_PLAIN)
+        if n > (_MOST_PLAIN if plain else _MOST_ITEMS):
             return self._size(thing, place)
-        if plain and type(thing) is dict:
-            return PlainPrint(thing)
         if isinstance(thing, _MAPPINGS):
             print_ = self._fields(None, dict(thing), True, place)
         else:

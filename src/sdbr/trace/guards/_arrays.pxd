@@ -1,0 +1,19 @@
+"""What other compiled modules may use of prints of arrays and Variables."""
+
+from libc.stdint cimport uint64_t
+
+from sdbr.trace.guards._compare cimport Print
+
+
+cdef class ArrayPrint(Print):
+    cdef readonly object array
+    cdef readonly tuple kind
+    cdef bytes contents           # None: only a sample is compared
+    cdef readonly object total    # of a large one, until the traced call is over
+    cdef uint64_t sample
+    cdef bint is_of_kind(self, object thing) except -1
+
+
+cdef class VariablePrint(Print):
+    cdef readonly object variable
+    cdef readonly tuple kind
