@@ -94,9 +94,23 @@ def translation(n):
     return Net(forward, out=L.Linear(3, 5), **links), (words, words)
 
 
+def factors(n):
+    """The same function of the same array, with another number each time."""
+
+    def forward(net, x, t):
+        h = net.out(x)
+        loss = F.softmax_cross_entropy(h, t)
+        for i in range(n):
+            loss += F.sum(h * (2.0 + i))
+        return loss
+
+    return Net(forward, out=L.Linear(4, 4)), (np.ones((2, 4), "f"), np.zeros(2, "i"))
+
+
 @pytest.mark.parametrize(
     ("make", "whole"),
     [
+        pytest.param(factors, True, id="factors"),
         pytest.param(mlp, True, id="mlp"),
         pytest.param(unrolled(1), False, id="lstm in parts"),
         pytest.param(unrolled(2), True, id="two lstms"),

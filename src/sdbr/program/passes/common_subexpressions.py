@@ -51,8 +51,7 @@ def common_subexpressions(
         result.append(instruction)
         if instruction.op.effect or not instruction.outs or not _alone(instruction, writers):
             continue
-        # Whole keys are made only for the few ops that could be equal.
-        key = (instruction.op.opcode, *[(x.root.index, x.offset) for x in instruction.ins])
+        key = _key(instruction)
         bucket = known.get(key)
         if bucket is None:
             known[key] = [(instruction, i)]
@@ -77,6 +76,16 @@ def common_subexpressions(
             last[by.root.index] = max(last.get(by.root.index, -1), last.get(y.root.index, -1))
         result.pop()
     return result
+
+
+def _key(instruction: Instruction) -> tuple:
+    """What equal ops have in common at least; shapes are compared only where that is the same."""
+    return (
+        instruction.op.opcode,
+        *[(x.root.index, x.offset) for x in instruction.ins],
+        *instruction.ints,
+        *[number_key(x) for x in instruction.floats],
+    )
 
 
 def _alone(instruction: Instruction, writers: dict[int, int]) -> bool:
