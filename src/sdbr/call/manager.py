@@ -271,7 +271,8 @@ class ScheduleManager:
 
     def keep_in_mind(self, schedule: Schedule) -> None:
         """Remember whether and where tracing such a call was of no use."""
-        self.missed.traced(schedule.key, schedule.trace.dynamic)
+        if schedule.dynamic is not None or not schedule.guards.changed:  # else it is not known yet
+            self.missed.traced(schedule.key, schedule.trace.dynamic)
 
     def dynamic_message(self, reason: Reason) -> str:
         """What users are told of a call that is not static."""

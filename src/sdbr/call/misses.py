@@ -12,6 +12,8 @@ from sdbr.call.find import Lookup
 from sdbr.schedule.ways import MOST as MOST_WAYS
 from sdbr.schedule.ways import n_ways
 from sdbr.trace.code.frames import user_line
+from sdbr.trace.effects.changes import CYCLE
+from sdbr.trace.guards.guards import Change
 
 _WINDOW = 8  # calls
 _MANY = 5  # of them traced: keys keep changing
@@ -42,11 +44,14 @@ class Misses:
     entries : list of (str, str)
         The part of the key that differed, and the user's line; the newest 100.
     back_off : BackOff
+    left : dict
+        What traced calls have changed last of what they read themselves, by place.
     """
 
     def __init__(self):
         self.entries: list[tuple[str, str]] = []
         self.back_off = BackOff()
+        self.left: dict[tuple, Change] = {}
         self._calls: collections.deque = collections.deque(maxlen=_MANY)
         self._known: collections.deque = collections.deque(maxlen=_MANY)
         self._dynamic: dict[tuple, set] = {}
@@ -105,6 +110,7 @@ class Misses:
     def clear(self) -> None:
         """Forget all but the entries, which reports show."""
         self.back_off = BackOff()
+        self.left.clear()
         self._calls.clear()
         self._known.clear()
         self._dynamic.clear()
@@ -150,6 +156,8 @@ def why_not_traced(manager, lookup: Lookup) -> tuple[tuple | None, str | None]:
         raise NotStaticError(manager.dynamic_message(always))
     if reason == FULL:
         warn_full(manager)
+    elif reason is None and sum(bool(s.guards.changed) for s in known or ()) == CYCLE - 1:
+        pass  # the trace may find that the call itself changes it, and says so
     elif misses.entries and (
         reason == BACKING_OFF or misses.keep_coming(call) or misses.back_off.declined > _FREE
     ):

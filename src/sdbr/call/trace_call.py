@@ -19,6 +19,7 @@ from sdbr.trace.arrays.asked import answering
 from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.outside import Outside
+from sdbr.trace.effects.changes import why_never_replayed
 from sdbr.trace.effects.stores import Stores
 from sdbr.trace.forgotten import frozen
 from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
@@ -85,8 +86,8 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
         trace.unconfirmed = False
     schedule = _schedule_of(manager, lookup, trace)
     _watch(schedule, recorder, around, outside, getattr(function, "__self__", None))
-    if schedule.dynamic is None:
-        schedule.due = Due(manager.audits.budget, arrays_of(lookup.leaves))
+    _settle_changes(manager, schedule, recorder.stores)
+    schedule.due = _due(manager, schedule, lookup)
     schedule.line = line
     schedule.created = time.time()
     schedule.trace_seconds = time.perf_counter() - start
@@ -161,6 +162,31 @@ def _watch(schedule: Schedule, recorder: Recorder, around: Outside, outside: lis
     for _, array in structural_arrays(schedule.trace):
         guards.watch_contents(array)
     recorder.settle_prints()
+
+
+def _due(manager, schedule: Schedule, lookup: Lookup) -> Due | None:
+    """When a schedule is audited; one that is not replayed never is."""
+    if schedule.dynamic is not None:
+        return None
+    return Due(manager.audits.budget, arrays_of(lookup.leaves))
+
+
+def _settle_changes(manager, schedule: Schedule, stores: Stores) -> None:
+    """Make a call dynamic that changes what it reads each time: no schedule of it ever fits."""
+    changed, left = schedule.guards.changed, manager.missed.left
+    if not changed or schedule.dynamic is not None:
+        return
+    before = list(manager.schedules.get(schedule.key, ()))
+    reason = why_never_replayed(changed, [s.guards.changed for s in before], left, stores)
+    left.update(changed)
+    if reason is None:
+        return
+    schedule.dynamic = schedule.trace.dynamic = reason
+    schedule.unconfirmed, schedule.bound_to = False, {}
+    schedule.guards.forget_changes()
+    for other in before:
+        if other.guards.changed and other.dynamic is None:
+            manager.drop(schedule.key, other)
 
 
 def _tell(manager, schedule: Schedule) -> None:

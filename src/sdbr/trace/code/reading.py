@@ -76,6 +76,15 @@ def names_in(code: types.CodeType) -> tuple[frozenset, frozenset, frozenset]:
     return frozenset(found[0]), frozenset(found[1]), frozenset(found[2])
 
 
+def place_key(holder, name: str) -> tuple:
+    """What tells a place from others, however it was found."""
+    if isinstance(holder, (Cell, Field)):
+        return holder.key, name
+    if type(holder) is types.MappingProxyType:
+        return id(behind(holder)), name
+    return id(holder), name
+
+
 @functools.lru_cache(maxsize=1024)
 def used_names(code: types.CodeType) -> tuple[frozenset, dict]:
     """Names that `code` loads from anywhere outside it, and those that it stores there.

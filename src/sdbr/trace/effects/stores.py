@@ -15,7 +15,7 @@ from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.stripping import PURE, holds_traced, shown, strip
 from sdbr.trace.arrays.traced_float import TracedFloat, plain_float
 from sdbr.trace.code.outside import Outside
-from sdbr.trace.code.reading import Cell, Field, behind, get, used_names
+from sdbr.trace.code.reading import get, place_key, used_names
 from sdbr.trace.effects.attributes import INTERNAL
 from sdbr.trace.effects.escapes import References
 from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of, sink_of
@@ -53,8 +53,8 @@ class Stores:
         # Draws and type tests are noticed by what stands in their place during the call.
         self._replaced = set()
         if around is not None:
-            self._replaced = {_key(holder, name) for holder, name, _ in around.draws}
-            self._replaced |= {_key(holder, name) for holder, name in around.askers}
+            self._replaced = {place_key(holder, name) for holder, name, _ in around.draws}
+            self._replaced |= {place_key(holder, name) for holder, name in around.askers}
         self.dropped: set = set()
         self.required: dict = {}
         self.changed: dict = {}
@@ -120,7 +120,7 @@ class Stores:
         for thing, conditions in found:
             rest = []
             for condition in conditions:
-                key = _key(*condition[:2])
+                key = place_key(*condition[:2])
                 known.add(key)
                 if key in self.changed:
                     continue
@@ -169,14 +169,6 @@ def _owners(around: Outside | None) -> list:
 
 def _counts(name: str) -> bool:
     return not (name[:2] == "__" == name[-2:]) and name not in INTERNAL and name[:5] != "_sdbr"
-
-
-def _key(holder, name: str) -> tuple:
-    if isinstance(holder, (Cell, Field)):
-        return holder.key, name
-    if type(holder) is types.MappingProxyType:
-        return id(behind(holder)), name
-    return id(holder), name
 
 
 class StoreRecording:

@@ -9,6 +9,7 @@ import types
 
 from sdbr.compat import LINK_VERSION
 from sdbr.trace.arrays.scalars import KINDS, ScalarArgument
+from sdbr.trace.code.reading import place_key
 from sdbr.trace.guards._held import (
     MISSING,
     Conditions,
@@ -26,6 +27,34 @@ from sdbr.trace.values import ABSENT, Trace
 
 import chainer
 import numpy as np
+
+
+class Change:
+    """Something that a call reads, and has changed when it was traced.
+
+    Attributes
+    ----------
+    name : str
+    thing : object
+        What is there now: a number, or the identity of another object.
+    may_return : bool
+        Whether replays write it as well, so that what was there may come back.
+    """
+
+    __slots__ = ("_check", "_is_number", "_want", "may_return", "name", "thing")
+
+    def __init__(self, holder, name: str, check, want):
+        self.name, self._check, self._want = name, check, want
+        self.may_return = False
+        thing = holder.get(name)
+        self._is_number = isinstance(thing, _SCALARS)
+        self.thing = thing if self._is_number else id(thing)
+
+    def follows(self, other: Change) -> bool:
+        """Whether the call found there what a call before it had left."""
+        if self._is_number and other._is_number:
+            return self._check(other.thing, self._want)
+        return not (self._is_number or other._is_number) and self.thing == other.thing
 
 
 class Guards:
@@ -47,6 +76,8 @@ class Guards:
         self._busy = {id(write.link.__dict__) for write in trace.writes}
         self.failed = ""
         self._broken: tuple | None = None
+        # What the traced call reads and has changed itself, by place.
+        self.changed: dict[tuple, Change] = {}
         self.definitions: list[tuple] = []
         self.on_floats: list = []
         self.comparisons = {repr(condition) for condition in trace.conditions}
@@ -125,6 +156,7 @@ class Guards:
                         want = (want, self._live)
                     if not check(holder.get(name, MISSING), want):
                         # The call has changed it, which a replay would not do.
+                        self.changed[place_key(holder, name)] = Change(holder, name, check, want)
                         check = _is_never_so
                     self.volatile.add(holder, name, check, want)
 
@@ -132,7 +164,17 @@ class Guards:
         """Look at what lies, before the call, where each replay puts something else."""
         for holder, name, check, want in conditions:
             want = (want, self._live) if check is holds_same else want
+            if not check(holder.get(name, MISSING), want):
+                change = Change(holder, name, check, want)
+                change.may_return = check is not _is_never_so
+                self.changed[place_key(holder, name)] = change
             self.volatile.add(holder, name, check, want)
+
+    def forget_changes(self) -> None:
+        """Let what the call has changed itself be as it is: the call is not replayed anyhow."""
+        before, self.volatile = self.volatile, Conditions()
+        for condition in filter(_is_met, before.given):
+            self.volatile.add(*condition)
 
     def watch_definitions(self, definitions: list, owner) -> None:
         """Look whether functions are defined anew.
