@@ -172,17 +172,21 @@ def runs(program: tuple, static: bool, step: bool) -> tuple[MLP, Callable[[tuple
 
 def measure(program: tuple, step: bool, rounds: int) -> dict:
     """Least processor time of each call, plain and static, and how the static ones were served."""
+    global count
     best = np.full((2, CALLS), np.inf)
     served: dict = {}
     for _ in range(rounds):
         made = [runs(program, static, step) for static in (False, True)]
+        counts = [0, 0]
         gc.collect()
         for i in range(CALLS):
             for k, (model, run) in enumerate(made):
                 given = program[1](model, i)
+                count = Counter.n = counts[k]  # each has its own
                 start = time.thread_time()
                 result = run(given)
                 best[k, i] = min(best[k, i], time.thread_time() - start)
+                counts[k] = max(count, Counter.n)
                 del result
         statistics = made[1][0].schedule_manager.statistics
         served = {k: statistics.to_dict()[k] for k in ("traces", "replays", "define_by_run_calls")}
