@@ -295,6 +295,39 @@ def test_setup_on_another_target(pair):
     both.assert_native(4, builds=2)
 
 
+@pytest.mark.parametrize("which", [0, 4, -1])
+def test_step_count_of_one_rule(pair, which):
+    both = pair(RULES["adam"])
+    both.step(3)
+
+    def count(optimizer, t):
+        params(optimizer)[which].update_rule.t = t
+
+    both.each(lambda o: count(o, 10))
+    both.each(lambda o: count(o, 3))  # and back: nothing has changed
+    both.step()
+    both.each(lambda o: count(o, 40))
+    both.step(2)
+    both.assert_native(6, builds=2)
+    assert len({p.update_rule.t for p in params(both.static)}) == 2
+
+
+def test_state_of_the_last_rule_is_replaced_late(pair):
+    both = pair(RULES["adam"])
+    both.step(3)
+    both.each(lambda o: params(o)[-1].update_rule.state["v"].fill(0))
+    both.step()
+    for value in (0.5, 2.0):
+
+        def replace(optimizer, value=value):
+            p = params(optimizer)[-1]
+            p.update_rule.state["v"] = np.full_like(p.array, value)
+
+        both.each(replace)
+        both.step()
+    assert both.static.update_statistics.python_updates == 0
+
+
 def test_state_is_replaced(pair):
     both = pair(RULES["adam"])
     both.step(2)

@@ -8,6 +8,7 @@ cdef extern from "Python.h":
     int PyDict_Next(PyObject *, Py_ssize_t *, PyObject **, PyObject **)
     Py_ssize_t sdbr_dict_size "PyDict_GET_SIZE"(PyObject *)
     PyObject *sdbr_list_item "PyList_GET_ITEM"(PyObject *, Py_ssize_t)
+    PyObject *sdbr_tuple_item "PyTuple_GET_ITEM"(PyObject *, Py_ssize_t)
     Py_ssize_t sdbr_refcount "Py_REFCNT"(PyObject *)
     int PyDict_SetItem(PyObject *, PyObject *, PyObject *) except -1
     # Of plain instances, past the look-up of `__dict__` in the classes.

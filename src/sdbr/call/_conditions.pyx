@@ -12,6 +12,7 @@ import chainer
 from cpython.object cimport PyObject
 from libc.stdlib cimport calloc, free
 
+from sdbr.base._dicts cimport sdbr_own, sdbr_own_dict
 from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_dict_size, sdbr_list_item
 from sdbr.call._spec cimport CallSpec
 from sdbr.program._memory cimport Memory
@@ -19,6 +20,7 @@ from sdbr.trace.guards._held cimport Conditions
 
 cdef PyObject *NONE = <PyObject *> None
 cdef object _chainer_thread = chainer._thread_local
+cdef sdbr_own _own_hooks
 cdef list _version = LINK_VERSION
 cdef list _traces_under_way = TRACES_UNDER_WAY
 
@@ -139,7 +141,7 @@ cdef enum Hooks:
 cdef inline Hooks hooks_now() except *:
     """Which of this thread's hooks look at its calls."""
     cdef PyObject *hooks
-    cdef object d = _chainer_thread.__dict__
+    cdef object d = sdbr_own_dict(_chainer_thread, &_own_hooks)
     hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> "function_hooks")
     if hooks != NULL and sdbr_dict_size(hooks):
         return FUNCTION_HOOK

@@ -4,7 +4,7 @@ from functools import update_wrapper
 
 import chainer
 
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyObject_TypeCheck, PyTypeObject
 
 from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_attributes
 from sdbr.call._conditions cimport hooks_are_off
@@ -26,7 +26,8 @@ cdef class Entry:
         cdef PyObject *managers
         cdef PyObject *found
         cdef list runners
-        if args and isinstance(args[0], _Link):
+        # `isinstance` asks the metaclass first; what only claims to be a link goes the slow way.
+        if args and PyObject_TypeCheck(args[0], <PyTypeObject *> _Link):
             owner = args[0]
             d = sdbr_attributes(owner, NULL)
             managers = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> self.managers_key)

@@ -74,7 +74,8 @@ cdef class Gradients:
         cdef PyObject *d
         cdef PyObject *mine
         cdef PyObject *found
-        self.fresh.clear()
+        if self.fresh:
+            self.fresh.clear()
         for i in range(len(self.arrays)):
             mine = sdbr_list_item(<PyObject *> self.arrays, i)
             if mine != NONE:

@@ -15,8 +15,10 @@ from sdbr.schedule.questions import Before
 
 import chainer
 
+from cpython.object cimport PyObject
+
 from sdbr.call._due cimport Due
-from sdbr.base._python cimport sdbr_attributes
+from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_attributes
 from sdbr.call._binding cimport Binder
 from sdbr.call._effects cimport Effects
 from sdbr.call._gradients cimport Gradients
@@ -28,6 +30,16 @@ from sdbr.optimizers._update cimport Update
 from sdbr.schedule._statistics cimport Statistics, Usage
 
 cdef object _Link = chainer.Link
+cdef str _LOSS_SCALE = "_loss_scale"
+cdef str _USE_CLEARGRADS = "_use_cleargrads"
+cdef str _LOCAL_LINK_HOOKS = "_local_link_hooks"
+cdef str _DYNAMIC = "dynamic"
+cdef str _GONE = "gone"
+cdef PyObject *NONE = <PyObject *> None
+cdef object _TRUE = True   # literals would become C numbers
+cdef object _FALSE = False
+cdef PyObject *TRUE = <PyObject *> _TRUE
+cdef PyObject *FALSE = <PyObject *> _FALSE
 
 
 # Called with (manager, start, seconds) after every static call and step; None while nobody asks.
@@ -56,6 +68,12 @@ def watch_calls(watcher):
 def call_watcher():
     """The callable that sees every static call, or None."""
     return _watcher
+
+
+cdef inline bint is_set(dict d, str name, PyObject *unset) noexcept:
+    """Whether an instance has an attribute of its own that is not `unset`."""
+    cdef PyObject *found = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
+    return found != NULL and found != unset
 
 
 cdef double audit_share(manager, schedule) except? -1:
@@ -101,7 +119,9 @@ cdef class StepRunner:
     cdef readonly Update update
     cdef Gradients gradients
     cdef CallSpec spec
-    cdef object optimizer_dict
+    cdef dict optimizer_dict
+    cdef dict schedule_dict
+    cdef bint of_link             # whether `lossfun` is a link
     cdef list positions
     cdef bint running
     cdef int python_ops
@@ -118,7 +138,9 @@ cdef class StepRunner:
         self.plan = plan
         self.optimizer = optimizer
         self.optimizer_dict = optimizer.__dict__
+        self.schedule_dict = schedule.__dict__
         self.lossfun = lossfun
+        self.of_link = isinstance(lossfun, _Link)
         self.statistics = manager.statistics
         self.usage = schedule.usage
         self.write_watch = WriteWatch(schedule.guards)
@@ -195,10 +217,13 @@ cdef class StepRunner:
             return False
         if self.numbers.active and not self.numbers.read(self.spec):
             return False
-        d = self.optimizer_dict
-        if d.get("_loss_scale") is not None or d.get("_use_cleargrads", True) is not True:
+        if is_set(self.optimizer_dict, _LOSS_SCALE, NONE):
             return False
-        return self.schedule.dynamic is None and not self.schedule.gone
+        if is_set(self.optimizer_dict, _USE_CLEARGRADS, TRUE):
+            return False
+        if is_set(self.schedule_dict, _DYNAMIC, NONE):
+            return False
+        return not is_set(self.schedule_dict, _GONE, FALSE)
 
     def is_overheard(self):
         """Whether code of others is told of the reports, as things are now."""
@@ -206,12 +231,14 @@ cdef class StepRunner:
         return not effects.can_report() or effects.is_overheard
 
     cdef bint is_lossfun(self, lossfun):
-        if isinstance(lossfun, _Link):
+        cdef PyObject *hooks
+        if lossfun is self.lossfun:
+            if not self.of_link:
+                return True
             # Its own hooks alone: those of its parts are conditions of the schedule.
             d = sdbr_attributes(lossfun, NULL)
-            return lossfun is self.lossfun and not (<dict> d).get("_local_link_hooks")
-        if lossfun is self.lossfun:
-            return True
+            hooks = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> _LOCAL_LINK_HOOKS)
+            return hooks == NULL or hooks == NONE or not <object> hooks
         # Each access to a method makes a new object.
         if type(lossfun) is not _Method or type(self.lossfun) is not _Method:
             return False
@@ -300,6 +327,7 @@ cdef class CallRunner:
     """
 
     cdef readonly Replay replay
+    cdef dict schedule_dict
     cdef Binder own
     cdef WriteWatch write_watch
     cdef Numbers numbers
@@ -312,6 +340,7 @@ cdef class CallRunner:
     def __init__(self, Replay replay, instance, tuple args, dict kwargs):
         schedule = replay.schedule
         self.replay = replay
+        self.schedule_dict = schedule.__dict__
         self.own = None if instance is None else binder_of(instance)
         self.write_watch = WriteWatch(schedule.guards)
         self.spec = CallSpec(args, kwargs)
@@ -336,7 +365,7 @@ cdef class CallRunner:
         return CallSpec.suits(args, kwargs)
 
     cdef bint matches(self, tuple args, dict kwargs, bint unhooked):
-        if self.replay.schedule.dynamic is not None:
+        if is_set(self.schedule_dict, _DYNAMIC, NONE):
             return False
         if not self.spec.matches(args, kwargs) or not (unhooked or hooks_are_off()):
             return False

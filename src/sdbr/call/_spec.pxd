@@ -2,6 +2,7 @@
 
 cimport numpy as cnp
 from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
 
 
 cdef enum LeafKind:
@@ -34,6 +35,8 @@ cdef class CallSpec(Leaves):
     cdef tuple values             # per argument: the plain value, the dtype or None
     cdef list config_keys
     cdef list config_values
+    cdef uint64_t global_version  # of the configuration's dictionaries when they last matched
+    cdef uint64_t local_version
     cdef dict local_config
     cdef tuple names
     cdef list float_positions     # which arguments are floats
@@ -41,6 +44,8 @@ cdef class CallSpec(Leaves):
     cdef tuple flat(self, tuple args)
     cdef list array_positions(self, tuple args, dict kwargs)
     cdef bint config_matches(self)
+    cdef bint global_matches(self)
+    cdef bint local_matches(self, dict local)
     cdef bint matches(self, tuple args, dict kwargs)
 
 

@@ -4,10 +4,12 @@ import chainer
 import numpy as np
 
 from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 
 cimport numpy as cnp
 
+from sdbr.base._dicts cimport SDBR_DICT_VERSIONS, sdbr_dict_version, sdbr_own, sdbr_own_dict
 from sdbr.base._python cimport (
     PyDict_GetItemWithError,
     PyDict_Next,
@@ -30,6 +32,7 @@ cdef PyObject *K_REQUIRES_GRAD = <PyObject *> _REQUIRES_GRAD
 cdef object _Variable = chainer.Variable
 cdef dict _global_config = chainer.global_config.__dict__
 cdef object _local_config = chainer.config._local
+cdef sdbr_own _own_config
 
 
 def _configuration():
@@ -236,11 +239,25 @@ cdef class CallSpec(Leaves):
         return [i for i, x in enumerate(everything) if isinstance(x, (np.ndarray, _Variable))]
 
     cdef bint config_matches(self):
+        """Whether the configuration is as before: looked at where it was written to since."""
+        cdef dict local = sdbr_own_dict(_local_config, &_own_config)
+        cdef uint64_t shared = sdbr_dict_version(<PyObject *> _global_config)
+        cdef uint64_t own = sdbr_dict_version(<PyObject *> local)
+        if not SDBR_DICT_VERSIONS or shared != self.global_version:
+            if not self.global_matches():
+                return False
+            self.global_version = shared
+        if not SDBR_DICT_VERSIONS or own != self.local_version:
+            if not self.local_matches(local):
+                return False
+            self.local_version = own
+        return True
+
+    cdef bint global_matches(self):
         cdef Py_ssize_t place = 0
         cdef Py_ssize_t i = 0
         cdef PyObject *key
         cdef PyObject *value
-        cdef dict local
         if sdbr_dict_size(<PyObject *> _global_config) != len(self.config_keys):
             return False
         while PyDict_Next(<PyObject *> _global_config, &place, &key, &value):
@@ -249,10 +266,14 @@ cdef class CallSpec(Leaves):
             if sdbr_list_item(<PyObject *> self.config_values, i) != value:
                 return False
             i += 1
-        local = _local_config.__dict__
+        return True
+
+    cdef bint local_matches(self, dict local):
+        cdef Py_ssize_t place = 0
+        cdef PyObject *key
+        cdef PyObject *value
         if len(local) != len(self.local_config):
             return False
-        place = 0
         while PyDict_Next(<PyObject *> local, &place, &key, &value):
             if PyDict_GetItemWithError(<PyObject *> self.local_config, key) != value:
                 return False

@@ -1,6 +1,24 @@
 """``chainer.using_config``, compiled."""
 
+import chainer
 
+cimport cython
+
+from sdbr.base._dicts cimport sdbr_own, sdbr_own_dict
+
+cdef object _config = chainer.config
+cdef object _local_config = chainer.config._local
+cdef sdbr_own _own_config
+
+
+cdef dict entries_of(config):
+    """What a configuration holds for this thread."""
+    if config is _config:
+        return sdbr_own_dict(_local_config, &_own_config)
+    return config._local.__dict__
+
+
+@cython.freelist(8)
 cdef class ConfigContext:
     """Changes one entry of a thread-local configuration inside a ``with`` block.
 
@@ -26,14 +44,14 @@ cdef class ConfigContext:
         self.value = value
 
     def __enter__(self):
-        cdef dict entries = self.config._local.__dict__
+        cdef dict entries = entries_of(self.config)
         if self.name in entries:
             self.is_local = True
             self.old_value = entries[self.name]
         entries[self.name] = self.value
 
     def __exit__(self, kind, error, traceback):
-        cdef dict entries = self.config._local.__dict__
+        cdef dict entries = entries_of(self.config)
         if self.is_local:
             entries[self.name] = self.old_value
         elif self.name in entries:

@@ -1,6 +1,7 @@
 """What an update plan was made from, held to be compared."""
 
 from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
 
 from sdbr.optimizers._tree cimport Tree
 
@@ -29,6 +30,11 @@ cdef struct Entry:
     int plain                 # its array is what kernels take
     int native                # an operand of the native update
     int group                 # -1: the rule does not run natively
+    PyObject *loss_scale      # what `param` held, or NULL
+    # Of `param`, `rule_dict` and `state` when all that is asked of them was as it should be.
+    uint64_t param_version
+    uint64_t rule_version
+    uint64_t state_version
     int param_slot            # -1: not an operand of the update program
     int grad_slot
 
@@ -47,6 +53,8 @@ cdef class UpdateBasis:
     cdef list next_t              # by group, from prepare to commit
     cdef list group_t             # by group: t of its rules, from check to prepare
     cdef bint filled              # the last check got as far as these
+    cdef bint found_right         # nothing was wrong in the last check
+    cdef list known_t             # by group: t of its rules where `rule_version` is right
     cdef list scalar_hooks        # (hook, attribute, times_loss_scale, control index)
     cdef object hookable
     cdef object dynamic
@@ -60,5 +68,7 @@ cdef class UpdateBasis:
     cdef PyObject *_keep(self, value)
     cdef bint check_optimizer(self)
     cdef bint check_parameters(self)
-    cdef bint check_rule(self, Entry *e)
+    cdef bint check_param(self, Entry *e)
+    cdef bint check_rule(self, Entry *e, bint same_t)
+    cdef bint check_rule_dict(self, Entry *e)
     cdef bint array_changed(self, Py_ssize_t i)

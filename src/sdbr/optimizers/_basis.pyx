@@ -1,16 +1,19 @@
 """Whether the plan of an update is still right, compiled: asked before every step.
 
 Everything is compared by identity, in dictionaries that are held: of parameters, update rules
-and hyperparameters. The dictionaries of instances live as long as the instances, and attribute
-writes go through them. What is found in them belongs to whoever writes there, perhaps another
-thread: it is held while anything runs in between that may be Python code (an allocation may, by
-the collector).
+and hyperparameters. One that was not written to since it was found right is not looked into
+again (before Python 3.13, which counts no changes). The dictionaries of instances live as long as
+the instances, and attribute writes go through them. What is found in them belongs to whoever writes
+there, perhaps another thread: it is held while anything runs in between that may be Python code (an
+allocation may, by the collector).
 """
 
 cimport numpy as cnp
 from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 
+from sdbr.base._dicts cimport SDBR_DICT_VERSIONS, sdbr_dict_version
 from sdbr.base._python cimport sdbr_dict_size, sdbr_list_item
 from sdbr.optimizers._arrays cimport (
     is_native, lookup, sdbr_list_size, sdbr_same_shape, sdbr_type,
@@ -146,6 +149,7 @@ cdef class UpdateBasis:
         self.next_t = [None] * len(groups)
         self.values = [None] * len(groups)
         self.group_t = [None] * len(groups)
+        self.known_t = [None] * len(groups)
         for i in range(self.n_entries - 1, -1, -1):
             if self.entries[i].group >= 0:
                 (<Group> groups[self.entries[i].group]).first = i
@@ -161,13 +165,19 @@ cdef class UpdateBasis:
         as the program depends on them.
         """
         self.filled = False
-        return not self.always_rebuild and self.check_optimizer() and self.check_parameters()
+        if self.always_rebuild or not self.check_optimizer():
+            return False
+        if not self.check_parameters():
+            self.found_right = False
+            return False
+        return True
 
     cdef bint check_parameters(self):
         cdef Py_ssize_t i
         cdef Group group
-        cdef PyObject *found
         cdef PyObject *t
+        cdef bint same_t, has_scale
+        cdef bint known = self.found_right
         cdef object scale = None
         cdef bint scaled = False
         cdef Entry *e
@@ -181,38 +191,48 @@ cdef class UpdateBasis:
             if not group.options_hold(self.values[i]):
                 return False
         self.filled = True
+        self.found_right = False  # comparing may raise
         for i in range(self.n_entries):
             e = &self.entries[i]
-            if lookup(e.param, K_DATA) != e.data or sdbr_list_size(e.data) != 1:
+            if not self.check_param(e) or sdbr_list_size(e.data) != 1:
                 return False
+            held = None if e.loss_scale == NULL else <object> e.loss_scale
+            has_scale = e.loss_scale != NULL
             if sdbr_list_item(e.data, 0) != e.array:
                 if not self.array_changed(i):
                     return False
             elif e.native and not is_native(e.array):
                 return False  # the same array, made read-only
-            if lookup(e.param, K_UPDATE_RULE) != e.rule:
+            same_t = known and e.group >= 0 and (
+                sdbr_list_item(<PyObject *> self.group_t, e.group)
+                == sdbr_list_item(<PyObject *> self.known_t, e.group)
+            )
+            if e.rule != NONE and not self.check_rule(e, same_t):
                 return False
-            if e.rule != NONE and not self.check_rule(e):
-                return False
-            if not e.native:
+            if not e.native or not has_scale:
                 continue
-            if e.group >= 0:
-                t = lookup(e.rule_dict, K_T)
-                if t != sdbr_list_item(<PyObject *> self.group_t, e.group):
-                    if t == NULL or <object> t != self.group_t[e.group]:
-                        return False
-            found = lookup(e.param, K_LOSS_SCALE)
-            if found == NULL:
-                continue
-            if not scaled or found != <PyObject *> scale:
-                if scaled and <object> found != scale:
+            if not scaled or held is not scale:
+                if scaled and held != scale:
                     return False
-                scale = <object> found
+                scale = held
                 scaled = True
         if scaled:
             if (scale is None) != (self.loss_scale is None):
                 return False
             self.loss_scale = scale
+        for i in range(len(self.groups)):
+            self.known_t[i] = self.group_t[i]
+        self.found_right = True
+        return True
+
+    cdef bint check_param(self, Entry *e):
+        cdef uint64_t now = sdbr_dict_version(e.param)
+        if SDBR_DICT_VERSIONS and now == e.param_version:
+            return True
+        if lookup(e.param, K_DATA) != e.data or lookup(e.param, K_UPDATE_RULE) != e.rule:
+            return False
+        e.loss_scale = lookup(e.param, K_LOSS_SCALE)
+        e.param_version = now
         return True
 
     cdef bint check_optimizer(self):
@@ -228,8 +248,9 @@ cdef class UpdateBasis:
                 return False
         return self.tree.check()
 
-    cdef bint check_rule(self, Entry *e):
-        cdef PyObject *found
+    cdef bint check_rule(self, Entry *e, bint same_t):
+        """Whether a rule is as before; `same_t`: its group's `t` is that of `rule_version`."""
+        cdef uint64_t now
         cdef int k
         if e.hooks == NULL:
             if sdbr_dict_size(e.pre) or sdbr_dict_size(e.post):
@@ -237,6 +258,31 @@ cdef class UpdateBasis:
         else:
             if not _same(<object> e.pre, <object> e.post, <tuple> e.hooks):
                 return False
+        if sdbr_dict_size(e.hyperparam_dict) != e.overrides and e.group >= 0:
+            return False
+        # A lone entry is the parent, which Chainer sets once, when it makes the object.
+        if e.group >= 0 and e.overrides != 1:
+            if lookup(e.hyperparam_dict, K_PARENT) != e.parent:
+                return False
+        now = sdbr_dict_version(e.rule_dict)
+        if not SDBR_DICT_VERSIONS or not same_t or now != e.rule_version:
+            e.rule_version = 0
+            if not self.check_rule_dict(e):
+                return False
+            e.rule_version = now
+        if e.n_states == 0:
+            return True
+        now = sdbr_dict_version(e.state)
+        if SDBR_DICT_VERSIONS and now == e.state_version:
+            return True
+        for k in range(e.n_states):
+            if lookup(e.state, e.state_names[k]) != e.state_arrays[k]:
+                return False
+        e.state_version = now
+        return True
+
+    cdef bint check_rule_dict(self, Entry *e):
+        cdef PyObject *t
         if lookup(e.rule_dict, K_ENABLED) != e.enabled:
             return False
         if e.group < 0:
@@ -246,19 +292,13 @@ cdef class UpdateBasis:
             return False
         if lookup(e.rule_dict, K_HYPERPARAM) != e.hyperparam:
             return False
-        if sdbr_dict_size(e.hyperparam_dict) != e.overrides:
+        if e.n_states and lookup(e.rule_dict, K_STATE) != e.state:
             return False
-        # A lone entry is the parent, which Chainer sets once, when it makes the object.
-        if e.overrides != 1 and lookup(e.hyperparam_dict, K_PARENT) != e.parent:
-            return False
-        if e.n_states == 0:
-            return True
-        found = lookup(e.rule_dict, K_STATE)
-        if found != e.state:
-            return False
-        for k in range(e.n_states):
-            if lookup(found, e.state_names[k]) != e.state_arrays[k]:
-                return False
+        if e.native:
+            t = lookup(e.rule_dict, K_T)
+            if t != sdbr_list_item(<PyObject *> self.group_t, e.group):
+                if t == NULL or <object> t != self.group_t[e.group]:
+                    return False
         return True
 
     cdef bint array_changed(self, Py_ssize_t i):

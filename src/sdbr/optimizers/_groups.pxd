@@ -1,5 +1,10 @@
 """Update rules that make the same step."""
 
+from libc.stdint cimport uint64_t
+
+cdef enum:
+    LINKS = 4  # of a chain whose values are kept
+
 
 cdef class Group:
     cdef readonly object rule_row
@@ -12,10 +17,13 @@ cdef class Group:
     cdef readonly int offset          # of its scalars in the control block
     cdef tuple chain                  # dictionaries to look in; None: ask the object
     cdef tuple names
+    cdef tuple known                  # the values of the chain as of `versions`; None: look
+    cdef uint64_t[LINKS] versions
     cdef tuple option_places
     cdef object scalars
 
     cdef tuple values(self)
+    cdef tuple look(self)
     cdef bint options_hold(self, tuple values)
 
 

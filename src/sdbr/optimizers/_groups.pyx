@@ -3,7 +3,10 @@
 import numpy as np
 
 from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
 
+from sdbr.base._dicts cimport SDBR_DICT_VERSIONS, sdbr_dict_version
+from sdbr.base._python cimport sdbr_tuple_item
 from sdbr.optimizers._arrays cimport lookup
 
 
@@ -30,10 +33,30 @@ cdef class Group:
 
     cdef tuple values(self):
         """Hyperparameters in the order of the rule row; a missing one is the class `Missing`."""
-        cdef list out = []
-        cdef PyObject *value
+        cdef Py_ssize_t i, n
+        cdef uint64_t[LINKS] now
+        cdef uint64_t differ = self.known is None
+        cdef tuple found
         if self.chain is None:
             return tuple([getattr(self.hyperparam, name, Missing) for name in self.names])
+        n = len(self.chain)
+        if not SDBR_DICT_VERSIONS or n > LINKS:
+            return self.look()
+        for i in range(n):
+            now[i] = sdbr_dict_version(sdbr_tuple_item(<PyObject *> self.chain, i))
+            differ |= now[i] ^ self.versions[i]
+        if not differ:
+            return self.known
+        found = self.look()
+        # Together, whatever other threads have done meanwhile.
+        for i in range(n):
+            self.versions[i] = now[i]
+        self.known = found
+        return found
+
+    cdef tuple look(self):
+        cdef list out = []
+        cdef PyObject *value
         for name in self.names:
             value = NULL
             for d in self.chain:

@@ -3,6 +3,7 @@
 cimport numpy as cnp
 from cpython.object cimport PyObject
 
+from sdbr.base._dicts cimport sdbr_dict_version
 from sdbr.base._python cimport PyDict_SetItem, sdbr_is_array, sdbr_is_plain, sdbr_list_item
 from sdbr.optimizers._arrays cimport lookup, sdbr_carray, sdbr_same_shape, sdbr_type
 from sdbr.optimizers._groups cimport Group, as_number
@@ -75,12 +76,18 @@ cdef class Update(UpdateBasis):
         """Count the step: the optimizer's `t` and that of each rule that runs natively."""
         cdef Py_ssize_t i
         cdef Entry *e
+        cdef bint known
         cdef list next_t = self.next_t
         self.optimizer.t += 1
         for i in range(self.n_entries):
             e = &self.entries[i]
             if e.group >= 0:
+                known = sdbr_dict_version(e.rule_dict) == e.rule_version
                 PyDict_SetItem(e.rule_dict, K_T, sdbr_list_item(<PyObject *> next_t, e.group))
+                if known:
+                    e.rule_version = sdbr_dict_version(e.rule_dict)
+        for i in range(len(next_t)):
+            self.known_t[i] = next_t[i]
 
     cpdef advance(self, Memory memory, int control_base):
         """:meth:`prepare`, then :meth:`commit`.

@@ -14,7 +14,7 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memcmp
 
 from sdbr.base._python cimport PyDict_Next, sdbr_attributes, sdbr_dict_size
-from sdbr.trace.guards._versions cimport SDBR_DICT_VERSIONS, sdbr_dict_version
+from sdbr.base._dicts cimport SDBR_DICT_VERSIONS, sdbr_dict_version
 
 cdef extern from "Python.h":
     PyObject *PyDict_GetItemWithError(PyObject *, PyObject *) except? NULL

@@ -4,6 +4,8 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
+from sdbr.base._dicts cimport SDBR_DICT_VERSIONS, sdbr_dict_version
+
 cdef extern from "Python.h":
     PyObject *PyDict_GetItemWithError(PyObject *, PyObject *) except? NULL
 
