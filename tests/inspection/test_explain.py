@@ -390,10 +390,10 @@ def test_time_of_a_step():
 
 @pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
 def test_what_made_a_trace_dynamic_and_what_would_mend_it():
-    model, _ = trained(between=lambda h: h * 2 if h.array.sum() > 0 else h)
+    model, _ = trained(between=lambda h: h * float(h.array.sum()))
     (schedule,) = facts_of(model)["managers"][0]["schedules"]
     dynamic = schedule["dynamic"]
-    assert "bool()" in dynamic["reason"] and "test_explain.py" in dynamic["line"]
+    assert "float()" in dynamic["reason"] and "test_explain.py" in dynamic["line"]
     assert "F.where" in dynamic["remedy"] and "sdbr.static_code" in dynamic["remedy"]
     text = assert_fits(sdbr.explain(model))
     assert "F.where" in text and "whole step: no, the call is not static" in text

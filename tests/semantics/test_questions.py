@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 
@@ -24,7 +23,8 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, copy_of, gradients_of, state_of
 from tests.harness.twins import counts, statistics_of
-from tests.tolerances import GRADIENTS, RESULTS
+from tests.soak.together import switch_interval
+from tests.tolerances import GRADIENTS, RESULTS, SUMS
 
 
 class Asking(chainer.Chain):
@@ -496,19 +496,15 @@ def test_threads_go_their_own_ways():
         for _ in range(60):
             x = rng.randn(2, 3).astype("f")
             with chainer.no_backprop_mode():
-                if not np.allclose(static(x).array, f(x).array, 1e-4, 1e-5):
+                if not np.allclose(static(x).array, f(x).array, SUMS, RESULTS):
                     wrong.append(x)
 
-    old = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
+    with switch_interval(0.00001):
         threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    finally:
-        sys.setswitchinterval(old)
     assert not wrong
     assert statistics_of(static).replays > 100
 
