@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.asking import settled
 from sdbr.trace.arrays.scalars import neutral_label
 from sdbr.trace.arrays.stripping import holds_traced, is_traced, strip, strip_nested
 from sdbr.trace.arrays.traced_float import plain_float
@@ -36,6 +37,7 @@ from sdbr.trace.values import (
 
 import chainer
 import numpy as np
+from chainer.functions.array.get_item import GetItem
 from chainer.functions.util.forget import Forget
 
 #: Errors that code which is not in the tables may raise.
@@ -160,6 +162,10 @@ class ApplyRecording:
                 elif name not in floats:
                     self.note_number(thing)
                 continue
+            if name != "value":  # else it is a number like others, which the node computes with
+                asked = settled(thing, slices_alone=isinstance(function, GetItem))
+                if asked is not thing:
+                    owner.__dict__[name] = spent.__dict__[name] = thing = asked
             values: list[Value] = []
             structure = self._holes(thing, values)
             if values:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.stripping import holds_traced, is_sequence, is_traced, strip_nested
+from sdbr.trace.arrays.asking import settled
+from sdbr.trace.arrays.stripping import holds_traced, is_sequence, is_traced, strip, strip_nested
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.structure import rebuild
@@ -20,6 +21,7 @@ class CallRecording:
 
     def draw(self, call, args, kwargs):
         """Make a draw of NumPy's global generator and record it: every replay draws anew."""
+        args, kwargs = settled(args), {name: settled(thing) for name, thing in kwargs.items()}
         self.depth += 1  # the generator calls NumPy's creating functions itself
         try:
             result = call(*strip_nested(args), **strip_nested(kwargs))
@@ -63,7 +65,8 @@ class CallRecording:
             return wrap(
                 result, inputs[0]
             )  # writes to a traced array are noticed: no copy is needed
-        parts = list(result) if isinstance(result, (tuple, list)) else [result]
+        # NumPy's own code may have made them by functions that are watched.
+        parts = [strip(p) for p in (result if isinstance(result, (tuple, list)) else (result,))]
         if not all(isinstance(p, (np.ndarray, np.generic)) for p in parts):
             self.mark_dynamic(
                 f"{getattr(call, '__name__', call)} turned an array into a Python value",

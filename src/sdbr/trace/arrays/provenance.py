@@ -11,7 +11,7 @@ import sys
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays._exports import count_exports, was_exported
-from sdbr.trace.arrays.asking import count, may_ask
+from sdbr.trace.arrays.asking import COUNTED, COUNTING, SHAPED, count, may_ask, settled
 from sdbr.trace.arrays.stripping import (
     PURE,
     TRACED,
@@ -71,13 +71,16 @@ class TracedArray(np.ndarray):
     def __array_function__(self, func, types, args, kwargs):
         if func in _STATIC:
             return func(*strip_nested(args), **strip_nested(kwargs))
-        if func in _COUNTING and len(args) == 1 and not kwargs:
+        if func in SHAPED or func in COUNTED:
+            args = (*args[:1], *settled(args[1:]))
+            kwargs = {name: settled(thing) for name, thing in kwargs.items()}
+        if func in COUNTING and len(args) == 1 and not kwargs:
             count(args[0])
             return record(func, args, kwargs)
         if (
             func in _DATA_SHAPED
             or (func is np.where and len(args) == 1)
-            or (func in _COUNTED and holds_known((args[1:], kwargs)))
+            or (func in COUNTED and holds_known((args[1:], kwargs)))
         ):
             leave_by(
                 f"the shape of the result of numpy.{func.__name__} depends on values",
@@ -97,6 +100,7 @@ class TracedArray(np.ndarray):
         return record(func, args, kwargs)
 
     def __getitem__(self, key):
+        key = settled(key, slices_alone=True)
         for part in key if isinstance(key, tuple) else (key,):
             if isinstance(part, np.ndarray) and part.dtype == bool:
                 count(part)
@@ -181,6 +185,8 @@ def _recorded(name):
     call.__name__ = name
 
     def method(self, *args, **kwargs):
+        if name in ("reshape", "transpose"):
+            args = settled(args)
         return record(call, (self, *args), kwargs)
 
     method.__name__ = name
@@ -360,15 +366,11 @@ _STATIC = {
     np.shares_memory, np.iscomplexobj, np.isrealobj, np.empty_like, np.zeros_like, np.ones_like,
     np.full_like, np.broadcast_shapes,
 }  # fmt: skip
-# Their results have as many entries as their argument has that are not zero.
-_COUNTING = {np.nonzero, np.flatnonzero, np.argwhere, np.where}
 _DATA_SHAPED = {
     np.nonzero, np.flatnonzero, np.argwhere, np.unique, np.extract, np.compress, np.intersect1d,
     np.union1d, np.setdiff1d, np.setxor1d, np.trim_zeros, np.histogram, np.bincount, np.delete,
     np.allclose, np.array_equal, np.array_equiv,
 }  # fmt: skip
-# Their results have shapes that depend on the values of the second argument.
-_COUNTED = {np.repeat, np.split, np.array_split, np.hsplit, np.vsplit, np.dsplit}
 _WRITERS = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
 
 

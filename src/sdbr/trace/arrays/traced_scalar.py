@@ -101,12 +101,17 @@ def _ufunc_of(name: str):
     }[name]  # fmt: skip
 
 
+_SEQUENCES = (list, tuple, str, bytes, bytearray)
+
+
 def _binary(name: str, swapped: bool):
     ufunc = _ufunc_of(name)
 
     def method(self, other):
         if _gives_way(other):
             return NotImplemented
+        if name == "mul" and isinstance(other, _SEQUENCES) and issubclass(self.kind, np.integer):
+            return other * int(self)  # as NumPy's whole numbers do; arrays do not
         return ufunc(other, self) if swapped else ufunc(self, other)
 
     return method
@@ -150,8 +155,10 @@ def _kinds(cls: type) -> list[type]:
     return [cls, *[k for sub in cls.__subclasses__() for k in _kinds(sub)]]
 
 
+#: NumPy's scalars do not pretend to be containers.
+_NOT_OF_SCALARS = {"__iter__": None, "__contains__": None}
 _CLASSES = {np.ndarray: TracedScalar} | {
-    kind: type(kind.__name__, (TracedScalar,), {"kind": kind, "__slots__": ()})
+    kind: type(kind.__name__, (TracedScalar,), {"kind": kind, "__slots__": (), **_NOT_OF_SCALARS})
     for kind in _kinds(np.generic)
 }
 TRACED.update(_CLASSES.values())
