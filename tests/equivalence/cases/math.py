@@ -176,12 +176,11 @@ CASES = [
     Case("polygamma argument", lambda n, x: F.polygamma(n, x), [I(1, 4, 3, 4), P(3, 4)]),
     Case("zeta", lambda x, q: F.zeta(array_of(x), q), [U(2, 4, 3, 4), P(3, 4)]),
     *native(EINSUM),
-    Case("sparse_matmul", _sparse_times_dense, [N(3, 4), N(4, 2)], parameters=False, traces=2),
+    Case("sparse_matmul", _sparse_times_dense, [N(3, 4), N(4, 2)], parameters=False),
     Case(
         "sparse_matmul transposed",
         _dense_times_sparse,
         [N(3, 4), N(4, 2)],
         parameters=False,
-        traces=2,
     ),
 ]
