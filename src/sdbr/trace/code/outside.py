@@ -30,7 +30,7 @@ from sdbr.trace.code.reading import (
     names_in,
     plain_fields,
     uses_percent,
-)  # fmt: skip
+)
 
 import chainer
 import numpy as np
@@ -195,8 +195,9 @@ class Outside:
         self._walked[id(thing)] = thing
         self._unnamed |= asks_unnamed(thing)
         if isinstance(thing, type):
-            if not is_library(thing):
-                self._class(thing)
+            self._unnamed |= issubclass(thing, _NODES) and not is_library(thing)
+            if not is_library(thing) and not issubclass(thing, _NODES):
+                self._classes.setdefault(thing)
             return
         if isinstance(thing, _NODES):
             self._unnamed |= not is_library(type(thing))
@@ -354,13 +355,6 @@ class Outside:
                 if isinstance(thing, types.FunctionType) or _is_plain(thing):
                     self._thing(settings, name, thing, frozenset())
 
-    def _class(self, cls: type) -> None:
-        """A class of the user's: its methods are followed, but for those of function nodes."""
-        if issubclass(cls, _NODES):
-            self._unnamed = True
-        else:
-            self._classes.setdefault(cls)
-
     def _thing(self, holder, name: str, thing, attributes) -> None:
         self.opaque |= takes_plain_floats(thing)
         self._text |= is_format(thing)
@@ -375,7 +369,9 @@ class Outside:
             if not is_library(thing):
                 if not issubclass(thing, (chainer.Link, *_NODES)):
                     self._follow(thing.__init__)
-                self._class(thing)
+                if not issubclass(thing, _NODES):
+                    self._classes.setdefault(thing)
+                self._unnamed |= issubclass(thing, _NODES)  # whose methods are not followed
                 self.definitions.append((holder, name, thing))
                 for attribute, member in entries(thing.__dict__, attributes):
                     if isinstance(member, _SCALARS):
