@@ -116,6 +116,17 @@ class Grows(MLP):
         return super().forward(x, t) * len(self.sizes)
 
 
+class Branches(MLP):
+    """Goes a way that a value of the batch decides about."""
+
+    def forward(self, x, t):
+        """The loss, times a number of the batch; odd ones with another function."""
+        n = int(x[0, 0])
+        h = F.relu(self.l1(x))
+        h = self.l2(F.tanh(h) if n % 2 else h)
+        return F.softmax_cross_entropy(self.l3(F.relu(h)), t) * (1 + n)
+
+
 def batch(size: int, i: int) -> tuple:
     """Inputs and labels."""
     rng = np.random.RandomState(i)
@@ -131,6 +142,17 @@ def ragged(i: int) -> int:
 def plain(size: Callable[[int], int]) -> tuple:
     """A program whose batches have these sizes."""
     return MLP, lambda model, i: batch(size(i), i)
+
+
+def directed(way: Callable[[int], int]) -> tuple:
+    """A program whose batches decide like this."""
+
+    def given(model: MLP, i: int) -> tuple:
+        x, t = batch(32, i)
+        x[0, 0] = way(i)
+        return x, t
+
+    return Branches, given
 
 
 def numbered(model: MLP, i: int) -> tuple:
@@ -155,6 +177,10 @@ PROGRAMS = {
     "counter in an object": (CountsObject, lambda model, i: batch(32, i)),
     "counter in a class": (CountsClass, lambda model, i: batch(32, i)),
     "list that grows": (Grows, lambda model, i: batch(32, i)),
+    "branch, one way": directed(lambda i: 1),
+    "branch, 2 ways in turn": directed(lambda i: i % 2),
+    "branch, 4 ways at random": directed(lambda i: int(np.random.RandomState(i).randint(4))),
+    "branch, a new way each time": directed(lambda i: i),
 }
 
 

@@ -9,7 +9,7 @@ import sdbr
 from sdbr._executor import Executable
 from sdbr.backends import make_executable
 from sdbr.base.errors import OtherAnswer
-from sdbr.call import misses
+from sdbr.call import manager, misses, step
 from sdbr.program._memory import Memory
 from sdbr.program.builder import Builder
 from sdbr.program.memory import plan
@@ -560,6 +560,34 @@ def test_a_replay_that_turns_back_leaves_results_in_attributes_alone():
                 want = np.exp(x)
             np.testing.assert_allclose(model.kept.array, want, RESULTS)
     assert statistics_of(model).replays >= 4
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_audit_that_is_due_waits_for_a_call_of_its_way(whole, monkeypatch):
+    """Else each call that goes another way would run by define-by-run twice."""
+    audits = []
+
+    def noted(original):
+        def audited(*args):
+            audits.append(original)
+            return original(*args)
+
+        return audited
+
+    monkeypatch.setattr(manager, "audited_call", noted(manager.audited_call))
+    monkeypatch.setattr(step, "audited_step", noted(step.audited_step))
+    model = Asking(lambda self, x: self.l(x) * int(x[0, 0]))
+    model = sdbr.static_graph(model, on_dynamic="raise")
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(model)
+    with chainer.using_config("sdbr_audit", "auto"):
+        for k in [*range(10), 3]:
+            x = np.full((2, 3), k, "f")
+            if whole:
+                optimizer.update(model, x)
+            else:
+                model(x)
+            assert len(audits) == statistics_of(model).replays
+    assert len(audits) == model.schedule_manager.audits.passed == 1
 
 
 # --- what is told --------------------------------------------------------------------------------

@@ -163,6 +163,50 @@ cdef class Replay:
             return NotImplemented
         return self.serve(now, list(range(len(leaves))), numbers, False, reference)
 
+    def leaves_way(self, list leaves, list floats):
+        """Run until the last question alone, and take all of it back.
+
+        Parameters
+        ----------
+        leaves, floats : list
+            As for `call`.
+
+        Returns
+        -------
+        tuple of int or None
+            The answers of a call that goes another way than this schedule.
+        """
+        cdef Leaves now
+        cdef Numbers numbers
+        cdef Binder binder
+        cdef list positions = list(range(len(leaves)))
+        if self.taken_back is None:
+            return None
+        now = leaves_of(leaves)
+        numbers = Numbers(self.schedule, len(floats))
+        if not numbers.look(tuple(floats)):
+            return None
+        instance = self.idle_instance()
+        try:
+            binder = binder_of(instance)
+            if not binder.bind(now, positions):
+                return None
+            binder.effects.forget()
+            binder.outputs.bind(None)
+            numbers.write(binder.outputs.memory, 0)
+            before = Before(self.taken_back, binder.outputs.memory)
+            try:
+                for i in instance.executable.step():
+                    if i >= self.taken_back.last:
+                        break
+            except OtherAnswer as other:
+                return self.schedule.after(other)
+            finally:
+                before.put_back()
+        finally:
+            instance.running = False
+        return None
+
     cdef object serve(
         self, Leaves now, list positions, Numbers numbers, bint quick, reference
     ):

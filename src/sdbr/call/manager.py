@@ -154,6 +154,10 @@ class ScheduleManager:
                 every = self.options.validate_every
                 validated = bool(every) and (schedule.usage.replays + 1) % every == 0
                 if validated or self.audit_is_due(schedule, leaves):
+                    met = self.leaves_way(lookup)
+                    if met is not None:
+                        self.find_other(lookup, schedule, met)
+                        continue
                     return audited_call(
                         self, schedule, function, owner, leaves, floats, (args, kwargs),
                         share_now(), validated,
@@ -169,6 +173,12 @@ class ScheduleManager:
             except OtherAnswer as other:
                 self.find_other(lookup, schedule, schedule.after(other))
         return NotImplemented
+
+    def leaves_way(self, lookup: Lookup) -> tuple[int, ...] | None:
+        """The answers of a call that goes another way; asked before an audit, which takes long."""
+        if not lookup.schedule.answers:
+            return None
+        return self._replay_of(lookup.schedule).leaves_way(lookup.leaves, lookup.floats)
 
     def find_other(self, lookup: Lookup, schedule: Schedule, answers: tuple[int, ...]) -> None:
         """The call goes another way than `schedule`: look for one that gives these answers."""

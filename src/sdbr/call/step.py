@@ -12,7 +12,7 @@ from sdbr.base.collector import collector_off
 from sdbr.base.errors import OtherAnswer
 from sdbr.call._entry import is_static
 from sdbr.call._runners import StepRunner
-from sdbr.call.find import arrays_of
+from sdbr.call.find import Lookup, arrays_of
 from sdbr.call.managers import has_mixin_call, manager_of
 from sdbr.call.spent import SpentNode
 from sdbr.lowering.backward import differentiable
@@ -161,7 +161,7 @@ def _made_whole(manager, lookup, optimizer, lossfun, args, kwargs) -> bool:
             manager.step_reason = "a Reporter of another class is told of reports before the update"
             return False
         try:
-            if _make(runner, optimizer, lossfun, args, kwargs, arrays_of(lookup.leaves)):
+            if _make(runner, optimizer, lossfun, args, kwargs, lookup):
                 return True
             met, runner.met = runner.met, None
         except OtherAnswer as other:  # of an audit
@@ -181,10 +181,14 @@ def _ready_runner(manager, schedule: Schedule | None, optimizer, lossfun) -> Ste
     return _runner(manager, schedule, optimizer, lossfun)
 
 
-def _make(runner: StepRunner, optimizer, lossfun, args, kwargs, leaves: list) -> bool:
+def _make(runner: StepRunner, optimizer, lossfun, args, kwargs, lookup: Lookup) -> bool:
     """Make one step, audited if that is due; False when it declines: nothing has happened then."""
     optimizer.__dict__["_sdbr_runner"] = runner
+    leaves = arrays_of(lookup.leaves)
     if not runner.declines and runner.manager.audit_is_due(runner.schedule, leaves):
+        runner.met = runner.manager.leaves_way(lookup)
+        if runner.met is not None:
+            return False
         return audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share_now())
     return bool(runner.step(lossfun, args, kwargs))
 

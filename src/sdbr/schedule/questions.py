@@ -28,11 +28,14 @@ class TakenBack(NamedTuple):
         Whether it may draw from NumPy's global generator.
     python : bool
         Whether Chainer's own code may: that moves more than the generator's words.
+    last : int
+        The last op that asks.
     """
 
     slots: tuple[int, ...]
     draws: bool
     python: bool
+    last: int
 
 
 def taken_back(program: Program, leaves: Sequence[tuple[Value, int]]) -> TakenBack | None:
@@ -59,7 +62,7 @@ def taken_back(program: Program, leaves: Sequence[tuple[Value, int]]) -> TakenBa
                 slot = program.slots[program.rows["slot"][row]]
                 if slot.kind == BOUND and (among is None or slot.index in among):
                     slots.add(slot.index)
-    return TakenBack(tuple(sorted(slots)), draws or python, python)
+    return TakenBack(tuple(sorted(slots)), draws or python, python, int(asking[-1]))
 
 
 def _may_draw(program: Program, i: int) -> bool:
