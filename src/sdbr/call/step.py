@@ -221,7 +221,7 @@ def _runner(manager, schedule, optimizer, lossfun) -> StepRunner | None:
 class _Runners(dict):
     """The runners of one optimizer by id of the schedule, which they keep alive."""
 
-    MOST = 16
+    MOST = 64
 
     def __init__(self, optimizer):
         super().__init__()
