@@ -38,6 +38,17 @@ OPTIMIZERS = {
 }
 
 
+def updated(optimizer, model, whole, *args):
+    """One update, as a whole step or in its parts."""
+    if whole:
+        optimizer.update(model, *args)
+        return
+    loss = model(*args)
+    model.cleargrads()
+    loss.backward()
+    optimizer.update()
+
+
 def train(
     make, batch, setup, *, static, steps=STEPS, backend="cython", seed=0, each=None, **options
 ):

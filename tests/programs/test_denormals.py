@@ -16,6 +16,7 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.models import Net
+from tests.harness.steps import updated
 from tests.tolerances import GRADIENTS, RESULTS
 
 TINY = np.float32(1e-40)  # below the smallest normal number
@@ -116,13 +117,7 @@ def test_what_only_decays_ends_at_zero(flush, whole):
                 model.l.W.update_rule.state["m"][:, 0] = TINY
                 model.bn.avg_mean[...] = TINY
                 model.l.W.array[...], model.l.b.array[...] = 0, 0
-            if whole:
-                optimizer.update(model, x)
-            else:
-                loss = model(x)
-                model.cleargrads()
-                loss.backward()
-                optimizer.update()
+            updated(optimizer, model, whole, x)
             if k == 1:
                 means = model.bn.avg_mean.copy()
     moments = model.l.W.update_rule.state["m"][:, 0]

@@ -433,6 +433,18 @@ def test_the_ways_count_as_one_schedule():
     assert counts(f) == (10, 10, 0)
 
 
+def assert_same_gradients(layer, plain, static):
+    """Of twelve calls and their backwards."""
+    for x in inputs(12):
+        found = []
+        for call in (plain, static):
+            layer.cleargrads()
+            y = call(chainer.Variable(x))
+            y.backward()
+            found.append({"y": copy_of(y.array), **gradients_of(layer)})
+        assert_all_near(found[1], found[0], GRADIENTS, "gradients")
+
+
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_question_inside_of_forget(twice):
     layer = L.Linear(3, 3)
@@ -448,14 +460,7 @@ def test_a_question_inside_of_forget(twice):
     static = sdbr.static_graph(f)
     with warnings.catch_warnings():
         warnings.simplefilter("error", sdbr.SdbrWarning)
-        for x in inputs(12):
-            found = []
-            for call in (f, static):
-                layer.cleargrads()
-                y = call(chainer.Variable(x))
-                y.backward()
-                found.append({"y": copy_of(y.array), **gradients_of(layer)})
-            assert_all_near(found[1], found[0], GRADIENTS, "forget")
+        assert_same_gradients(layer, f, static)
     assert statistics_of(static).replays > 0
 
 
@@ -469,14 +474,7 @@ def test_gradients_inside_the_call_and_of_gradients():
         return y + norm if norm.array > 0.1 else y - norm
 
     static = sdbr.static_graph(f, on_dynamic="raise")
-    for x in inputs(12):
-        found = []
-        for call in (f, static):
-            layer.cleargrads()
-            y = call(chainer.Variable(x))
-            y.backward()
-            found.append({"y": copy_of(y.array), **gradients_of(layer)})
-        assert_all_near(found[1], found[0], GRADIENTS, "penalty")
+    assert_same_gradients(layer, f, static)
     traces, replays, define_by_run = counts(static)
     assert traces == 2 and replays == 10 and define_by_run == 0
 

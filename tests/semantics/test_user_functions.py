@@ -13,6 +13,7 @@ from chainer.utils import type_check
 
 from tests.harness.comparison import BACKENDS, assert_all_near, copy_of, gradients_of
 from tests.harness.models import Net, floats
+from tests.harness.steps import updated
 from tests.tolerances import SUMS
 
 pytestmark = pytest.mark.filterwarnings("ignore:retain_after_backward")
@@ -384,13 +385,7 @@ def test_updates_with_user_functions(whole):
             optimizer = sdbr.static_optimizer(optimizer)
         optimizer.setup(model)
         for x in BATCHES[:6]:
-            if whole:
-                optimizer.update(model, x)
-            else:
-                loss = model(x)
-                model.cleargrads()
-                loss.backward()
-                optimizer.update()
+            updated(optimizer, model, whole, x)
         found.append({n: p.array for n, p in sorted(model.namedparams())})
     assert_all_near(found[1], found[0], SUMS, "parameters")
 
