@@ -340,3 +340,26 @@ def test_lengths_of_an_odd_size_are_primes_and_its_arrays_are_off_alignment():
     (even,), (odd,) = (case.arrays(SIZES[name], "f") for name in ("cache", "odd"))
     assert even.shape == (64, 64) and odd.shape == (4297, 61)
     assert odd.__array_interface__["data"][0] % 16 != 0 and np.isfinite(odd).all()
+
+
+def test_wild_programs_are_many_and_a_few_run(capsys):
+    from benchmarks.wild import __main__ as wild
+
+    assert len(wild.PROGRAMS) >= 40
+    wild.main(["siamese", "history", "lsgan", "--calls", "6", "--rounds", "1", "--double"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["siamese", "history", "lsgan"]
+    assert "replays" in lines[1] and "replays" in lines[3]
+    assert "numbers differ: none" in lines[-1]
+
+
+def test_wild_programs_that_differ_are_found():
+    import numpy as np
+
+    from benchmarks.wild.__main__ import difference, numbers
+
+    a = numbers((np.ones(3), 2.0))
+    assert difference(a, numbers([np.ones(3), 2.0])) == 0
+    assert difference(a, numbers([np.ones(3), 2.5])) == 0.25
+    assert difference(a, numbers([np.ones(3), np.nan])) == float("inf")
+    assert difference(a, numbers([np.ones(2), 2.0])) == float("inf")
