@@ -117,17 +117,6 @@ def test_dynamic_calls_raise(name):
             static(X)
 
 
-def test_known_array_written_into_a_new_one_is_dynamic():
-    def forward(self, x):
-        new = np.zeros((5, 4), "f")
-        new[:2] = x[:2]
-        return self.l(new)
-
-    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), on_dynamic="raise")
-    with pytest.raises(sdbr.NotStaticError, match="written in place"):
-        static(X)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_reported_values(backend):
     """Variables, arrays of Variables and derived numbers reach the observation as they were."""

@@ -9,8 +9,10 @@ from sdbr.functions.indexing import lower_getitem
 from sdbr.functions.registry import FLOATS
 from sdbr.lowering.numpy_logic import lower_logic
 from sdbr.lowering.numpy_views import lower_view
+from sdbr.lowering.numpy_writes import lower_write
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
+from sdbr.trace.arrays.rewriting import Rewriting
 from sdbr.trace.values import Hole
 
 import numpy as np
@@ -23,8 +25,10 @@ _BINARY = {
     np.maximum: ("maximum", None, None),
     np.minimum: ("minimum", None, None),
 }
-# A copy need not be one: what writes to an array makes the trace dynamic.
-_CONVERSIONS = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype")
+# A copy need not be one: what writes to an array makes a new version of it.
+_CONVERSIONS = (
+    "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "astype",
+)  # fmt: skip
 _UNARY = {
     np.negative: "negative",
     np.absolute: "absolute",
@@ -61,6 +65,9 @@ def lower_call(b: Builder, traced, xs: list[Row]) -> list[Row] | None:
     want = traced.outputs[0]
     if getattr(call, "__name__", "") in _CONVERSIONS:
         return _conversion(b, args, kwargs, xs, want)
+    if type(call) is Rewriting:
+        y = lower_write(b, call, args, kwargs, xs)
+        return None if y is None else [y]
     view = lower_view(b, call, args, kwargs, xs, want)
     if view is not None:
         return [view]

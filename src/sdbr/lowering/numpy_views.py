@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
+from sdbr.trace.arrays.rewriting import Window
 from sdbr.trace.values import Hole
 
 import numpy as np
@@ -28,7 +29,7 @@ _VIEWS = frozenset(
 #: Those that give the elements in C order in another shape: views where the layout allows.
 _SHAPES = frozenset(("flatten", "ravel", "reshape"))
 #: Those that give what they are given, where it is as it should be.
-_SAME = frozenset(("asanyarray", "asarray", "ascontiguousarray"))
+_SAME = frozenset(("asanyarray", "asarray", "ascontiguousarray", "asfortranarray"))
 _OWNERS = ("numpy", "sdbr.trace.arrays.provenance")
 
 
@@ -46,6 +47,11 @@ def lower_view(b: Builder, call, args, kwargs, xs: list[Row], want) -> Row | Non
     want : Value
         What the call gave.
     """
+    if type(call) is Window:
+        place = call.place
+        if place.dtype != xs[0].dtype or not xs[0].is_contiguous:
+            return None
+        return b.table.view(xs[0], place.shape, place.strides, place.offset)
     name = getattr(call, "__name__", "")
     if name not in _VIEWS and name not in _SHAPES:
         return None
@@ -57,13 +63,15 @@ def lower_view(b: Builder, call, args, kwargs, xs: list[Row], want) -> Row | Non
     if name in _SHAPES:
         return None if kwargs or _ordered(name, args) else b.reshape(xs[0], want.shape)
     if name == "_getitem":
-        return b.slice(xs[0], args[1]) if _is_basic(args[1]) else None
+        return b.slice(xs[0], args[1]) if is_basic(args[1]) else None
     return b.view_like(xs[0], lambda dummy: call(dummy, *args[1:], **kwargs))
 
 
 def gives_view(call: tuple) -> bool:
     """Whether a recorded ``(function, args, kwargs)`` may give memory of its arguments."""
     function, _, kwargs = call
+    if type(function) is Window:
+        return True
     name = getattr(function, "__name__", "")
     if name == "astype" and kwargs.get("copy") is False:
         return True
@@ -75,7 +83,7 @@ def _ordered(name: str, args) -> bool:
     return any(isinstance(a, str) for a in args[1:])
 
 
-def _is_basic(key) -> bool:
+def is_basic(key) -> bool:
     """Whether an index gives a view: ints, slices, None and Ellipsis."""
     for part in key if isinstance(key, tuple) else (key,):
         bounds = (part.start, part.stop, part.step) if isinstance(part, slice) else (part,)

@@ -81,9 +81,7 @@ class ApplyRecording:
             self.mark_dynamic(
                 f"{function.label} has a hook of its own", Remedy.USE_FUNCTIONS, quiet=True
             )
-        backprop = chainer.config.enable_backprop
-        if self.forgotten is not None:
-            backprop = self.forgotten.backprop(backprop)
+        backprop = self._backprop()
         around = variables_around(function, user_frames(self._frame))
         self.depth += 1
         try:
@@ -96,6 +94,7 @@ class ApplyRecording:
             raise
         finally:
             self.depth -= 1
+        self.note_applied(template, function, inputs, values, outputs, backprop)
         name = changed_by(around)
         if name is not None:
             self.mark_dynamic(
@@ -120,6 +119,11 @@ class ApplyRecording:
         self.know_state(node, function)
         self.know_function(function, node)
         return outputs
+
+    def _backprop(self) -> bool:
+        """Whether function nodes are made that can go backward."""
+        backprop = chainer.config.enable_backprop
+        return backprop if self.forgotten is None else self.forgotten.backprop(backprop)
 
     def add_node(self, node: TracedNode, outputs) -> None:
         """Append a function node whose outputs are these Variables."""

@@ -13,7 +13,14 @@ from sdbr.trace.values import RESULT, Hole, TracedNode, Value
 import chainer
 import numpy as np
 
-_COPIES = ("array", "asanyarray", "asarray", "ascontiguousarray", "astype", "copy")
+_COPIES = (
+    "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "astype", "copy",
+)  # fmt: skip
+#: These give back what they are given, where it is as it should be; others have written to it.
+_GIVES_BACK = frozenset({
+    *_COPIES, "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "conj", "conjugate",
+    "nan_to_num", "ravel", "real", "real_if_close", "require", "reshape", "squeeze",
+})  # fmt: skip
 
 
 class CallRecording:
@@ -38,39 +45,28 @@ class CallRecording:
         """Record a NumPy call on known arrays; returns `result` as traced arrays."""
         self.check_exports()
         inputs: list[Value] = []
-
-        def hole(thing):
-            kind = type(thing)
-            if is_traced(thing):
-                inputs.append(self._of_traced(thing))
-                return Hole(len(inputs) - 1)
-            if kind in (tuple, list):
-                return kind([hole(t) for t in thing])
-            if is_sequence(kind) and holds_traced(thing):
-                return [hole(t) for t in thing]
-            if kind is dict:
-                return {k: hole(v) for k, v in thing.items()}
-            if isinstance(thing, np.ndarray):
-                known = self.find_array(thing)
-                if known is None and kind is np.ndarray and thing.dtype != object:
-                    known = self._unknown(thing)
-                if known is not None:
-                    inputs.append(known)
-                    return Hole(len(inputs) - 1)
-            return strip_nested(thing)
-
-        recorded = (call, hole(tuple(args)), hole(dict(kwargs)))
+        given: list = []
+        recorded = (
+            call,
+            self.holes(tuple(args), inputs, given),
+            self.holes(dict(kwargs), inputs, given),
+        )
         copied = call.__name__ in _COPIES and len(inputs) == 1 and _is_copy(args[0], result)
         if copied and not inputs[0].is_scalar:
-            return wrap(
-                result, inputs[0]
-            )  # writes to a traced array are noticed: no copy is needed
+            self.note_memory(strip(result), inputs[0], given)
+            return wrap(result, inputs[0])  # what is written makes a version: no copy is needed
         # NumPy's own code may have made them by functions that are watched.
         parts = [strip(p) for p in (result if isinstance(result, (tuple, list)) else (result,))]
         if not all(isinstance(p, (np.ndarray, np.generic)) for p in parts):
             self.mark_dynamic(
                 f"{getattr(call, '__name__', call)} turned an array into a Python value",
                 Remedy.STAY_ARRAYS,
+            )
+            return result
+        if _has_written(call, parts, given):
+            self.mark_dynamic(
+                f"an array was written in place by numpy.{call.__name__}, whose out has no name",
+                Remedy.NEW_ARRAY,
             )
             return result
         label = getattr(call, "label", None) or f"numpy {getattr(call, '__name__', call)}"
@@ -84,10 +80,38 @@ class CallRecording:
             value = self.value(RESULT, array, False, (node, i), False)
             value.is_scalar = isinstance(part, np.generic)
             self.know_array(array, value)
+            if not hasattr(call, "label"):  # what Chainer makes may be what somebody holds
+                self.note_memory(array, value, given)
             node.outputs.append(value)
             wrapped.append(wrap(array, value))
         self.trace.nodes.append(node)
         return rebuild(result, wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
+
+    def holes(self, thing, inputs: list[Value], given: list):
+        """Arguments with a `Hole` in the place of each known array, whose value goes to `inputs`.
+
+        The arrays themselves go to `given`.
+        """
+        kind = type(thing)
+        if is_traced(thing):
+            inputs.append(self._of_traced(thing))
+            given.append(strip(thing))
+            return Hole(len(inputs) - 1)
+        if kind in (tuple, list):
+            return kind([self.holes(t, inputs, given) for t in thing])
+        if is_sequence(kind) and holds_traced(thing):
+            return [self.holes(t, inputs, given) for t in thing]
+        if kind is dict:
+            return {k: self.holes(v, inputs, given) for k, v in thing.items()}
+        if isinstance(thing, np.ndarray):
+            given.append(thing)
+            known = self.find_array(thing)
+            if known is None and kind is np.ndarray and thing.dtype != object:
+                known = self._unknown(thing)
+            if known is not None:
+                inputs.append(known)
+                return Hole(len(inputs) - 1)
+        return strip_nested(thing)
 
     def read_array(self, variable, array):
         """What ``variable.array`` gives to user code."""
@@ -111,6 +135,12 @@ class CallRecording:
         known = self._nodes.get(id(node))
         value = self.find_array(array) if known is None else known[1]
         return array if value is None else wrap(array, value)
+
+
+def _has_written(call, parts: list, given: list) -> bool:
+    """Whether a call has given back an array that it was given to write to."""
+    first = given[:1] if getattr(call, "__name__", "") in _GIVES_BACK else ()
+    return any(part is x and not any(x is y for y in first) for part in parts for x in given)
 
 
 def _is_copy(array, result) -> bool:

@@ -9,8 +9,8 @@ import sys
 from sdbr.base.reasons import Remedy
 from sdbr.compat.patches import PatchSet
 from sdbr.trace.arrays.creation import register as register_creation
-from sdbr.trace.arrays.provenance import tell
 from sdbr.trace.arrays.stripping import holds_known, strip, strip_nested
+from sdbr.trace.arrays.telling import tell
 from sdbr.trace.arrays.traced_float import register as register_math
 from sdbr.trace.captured import wrap_node_init
 from sdbr.trace.code.catching import may_catch

@@ -10,6 +10,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.trace.applies import ApplyRecording
 from sdbr.trace.arrays._exports import is_writeable
 from sdbr.trace.arrays.known import ValueRecording
+from sdbr.trace.arrays.memories import MemoryRecording
 from sdbr.trace.arrays.stripping import shown
 from sdbr.trace.arrays.traced_float import ScalarRecording, plain_float
 from sdbr.trace.arrays.views import ViewRecording
@@ -41,6 +42,7 @@ class Recorder(
     CallRecording,
     ValueRecording,
     ViewRecording,
+    MemoryRecording,
     AttributeRecording,
     ReportRecording,
     ScalarRecording,

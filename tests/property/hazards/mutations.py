@@ -426,8 +426,7 @@ AFTER = [
 ]
 
 #: What makes a call dynamic, most often.
-DYNAMIC = {"result in place", "argument in place", "new array in place", "zeros filled"}
-DYNAMIC |= {"copy in place", "clip out", "global in place", "sorted", "array replaced"}
+DYNAMIC = {"result in place", "argument in place", "global in place", "array replaced"}
 DYNAMIC |= {"array read by floats", "global array anew", "dict array", "class array"}
 DYNAMIC |= {"object array", "list of arrays", "earlier result goes in"}
 HAZARDS = [

@@ -12,8 +12,8 @@ import contextlib
 from collections.abc import Iterator
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import leave_by
 from sdbr.trace.arrays.stripping import TRACED, is_traced, strip
+from sdbr.trace.arrays.telling import leave_by
 from sdbr.trace.arrays.traced_float import TracedFloat
 
 

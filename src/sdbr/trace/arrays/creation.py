@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import leave_by, record
 from sdbr.trace.arrays.stripping import holds_known, holds_traced, strip_nested
+from sdbr.trace.arrays.telling import leave_by, record
 from sdbr.trace.arrays.traced_float import strip_floats
 from sdbr.trace.code.library import is_library_name
 from sdbr.trace.code.machinery import called_by_machinery
@@ -29,7 +29,9 @@ CREATORS = (
 )  # fmt: skip
 
 # These look at an array past its class: NumPy does not tell when they are called with one.
-CONVERSIONS = ("argsort", "array", "asanyarray", "asarray", "ascontiguousarray")
+CONVERSIONS = (
+    "argsort", "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray",
+)  # fmt: skip
 
 DRAWS = (
     'beta', 'binomial', 'chisquare', 'choice', 'dirichlet', 'exponential', 'f', 'gamma',
@@ -111,7 +113,10 @@ def _creating(original):
             return result
         if type(result) is not np.ndarray:
             return result
-        return recorder.made(result, original.__name__[:5] != "empty")
+        is_empty = original.__name__[:5] == "empty"
+        if is_empty and result.dtype.kind in "biufc":
+            result.fill(0)  # whatever the call leaves of it is the same in every trace
+        return recorder.made(result, not is_empty)
 
     return create
 

@@ -149,6 +149,7 @@ class ValueRecording:
             value = self._unknown(array, x.requires_grad, True)
         else:
             value = self._alias(base, x.requires_grad, True)
+        self.note_own_variable(x, x._data[0])
         self._nodes[id(x._node)] = (x._node, value)
         return value
 

@@ -16,12 +16,12 @@ from sdbr.trace.arrays.stripping import (
     PURE,
     TRACED,
     holds_known,
-    holds_unknown,
-    is_traced,
     shown,
     strip,
     strip_nested,
 )
+from sdbr.trace.arrays.telling import leave_by, note_export, record, tell
+from sdbr.trace.arrays.writing import at, by_function, by_method, into, set_item
 from sdbr.trace.code.foreign import foreign_caller
 from sdbr.trace.current import current
 
@@ -57,15 +57,17 @@ class TracedArray(np.ndarray):
             note_export(self)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        call = ufunc if method == "__call__" else getattr(ufunc, method)
+        text = "an array was written in place by NumPy"
         if kwargs.get("out") is not None:
             out = kwargs["out"]
-            leave_by("an array was written in place by NumPy", Remedy.NEW_ARRAY, inputs, kwargs)
-            result = getattr(ufunc, method)(*strip_nested(inputs), **strip_nested(kwargs))
-            if len(out) != 1:
-                return result
-            _rewritten(out[0])
-            return out[0]
-        call = ufunc if method == "__call__" else getattr(ufunc, method)
+            if len(out) == 1:
+                kwargs = {name: thing for name, thing in kwargs.items() if name != "out"}
+                return into(out[0], call, inputs, kwargs, text)
+            leave_by(text, Remedy.NEW_ARRAY, inputs, kwargs)
+            return call(*strip_nested(inputs), **strip_nested(kwargs))
+        if method == "at":
+            return at(ufunc, inputs)
         return record(call, inputs, kwargs)
 
     def __array_function__(self, func, types, args, kwargs):
@@ -89,15 +91,9 @@ class TracedArray(np.ndarray):
                 kwargs,
             )
             return func(*strip_nested(args), **strip_nested(kwargs))
-        if func in _WRITERS or kwargs.get("out") is not None:
-            leave_by(
-                f"an array was written in place by numpy.{func.__name__}",
-                Remedy.NEW_ARRAY,
-                args,
-                kwargs,
-            )
-            return func(*strip_nested(args), **strip_nested(kwargs))
-        return record(func, args, kwargs)
+        if func in _WRITERS:
+            return by_function(func, args, kwargs)
+        return _recorded_or_written(func, args, kwargs)
 
     def __getitem__(self, key):
         key = settled(key, slices_alone=True)
@@ -115,9 +111,7 @@ class TracedArray(np.ndarray):
         return record(_getitem, (self, key), {})
 
     def __setitem__(self, key, value):
-        leave_by("an array was written in place", Remedy.NEW_ARRAY, self, key, value)
-        strip(self)[strip_nested(key)] = strip_nested(value)
-        _rewritten(self)
+        set_item(self, settled(key, slices_alone=True), value)
 
     def __iter__(self):
         return iter([self[i] for i in range(len(self))])
@@ -178,6 +172,21 @@ def _getitem(array, key):
     return array[key]
 
 
+def _recorded_or_written(call, args, kwargs):
+    """Record a call, which may have an ``out``."""
+    out = kwargs.get("out")
+    if out is None:
+        return record(call, args, kwargs)
+    text = f"an array was written in place by numpy.{call.__name__}"
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
+    if not isinstance(out, np.ndarray):
+        leave_by(text, Remedy.NEW_ARRAY, args, kwargs)
+        return call(*strip_nested(args), **strip_nested(kwargs))
+    kwargs = {name: thing for name, thing in kwargs.items() if name != "out"}
+    return into(out, call, args, kwargs, text)
+
+
 def _recorded(name):
     def call(array, *args, **kwargs):
         return getattr(array, name)(*args, **kwargs)
@@ -187,7 +196,7 @@ def _recorded(name):
     def method(self, *args, **kwargs):
         if name in ("reshape", "transpose"):
             args = settled(args)
-        return record(call, (self, *args), kwargs)
+        return _recorded_or_written(call, (self, *args), kwargs)
 
     method.__name__ = name
     return method
@@ -200,7 +209,9 @@ def _recorded_property(name):
     def write(self, value):
         setattr(strip(self), name, strip_nested(value))
         leave_by(f"an array was written in place through {name}", Remedy.NEW_ARRAY, self, value)
-        _rewritten(self)
+        recorder = current()
+        if recorder is not None and not recorder.depth and self.origin is PURE:
+            recorder.rewritten_from_nothing(self.plain)
 
     call.__name__ = name
     return property(lambda self: record(call, (self,), {}), write)
@@ -305,7 +316,9 @@ def add_methods(cls: type) -> None:
     cls.nonzero = lambda self: np.nonzero(self)
     reason = "the shape of the result of compress depends on values"
     cls.compress = _leaving("compress", reason, Remedy.STAY_ARRAYS)
-    for name in ("fill", "put", "sort", "partition", "resize", "setfield", "setflags"):
+    for name in ("fill", "put", "sort", "partition"):
+        setattr(cls, name, by_method(name))
+    for name in ("resize", "setfield", "setflags"):
         setattr(
             cls, name, _leaving(name, f"an array was written in place by {name}", Remedy.NEW_ARRAY)
         )
@@ -372,77 +385,3 @@ _DATA_SHAPED = {
     np.allclose, np.array_equal, np.array_equiv,
 }  # fmt: skip
 _WRITERS = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
-
-
-def record(call, args, kwargs):
-    """Make a NumPy call and tell the recorder of this thread."""
-    recorder = current()
-    try:
-        result = call(*strip_nested(tuple(args)), **strip_nested(kwargs))
-    except Exception:
-        if recorder is not None and not recorder.depth:
-            name = getattr(call, "__name__", call)
-            recorder.mark_dynamic(
-                f"an error of numpy {name} was raised during the call", Remedy.CATCH_OUTSIDE
-            )
-        raise
-    if recorder is None or recorder.depth:
-        return result
-    _note_foreign(recorder, args, kwargs)
-    if recorder.trace.dynamic is not None:
-        return result
-    if not holds_known((args, kwargs)):
-        return result if holds_unknown((args, kwargs)) else _made(recorder, result)
-    return recorder.numpy_call(call, args, kwargs, result)
-
-
-def _made(recorder, result):
-    """What a NumPy call on pure arrays gives, as pure arrays."""
-    if type(result) is np.ndarray:
-        return recorder.made(result)
-    if type(result) in (tuple, list):  # such as numpy.meshgrid's
-        return type(result)([_made(recorder, part) for part in result])
-    return result
-
-
-def _note_foreign(recorder, *things) -> None:
-    """An array in the hands of a library's own code may go on into compiled code."""
-    name = foreign_caller(sys._getframe(2))
-    if name is not None and holds_known(things):
-        recorder.mark_dynamic(
-            f"an array went into {name}, which cannot be seen into", Remedy.COMPUTE_OUTSIDE
-        )
-
-
-def tell() -> None:
-    """A text of an array was made: for printing, most likely, but nobody knows."""
-    recorder = current()
-    if recorder is not None and not recorder.depth:
-        recorder.doubt()
-
-
-def note_export(array) -> None:
-    """Somebody has taken the memory of a traced array as a buffer."""
-    recorder = current()
-    if recorder is not None and array.origin is not None and array.origin is not PURE:
-        recorder.mark_dynamic(
-            "the memory of an array was read (memoryview, bytes and the like)", Remedy.STAY_ARRAYS
-        )
-
-
-def leave_by(text: str, remedy: Remedy, *things) -> None:
-    """Values of `things` go where the recorder cannot see them."""
-    recorder = current()
-    if recorder is None or recorder.depth:
-        return
-    if holds_known(things):
-        recorder.mark_dynamic(text, remedy)
-    elif holds_unknown(things):
-        recorder.doubt()
-
-
-def _rewritten(array) -> None:
-    """A pure array got new contents before our eyes."""
-    recorder = current()
-    if recorder is not None and not recorder.depth and is_traced(array) and array.origin is PURE:
-        recorder.made(array.plain)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import OPERATORS, TracedArray, add_methods, leave_by
+from sdbr.trace.arrays.provenance import OPERATORS, TracedArray, add_methods
 from sdbr.trace.arrays.stripping import LEAVING, TRACED, shown
+from sdbr.trace.arrays.telling import leave_by
 
 import numpy as np
 

@@ -9,8 +9,9 @@ import weakref
 from typing import Any
 
 from sdbr.trace.arrays._exports import n_exports, was_exported
-from sdbr.trace.arrays.provenance import TracedArray, note_export
+from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.stripping import PURE, shown
+from sdbr.trace.arrays.telling import note_export
 from sdbr.trace.code.reading import slots_of
 from sdbr.trace.code.referrers import referrers
 
@@ -31,6 +32,15 @@ class ViewRecording:
 
     def note_view(self, array, view) -> None:
         """Note a view that user code gets."""
+        self.note_on_memory(array, view)
+        self.keep_view(array, view)
+
+    def forget_view(self, view) -> None:
+        """A view is about to show something else."""
+        self._views.pop((id(view.plain), id(view.origin)), None)
+
+    def keep_view(self, array, view) -> None:
+        """Find a view again by what it shows of which array."""
         key = (id(array), id(view.origin))
         views = self._views
 

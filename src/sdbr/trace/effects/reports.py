@@ -22,6 +22,7 @@ class ReportRecording:
     def report(self, values, observer) -> None:
         """Note what is reported: values of the call, numbers that change, or what is as it is."""
         items = {}
+        self.note_taken(values, "chainer.report")
         for name, thing in values.items():
             if isinstance(thing, chainer.Variable):
                 items[name] = self.of_variable(thing)

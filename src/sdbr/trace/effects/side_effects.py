@@ -46,6 +46,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     """
     line = user_line()
     found = EffectArguments(recorder, args, kwargs)
+    recorder.note_taken((args, kwargs), label)
     result = _run(recorder, function, args, kwargs, label)
     found.note_writes()
     parts = (

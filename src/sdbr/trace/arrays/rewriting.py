@@ -1,0 +1,130 @@
+"""NumPy calls that write into an array, as calls that give a new version of its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Place(NamedTuple):
+    """Where a view lies on memory that is in C order.
+
+    Attributes
+    ----------
+    shape, strides, offset :
+        As in NumPy, in bytes.
+    dtype : numpy.dtype
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: np.dtype
+
+    def on(self, memory: np.ndarray) -> np.ndarray:
+        """The view of `memory`."""
+        return np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
+
+
+class Window:
+    """Reads a view of a version of memory: a recorded call.
+
+    Parameters
+    ----------
+    place : Place
+    """
+
+    __name__ = "window"
+
+    def __init__(self, place: Place):
+        self.place = place
+
+    def __call__(self, memory: np.ndarray) -> np.ndarray:
+        return self.place.on(np.ascontiguousarray(memory))
+
+
+class Rewriting:
+    """Gives a version of memory in which a call has written: a recorded call.
+
+    Parameters
+    ----------
+    write : callable
+        ``write(view, *args, **kwargs)`` writes into the view.
+    place : Place
+        Of the view.
+    name : str
+        What NumPy calls it.
+    """
+
+    def __init__(self, write: Callable, place: Place, name: str):
+        self.write = write
+        self.place = place
+        self.__name__ = f"{name} in place"
+
+    def __call__(self, memory: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
+        version = np.array(memory, order="C")
+        self.write(self.place.on(version), *args, **kwargs)
+        return version
+
+
+# --- what writes ------------------------------------------------------------------------------
+def assign(view: np.ndarray, key: Any, value: Any) -> None:
+    """``view[key] = value``."""
+    view[key] = value
+
+
+def take_over(view: np.ndarray, value: Any) -> None:
+    """``view[...] = value``, whatever NumPy casts."""
+    np.copyto(view, value, casting="unsafe")
+
+
+def fill(view: np.ndarray, value: Any) -> None:
+    """``view.fill(value)``."""
+    view.fill(value)
+
+
+class Method:
+    """A method of arrays that writes.
+
+    Parameters
+    ----------
+    name : str
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __call__(self, view: np.ndarray, *args: Any, **kwargs: Any) -> None:
+        getattr(view, self.name)(*args, **kwargs)
+
+
+class Into:
+    """A function of NumPy with the view as its ``out``.
+
+    Parameters
+    ----------
+    function : callable
+    """
+
+    def __init__(self, function: Callable):
+        self.function = function
+
+    def __call__(self, view: np.ndarray, *args: Any, **kwargs: Any) -> None:
+        self.function(*args, out=view, **kwargs)
+
+
+class At:
+    """The method ``at`` of a ufunc.
+
+    Parameters
+    ----------
+    ufunc : numpy.ufunc
+    """
+
+    def __init__(self, ufunc: np.ufunc):
+        self.ufunc = ufunc
+
+    def __call__(self, view: np.ndarray, *args: Any) -> None:
+        self.ufunc.at(view, *args)

@@ -1,0 +1,79 @@
+"""What traced arrays tell the recorder of this thread: calls, and values that leave its sight."""
+
+from __future__ import annotations
+
+import sys
+
+from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.stripping import PURE, holds_known, holds_unknown, strip_nested
+from sdbr.trace.code.foreign import foreign_caller
+from sdbr.trace.current import current
+
+import numpy as np
+
+
+def record(call, args, kwargs):
+    """Make a NumPy call and tell the recorder of this thread."""
+    recorder = current()
+    try:
+        result = call(*strip_nested(tuple(args)), **strip_nested(kwargs))
+    except Exception:
+        if recorder is not None and not recorder.depth:
+            name = getattr(call, "__name__", call)
+            recorder.mark_dynamic(
+                f"an error of numpy {name} was raised during the call", Remedy.CATCH_OUTSIDE
+            )
+        raise
+    if recorder is None or recorder.depth:
+        return result
+    note_foreign(recorder, args, kwargs)
+    if recorder.trace.dynamic is not None:
+        return result
+    if not holds_known((args, kwargs)):
+        return result if holds_unknown((args, kwargs)) else _made(recorder, result)
+    return recorder.numpy_call(call, args, kwargs, result)
+
+
+def _made(recorder, result):
+    """What a NumPy call on pure arrays gives, as pure arrays."""
+    if type(result) is np.ndarray:
+        return recorder.made(result)
+    if type(result) in (tuple, list):  # such as numpy.meshgrid's
+        return type(result)([_made(recorder, part) for part in result])
+    return result
+
+
+def note_foreign(recorder, *things) -> None:
+    """An array in the hands of a library's own code may go on into compiled code."""
+    name = foreign_caller(sys._getframe(2))
+    if name is not None and holds_known(things):
+        recorder.mark_dynamic(
+            f"an array went into {name}, which cannot be seen into", Remedy.COMPUTE_OUTSIDE
+        )
+
+
+def tell() -> None:
+    """A text of an array was made: for printing, most likely, but nobody knows."""
+    recorder = current()
+    if recorder is not None and not recorder.depth:
+        recorder.doubt()
+
+
+def note_export(array) -> None:
+    """Somebody has taken the memory of a traced array as a buffer."""
+    recorder = current()
+    if recorder is not None and array.origin is not None and array.origin is not PURE:
+        recorder.mark_dynamic(
+            "the memory of an array was read (memoryview, bytes and the like)", Remedy.STAY_ARRAYS
+        )
+
+
+def leave_by(text: str, remedy: Remedy, *things) -> None:
+    """Values of `things` go where the recorder cannot see them."""
+    recorder = current()
+    if recorder is None or recorder.depth:
+        return
+    if holds_known(things):
+        recorder.mark_dynamic(text, remedy)
+    elif holds_unknown(things):
+        recorder.doubt()

@@ -1,0 +1,173 @@
+"""Writes into traced arrays: recorded where the memory is the call's own, dynamic elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.rewriting import At, Into, Method, Rewriting, assign, fill, take_over
+from sdbr.trace.arrays.stripping import (
+    PURE,
+    holds_known,
+    holds_unknown,
+    is_traced,
+    shown,
+    strip,
+    strip_nested,
+)
+from sdbr.trace.arrays.telling import leave_by, note_foreign, record
+from sdbr.trace.current import current
+from sdbr.trace.values import Hole
+
+import numpy as np
+
+
+def write(target, how: Callable, args: tuple, kwargs: dict, name: str, text: str, perform) -> Any:
+    """Write into a traced array and tell the recorder of this thread.
+
+    Parameters
+    ----------
+    target : TracedArray or TracedScalar
+    how : callable
+        ``how(view, *args, **kwargs)`` does what `perform` does, to another view.
+    args : tuple
+    kwargs : dict
+    name : str
+        What NumPy calls it.
+    text : str
+        What to say where that cannot be recorded.
+    perform : callable
+        Writes into the plain array.
+    """
+    recorder = current()
+    if recorder is None or recorder.depth:
+        return perform()
+    note_foreign(recorder, target, args, kwargs)
+    if recorder.trace.dynamic is not None:
+        return perform()
+    memory = recorder.memory_of(strip(target)) if is_traced(target) else None
+    if not holds_known((target, args, kwargs)):
+        if memory is not None and memory.taken:
+            recorder.mark_dynamic(_after(text, memory.taken), Remedy.NEW_ARRAY)
+        elif holds_unknown((args, kwargs)) or not is_traced(target):
+            recorder.doubt()
+        result = perform()
+        if is_traced(target) and target.origin is PURE:
+            recorder.rewritten_from_nothing(target.plain)
+        return result
+    if memory is None or memory.taken or recorder.forgotten is not None:
+        if recorder.forgotten is not None:
+            recorder.forgotten.fail("an array is written in place inside")
+        else:
+            text = text if memory is None else _after(text, memory.taken)
+            recorder.mark_dynamic(text, Remedy.NEW_ARRAY)
+        return perform()
+    recorder.check_exports()
+    inputs = [recorder.version(memory)]
+    given: list = []
+    holes = recorder.holes(tuple(args), inputs, given), recorder.holes(dict(kwargs), inputs, given)
+    try:
+        result = perform()
+    except Exception:
+        recorder.mark_dynamic(
+            f"an error of numpy {name} was raised during the call", Remedy.CATCH_OUTSIDE
+        )
+        raise
+    rewriting = Rewriting(how, memory.place(strip(target)), name)
+    recorder.rewritten(memory, rewriting, inputs, (Hole(0), *holes[0]), holes[1])
+    return result
+
+
+def _after(text: str, taken: str) -> str:
+    return f"{text} after {taken} has taken it"
+
+
+def set_item(array, key, value) -> None:
+    """``array[key] = value``."""
+
+    def perform():
+        strip(array)[strip_nested(key)] = strip_nested(value)
+
+    if _is_its_own(array, key, value):
+        return  # ``x[key] += y`` has written there already
+    write(array, assign, (key, value), {}, "setitem", "an array was written in place", perform)
+
+
+def _is_its_own(array, key, value) -> bool:
+    """Whether `value` is the view that basic indexing with `key` gives."""
+    if not is_traced(value) or strip(value).base is None:
+        return False
+    for part in key if isinstance(key, tuple) else (key,):
+        if not (part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice))):
+            return False
+    there, value = strip(array)[strip_nested(key)], strip(value)
+    if not isinstance(there, np.ndarray) or there.dtype != value.dtype:
+        return False
+    ours, theirs = there.__array_interface__, value.__array_interface__
+    return all(ours[name] == theirs[name] for name in ("data", "shape")) and (
+        there.strides == value.strides
+    )
+
+
+def into(out, function: Callable, args: tuple, kwargs: dict, text: str) -> Any:
+    """``function(*args, out=out, **kwargs)``, where `out` is one array; returns `out`.
+
+    What the function gives without ``out`` is recorded by itself, and then written: unless that
+    could be something else.
+    """
+    name = getattr(function, "__name__", "call")
+
+    def perform():
+        function(*strip_nested(args), out=strip(out), **strip_nested(kwargs))
+
+    recorder = current()
+    watched = recorder is not None and not recorder.depth and recorder.trace.dynamic is None
+    if watched and is_traced(out) and "where" not in kwargs and holds_known((out, args, kwargs)):
+        made = record(function, args, kwargs)
+        plain = shown(made)
+        elementwise = isinstance(function, np.ufunc) and "dtype" not in kwargs
+        if is_traced(made) and (elementwise or plain.dtype == out.dtype):
+            write(out, take_over, (made,), {}, name, text, perform)
+            return out
+    write(out, Into(function), args, kwargs, name, text, perform)
+    return out
+
+
+def at(ufunc: np.ufunc, args: tuple) -> None:
+    """``ufunc.at(*args)``."""
+    text = f"an array was written in place by numpy.{ufunc.__name__}.at"
+
+    def perform():
+        ufunc.at(*strip_nested(args))
+
+    write(args[0], At(ufunc), args[1:], {}, f"{ufunc.__name__}.at", text, perform)
+
+
+def by_method(name: str) -> Callable:
+    """A method that writes into its array."""
+
+    def method(self, *args, **kwargs):
+        def perform():
+            return getattr(strip(self), name)(*strip_nested(args), **strip_nested(kwargs))
+
+        how = fill if name == "fill" else Method(name)
+        text = f"an array was written in place by {name}"
+        return write(self, how, args, kwargs, name, text, perform)
+
+    method.__name__ = name
+    return method
+
+
+def by_function(function: Callable, args: tuple, kwargs: dict) -> Any:
+    """A function of NumPy that writes into its first argument."""
+    name = function.__name__
+    text = f"an array was written in place by numpy.{name}"
+
+    def perform():
+        return function(*strip_nested(args), **strip_nested(kwargs))
+
+    if not args:
+        leave_by(text, Remedy.NEW_ARRAY, args, kwargs)
+        return perform()
+    return write(args[0], function, args[1:], kwargs, name, text, perform)

@@ -1,0 +1,882 @@
+"""Row 10: arrays that a call makes and writes in place have a version for each write."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import sdbr
+from sdbr.ops.table import OPS
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.harness.comparison import (
+    BACKENDS,
+    assert_all_near,
+    assert_near,
+    copy_of,
+    gradients_of,
+    state_of,
+)
+from tests.harness.twins import statistics_of
+from tests.tolerances import GRADIENTS, RESULTS
+
+N, D, K = 5, 4, 3
+
+
+class Writing(chainer.Chain):
+    """A layer in front, one behind, and a forward that writes."""
+
+    def __init__(self, forward):
+        super().__init__()
+        with self.init_scope():
+            self.l = L.Linear(D, D)
+            self.o = L.Linear(D, K)
+        self.add_persistent("avg", np.zeros(D, "f"))
+        self.mask = None
+        self._forward = forward
+
+    def forward(self, x, t):
+        return self._forward(self, x, t)
+
+
+# --- native -------------------------------------------------------------------------------------
+def padded_labels(self, x, t):
+    weights = np.ones(N, "f")
+    weights[t == -1] = 0
+    return F.sum(self.o(x) * weights[:, None])
+
+
+def labels_replaced(self, x, t):
+    t = t.copy()
+    t[t == -1] = 0
+    return F.softmax_cross_entropy(self.o(x), t)
+
+
+def one_hot(self, x, t):
+    onehot = np.zeros((N, K), "f")
+    onehot[np.arange(N), t] = 1
+    return -F.sum(F.log_softmax(self.o(x)) * onehot)
+
+
+def one_hot_in_list(self, x, t):
+    onehot = np.zeros((N, K), np.float32)
+    onehot[[0, 1, 2, 3, 4], t] = 1.0
+    return F.sum((self.o(x) - onehot) ** 2)
+
+
+def replay_target(self, x, t):
+    q = self.o(x)
+    y = q.array.copy()
+    y[np.arange(N), np.maximum(t, 0)] = x.sum(1) * 0.9
+    return F.mean_squared_error(q, y)
+
+
+def target_by_max(self, x, t):
+    q = self.o(x)
+    with chainer.no_backprop_mode():
+        best = self.o(x * 2).array.max(axis=1)
+    y = np.array(q.array)
+    y[range(N), np.maximum(t, 0)] = best
+    return F.sum(F.huber_loss(q, y, 1.0))
+
+
+def normalized_copy(self, x, t):
+    x = x.copy()
+    x -= x.mean(0)
+    x /= np.sqrt((x * x).mean(0)) + 1e-3
+    return F.sum(F.exp(self.l(x)))
+
+
+def buffer_over_time(self, x, t):
+    seen = np.zeros((N, 3, D), "f")
+    for i in range(3):
+        seen[:, i] = x * (i + 1)
+    return F.sum(F.tanh(self.l(seen.reshape(N, -1)[:, D : 2 * D])))
+
+
+def zero_where_negative(self, x, t):
+    x = x.copy()
+    x[x < 0] = 0
+    return F.sum(self.l(x) ** 2)
+
+
+def rows_by_mask(self, x, t):
+    x = x * 1
+    x[t > 0] = 0.5
+    return F.sum(self.l(x) ** 2)
+
+
+def columns_by_mask(self, x, t):
+    x = x * 1
+    x[:, x[0] > 0] = -1
+    return F.sum(self.l(x) ** 2)
+
+
+def masked_row_vector(self, x, t):
+    h = x + 1
+    h[t == 1] = x[0]
+    return F.sum(self.l(h) ** 2)
+
+
+def masked_scores(self, x, t):
+    scores = F.matmul(x, x.T).array.copy()
+    scores[x[:, :1] > x[:, 0]] = -1e9
+    scores -= scores.max(axis=1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=1, keepdims=True)
+    return F.sum(F.matmul(scores, self.l(x)) ** 2)
+
+
+def causal_by_loop(self, x, t):
+    mask = np.zeros((N, N), "f")
+    for i in range(N):
+        mask[i, : i + 1] = 1
+    mask[:, 0] *= x[:, 0]
+    return F.sum(F.matmul(mask, self.l(x)) ** 2)
+
+
+def slices_overlap(self, x, t):
+    h = x.copy()
+    h[1:] += h[:-1]
+    return F.sum(self.l(h) ** 2)
+
+
+def running_sums(self, x, t):
+    h = x.copy()
+    for i in range(1, N):
+        h[i] += h[i - 1]
+    return F.sum(self.l(h) ** 2)
+
+
+def reversed_onto_itself(self, x, t):
+    h = x.copy()
+    h[:] = h[::-1]
+    return F.sum(self.l(h) ** 2)
+
+
+def view_written(self, x, t):
+    h = x + 0
+    v = h[:, 0]
+    v += 1
+    return F.sum(self.l(h) ** 2)
+
+
+def view_read_before_and_after(self, x, t):
+    h = x * 2
+    v = h[1:3]
+    before = v.sum()
+    h[2] = 7
+    h *= x
+    return F.sum(self.l(h) * before * v.sum())
+
+
+def transposed(self, x, t):
+    h = x + 1
+    h.T[0] = 3
+    h.reshape(-1)[::5] = x[0, 0]
+    return F.sum(self.l(h) ** 2)
+
+
+def fortran_order(self, x, t):
+    h = np.exp(np.asfortranarray(x) * 0.1)
+    h[:, 1] = 2
+    h[0] += h[1]
+    return F.sum(self.l(h) ** 2)
+
+
+def view_of_a_view(self, x, t):
+    h = x * 3
+    inner = h[1:][:, 1:]
+    corner = inner[0]
+    inner[...] = 1
+    corner *= x[0, 1:]
+    return F.sum(self.l(h) ** 2) + corner.sum()
+
+
+def swapped_rows(self, x, t):
+    h = x.copy()
+    h[[0, 1]] = h[[1, 0]]
+    return F.sum(self.l(h) ** 2)
+
+
+def double_into_float(self, x, t):
+    h = x.copy()
+    h[:, 1] = x[:, 1].astype("d") * 1.0000001
+    h[0] = np.float64(0.1)
+    return F.sum(self.l(h) ** 2)
+
+
+def double_out(self, x, t):
+    h = x + 1
+    np.multiply(h, x.astype("d"), out=h)
+    h *= 0.3
+    return F.sum(self.l(h) ** 2)
+
+
+def integers_into_float(self, x, t):
+    h = x.copy()
+    h[:, 0] = t
+    return F.sum(self.l(h) ** 2)
+
+
+def broadcast(self, x, t):
+    h = np.empty((N, D), "f")
+    h[...] = x[0]
+    h[:, :2] += x[:, :1]
+    return F.sum(self.l(h) ** 2)
+
+
+def extra_axes(self, x, t):
+    h = x * 2
+    h[0] = x[1:2]
+    h[1:3] = x[None, :2]
+    return F.sum(self.l(h) ** 2)
+
+
+def out_of_ufuncs(self, x, t):
+    h = np.empty_like(x)
+    np.multiply(x, 2, out=h)
+    np.add(h, x, h)
+    np.maximum(h, 0.5, out=h)
+    return F.sum(self.l(h) ** 2)
+
+
+def clipped(self, x, t):
+    h = x.copy()
+    np.clip(h, -1, 1, out=h)
+    return F.sum(self.l(h) ** 2)
+
+
+def clipped_by_method(self, x, t):
+    h = x.copy()
+    h.clip(-0.5, 0.5, out=h)
+    return F.sum(self.l(h) ** 2)
+
+
+def copied_to(self, x, t):
+    h = np.zeros_like(x)
+    np.copyto(h, x, where=x > 0)
+    h2 = np.zeros_like(x)
+    np.copyto(h2, h)
+    return F.sum(self.l(h2) ** 2)
+
+
+def filled(self, x, t):
+    h = x * 2
+    h[2:].fill(x.mean())
+    return F.sum(self.l(h) ** 2)
+
+
+def histogram(self, x, t):
+    counts = np.zeros(K, "f")
+    np.add.at(counts, np.maximum(t, 0), 1)
+    return F.sum(self.o(x) * counts)
+
+
+def segments(self, x, t):
+    sums = np.zeros((K, D), "f")
+    np.add.at(sums, np.maximum(t, 0), x)
+    return F.sum(self.l(sums) ** 2)
+
+
+def scheduled_sampling(self, x, t):
+    taken = t.copy()
+    coin = np.random.rand(N) < 0.5
+    guess = self.o(x).array.argmax(axis=1).astype("i")
+    np.copyto(taken, guess, where=coin)
+    return F.softmax_cross_entropy(self.o(x * 2), taken)
+
+
+def noise_in_place(self, x, t):
+    noise = np.random.rand(N, D).astype("f")
+    noise *= 0.1
+    noise[t == 0] = 0
+    return F.sum(self.l(x + noise) ** 2)
+
+
+def kept_in_an_attribute(self, x, t):
+    self.mask = np.ones((N, 1), "f")
+    self.mask[t < 0] = 0
+    self.mask *= 2
+    return F.sum(self.l(x) * self.mask)
+
+
+def handed_out(self, x, t):
+    h = x.copy()
+    v = h[1]
+    h[1:3] = 5
+    v += x[0]
+    return self.l(x), h, v
+
+
+def index_computed(self, x, t):
+    h = x.copy()
+    h[np.arange(N), (h > 0).sum(axis=1) - 1] = 0
+    h[t[1]] = -1
+    return F.sum(self.l(h) ** 2)
+
+
+def duplicates(self, x, t):
+    h = np.zeros((K, D), "f")
+    h[np.maximum(t, 0)] = x
+    return F.sum(self.l(h) ** 2)
+
+
+def negative_indices(self, x, t):
+    h = x.copy()
+    h[-1, -2] = 3
+    h[t] = x[::-1] * 2
+    return F.sum(self.l(h) ** 2)
+
+
+def augmented_by_index(self, x, t):
+    h = x.copy()
+    h[np.arange(N), np.maximum(t, 0)] *= -1
+    return F.sum(self.l(h) ** 2)
+
+
+def a_slice_of_an_index(self, x, t):
+    h = x.copy()
+    h[1:, [0, 2]] = 4
+    h[:, np.maximum(t[:2], 0)] += 1
+    return F.sum(self.l(h) ** 2)
+
+
+def used_before_without_gradient(self, x, t):
+    h = x.copy()
+    first = F.sum(F.exp(h)).array
+    h[0] = 1
+    return F.sum(self.l(h) ** 2) * first
+
+
+def variable_without_gradient(self, x, t):
+    h = x.copy()
+    v = chainer.Variable(h, requires_grad=False)
+    a = F.sum(v).array * 1
+    h *= 0.5
+    return F.sum(self.l(v.array) ** 2) * a
+
+
+def zero_axes(self, x, t):
+    total = np.zeros((), "f")
+    total += x.sum()
+    total[...] = total * 2
+    return F.sum(self.l(x)) * total
+
+
+def empty_array(self, x, t):
+    h = x[:0].copy()
+    h[...] = 3
+    h += 1
+    return F.sum(self.l(x)) + h.sum()
+
+
+def bool_mask_written(self, x, t):
+    seen = np.zeros((N, D), bool)
+    seen[:, 0] = t > 0
+    seen |= x > 1
+    seen[0] = True
+    return F.sum(F.where(seen, self.l(x), x))
+
+
+def integer_counters(self, x, t):
+    n = np.zeros(N, "i")
+    n += t
+    n[n < 0] = 2
+    n[1:] += n[:-1]
+    return F.sum(self.l(x) * n[:, None].astype("f"))
+
+
+def in_a_function(self, x, t):
+    def normalize(a):
+        a -= a.min()
+        a /= a.max()
+
+    h = x.copy()
+    normalize(h)
+    return F.sum(self.l(h) ** 2)
+
+
+def in_a_list(self, x, t):
+    parts = [x[:, i].copy() for i in range(D)]
+    for part in parts:
+        part[0] = 1
+    parts[2] += parts[1]
+    return F.sum(self.l(np.stack(parts, axis=1)) ** 2)
+
+
+def label_smoothing(self, x, t):
+    target = np.full((N, K), 0.1, "f")
+    target[np.arange(N), np.maximum(t, 0)] = 0.8
+    target /= target.sum(axis=1, keepdims=True)
+    return -F.sum(F.log_softmax(self.o(x)) * target)
+
+
+def nan_replaced(self, x, t):
+    h = np.log(x * (x > 0))
+    np.nan_to_num(h, copy=False)
+    return F.sum(self.l(np.maximum(h, -5)) ** 2)
+
+
+NATIVE = [
+    padded_labels, labels_replaced, one_hot, one_hot_in_list, replay_target, target_by_max,
+    normalized_copy, buffer_over_time, zero_where_negative, rows_by_mask, columns_by_mask,
+    masked_row_vector, masked_scores, causal_by_loop, slices_overlap, running_sums,
+    reversed_onto_itself, view_written, view_read_before_and_after, transposed, fortran_order,
+    view_of_a_view, swapped_rows, double_into_float, double_out, integers_into_float, broadcast,
+    extra_axes, out_of_ufuncs, clipped, clipped_by_method, copied_to, filled, histogram, segments,
+    kept_in_an_attribute, handed_out, index_computed,
+    duplicates, negative_indices, augmented_by_index, a_slice_of_an_index,
+    used_before_without_gradient, variable_without_gradient, zero_axes, empty_array,
+    bool_mask_written, integer_counters, in_a_function, in_a_list, label_smoothing,
+    nan_replaced,
+]  # fmt: skip
+
+
+# --- by NumPy -----------------------------------------------------------------------------------
+def sorted_in_place(self, x, t):
+    h = x.copy()
+    h.sort(axis=1)
+    return F.sum(self.l(h) ** 2)
+
+
+def sorted_view(self, x, t):
+    h = x.copy()
+    h[:, 1].sort()
+    return F.sum(self.l(h) ** 2)
+
+
+def partitioned(self, x, t):
+    h = x.copy()
+    h.partition(2, axis=1)
+    return F.sum(self.l(h)[:, :1] * h[:, 2:3])
+
+
+def put_flat(self, x, t):
+    h = x.copy()
+    np.put(h, [0, 5], x[0, :2])
+    h.put([2], 9)
+    return F.sum(self.l(h) ** 2)
+
+
+def put_along(self, x, t):
+    h = x.copy()
+    np.put_along_axis(h, x.argmax(1)[:, None], 0, axis=1)
+    return F.sum(self.l(h) ** 2)
+
+
+def put_by_mask(self, x, t):
+    h = x.copy()
+    np.putmask(h, h > 1, 1)
+    np.place(h, h < 0, [9, 8])
+    return F.sum(self.l(h) ** 2)
+
+
+def diagonal_filled(self, x, t):
+    h = x.dot(x.T)
+    np.fill_diagonal(h, 0)
+    return F.sum(self.l(x)) * h.sum()
+
+
+def out_where(self, x, t):
+    h = x.copy()
+    np.log(x, out=h, where=x > 0)
+    return F.sum(self.l(h) ** 2)
+
+
+def maximum_at(self, x, t):
+    h = np.zeros((K, D), "f")
+    np.maximum.at(h, abs(t), x)
+    return F.sum(self.l(h) ** 2)
+
+
+def float_into_integers(self, x, t):
+    n = np.zeros(N, "i")
+    n[...] = abs(x[:, 0]) * 10
+    return F.sum(self.l(x) * n[:, None].astype("f"))
+
+
+def cumulated_out(self, x, t):
+    h = np.empty_like(x)
+    np.cumsum(x, axis=0, out=h)
+    x.cumsum(axis=1, out=h[:, ::-1])
+    return F.sum(self.l(h) ** 2)
+
+
+def power_in_place(self, x, t):
+    h = abs(x)
+    h **= 1.5
+    h //= 0.25
+    return F.sum(self.l(h) ** 2)
+
+
+BY_NUMPY = [
+    sorted_in_place, sorted_view, partitioned, put_flat, put_along, put_by_mask, diagonal_filled,
+    out_where, maximum_at, float_into_integers, cumulated_out, power_in_place, scheduled_sampling,
+    noise_in_place,
+]  # fmt: skip
+
+
+# --- dynamic ------------------------------------------------------------------------------------
+def argument(self, x, t):
+    x[0] = 0.25
+    return F.sum(self.l(x) ** 2)
+
+
+def view_of_an_argument(self, x, t):
+    v = x[1:]
+    v *= 0.5
+    return F.sum(self.l(x) ** 2)
+
+
+def persistent(self, x, t):
+    self.avg[...] = 0.9 * self.avg + 0.1 * x.mean(0)
+    return F.sum(self.l(x) * self.avg)
+
+
+def persistent_augmented(self, x, t):
+    self.avg *= 0.9
+    self.avg += 0.1 * x.mean(0)
+    return F.sum(self.l(x) * self.avg)
+
+
+def parameter(self, x, t):
+    self.l.W.array[...] *= 0.99
+    return F.sum(self.l(x) ** 2)
+
+
+def result_of_a_function(self, x, t):
+    h = self.l(x)
+    h.array[...] *= 0.5
+    return F.sum(F.tanh(h))
+
+
+def after_a_function(self, x, t):
+    m = (x > 0).astype("f")
+    y = self.l(x) * m
+    m[0] = 3
+    return F.sum(y * m)
+
+
+def view_by_a_function(self, x, t):
+    m = x * 2
+    y = F.reshape(m, (-1,))
+    m[0] = 3
+    return F.sum(self.l(x)) + F.sum(y)
+
+
+def after_a_function_pure(self, x, t):
+    m = np.ones((N, D), "f")
+    y = self.l(x) * m
+    m[0] = 3
+    return F.sum(y)
+
+
+def variable_with_gradient(self, x, t):
+    h = x.copy()
+    v = chainer.Variable(h)
+    y = F.sum(self.l(v))
+    h[0] = 2
+    return y + F.sum(v)
+
+
+def reported_before(self, x, t):
+    h = x.copy()
+    chainer.report({"h": h})
+    h[0] = 2
+    return F.sum(self.l(h))
+
+
+def out_as_a_position(self, x, t):
+    h = x.copy()
+    np.clip(h, -0.5, 0.5, h)
+    return F.sum(self.l(h) ** 2)
+
+
+def method_with_out_as_a_position(self, x, t):
+    h = x.copy()
+    x.cumsum(0, None, h)
+    return F.sum(self.l(h) ** 2)
+
+
+def part_by_flat(self, x, t):
+    h = x.copy()
+    h.flat[3] = 5
+    return F.sum(self.l(h) ** 2)
+
+
+def shuffled(self, x, t):
+    h = x.copy()
+    np.random.shuffle(h)
+    return F.sum(self.l(h) ** 2)
+
+
+DYNAMIC = [
+    argument, view_of_an_argument, persistent, persistent_augmented, parameter,
+    result_of_a_function, after_a_function, view_by_a_function, after_a_function_pure,
+    variable_with_gradient, reported_before, out_as_a_position, method_with_out_as_a_position,
+    part_by_flat, shuffled,
+]  # fmt: skip
+
+
+# --- how they are run ---------------------------------------------------------------------------
+def given(i):
+    rng = np.random.RandomState(i)
+    t = rng.randint(-1, K, N).astype("i")
+    t[0] = i % 2 - 1  # one that is padded in every other batch
+    return rng.randn(N, D).astype("f"), t
+
+
+def iteration(model, i) -> dict:
+    """One iteration, and all that a user can see of it, what was written to the arguments too."""
+    x, t = given(i)
+    np.random.seed(i)
+    with np.errstate(all="ignore"):
+        result = model(x, t)
+    found = {}
+    parts = result if isinstance(result, tuple) else (result,)
+    for n, part in enumerate(parts):
+        found[f"result {n}"] = copy_of(getattr(part, "array", part))
+    model.cleargrads()
+    F.sum(parts[0] * parts[0]).backward()
+    found.update(gradients_of(model))
+    found.update(state_of(model), x=x, t=t, drawn=np.random.rand(2))
+    return found
+
+
+def models(forward, **options):
+    np.random.seed(0)
+    plain = Writing(forward)
+    return plain, sdbr.static_graph(plain.copy(mode="copy"), **options)
+
+
+def compared(plain, static, times):
+    for i in range(times):
+        want, got = iteration(plain, i), iteration(static, i)
+        assert_all_near(got, want, GRADIENTS, f"iteration {i}")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("forward", NATIVE, ids=lambda f: f.__name__)
+def test_writes_are_native(forward, backend):
+    plain, static = models(forward, on_dynamic="raise", backend=backend)
+    compared(plain, static, 8)
+    statistics = statistics_of(static)
+    assert statistics.replays >= 5 and statistics.define_by_run_calls == 0
+    assert statistics.python_ops == 0
+
+
+@pytest.mark.parametrize("forward", BY_NUMPY, ids=lambda f: f.__name__)
+def test_writes_that_numpy_makes_replay(forward):
+    plain, static = models(forward, on_dynamic="raise")
+    compared(plain, static, 8)
+    statistics = statistics_of(static)
+    assert statistics.replays >= 5 and statistics.define_by_run_calls == 0
+
+
+@pytest.mark.parametrize("forward", DYNAMIC, ids=lambda f: f.__name__)
+def test_writes_that_others_would_see_are_dynamic(forward):
+    plain, static = models(forward)
+    with pytest.warns(sdbr.SdbrWarning):
+        compared(plain, static, 5)
+    assert statistics_of(static).replays == 0
+
+
+# --- everything else ----------------------------------------------------------------------------
+STEPS = [padded_labels, replay_target, normalized_copy, histogram, view_read_before_and_after]
+
+
+@pytest.mark.parametrize("forward", [*STEPS, sorted_in_place], ids=lambda f: f.__name__)
+def test_writes_in_whole_steps(forward):
+    plain, static = models(forward, on_dynamic="raise")
+    ours = sdbr.static_optimizer(chainer.optimizers.Adam()).setup(static)
+    theirs = chainer.optimizers.Adam().setup(plain)
+    for i in range(6):
+        for model, optimizer in ((plain, theirs), (static, ours)):
+            optimizer.update(model, *given(i))
+        assert_all_near(state_of(static), state_of(plain), GRADIENTS, f"step {i}")
+    statistics = statistics_of(static)
+    assert statistics.steps >= 4 and statistics.define_by_run_calls == 0
+
+
+@pytest.mark.parametrize("forward", [*NATIVE, *BY_NUMPY], ids=lambda f: f.__name__)
+def test_audits_find_nothing(forward):
+    plain, static = models(forward, on_dynamic="raise")
+    with chainer.using_config("sdbr_audit", 1e9), warnings.catch_warnings():
+        warnings.simplefilter("error", sdbr.SdbrWarning)
+        compared(plain, static, 5)
+    assert statistics_of(static).replays >= 2
+
+
+@pytest.mark.parametrize("forward", STEPS, ids=lambda f: f.__name__)
+def test_two_calls_before_their_backwards(forward):
+    plain, static = models(forward, on_dynamic="raise")
+    for i in range(6):
+        found = []
+        for model in (plain, static):
+            first, second = model(*given(i)), model(*given(i + 1))
+            model.cleargrads()
+            first.backward()
+            (second * 2).backward()
+            found.append({"y": copy_of(first.array), **gradients_of(model)})
+        assert_all_near(found[1], found[0], GRADIENTS, f"iteration {i}")
+    assert statistics_of(static).replays >= 8
+
+
+def test_second_derivatives_through_what_was_written():
+    def forward(self, x, t):
+        weights = np.ones((N, 1), "f")
+        weights[t == -1] = 0.5
+        return F.sum(F.tanh(self.l(x)) * weights)
+
+    plain, static = models(forward, on_dynamic="raise", enable_double_backprop=True)
+    for i in range(5):
+        found = []
+        for model in (plain, static):
+            x, t = given(i)
+            x = chainer.Variable(x)
+            y = model(x, t)
+            (gx,) = chainer.grad([y], [x], enable_double_backprop=True)
+            model.cleargrads()
+            F.sum(gx * gx).backward()
+            found.append({"gx": copy_of(gx.array), **gradients_of(model.l)})
+        assert_all_near(found[1], found[0], GRADIENTS, f"iteration {i}")
+    assert statistics_of(static).replays >= 3
+
+
+def test_threads_write_to_arrays_of_their_own():
+    plain, static = models(normalized_copy, on_dynamic="raise")
+    want = [copy_of(plain(*given(i)).array) for i in range(8)]
+    for i in range(3):
+        static(*given(i))
+    found: dict[int, list] = {}
+
+    def work(i):
+        found[i] = [copy_of(static(*given(i)).array) for _ in range(50)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, ys in found.items():
+        for y in ys:
+            assert_near(y, want[i], RESULTS, f"thread {i}")
+    assert sorted(found) == [0, 1, 2, 3]
+
+
+def of_a_wrong_shape(x, t):
+    h = x.copy()
+    h[x[:, :2] > 0] = 1
+
+
+def that_does_not_broadcast(x, t):
+    h = x.copy()
+    h[:2] = x[:3]
+
+
+def of_another_kind(x, t):
+    n = t.copy()
+    n += x[:, 0]
+
+
+def read_only(x, t):
+    h = x.copy()
+    h.flags.writeable = False
+    h[0] = x[1]
+
+
+def a_broadcast_view(x, t):
+    h = np.broadcast_to(x[0].copy(), (3, D))
+    h += 1
+
+
+ERRORS = [of_a_wrong_shape, that_does_not_broadcast, of_another_kind, read_only, a_broadcast_view]
+
+
+@pytest.mark.parametrize("wrong", ERRORS, ids=lambda f: f.__name__)
+def test_errors_of_writes_are_those_of_numpy(wrong):
+    def forward(self, x, t):
+        wrong(x, t)
+        return F.sum(self.l(x))
+
+    plain, static = models(forward)
+    told = []
+    for model in (plain, static):
+        for i in range(3):
+            with pytest.raises(Exception) as caught:
+                model(*given(i))
+            told.append((type(caught.value), str(caught.value)))
+    assert told[:3] == told[3:]
+
+
+def test_an_index_that_is_too_large_is_an_error_of_the_replay():
+    plain, static = models(one_hot, on_dynamic="raise")
+    compared(plain, static, 3)
+    x, t = given(3)
+    t[1] = K
+    for model in (plain, static):
+        with pytest.raises(IndexError, match=f"index {K} .*{K}"):
+            model(x, t)
+    before = statistics_of(static).replays
+    compared(plain, static, 3)
+    assert statistics_of(static).replays == before + 3
+
+
+def test_arrays_of_the_caller_are_not_written():
+    _, static = models(normalized_copy, on_dynamic="raise")
+    for i in range(5):
+        x, t = given(i)
+        static(x, t)
+        np.testing.assert_array_equal(x, given(i)[0])
+
+
+def test_a_write_in_a_branch_on_values():
+    def forward(self, x, t):
+        h = x.copy()
+        if x[0, 0] > 0:
+            h[1:] = 0
+        h *= 2
+        return F.sum(self.l(h) ** 2)
+
+    plain, static = models(forward, on_dynamic="raise")
+    compared(plain, static, 8)
+    assert statistics_of(static).replays >= 5
+
+
+def test_an_empty_array_that_is_filled_needs_no_agreement_about_what_was_in_it():
+    def forward(self, x, t):
+        h = np.empty((N, D), "f")
+        h[:, :2] = x[:, 2:]
+        h[:, 2:] = 1
+        return F.sum(self.l(h) ** 2)
+
+    plain, static = models(forward, on_dynamic="raise")
+    compared(plain, static, 6)
+    assert statistics_of(static).replays >= 3
+
+
+def test_memory_that_is_written_step_by_step_is_copied_once():
+    def forward(self, x, t):
+        h = np.zeros((N, 20, D), "f")
+        for i in range(20):
+            h[:, i] = x * i
+        return F.sum(self.l(h.sum(axis=1)))
+
+    _, static = models(forward, on_dynamic="raise")
+    for i in range(3):
+        static(*given(i))
+    ((schedule,),) = static.schedule_manager.schedules.values()
+    program = schedule.programs["forward"]
+    places = []
+    for i, opcode in enumerate(program.opcodes):
+        ins, outs = program.operands_of(i)
+        if OPS[opcode].name == "copy" and program.row_shape(outs[0]) == (N, 20, D):
+            places.append([program.rows["offset"][row] for row in (*ins, *outs)])
+    assert len(places) == 20
+    assert all(x == y for x, y in places[1:])
