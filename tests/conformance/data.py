@@ -49,7 +49,7 @@ class Data:
             if x is None:
                 return None
             if id(x) not in made:  # the same array twice stays the same array twice
-                made[id(x)] = _like(self.change(x, rng), x)
+                made[id(x)] = like(self.change(x, rng), x)
             return made[id(x)]
 
         first = self.first
@@ -81,7 +81,7 @@ def _factor(g, rng):
     return None if g is None else np.asarray(g * g.dtype.type(rng.uniform(0.5, 2.0)))
 
 
-def _like(new, x):
+def like(new, x):
     """`new` as an array that is contiguous only where `x` is."""
     if x.flags.c_contiguous or not x.size:
         return np.array(new, x.dtype, order="C")

@@ -25,6 +25,7 @@ from tests.tolerances import CHECK, CHECK_SECOND
 RNG = np.random.RandomState(0)
 X = RNG.uniform(-1, 1, (4, 3)).astype("f")
 GY = RNG.uniform(-1, 1, (4, 3)).astype("f")
+EPSILON = np.finfo("f").eps
 GGX = RNG.uniform(-1, 1, (4, 3)).astype("f")
 
 
@@ -183,6 +184,21 @@ def test_define_by_run_that_fails_or_varies_is_unusable():
 
     assert judged(failing, by_name("identity")).verdict == UNUSABLE
     assert judged(varying, by_name("identity")).verdict == UNUSABLE
+
+
+def test_a_result_that_is_only_rounding_is_unusable():
+    def rounding(x):
+        return x * 3 - x * 2 - x
+
+    def off(function):
+        return lambda self, x: function(self, x) + np.float32(EPSILON)
+
+    found = judged(rounding, Decorator(off))
+    assert (found.verdict, found.detail) == (UNUSABLE, "only rounding: forward 0")
+    assert (
+        judged(tanh_of_double, Decorator(lambda f: lambda self, x: f(self, x) * 2)).verdict == WRONG
+    )
+    assert judged(rounding, Decorator(wrong_gradient)).verdict == WRONG
 
 
 def test_the_plugin_replaces_the_checks_and_makes_them_as_well():
