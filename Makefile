@@ -1,7 +1,7 @@
 # `make demo` and `make test` need Python >= 3.10, a C compiler, make and git; all else is set up here.
 #
 #   make demo  ARGS="--epochs 5"     the main job             make bench     the benchmarks
-#   make test  ARGS="-k relu -x"     the whole test suite     make lint      ruff, cython-lint, C warnings
+#   make test  ARGS="-k relu -x"     the test suite           make lint      ruff, cython-lint, C warnings
 #   make fuzz  ARGS="--seconds 3600" random nets, programs    make soak      long runs: leaks, threads
 #   make sanitize                    kernels and loop with the address and undefined-behaviour sanitizers
 #
@@ -31,9 +31,10 @@ demo: build
 	$(venv_python) -m sdbr demo $(ARGS)
 
 # On two cores at most: some tests measure memory, or start processes of their own. One hash seed, so that
-# both workers find the tests in one order.
+# both workers find the tests in one order. SAMPLE=1 runs every case of the long tables.
+SAMPLE ?= 4
 test: build
-	PYTHONHASHSEED=0 $(venv_python) -m pytest -n 2 $(ARGS)
+	PYTHONHASHSEED=0 $(venv_python) -m pytest -n 2 --sample $(SAMPLE) $(ARGS)
 
 bench: build $(VENV)/.bench
 	$(venv_python) -m sdbr bench $(ARGS)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import functools
 import pathlib
+import types
 from collections.abc import Iterator
 
 import pytest
+
+from tests.conftest import pytest_collection_modifyitems
 
 TESTS = pathlib.Path(__file__).parent
 #: Programs of users, which know nothing of the tests; and what is a script, or goes into one.
@@ -119,3 +122,32 @@ def test_the_contract_names_every_file_of_the_semantics():
         if f"`tests/semantics/{path.name}`" not in page
     ]
     assert missing == []
+
+
+class _Item:
+    def __init__(self, name: str, long: bool, case: bool):
+        self.nodeid, self.long = name, long
+        if case:
+            self.callspec = name
+
+    def get_closest_marker(self, name):
+        return self.long or None
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_a_sample_leaves_out_cases_of_long_tables_alone(every):
+    kinds = [(long, case) for long in (True, False) for case in (True, False)]
+    every_item = [_Item(f"{kind}[{i}]", *kind) for kind in kinds for i in range(200)]
+    items, left_out = list(every_item), []
+    config = types.SimpleNamespace(
+        getoption=lambda name: every,
+        hook=types.SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items)),
+    )
+    pytest_collection_modifyitems(config, items)
+    assert all(item.long and hasattr(item, "callspec") for item in left_out)
+    assert sorted(x.nodeid for x in items + left_out) == sorted(x.nodeid for x in every_item)
+    assert len(left_out) == 0 if every == 1 else 120 < len(left_out) < 180
+
+
+def test_ci_runs_every_case():
+    assert "SAMPLE=1" in (TESTS.parent / ".ci" / "run").read_text(encoding="utf-8")

@@ -19,6 +19,8 @@ from .cases import CASES
 from .harness import REPLAYS, SUBJECTS, TRAINING, as_inputs, assert_near, configured, seeded
 from .link_cases import CASES as LINK_CASES
 
+pytestmark = pytest.mark.long_table
+
 WHAT = ("inputs", "outputs", "replaced")
 
 

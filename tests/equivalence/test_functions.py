@@ -12,6 +12,8 @@ from .cases import CASES
 from .harness import TEST, TRAINING, Mode, check, check_batches, check_dynamic, check_second
 from .variations import check_among_others, check_step, check_two_live_calls
 
+pytestmark = pytest.mark.long_table
+
 STATIC = [case for case in CASES if case.dynamic is None]
 
 

@@ -16,7 +16,10 @@ from .cases import CASES
 from .harness import REPLAYS, SUBJECTS, TRAINING, as_inputs, configured
 
 # Of NumPy, which asks for the flag of what broadcast_arrays has made.
-pytestmark = pytest.mark.filterwarnings("ignore:future versions will not:FutureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:future versions will not:FutureWarning"),
+    pytest.mark.long_table,
+]
 FUNCTIONS = [case for case in CASES if case.dynamic is None]
 #: A view only because the argument does not lie in C order; a replay copies.
 COPIED = {"reshape of a transposed view"}

@@ -10,6 +10,8 @@ from tests.tolerances import CONTRACT
 from .cases import CASES
 from .lowering import Lowered, as_inputs, assert_close, define_by_run, outputs_of
 
+pytestmark = pytest.mark.long_table
+
 IDS = [c[0] for c in CASES]
 
 

@@ -10,6 +10,8 @@ from tests.tolerances import SUMS
 from .cases import CASES
 from .lowering import Lowered, as_inputs, define_by_run, outputs_of
 
+pytestmark = pytest.mark.long_table
+
 SPECIAL = {"nan": [np.nan], "infinity": [np.inf, -np.inf], "zero": [0.0, -0.0]}
 
 # NumPy itself may sum the elements of one factor before it multiplies them with the other.
