@@ -1,16 +1,101 @@
 """What stands in the place of a decorated function."""
 
+import logging
 from functools import update_wrapper
+
+from sdbr.call._runners import call_watcher
 
 import chainer
 
 from cpython.object cimport PyObject, PyObject_TypeCheck, PyTypeObject
 
 from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_attributes
-from sdbr.call._conditions cimport hooks_are_off
+from sdbr.call._conditions cimport WriteWatch, hooks_are_off
 from sdbr.call._runners cimport serve_fast
+from sdbr.call._spec cimport CallSpec
+from sdbr.schedule._statistics cimport Statistics, Usage
 
 cdef object _Link = chainer.Link
+cdef object _logger = logging.getLogger("sdbr")
+
+cdef int _IN_FULL = 256  # every so many calls one is looked at in full, whatever it is
+
+
+cdef class PlainCall:
+    """Tells the calls that run define-by-run as one did that was looked at in full.
+
+    It may be wrong in one direction alone: a call that it does not know is looked at in full.
+
+    Parameters
+    ----------
+    manager : ScheduleManager
+    schedule : Schedule
+        Which is dynamic.
+    always : bool
+        Whether calls of this key run define-by-run whatever the guards say.
+    args, kwargs : tuple, dict
+        The call that was looked at.
+    """
+
+    cdef readonly object schedule
+    cdef object reasons
+    cdef str reason
+    cdef Statistics statistics
+    cdef Usage usage
+    cdef CallSpec spec
+    cdef WriteWatch write_watch   # None where guards say nothing
+    cdef bint running
+
+    def __init__(self, manager, schedule, bint always, tuple args, dict kwargs):
+        self.schedule = schedule
+        self.reasons = manager.define_by_run_reasons
+        self.reason = schedule.dynamic.text
+        self.statistics = manager.statistics
+        self.usage = schedule.usage
+        self.spec = CallSpec(args, kwargs)
+        self.write_watch = None if always else WriteWatch(schedule.guards)
+
+    @staticmethod
+    def suits(tuple args, dict kwargs, bint always):
+        """Whether such calls can be told: guards may look at floats among the arguments."""
+        if not CallSpec.suits(args, kwargs):
+            return False
+        return always or not CallSpec(args, kwargs).float_positions
+
+    cdef bint knows(self, tuple args, dict kwargs, bint unhooked) except -1:
+        if self.running or not (self.usage.served + 1) % _IN_FULL:
+            return False
+        self.running = True  # comparing may run Python code, and so another thread
+        try:
+            if not self.spec.matches(args, kwargs) or not (unhooked or hooks_are_off()):
+                return False
+            return self.write_watch is None or self.write_watch.hold()
+        finally:
+            self.spec.release()
+            self.running = False
+
+    cdef int count(self) except -1:
+        self.statistics.calls += 1
+        self.statistics.define_by_run_calls += 1
+        self.usage.served += 1
+        self.usage.last_call = self.statistics.calls
+        self.reasons[self.reason] += 1
+        return 0
+
+
+cdef PlainCall plain_call(list known, tuple args, dict kwargs, bint unhooked):
+    """The first of these that knows a call; None where that has to be looked at in full."""
+    if call_watcher() is not None or _logger.isEnabledFor(10):  # DEBUG: each is logged
+        return None
+    for one in known:
+        if (<PlainCall> one).knows(args, kwargs, unhooked):
+            return one
+    return None
+
+
+def is_plain(list known, tuple args, dict kwargs):
+    """Whether a call runs define-by-run by one of these `PlainCall`; nothing is counted."""
+    return plain_call(known, args, kwargs, False) is not None
 
 
 cdef class Entry:
@@ -26,6 +111,8 @@ cdef class Entry:
         cdef PyObject *managers
         cdef PyObject *found
         cdef list runners
+        cdef list plain
+        cdef PlainCall one
         # `isinstance` asks the metaclass first; what only claims to be a link goes the slow way.
         if args and PyObject_TypeCheck(args[0], <PyTypeObject *> _Link):
             owner = args[0]
@@ -39,6 +126,12 @@ cdef class Entry:
                         result = serve_fast(runners, args[1:], kwargs, unhooked)
                         if result is not NotImplemented:
                             return result
+                    plain = (<object> found).plain
+                    if plain:
+                        one = plain_call(plain, args[1:], kwargs, unhooked)
+                        if one is not None:
+                            one.count()
+                            return self.function(*args, **kwargs)
         else:
             manager = self.call.schedule_manager
             if manager is not None:
@@ -47,6 +140,12 @@ cdef class Entry:
                     result = serve_fast(runners, args, kwargs, unhooked)
                     if result is not NotImplemented:
                         return result
+                plain = manager.plain
+                if plain:
+                    one = plain_call(plain, args, kwargs, unhooked)
+                    if one is not None:
+                        one.count()
+                        return self.function(*args, **kwargs)
         return self.slow(args, kwargs)
 
 

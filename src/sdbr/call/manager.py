@@ -18,11 +18,19 @@ from sdbr.base.errors import NotStaticError, OtherAnswer, SdbrWarning
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.options import Options
 from sdbr.base.reasons import Reason
+from sdbr.call._entry import PlainCall, is_plain
 from sdbr.call._replay import Replay
 from sdbr.call._runners import CallRunner, call_watcher, run_fast
 from sdbr.call.cache_key import CallKey, ConfigKeys
 from sdbr.call.find import Lookup, arrays_of, look_up, off_reason
-from sdbr.call.misses import SWEPT, BackOff, Misses, warn_full, why_not_traced
+from sdbr.call.misses import (
+    SWEPT,
+    BackOff,
+    Misses,
+    remember_plain,
+    warn_full,
+    why_not_traced,
+)
 from sdbr.call.second import CallSnapshot
 from sdbr.call.trace_call import trace_call
 from sdbr.program._memory import claim
@@ -30,6 +38,7 @@ from sdbr.schedule._statistics import Statistics
 from sdbr.schedule.instance import Instance, Retrace
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.ways import difference, in_turn, number_of
+from sdbr.trace.code.frames import stack_level
 from sdbr.trace.effects.sides import plain_now
 from sdbr.trace.guards.confirmation import is_settled
 from sdbr.trace.recorder import traced_by_caller
@@ -68,6 +77,7 @@ class ScheduleManager:
         self.define_by_run_reasons: collections.Counter = collections.Counter()
         self._used: Schedule | None = None
         self.runners: list[CallRunner] = []
+        self.plain: list[PlainCall] = []
         self.step_reason: str | None = None
         self.through = True  # whether the functions inside of ``F.forget`` are traced
         self._warned: set[str] = set()
@@ -103,6 +113,8 @@ class ScheduleManager:
         """What a call would be, for one who may serve it in another way; None: define-by-run."""
         if plain_now() or traced_by_caller() or off_reason(self.options) is not None:
             return None
+        if self.plain and is_plain(self.plain, args, kwargs):
+            return None
         return look_up(self, args, kwargs)
 
     def _call(self, owner, args, kwargs, lookup):
@@ -126,6 +138,7 @@ class ScheduleManager:
             if self.options.on_dynamic == "raise" and not schedule.trace.quiet:
                 raise NotStaticError(self.dynamic_message(schedule.dynamic))
             schedule.usage.count(self.statistics)
+            remember_plain(self, lookup, args, kwargs)
             return self._define_by_run(function, args, kwargs, schedule.dynamic.text)
         if schedule is not None:
             return trace_call(self, lookup, function, (args, kwargs))
@@ -259,6 +272,7 @@ class ScheduleManager:
                 self.schedules.pop(key, None)
             # A new list: another thread may be going over the old one.
             self.runners = [r for r in self.runners if r.schedule is not schedule]
+            self.plain = []
             schedule.gone = True
 
     def add(self, schedule: Schedule, floats) -> None:
@@ -276,6 +290,7 @@ class ScheduleManager:
                     self.drop(schedule.key, other)  # traced meanwhile by another thread
                     same = self.schedules.setdefault(schedule.key, [])
             same.append(schedule)
+            self.plain = []
             self._evict()
         self.use(schedule)
 
@@ -405,14 +420,14 @@ class ScheduleManager:
                     schedule.gone = True
             self.schedules.clear()
             self.missed.clear()
-            self.runners = []
+            self.runners, self.plain = [], []
             self.use(None)
 
     def _after_fork(self, interrupted: bool) -> None:
         """In a forked child: what another thread was changing is made anew."""
         if interrupted:
             self.schedules = {}
-            self.runners = []
+            self.runners, self.plain = [], []
 
     def has_warned(self, topic: str) -> bool:
         """Whether a warning of this topic was issued."""
@@ -422,24 +437,11 @@ class ScheduleManager:
         """Issue one `SdbrWarning` per topic."""
         if topic not in self._warned:
             self._warned.add(topic)
-            warnings.warn(message, SdbrWarning, stacklevel=_stack_level())
+            warnings.warn(message, SdbrWarning, stacklevel=stack_level())
 
 
 def _nothing():
     return None
-
-
-def _stack_level() -> int:
-    import sys
-
-    level, frame = 1, sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
-        "sdbr",
-        "chainer",
-    ):
-        frame = frame.f_back
-        level += 1
-    return level
 
 
 def _listen(verbosity: int) -> None:

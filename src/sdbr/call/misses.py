@@ -1,4 +1,4 @@
-"""Calls that no schedule serves: why, how often that happens, and which of them to trace."""
+"""Calls that no schedule serves: why, how often, which to trace, which not to look at again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Reason
+from sdbr.call._entry import PlainCall
 from sdbr.call.cache_key import CallKey, describe_difference
 from sdbr.call.find import Lookup
 from sdbr.schedule.ways import MOST as MOST_WAYS
@@ -19,6 +20,8 @@ _WINDOW = 8  # calls
 _MANY = 5  # of them traced: keys keep changing
 _KNOWN = 4  # of these with arguments as before: it is no warming up, something else changes
 _SAME_PLACE = 4  # keys that were dynamic at one place: the others will be, too
+
+_PLAIN = 4  # kinds of dynamic calls that are told without a look-up
 
 _FREE = 16  # misses in a row that are traced; after them the 32nd, the 64th and so on
 _FAR = 1024  # from here on every so many, not the double
@@ -186,6 +189,22 @@ def warn_full(manager) -> None:
 def warn_ways(manager, differs: str) -> None:
     """Tell users, once, that calls with the same arguments go too many ways."""
     manager.warn("ways", f"{manager.name}: {WAYS}; new ones run define-by-run: {differs}")
+
+
+def remember_plain(manager, lookup: Lookup, args: tuple, kwargs: dict) -> None:
+    """Let later calls like this one, which is dynamic, run define-by-run without a look-up."""
+    schedule, served = lookup.schedule, lookup.schedule.usage.served
+    if schedule.trace.quiet or served < 4 or served & (served - 1):
+        return
+    with manager.lock:
+        group = manager.schedules.get(lookup.key, [])
+        # `ScheduleManager.find` gives up then, whatever the guards say.
+        always = len(group) > 1 and all(s.dynamic and not s.trace.quiet for s in group)
+        if not always and (group[-1:] != [schedule] or any(s.answers for s in group)):
+            return
+        if PlainCall.suits(args, kwargs, always):
+            made = PlainCall(manager, schedule, always, args, kwargs)
+            manager.plain = [made, *manager.plain[: _PLAIN - 1]]
 
 
 class BackOff:

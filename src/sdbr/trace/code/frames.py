@@ -28,3 +28,15 @@ def user_line() -> str:
             return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
         frame = frame.f_back
     return ""
+
+
+def stack_level() -> int:
+    """The ``stacklevel`` of a warning that the caller issues: the first frame that called us."""
+    level, frame = 0, sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        "sdbr",
+        "chainer",
+    ):
+        frame = frame.f_back
+        level += 1
+    return level + 1
