@@ -14,7 +14,8 @@ RIGHT = {
     "p_06_only_shown", "p_06_literal_indexed", "p_06_one_batch_for_ever", "p_07_im2col",
     "p_07_im2col_as_input", "p_06_item_of_ints_as_axis",
     "p_07_special", "p_08_stacked_deque", "p_08_joined_deque", "p_08_stacked_userlist",
-    "p_09_kept_in_a_closure",
+    "p_09_kept_in_a_closure", "p_06_variable_item", "p_06_item_rounded",
+    "p_06_number_beside_the_loss",
 }  # fmt: skip
 #: Traced anew each time: the call writes what it reads.
 KEPT = {"p_09_kept_in_a_class"}
@@ -32,7 +33,7 @@ def test_programs(name):
 @pytest.mark.parametrize(
     "name",
     [
-        "p_06_variable_item", "p_06_numpy_float32_of_a_sum", "p_06_frombuffer", "p_07_cdist",
+        "p_06_numpy_float32_of_a_sum", "p_06_frombuffer", "p_07_cdist",
         "p_07_gaussian_filter", "p_08_float_add", "p_09_type_is_ndarray",
     ],
 )  # fmt: skip

@@ -430,7 +430,7 @@ class SometimesDynamic(chainer.Chain):
             self.l = L.Linear(4, 3)
 
     def forward(self, x):
-        if chainer.config.train and float(x.sum()) > 1e9:
+        if chainer.config.train and float(str(x.sum())) > 1e9:
             return self.l(x)
         return self.l(x) * 2
 
@@ -441,7 +441,7 @@ def test_new_keys_of_a_call_that_was_always_dynamic_are_not_traced(on_dynamic):
     xs = [np.ones((n, 4), "f") for n in range(1, 11)]
     if on_dynamic == "raise":
         for x in xs:
-            with pytest.raises(sdbr.NotStaticError, match="float"):
+            with pytest.raises(sdbr.NotStaticError, match="str"):
                 static(x)
     else:
         with pytest.warns(sdbr.SdbrWarning, match="define-by-run"):

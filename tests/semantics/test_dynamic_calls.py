@@ -40,7 +40,7 @@ SHIFT = floats(4)(np.random.RandomState(2))
 
 def branch(self, x):
     h = self.l(x)
-    return h * 2 if float(F.sum(h).array) > 0 else h
+    return h * 2 if f"{float(F.sum(h).array):.3f}" > "0" else h
 
 
 def in_place(self, x):
@@ -60,11 +60,11 @@ def collected(self, x):
 
 
 def item(self, x):
-    return self.l(x) * x[0, 0].item()
+    return self.l(x) * hash(x[0, 0].item())
 
 
 def listed(self, x):
-    return self.l(x) * sum(x[0].tolist())
+    return self.l(x) * sum(np.repeat(x, 5).tolist())
 
 
 def new_parameter(self, x):

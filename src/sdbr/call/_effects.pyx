@@ -27,7 +27,9 @@ cdef PyObject *K_NODE = <PyObject *> _NODE
 cdef PyObject *K_GRAD = <PyObject *> _GRAD
 cdef PyObject *K_GRAD_VAR = <PyObject *> _GRAD_VAR
 cdef PyObject *NONE = <PyObject *> None
-cdef object _SCALAR = "NumPy scalar"   # in the place of a Variable's requires_grad
+# In the place of a Variable's requires_grad.
+cdef object _SCALAR = "NumPy scalar"
+cdef object _NUMBER = "number of Python"
 
 cdef object _Variable = chainer.Variable
 cdef object _get_reporters = reporter._get_reporters
@@ -41,10 +43,11 @@ def write_attribute(dict d, str name, value):
     """Set an attribute of a link past ``Link.__setattr__``.
 
     The version of the links counts up only when the kind of value changes: schedules that read
-    the attribute look at its shape each time, but not at whether it is None.
+    the attribute look at its shape each time, but not at whether it is None. A number of Python
+    is looked at after writes alone.
     """
     cdef PyObject *old = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
-    if old == NULL or (old == NONE) != (value is None):
+    if old == NULL or (old == NONE) != (value is None) or type(value) is float:
         bump_link_version()
     d[name] = value
 
@@ -113,7 +116,10 @@ cdef class Effects:
         self.outputs = outputs
         self.node_class = node_class
         self.kinds = [
-            v.shown if v.is_variable else _SCALAR if v.is_scalar else None
+            v.shown if v.is_variable
+            else _NUMBER if v.number is not None
+            else _SCALAR if v.is_scalar
+            else None
             for v, _, _, _ in values
         ]
         self.n_outputs = len(values)
@@ -195,7 +201,7 @@ cdef class Effects:
             if found != variable or sdbr_refcount(variable) != 2:
                 self.written[i] = None
                 continue
-            if self.kinds[<int> place] is _SCALAR:
+            if self.kinds[<int> place] is _SCALAR or self.kinds[<int> place] is _NUMBER:
                 self.written[i] = None
                 continue
             if self.kinds[<int> place] is None:
@@ -238,6 +244,8 @@ cdef class Effects:
             kind = self.kinds[place]
             if kind is _SCALAR:
                 made = made[()]
+            elif kind is _NUMBER:
+                made = made.item()
             elif kind is not None:
                 made = new_variable(
                     made,

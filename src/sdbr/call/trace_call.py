@@ -59,7 +59,7 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     with (
         collector_off(),
         arrays_traced(around.entries + around.draws, recorder),
-        answering(around.askers),
+        answering(around),
     ):
         result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
     recorder.take_back_views()

@@ -28,6 +28,7 @@ _BINARY = {
 # A copy need not be one: what writes to an array makes a new version of it.
 _CONVERSIONS = (
     "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "astype",
+    "as_float",
 )  # fmt: skip
 _UNARY = {
     np.negative: "negative",

@@ -10,6 +10,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.trace.applies import ApplyRecording
 from sdbr.trace.arrays._exports import is_writeable
 from sdbr.trace.arrays.known import ValueRecording
+from sdbr.trace.arrays.leaving import LeavingRecording
 from sdbr.trace.arrays.memories import MemoryRecording
 from sdbr.trace.arrays.stripping import shown
 from sdbr.trace.arrays.traced_float import ScalarRecording, plain_float
@@ -51,6 +52,7 @@ class Recorder(
     CapturedRecording,
     StoreRecording,
     QuestionRecording,
+    LeavingRecording,
 ):
     """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
 
@@ -156,7 +158,10 @@ class Recorder(
         self.finish_floats(floats)
         self.not_forgotten = why_not_through(self)
         plain = [x if isinstance(x, chainer.Variable) else shown(x) for x in out_leaves]
-        return fill(mapped(returned, plain_float), plain)
+        result = returned = fill(mapped(returned, plain_float), plain)
+        del own, filled, args, kwargs, handed, floats  # which hold what the call was given
+        self.settle_floats()
+        return result
 
     def _call(self, function, args, kwargs, silent: bool):
         """Call the function with everything in place that notes what it does."""

@@ -49,7 +49,9 @@ class Value:
     is_variable : bool
         Whether the user's code held it as a Variable (else as an array).
     is_scalar : bool
-        Whether define-by-run has a NumPy scalar in its place, not an array without dimensions.
+        Whether define-by-run has a number in its place, not an array without dimensions.
+    number : type or None
+        ``float`` where that is a number of Python; else it is NumPy's.
     held : bool
         Whether a function may update the array in place: a copy cannot stand for it.
     writeable : bool or None
@@ -63,6 +65,7 @@ class Value:
         "is_scalar",
         "is_variable",
         "kind",
+        "number",
         "requires_grad",
         "shape",
         "shown",
@@ -82,6 +85,7 @@ class Value:
         self.unchained = False
         self.is_variable = is_variable
         self.is_scalar = False
+        self.number: type | None = None
         self.held = False
         self.writeable: bool | None = None
 

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import dis
+import functools
+import types
 from collections.abc import Iterator
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.stripping import TRACED, is_traced, strip
+from sdbr.trace.arrays.leaving import float_of
+from sdbr.trace.arrays.stripping import LEAVING, TRACED, is_traced, strip
 from sdbr.trace.arrays.telling import leave_by
 from sdbr.trace.arrays.traced_float import TracedFloat
+
+import numpy as np
 
 
 class _Asking(type):
@@ -58,23 +64,85 @@ class View(metaclass=_Viewing):
     """``memoryview`` for user code."""
 
 
+class _Converting(type):
+    """``float`` in all that can be asked of it, but for what it makes of numbers of the call."""
+
+    def __call__(cls, *args):
+        number = float_of(args[0]) if len(args) == 1 else None
+        return builtins.float(*args) if number is None else number
+
+    def __instancecheck__(cls, thing):
+        return isinstance(thing, builtins.float)
+
+    def __subclasscheck__(cls, other):
+        return other is cls or issubclass(other, builtins.float)
+
+    def __eq__(cls, other):
+        return other is cls or other is builtins.float
+
+    def __hash__(cls):
+        return hash(builtins.float)
+
+    def __repr__(cls):
+        return repr(builtins.float)
+
+    def __getattr__(cls, name):
+        return getattr(builtins.float, name)
+
+
+class Float(metaclass=_Converting):
+    """``float`` for user code."""
+
+    dtype = np.dtype(float)  # by which NumPy knows it
+
+
+LEAVING[_Converting] = lambda _: float
+
 #: Names of builtins, and what stands in their place.
-ASKED = {"type": Type, "memoryview": View}
+ASKED = {"type": Type, "memoryview": View, "float": Float}
+
+
+def _may_convert(around, holder: dict) -> bool:
+    """Whether `Float` is as good as ``float`` to all code that looks among these globals."""
+    return not around.opaque and not any(map(tells_floats, _codes(holder)))
+
+
+def _codes(holder: dict) -> Iterator[types.CodeType]:
+    for thing in list(holder.values()):
+        members = list(vars(thing).values()) if isinstance(thing, builtins.type) else [thing]
+        for member in members:
+            code = getattr(member, "__code__", None)
+            if isinstance(code, types.CodeType) and getattr(member, "__globals__", None) is holder:
+                yield code
+
+
+@functools.lru_cache(maxsize=1024)
+def tells_floats(code: types.CodeType) -> bool:
+    """Whether `code` may compare the class ``float`` by identity."""
+    if "float" in code.co_names:
+        if "type" in code.co_names:
+            return True
+        before = None
+        for instruction in dis.get_instructions(code):
+            if instruction.opname == "IS_OP" and before == "float":
+                return True
+            before = instruction.argval
+    return any(tells_floats(c) for c in code.co_consts if isinstance(c, types.CodeType))
 
 
 @contextlib.contextmanager
-def answering(askers: list[tuple[dict, str]]) -> Iterator[None]:
-    """Put the names of `ASKED` into the globals of modules.
+def answering(around) -> Iterator[None]:
+    """Put the names of `ASKED` into the globals of modules that read them and have none themselves.
 
     Parameters
     ----------
-    askers : list of (dict, str)
-        Globals of functions, and the name that one of these reads and the module has not itself.
+    around : Outside
+        Its `askers` are globals of functions, and the name of what one of these reads.
     """
     put: list[tuple[dict, str]] = []
     try:
-        for holder, name in askers:
-            if name not in holder:
+        for holder, name in around.askers:
+            if name not in holder and (name != "float" or _may_convert(around, holder)):
                 put.append((holder, name))
                 holder[name] = ASKED[name]
         yield

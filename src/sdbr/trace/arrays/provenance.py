@@ -59,6 +59,9 @@ class TracedArray(np.ndarray):
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         call = ufunc if method == "__call__" else getattr(ufunc, method)
         text = "an array was written in place by NumPy"
+        recorder = current()
+        if recorder is not None:
+            inputs = recorder.shown_to_numpy(inputs)
         if kwargs.get("out") is not None:
             out = kwargs["out"]
             if len(out) == 1:

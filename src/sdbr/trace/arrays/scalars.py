@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sdbr.base.reasons import Remedy
+from sdbr.trace.current import current
+
 import numpy as np
 
 KINDS = (float, np.float64)
@@ -103,6 +106,34 @@ class Derived(Scalar):
         return self.function(
             *[p.evaluate(floats) if isinstance(p, Scalar) else p for p in self.parts]
         )
+
+
+class Left(Scalar):
+    """A number that the call has computed and turned into one of Python, or what became of it.
+
+    Attributes
+    ----------
+    plain : ndarray
+        The number, without dimensions.
+    value : Value
+        What it is in the trace. No view is kept here: it would look as if the user held it.
+    text : str
+        What to say where it cannot be followed.
+    """
+
+    __slots__ = ("plain", "text", "value")
+
+    def __init__(self, plain: np.ndarray, value, text: str, token):
+        super().__init__("a number of the call", token)
+        self.plain = plain
+        self.value = value
+        self.text = text
+
+    def must_stay(self) -> None:
+        """It is another one in every call: where it cannot be followed, the call is dynamic."""
+        recorder = current()
+        if recorder is not None and not recorder.depth:
+            recorder.mark_dynamic(self.text, Remedy.STAY_ARRAYS)
 
 
 class Condition:

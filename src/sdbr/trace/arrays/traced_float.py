@@ -17,16 +17,18 @@ from sdbr.trace.arrays.scalars import (
     KINDS,
     Condition,
     Derived,
+    Left,
     Scalar,
     ScalarArgument,
     ScalarAttribute,
 )
-from sdbr.trace.arrays.stripping import LEAVING
+from sdbr.trace.arrays.stripping import LEAVING, is_traced
 from sdbr.trace.current import current
 from sdbr.trace.nodes import attributes_of
 
 import numpy as np
 
+_OF_NUMPY = (np.ndarray, np.generic)
 _MAX_DEPTH = 32  # of arithmetic on arithmetic
 # Code of Chainer that does nothing with ``float(x)`` but store it on a function node.
 _STORED = frozenset({
@@ -46,6 +48,9 @@ class TracedFloat(float):
         self = float.__new__(cls, value)
         self.origin = origin
         self.kind = type(value)  # float or numpy.float64, which decides about dtypes
+        recorder = current()
+        if recorder is not None:
+            recorder.followed_floats.append(self)
         return self
 
     def __getattr__(self, name):
@@ -108,6 +113,11 @@ LEAVING[TracedFloat] = TracedFloat.leave
 
 
 def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    if any(map(is_traced, inputs)):
+        return NotImplemented  # arrays of the call know what to do
+    recorder = current()
+    if recorder is not None and method == "__call__" and not kwargs:
+        return recorder.call_with_numbers(ufunc, inputs)
     return getattr(ufunc, method)(*strip_floats(inputs), **strip_floats(kwargs))
 
 
@@ -134,6 +144,10 @@ def _part(thing) -> Any:
     return thing if type(thing) in (int, bool, *KINDS) else None
 
 
+def _has_left(parts: tuple) -> bool:
+    return any(type(part) is Left for part in parts)
+
+
 def _numbers(things) -> tuple:
     return tuple(_plain(t) if type(t) is TracedFloat else t for t in things)
 
@@ -158,6 +172,8 @@ def _followed(things: tuple) -> tuple | None:
 def computed(function: Callable, things: tuple) -> Any:
     """``function(*things)``, recorded where TracedFloats take part and the result is a float."""
     parts = _followed(things)
+    if parts is not None and _has_left(parts):
+        return current().compute(function, things, parts)
     result = function(*_numbers(things))
     if parts is None:
         return result
@@ -171,6 +187,8 @@ def computed(function: Callable, things: tuple) -> Any:
 
 def _compared(function: Callable, things: tuple) -> Any:
     parts = _followed(things)
+    if parts is not None and _has_left(parts):
+        return current().compare(function, things, parts)
     result = function(*_numbers(things))
     if parts is not None:
         current().trace.conditions.append(Condition(function, parts, bool(result)))
@@ -186,6 +204,8 @@ def _binary(function: Callable, apply: Callable, swapped: bool):
     def method(self, other):
         if not _understood(other):
             return NotImplemented
+        if type(self.origin) is Left and isinstance(other, _OF_NUMPY) and type(other) not in KINDS:
+            return NotImplemented  # NumPy asks for `__array_ufunc__`
         return apply(function, (other, self) if swapped else (self, other))
 
     return method
@@ -246,6 +266,11 @@ def register(patches) -> None:
             patches.register(math, name, watched_math)
 
 
+def _is_operand(function, name: str) -> bool:
+    """Whether an attribute of a node is the number on one side of an operator of Variables."""
+    return name == "value" and type(function).__module__ == "chainer.functions.math.basic_math"
+
+
 class ScalarRecording:
     """The part of the recorder that hands out floats."""
 
@@ -255,6 +280,7 @@ class ScalarRecording:
         self.follows_floats = True
         self._scalars: dict = {}
         self._stored: dict[int, tuple] = {}  # id(float) -> (float, Scalar)
+        self.followed_floats: list[TracedFloat] = []  # every one that was handed out
 
     def float_attribute(self, link, name: str, value: float):
         """What user code gets for ``link.name``."""
@@ -264,6 +290,10 @@ class ScalarRecording:
         if scalar is None:
             scalar = self._scalars[id(link), name] = ScalarAttribute(link, name, self.token)
         return TracedFloat(value, scalar)
+
+    def scalar_of(self, link, name: str) -> Scalar | None:
+        """What was followed of ``link.name``, if anything was."""
+        return self._scalars.get((id(link), name))
 
     def float_argument(self, index: int, value: float, name: str):
         """What user code gets for float number `index` among the arguments."""
@@ -286,19 +316,32 @@ class ScalarRecording:
         for owner, spent, inner, name, thing in attributes_of(template, function):
             if type(thing) is float and id(thing) in self._stored:
                 thing = TracedFloat(thing, self._stored[id(thing)][1])
+            if self.is_left(thing) and _is_operand(function, name):
+                # An array of the call is the operand, as for numbers of NumPy.
+                owner.__dict__[name] = spent.__dict__[name] = self.array_of(thing.origin)
+                continue
             if type(thing) is TracedFloat:
+                if type(thing.origin) is Left:
+                    thing.origin.must_stay()
                 owner.__dict__[name] = spent.__dict__[name] = _plain(thing)
-                if thing.origin.token is self.token:
+                if thing.origin.token is self.token and type(thing.origin) is not Left:
                     found.append((name, inner, thing.origin))
         return found
+
+    def is_left(self, thing) -> bool:
+        """Whether `thing` is a number that this call has computed."""
+        mine = type(thing) is TracedFloat and thing.origin.token is self.token
+        return mine and type(thing.origin) is Left
 
     def shows_scalar(self, thing) -> bool:
         """Whether `thing` is a TracedFloat of this trace that shows a float of Python."""
         mine = type(thing) is TracedFloat and thing.origin.token is self.token
-        return mine and thing.kind is float
+        return mine and thing.kind is float and type(thing.origin) is not Left
 
     def shown_scalar(self, thing):
-        """The Scalar that a TracedFloat of this trace shows; anything else as it is."""
+        """The Scalar or Value that a TracedFloat of this trace shows; else the thing itself."""
+        if self.is_left(thing):
+            return thing.origin.value
         return thing.origin if self.shows_scalar(thing) else strip_floats(thing)
 
     def finish_floats(self, floats: list) -> None:

@@ -68,11 +68,11 @@ class ViewRecording:
         """After the call: put plain arrays where user code has kept views."""
         views = self.live_views()
         if views:
-            _replace({id(view): (view, shown(view)) for view in views})
+            replace_everywhere({id(view): (view, shown(view)) for view in views})
         self._views.clear()
 
 
-def _replace(new: dict[int, tuple[Any, Any]]) -> None:
+def replace_everywhere(new: dict[int, tuple[Any, Any]]) -> None:
     """Put ``new[id(x)][1]`` into every container and object that holds ``x``."""
     own = set()
     while new:

@@ -9,6 +9,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.creation import seen_draw
 from sdbr.trace.arrays.scalars import KINDS
 from sdbr.trace.arrays.stripping import is_traced, shown
+from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.machinery import called_by_machinery
@@ -221,11 +222,17 @@ class AttributeRecording:
                     )
                 elif isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing):
                     self._write(link, name, self._written(link, name, thing), thing)
+                elif self.is_left(thing) and (id(link), name) not in self._seen_reads:
+                    link.__dict__[name] = plain_float(thing)
+                    self._write(link, name, thing.origin.value, link.__dict__[name])
                 elif thing is None:
                     self._write(link, name, None, thing)
-                elif _is_tree(thing, ()) or (_is_tree(thing, _NUMBERS) and _has_array(thing)):
+                elif not self.is_left(thing) and self._is_tree(thing):
                     self._write_tree(link, name, thing)
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
+                    scalar = self.scalar_of(link, name)
+                    if scalar is not None:
+                        scalar.keyed = False  # else each call had a key of its own
                     self.mark_dynamic(
                         f"attribute {name!r} of {type(link).__name__} was set to {thing!r:.60} "
                         "during the call; code that must run every time belongs into "
@@ -259,8 +266,10 @@ class AttributeRecording:
         traced = []
 
         def value(x):
-            if is_traced(x):
+            if is_traced(x) or self.is_left(x):
                 traced.append(x)
+            if self.is_left(x):
+                return x.origin.value
             if isinstance(x, chainer.Variable):
                 return self.of_variable(x)
             # A number of a state that was read is compared before each replay.
@@ -268,7 +277,30 @@ class AttributeRecording:
 
         self._write(link, name, mapped(thing, value), thing)
         if traced:
-            link.__dict__[name] = mapped(thing, shown)
+            link.__dict__[name] = mapped(thing, lambda x: plain_float(shown(x)))
+
+    def _is_tree(self, thing) -> bool:
+        """Whether `thing` consists of what replays make anew; numbers and texts may lie beside."""
+        return self._consists(thing, ()) or (
+            self._consists(thing, _NUMBERS) and self._has_array(thing)
+        )
+
+    def _consists(self, thing, more: tuple) -> bool:
+        if isinstance(thing, (list, tuple)):
+            return all(self._consists(x, more) for x in thing)
+        if isinstance(thing, dict):
+            return all(self._consists(x, more) for x in list(thing.values()))
+        # What stands for a NumPy scalar is none of them.
+        kinds = (chainer.Variable, np.ndarray, *more)
+        return thing is None or isinstance(shown(thing), kinds) or self.is_left(thing)
+
+    def _has_array(self, thing) -> bool:
+        if isinstance(thing, (list, tuple)):
+            return any(map(self._has_array, thing))
+        if isinstance(thing, dict):
+            return any(map(self._has_array, thing.values()))
+        made = isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing)
+        return made or self.is_left(thing)
 
     def _written(self, link, name, thing) -> Value:
         if isinstance(thing, chainer.Variable):
@@ -278,24 +310,6 @@ class AttributeRecording:
             if isinstance(plain, np.generic):
                 _SCALAR_STATE.setdefault(link, set()).add(name)
         return self.of_array(thing)
-
-
-def _is_tree(thing, more: tuple) -> bool:
-    """Whether `thing` consists of Variables, arrays, None and what is of `more`, in containers."""
-    if isinstance(thing, (list, tuple)):
-        return all(_is_tree(x, more) for x in thing)
-    if isinstance(thing, dict):
-        return all(_is_tree(x, more) for x in list(thing.values()))
-    # What stands for a NumPy scalar is none of them.
-    return thing is None or isinstance(shown(thing), (chainer.Variable, np.ndarray, *more))
-
-
-def _has_array(thing) -> bool:
-    if isinstance(thing, (list, tuple)):
-        return any(map(_has_array, thing))
-    if isinstance(thing, dict):
-        return any(map(_has_array, thing.values()))
-    return isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing)
 
 
 def _contents(thing):

@@ -142,6 +142,8 @@ class EffectArguments:
         if isinstance(thing, np.ndarray):
             value = self.recorder.find_array(thing)
             return thing if value is None else self._hole(value, thing)
+        if self.recorder.is_left(thing):
+            return thing.leave()
         if type(thing) is TracedFloat and thing.origin.token is self.recorder.token:
             number = Number(len(self.numbers), thing.origin, plain_float(thing))
             self.numbers.append(number)

@@ -28,8 +28,8 @@ class ReportRecording:
                 items[name] = self.of_variable(thing)
             elif isinstance(thing, np.ndarray) or is_traced(thing):
                 items[name] = self.of_array(thing)
-            elif self.shows_scalar(thing):
-                items[name] = thing.origin
+            elif self.shows_scalar(thing) or self.is_left(thing):
+                items[name] = self.shown_scalar(thing)
             else:
                 thing = strip_nested(thing)
                 items[name] = thing

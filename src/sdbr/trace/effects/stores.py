@@ -280,7 +280,9 @@ class StoreRecording:
         return self._number(thing)
 
     def _number(self, thing):
-        """A number of the call as it is; it has to be the same in replays."""
+        """A number of the call as it is; it has to be the same in replays, or be computed there."""
+        if self.is_left(thing):
+            return thing.origin.value
         if self.shows_scalar(thing):
             thing.origin.must_stay()
         return plain_float(thing)
@@ -290,6 +292,8 @@ class StoreRecording:
 
         What is made from nothing, and is looked for first, is made only once.
         """
+        if self.is_left(thing):
+            return True
         if isinstance(thing, dict):
             thing = thing.values()
         if not isinstance(thing, (chainer.Variable, np.ndarray)):

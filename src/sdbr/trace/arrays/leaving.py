@@ -1,0 +1,354 @@
+"""Numbers that leave their arrays: ``float(x)``, ``x.item()``, ``x.tolist()``, and what follows.
+
+Such a number is a float of Python to the code that is traced, and a number of the trace to the
+recorder: arithmetic on it is recorded like that on arrays, a comparison is a question. What cannot
+be followed (its text, its place in a table of Python's) makes the trace dynamic.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.provenance import TracedArray
+from sdbr.trace.arrays.scalars import KINDS, Left, Scalar
+from sdbr.trace.arrays.stripping import holds_known, is_traced, strip
+from sdbr.trace.arrays.telling import record
+from sdbr.trace.arrays.traced_float import TracedFloat, computed, plain_float, strip_floats
+from sdbr.trace.arrays.traced_scalar import TracedScalar
+from sdbr.trace.arrays.views import replace_everywhere
+from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.code.foreign import foreign_caller
+from sdbr.trace.current import current
+
+import numpy as np
+
+#: Numbers in an array at most of which ``tolist`` makes numbers of the call.
+MOST = 64
+_EXACT = 2**53  # whole numbers up to here are floats
+_UFUNCS = {
+    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply,
+    operator.neg: np.negative, operator.abs: np.absolute, math.fabs: np.absolute,
+}  # fmt: skip
+_COMPARISONS = {
+    operator.lt: np.less, operator.le: np.less_equal, operator.gt: np.greater,
+    operator.ge: np.greater_equal, operator.eq: np.equal, operator.ne: np.not_equal,
+    math.isnan: np.isnan, math.isinf: np.isinf, math.isfinite: np.isfinite,
+}  # fmt: skip
+
+_WHOLE = {math.floor: np.floor, math.ceil: np.ceil, math.trunc: np.trunc}
+# Those of the module are others while a call is traced.
+_EXP, _SQRT = math.exp, math.sqrt
+_OF_POSITIVE = {_SQRT: np.sqrt, math.log: np.log}
+
+
+def as_float(array):
+    """An array of one number as a float of Python, with NumPy's class for the recorder."""
+    return np.float64(array)
+
+
+@functools.lru_cache(maxsize=256)
+def _in_python(function: Callable) -> Callable:
+    """A function of Python's floats as one of arrays; the same for the same function."""
+
+    def call(*numbers):
+        return np.float64(function(*[x.item() if hasattr(x, "item") else x for x in numbers]))
+
+    call.__name__ = f"python {function.__name__}"
+    return call
+
+
+def float_of(thing):
+    """What ``float(thing)`` is to traced code; None where nothing of the call is meant."""
+    recorder = current()
+    if recorder is None or recorder.depth:
+        return None
+    if type(thing) is TracedFloat and thing.origin.token is recorder.token:
+        return recorder.as_python(thing)
+    if is_traced(thing) and strip(thing).size == 1:
+        return recorder.leave_as_float(thing, "a value left NumPy through float()")
+    return None
+
+
+class LeavingRecording:
+    """The part of the recorder that follows the numbers of the call which are floats of Python."""
+
+    def leave_as_float(self, thing, text: str) -> TracedFloat | None:
+        """The one number in `thing` as a float; None where it cannot be followed."""
+        array = strip(thing)
+        if (
+            not self.follows_floats
+            or self.trace.dynamic is not None
+            or self.forgotten is not None
+            or array.dtype.char not in "?bBhHiIlLqQefd"
+            or not holds_known(thing)
+            or foreign_caller(sys._getframe(2)) is not None
+        ):
+            return None
+        if array.ndim:
+            thing = thing.reshape(())
+        return self._follow_number(record(as_float, (thing,), {}), float, text)
+
+    def _follow_number(self, traced, kind: type, text: str):
+        """A number that stands for `traced`, which NumPy has computed."""
+        if not is_traced(traced):
+            return kind(traced)  # the trace is dynamic by now
+        if kind is float:
+            traced.origin.number = float
+        return TracedFloat(kind(strip(traced)), Left(traced.plain, traced.origin, text, self.token))
+
+    def array_of(self, number: Left):
+        """A number of the call as an array of it."""
+        return wrap(number.plain, number.value, self)
+
+    def as_python(self, number: TracedFloat):
+        """``float(number)`` of a number that is followed."""
+        if number.kind is float:
+            return number
+        if type(number.origin) is Left:
+            traced = record(as_float, (self.array_of(number.origin),), {})
+            return self._follow_number(traced, float, number.origin.text)
+        return None
+
+    def compute(self, function: Callable, things: tuple, parts: tuple) -> Any:
+        """``function(*things)`` of which at least one is a number of the call."""
+        text = next(part.text for part in parts if type(part) is Left)
+        try:
+            result = function(*map(plain_float, things))
+        except Exception:
+            self.mark_dynamic(
+                f"an error of {function.__name__} was raised during the call", Remedy.CATCH_OUTSIDE
+            )
+            raise
+        operands = self._operands(things, parts)
+        if operands is not None:
+            if type(result) in KINDS:
+                traced = self._computed(function, operands, result)
+                return self._follow_number(traced, type(result), text)
+            if function in _WHOLE and type(result) is int:
+                return self.round_off(things[0], _WHOLE[function], result)
+            if type(result) is bool and function in _COMPARISONS:
+                return self.compare(function, things, parts)
+        self.mark_dynamic(text, Remedy.STAY_ARRAYS)
+        return result
+
+    def compare(self, function: Callable, things: tuple, parts: tuple) -> bool:
+        """Whether ``function(*things)``: a question of the call."""
+        text = next(part.text for part in parts if type(part) is Left)
+        result = bool(function(*map(plain_float, things)))
+        operands = self._operands(things, parts)
+        if operands is None or not (function is operator.truth or function in _COMPARISONS):
+            self.mark_dynamic(text, Remedy.STAY_ARRAYS)
+        elif self.trace.dynamic is None:
+            traced = operands[0]
+            if function is not operator.truth:
+                traced = record(_COMPARISONS[function], operands, {})
+            if is_traced(traced):
+                self.ask(traced, bool, result, text)
+        return result
+
+    def round_off(self, number: TracedFloat, ufunc, answer: int) -> int:
+        """A whole number that is made of a number of the call: a question."""
+        traced = self.array_of(number.origin)
+        if ufunc is not None and self.trace.dynamic is None:
+            traced = record(ufunc, (traced,), {})
+        if is_traced(traced) and abs(answer) < _EXACT:
+            self.ask(traced, int, answer, number.origin.text)
+        else:
+            number.origin.must_stay()
+        return answer
+
+    def _operands(self, things: tuple, parts: tuple) -> tuple | None:
+        """Numbers as NumPy takes them; None where one is none that it computes with as Python."""
+        found = []
+        for thing, part in zip(things, parts, strict=True):
+            if type(part) is Left:
+                found.append(self.array_of(part))
+                continue
+            if isinstance(part, Scalar):
+                part.must_stay()
+            thing = plain_float(thing)
+            if isinstance(thing, int) and abs(thing) > _EXACT:
+                return None
+            found.append(float(thing) if type(thing) is not np.float64 else thing)
+        return tuple(found)
+
+    def _computed(self, function: Callable, operands: tuple, result):
+        """The call of NumPy's that computes what Python computes, and raises where it raises."""
+        if self.trace.dynamic is not None:
+            return result
+        ufunc, conditions = _UFUNCS.get(function), []
+        if ufunc is None:
+            ufunc, conditions = self._where_it_holds(function, operands, result)
+        if ufunc is None:
+            return record(_in_python(function), operands, {})
+        traced = record(ufunc, operands[:1] if ufunc.nin == 1 else operands, {})
+        for test, thing, bound in conditions:
+            asked = record(test, (traced if thing is None else thing, *bound), {})
+            if is_traced(asked):
+                self.ask(asked, bool, True, "a value decides whether Python raises an error")
+        return traced
+
+    def _where_it_holds(self, function: Callable, operands: tuple, result) -> tuple:
+        """A ufunc that does what `function` does, and where: elsewhere Python raises an error.
+
+        Returns
+        -------
+        ufunc or None
+        list of (ufunc, operand or None, tuple)
+            What has to be true of an operand, or of the result.
+        """
+        no_more = self._why_closed() is not None
+        first, *rest = operands
+        finite = [] if not math.isfinite(result) or no_more else [(np.isfinite, None, ())]
+        if function is operator.truediv:
+            if not is_traced(rest[0]):
+                return np.true_divide, []
+            return (None, []) if no_more else (np.true_divide, [(np.not_equal, rest[0], (0.0,))])
+        if function is operator.pow and not is_traced(rest[0]) and rest[0] == 2.0 and finite:
+            return np.square, finite
+        if function is _EXP and finite:
+            return np.exp, finite
+        if function is operator.pow and not is_traced(rest[0]) and rest[0] == 0.5:
+            function = _SQRT
+        above = is_traced(first) and strip(first) > 0 and not no_more
+        if function in _OF_POSITIVE and (len(operands) == 1 or function is _SQRT) and above:
+            return _OF_POSITIVE[function], [(np.greater, first, (0.0,))]
+        return None, []
+
+    def call_with_numbers(self, ufunc, inputs: tuple):
+        """Call a ufunc with numbers that are followed, and no array of the call."""
+        if self.depth or not any(map(self.is_left, inputs)):
+            return ufunc(*strip_floats(inputs))
+        return record(ufunc, self.shown_to_numpy(inputs), {})
+
+    def shown_to_numpy(self, inputs: tuple) -> tuple:
+        """Operands of a ufunc with arrays of the call in the place of numbers that have left."""
+        if not any(map(self.is_left, inputs)):
+            return inputs
+        dtypes = [
+            x.dtype for x in inputs if is_traced(x) or isinstance(x, (np.ndarray, np.generic))
+        ]
+        dtype = np.result_type(*dtypes) if dtypes else np.dtype(float)
+        weak = dtype.kind == "f" and dtype.itemsize < 8
+        if not weak and dtype.kind not in "biuf":
+            return inputs
+        return tuple([self._operand(x, dtype if weak else None) for x in inputs])
+
+    def _operand(self, thing, dtype):
+        if not self.is_left(thing):
+            return thing
+        traced = self.array_of(thing.origin)
+        if dtype is None or thing.kind is not float:
+            return traced  # of NumPy's own numbers the dtype counts
+        return record(_narrowed(dtype), (traced,), {})
+
+    def settle_floats(self) -> None:
+        """After the call: who still holds a number that was followed would have it no more."""
+        floats, self.followed_floats = self.followed_floats, []
+        made = [object(), *floats]
+        usual = _references(made, 0)
+        held = [i for i in range(1, len(made)) if _references(made, i) - usual > 1]
+        del floats
+        if held:
+            held = [made[i] for i in held]
+            del made
+            self._take_back(held)
+
+    def _take_back(self, held: list) -> None:
+        for number in held:
+            if self.is_left(number):
+                self.mark_dynamic(
+                    "a number of the call is kept where it outlives the call",
+                    Remedy.RETURN_IT,
+                    line=number.origin.value.source[0].line,
+                )
+        replace_everywhere({id(x): (x, plain_float(x)) for x in held})
+
+
+def _references(things: list, i: int) -> int:
+    return sys.getrefcount(things[i])
+
+
+@functools.lru_cache(maxsize=8)
+def _narrowed(dtype: np.dtype) -> Callable:
+    def as_float(array):
+        return dtype.type(array)
+
+    return as_float
+
+
+def _item(asking: Callable) -> Callable:
+    def item(self, *args):
+        recorder = current()
+        if recorder is not None and not recorder.depth and strip(self).dtype.kind == "f":
+            thing = _element(self, args)
+            if thing is not None:
+                number = recorder.leave_as_float(thing, "a value left NumPy through item()")
+                if number is not None:
+                    return number
+        return asking(self, *args)
+
+    return item
+
+
+def _element(thing, args: tuple):
+    """The element that ``thing.item(*args)`` gives, as an array; None for other arguments."""
+    if not args:
+        return thing if strip(thing).size == 1 else None
+    if len(args) == 1 and type(args[0]) is tuple:
+        (args,) = args
+    elif len(args) == 1 and type(args[0]) is int and strip(thing).ndim:
+        return thing.ravel()[args[0]]
+    if len(args) == strip(thing).ndim and all(type(i) is int for i in args):
+        return thing[args]
+    return None
+
+
+def _tolist(leaving: Callable) -> Callable:
+    def tolist(self):
+        recorder, array = current(), strip(self)
+        if recorder is None or recorder.depth or array.size > MOST or array.dtype.kind != "f":
+            return leaving(self)
+        if array.ndim == 0:
+            return self.item()
+        return [part.tolist() for part in self]
+
+    return tolist
+
+
+for _cls in (TracedArray, TracedScalar):
+    _cls.item = _item(_cls.item)
+    _cls.tolist = _tolist(_cls.tolist)
+
+
+@functools.lru_cache(maxsize=64)
+def _rounding(digits: int) -> Callable:
+    return functools.wraps(round)(lambda x: round(x, digits))
+
+
+def _whole(name: str, ufunc) -> Callable:
+    leaving = getattr(TracedFloat, name)
+
+    def method(self, *args):
+        recorder = current()
+        if recorder is None or recorder.depth or not recorder.is_left(self):
+            return leaving(self, *args)
+        if args and type(args[0]) is int:
+            return computed(_rounding(args[0]), (self,))
+        return recorder.round_off(self, ufunc, getattr(plain_float(self), name)())
+
+    method.__name__ = name
+    return method
+
+
+for _name, _ufunc in (
+    ("__int__", None), ("__trunc__", None), ("__round__", np.rint), ("__floor__", np.floor),
+    ("__ceil__", np.ceil),
+):  # fmt: skip
+    setattr(TracedFloat, _name, _whole(_name, _ufunc))
