@@ -205,9 +205,12 @@ def test_steps(seed, any_size):
 
 
 @pytest.mark.parametrize("seed", [0, 1, 4])
-@pytest.mark.parametrize("rejected", [1, 2, 3])
+@pytest.mark.parametrize("rejected", [0, 1, 2, 3])
 def test_what_would_cost_memory_is_undone(seed, rejected, monkeypatch):
-    """Sums are added step by step then, or products stay as they are, or everything does."""
+    """Sums are added step by step then, or products stay as they are, or everything does.
+
+    Where nothing is rejected, all is as it was while the memory of the program before is counted.
+    """
     attempts = []
     find, measure = MODULE.find_totals, MODULE.footprint
 
@@ -221,6 +224,7 @@ def test_what_would_cost_memory_is_undone(seed, rejected, monkeypatch):
 
     monkeypatch.setattr(MODULE, "find_totals", begin)
     monkeypatch.setattr(MODULE, "footprint", footprint)
+    monkeypatch.setattr(MODULE, "in_arena", lambda instructions: 1 << 60)
     got, program = steps(seeded(seed))
     with without():
         want, plain = steps(seeded(seed))
@@ -228,6 +232,10 @@ def test_what_would_cost_memory_is_undone(seed, rejected, monkeypatch):
     assert memory.check_overlaps(program.instructions, program.kept) == []
     if rejected == 3:
         assert program.disassemble() == plain.disassemble()
+    if rejected == 0:
+        monkeypatch.undo()
+        _, at_once = steps(seeded(seed))
+        assert program.disassemble() == at_once.disassemble()
 
 
 class Language(chainer.Chain):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 from collections.abc import Callable
 
@@ -74,7 +75,6 @@ class _Planner:
         self.inner: list[tuple[int, int]] = []
         #: What an op is -> its kernel, where its integers begin, and what was chosen.
         self.known: dict[tuple, tuple[int, int, list]] = {}
-        self.families: dict[int, Callable] = {}
         self.layouts, of_row = _layouts(program)
         self.operands = np.asarray(of_row, np.int64)[program.operands].tolist()
         self.offsets = program.operand_offsets.tolist()
@@ -118,10 +118,7 @@ class _Planner:
         return known
 
     def _make(self, opcode: int, ins, outs, own: tuple[int, ...]) -> tuple[int, int, list]:
-        prepare = self.families.get(opcode)
-        if prepare is None:
-            prepare = self.families[opcode] = _family(opcode)
-        name, numbers, *choice = prepare(OPS[opcode].name, ins, outs, own)
+        name, numbers, *choice = _family(opcode)(OPS[opcode].name, ins, outs, own)
         kernel = self._number(name)
         split = split_of(OPS[opcode], name, ins, outs, numbers) if self.threads > 1 else None
         if split is not None:
@@ -162,6 +159,7 @@ def _layouts(program: Program) -> tuple[list[Operand], list[int]]:
     return list(known), of_row
 
 
+@functools.cache
 def _family(opcode: int) -> Callable:
     family = OPS[opcode].family
     try:

@@ -48,16 +48,27 @@ def recurrent(
     products = find_products(instructions, kept)
     if not totals and not products:
         return instructions
-    before = footprint(instructions, kept, table)
-    most = max(MORE * before, before + table.machine.cache)
+    cache, most = table.machine.cache, None
     for chosen, stacking in ((products, True), (products, False), ({}, False)):
         plan = Plan(instructions, kept, table, totals, chosen, stacking)
         result = plan.run()
-        if footprint(result, plan.kept, table) <= most:
+        fits = in_arena(result) <= cache  # then not more than that is alive at any time
+        if not fits and most is None:
+            there = plan.moves.taken_back()
+            before = footprint(instructions, kept, table)
+            most = max(MORE * before, before + cache)
+            plan.moves.again(there)
+        if fits or footprint(result, plan.kept, table) <= most:
             kept |= plan.kept
             return result
         plan.moves.undo()
     return instructions
+
+
+def in_arena(instructions: list[Instruction]) -> int:
+    """Bytes of all that instructions make, were it all alive at once."""
+    rows = (row.root for i in instructions for row in (*i.ins, *i.outs) if row.root.slot is None)
+    return sum({root.index: root.nbytes for root in rows}.values())
 
 
 def footprint(instructions: list[Instruction], kept: set[int], table: BufferTable) -> int:

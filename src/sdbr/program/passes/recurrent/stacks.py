@@ -202,9 +202,20 @@ class Moves:
 
     def undo(self) -> None:
         """Everything as it was."""
+        self.taken_back()
+        self.log.clear()
+
+    def taken_back(self) -> list[tuple]:
+        """Everything as it was, for a while: gives what `again` takes."""
+        there = {id(row): (row, row.root, row.offset, row.slot) for row, *_ in self.log}
         for row, *old in reversed(self.log):
             row.root, row.offset, row.slot = old
-        self.log.clear()
+        return list(there.values())
+
+    def again(self, there: list[tuple]) -> None:
+        """Everything as it was before `taken_back`."""
+        for row, *new in there:
+            row.root, row.offset, row.slot = new
 
 
 def stacked(moves: Moves, rows: Sequence[Row], axis: int = 0) -> Row:
