@@ -24,6 +24,7 @@ from sdbr.trace.code.profile_calls import chooses
 import numpy as np
 
 _WORDS = 624  # of the state of MT19937, before the position
+_STATE = ctypes.c_uint32 * (_WORDS + 1)
 _ENTROPY = ("urandom", "getrandom")
 
 
@@ -44,7 +45,7 @@ class _Place:
         if type(self.bits) is np.random.MT19937:
             # Its ``state`` takes 50 microseconds; the position moves with every draw.
             address = self.bits.ctypes.state_address
-            self.words = (ctypes.c_uint32 * (_WORDS + 1)).from_address(address)
+            self.words = _STATE.from_address(address)
         self.seen = self.now()
 
     def now(self) -> Any:

@@ -20,9 +20,17 @@ def is_library(thing) -> bool:
         name, file = thing.__name__, get(thing, "__file__")
     else:
         name = getattr(thing, "__module__", None)
+        if name.__class__ is str and _is_of_library(name):
+            return True
         if isinstance(thing, types.FunctionType):
             file = thing.__globals__.get("__file__")
     return is_library_name(name if isinstance(name, str) and name else "builtins", file)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_of_library(name: str) -> bool:
+    """Whether a module belongs to a package of `_LIBRARIES`, wherever it lies."""
+    return name.partition(".")[0] in _LIBRARIES
 
 
 def is_library_name(name: str, file: str | None = None) -> bool:

@@ -100,22 +100,22 @@ class Outside:
         self._functions: list = []
         self._seen: set[int] = set()
         self._walked: dict[int, Any] = {}
-        self._classes: dict[type, None] = {}
+        self._classes: dict[type, Any] = {}  # each with the extent that its members were read for
         self._members: dict[type, Any] = {}
         self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
-        self._past_links = False
-        self._by_name = self._unnamed = False
+        self._past_links = self._by_name = self._unnamed = False
         self._modulo = self._text = self._has_float = False
         self._follow(function)
         if owner is not None:
             self._link(owner)
         done: tuple = ()
         while self._functions or done != self._extent():
-            done = self._extent()
             while self._functions:
                 self._read(self._functions.pop())
-            for cls in list(self._classes):
+            done = self._extent()
+            for cls in [c for c, known in self._classes.items() if known != done[1:]]:
+                self._classes[cls] = done[1:]
                 self._class_members(cls)
             for module in list(self._kept_modules.values()):
                 self._thing({}, module.__name__, module, frozenset(self._attributes))

@@ -393,7 +393,10 @@ class StoreRecording:
 
 
 def _extras(variable) -> dict:
-    found = {k: x for k, x in variable.__dict__.items() if k not in _OF_VARIABLES}
+    fields = variable.__dict__
+    found = {}
+    if not _OF_VARIABLES.issuperset(fields):
+        found = {k: x for k, x in fields.items() if k not in _OF_VARIABLES}
     if variable._node.name is not None and not isinstance(variable, chainer.Parameter):
         found["name"] = variable._node.name
     return found
