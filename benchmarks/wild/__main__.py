@@ -16,6 +16,8 @@ import warnings
 from collections import Counter
 from typing import Any
 
+import sdbr  # noqa: F401  (first: it makes Chainer importable)
+
 import chainer
 import numpy as np
 
