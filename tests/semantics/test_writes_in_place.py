@@ -423,7 +423,45 @@ def nan_replaced(self, x, t):
     return F.sum(self.l(np.maximum(h, -5)) ** 2)
 
 
+def result_without_graph(self, x, t):
+    with chainer.no_backprop_mode():
+        y = self.o(x)
+        best = y.array
+        best[t == -1] = 0
+        best *= 0.9
+        again = F.sum(y)
+    return F.sum((self.o(x * 2) - best) ** 2) * again
+
+
+def result_of_a_number(self, x, t):
+    h = F.exp(x)
+    h.array[0] = 3
+    h.array[:, 1] += 1
+    return F.sum(self.l(h) ** 2)
+
+
+def after_a_function_that_keeps_nothing(self, x, t):
+    mask = np.zeros((N, D), "f")
+    h = self.l(x)
+    for i in range(3):
+        mask[:, i] = -x[:, i]
+        h = F.tanh(h + mask)
+    return F.sum(h)
+
+
+def chosen_one_after_the_other(self, x, t):
+    allowed = np.zeros((N, K), "f")
+    total = 0
+    for i in range(3):
+        p = F.log_softmax(self.o(x * (i + 1)) + allowed)
+        total += F.sum(F.select_item(p, np.maximum(t, 0)))
+        allowed[np.arange(N), np.maximum(t, 0)] -= 1e2
+    return total
+
+
 NATIVE = [
+    result_without_graph, result_of_a_number, after_a_function_that_keeps_nothing,
+    chosen_one_after_the_other,
     padded_labels, labels_replaced, one_hot, one_hot_in_list, replay_target, target_by_max,
     normalized_copy, buffer_over_time, zero_where_negative, rows_by_mask, columns_by_mask,
     masked_row_vector, masked_scores, causal_by_loop, slices_overlap, running_sums,
@@ -880,3 +918,26 @@ def test_memory_that_is_written_step_by_step_is_copied_once():
             places.append([program.rows["offset"][row] for row in (*ins, *outs)])
     assert len(places) == 20
     assert all(x == y for x, y in places[1:])
+
+
+def test_a_copy_of_an_argument_stays_between_forward_and_backward():
+    """The user writes to the argument by then; the function has kept the copy."""
+
+    def forward(self, x, t):
+        a, b, c = x.copy(), np.array(x), x.astype("f")
+        h = self.l(x).array.copy()
+        return self.l(x * 1) * a * b * c * h
+
+    plain, static = models(forward, on_dynamic="raise")
+    for i in range(4):
+        found = []
+        for model in (plain, static):
+            x, t = given(i)
+            y = model(x, t)
+            x[...] = 0
+            model.cleargrads()
+            F.sum(y).backward()
+            found.append(gradients_of(model.l))
+        assert_all_near(found[1], found[0], GRADIENTS, f"iteration {i}")
+    statistics = statistics_of(static)
+    assert statistics.replays >= 3 and statistics.python_ops == 0

@@ -25,10 +25,10 @@ _BINARY = {
     np.maximum: ("maximum", None, None),
     np.minimum: ("minimum", None, None),
 }
-# A copy need not be one: what writes to an array makes a new version of it.
+# Where a copy has to be one, it is copied apart from this.
 _CONVERSIONS = (
     "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "astype",
-    "as_float",
+    "as_float", "copy",
 )  # fmt: skip
 _UNARY = {
     np.negative: "negative",
@@ -90,7 +90,7 @@ def _plain(b: Builder, call, args, xs, want) -> Row | None:
 def _conversion(b: Builder, args, kwargs, xs, want) -> list[Row] | None:
     if len(xs) != 1 or len(args) not in (1, 2) or type(args[0]) is not Hole:
         return None
-    if not kwargs.keys() <= {"dtype", "copy"}:
+    if not kwargs.keys() <= {"dtype", "copy", "order"}:
         return None
     x = xs[0]
     if x.dtype == want.dtype:

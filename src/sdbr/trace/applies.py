@@ -94,7 +94,7 @@ class ApplyRecording:
             raise
         finally:
             self.depth -= 1
-        self.note_applied(template, function, inputs, values, outputs, backprop)
+        self.note_applied(function, inputs, values, outputs, backprop)
         name = changed_by(around)
         if name is not None:
             self.mark_dynamic(
@@ -116,6 +116,7 @@ class ApplyRecording:
         self.add_node(node, outputs)
         if self.forgotten is not None:
             self.forgotten.applied(node, function, inputs, outputs)
+        self.note_results(function, inputs, outputs)
         self.know_state(node, function)
         self.know_function(function, node)
         return outputs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.asking import settled
+from sdbr.trace.arrays.memories import owner
 from sdbr.trace.arrays.stripping import holds_traced, is_sequence, is_traced, strip, strip_nested
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import user_line
@@ -52,7 +53,7 @@ class CallRecording:
             self.holes(dict(kwargs), inputs, given),
         )
         copied = call.__name__ in _COPIES and len(inputs) == 1 and _is_copy(args[0], result)
-        if copied and not inputs[0].is_scalar:
+        if copied and not inputs[0].is_scalar and not self._copies_of_others(result, given):
             self.note_memory(strip(result), inputs[0], given)
             return wrap(result, inputs[0])  # what is written makes a version: no copy is needed
         # NumPy's own code may have made them by functions that are watched.
@@ -86,6 +87,11 @@ class CallRecording:
             wrapped.append(wrap(array, value))
         self.trace.nodes.append(node)
         return rebuild(result, wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
+
+    def _copies_of_others(self, result, given: list) -> bool:
+        """Whether `result` is a copy of memory that others may write to while they live."""
+        array = given[0]
+        return owner(result) is not owner(array) and self.memory_of(array) is None
 
     def holes(self, thing, inputs: list[Value], given: list):
         """Arguments with a `Hole` in the place of each known array, whose value goes to `inputs`.

@@ -7,7 +7,7 @@ import weakref
 from sdbr.trace.arrays.rewriting import Place, Rewriting, Window
 from sdbr.trace.arrays.stripping import is_traced, strip
 from sdbr.trace.code.frames import user_line
-from sdbr.trace.nodes import GRAPH, attributes_of
+from sdbr.trace.nodes import GRAPH, inner_function
 from sdbr.trace.values import RESULT, Hole, TracedNode, Value
 
 import chainer
@@ -114,15 +114,32 @@ class MemoryRecording:
             if memory is not None:
                 memory.taken = memory.taken or by
 
-    def note_applied(self, template, function, inputs, values, outputs, backprop: bool) -> None:
+    def note_applied(self, function, inputs, values, outputs, backprop: bool) -> None:
         """A function node was applied: its backward looks at arrays, its outputs may be views."""
-        if not self._memories and not self._made:
+        results = [y._data[0] for y in outputs]
+        if self._memories or self._made:
+            self.note_taken(results, function.label)
+            if backprop and any(value.requires_grad for value in values):
+                kept = [inputs[i] for i in function._input_indexes_to_retain or ()]
+                for owned in (function, inner_function(function)):
+                    if owned is not None:
+                        kept += [x for name, x in owned.__dict__.items() if name not in GRAPH]
+                self.note_taken(kept, function.label)
+
+    def note_results(self, function, inputs, outputs) -> None:
+        """What a function of Chainer's gives without a graph is the call's own to write."""
+        if not type(inner_function(function) or function).__module__.startswith("chainer."):
             return
-        self.note_taken([y._data[0] for y in outputs], function.label)
-        if backprop and any(value.requires_grad for value in values):
-            things = [thing for *_, name, thing in attributes_of(template, function)
-                      if name not in GRAPH]  # fmt: skip
-            self.note_taken([*inputs, *things], function.label)
+        given = [strip(x._data[0] if isinstance(x, chainer.Variable) else x) for x in inputs]
+        for y in outputs:
+            array, value = y._data[0], self._nodes[id(y._node)][1]
+            if value.requires_grad or type(array) is not np.ndarray:
+                continue
+            self.note_memory(array, value, given)
+            memory = self.memory_of(array)
+            if memory is not None:
+                memory.variables.append(id(y._node))
+                memory.arrays.append(weakref.ref(array))
 
     # --- writing ----------------------------------------------------------------------------
     def version(self, memory: Memory) -> Value:
