@@ -28,6 +28,11 @@ from tests.tolerances import GRADIENTS, RESULTS
 N, D, K = 5, 4, 3
 
 
+@sdbr.static_code
+def doubled(array):
+    return array * 2
+
+
 class Writing(chainer.Chain):
     """A layer in front, one behind, and a forward that writes."""
 
@@ -459,7 +464,56 @@ def chosen_one_after_the_other(self, x, t):
     return total
 
 
+def variables_of_views(self, x, t):
+    first = chainer.Variable(x.copy()[1:], requires_grad=False)
+    a = F.sum(first).array * 1
+    part = chainer.Variable(first.array[:2], requires_grad=False)
+    b = F.sum(part).array * 1
+    first.array[...] *= x[1:]
+    return F.sum(self.l(part.array) ** 2) * a * b
+
+
+def returned_buffer(self, x, t):
+    h = np.zeros((3, D), "f")
+    h[1] = x[0]
+    return self.l(x), h, h[1]
+
+
+def reported_afterwards(self, x, t):
+    h = x.copy()
+    h[0] = 2
+    chainer.report({"h": h.mean()})
+    return F.sum(self.l(h))
+
+
+def states_kept_step_by_step(self, x, t):
+    seen = np.empty((N, 3, D), "f")
+    h = self.l(x)
+    for i in range(3):
+        h = F.tanh(self.l(h))
+        seen[:, i] = h.array
+    return F.sum(h * seen.mean(axis=1))
+
+
+def small_integers_and_doubles(self, x, t):
+    n = t.astype(np.int8)
+    n[n < 0] = 0
+    d = np.zeros((N, D))
+    d[...] = x
+    d += n[:, None]
+    return F.sum(self.l(d.astype("f")))
+
+
+def handed_to_code(self, x, t):
+    h = x.copy()
+    h[0] = 1
+    n = doubled(h)
+    return F.sum(self.l(n) * h)
+
+
 NATIVE = [
+    returned_buffer, reported_afterwards, states_kept_step_by_step, small_integers_and_doubles,
+    variables_of_views,
     result_without_graph, result_of_a_number, after_a_function_that_keeps_nothing,
     chosen_one_after_the_other,
     padded_labels, labels_replaced, one_hot, one_hot_in_list, replay_target, target_by_max,
@@ -481,6 +535,22 @@ def sorted_in_place(self, x, t):
     h = x.copy()
     h.sort(axis=1)
     return F.sum(self.l(h) ** 2)
+
+
+def values_by_mask(self, x, t):
+    h = x.copy()
+    sums = x.sum(1)
+    h[sums >= np.sort(sums)[-2]] = x[:2]
+    return F.sum(self.l(h) ** 2)
+
+
+def in_what_is_forgotten(self, x, t):
+    def inside(v):
+        h = v.array.copy()
+        h[0] = 1
+        return F.tanh(self.l(v)) * h
+
+    return F.sum(F.forget(inside, chainer.Variable(x)))
 
 
 def sorted_view(self, x, t):
@@ -554,6 +624,7 @@ def power_in_place(self, x, t):
 
 
 BY_NUMPY = [
+    values_by_mask, handed_to_code, in_what_is_forgotten,
     sorted_in_place, sorted_view, partitioned, put_flat, put_along, put_by_mask, diagonal_filled,
     out_where, maximum_at, float_into_integers, cumulated_out, power_in_place, scheduled_sampling,
     noise_in_place,
@@ -618,9 +689,9 @@ def after_a_function_pure(self, x, t):
 def variable_with_gradient(self, x, t):
     h = x.copy()
     v = chainer.Variable(h)
-    y = F.sum(self.l(v))
+    y = F.sum(v + 1)
     h[0] = 2
-    return y + F.sum(v)
+    return F.sum(self.l(x)) * y + F.sum(v)
 
 
 def reported_before(self, x, t):
