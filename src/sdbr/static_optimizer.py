@@ -7,7 +7,7 @@ import functools
 from typing import TypeVar
 
 from sdbr.backends import AUTO
-from sdbr.call.step import MADE, whole_step
+from sdbr.call.step import MADE, STEPS, whole_step
 from sdbr.optimizers.engine import UpdateEngine, UpdateStatistics
 
 import chainer
@@ -64,10 +64,9 @@ class StaticUpdate:
         if lossfun is not None:
             if self._sdbr_base.update is not GradientMethod.update:
                 return super().update(lossfun, *args, **kwds)
-            # The step of the call before, most often; else what makes one, where that can be.
-            runner = self.__dict__.get("_sdbr_runner")
-            mine = runner is not None and runner.optimizer is self
-            if mine and runner.step(lossfun, args, kwds):
+            # A step like one before, most often; else what makes one, where that can be.
+            steps = self.__dict__.get(STEPS)
+            if steps is not None and steps.make(self, lossfun, args, kwds):
                 return None
             loss, traced = whole_step(self, lossfun, args, kwds)
             if loss is MADE:

@@ -230,7 +230,7 @@ def test_the_fourth_schedule_that_fits_is_replayed_and_not_traced():
     ((key, (good,)),) = manager.schedules.items()
     bad = [good.on_backend(key) for _ in range(3)]
     manager.schedules[key] = [good, *bad]
-    manager.runners = []
+    manager.runners.clear()
     replay = manager.replay
 
     def replay_of(schedule, *args):

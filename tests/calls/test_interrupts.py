@@ -132,7 +132,7 @@ def test_anywhere_in_a_call(what):
         if what == "trace":
             forget(static)
         elif what == "replay":
-            static.schedule_manager.runners = []
+            static.schedule_manager.runners.clear()
         if what != "trace":
             # An instance whose claim was interrupted stays taken: those are not waited for.
             static.schedule_manager.static_schedule.instances.clear()

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import sdbr
 from sdbr.call import manager as managers
+from sdbr.call.step import STEPS
 
 import chainer
 import numpy as np
@@ -61,9 +62,10 @@ class Way:
         if self.name == "first":
             for thing in self.static:
                 if thing.schedule_manager is not None:
-                    thing.schedule_manager.runners = []
+                    thing.schedule_manager.runners.clear()
             for optimizer in self.optimizers:
-                optimizer.__dict__.pop("_sdbr_runner", None)
+                if STEPS in optimizer.__dict__:
+                    optimizer.__dict__[STEPS].clear()
         return f(*args, **kwargs)
 
     def see(self, name: str, thing) -> None:

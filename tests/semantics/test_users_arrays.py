@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sdbr
+from sdbr.call._table import Table
 
 import chainer
 import numpy as np
@@ -105,7 +106,7 @@ def test_an_array_kept_from_the_compiled_path_survives_a_call_on_the_slower_one(
     manager = static.schedule_manager
     for i, x in enumerate(fast[3:]):
         kept = static(x).array  # the graph is gone, the array is not
-        runners, manager.runners = manager.runners, []
+        runners, manager.runners = manager.runners, Table()
         other = static(fast[i]).array
         manager.runners = runners
         static(fast[i])

@@ -94,7 +94,7 @@ def fails(manager, schedule, problem: str, line: str, validated: bool) -> None:
         f"a replay differs from define-by-run: {problem}", Remedy.USE_FUNCTIONS, line
     )
     schedule.trace.quiet = False
-    manager.runners = [r for r in manager.runners if r.schedule is not schedule]
+    manager.runners.forget(schedule)
     text = f"{text}; {affected}. sdbr does not see what the call depends on."
     if manager.options.on_dynamic == "raise":
         raise ValidationError(text)

@@ -11,8 +11,8 @@ from cpython.object cimport PyObject, PyObject_TypeCheck, PyTypeObject
 
 from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_attributes
 from sdbr.call._conditions cimport WriteWatch, hooks_are_off
-from sdbr.call._runners cimport serve_fast
 from sdbr.call._spec cimport CallSpec
+from sdbr.call._table cimport Table
 from sdbr.schedule._statistics cimport Statistics, Usage
 
 cdef object _Link = chainer.Link
@@ -110,7 +110,7 @@ cdef class Entry:
         """One call; `unhooked` tells that there are no hooks, as the caller has just seen."""
         cdef PyObject *managers
         cdef PyObject *found
-        cdef list runners
+        cdef Table runners
         cdef list plain
         cdef PlainCall one
         # `isinstance` asks the metaclass first; what only claims to be a link goes the slow way.
@@ -122,8 +122,8 @@ cdef class Entry:
                 found = PyDict_GetItemWithError(managers, <PyObject *> self.function)
                 if found != NULL:
                     runners = (<object> found).runners
-                    if runners:
-                        result = serve_fast(runners, args[1:], kwargs, unhooked)
+                    if runners.groups:
+                        result = runners.serve(None, args[1:], kwargs, unhooked)
                         if result is not NotImplemented:
                             return result
                     plain = (<object> found).plain
@@ -136,8 +136,8 @@ cdef class Entry:
             manager = self.call.schedule_manager
             if manager is not None:
                 runners = manager.runners
-                if runners:
-                    result = serve_fast(runners, args, kwargs, unhooked)
+                if runners.groups:
+                    result = runners.serve(None, args, kwargs, unhooked)
                     if result is not NotImplemented:
                         return result
                 plain = manager.plain

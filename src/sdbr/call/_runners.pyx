@@ -26,6 +26,7 @@ from sdbr.program._memory cimport Memory
 from sdbr.call._replay cimport Replay, binder_of
 from sdbr.call._conditions cimport Numbers, WriteWatch, hooks_are_off
 from sdbr.call._spec cimport CallSpec
+from sdbr.call._table cimport Runner
 from sdbr.optimizers._update cimport Update
 from sdbr.schedule._statistics cimport Statistics, Usage
 
@@ -90,7 +91,7 @@ cdef int _tell(manager, double start) except -1:
     return 0
 
 
-cdef class StepRunner:
+cdef class StepRunner(Runner):
     """Runs the whole step of one optimizer through one schedule.
 
     Parameters
@@ -105,7 +106,6 @@ cdef class StepRunner:
     """
 
     cdef readonly object manager
-    cdef readonly object schedule
     cdef readonly object plan
     cdef readonly object optimizer
     cdef readonly object lossfun
@@ -123,13 +123,11 @@ cdef class StepRunner:
     cdef dict schedule_dict
     cdef bint of_link             # whether `lossfun` is a link
     cdef list positions
-    cdef bint running
     cdef int python_ops
     cdef Due due                  # when to audit
     cdef double share             # what audits may cost; 0 without any
     cdef public bint declines     # whether an audited step was declined, and none made since
     cdef object taken_back        # what is put back of a run that met another answer
-    cdef public object met        # the answers of the call that it was declined for, or None
     cdef int control_base         # where the numbers of the trace begin in the control block
 
     def __init__(self, manager, schedule, plan, optimizer, lossfun, node_class):
@@ -162,10 +160,13 @@ cdef class StepRunner:
         )
         self.spec = None
         self.taken_back = plan.taken_back
-        self.met = None
+
+    cdef object attempt(self, lossfun, tuple args, dict kwargs, bint unhooked):
+        """True when the step was made."""
+        return True if self.make(lossfun, args, kwargs, False) else NotImplemented
 
     def step(self, lossfun, tuple args, dict kwargs, bint audited=False):
-        """Make the step if it is the one that this runner is for.
+        """Make the step if it is one that this runner is for.
 
         Parameters
         ----------
@@ -176,28 +177,33 @@ cdef class StepRunner:
 
         Returns
         -------
-        bool or None
-            None when it is another call; False when the native step declines: nothing has
-            happened then.
+        bool
+            False when it is another call, or the native step declines: nothing has happened then.
         """
+        return self.make(lossfun, args, kwargs, audited)
+
+    cdef bint make(self, lossfun, tuple args, dict kwargs, bint audited) except -1:
         cdef double start = 0
         cdef double begin = 0
+        self.met, self.halted = None, False
         # Comparing may run Python code, and so another thread: the runner is taken before.
         if self.running:
-            return None
+            return False
         self.running = True
         if _watcher is not None:
             start = _clock()
         try:
             if not self.matches(lossfun, args, kwargs):
-                return None
+                return False
             if self.share and not audited:
                 if not self.declines and self.due.is_due(self.spec, self.positions):
-                    return None
+                    self.halted = True
+                    return False
                 begin = self.due.budget.start()
             made = self.run(audited)
             if made:
                 self.declines = False
+            self.halted = not made and self.met is None
             if begin:
                 self.due.budget.stop(begin, self.share)
             if made and start:
@@ -313,7 +319,7 @@ cdef class StepRunner:
         return True
 
 
-cdef class CallRunner:
+cdef class CallRunner(Runner):
     """Serves the calls that are like one that was compared in full.
 
     Parameters
@@ -335,10 +341,9 @@ cdef class CallRunner:
     cdef list positions
     cdef Due due                  # when to audit
     cdef double share             # what audits may cost; 0 without any
-    cdef bint running
 
     def __init__(self, Replay replay, instance, tuple args, dict kwargs):
-        schedule = replay.schedule
+        schedule = self.schedule = replay.schedule
         self.replay = replay
         self.schedule_dict = schedule.__dict__
         self.own = None if instance is None else binder_of(instance)
@@ -350,11 +355,6 @@ cdef class CallRunner:
         self.due = schedule.due
 
     @property
-    def schedule(self):
-        """The schedule that runs."""
-        return self.replay.schedule
-
-    @property
     def executable(self):
         """The executable that no other call runs; None where calls leave a graph behind."""
         return None if self.own is None else self.own.executable
@@ -364,6 +364,39 @@ cdef class CallRunner:
         """Whether a runner can serve such calls."""
         return CallSpec.suits(args, kwargs)
 
+    cdef object attempt(self, callee, tuple args, dict kwargs, bint unhooked):
+        """The result of the call."""
+        cdef double start = 0
+        cdef double begin
+        self.met, self.halted = None, False
+        # Comparing may run Python code, and so another thread: the runner is taken before.
+        if self.running:
+            return NotImplemented
+        self.running = True
+        if _watcher is not None:
+            start = _clock()
+        try:
+            if not self.matches(args, kwargs, unhooked):
+                return NotImplemented
+            if self.share and self.due.is_due(self.spec, self.positions):
+                self.halted = True
+                return NotImplemented
+            begin = self.due.budget.start() if self.share else 0
+            result = self.run_call()
+            if begin:
+                self.due.budget.stop(begin, self.share)
+            if result is NotImplemented:
+                self.halted = True
+            elif start:
+                _tell(self.replay.manager, start)
+            return result
+        except OtherAnswer as other:
+            self.met = self.schedule.after(other)
+            return NotImplemented
+        finally:
+            self.spec.release()
+            self.running = False
+
     cdef bint matches(self, tuple args, dict kwargs, bint unhooked):
         if is_set(self.schedule_dict, _DYNAMIC, NONE):
             return False
@@ -371,56 +404,10 @@ cdef class CallRunner:
             return False
         if not self.write_watch.hold():
             return False
-        if self.numbers.active and not self.numbers.read(self.spec):
-            return False
-        return self.share == 0 or not self.due.is_due(self.spec, self.positions)
+        return not self.numbers.active or self.numbers.read(self.spec)
 
     cdef object run_call(self):
         """The result of the call, or NotImplemented when it declines."""
         if self.own is not None:
             return self.replay.serve_alone(self.own, self.spec, self.positions, self.numbers)
         return self.replay.serve(self.spec, self.positions, self.numbers, True, None)
-
-
-cpdef run_fast(list runners, tuple args, dict kwargs):
-    """Serve a call by the first of `runners` that fits; NotImplemented when none does."""
-    return serve_fast(runners, args, kwargs, False)
-
-
-cdef object serve_fast(list runners, tuple args, dict kwargs, bint unhooked):
-    cdef CallRunner runner
-    cdef Py_ssize_t i
-    cdef tuple answers = ()
-    cdef double start = 0
-    cdef double begin
-    if _watcher is not None:
-        start = _clock()
-    for i in range(len(runners)):
-        if i >= len(runners):
-            break
-        runner = <CallRunner> runners[i]
-        # Comparing may run Python code, and so another thread: the runner is taken before.
-        if runner.running:
-            continue
-        if answers and not runner.replay.schedule.follows(answers):
-            continue
-        runner.running = True
-        try:
-            if runner.matches(args, kwargs, unhooked):
-                if i:
-                    runners.remove(runner)
-                    runners.insert(0, runner)
-                    runner.replay.manager.use(runner.replay.schedule)
-                begin = runner.due.budget.start() if runner.share else 0
-                result = runner.run_call()
-                if begin:
-                    runner.due.budget.stop(begin, runner.share)
-                if start and result is not NotImplemented:
-                    _tell(runner.replay.manager, start)
-                return result
-        except OtherAnswer as other:
-            answers = runner.replay.schedule.after(other)
-        finally:
-            runner.spec.release()
-            runner.running = False
-    return NotImplemented

@@ -20,7 +20,8 @@ from sdbr.base.options import Options
 from sdbr.base.reasons import Reason
 from sdbr.call._entry import PlainCall, is_plain
 from sdbr.call._replay import Replay
-from sdbr.call._runners import CallRunner, call_watcher, run_fast
+from sdbr.call._runners import CallRunner, call_watcher
+from sdbr.call._table import Table
 from sdbr.call.cache_key import CallKey, ConfigKeys
 from sdbr.call.find import Lookup, arrays_of, look_up, off_reason
 from sdbr.call.misses import (
@@ -76,7 +77,7 @@ class ScheduleManager:
         self.config_keys = ConfigKeys()
         self.define_by_run_reasons: collections.Counter = collections.Counter()
         self._used: Schedule | None = None
-        self.runners: list[CallRunner] = []
+        self.runners = Table()
         self.plain: list[PlainCall] = []
         self.step_reason: str | None = None
         self.through = True  # whether the functions inside of ``F.forget`` are traced
@@ -106,7 +107,7 @@ class ScheduleManager:
 
     def serve(self, owner, args: tuple, kwargs: dict, lookup: Lookup | None = None):
         """A call from inside, by the compiled path where it is like one before."""
-        result = run_fast(self.runners, args, kwargs) if self.runners else NotImplemented
+        result = self.runners.run(args, kwargs)
         return self.call(owner, args, kwargs, lookup) if result is NotImplemented else result
 
     def look_up(self, args, kwargs) -> Lookup | None:
@@ -255,13 +256,6 @@ class ScheduleManager:
         # Calls on the compiled path, and whole steps, count their use and nothing else.
         return max(every, key=lambda schedule: schedule.usage.last_call, default=self._used)
 
-    def use(self, schedule: Schedule | None) -> None:
-        """Note the schedule that was used last, here and as ``chain.static_schedule``."""
-        self._used = schedule
-        owner = None if self.owner is None else self.owner()
-        if owner is not None and owner.__dict__.get("schedule_manager") is self:
-            owner.__dict__["static_schedule"] = schedule
-
     def drop(self, key, schedule) -> None:
         """Forget a schedule that no longer fits."""
         with self.lock:
@@ -270,8 +264,7 @@ class ScheduleManager:
                 candidates.remove(schedule)
             if not candidates:
                 self.schedules.pop(key, None)
-            # A new list: another thread may be going over the old one.
-            self.runners = [r for r in self.runners if r.schedule is not schedule]
+            self.runners.forget(schedule)
             self.plain = []
             schedule.gone = True
 
@@ -292,7 +285,7 @@ class ScheduleManager:
             same.append(schedule)
             self.plain = []
             self._evict()
-        self.use(schedule)
+        self._used = schedule
 
     def keep_in_mind(self, schedule: Schedule) -> None:
         """Remember whether and where tracing such a call was of no use."""
@@ -364,7 +357,7 @@ class ScheduleManager:
         result = self._replay_of(schedule).call(leaves, floats, reference)
         if result is NotImplemented:
             raise Retrace
-        self.use(schedule)
+        self._used = schedule
         return result
 
     def _replay_of(self, schedule: Schedule) -> Replay:
@@ -391,8 +384,7 @@ class ScheduleManager:
             return
         replay = self._replay_of(schedule)
         instance = None if replay.joins_graph else Instance(schedule)
-        runner = CallRunner(replay, instance, args, kwargs)
-        self.runners = [runner, *[r for r in self.runners if r.schedule is not schedule][:7]]
+        self.runners.add(CallRunner(replay, instance, args, kwargs), None, args, kwargs)
 
     def _define_by_run(self, function, args, kwargs, reason):
         self.statistics.define_by_run_calls += 1
@@ -420,14 +412,15 @@ class ScheduleManager:
                     schedule.gone = True
             self.schedules.clear()
             self.missed.clear()
-            self.runners, self.plain = [], []
-            self.use(None)
+            self.runners.clear()
+            self.plain = []
+            self._used = None
 
     def _after_fork(self, interrupted: bool) -> None:
         """In a forked child: what another thread was changing is made anew."""
         if interrupted:
             self.schedules = {}
-            self.runners, self.plain = [], []
+            self.runners, self.plain = Table(), []
 
     def has_warned(self, topic: str) -> bool:
         """Whether a warning of this topic was issued."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-import weakref
 from typing import NamedTuple
 
 from sdbr.audit.calls import audited_step
@@ -12,13 +11,14 @@ from sdbr.base.collector import collector_off
 from sdbr.base.errors import OtherAnswer
 from sdbr.call._entry import is_static
 from sdbr.call._runners import StepRunner
+from sdbr.call._table import Steps
 from sdbr.call.find import Lookup, arrays_of
 from sdbr.call.managers import has_mixin_call, manager_of
-from sdbr.call.spent import SpentNode
 from sdbr.lowering.backward import differentiable
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.schedule.results import is_made, output_values, returned_as_is
 from sdbr.schedule.schedule import Schedule
+from sdbr.schedule.spent import SpentNode
 from sdbr.schedule.step import StepPlan
 from sdbr.trace import values as v
 from sdbr.trace.values import Value
@@ -27,6 +27,9 @@ import chainer
 
 #: In the place of a loss: forward, backward and update were one program.
 MADE = object()
+
+#: The attribute of an optimizer that holds the runners of its steps.
+STEPS = "_sdbr_steps"
 
 
 def resolve(lossfun):
@@ -148,20 +151,22 @@ def _made_whole(manager, lookup, optimizer, lossfun, args, kwargs) -> bool:
 
     Then nothing has happened.
     """
-    last = optimizer.__dict__.get("_sdbr_runner")
-    if last is not None and last.met is not None:  # it has just been declined for them
+    steps = _steps_of(optimizer)
+    last = steps.tried  # by this step, in vain
+    if last is not None and last.met is not None:
         if last.manager is manager and last.schedule.key == lookup.key:
             manager.find_other(lookup, last.schedule, last.met)
         last.met = None
     for _ in range(1 + len(manager.schedules.get(lookup.key, ()))):
         runner = _ready_runner(manager, lookup.schedule, optimizer, lossfun)
-        if runner is None or not runner.learn(args, kwargs):
+        if runner is None or not steps.learn(runner, lossfun, args, kwargs):
             return False
         if runner.is_overheard():
             manager.step_reason = "a Reporter of another class is told of reports before the update"
             return False
         try:
             if _make(runner, optimizer, lossfun, args, kwargs, lookup):
+                steps.made(runner)
                 return True
             met, runner.met = runner.met, None
         except OtherAnswer as other:  # of an audit
@@ -183,23 +188,19 @@ def _ready_runner(manager, schedule: Schedule | None, optimizer, lossfun) -> Ste
 
 def _make(runner: StepRunner, optimizer, lossfun, args, kwargs, lookup: Lookup) -> bool:
     """Make one step, audited if that is due; False when it declines: nothing has happened then."""
-    optimizer.__dict__["_sdbr_runner"] = runner
     leaves = arrays_of(lookup.leaves)
     if not runner.declines and runner.manager.audit_is_due(runner.schedule, leaves):
         runner.met = runner.manager.leaves_way(lookup)
         if runner.met is not None:
             return False
         return audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share_now())
-    return bool(runner.step(lossfun, args, kwargs))
+    return runner.step(lossfun, args, kwargs)
 
 
 def _runner(manager, schedule, optimizer, lossfun) -> StepRunner | None:
     """The runner of an optimizer for a schedule; made anew when its update changed."""
-    # With the optimizer, so that they go when it goes.
-    runners = optimizer.__dict__.get("_sdbr_runners")
-    if runners is None or runners.owner() is not optimizer:
-        runners = optimizer.__dict__["_sdbr_runners"] = _Runners(optimizer)
-    known = runners.get(id(schedule))
+    steps = _steps_of(optimizer)
+    known = steps.known(schedule)
     if isinstance(known, StepRunner) and known.update.check():
         return known
     update = optimizer.update_plan
@@ -214,31 +215,28 @@ def _runner(manager, schedule, optimizer, lossfun) -> StepRunner | None:
         return None
     made = make_runner(manager, schedule, optimizer, lossfun, update)
     manager.step_reason = made if isinstance(made, str) else None
-    runners.keep(schedule, Refusal(mode, schedule) if isinstance(made, str) else made)
+    kept = Refusal(mode, manager, schedule) if isinstance(made, str) else made
+    steps.keep(manager, schedule, kept)
     return None if isinstance(made, str) else made
 
 
-class _Runners(dict):
-    """The runners of one optimizer by id of the schedule, which they keep alive."""
+def _steps_of(optimizer) -> Steps:
+    """The runners of an optimizer; with it, so that they go when it goes."""
+    steps = optimizer.__dict__.get(STEPS)
+    if steps is None or not steps.is_of(optimizer):
+        steps = optimizer.__dict__[STEPS] = Steps(optimizer)
+    return steps
 
-    MOST = 64
 
-    def __init__(self, optimizer):
-        super().__init__()
-        self.owner = weakref.ref(optimizer)
-
-    def keep(self, schedule, runner) -> None:
-        """Keep a runner or a refusal; those of forgotten schedules and the oldest go."""
-        for key in [k for k, r in self.items() if r.schedule.gone]:
-            del self[key]
-        self.pop(id(schedule), None)
-        while len(self) >= self.MOST:
-            del self[next(iter(self))]
-        self[id(schedule)] = runner
+def last_runner(optimizer) -> StepRunner | None:
+    """The runner of an optimizer's last whole step, as far as is known."""
+    steps = optimizer.__dict__.get(STEPS)
+    return None if steps is None else steps.likely
 
 
 class Refusal(NamedTuple):
     """Remembers that a step cannot be whole while its mode stays."""
 
     mode: tuple
+    manager: object
     schedule: Schedule

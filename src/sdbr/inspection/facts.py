@@ -7,6 +7,7 @@ import collections
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import SdbrError
 from sdbr.call.find import off_reason
+from sdbr.call.step import last_runner
 from sdbr.inspection.targets import schedules_of
 from sdbr.inspection.ways import ways_of
 from sdbr.ops.table import OPS
@@ -212,7 +213,7 @@ def optimizer_facts(optimizer) -> dict:
     engine = optimizer.__dict__.get("_sdbr_engine")
     plan = getattr(engine, "plan", None)
     native = getattr(engine, "native", None)
-    runner = optimizer.__dict__.get("_sdbr_runner")
+    runner = last_runner(optimizer)
     if plan is None and runner is not None:
         plan = getattr(getattr(runner, "plan", None), "update", None)
     statistics = getattr(engine, "statistics", None)

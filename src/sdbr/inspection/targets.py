@@ -7,6 +7,7 @@ from typing import Any
 
 from sdbr.call.manager import ScheduleManager
 from sdbr.call.managers import MANAGERS
+from sdbr.call.step import last_runner
 
 import chainer
 
@@ -42,7 +43,7 @@ class Target:
             return [] if found is None else [found]
         if self.kind == "optimizer":
             found = [] if getattr(obj, "target", None) is None else _below(obj.target)
-            runner = obj.__dict__.get("_sdbr_runner")
+            runner = last_runner(obj)
             if runner is not None and runner.manager not in found:
                 found.append(runner.manager)
             return found
