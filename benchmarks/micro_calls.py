@@ -8,6 +8,7 @@ from typing import Any
 
 import sdbr
 from sdbr._executor import loop_seconds
+from sdbr.call.step import last_runner
 
 import chainer
 import chainer.functions as F
@@ -133,7 +134,7 @@ def _reported_step(x: np.ndarray, t: np.ndarray) -> Callable[[], Any]:
 
 def _kernel_seconds(optimizer: Any) -> Spread | None:
     """Return the time of the loop over the step's program, where there is one."""
-    runner = optimizer.__dict__.get("_sdbr_runner")
+    runner = last_runner(optimizer)
     if runner is None:
         return None
     return spread([loop_seconds(runner.executable, 50) for _ in range(ROUNDS)])
