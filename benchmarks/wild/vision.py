@@ -142,9 +142,9 @@ class TwoStage(chainer.Chain):
         kept = suppress(boxes, score.array, 0.3)[:12]
         rois = np.concatenate((np.zeros((len(kept), 1)), boxes[kept]), axis=1)
         pooled = F.roi_average_align_2d(
-            h, rois[:, 1:].astype(h.dtype), np.zeros(len(kept), "i"), 2, 1.0, 2
+            F.cast(h, "f"), rois[:, 1:].astype("f"), np.zeros(len(kept), "i"), 2, 1.0, 2
         )
-        loss = F.softmax_cross_entropy(self.head(pooled), t[kept])
+        loss = F.softmax_cross_entropy(self.head(F.cast(pooled, h.dtype)), t[kept])
         loss += F.sigmoid_cross_entropy(score, (t > 0).astype("i")) + 0.01 * F.mean(move**2)
         chainer.report({"loss": float(loss.array), "proposals": len(kept)}, self)
         return loss

@@ -275,3 +275,89 @@ def test_what_is_used_no_more_than_what_is_kept_drives_nothing_out():
     assert back_off.decide("b", 2, 1) == FULL_AND_NEW
     assert back_off.decide("b", 10, 16) == FULL
     assert back_off.decide("b", 18, 17) is None
+
+
+def backed_off(n=40):
+    """A static net that backs off: so many sizes have come once."""
+    static = sdbr.static_graph(Net())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(n):
+            static(sized(1 + i))
+    assert static.schedule_manager.back_off.backs_off
+    return static, static.schedule_manager
+
+
+def found_in_full(monkeypatch, manager, call):
+    """How often the schedules are gone through."""
+    seen = []
+    real = manager.find
+    monkeypatch.setattr(manager, "find", lambda *a: seen.append(a) or real(*a))
+    call()
+    monkeypatch.undo()
+    return len(seen)
+
+
+def test_what_has_never_come_is_declined_without_a_look_up(monkeypatch):
+    static, manager = backed_off()
+    before = manager.back_off.to_dict(), manager.define_by_run_reasons[BACKING_OFF]
+    assert found_in_full(monkeypatch, manager, lambda: static(sized(100))) == 0
+    after = manager.back_off.to_dict(), manager.define_by_run_reasons[BACKING_OFF]
+    for name in ("missed", "declined", "in_a_row"):
+        assert after[0][name] == before[0][name] + 1
+    assert after[1] == before[1] + 1
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_what_has_a_schedule_or_has_come_before_is_looked_up(monkeypatch):
+    static, manager = backed_off()
+    static(sized(100))
+    for n in (3, 30, 100):
+        assert found_in_full(monkeypatch, manager, lambda n=n: static(sized(n)))
+    traced = next(reversed(manager.schedules)).arrays[0][0][0]
+    replays = manager.statistics.replays
+    for _ in range(3):
+        static(sized(traced))
+    assert manager.statistics.replays == replays + 3
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_what_was_declined_unseen_is_known_when_it_comes_again():
+    static, manager = backed_off()
+    manager.back_off._debt = 0  # replays have paid
+    static(sized(100))
+    traces = manager.statistics.traces
+    static(sized(100))
+    assert manager.statistics.traces == traces + 1
+
+
+def test_trials_go_on_without_look_ups():
+    static, manager = backed_off()
+    traces, missed = manager.statistics.traces, manager.back_off.missed
+    for i in range(128 - missed):
+        static(sized(200 + i))
+    assert manager.statistics.traces == traces + 2  # the 64th and the 128th
+
+
+def test_arguments_of_other_kinds_are_looked_up(monkeypatch):
+    static, manager = backed_off()
+    x = sized(300)
+    found_in_full(monkeypatch, manager, lambda: static(x, 1.5))
+    assert found_in_full(monkeypatch, manager, lambda: static(x, m=np.float32(2)))
+
+
+def test_signatures_tell_what_keys_tell():
+    from sdbr.call._spec import signature
+
+    x, v = sized(3), chainer.Variable(sized(3))
+    other = chainer.Variable(sized(3), requires_grad=False)
+    calls = [
+        ((x,), {}), ((sized(4),), {}), ((x.astype("d"),), {}), ((v,), {}), ((other,), {}),
+        ((x, 1), {}), ((x, True), {}), ((x, 2), {}), ((x, 1.0), {}), ((x, "1"), {}),
+        ((x, None), {}), ((x,), {"m": 1}), ((x,), {"n": 1}), ((x, x), {}), (([x, x],), {}),
+        (((x, x),), {}), (({"a": x},), {}), (({"b": x},), {}), ((), {}),
+    ]  # fmt: skip
+    found = [signature(*call) for call in calls]
+    assert None not in found and len(set(found)) == len(found)
+    assert signature((x, 1.0), {}) == signature((x, 2.0), {})
+    assert signature((object(),), {}) is None

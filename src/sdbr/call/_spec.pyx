@@ -96,6 +96,45 @@ cdef bint gather(x, shape, list leaves) except -1:
     return True
 
 
+def signature(tuple args, dict kwargs):
+    """What tells calls apart that no key has in common; None where it is not known.
+
+    Calls that differ here have different keys; those that do not may differ in what the key has
+    besides.
+    """
+    found = _signature(args)
+    if kwargs and found is not None:
+        named = _signature(kwargs)
+        return None if named is None else (found, named)
+    return found
+
+
+cdef object _signature(x):
+    cdef list parts = []
+    kind = type(x)
+    if kind is np.ndarray:
+        return x.dtype, x.shape
+    if kind is _Variable:
+        array = x._data[0]
+        return None if array is None else (x._requires_grad, array.dtype, array.shape)
+    if kind is float:
+        return kind
+    if kind is int or kind is bool or kind is str or x is None:
+        return kind, x
+    if kind is dict:
+        parts.append(tuple(x))
+        x = tuple((<dict> x).values())
+    elif kind is not tuple and kind is not list:
+        return None
+    parts.append(kind)
+    for y in x:
+        part = _signature(y)
+        if part is None:
+            return None
+        parts.append(part)
+    return tuple(parts)
+
+
 cdef inline bint is_alike(PyObject *array, Leaf *leaf) noexcept:
     """Whether something is an array with the dtype and the shape of a leaf."""
     cdef int k

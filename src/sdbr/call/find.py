@@ -8,6 +8,7 @@ from sdbr import backends
 from sdbr.base.errors import BackendError
 from sdbr.base.options import BACKEND_NAMES, Options
 from sdbr.call._conditions import active_hook
+from sdbr.call._spec import signature
 from sdbr.call.cache_key import CallKey, call_key, flatten_arguments, unusual_array
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace.structure import floats_in
@@ -38,6 +39,8 @@ class Lookup:
         To the first questions of the call, as far as replays have met them.
     differs : str
         The last of these, and what it was on the way that a replay went.
+    signature : tuple or None
+        See `signature`.
     """
 
     structure: tuple
@@ -50,6 +53,7 @@ class Lookup:
     schedule: Schedule | None = None
     answers: tuple[int, ...] = ()
     differs: str = ""
+    signature: tuple | None = None
 
 
 def look_up(manager, args: tuple, kwargs: dict) -> Lookup:
@@ -62,6 +66,9 @@ def look_up(manager, args: tuple, kwargs: dict) -> Lookup:
     BackendError
         See `backend_for`.
     """
+    reason = manager.missed.why_not_looked_up(manager, args, kwargs)
+    if reason is not None:
+        return Lookup(((), {}), [], reason=reason)
     leaves: list = []
     found = Lookup(flatten_arguments(args, kwargs, leaves), leaves)
     if any(
@@ -81,6 +88,8 @@ def look_up(manager, args: tuple, kwargs: dict) -> Lookup:
     found.key = call_key(found.structure, leaves, manager.config_keys.now(), found.backend)
     found.floats = floats_in(found.structure)
     found.schedule = manager.find(found.key, found.floats)
+    if found.schedule is None:
+        found.signature = signature(args, kwargs)
     return found
 
 

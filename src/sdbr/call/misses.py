@@ -8,6 +8,7 @@ from typing import Any
 from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Reason
 from sdbr.call._entry import PlainCall
+from sdbr.call._spec import signature
 from sdbr.call.cache_key import CallKey, describe_difference
 from sdbr.call.find import Lookup
 from sdbr.schedule.ways import MOST as MOST_WAYS
@@ -59,6 +60,10 @@ class Misses:
         self._known: collections.deque = collections.deque(maxlen=_MANY)
         self._dynamic: dict[tuple, set] = {}
         self._static = False
+        # By hash of the signature: those with a schedule, those looked at in full, others.
+        self._traced: set[int] = set()
+        self._met: dict[int, int] = {}
+        self._declined: dict[int, int] = {}
 
     def note(self, call: int, known: bool = False) -> None:
         """Call number `call` is traced; its key is new, or `known` and other state than before."""
@@ -101,6 +106,38 @@ class Misses:
             # Whether a call is static may depend on the configuration (`train`).
             self._dynamic.setdefault((key.config, reason), set()).add(key)
 
+    def why_not_looked_up(self, manager, args: tuple, kwargs: dict) -> str | None:
+        """Why a call that cannot have a schedule runs define-by-run at once, or None.
+
+        It is declined as it would be after a look-up in full, which takes longer.
+        """
+        back_off = self.back_off
+        if not (back_off.backs_off and self._static and manager.has_warned("misses")):
+            return None
+        found = signature(args, kwargs)
+        if found is None:
+            return None
+        mark = hash(found)
+        with manager.lock:
+            if any(mark in known for known in (self._traced, self._met, self._declined)):
+                return None
+            if back_off.will_try(manager.statistics.replays) or not back_off.backs_off:
+                return None
+            _keep(self._declined, mark, manager.statistics.calls)
+            back_off.decline_new()
+        return BACKING_OFF
+
+    def met(self, found: tuple | None, what: Any, call: int) -> None:
+        """A call with this signature is missed; `what` tells it from others."""
+        mark = hash(found)
+        if mark in self._declined:
+            self.back_off.has_seen(what, self._declined.pop(mark))
+        _keep(self._met, mark, call)
+
+    def is_traced(self, found: tuple | None) -> None:
+        """A call with this signature gets a schedule."""
+        self._traced.add(hash(found))
+
     def always_dynamic(self, key: CallKey) -> Reason | None:
         """Why a call with this new key will be dynamic: all before it were, at one place."""
         if self._static:
@@ -118,6 +155,15 @@ class Misses:
         self._known.clear()
         self._dynamic.clear()
         self._static = False
+        for known in (self._traced, self._met, self._declined):
+            known.clear()
+
+
+def _keep(known: dict, mark: int, thing: Any) -> None:
+    """Put something into a dictionary that forgets the oldest."""
+    known[mark] = thing
+    if len(known) > _REMEMBERED:
+        del known[next(iter(known))]
 
 
 def why_not_traced(manager, lookup: Lookup) -> tuple[tuple | None, str | None]:
@@ -143,6 +189,7 @@ def why_not_traced(manager, lookup: Lookup) -> tuple[tuple | None, str | None]:
         always = misses.always_dynamic(key)
         reason = None if always is None else always.text
         if always is None:
+            misses.met(lookup.signature, what, call)
             if misses.back_off.will_try(manager.statistics.replays):
                 manager.sweep()
             # A further way of a call takes no other schedule's place.
@@ -153,6 +200,8 @@ def why_not_traced(manager, lookup: Lookup) -> tuple[tuple | None, str | None]:
             if not lookup.answers and known and known[-1].guards.failed:
                 differs = known[-1].guards.describe_failure()
             misses.explain(differs, user_line())
+        if reason is None:
+            misses.is_traced(lookup.signature)
         if reason is None and not lookup.answers:
             misses.note(call, bool(known))
     if always is not None and manager.options.on_dynamic == "raise":
@@ -280,15 +329,23 @@ class BackOff:
         self.in_a_row += 1
         self.missed += 1
         last, times = self._seen.pop(mark, (None, 0))
-        self._seen[mark] = call, times + 1
-        if len(self._seen) > _REMEMBERED:
-            del self._seen[next(iter(self._seen))]
+        _keep(self._seen, mark, (call, times + 1))
         reason = self._objection(idle, None if last is None else call - last, times + 1)
         if reason is None:
             self._under_way[mark] += 1
         else:
             self.declined += 1
         return reason
+
+    def decline_new(self) -> None:
+        """Note a miss that nobody has met before, which is not traced."""
+        self.in_a_row += 1
+        self.missed += 1
+        self.declined += 1
+
+    def has_seen(self, what: Any, call: int) -> None:
+        """What is missed now has been missed at `call`, and was not looked at."""
+        self._seen.setdefault(hash(what), (call, 1))
 
     def ended(self, what: Any) -> None:
         """The trace of a miss has ended, or was given up; None: it was not counted."""
