@@ -50,8 +50,8 @@ def in_place(self, x):
 
 
 def counter(self, x):
-    self.count = getattr(self, "count", 0) + 1
-    return self.l(x) * self.count
+    self.count += 1
+    return self.l(x) * len(f"{self.count}")
 
 
 def collected(self, x):
@@ -89,6 +89,7 @@ def test_dynamic_calls_fall_back(name):
     W = np.random.RandomState(0).randn(3, 4).astype("f")
     plain, static = (Net(forward, l=L.Linear(4, 3, initialW=W)) for _ in range(2))
     plain.seen, static.seen = [], []
+    plain.count = static.count = 0
     sdbr.static_graph(static)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -110,7 +111,7 @@ def test_dynamic_calls_fall_back(name):
 def test_dynamic_calls_raise(name):
     forward, reason = DYNAMIC[name]
     static = Net(forward, l=L.Linear(4, 3))
-    static.seen = []
+    static.seen, static.count = [], 0
     sdbr.static_graph(static, on_dynamic="raise")
     for _ in range(2):
         with pytest.raises(sdbr.NotStaticError, match=reason):

@@ -21,6 +21,9 @@ cdef class Numbers:
     cdef list scalars
     cdef list holders             # per scalar: the dictionary of an attribute, else None
     cdef list names
+    cdef list exact               # numbers that are left behind as Python computes them
+    cdef list kept                # what they are in this call
+    cdef bint mixed               # whether arguments are compared with what may change itself
     cdef object guards
     cdef object accepted          # floats among the arguments that the guards accepted last
     cdef int n

@@ -1,7 +1,7 @@
 """What must be as before besides the arguments of a call: hooks, links, numbers; compared in C."""
 
 from sdbr.compat import LINK_VERSION
-from sdbr.trace.arrays.scalars import values_now
+from sdbr.trace.arrays.scalars import ScalarAttribute, kept_now, values_now
 from sdbr.trace.current import TRACES_UNDER_WAY
 from sdbr.trace.current import _local as _trace_local
 from sdbr.trace.effects.sides import plain_now
@@ -63,7 +63,7 @@ cdef class WriteWatch:
 
 
 cdef class Numbers:
-    """The floats that each call reads anew, for one runner.
+    """The numbers that each call reads anew, for one runner.
 
     Parameters
     ----------
@@ -76,12 +76,21 @@ cdef class Numbers:
         self.scalars = schedule.trace.scalars
         self.guards = schedule.guards
         self.n = len(self.scalars)
-        self.active = self.n > 0 or n_floats > 0
+        self.exact = schedule.trace.numbers
+        self.kept = None
+        self.active = self.n > 0 or n_floats > 0 or bool(self.exact)
+        # Comparisons of arguments with attributes come out anew for the same arguments.
+        self.mixed = any([
+            type(root) is ScalarAttribute
+            for condition in schedule.guards.on_floats for s in condition.scalars for root in s.roots
+        ])
         self.accepted = None
         self.values = <double *> calloc(max(self.n, 1), sizeof(double))
         if self.values == NULL:
             raise MemoryError
-        self.holders = [getattr(s, "holder", None) for s in self.scalars]
+        self.holders = [
+            None if s.kind is int else getattr(s, "holder", None) for s in self.scalars
+        ]
         self.names = [getattr(s, "attribute", None) for s in self.scalars]
 
     def __dealloc__(self):
@@ -93,7 +102,7 @@ cdef class Numbers:
         if spec.float_positions:
             floats = tuple([<object> spec.arrays[<int> p] for p in spec.float_positions])
             # repr tells 0.0 from -0.0; the usual case is the very object.
-            if floats != self.accepted or 0.0 in floats:
+            if self.mixed or floats != self.accepted or 0.0 in floats:
                 if not self.guards.accept(floats):
                     return False
                 self.accepted = floats
@@ -116,6 +125,9 @@ cdef class Numbers:
                 if number is None:
                     return False
                 self.values[i] = number[0]
+        if self.exact:
+            self.kept = kept_now(self.exact, floats)
+            return self.kept is not None
         return True
 
     cdef void write(self, Memory memory, int base):
@@ -129,6 +141,8 @@ cdef class Numbers:
         cdef int i
         for i in range(self.n):
             things[self.scalars[i]] = self.values[i]
+        if self.exact:
+            things.update(zip(self.exact, self.kept))
         return things
 
 

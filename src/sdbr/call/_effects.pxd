@@ -20,6 +20,8 @@ cdef class Effects:
     cdef list written             # per write: the Variable or array that was written last
     cdef list observers           # per report
     cdef list reporters           # Chainer's list of this thread, as long as a run is under way
+    cdef list exact               # the numbers of the trace that `numbers` are
+    cdef list numbers             # of Python, as they are in this run; see `Numbers`
     cdef list kinds               # per output: requires_grad of a Variable, None for an array
     cdef list keep                # per output: whether its array stays in place
     cdef list things              # what is handed out in this run: outputs, then leaves

@@ -80,6 +80,7 @@ cdef enum:
     # What a step of the effects does.
     ASSIGN        # an output, to an attribute of a link
     ASSIGN_PLAIN  # something that is always the same
+    ASSIGN_NUMBER # one of Python, to an attribute of a link
     ASSIGN_TREE   # outputs in lists, tuples and dicts
     STORE         # something, outside of links
     REPORT
@@ -88,6 +89,7 @@ cdef enum:
     # In the place of an output.
     NOWHERE = -1  # there is none
     NUMBER = -2  # one of the control block, in what is reported
+    EXACT = -3  # one of `numbers`
 
 
 cdef class Effects:
@@ -110,6 +112,7 @@ cdef class Effects:
     """
 
     def __init__(self, Outputs outputs, values, returned, trace, node_class, control_base):
+        self.exact = trace.numbers
         self.places = {value.index: i for i, (value, _, _, _) in enumerate(values)}
         for value in returned:
             self.places[value.index] = len(self.places)
@@ -149,6 +152,8 @@ cdef class Effects:
         x, d = write.value, write.link.__dict__
         if isinstance(x, (dict, list, tuple)):
             return ASSIGN_TREE, NOWHERE, NOWHERE, d, write.name, x, self._places_in(x)
+        if isinstance(x, Scalar):
+            return ASSIGN_NUMBER, self.exact.index(x), NOWHERE, d, write.name
         place = self.places.get(getattr(x, "index", None), NOWHERE)
         if place == NOWHERE:
             return ASSIGN_PLAIN, NOWHERE, NOWHERE, d, write.name, x
@@ -167,7 +172,9 @@ cdef class Effects:
     def _report(self, report, scalars, control_base):
         items = []
         for name, x in report.items.items():
-            if isinstance(x, Scalar):
+            if isinstance(x, Scalar) and x in self.exact:
+                items.append((name, EXACT, self.exact.index(x)))
+            elif isinstance(x, Scalar):
                 items.append((name, NUMBER, control_base + scalars.index(x)))
             else:
                 items.append((name, self.places.get(getattr(x, "index", None), NOWHERE), x))
@@ -321,6 +328,8 @@ cdef class Effects:
                     write_attribute(<dict> detail[0], detail[1], made)
                 elif step.kind == ASSIGN_PLAIN:
                     write_attribute(<dict> detail[0], detail[1], detail[2])
+                elif step.kind == ASSIGN_NUMBER:
+                    write_attribute(<dict> detail[0], detail[1], self.numbers[step.place])
                 elif step.kind == ASSIGN_TREE:
                     d, name, structure, places = detail
                     write_attribute(<dict> d, name, self.filled(structure, places))
@@ -350,6 +359,8 @@ cdef class Effects:
                 found[name] = self.thing(place)
             elif place == NUMBER:
                 found[name] = self.outputs.memory.control[<int> x]
+            elif place == EXACT:
+                found[name] = self.numbers[<int> x]
             else:
                 found[name] = x
         current = reporters[len(reporters) - 1]

@@ -300,6 +300,7 @@ cdef class Replay:
         else:
             result = {index: effects.thing(<int> at) for index, at in self.places.items()}
             result = fill_values(self.result, numbers.show(result))
+        effects.numbers = numbers.kept
         effects.apply()
         return result
 

@@ -315,6 +315,7 @@ cdef class StepRunner(Runner):
         self.statistics.steps += 1
         self.statistics.replayed(self.usage, self.python_ops, True)
         binder.effects.keep_written()
+        binder.effects.numbers = self.numbers.kept
         binder.effects.apply()
         return True
 

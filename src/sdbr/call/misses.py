@@ -177,10 +177,11 @@ def why_not_traced(manager, lookup: Lookup) -> tuple[tuple | None, str | None]:
     misses, call, key = manager.missed, manager.statistics.calls, lookup.key
     with manager.lock:
         known = manager.schedules.get(key)
+        counted = bool(known) and known[-1].counts and known[-1].guards.failed_comparison
+        if (lookup.answers or counted) and n_ways(known or ()) >= MOST_WAYS:
+            warn_ways(manager, lookup.differs or known[-1].guards.describe_failure())
+            return None, WAYS
         if lookup.answers:
-            if n_ways(known or ()) >= MOST_WAYS:
-                warn_ways(manager, lookup.differs)
-                return None, WAYS
             what: tuple = key, lookup.answers
         elif known and not known[-1].guards.failed:
             return None, None  # another thread has traced it since it was looked for
@@ -193,7 +194,7 @@ def why_not_traced(manager, lookup: Lookup) -> tuple[tuple | None, str | None]:
             if misses.back_off.will_try(manager.statistics.replays):
                 manager.sweep()
             # A further way of a call takes no other schedule's place.
-            idle = None if lookup.answers else manager.least_used()
+            idle = None if lookup.answers or counted else manager.least_used()
             reason = misses.back_off.decide(what, call, idle)
         if manager.schedules and (reason is None or not _has_told(manager, reason)):
             differs = lookup.differs or describe_difference(key, list(manager.schedules))

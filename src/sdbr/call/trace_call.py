@@ -19,7 +19,7 @@ from sdbr.trace.arrays.asked import answering
 from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.outside import Outside
-from sdbr.trace.effects.changes import why_never_replayed
+from sdbr.trace.effects.changes import changed_number, why_never_replayed
 from sdbr.trace.effects.stores import Stores
 from sdbr.trace.forgotten import frozen
 from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
@@ -63,10 +63,10 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     ):
         result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
     recorder.take_back_views()
+    recorder.take_back_counters()
     trace = recorder.trace
     settle_scalars(trace)
-    if trace.dynamic is None:
-        trace.dynamic = caught_error(trace)
+    trace.dynamic = trace.dynamic or changed_number(trace, recorder) or caught_error(trace)
     manager.statistics.traces += 1
     unconfirmed, known = waiting.get(answers(trace), (None, None))  # of the same way
     lookup.schedule = unconfirmed

@@ -7,7 +7,7 @@ import operator
 
 from sdbr.functions import registry
 from sdbr.trace import values as v
-from sdbr.trace.arrays.scalars import Condition, shown_scalars
+from sdbr.trace.arrays.scalars import Condition, Scalar, shown_scalars
 
 import numpy as np
 
@@ -19,9 +19,13 @@ def settle_scalars(trace: v.Trace) -> None:
     """
     for node in trace.nodes:
         row = registry.row_of(node.function) if node.scalars else None
+        for _, _, scalar in node.scalars if row is None else ():
+            if scalar.kind is int:  # it may be an axis or a size there
+                scalar.must_stay()
         for name, _, scalar in node.scalars if row is not None else ():
             number = getattr(registry.function_of(node.function), name)
             by_type = name in row.typed and type(number) is not float
+            by_type |= scalar.kind is int and any(x.dtype.kind != "f" for x in node.inputs)
             if name not in row.scalars or by_type:
                 scalar.must_stay()
             elif name in row.positive:
@@ -33,8 +37,12 @@ def settle_scalars(trace: v.Trace) -> None:
     for node in trace.nodes:
         node.scalars = [entry for entry in node.scalars if entry[2].changes]
         found.update((scalar, None) for _, _, scalar in node.scalars)
-    found.update((scalar, None) for scalar in shown_scalars(trace))
+    shown = shown_scalars(trace)
+    found.update((scalar, None) for scalar in shown if scalar.kind is not int)
     trace.scalars = list(found)
+    written = [w.value for w in trace.writes if isinstance(w.value, Scalar)]
+    exact = [scalar for scalar in shown if scalar.kind is int]
+    trace.numbers = list(dict.fromkeys([*written, *exact]))
     trace.conditions = [c for c in trace.conditions if any(s.changes for s in c.scalars)]
 
 

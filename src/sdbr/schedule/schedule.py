@@ -11,8 +11,15 @@ from sdbr.base.forks import reentrant_lock
 from sdbr.base.reasons import Reason
 from sdbr.schedule._statistics import Usage
 from sdbr.schedule.forward import ForwardPlan
+from sdbr.trace.arrays.scalars import written_by
 from sdbr.trace.questions import answers
 from sdbr.trace.values import PARAMETER, Trace
+
+
+def counts(trace: Trace) -> bool:
+    """Whether a call compares numbers that it also writes: other numbers go other ways."""
+    written = {(id(write.link), write.name) for write in trace.writes}
+    return any(written_by(condition, written) for condition in trace.conditions)
 
 
 class Schedule:
@@ -52,6 +59,7 @@ class Schedule:
         self.dynamic: Reason | None = None
         self.unconfirmed = False
         self.answers = answers(trace)  # the way through the code that it stands for
+        self.counts = counts(trace)  # whether numbers decide about the way that it writes itself
         # Arguments, by their place, whose present contents are all that it has been traced with.
         self.bound_to: dict = {}
         self.guards = None

@@ -18,7 +18,7 @@ def in_turn(candidates: Sequence[Schedule], answers: tuple[int, ...]) -> list[Sc
     cannot, and what served the last call before all others.
     """
     newest = [schedule for schedule in reversed(candidates) if schedule.follows(answers)]
-    if any(schedule.answers for schedule in newest):
+    if any(schedule.answers or schedule.counts for schedule in newest):
         newest.sort(key=lambda s: (s.dynamic is not None, s.unconfirmed, -s.usage.last_call))
     return newest
 
@@ -31,7 +31,7 @@ def number_of(candidates: Sequence[Schedule]) -> int:
 
 def n_ways(candidates: Sequence[Schedule]) -> int:
     """How many ways through the calls of one key are known."""
-    return sum(bool(schedule.answers) for schedule in candidates)
+    return sum(bool(schedule.answers) or schedule.counts for schedule in candidates)
 
 
 def difference(schedule: Schedule, answers: tuple[int, ...]) -> str:

@@ -14,6 +14,7 @@ from sdbr.trace.arrays.leaving import LeavingRecording
 from sdbr.trace.arrays.memories import MemoryRecording
 from sdbr.trace.arrays.stripping import shown
 from sdbr.trace.arrays.traced_float import ScalarRecording, plain_float
+from sdbr.trace.arrays.traced_int import CounterRecording
 from sdbr.trace.arrays.views import ViewRecording
 from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.code.generators import Generators
@@ -47,6 +48,7 @@ class Recorder(
     AttributeRecording,
     ReportRecording,
     ScalarRecording,
+    CounterRecording,
     GradientRecording,
     PrintRecording,
     CapturedRecording,
@@ -149,7 +151,11 @@ class Recorder(
         args, kwargs = filled if handed is None else handed.arguments
         _release()  # what an interrupted trace left
         self.count_given(traced_leaves)
-        result = self._call(function, args, kwargs, silent)
+        try:
+            result = self._call(function, args, kwargs, silent)
+        except BaseException:
+            self.take_back_counters()
+            raise
         # Nobody else may hold the result by now: references to it are counted, see `escapes`.
         finish_streams(self)
         out_leaves: list = []

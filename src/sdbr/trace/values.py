@@ -288,6 +288,9 @@ class Trace:
         Comparisons of floats that later calls read anew.
     scalars : list of Scalar
         Those that nodes receive; the position is that in the control block.
+    numbers : list of Scalar
+        Those that a replay leaves behind exactly as Python computes them: what the call assigns to
+        attributes, whole numbers that it returns or reports.
     floats : list of float
         The floats among the arguments.
     followed : dict
@@ -321,6 +324,7 @@ class Trace:
     live: dict = dataclasses.field(default_factory=dict)
     conditions: list = dataclasses.field(default_factory=list)
     scalars: list = dataclasses.field(default_factory=list)
+    numbers: list = dataclasses.field(default_factory=list)
     floats: list = dataclasses.field(default_factory=list)
     followed: dict = dataclasses.field(default_factory=dict)
     forgotten: list = dataclasses.field(default_factory=list)

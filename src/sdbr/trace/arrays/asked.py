@@ -18,7 +18,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.leaving import float_of
 from sdbr.trace.arrays.stripping import LEAVING, TRACED, is_traced, strip
 from sdbr.trace.arrays.telling import leave_by
-from sdbr.trace.arrays.traced_float import TracedFloat
+from sdbr.trace.arrays.traced_float import FOLLOWED
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class _Asking(type):
         kind = builtins.type(thing)
         if kind in TRACED:
             return thing.__class__
-        if kind is TracedFloat:
+        if kind in FOLLOWED:
             return thing.kind
         return Type if kind is builtins.type or kind is _Asking else kind
 

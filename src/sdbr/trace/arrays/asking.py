@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
-from sdbr.trace.arrays.stripping import is_traced
+from sdbr.trace.arrays.stripping import LEAVING, is_traced
 
 import numpy as np
 
@@ -41,6 +42,8 @@ def settled(thing: Any, slices_alone: bool = False) -> Any:
     if kind in (tuple, list):
         parts = [settled(part, slices_alone) for part in thing]
         return thing if all(a is b for a, b in zip(parts, thing, strict=True)) else kind(parts)
+    if kind in LEAVING and not is_traced(thing) and hasattr(kind, "__index__"):
+        return operator.index(thing)  # a counter: a way of its own for each number
     if slices_alone or not is_traced(thing) or thing.ndim or thing.dtype.kind not in "iu":
         return thing
     return int(thing)

@@ -19,7 +19,13 @@ from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.scalars import KINDS, Left, Scalar
 from sdbr.trace.arrays.stripping import holds_known, is_traced, strip
 from sdbr.trace.arrays.telling import record
-from sdbr.trace.arrays.traced_float import TracedFloat, computed, plain_float, strip_floats
+from sdbr.trace.arrays.traced_float import (
+    FOLLOWED,
+    TracedFloat,
+    computed,
+    plain_float,
+    strip_floats,
+)
 from sdbr.trace.arrays.traced_scalar import TracedScalar
 from sdbr.trace.arrays.views import replace_everywhere
 from sdbr.trace.arrays.wrapping import wrap
@@ -70,6 +76,8 @@ def float_of(thing):
         return None
     if type(thing) is TracedFloat and thing.origin.token is recorder.token:
         return recorder.as_python(thing)
+    if type(thing) in FOLLOWED:
+        return computed(float, (thing,))
     if is_traced(thing) and strip(thing).size == 1:
         return recorder.leave_as_float(thing, "a value left NumPy through float()")
     return None
@@ -223,6 +231,10 @@ class LeavingRecording:
 
     def call_with_numbers(self, ufunc, inputs: tuple):
         """Call a ufunc with numbers that are followed, and no array of the call."""
+        if not any(map(self.is_left, inputs)):
+            numbers = [type(x) in (int, *KINDS) or type(x) in FOLLOWED for x in inputs]
+            if ufunc.nout == 1 and all(numbers):
+                return computed(ufunc, inputs)
         if self.depth or not any(map(self.is_left, inputs)):
             return ufunc(*strip_floats(inputs))
         return record(ufunc, self.shown_to_numpy(inputs), {})

@@ -1,4 +1,4 @@
-"""Floats of Python that change from call to call: attributes of links, and arguments.
+"""Numbers of Python that change from call to call: attributes of links, and float arguments.
 
 Where a function node receives such a float, as it is or after arithmetic, the node gets a slot of
 the control block that every call fills anew; a comparison of it is a condition on later values.
@@ -13,11 +13,12 @@ from sdbr.trace.current import current
 
 import numpy as np
 
+_EXACT = 2**53  # whole numbers up to here are floats
 KINDS = (float, np.float64)
 
 
 class Scalar:
-    """A float that each call looks up or computes anew.
+    """A number that each call looks up or computes anew.
 
     Attributes
     ----------
@@ -30,12 +31,15 @@ class Scalar:
     keyed : bool
         Whether it has to be what it was in the trace.
     depth : int
+    kind : type
+        What it was in the trace: ``float``, ``numpy.float64`` or ``int``.
     """
 
-    __slots__ = ("depth", "keyed", "name", "roots", "token")
+    __slots__ = ("depth", "keyed", "kind", "name", "roots", "token")
 
-    def __init__(self, name: str, token, roots=None, depth: int = 0):
+    def __init__(self, name: str, token, roots=None, depth: int = 0, kind: type = float):
         self.name = name
+        self.kind = kind
         self.token = token
         self.roots = (self,) if roots is None else roots
         self.keyed = False
@@ -64,8 +68,8 @@ class ScalarAttribute(Scalar):
 
     __slots__ = ("attribute", "holder", "link")
 
-    def __init__(self, link, attribute: str, token):
-        super().__init__(attribute, token)
+    def __init__(self, link, attribute: str, token, kind: type = float):
+        super().__init__(attribute, token, kind=kind)
         self.link = link
         self.holder = link.__dict__
         self.attribute = attribute
@@ -92,13 +96,14 @@ class Derived(Scalar):
 
     __slots__ = ("function", "parts")
 
-    def __init__(self, function: Callable, parts: tuple):
+    def __init__(self, function: Callable, parts: tuple, kind: type = float):
         sources = [p for p in parts if isinstance(p, Scalar)]
         roots = tuple({id(r): r for s in sources for r in s.roots}.values())
         names = ", ".join(p.name if isinstance(p, Scalar) else f"{p:.4g}" for p in parts)
         depth = 1 + max(s.depth for s in sources)
         name = f"{function.__name__}({names})"
-        super().__init__(name if len(name) < 60 else "computed", sources[0].token, roots, depth)
+        name = name if len(name) < 60 else "computed"
+        super().__init__(name, sources[0].token, roots, depth, kind)
         self.function = function
         self.parts = parts
 
@@ -167,10 +172,30 @@ class Condition:
 def values_now(scalars: list[Scalar], floats: Sequence[float]) -> list[float] | None:
     """What each of `scalars` is now; None when one cannot be computed or is no float."""
     try:
-        values = [s.evaluate(floats) for s in scalars]
+        values = [_as_float(s.evaluate(floats), s) for s in scalars]
     except (ArithmeticError, KeyError, TypeError, ValueError):
         return None
     return values if all(type(x) in KINDS for x in values) else None
+
+
+def _as_float(x, scalar: Scalar):
+    """A whole number that an op receives, where it is one of floats as well."""
+    return float(x) if type(x) is int is scalar.kind and abs(x) <= _EXACT else x
+
+
+def kept_now(scalars: list[Scalar], floats: Sequence[float]) -> list | None:
+    """What each of `scalars` is now, exactly; None when one is no number of the kind it was."""
+    try:
+        values = [s.evaluate(floats) for s in scalars]
+    except (ArithmeticError, KeyError, TypeError, ValueError):
+        return None
+    return values if all(type(x) is s.kind for x, s in zip(values, scalars, strict=True)) else None
+
+
+def written_by(condition: Condition, written: set) -> bool:
+    """Whether it looks at an attribute among `written`, ``(id(link), name)``."""
+    roots = [root for scalar in condition.scalars for root in scalar.roots]
+    return any(type(r) is ScalarAttribute and (id(r.link), r.attribute) in written for r in roots)
 
 
 def shown_scalars(trace) -> list[Scalar]:

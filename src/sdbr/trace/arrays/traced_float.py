@@ -23,6 +23,7 @@ from sdbr.trace.arrays.scalars import (
     ScalarAttribute,
 )
 from sdbr.trace.arrays.stripping import LEAVING, is_traced
+from sdbr.trace.code.frames import user_line
 from sdbr.trace.current import current
 from sdbr.trace.nodes import attributes_of
 
@@ -62,7 +63,7 @@ class TracedFloat(float):
         """The number itself, for code that cannot be followed."""
         recorder = current()
         if recorder is not None and self.origin.token is recorder.token:
-            self.origin.must_stay()
+            recorder.note_leaving(self.origin)
         return _plain(self)
 
     def __float__(self):
@@ -90,7 +91,7 @@ class TracedFloat(float):
         return self.leave()
 
     def __bool__(self):
-        return _compared(operator.truth, (self,))
+        return compared(operator.truth, (self,))
 
     def __pos__(self):
         return self
@@ -104,7 +105,13 @@ class TracedFloat(float):
         return self.kind(0.0)
 
 
-def _plain(traced: TracedFloat) -> float:
+#: The classes of numbers that know where they come from; `traced_int` adds its own.
+FOLLOWED: set[type] = {TracedFloat}
+
+
+def _plain(traced):
+    if type(traced) is not TracedFloat:
+        return traced.plain
     value = float.__float__(traced)
     return value if traced.kind is float else traced.kind(value)
 
@@ -128,7 +135,7 @@ if int(np.__version__.partition(".")[0]) >= 2:
 def strip_floats(thing):
     """`thing` with plain floats in lists, tuples and dicts, for code that cannot be followed."""
     kind = type(thing)
-    if kind is TracedFloat:
+    if kind in FOLLOWED:
         return thing.leave()
     if kind in (tuple, list):
         return kind([strip_floats(t) for t in thing])
@@ -139,7 +146,7 @@ def strip_floats(thing):
 
 def _part(thing) -> Any:
     """A scalar of this trace, or the number itself; None when it is neither."""
-    if type(thing) is TracedFloat:
+    if type(thing) in FOLLOWED:
         return thing.origin if thing.origin.token is current().token else _plain(thing)
     return thing if type(thing) in (int, bool, *KINDS) else None
 
@@ -149,7 +156,7 @@ def _has_left(parts: tuple) -> bool:
 
 
 def _numbers(things) -> tuple:
-    return tuple(_plain(t) if type(t) is TracedFloat else t for t in things)
+    return tuple(_plain(t) if type(t) in FOLLOWED else t for t in things)
 
 
 def _followed(things: tuple) -> tuple | None:
@@ -170,22 +177,32 @@ def _followed(things: tuple) -> tuple | None:
 
 
 def computed(function: Callable, things: tuple) -> Any:
-    """``function(*things)``, recorded where TracedFloats take part and the result is a float."""
+    """``function(*things)``, recorded where followed numbers take part and the result is one.
+
+    Whole numbers are followed where they are made of such.
+    """
     parts = _followed(things)
     if parts is not None and _has_left(parts):
         return current().compute(function, things, parts)
     result = function(*_numbers(things))
     if parts is None:
         return result
-    if type(result) not in KINDS:
-        for part in parts:
-            if isinstance(part, Scalar):
-                part.must_stay()
-        return result
-    return TracedFloat(result, Derived(function, parts))
+    kind = type(result)
+    if kind in KINDS:
+        return TracedFloat(result, Derived(function, parts, kind))
+    for part in parts:
+        if isinstance(part, Scalar):
+            if part.kind is int and kind is int:
+                return WHOLE[int](result, Derived(function, parts, int))
+            part.must_stay()
+    return result
 
 
-def _compared(function: Callable, things: tuple) -> Any:
+#: What shows a whole number that is followed.
+WHOLE: dict[type, Callable] = {}
+
+
+def compared(function: Callable, things: tuple) -> Any:
     parts = _followed(things)
     if parts is not None and _has_left(parts):
         return current().compare(function, things, parts)
@@ -200,7 +217,9 @@ def _understood(other) -> bool:
     return isinstance(other, (int, float, np.generic, np.ndarray))
 
 
-def _binary(function: Callable, apply: Callable, swapped: bool):
+def binary(function: Callable, apply: Callable, swapped: bool):
+    """A method for an operator that `apply` follows."""
+
     def method(self, other):
         if not _understood(other):
             return NotImplemented
@@ -224,10 +243,10 @@ def _leaving(name: str):
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _function = getattr(operator, _name)
-    setattr(TracedFloat, f"__{_name}__", _binary(_function, computed, False))
-    setattr(TracedFloat, f"__r{_name}__", _binary(_function, computed, True))
+    setattr(TracedFloat, f"__{_name}__", binary(_function, computed, False))
+    setattr(TracedFloat, f"__r{_name}__", binary(_function, computed, True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(TracedFloat, f"__{_name}__", _binary(getattr(operator, _name), _compared, False))
+    setattr(TracedFloat, f"__{_name}__", binary(getattr(operator, _name), compared, False))
 for _name in ("neg", "abs"):
     setattr(TracedFloat, f"__{_name}__", _unary(getattr(operator, _name)))
 for _name in (
@@ -239,15 +258,15 @@ for _name in (
 
 
 def plain_float(thing):
-    """The number that a TracedFloat shows; anything else as it is. Not a use of it."""
-    return _plain(thing) if type(thing) is TracedFloat else thing
+    """The number that a followed one shows; anything else as it is. Not a use of it."""
+    return _plain(thing) if type(thing) in FOLLOWED else thing
 
 
 def watched_math(original: Callable) -> Callable:
     """A function of :mod:`math` that follows TracedFloats; for the time of a trace."""
 
     def call(*args, **kwargs):
-        if not any(type(a) is TracedFloat for a in args):
+        if not any(type(a) in FOLLOWED for a in args):
             return original(*strip_floats(args), **strip_floats(kwargs))
         return (
             original(*strip_floats(args), **strip_floats(kwargs))
@@ -279,8 +298,15 @@ class ScalarRecording:
         self.token = object()
         self.follows_floats = True
         self._scalars: dict = {}
+        self.left_at: dict[Scalar, str] = {}  # the user's line where it could not be followed
         self._stored: dict[int, tuple] = {}  # id(float) -> (float, Scalar)
         self.followed_floats: list[TracedFloat] = []  # every one that was handed out
+
+    def note_leaving(self, scalar: Scalar) -> None:
+        """The value of a number is taken where it cannot be followed."""
+        scalar.must_stay()
+        for root in scalar.roots:
+            self.left_at.setdefault(root, user_line())
 
     def float_attribute(self, link, name: str, value: float):
         """What user code gets for ``link.name``."""
@@ -288,12 +314,9 @@ class ScalarRecording:
             return value
         scalar = self._scalars.get((id(link), name))
         if scalar is None:
-            scalar = self._scalars[id(link), name] = ScalarAttribute(link, name, self.token)
+            scalar = ScalarAttribute(link, name, self.token, type(value))
+            self._scalars[id(link), name] = scalar
         return TracedFloat(value, scalar)
-
-    def scalar_of(self, link, name: str) -> Scalar | None:
-        """What was followed of ``link.name``, if anything was."""
-        return self._scalars.get((id(link), name))
 
     def float_argument(self, index: int, value: float, name: str):
         """What user code gets for float number `index` among the arguments."""
@@ -320,7 +343,7 @@ class ScalarRecording:
                 # An array of the call is the operand, as for numbers of NumPy.
                 owner.__dict__[name] = spent.__dict__[name] = self.array_of(thing.origin)
                 continue
-            if type(thing) is TracedFloat:
+            if type(thing) in FOLLOWED:
                 if type(thing.origin) is Left:
                     thing.origin.must_stay()
                 owner.__dict__[name] = spent.__dict__[name] = _plain(thing)
@@ -334,12 +357,16 @@ class ScalarRecording:
         return mine and type(thing.origin) is Left
 
     def shows_scalar(self, thing) -> bool:
-        """Whether `thing` is a TracedFloat of this trace that shows a float of Python."""
-        mine = type(thing) is TracedFloat and thing.origin.token is self.token
-        return mine and thing.kind is float and type(thing.origin) is not Left
+        """Whether `thing` is a followed number of this trace that shows one of Python."""
+        return self.follows(thing) and thing.kind is not np.float64
+
+    def follows(self, thing) -> bool:
+        """Whether `thing` is a number that this trace follows, which the call has not computed."""
+        mine = type(thing) in FOLLOWED and thing.origin.token is self.token
+        return mine and type(thing.origin) is not Left
 
     def shown_scalar(self, thing):
-        """The Scalar or Value that a TracedFloat of this trace shows; else the thing itself."""
+        """The Scalar or Value that a followed number of this trace shows; else the thing itself."""
         if self.is_left(thing):
             return thing.origin.value
         return thing.origin if self.shows_scalar(thing) else strip_floats(thing)

@@ -16,6 +16,7 @@ from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.code.moving import moves_on
 from sdbr.trace.effects._reads import SeenReads
 from sdbr.trace.guards.link_hooks import unknown_hook
+from sdbr.trace.guards.prints import is_constant
 from sdbr.trace.structure import mapped
 from sdbr.trace.values import ABSENT, ARGUMENT, ATTRIBUTE, AttributeWrite, Read, Value
 
@@ -78,8 +79,7 @@ class AttributeRecording:
                 self.mark_dynamic(reason, Remedy.USE_FUNCTIONS, quiet=True)
             return thing
         if name == "name" and is_users(sys._getframe(1).f_globals.get("__name__", "")):
-            self._note_read(link, name, thing)
-            return thing
+            return self._note_read(link, name, thing) or thing
         before = self.watch(link)
         if (id(link), name) in self.effect_writes:
             self.mark_dynamic(
@@ -120,6 +120,8 @@ class AttributeRecording:
         self._note_read(link, name, thing)
         if type(thing) in KINDS:
             return self.float_attribute(link, name, thing)
+        if type(thing) is int:
+            return self.int_attribute(link, name, thing) if self.counts(name) else thing
         reason = moves_on(thing)
         if reason is not None:
             self.mark_dynamic(f"attribute {name!r} {reason.text}", reason.remedy)
@@ -222,17 +224,20 @@ class AttributeRecording:
                     )
                 elif isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing):
                     self._write(link, name, self._written(link, name, thing), thing)
-                elif self.is_left(thing) and (id(link), name) not in self._seen_reads:
+                elif self.is_left(thing):
                     link.__dict__[name] = plain_float(thing)
                     self._write(link, name, thing.origin.value, link.__dict__[name])
+                elif self.follows(thing):
+                    self._write(link, name, thing.origin, thing)
+                    link.__dict__[name] = plain_float(thing)
                 elif thing is None:
                     self._write(link, name, None, thing)
-                elif not self.is_left(thing) and self._is_tree(thing):
+                elif self._is_tree(thing):
                     self._write_tree(link, name, thing)
+                elif is_constant(thing):
+                    self.trace.unconfirmed |= may_be_computed(thing)
+                    self._write(link, name, thing, thing)
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
-                    scalar = self.scalar_of(link, name)
-                    if scalar is not None:
-                        scalar.keyed = False  # else each call had a key of its own
                     self.mark_dynamic(
                         f"attribute {name!r} of {type(link).__name__} was set to {thing!r:.60} "
                         "during the call; code that must run every time belongs into "
@@ -272,6 +277,10 @@ class AttributeRecording:
                 return x.origin.value
             if isinstance(x, chainer.Variable):
                 return self.of_variable(x)
+            if self.follows(x):
+                traced.append(x)
+                x.origin.must_stay()
+                return plain_float(x)
             # A number of a state that was read is compared before each replay.
             return x if x is None or isinstance(x, _NUMBERS) else self.of_array(x)
 
@@ -323,6 +332,13 @@ def _same_contents(a, b) -> bool:
         x is y or (isinstance(x, _SCALARS) and type(x) is type(y) and x == y)
         for x, y in zip(a, b, strict=True)
     )
+
+
+def may_be_computed(thing) -> bool:
+    """Whether a constant may be what compiled code has made of an array."""
+    if isinstance(thing, tuple):
+        return any(map(may_be_computed, thing))
+    return isinstance(thing, (float, complex, bytes, np.generic))
 
 
 def _same(a, b) -> bool:

@@ -35,6 +35,30 @@ def why_never_replayed(changed: dict, earlier: list, left: dict, stores) -> Reas
     return None
 
 
+def changed_number(trace, recorder) -> Reason | None:
+    """Why a call can never be replayed that writes a number which it reads and does not follow."""
+    written = {(id(write.link), write.name): write.link for write in trace.writes}
+    for read in trace.reads:
+        link, scalar = read.link, trace.followed.get((id(read.link), read.name))
+        if (id(link), read.name) not in written or (scalar is not None and not scalar.keyed):
+            continue
+        now = link.__dict__.get(read.name)
+        if _is_number(read.value) and _is_number(now) and repr(now) != repr(read.value):
+            if scalar is not None:
+                scalar.keyed = False  # else each call had a key of its own
+            line = recorder.left_at.get(scalar) or recorder.stores.line_of(read.name)
+            text = (
+                f"attribute {read.name!r} of {type(link).__name__}, to which the call assigns "
+                f"another number, here {now!r:.60}, is used where it cannot be followed"
+            )
+            return Reason(text, Remedy.PASS_NUMBERS, line)
+    return None
+
+
+def _is_number(thing) -> bool:
+    return isinstance(thing, (int, float)) and not isinstance(thing, bool)
+
+
 def _reason(name: str, stores) -> Reason:
     what, line = repr(name), stores.line_of(name) or _line_of_use(stores.functions, name)
     text = f"{what}, an attribute or a variable that the call reads, is changed by each call"

@@ -13,10 +13,10 @@ import types
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.stripping import PURE, holds_traced, shown, strip
-from sdbr.trace.arrays.traced_float import TracedFloat, plain_float
+from sdbr.trace.arrays.traced_float import FOLLOWED, TracedFloat, plain_float
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import get, place_key, used_names
-from sdbr.trace.effects.attributes import INTERNAL
+from sdbr.trace.effects.attributes import INTERNAL, may_be_computed
 from sdbr.trace.effects.escapes import References
 from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of, sink_of
 from sdbr.trace.guards.guards import changed_condition, stored_condition
@@ -47,9 +47,13 @@ class Stores:
         self.functions = [] if around is None else around.functions
         self._before = [(owner, dict(fields_of(owner))) for owner in _owners(around)]
         loaded: set = set()
+        stored: set = set()
         for function in self.functions:
-            loaded |= used_names(function.__code__)[0]
+            names = used_names(function.__code__)
+            loaded |= names[0]
+            stored.update(names[1])
         self._loaded = loaded
+        self.stored = frozenset(stored)  # names of places to which the code assigns
         # Draws and type tests are noticed by what stands in their place during the call.
         self._replaced = set()
         if around is not None:
@@ -245,11 +249,11 @@ class StoreRecording:
                 place.put(mapped(new, lambda x: plain_float(shown(x))))
             self.trace.stores.append(Store(place, value, target))
             self._keep(place, old)
-        elif type(new) is TracedFloat or is_constant(new):
-            if type(new) is TracedFloat:
+        elif type(new) in FOLLOWED or is_constant(new):
+            if type(new) in FOLLOWED:
                 new = self._number(new)
                 place.put(new, None)
-            self.trace.unconfirmed = self.trace.unconfirmed or _may_be_computed(new)
+            self.trace.unconfirmed = self.trace.unconfirmed or may_be_computed(new)
             self.trace.stores.append(Store(place, new, target))
             self._keep(place, old)
         elif _is_named(new):
@@ -400,13 +404,6 @@ def _extras(variable) -> dict:
     if variable._node.name is not None and not isinstance(variable, chainer.Parameter):
         found["name"] = variable._node.name
     return found
-
-
-def _may_be_computed(thing) -> bool:
-    """Whether a constant may be what compiled code has made of an array."""
-    if isinstance(thing, tuple):
-        return any(map(_may_be_computed, thing))
-    return isinstance(thing, (float, complex, bytes, np.generic))
 
 
 def _is_iterable(thing) -> bool:

@@ -83,6 +83,13 @@ def confirm(trace, first, before) -> None:
                 trace.dynamic = trace.dynamic or Reason(
                     f"the reported value {name!r} was computed in Python", Remedy.USE_FUNCTIONS
                 )
+    written = {(id(w.link), w.name): repr_scalars(w.value) for w in first.writes}
+    for write in trace.writes:
+        if written.get((id(write.link), write.name)) != repr_scalars(write.value):
+            trace.dynamic = trace.dynamic or Reason(
+                f"attribute {write.name!r}, which the call sets, was computed in Python",
+                Remedy.USE_FUNCTIONS,
+            )
     stored = {store.sink.key: repr_scalars(store.value) for store in first.stores}
     for store in trace.stores:
         key = store.sink.key

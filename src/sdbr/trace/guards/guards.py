@@ -8,7 +8,7 @@ import os
 import types
 
 from sdbr.compat import LINK_VERSION
-from sdbr.trace.arrays.scalars import KINDS, ScalarArgument
+from sdbr.trace.arrays.scalars import ScalarArgument, written_by
 from sdbr.trace.code.reading import place_key
 from sdbr.trace.guards._held import (
     MISSING,
@@ -82,6 +82,7 @@ class Guards:
         self.on_floats: list = []
         self.comparisons = {repr(condition) for condition in trace.conditions}
         self._live = trace.live
+        self._written = {(id(write.link), write.name) for write in trace.writes}
         self._watch_floats(trace)
         for read in trace.reads:
             self._watch_read(read, trace)
@@ -119,10 +120,16 @@ class Guards:
             self.volatile.add(d, name, is_array_like, (value.shape, value.dtype))
         elif name in _COUNTED_SETS and isinstance(value, (set, frozenset)):
             self.stable.append((d, name, _is_same_set, set(value)))
-        elif type(value) in KINDS and _may_change(trace.followed.get((id(read.link), name))):
-            self.stable.append((d, name, _is_of_type, type(value)))
+        elif _may_change(trace.followed.get((id(read.link), name))):
+            if (id(read.link), name) in self._written:  # each replay writes it
+                self.volatile.add(d, name, _is_of_type, type(value))
+            else:
+                self.stable.append((d, name, _is_of_type, type(value)))
         elif isinstance(value, (int, float, str, bool)):
             self.stable.append((d, name, is_equal, value))
+            if (id(read.link), name) in self._written and not is_equal(d.get(name), value):
+                change = self.changed[place_key(d, name)] = Change(d, name, is_equal, value)
+                change.may_return = True
         elif is_constant(value):
             self.stable.append((d, name, holds_same, (taken(value), {})))
         elif (id(read.link), name) in trace.prints:
@@ -175,6 +182,7 @@ class Guards:
         before, self.volatile = self.volatile, Conditions()
         for condition in filter(_is_met, before.given):
             self.volatile.add(*condition)
+        self.stable = list(filter(_is_met, self.stable))
 
     def watch_definitions(self, definitions: list, owner) -> None:
         """Look whether functions are defined anew.
@@ -210,6 +218,8 @@ class Guards:
         for condition in trace.conditions:
             if any(type(r) is ScalarArgument for s in condition.scalars for r in s.roots):
                 self.on_floats.append(condition)
+            elif written_by(condition, self._written):
+                self.volatile.add(Given(condition), repr(condition), _comes_out, None)
             else:
                 self.stable.append((Given(condition), repr(condition), _comes_out, None))
 
@@ -232,11 +242,16 @@ class Guards:
         holder, name, *_ = self._broken
         return self.failed, _shown(holder.get(name))
 
+    @property
+    def failed_comparison(self) -> bool:
+        """Whether what no longer held was a comparison of numbers."""
+        return self.failed in self.comparisons
+
     def describe_failure(self) -> str:
         """What no longer held when they were last compared."""
         if self.failed.startswith("argument "):
             return self.failed
-        if self.failed in self.comparisons:
+        if self.failed_comparison:
             return f"comparison {self.failed}, which came out differently"
         return f"{self.failed!r}, an attribute or a variable that the call reads"
 
