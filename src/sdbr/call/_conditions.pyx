@@ -82,7 +82,9 @@ cdef class Numbers:
         # Comparisons of arguments with attributes come out anew for the same arguments.
         self.mixed = any([
             type(root) is ScalarAttribute
-            for condition in schedule.guards.on_floats for s in condition.scalars for root in s.roots
+            for condition in schedule.guards.on_floats
+            for s in condition.scalars
+            for root in s.roots
         ])
         self.accepted = None
         self.values = <double *> calloc(max(self.n, 1), sizeof(double))

@@ -80,7 +80,7 @@ cdef enum:
     # What a step of the effects does.
     ASSIGN        # an output, to an attribute of a link
     ASSIGN_PLAIN  # something that is always the same
-    ASSIGN_NUMBER # one of Python, to an attribute of a link
+    ASSIGN_NUMBER  # one of Python, to an attribute of a link
     ASSIGN_TREE   # outputs in lists, tuples and dicts
     STORE         # something, outside of links
     REPORT
