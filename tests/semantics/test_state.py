@@ -495,3 +495,22 @@ def test_threads_count():
         thread.join()
     assert static.t == 150 and type(static.t) is int
     assert counts(static) == (1, 149, 0)
+
+
+def through_the_dictionary(self, x):
+    self.__dict__["t"] = self.__dict__.get("t") + 1
+    return self.a(x) * self.t
+
+
+def from_the_dictionary(self, x):
+    self.t = vars(self)["t"] + 1
+    return self.a(x) * self.t
+
+
+@pytest.mark.parametrize("forward", [through_the_dictionary, from_the_dictionary])
+def test_a_counter_that_is_read_past_its_link_is_dynamic(forward):
+    plain, static = models(forward, {})
+    sdbr.static_graph(static, on_dynamic="fallback")
+    with pytest.warns(sdbr.SdbrWarning, match="'t'"):
+        assert_same(plain, static, range(6))
+    assert statistics_of(static).replays == 0

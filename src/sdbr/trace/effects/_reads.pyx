@@ -73,7 +73,7 @@ def getattribute_of_link(original):
             raise
         if name[:2] == "__":
             if name == "__dict__":
-                recorder.watch(self)  # somebody may write past the link
+                recorder.open_fields(self)
             return thing
         if recorder._depth:
             if recorder.pending_writes and (id(self), name) in recorder.pending_writes:
