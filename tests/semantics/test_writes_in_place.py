@@ -511,7 +511,25 @@ def handed_to_code(self, x, t):
     return F.sum(self.l(n) * h)
 
 
+def numbers_that_left(self, x, t):
+    h = x.copy()
+    h[0] = float(x.mean())
+    h[1] = float(x[0, 0]) * 2
+    z = np.zeros((N, D), "f")
+    z[2] = x.max().item()
+    z[3:].fill(float(x.min()))
+    return F.sum(self.l(h + z) ** 2)
+
+
+def given_back(self, x, t):
+    a, b = np.broadcast_arrays(x + 1, x * 2)
+    c, d = np.atleast_2d(a, b)
+    e = np.asarray(c).real.squeeze()
+    return F.sum(self.l(e * d) ** 2)
+
+
 NATIVE = [
+    numbers_that_left,
     returned_buffer, reported_afterwards, states_kept_step_by_step, small_integers_and_doubles,
     variables_of_views,
     result_without_graph, result_of_a_number, after_a_function_that_keeps_nothing,
@@ -624,7 +642,7 @@ def power_in_place(self, x, t):
 
 
 BY_NUMPY = [
-    values_by_mask, handed_to_code, in_what_is_forgotten,
+    given_back, values_by_mask, handed_to_code, in_what_is_forgotten,
     sorted_in_place, sorted_view, partitioned, put_flat, put_along, put_by_mask, diagonal_filled,
     out_where, maximum_at, float_into_integers, cumulated_out, power_in_place, scheduled_sampling,
     noise_in_place,

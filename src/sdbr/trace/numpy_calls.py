@@ -17,11 +17,12 @@ import numpy as np
 _COPIES = (
     "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "astype", "copy",
 )  # fmt: skip
-#: These give back what they are given, where it is as it should be; others have written to it.
-_GIVES_BACK = frozenset({
-    *_COPIES, "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "conj", "conjugate",
-    "nan_to_num", "ravel", "real", "real_if_close", "require", "reshape", "squeeze",
-})  # fmt: skip
+#: These may write into their first argument, when they are given it once more.
+_OVER_THEIR_OWN = frozenset(
+    ("around", "byteswap", "clip", "cumprod", "cumsum", "fix", "nancumprod", "nancumsum", "round")
+)
+#: These give back all that they are given, where it is as it should be.
+_GIVES_BACK = frozenset(("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays"))
 
 
 class CallRecording:
@@ -145,8 +146,12 @@ class CallRecording:
 
 def _has_written(call, parts: list, given: list) -> bool:
     """Whether a call has given back an array that it was given to write to."""
-    first = given[:1] if getattr(call, "__name__", "") in _GIVES_BACK else ()
-    return any(part is x and not any(x is y for y in first) for part in parts for x in given)
+    name = getattr(call, "__name__", "")
+    if name in _GIVES_BACK:
+        return False
+    if name not in _OVER_THEIR_OWN:
+        given = [x for x in given[1:] if x is not given[0]]
+    return any(part is x for part in parts for x in given)
 
 
 def _is_copy(array, result) -> bool:

@@ -14,6 +14,32 @@ INSIDE = [
     Hazard("zeros in place", "a{k} = np.zeros_like({raw})\na{k}[:, 1] = 1\n{v} = {h} * a{k}"),
     Hazard("zeros filled", "a{k} = np.zeros_like({raw})\na{k} += {h}.array\n{v} = {h} * a{k}"),
     Hazard("copy in place", "a{k} = {h}.array.copy()\na{k}[a{k} < 0] = 0\n{v} = {h} + a{k}"),
+    Hazard(
+        "view in place",
+        "a{k} = {raw} * 2\nb{k} = a{k}[:, 1:]\nb{k} += a{k}[:, :-1]\n{v} = {h} + a{k} * b{k}.sum()",
+    ),
+    Hazard(
+        "rows by index in place",
+        "a{k} = {h}.array.copy()\na{k}[[0, 1]] = a{k}[[1, 0]]\na{k}.T[0] *= 3\n{v} = {h} * a{k}",
+    ),
+    Hazard(
+        "taken and written",
+        "a{k} = {raw} + 1\nu{k} = {h} + a{k}\na{k}[0] = 0\n{v} = u{k} - a{k}",
+    ),
+    Hazard(
+        "kept and written",
+        "a{k} = {raw} + 1\nu{k} = {h} * a{k}\na{k}[0] = 0\n{v} = u{k} - a{k}",
+    ),
+    Hazard(
+        "result without graph in place",
+        "with chainer.no_backprop_mode():\n    u{k} = F.sin({h})\n"
+        "u{k}.array[u{k}.array > 0.5] = 0\n{v} = {h} * u{k}.array",
+    ),
+    Hazard(
+        "added at",
+        "a{k} = np.zeros({raw}.shape, DTYPE)\nnp.add.at(a{k}, [0, 0], {h}.array[:2])\n"
+        "{v} = {h} + a{k}",
+    ),
     Hazard("clip out", "a{k} = {h}.array.copy()\nnp.clip(a{k}, -1, 1, out=a{k})\n{v} = {h} + a{k}"),
     Hazard(
         "global in place",
@@ -426,7 +452,13 @@ AFTER = [
 ]
 
 #: What makes a call dynamic, most often.
-DYNAMIC = {"result in place", "argument in place", "global in place", "array replaced"}
+DYNAMIC = {
+    "kept and written",
+    "result in place",
+    "argument in place",
+    "global in place",
+    "array replaced",
+}
 DYNAMIC |= {"array read by floats", "global array anew", "dict array", "class array"}
 DYNAMIC |= {"object array", "list of arrays", "earlier result goes in"}
 HAZARDS = [

@@ -7,6 +7,7 @@ from typing import Any
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.rewriting import At, Into, Method, Rewriting, assign, fill, take_over
+from sdbr.trace.arrays.scalars import Left
 from sdbr.trace.arrays.stripping import (
     PURE,
     holds_known,
@@ -17,6 +18,7 @@ from sdbr.trace.arrays.stripping import (
     strip_nested,
 )
 from sdbr.trace.arrays.telling import leave_by, note_foreign, record
+from sdbr.trace.arrays.traced_float import TracedFloat
 from sdbr.trace.current import current
 from sdbr.trace.values import Hole
 
@@ -79,6 +81,17 @@ def write(target, how: Callable, args: tuple, kwargs: dict, name: str, text: str
     return result
 
 
+def _as_array(value):
+    """A number that the call has taken out of an array as an array, to be written into another."""
+    recorder = current()
+    number = getattr(value, "origin", None) if type(value) is TracedFloat else None
+    if type(number) is not Left or recorder is None or recorder.depth:
+        return value
+    if recorder.trace.dynamic is not None or number.token is not recorder.token:
+        return value
+    return recorder.array_of(number)
+
+
 def _after(text: str, taken: str) -> str:
     return f"{text} after {taken} has taken it"
 
@@ -91,6 +104,7 @@ def set_item(array, key, value) -> None:
 
     if _is_its_own(array, key, value):
         return  # ``x[key] += y`` has written there already
+    value = _as_array(value)
     write(array, assign, (key, value), {}, "setitem", "an array was written in place", perform)
 
 
@@ -148,6 +162,9 @@ def by_method(name: str) -> Callable:
     """A method that writes into its array."""
 
     def method(self, *args, **kwargs):
+        if name == "fill":
+            args = tuple(map(_as_array, args))
+
         def perform():
             return getattr(strip(self), name)(*strip_nested(args), **strip_nested(kwargs))
 
