@@ -46,6 +46,8 @@ def number_reason(node: Node, *attributes: str) -> str | None:
 
 def is_number(value) -> bool:
     """Whether `value` is a Python or NumPy real number."""
+    if type(value) in (float, int):  # nearly always; abstract classes take long to answer
+        return True
     return isinstance(value, (numbers.Real, np.bool_)) and not isinstance(value, np.ndarray)
 
 

@@ -207,8 +207,8 @@ class UpdatePlan(Update):
     def _python(self, reason: str) -> None:
         self._reasons[reason] += 1
 
-    def _choose(self, param, rule) -> tuple[RuleRow, dict] | None:
-        """Rule row and state of a parameter, or None, with the reason noted, without one."""
+    def _choose(self, param, rule) -> tuple[RuleRow, dict, tuple[bool, ...]] | None:
+        """Rule row, state and options of a parameter; None, with the reason noted, without one."""
         if rule is None or not rule.enabled:
             return None
         problem = _param_problem(param)
@@ -217,12 +217,12 @@ class UpdatePlan(Update):
             if rule.state is None:
                 rule._init_states(param)
                 self._fresh.append((rule, rule.t, rule.state))
-            state = rule.state
+            state, options = rule.state, _options(rule, found)
             problem = "its state was taken by another thread"
             if state is not None:
-                problem = _rule_problem(rule, found, param, state)
+                problem = _rule_problem(rule, found, param, state, options)
             if problem is None:
-                return found, state
+                return found, state, options
             found = problem
         self._python(found)
         self.python_params.append(param)
@@ -253,8 +253,8 @@ class UpdatePlan(Update):
                 self.names.append(path)
                 self._operands.append((None, (), (), ()))
             return (-1, hooked, None, (), ())
-        rule_row, state = found
-        group = _group(rule, rule_row, param, groups)
+        rule_row, state, options = found
+        group = _group(rule, rule_row, param, options, groups)
         names = rule_row.state(group.options)
         arrays = tuple(state[name] for name in names)
         before = [(h, row_of_hook(h, True)) for h in rule._hookable._pre_update_hooks.values()]
@@ -333,13 +333,12 @@ def _param_problem(param) -> str | None:
     return None
 
 
-def _rule_problem(rule, rule_row: RuleRow, param, state: dict) -> str | None:
+def _rule_problem(rule, rule_row: RuleRow, param, state: dict, options) -> str | None:
     hookable = rule._hookable
     for hook in (*hookable._pre_update_hooks.values(), *hookable._post_update_hooks.values()):
         found = row_of_hook(hook, True)
         if not isinstance(found, HookRow):
             return f"update rule has a hook: {found}"
-    options = _options(rule, rule_row)
     if options is None:
         return "update rule lacks a hyperparameter"
     array = param._data[0]
@@ -375,10 +374,9 @@ def _hook_rows(hooks, params) -> tuple[list[tuple] | None, str | None]:
     return pairs, None
 
 
-def _group(rule, rule_row: RuleRow, param, groups: dict) -> Group:
+def _group(rule, rule_row: RuleRow, param, options: tuple[bool, ...], groups: dict) -> Group:
     """The group of a rule: rules of one group share their scalars."""
     hyperparam = rule.hyperparam
-    options = _options(rule, rule_row)
     chain: list | None = []
     link = hyperparam
     while link is not None and chain is not None:

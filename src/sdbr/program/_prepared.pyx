@@ -14,8 +14,8 @@ from sdbr.program._abi cimport sdbr_kernel
 
 cnp.import_array()
 
-#: Opcodes of the ops that read NumPy's bit generator.
-DRAWING = [op.opcode for op in OPS if op.draws]
+#: Of each opcode whether the op reads NumPy's bit generator.
+DRAWS = np.array([bool(op.draws) for op in OPS])
 
 
 cdef class PythonOp:
@@ -108,7 +108,7 @@ cdef class Prepared:
         self.n_ops = len(program)
         self.n_operands = len(program.operands)
         self.n_slots = len(program.slots)
-        self.draws = bool(np.isin(program.opcodes, DRAWING).any())
+        self.draws = bool(DRAWS[program.opcodes].any())
         own = {"kernels": kernels, "int_starts": int_starts, "ints": ints}
         self.point_at({**_patches(program), **_flushing(program), **own})
         self.python = [PythonOp(program, i) for i in np.flatnonzero(program.opcodes == 0).tolist()]
