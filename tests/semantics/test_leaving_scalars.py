@@ -86,6 +86,7 @@ def of_double_precision(self, h, loss):
 
 def with_an_attribute(self, h, loss):
     chainer.report({"loss": float(loss.array) * self.scale}, self)
+    self.scale = self.scale * 2 - float(loss.array)
     return loss
 
 
@@ -186,7 +187,8 @@ def observed(model, call):
     reporter.add_observer("model", model)
     with reporter.scope({}):
         result = call()
-        return [result, dict(reporter.observation), model.last, model.beside, KEPT]
+        kept = [model.last, model.beside, model.scale, KEPT]
+        return [result, dict(reporter.observation), *kept]
 
 
 def assert_same(got, want):
@@ -307,6 +309,26 @@ def test_a_comparison_is_a_question():
     assert counts(f) == (2, 7, 0)
 
 
+def test_second_derivatives_see_the_numbers_of_the_call():
+    class Cubed(chainer.Chain):
+        scale = None
+
+        def forward(self, x):
+            return F.sum(x**3 * (self.scale * float(x.array.sum())))
+
+    plain, static = Cubed(), sdbr.static_graph(Cubed(), enable_double_backprop=True)
+    for k in range(5):
+        found = []
+        for model in (plain, static):
+            model.scale = 0.5 + k
+            x = chainer.Variable(np.float32([1 + k, -0.5]))
+            (gx,) = chainer.grad([model(x)], [x], enable_double_backprop=True)
+            (ggx,) = chainer.grad([F.sum(gx**2)], [x])
+            found.append([gx.array, ggx.array])
+        assert_same(found[1], found[0])
+    assert counts(static) == (1, 4, 0)
+
+
 # --- what cannot be followed ---------------------------------------------------------------------
 def written_as_a_text(x):
     return f"{float(x.sum()):.3f}"
@@ -355,17 +377,37 @@ def test_what_cannot_be_followed_is_said(f):
     assert statistics_of(static).replays == 0
 
 
-def test_what_is_read_and_written_is_dynamic():
-    class Averaging(chainer.Chain):
-        def __init__(self):
-            super().__init__()
-            self.mean = 0.0
+class Averaging(chainer.Chain):
+    def __init__(self, text):
+        super().__init__()
+        self.mean, self.rate, self.text = 0.0, 0.1, text
 
-        def forward(self, x):
-            self.mean = 0.9 * self.mean + 0.1 * float(x.sum())
-            return x * 2
+    def forward(self, x):
+        if self.text:
+            str(self.mean)
+        self.mean = (1 - self.rate) * self.mean + self.rate * float(x.sum())
+        return x * self.mean
 
-    static, want = sdbr.static_graph(Averaging()), 0.0
+
+@pytest.mark.parametrize("audit", ["off", "1.0"])
+def test_an_average_is_read_and_written(audit):
+    static, want = sdbr.static_graph(Averaging(False), on_dynamic="raise"), 0.0
+    with chainer.using_config("sdbr_audit", audit):
+        for k in range(9):
+            static.rate = 0.1 + 0.01 * k
+            x = np.float32([k, 2])
+            y = static(x)
+            want = (1 - static.rate) * want + static.rate * (k + 2)
+            assert static.mean == pytest.approx(want, rel=1e-15)
+            assert static.mean.__class__ is want.__class__
+            np.testing.assert_allclose(y, x * want, SUMS)
+            if k == 5:
+                static.mean = want = 3.5  # by somebody else
+    assert counts(static) == (1, 8, 0)
+
+
+def test_what_is_read_and_written_otherwise_is_dynamic():
+    static, want = sdbr.static_graph(Averaging(True)), 0.0
     with pytest.warns(sdbr.SdbrWarning, match="'mean'"):
         for k in range(6):
             static(np.float32([k, 2]))
@@ -375,9 +417,11 @@ def test_what_is_read_and_written_is_dynamic():
     assert counts(static)[:2] == (1, 0)
 
 
-def test_another_call_reads_what_replays_write():
+@pytest.mark.parametrize("writes", [False, True])
+def test_another_call_reads_what_replays_write(writes):
     class Two(chainer.Chain):
         last = 0.0
+        kept = None
 
         @sdbr.static_graph(on_dynamic="raise")
         def forward(self, x):
@@ -386,6 +430,8 @@ def test_another_call_reads_what_replays_write():
 
         @sdbr.static_graph(on_dynamic="raise")
         def scaled(self, x):
+            if writes:
+                self.kept = x * 2
             return (F.relu(x) if self.last > 3 else -F.relu(x)) * self.last
 
     two = Two()
@@ -394,6 +440,7 @@ def test_another_call_reads_what_replays_write():
         two.forward(x)
         want = x * (k + 1) * (1 if k + 1 > 3 else -1)
         np.testing.assert_allclose(two.scaled(x).array, want, SUMS)
+    assert two.schedule_manager.statistics.replays == 8
 
 
 def test_several_threads_have_their_own_numbers():

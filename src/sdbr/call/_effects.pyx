@@ -43,11 +43,11 @@ def write_attribute(dict d, str name, value):
     """Set an attribute of a link past ``Link.__setattr__``.
 
     The version of the links counts up only when the kind of value changes: schedules that read
-    the attribute look at its shape each time, but not at whether it is None. A number of Python
-    is looked at after writes alone.
+    the attribute look at its shape each time, but not at whether it is None. Those that read a
+    number look at the dictionary.
     """
     cdef PyObject *old = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
-    if old == NULL or (old == NONE) != (value is None) or type(value) is float:
+    if old == NULL or (old == NONE) != (value is None):
         bump_link_version()
     d[name] = value
 

@@ -315,6 +315,8 @@ class _Graph:
                     **fill_holes(node.call[2], [self.array(x) for x in node.inputs]),
                 )
                 made = made if isinstance(made, (tuple, list)) else (made,)
+                if node.scalars:
+                    made = (self.things[node.scalars[0][2]],)
                 made = [np.asarray(part) for part in made]
             elif isinstance(node, GradientNode):
                 made = self._gradients(node)

@@ -22,6 +22,7 @@ from sdbr.lowering.windows import HandedOut, apart, window
 from sdbr.program.buffers import ARENA, BOUND, CONSTANT, OWNED, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.trace import values as v
+from sdbr.trace.arrays.scalars import KINDS
 from sdbr.trace.code.places import Place
 from sdbr.trace.effects.side_effects import StaticCode
 from sdbr.trace.gradients import GradientNode
@@ -176,7 +177,10 @@ class Forward:
     def _lower_code(self, traced: v.TracedNode, xs: list) -> None:
         """What is no function node: a NumPy call, a draw, code that runs every time."""
         b = self.builder
-        ys = None if traced.effect else lower_call(b, traced, xs)
+        if not traced.inputs and traced.call[0] in KINDS:
+            ys = [self._lower_number(traced)]
+        else:
+            ys = None if traced.effect else lower_call(b, traced, xs)
         if ys is not None:
             if not gives_view(traced.call):
                 ys = apart(b, ys, xs)
@@ -191,6 +195,13 @@ class Forward:
         b.emit("python", xs, ys, ints=(0, len(xs)), obj=obj)
         reason = getattr(traced.call[0], "reason", _why_python(traced))
         self._finish(LoweredNode(traced, None, None, xs, ys, reason))
+
+    def _lower_number(self, traced: v.TracedNode) -> Row:
+        """A float that each call reads anew, and that others compute with."""
+        _, (number,), _ = traced.call
+        for _, _, scalar in traced.scalars:
+            number = ControlSlot(self._control(scalar), number, scalar.name)
+        return self.builder.fill((), np.float64, number)
 
     def _lower_function(self, traced: v.TracedNode, xs: list) -> None:
         """A function node: by its function row; a Python op without one, or where it declines."""

@@ -233,7 +233,7 @@ class Builder:
         """``y[...] = x`` for rows of the same dtype; `x` is broadcast."""
         self.emit("copy", [self.broadcast(x, y.shape)], [y])
 
-    def fill(self, shape: Sequence[int], dtype, value: float) -> Row:
+    def fill(self, shape: Sequence[int], dtype, value: float | ControlSlot) -> Row:
         """A new row that holds `value` everywhere."""
         y = self.new(shape, dtype)
         self.emit("fill", [], [y], floats=(value,))

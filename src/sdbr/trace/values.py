@@ -126,7 +126,8 @@ class TracedNode:
         backward of the traced call gave None.
     scalars : list of (str, bool, Scalar)
         Floats on the node that later calls read anew: attribute, whether it is one of the
-        old-style ``Function`` behind the node, and where the number comes from.
+        old-style ``Function`` behind the node, and where the number comes from. Of a node that
+        stands for such a float alone, the float.
     train : bool
         ``chainer.config.train`` at that moment.
     own : bool

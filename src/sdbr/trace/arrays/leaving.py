@@ -30,7 +30,9 @@ from sdbr.trace.arrays.traced_scalar import TracedScalar
 from sdbr.trace.arrays.views import replace_everywhere
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.foreign import foreign_caller
+from sdbr.trace.code.frames import user_line
 from sdbr.trace.current import current
+from sdbr.trace.values import RESULT, TracedNode
 
 import numpy as np
 
@@ -85,6 +87,10 @@ def float_of(thing):
 
 class LeavingRecording:
     """The part of the recorder that follows the numbers of the call which are floats of Python."""
+
+    def __init__(self):
+        super().__init__()
+        self._read: dict[Scalar, tuple] = {}  # floats of others -> their array, its Value
 
     def leave_as_float(self, thing, text: str) -> TracedFloat | None:
         """The one number in `thing` as a float; None where it cannot be followed."""
@@ -160,6 +166,24 @@ class LeavingRecording:
                 self.ask(traced, bool, result, text)
         return result
 
+    def _read_anew(self, number: float, scalar: Scalar):
+        """A float that each call reads anew, as an array of the call."""
+        if self.trace.dynamic is not None:
+            return number
+        known = self._read.get(scalar)
+        if known is None:
+            call = (type(number), (number,), {})
+            node = TracedNode(None, None, call, [], [], False, [], scalar.name, user_line())
+            node.scalars = [("", False, scalar)]
+            plain = np.asarray(np.float64(number))
+            value = self.value(RESULT, plain, False, (node, 0), False)
+            value.is_scalar = True
+            self.know_array(plain, value)
+            node.outputs.append(value)
+            self.trace.nodes.append(node)
+            known = self._read[scalar] = plain, value
+        return wrap(*known, self)
+
     def round_off(self, number: TracedFloat, ufunc, answer: int) -> int:
         """A whole number that is made of a number of the call: a question."""
         traced = self.array_of(number.origin)
@@ -178,8 +202,11 @@ class LeavingRecording:
             if type(part) is Left:
                 found.append(self.array_of(part))
                 continue
-            if isinstance(part, Scalar):
+            if isinstance(part, Scalar) and part.kind is int:
                 part.must_stay()
+            elif isinstance(part, Scalar):
+                found.append(self._read_anew(plain_float(thing), part))
+                continue
             thing = plain_float(thing)
             if isinstance(thing, int) and abs(thing) > _EXACT:
                 return None
