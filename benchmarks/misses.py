@@ -26,6 +26,8 @@ from benchmarks import machine
 
 CALLS = 200
 FIRST = 16
+#: Counters that tell how calls were served.
+SERVED = ("traces", "builds", "replays", "define_by_run_calls")
 
 #: What the programs count in.
 count = 0
@@ -215,7 +217,7 @@ def measure(program: tuple, step: bool, rounds: int) -> dict:
                 counts[k] = max(count, Counter.n)
                 del result
         statistics = made[1][0].schedule_manager.statistics
-        served = {k: statistics.to_dict()[k] for k in ("traces", "replays", "define_by_run_calls")}
+        served = {k: statistics.to_dict()[k] for k in SERVED}
     ends = {"1-16": slice(0, FIRST), "17-200": slice(FIRST, None)}
     times = {name: best[:, part].sum(1) for name, part in ends.items()}
     return {
@@ -235,12 +237,12 @@ def main(argv: list[str] | None = None) -> None:
     options = parser.parse_args(argv)
     warnings.simplefilter("ignore")
     found = {}
-    print(f"{'':28}{'plain, us':>10}{'1-16':>8}{'17-200':>8}  traces replays define-by-run")
+    print(f"{'':28}{'plain, us':>10}{'1-16':>8}{'17-200':>8}  traces  builds replays define-by-run")
     for name in options.programs or PROGRAMS:
         got = found[name] = measure(PROGRAMS[name], not options.calls, options.rounds)
         print(
             f"{name:28}{got['plain'] * 1e6:10.0f}{got['1-16']:8.2f}{got['17-200']:8.2f}"
-            f"{got['traces']:8}{got['replays']:8}{got['define_by_run_calls']:8}",
+            + "".join(f"{got[k]:8}" for k in SERVED),
             flush=True,
         )
     if options.json:

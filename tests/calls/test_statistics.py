@@ -109,4 +109,5 @@ def test_replays_of_the_compiled_path_count_as_calls():
         for n in range(1, 10):
             for _ in range(10):
                 static(np.ones(n, "f"))
-    assert static.schedule_manager.statistics.traces == 9
+    found = static.schedule_manager.statistics
+    assert (found.traces, found.builds) == (3, 6)  # one row may broadcast

@@ -65,6 +65,8 @@ class Audits:
     def passes(self, schedule) -> None:
         """Note that a replay of `schedule` was as define-by-run."""
         self.passed += 1
+        if schedule.family is not None:
+            schedule.family.proven = True
         schedule.good = schedule.usage.served
 
 
@@ -94,6 +96,8 @@ def fails(manager, schedule, problem: str, line: str, validated: bool) -> None:
         f"a replay differs from define-by-run: {problem}", Remedy.USE_FUNCTIONS, line
     )
     schedule.trace.quiet = False
+    if schedule.family is not None:
+        manager.families.stop(manager, schedule)
     manager.runners.forget(schedule)
     text = f"{text}; {affected}. sdbr does not see what the call depends on."
     if manager.options.on_dynamic == "raise":

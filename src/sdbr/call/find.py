@@ -41,6 +41,8 @@ class Lookup:
         The last of these, and what it was on the way that a replay went.
     signature : tuple or None
         See `signature`.
+    missed : tuple or None
+        What `why_not_traced` has said of it, if it was asked.
     """
 
     structure: tuple
@@ -54,6 +56,7 @@ class Lookup:
     answers: tuple[int, ...] = ()
     differs: str = ""
     signature: tuple | None = None
+    missed: tuple | None = None
 
 
 def look_up(manager, args: tuple, kwargs: dict) -> Lookup:

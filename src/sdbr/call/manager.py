@@ -16,6 +16,7 @@ from sdbr.audit.share import share_now
 from sdbr.audit.state import Audits
 from sdbr.base.errors import NotStaticError, OtherAnswer, SdbrWarning
 from sdbr.base.forks import reentrant_lock
+from sdbr.base.logs import listen
 from sdbr.base.options import Options
 from sdbr.base.reasons import Reason
 from sdbr.call._entry import PlainCall, is_plain
@@ -24,18 +25,12 @@ from sdbr.call._runners import CallRunner, call_watcher
 from sdbr.call._table import Table
 from sdbr.call.cache_key import CallKey, ConfigKeys
 from sdbr.call.find import Lookup, arrays_of, look_up, off_reason
-from sdbr.call.misses import (
-    SWEPT,
-    BackOff,
-    Misses,
-    remember_plain,
-    warn_full,
-    why_not_traced,
-)
+from sdbr.call.misses import SWEPT, BackOff, Misses, new_size, remember_plain, warn_full
 from sdbr.call.second import CallSnapshot
 from sdbr.call.trace_call import trace_call
 from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
+from sdbr.schedule.families import Families
 from sdbr.schedule.instance import Instance, Retrace
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.ways import difference, in_turn, number_of
@@ -77,13 +72,14 @@ class ScheduleManager:
         self.config_keys = ConfigKeys()
         self.define_by_run_reasons: collections.Counter = collections.Counter()
         self._used: Schedule | None = None
+        self.families = Families()
         self.runners = Table()
         self.plain: list[PlainCall] = []
         self.step_reason: str | None = None
         self.through = True  # whether the functions inside of ``F.forget`` are traced
         self._warned: set[str] = set()
         self.lock = reentrant_lock(self._after_fork)
-        _listen(options.verbosity_level)
+        listen(options.verbosity_level)
 
     def __reduce__(self):
         return _nothing, ()
@@ -143,7 +139,12 @@ class ScheduleManager:
             return self._define_by_run(function, args, kwargs, schedule.dynamic.text)
         if schedule is not None:
             return trace_call(self, lookup, function, (args, kwargs))
-        what, reason = why_not_traced(self, lookup)
+        if lookup.missed is None:
+            new_size(self, lookup, self.statistics.calls)
+            result = self._replayed(lookup, function, owner, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        what, reason = lookup.missed
         if reason is not None:
             return self._define_by_run(function, args, kwargs, reason)
         try:
@@ -219,15 +220,12 @@ class ScheduleManager:
             candidates = self.schedules.get(key)
             if candidates:
                 self.schedules[key] = self.schedules.pop(key)  # last, as the one used last
-                for schedule in in_turn(candidates, answers):
+                turn = in_turn(candidates, answers)
+                for schedule in turn:
                     if schedule.guards.accept(floats) and schedule.guards.hold():
                         return schedule
                 # Twice dynamic, each time with other attributes: it will not get better.
-                dynamic = [
-                    s
-                    for s in in_turn(candidates, answers)[::-1]
-                    if s.dynamic is not None and not s.trace.quiet
-                ]
+                dynamic = [s for s in turn[::-1] if s.dynamic is not None and not s.trace.quiet]
                 if len(dynamic) > 1:
                     return dynamic[-1]
             return self._on_another_backend(key, floats, answers)
@@ -243,9 +241,7 @@ class ScheduleManager:
                 if not (other.guards.accept(floats) and other.guards.hold()):
                     continue
                 schedule = other.on_backend(key)
-                schedule.usage.last_call = self.statistics.calls
-                self.schedules.setdefault(key, []).append(schedule)
-                self._evict()
+                self.take_up(schedule)
                 return schedule
         return None
 
@@ -286,6 +282,12 @@ class ScheduleManager:
             self.plain = []
             self._evict()
         self._used = schedule
+
+    def take_up(self, schedule: Schedule) -> None:
+        """Take up a schedule that was made of others, for the present call."""
+        schedule.usage.last_call = self.statistics.calls
+        self.schedules.setdefault(schedule.key, []).append(schedule)
+        self._evict()
 
     def keep_in_mind(self, schedule: Schedule) -> None:
         """Remember whether and where tracing such a call was of no use."""
@@ -348,7 +350,11 @@ class ScheduleManager:
 
     def audit_is_due(self, schedule: Schedule, leaves) -> bool:
         """Whether the next replay has to run beside define-by-run."""
-        if self.audits.off or schedule.due is None or not share_now():
+        if self.audits.off or schedule.due is None:
+            return False
+        if schedule.family is not None and not schedule.family.proven:
+            return True
+        if not share_now():
             return False
         return schedule.due.due(arrays_of(leaves))
 
@@ -413,7 +419,7 @@ class ScheduleManager:
             self.schedules.clear()
             self.missed.clear()
             self.runners.clear()
-            self.plain = []
+            self.plain, self.families = [], Families()
             self._used = None
 
     def _after_fork(self, interrupted: bool) -> None:
@@ -435,9 +441,3 @@ class ScheduleManager:
 
 def _nothing():
     return None
-
-
-def _listen(verbosity: int) -> None:
-    if verbosity and not logger.handlers:
-        logger.addHandler(logging.StreamHandler())
-        logger.setLevel(logging.DEBUG if verbosity > 1 else logging.INFO)

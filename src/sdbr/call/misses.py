@@ -7,6 +7,7 @@ from typing import Any
 
 from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Reason
+from sdbr.call._due import Due
 from sdbr.call._entry import PlainCall
 from sdbr.call._spec import signature
 from sdbr.call.cache_key import CallKey, describe_difference
@@ -166,15 +167,15 @@ def _keep(known: dict, mark: int, thing: Any) -> None:
         del known[next(iter(known))]
 
 
-def why_not_traced(manager, lookup: Lookup) -> tuple[tuple | None, str | None]:
-    """What tells a call without a schedule from others, and why it is not traced, or None.
+def why_not_traced(manager, lookup: Lookup, call: int) -> tuple[tuple | None, str | None]:
+    """What tells call number `call` without a schedule from others; why it is not traced, or None.
 
     Raises
     ------
     NotStaticError
         With ``on_dynamic='raise'``, if the call is going to be dynamic.
     """
-    misses, call, key = manager.missed, manager.statistics.calls, lookup.key
+    misses, key = manager.missed, lookup.key
     with manager.lock:
         known = manager.schedules.get(key)
         counted = bool(known) and known[-1].counts and known[-1].guards.failed_comparison
@@ -216,6 +217,29 @@ def why_not_traced(manager, lookup: Lookup) -> tuple[tuple | None, str | None]:
     ):
         manager.warn("misses", misses.advice(manager.name, call))
     return what, reason
+
+
+def new_size(manager, lookup: Lookup, call: int) -> None:
+    """Decide what becomes of call number `call`, which no schedule serves.
+
+    Its schedule is built of two others where that is worth while and can be done without a trace;
+    else ``lookup.missed`` says whether it is traced.
+    """
+    what, reason = lookup.missed = why_not_traced(manager, lookup, call)
+    if reason is not None or lookup.answers or manager.audits.off:
+        return
+    with manager.lock:
+        schedule = manager.families.build(manager.schedules, lookup.key, lookup.floats)
+        if schedule is None:
+            return
+        schedule.due = Due(manager.audits.budget, [])
+        schedule.due.sums = [None] * len(lookup.leaves)  # the traced calls were compared
+        schedule.due.pending = not schedule.family.proven
+        manager.take_up(schedule)
+        manager.statistics.builds += 1
+        manager.back_off.built(what)
+    lookup.missed = None, None
+    lookup.schedule = schedule
 
 
 def _has_told(manager, reason: str) -> bool:
@@ -281,6 +305,7 @@ class BackOff:
         self.declined = 0
         self._debt = 0  # in replays
         self._replays = 0  # when it was last looked at
+        self._builds = 0  # since
         self._seen: dict[int, tuple[int, int]] = {}  # by hash: number of the call, how often
         self._under_way: collections.Counter[int] = collections.Counter()  # traces, by hash
 
@@ -348,6 +373,11 @@ class BackOff:
         """What is missed now has been missed at `call`, and was not looked at."""
         self._seen.setdefault(hash(what), (call, 1))
 
+    def built(self, what: Any) -> None:
+        """What was missed was built of other traces; replays have to pay for that, too."""
+        self._builds += 1
+        self.ended(what)
+
     def ended(self, what: Any) -> None:
         """The trace of a miss has ended, or was given up; None: it was not counted."""
         if what is None:
@@ -359,7 +389,9 @@ class BackOff:
 
     def _settle(self, replays: int) -> None:
         """Pay for traces by the replays since the last miss, which may end the row."""
-        hits, self._replays = replays - self._replays, replays
+        # The replay for which a schedule was built is none that has come again.
+        hits, self._replays = max(0, replays - self._replays - self._builds), replays
+        self._builds = 0
         self._debt = max(self._debt - hits, -_REPLAYS * _CREDIT)
         if hits and self._is_paid():
             self.in_a_row = 0

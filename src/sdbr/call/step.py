@@ -14,6 +14,7 @@ from sdbr.call._runners import StepRunner
 from sdbr.call._table import Steps
 from sdbr.call.find import Lookup, arrays_of
 from sdbr.call.managers import has_mixin_call, manager_of
+from sdbr.call.misses import new_size
 from sdbr.lowering.backward import differentiable
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.schedule.results import is_made, output_values, returned_as_is
@@ -140,6 +141,8 @@ def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool]:
     lookup = None if manager is None else manager.look_up(args, kwargs)
     if lookup is None:
         return lossfun(*args, **kwargs), False
+    if lookup.schedule is None and lookup.reason is None:
+        new_size(manager, lookup, manager.statistics.calls + 1)
     if _made_whole(manager, lookup, optimizer, lossfun, args, kwargs):
         return MADE, False
     # Nothing but Chainer's own code is between a loss function that `resolve` knows and this.

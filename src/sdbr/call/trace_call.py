@@ -19,6 +19,7 @@ from sdbr.trace.arrays.asked import answering
 from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.outside import Outside
+from sdbr.trace.code.sizes import asks_no_size
 from sdbr.trace.effects.changes import changed_number, why_never_replayed
 from sdbr.trace.effects.stores import Stores
 from sdbr.trace.forgotten import frozen
@@ -150,7 +151,8 @@ def _schedule_of(manager, lookup: Lookup, trace: Trace) -> Schedule:
 
 
 def _watch(schedule: Schedule, recorder: Recorder, around: Outside, outside: list, owner) -> None:
-    """Give a schedule its guards."""
+    """Give a schedule its guards, and say whether others may be built of it."""
+    schedule.asks_no_size = schedule.dynamic is None and asks_no_size(around, owner)
     guards = schedule.guards = Guards(schedule.trace)
     guards.watch_definitions(around.definitions, owner)
     # Not what static_code wrote: it writes that every time.

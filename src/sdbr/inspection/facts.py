@@ -71,6 +71,7 @@ def schedule_facts(schedule, now: float, calls: int, runners=()) -> dict:
         **_key_facts(schedule.key),
         "backend": schedule.backend,
         "line": schedule.line,
+        "built": schedule.family is not None,
         "age_seconds": max(0.0, now - schedule.created),
         "trace_seconds": schedule.trace_seconds,
         "served": int(schedule.usage.served),

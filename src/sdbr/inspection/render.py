@@ -87,6 +87,7 @@ def _manager(m: dict, limits: Limits) -> list[str]:
     lines += [
         f"  calls {s['calls']}: replays {s['replays']} (whole steps {s['steps']}), "
         f"traces {s['traces']} (second {s['second_traces']}), "
+        + (f"built for new sizes {s['builds']}, " if s["builds"] else "")
         + f"define-by-run {s['define_by_run_calls']}",
         f"  native calls {s['native_calls']}, Python ops in them {s['python_ops']}" + _second(s),
     ]
@@ -205,11 +206,12 @@ def _schedule(s: dict, limits: Limits) -> list[str]:
     mode = "train" if s["train"] else "test"
     backprop = "backprop" if s["enable_backprop"] else "no backprop"
     last = "used last" if not s["calls_ago"] else f"used {s['calls_ago']} calls ago"
+    how = "built for this size of what was traced" if s["built"] else "traced"
     sets = f", {s['instances']} sets of activations" if s["instances"] > 1 else ""
     lines = [
         f"  schedule ({_short(arguments, 60)}; {mode}, {backprop}), {_age(s['age_seconds'])} old, "
         f"{last}, served {s['served']}",
-        f"    {s['nodes']} nodes, traced at {_where(s['line'])}{sets}",
+        f"    {s['nodes']} nodes, {how} at {_where(s['line'])}{sets}",
     ]
     if s["dynamic"] is not None:
         where = f" at {_where(s['dynamic']['line'])}" if s["dynamic"]["line"] else ""

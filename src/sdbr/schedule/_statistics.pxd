@@ -4,6 +4,7 @@
 cdef class Statistics:
     cdef public long long calls
     cdef public long long traces
+    cdef public long long builds
     cdef public long long second_traces
     cdef public long long replays
     cdef public long long steps

@@ -8,6 +8,8 @@ cdef class Statistics:
     ----------
     calls, traces, second_traces, replays, steps, define_by_run_calls : int
         How calls were served; `steps` are replays that were whole steps.
+    builds : int
+        Schedules that were built for a new size, without a trace.
     native_calls : int
         Runs of a program (forward, backward, update or step).
     python_ops : int
@@ -41,6 +43,7 @@ cdef class Statistics:
             "calls": self.calls,
             "traces": self.traces,
             "second_traces": self.second_traces,
+            "builds": self.builds,
             "replays": self.replays,
             "steps": self.steps,
             "define_by_run_calls": self.define_by_run_calls,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import operator
 import os
@@ -176,6 +177,13 @@ class Guards:
                 change.may_return = check is not _is_never_so
                 self.changed[place_key(holder, name)] = change
             self.volatile.add(holder, name, check, want)
+
+    def again(self) -> Guards:
+        """The same for another schedule of the same code."""
+        other = copy.copy(self)
+        other.version = other.dicts = other._broken = None
+        other.failed = ""
+        return other
 
     def forget_changes(self) -> None:
         """Let what the call has changed itself be as it is: the call is not replayed anyhow."""
