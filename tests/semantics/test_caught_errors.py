@@ -9,6 +9,7 @@ import sys
 import sdbr
 from sdbr.trace.code.catching import may_catch
 
+import chainer
 import numpy as np
 import pytest
 from chainer import functions as F
@@ -266,3 +267,37 @@ def test_constant_indices_and_other_functions_stay_static():
         x = np.full((2, 3), k - 1, "f")
         assert np.array_equal(f(x).array, np.maximum(x, 0)[:, [0, 2]] + x.sum())
     assert f.schedule_manager.statistics.replays == 2
+
+
+def test_a_variable_that_is_iterated_over_is_static():
+    """Python ends such a loop by an IndexError, which shapes decide about."""
+
+    def total(x):
+        return sum(part * (i + 1) for i, part in enumerate(F.tanh(x)))
+
+    static = sdbr.static_graph(total)
+    for k in range(4):
+        x = np.random.RandomState(k).randn(3, 4)
+        want, found = chainer.Variable(x), chainer.Variable(x)
+        y = static(found)
+        F.sum(y).backward()
+        F.sum(total(want)).backward()
+        np.testing.assert_allclose(y.array, total(want).array, rtol=1e-12)
+        np.testing.assert_allclose(found.grad, want.grad, rtol=1e-12)
+    assert static.schedule_manager.statistics.replays == 3
+    static(chainer.Variable(np.ones((2, 4))))
+    assert static.schedule_manager.statistics.traces == 2
+
+
+def test_an_index_of_numpy_out_of_bounds_is_dynamic():
+    def first(x, i):
+        try:
+            return F.tanh(x)[i]
+        except IndexError:
+            return F.tanh(x)[0]
+
+    static = sdbr.static_graph(first)
+    for i in (7, 0, 7):
+        y = static(np.ones((3, 4), "f"), np.array([i]))
+        assert (y.array == np.tanh(np.float32(1))).all()
+    assert static.schedule_manager.statistics.replays == 0

@@ -86,11 +86,13 @@ class ApplyRecording:
         self.depth += 1
         try:
             outputs = original(function, inputs)
-        except Exception:
+        except Exception as error:
             # Whoever catches it goes another way than a replay without an error.
-            self.mark_dynamic(
-                f"an error of {template.label} was raised during the call", Remedy.CATCH_OUTSIDE
-            )
+            if not _follows_from_shapes(function, error):
+                self.mark_dynamic(
+                    f"an error of {template.label} was raised during the call",
+                    Remedy.CATCH_OUTSIDE,
+                )
             raise
         finally:
             self.depth -= 1
@@ -210,6 +212,15 @@ class ApplyRecording:
         if kind is dict:
             return {k: self._holes(t, values) for k, t in thing.items()}
         return strip_nested(thing)
+
+
+def _follows_from_shapes(function, error: Exception) -> bool:
+    """Whether all calls of the key raise it: the end of a Variable that is iterated over."""
+    return (
+        type(function) is GetItem
+        and isinstance(error, IndexError)
+        and all(type(s) in (int, slice, type(None), type(...)) for s in function.slices)
+    )
 
 
 def _holds_variable(thing) -> bool:
