@@ -106,14 +106,7 @@ class ApplyRecording:
         node = TracedNode(
             template, None, None, values, [], backprop, rebind, template.label, user_line()
         )
-        node.function = spent_node(function, template)
-        if has_own_backward(function):
-            node.own = True
-            node.accumulates = may_write_gradients(function)
-        node.applied = True
-        if scalars:
-            node.scalars = scalars
-            node.label = neutral_label(node)
+        _after_forward(node, function, scalars)
         watch_backward(function, node)
         self.add_node(node, outputs)
         if self.forgotten is not None:
@@ -212,6 +205,18 @@ class ApplyRecording:
         if kind is dict:
             return {k: self._holes(t, values) for k, t in thing.items()}
         return strip_nested(thing)
+
+
+def _after_forward(node: TracedNode, function, scalars: list) -> None:
+    """Put down in `node` what `function` is now that it has run."""
+    node.function = spent_node(function, node.template)
+    if has_own_backward(function):
+        node.own = True
+        node.accumulates = may_write_gradients(function)
+    node.applied = True
+    if scalars:
+        node.scalars = scalars
+        node.label = neutral_label(node)
 
 
 def _follows_from_shapes(function, error: Exception) -> bool:
