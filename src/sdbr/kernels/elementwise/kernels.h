@@ -1,11 +1,17 @@
 /* What unit.h has once per dtype. */
 #include "math/arithmetic.h"
+#include "elementwise/powers.h"
 
 SDBR_UNARY(SDBR_UNARY_KERNELS)
 SDBR_UNARY_HIDDEN(SDBR_UNARY_KERNELS)
 SDBR_BINARY(SDBR_BINARY_KERNELS)
 SDBR_BINARY_HIDDEN(SDBR_BINARY_KERNELS)
 SDBR_TERNARY(SDBR_TERNARY_KERNELS)
+SDBR_UNARY_WALKS(pow_any, 1)
+SDBR_UNARY_WALKS(rpow_constant, 1)
+SDBR_BINARY_WALKS(power, 0)
+SDBR_BINARY_WALKS(pow_any_grad, 1)
+SDBR_TERNARY_WALKS(power_grad_x, 0)
 
 /* NumPy replaces these exponents, too (3 it does not: there the result is the same to rounding). */
 #define SDBR_CHOSEN_KERNELS(variant) \

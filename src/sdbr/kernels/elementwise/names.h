@@ -24,12 +24,10 @@
     X(rsub_constant, 1) \
     X(mul_constant, 1) \
     X(div_constant, 1) \
-    X(rdiv_constant, 1) \
-    X(rpow_constant, 1)
+    X(rdiv_constant, 1)
 
 /* Not in the op table: what pow_constant and its gradient become for some exponents. */
 #define SDBR_UNARY_HIDDEN(X) \
-    X(pow_any, 1) \
     X(one, 0) \
     X(identity, 0) \
     X(cube, 0)
@@ -39,7 +37,6 @@
     X(subtract, 0) \
     X(multiply, 0) \
     X(divide, 0) \
-    X(power, 0) \
     X(maximum, 0) \
     X(minimum, 0) \
     X(relu_grad, 0) \
@@ -60,13 +57,11 @@
     X(rrelu, 0)
 
 #define SDBR_BINARY_HIDDEN(X) \
-    X(pow_any_grad, 1) \
     X(sqrt_cube_grad, 0) \
     X(cube_grad, 0)
 
 #define SDBR_TERNARY(X) \
     X(divide_grad_y, 0) \
-    X(power_grad_x, 0) \
     X(power_grad_y, 0) \
     X(where_ge, 0) \
     X(where_not_ge, 0) \
@@ -76,6 +71,12 @@
     X(huber_grad, 1) \
     X(bernoulli_log_prob_grad, 1) \
     X(rrelu_grad, 0)
+
+/* Their rows look at the numbers first (powers.h); so do those of pow_any and pow_any_grad. */
+#define SDBR_POWERS(X) \
+    X(rpow_constant, 1) \
+    X(power, 0) \
+    X(power_grad_x, 0)
 
 /* Written by hand: they choose among the above by the value of the exponent. */
 #define SDBR_CHOSEN(X) \

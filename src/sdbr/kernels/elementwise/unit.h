@@ -1,5 +1,5 @@
 /* Elementwise ops. */
-#include "math/math_f4.h"
+#include "math/power_f4.h"
 #include "math/math_f8.h"
 #include "elementwise/names.h"
 #include "elementwise/walks.h"
@@ -11,4 +11,5 @@
     SDBR_UNARY(SDBR_ELEMENTWISE_ENTRY) \
     SDBR_BINARY(SDBR_ELEMENTWISE_ENTRY) \
     SDBR_TERNARY(SDBR_ELEMENTWISE_ENTRY) \
+    SDBR_POWERS(SDBR_ELEMENTWISE_ENTRY) \
     SDBR_CHOSEN(SDBR_ELEMENTWISE_ENTRY)

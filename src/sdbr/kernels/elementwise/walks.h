@@ -32,8 +32,8 @@
     } \
     static int FN(name##_strided)(const sdbr_op *op) { return sdbr_nd_loop(op, 2, FN(name##_inner)); }
 
-#define SDBR_BINARY_KERNELS(name, count) \
-    SDBR_BINARY_ROW(name, count) \
+#define SDBR_BINARY_KERNELS(name, count) SDBR_BINARY_ROW(name, count) SDBR_BINARY_WALKS(name, count)
+#define SDBR_BINARY_WALKS(name, count) \
     static void FN(name##_inner)(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
         SDBR_ATTRIBUTES(count); \
         const int64_t one = sizeof(T); \
@@ -61,8 +61,8 @@
     } \
     static int FN(name##_strided)(const sdbr_op *op) { return sdbr_nd_loop(op, 3, FN(name##_inner)); }
 
-#define SDBR_TERNARY_KERNELS(name, count) \
-    SDBR_TERNARY_ROW(name, count) \
+#define SDBR_TERNARY_KERNELS(name, count) SDBR_TERNARY_ROW(name, count) SDBR_TERNARY_WALKS(name, count)
+#define SDBR_TERNARY_WALKS(name, count) \
     static void FN(name##_inner)(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
         SDBR_ATTRIBUTES(count); \
         const int64_t one = sizeof(T); \

@@ -6,7 +6,6 @@
 #define SUFFIX f4
 #define FABS fabsf
 #define SQRT sqrtf
-#define POW powf
 #define COPYSIGN copysignf
 #define SDBR_FLOATS 1
 #define SDBR_GEMM sgemm
@@ -17,7 +16,6 @@
 #undef SUFFIX
 #undef FABS
 #undef SQRT
-#undef POW
 #undef COPYSIGN
 #undef SDBR_FLOATS
 #undef SDBR_GEMM
@@ -28,7 +26,6 @@
 #define SUFFIX f8
 #define FABS fabs
 #define SQRT sqrt
-#define POW pow
 #define COPYSIGN copysign
 #define SDBR_FLOATS 0
 #define SDBR_GEMM dgemm
@@ -39,7 +36,6 @@
 #undef SUFFIX
 #undef FABS
 #undef SQRT
-#undef POW
 #undef COPYSIGN
 #undef SDBR_FLOATS
 #undef SDBR_GEMM

@@ -3,7 +3,7 @@
  *   SUFFIX  f4 / f8
  *   INT     the integer of that width
  *   FN(x)   x_f4 / x_f8
- *   FABS, SQRT, POW, COPYSIGN; SDBR_GEMM (member of sdbr_runtime); SDBR_FLOATS 1 / 0
+ *   FABS, SQRT, COPYSIGN; SDBR_GEMM (member of sdbr_runtime); SDBR_FLOATS 1 / 0
  * and is compiled once per SIMD level; everything in it is static. */
 #ifndef SDBR_TEMPLATE_H
 #define SDBR_TEMPLATE_H

@@ -2,6 +2,7 @@
  * steps while it is in the first-level cache. backends/cpu/fused.py says what the integers are. */
 
 #include "math/arithmetic.h"
+#include "elementwise/powers.h"
 #include "math/special.h"
 
 typedef void (*FN(step_row))(const T *a, const T *b, const T *c, T *y, int64_t n, const double *floats);
@@ -13,14 +14,14 @@ typedef void (*FN(step_row))(const T *a, const T *b, const T *c, T *y, int64_t n
         (void)b, (void)c; \
         FN(name##_row)(a, y, n, floats); \
     }
-#define SDBR_BINARY_STEP(name, count) \
-    SDBR_BINARY_ROW(name, count) \
+#define SDBR_BINARY_STEP(name, count) SDBR_BINARY_ROW(name, count) SDBR_STEP_OF_BINARY_ROW(name)
+#define SDBR_STEP_OF_BINARY_ROW(name) \
     static void FN(name##_step)(const T *a, const T *b, const T *c, T *y, int64_t n, const double *floats) { \
         (void)c; \
         FN(name##_row)(a, 1, b, 1, y, n, floats); \
     }
-#define SDBR_TERNARY_STEP(name, count) \
-    SDBR_TERNARY_ROW(name, count) \
+#define SDBR_TERNARY_STEP(name, count) SDBR_TERNARY_ROW(name, count) SDBR_STEP_OF_TERNARY_ROW(name)
+#define SDBR_STEP_OF_TERNARY_ROW(name) \
     static void FN(name##_step)(const T *a, const T *b, const T *c, T *y, int64_t n, const double *floats) { \
         FN(name##_row)(a, b, 1, c, 1, y, n, floats); \
     }
@@ -33,6 +34,11 @@ SDBR_BINARY(SDBR_BINARY_STEP)
 SDBR_BINARY_SPECIAL(SDBR_BINARY_STEP)
 SDBR_BINARY_HIDDEN(SDBR_BINARY_STEP)
 SDBR_TERNARY(SDBR_TERNARY_STEP)
+SDBR_STEP_OF_ROW(pow_any)
+SDBR_STEP_OF_ROW(rpow_constant)
+SDBR_STEP_OF_BINARY_ROW(power)
+SDBR_STEP_OF_BINARY_ROW(pow_any_grad)
+SDBR_STEP_OF_TERNARY_ROW(power_grad_x)
 
 static void FN(fill_step)(const T *a, const T *b, const T *c, T *y, int64_t n, const double *floats) {
     const T value = (T)floats[0];

@@ -12,6 +12,7 @@
     SDBR_BINARY(X) \
     SDBR_BINARY_SPECIAL(X) \
     SDBR_TERNARY(X) \
+    SDBR_POWERS(X) \
     SDBR_CHOSEN(X) \
     X(fill, 1) \
     X(copy, 0)

@@ -49,8 +49,8 @@ SDBR_INLINE T FN(op_rsub_constant)(T a, T p, T q) { return (void)q, p - a; }
 SDBR_INLINE T FN(op_mul_constant)(T a, T p, T q) { return (void)q, a * p; }
 SDBR_INLINE T FN(op_div_constant)(T a, T p, T q) { return (void)q, a / p; }
 SDBR_INLINE T FN(op_rdiv_constant)(T a, T p, T q) { return (void)q, p / a; }
-SDBR_INLINE T FN(op_rpow_constant)(T a, T p, T q) { return (void)q, POW(p, a); }
-SDBR_INLINE T FN(op_pow_any)(T a, T p, T q) { return (void)q, POW(a, p); }
+SDBR_INLINE T FN(op_rpow_constant)(T a, T p, T q) { return (void)q, FN(sdbr_pow)(p, a); }
+SDBR_INLINE T FN(op_pow_any)(T a, T p, T q) { return (void)q, FN(sdbr_pow)(a, p); }
 SDBR_INLINE T FN(op_one)(T a, T p, T q) { return (void)a, (void)p, (void)q, (T)1; }
 SDBR_INLINE T FN(op_identity)(T a, T p, T q) { return (void)p, (void)q, a; }
 SDBR_INLINE T FN(op_cube)(T a, T p, T q) { return (void)p, (void)q, a * a * a; }
@@ -59,7 +59,7 @@ SDBR_INLINE T FN(op_add)(T a, T b, T p, T q) { return (void)p, (void)q, a + b; }
 SDBR_INLINE T FN(op_subtract)(T a, T b, T p, T q) { return (void)p, (void)q, a - b; }
 SDBR_INLINE T FN(op_multiply)(T a, T b, T p, T q) { return (void)p, (void)q, a * b; }
 SDBR_INLINE T FN(op_divide)(T a, T b, T p, T q) { return (void)p, (void)q, a / b; }
-SDBR_INLINE T FN(op_power)(T a, T b, T p, T q) { return (void)p, (void)q, POW(a, b); }
+SDBR_INLINE T FN(op_power)(T a, T b, T p, T q) { return (void)p, (void)q, FN(sdbr_pow)(a, b); }
 SDBR_INLINE T FN(op_maximum)(T a, T b, T p, T q) {
     (void)p, (void)q;
     return (a > b) | (a != a) ? a : b;
@@ -105,7 +105,7 @@ SDBR_INLINE T FN(op_huber)(T x, T y, T p, T q) {
     return a > p ? far : near;
 }
 SDBR_INLINE T FN(op_pow_any_grad)(T x, T gy, T p, T q) {
-    return (void)q, p * POW(x, p - (T)1) * gy;
+    return (void)q, p * FN(sdbr_pow)(x, p - (T)1) * gy;
 }
 SDBR_INLINE T FN(op_sqrt_cube_grad)(T x, T gy, T p, T q) {
     return (void)p, (void)q, (T)1.5 * SQRT(x) * gy;
@@ -116,7 +116,7 @@ SDBR_INLINE T FN(op_divide_grad_y)(T x, T y, T gz, T p, T q) {
     return (void)p, (void)q, -(gz / y) * x / y;
 }
 SDBR_INLINE T FN(op_power_grad_x)(T x, T y, T gz, T p, T q) {
-    return (void)p, (void)q, y * POW(x, y - (T)1) * gz;
+    return (void)p, (void)q, y * FN(sdbr_pow)(x, y - (T)1) * gz;
 }
 SDBR_INLINE T FN(op_power_grad_y)(T x, T z, T gz, T p, T q) {
     return (void)p, (void)q, FN(sdbr_log)(x) * z * gz;
@@ -144,7 +144,7 @@ SDBR_INLINE T FN(op_huber_grad)(T x, T y, T gloss, T p, T q) {
  * not be noticed. */
 SDBR_INLINE T FN(op_bernoulli_log_prob)(T logit, T x, T p, T q) {
     (void)q;
-    const T product = logit * (x - (T)1), less = FN(sdbr_log)(FN(sdbr_exp)(-logit) + (T)1);
+    const T product = logit * (x - (T)1), less = FN(sdbr_log_from_one)(FN(sdbr_exp)(-logit) + (T)1);
     const int undefined = (product == (T)INFINITY) & (less == (T)INFINITY);
     const T y = undefined ? (T)NAN : product - less;
     const T sure = FN(sdbr_log)(logit > 0 ? x : (T)1 - x);

@@ -84,14 +84,12 @@ SDBR_INLINE float sdbr_tanh_f4(float x) {
     return copysignf(sdbr_tanh_half_exactly_f4(2.0f * fabsf(x)), x);
 }
 
-/* x = 2^e m with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh((m - 1) / (m + 1)). */
-SDBR_INLINE float sdbr_log_f4(float x) {
-    const uint32_t low = 0x3f3504f3u; /* sqrt(1/2) */
-    int denormal = x < 0x1p-126f;
-    float scaled = denormal ? x * 0x1p25f : x;
-    uint32_t u = sdbr_bits_f4(scaled) + (0x3f800000u - low);
-    float e = (float)((int32_t)(u >> 23) - 127) - (denormal ? 25.0f : 0.0f);
-    float f = sdbr_from_bits_f4((u & 0x7fffffu) + low) - 1.0f;
+/* x = 2^e m with m in [sqrt(1/2), sqrt(2)); log m = 2 atanh((m - 1) / (m + 1)). `u` are the bits of x, less
+ * those of sqrt(1/2) and plus those of 1; `less` is taken from e. */
+#define SDBR_LEAST_F4 0x3f3504f3u /* sqrt(1/2) */
+SDBR_INLINE float sdbr_log_of_bits_f4(uint32_t u, float less) {
+    float e = (float)((int32_t)(u >> 23) - 127) - less;
+    float f = sdbr_from_bits_f4((u & 0x7fffffu) + SDBR_LEAST_F4) - 1.0f;
     float s = f / (2.0f + f);
     float z = s * s;
     float p = 2.958215895e-1f; /* 0.05 ulp */
@@ -99,9 +97,21 @@ SDBR_INLINE float sdbr_log_f4(float x) {
     p = p * z + 6.666668516e-1f;
     float h = 0.5f * f * f;
     float y = s * (h + z * p) + e * 0x1.7f7d1cp-20f;
-    y = e * 0x1.62e4p-1f - ((h - y) - f);
+    return e * 0x1.62e4p-1f - ((h - y) - f);
+}
+
+SDBR_INLINE float sdbr_log_f4(float x) {
+    int denormal = x < 0x1p-126f;
+    float scaled = denormal ? x * 0x1p25f : x;
+    float y = sdbr_log_of_bits_f4(sdbr_bits_f4(scaled) + (0x3f800000u - SDBR_LEAST_F4), denormal ? 25.0f : 0.0f);
     float special = x < 0.0f ? NAN : (x == 0.0f ? -INFINITY : x);
     return (x > 0.0f) & (x < INFINITY) ? y : special;
+}
+
+/* Of x >= 1 or NaN. Where gcc knows that x is, it makes branches of the general one. */
+SDBR_INLINE float sdbr_log_from_one_f4(float x) {
+    float y = sdbr_log_of_bits_f4(sdbr_bits_f4(x) + (0x3f800000u - SDBR_LEAST_F4), 0.0f);
+    return x < INFINITY ? y : x;
 }
 
 /* log(1 + u) for 0 <= u <= 1: 2 atanh(u / (2 + u)). */

@@ -96,6 +96,8 @@ SDBR_INLINE double sdbr_log_f8(double x) {
     return (x > 0.0) & (x < INFINITY) ? y : special;
 }
 
+SDBR_INLINE double sdbr_log_from_one_f8(double x) { return sdbr_log_f8(x); }
+
 SDBR_INLINE double sdbr_log1p_unit_f8(double u) {
     double s = u / (2.0 + u);
     double z = s * s;
@@ -111,5 +113,10 @@ SDBR_INLINE double sdbr_log1p_unit_f8(double u) {
     p = p * z + 6.6666666666666658561e-1;
     return 2.0 * s + s * z * p;
 }
+
+/* No float, so the C library's. */
+SDBR_INLINE double sdbr_pow_f8(double x, double y) { return pow(x, y); }
+SDBR_INLINE double sdbr_plain_pow_f8(double x, double y) { return pow(x, y); }
+SDBR_INLINE int sdbr_is_plain_pow_f8(double x, double y) { return (void)x, (void)y, 1; }
 
 #endif

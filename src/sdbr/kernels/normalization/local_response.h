@@ -28,7 +28,7 @@ SDBR_INLINE void FN(response)(const T *x, int64_t c, int64_t inner, int64_t widt
     }
     if (beta == (T)(int64_t)beta) { /* a whole power has a value for negative numbers, too */
         for (int64_t j = 0; j < width; j++)
-            p[j] = POW(s[j] = k + alpha * s[j], -beta);
+            p[j] = FN(sdbr_pow)(s[j] = k + alpha * s[j], -beta);
         return;
     }
     SDBR_IVDEP

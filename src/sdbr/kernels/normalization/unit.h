@@ -1,5 +1,5 @@
 /* Normalization: moments of batches, groups and rows, and what is scaled by them. */
-#include "math/math_f4.h"
+#include "math/power_f4.h"
 #include "math/math_f8.h"
 
 #define SDBR_BY_DTYPE "normalization/kernels.h"

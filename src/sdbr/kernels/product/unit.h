@@ -1,5 +1,5 @@
 /* Matrix products: own kernels for small sizes, BLAS for large ones. */
-#include "math/math_f4.h"
+#include "math/power_f4.h"
 #include "math/math_f8.h"
 #include "product/setup.h"
 

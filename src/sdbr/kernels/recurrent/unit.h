@@ -1,5 +1,5 @@
 /* Cells of recurrent networks. */
-#include "math/math_f4.h"
+#include "math/power_f4.h"
 #include "math/math_f8.h"
 
 #define SDBR_BY_DTYPE "recurrent/kernels.h"

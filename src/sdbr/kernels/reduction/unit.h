@@ -1,5 +1,5 @@
 /* Reductions and ops on rows along an axis. */
-#include "math/math_f4.h"
+#include "math/power_f4.h"
 #include "math/math_f8.h"
 
 #define SDBR_BY_DTYPE "reduction/kernels.h"
