@@ -166,7 +166,8 @@ def accuracy(op: Op, rng, dtype) -> Iterator[Case]:
 
 def argmax(op: Op, rng, dtype) -> Iterator[Case]:
     """Ties (the first counts) and NaN (the first counts as the largest)."""
-    for shape in SCORES:
+    narrow = [(2, n, inner) for inner in (2, 3, 7, 16) for n in (1, 9, 65, 301)]
+    for shape in [*SCORES, *narrow]:
         for kind in KINDS:
             x = values(rng, shape, dtype, kind)
             x = np.round(x) if kind == "ordinary" else x  # ties
@@ -176,6 +177,7 @@ def argmax(op: Op, rng, dtype) -> Iterator[Case]:
 
 BY_OP = {
     "argmax": argmax,
+    "argmin": argmax,
     "select_item": select_item,
     "select_item_grad": select_item,
     "negate_item": negate_item,

@@ -228,10 +228,10 @@ class _Position(FunctionRow):
         return [None]
 
 
-def _position(b, x, axis):
+def _position(b, name, x, axis):
     shape = (1, x.size, 1) if axis is None else along(x.shape, axis)
     y = b.new((shape[0], shape[2]), "i4")
-    b.emit("argmax", [b.reshape(x, shape)], [y])
+    b.emit(name, [b.reshape(x, shape)], [y])
     final = () if axis is None else (*x.shape[: axis % x.ndim], *x.shape[axis % x.ndim + 1 :])
     return b.reshape(y, final)
 
@@ -241,7 +241,7 @@ class ArgMax(_Position):
     """Index of the largest element."""
 
     def forward(b, node, xs):
-        return [_position(b, xs[0], node.function.axis)]
+        return [_position(b, "argmax", xs[0], node.function.axis)]
 
 
 @function(BASE + "minmax.ArgMin")
@@ -249,7 +249,7 @@ class ArgMin(_Position):
     """Index of the smallest element."""
 
     def forward(b, node, xs):
-        return [_position(b, b.elementwise("negative", xs[0]), node.function.axis)]
+        return [_position(b, "argmin", xs[0], node.function.axis)]
 
 
 @function(BASE + "sum.SumTo")

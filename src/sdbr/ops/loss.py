@@ -266,5 +266,13 @@ define(
     lambda x: x.argmax(axis=1).astype(np.int32),
     rule=_some_class,
 )
+define(
+    "argmin",
+    "x:T[outer,c,inner]",
+    "y:I[outer,inner]",
+    "y = x.argmin(1), the first of the smallest, or the first NaN; int32",
+    lambda x: x.argmin(axis=1).astype(np.int32),
+    rule=_some_class,
+)
 
 OPS = define.ops

@@ -21,10 +21,10 @@ def prepare(
         For gaps, and for places of another dtype than int32.
     """
     contiguous(name, [*ins, *outs])
-    if name == "argmax":
+    if name in ("argmax", "argmin"):
         if DTYPES[outs[0][0]] != "i4":
             raise BackendError(f"op {name!r} gives int32; got {describe(outs)}")
-        return f"argmax_op_{suffix(ins[0])}", [*ins[0][1]]
+        return f"{name}_op_{suffix(ins[0])}", [*ins[0][1]]
     if name == "select_item_grad":
         return f"{name}_{suffix(outs[0])}", [*outs[0][1], ins[0][0]]
     x, second = ins[0], ins[1]

@@ -95,20 +95,33 @@ DEFINE_SUM(absolute_difference_row, FN(TERM_ABSOLUTE))
 
 SDBR_INLINE T FN(sum_row)(const T *x, int64_t n) { return FN(sum_row_of)(x, x, n); }
 
+SDBR_INLINE FN(vec) FN(larger)(FN(vec) v, FN(vec) most) {
+    const FN(ivec) more = v > most;
+    return (FN(vec))(((FN(ivec))v & more) | ((FN(ivec))most & ~more));
+}
+
 /* The largest of n >= 1 elements, of -x when `sign` is -1; NaN if there is any. */
 SDBR_INLINE T FN(extreme_row)(const T *x, int64_t n, T sign) {
     int64_t i = 1;
     T best = sign * x[0];
     int nan = x[0] != x[0];
     if (n >= LANES) {
-        FN(vec) most = sign * FN(load)(x);
-        FN(ivec) odd = most != most;
-        for (i = LANES; i + LANES <= n; i += LANES) {
+        /* Four at a time: each comparison waits for the one before it. */
+        FN(vec) most = sign * FN(load)(x), m[4] = {most, most, most, most};
+        FN(ivec) odd = most != most, o[4] = {odd, odd, odd, odd};
+        for (i = LANES; i + 4 * LANES <= n; i += 4 * LANES)
+            for (int k = 0; k < 4; k++) {
+                const FN(vec) v = sign * FN(load)(x + i + k * LANES);
+                m[k] = FN(larger)(v, m[k]);
+                o[k] |= v != v;
+            }
+        for (; i + LANES <= n; i += LANES) {
             const FN(vec) v = sign * FN(load)(x + i);
-            const FN(ivec) more = v > most;
-            most = (FN(vec))(((FN(ivec))v & more) | ((FN(ivec))most & ~more));
-            odd |= v != v;
+            m[0] = FN(larger)(v, m[0]);
+            o[0] |= v != v;
         }
+        most = FN(larger)(FN(larger)(m[0], m[1]), FN(larger)(m[2], m[3]));
+        odd = (o[0] | o[1]) | (o[2] | o[3]);
         T lanes[LANES];
         INT odds[LANES];
         FN(store)(lanes, most);

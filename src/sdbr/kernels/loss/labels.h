@@ -164,12 +164,13 @@ static int FN(softmax_cross_entropy_no_reduce_grad)(const sdbr_op *op) {
     return FN(cross_entropy_grad_shared)(op, 5 + op->ints[4], FN(share_each_grad));
 }
 
-/* The first index of the largest of c elements `step` apart; of the first NaN if there is one. */
-SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, int64_t step) {
+/* The first index of the largest of c elements `step` apart, of -x when `sign` is -1; of the first NaN if
+ * there is one. */
+SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, int64_t step, T sign) {
     int64_t best = 0;
     if (step == 1 && c >= 4 * LANES) {
         enum { BLOCK = 64 };
-        const T m = FN(max_row)(x, c);
+        const T m = FN(extreme_row)(x, c, sign);
         for (; best + BLOCK <= c; best += BLOCK) {
             INT hits = 0;
             for (int k = 0; k < BLOCK; k++)
@@ -181,9 +182,9 @@ SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, int64_t step) {
             best++;
         return best;
     }
-    T m = x[0];
+    T m = sign * x[0];
     for (int64_t i = 1; i < c; i++) {
-        const T v = x[i * step];
+        const T v = sign * x[i * step];
         const int better = (v > m) | ((v != v) & (m == m));
         best = better ? i : best;
         m = better ? v : m;
@@ -193,17 +194,17 @@ SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, int64_t step) {
 
 /* The same of columns side by side, at most ARGMAX_COLUMNS. */
 #define ARGMAX_COLUMNS 512
-SDBR_INLINE void FN(argmax_columns)(const T *x, int64_t c, int64_t inner, int64_t width, int32_t *y) {
+SDBR_INLINE void FN(argmax_columns)(const T *x, int64_t c, int64_t inner, int64_t width, T sign, int32_t *y) {
     T most[ARGMAX_COLUMNS];
     INT best[ARGMAX_COLUMNS];
     for (int64_t j = 0; j < width; j++) {
-        most[j] = x[j];
+        most[j] = sign * x[j];
         best[j] = 0;
     }
     for (int64_t i = 1; i < c; i++) {
         const T *row = x + i * inner;
         for (int64_t j = 0; j < width; j++) {
-            const T v = row[j], m = most[j];
+            const T v = sign * row[j], m = most[j];
             const int better = (v > m) | ((v != v) & (m == m));
             best[j] = better ? (INT)i : best[j];
             most[j] = better ? v : m;
@@ -213,22 +214,54 @@ SDBR_INLINE void FN(argmax_columns)(const T *x, int64_t c, int64_t inner, int64_
         y[j] = (int32_t)best[j];
 }
 
+/* Columns narrower than a vector: whole groups of rows are one long row of columns, whose first bests are
+ * then compared. */
+#define ARGMAX_NARROW 16
+SDBR_INLINE void FN(argmax_narrow)(const T *x, int64_t c, int64_t inner, T sign, int32_t *y) {
+    enum { LENGTH = 64 };
+    int32_t best[LENGTH];
+    const int64_t rows = LENGTH / inner, length = rows * inner, groups = c / rows;
+    if (groups > 0)
+        FN(argmax_columns)(x, groups, length, length, sign, best);
+    for (int64_t j = 0; j < inner; j++) {
+        int64_t found = groups > 0 ? best[j] * rows : 0;
+        for (int64_t k = 1; k < rows && groups > 0; k++) {
+            const int64_t other = best[k * inner + j] * rows + k;
+            const T v = sign * x[other * inner + j], m = sign * x[found * inner + j];
+            /* Of equal ones, and of two NaNs, the first. */
+            const int same = (v == m) | ((v != v) & (m != m));
+            if ((v > m) | ((v != v) & (m == m)) | (same & (other < found)))
+                found = other;
+        }
+        for (int64_t i = groups * rows; i < c; i++) {
+            const T v = sign * x[i * inner + j], m = sign * x[found * inner + j];
+            if ((v > m) | ((v != v) & (m == m)))
+                found = i;
+        }
+        y[j] = (int32_t)found;
+    }
+}
+
 /* ints: [outer, c, inner]; operands: x, y. */
-static int FN(argmax_op)(const sdbr_op *op) {
+SDBR_INLINE int FN(arg_extreme)(const sdbr_op *op, T sign) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2];
     const T *x = (const T *)op->operands[0];
     int32_t *y = (int32_t *)op->operands[1];
-    for (int64_t o = 0; o < outer; o++) {
-        if (inner == 1) {
-            y[o] = (int32_t)FN(argmax)(x + o * c, c, 1);
-            continue;
-        }
-        for (int64_t j = 0; j < inner; j += ARGMAX_COLUMNS)
-            FN(argmax_columns)(x + o * c * inner + j, c, inner,
-                               inner - j < ARGMAX_COLUMNS ? inner - j : ARGMAX_COLUMNS, y + o * inner + j);
+    for (int64_t o = 0; o < outer; o++, x += c * inner, y += inner) {
+        if (inner == 1)
+            y[0] = (int32_t)FN(argmax)(x, c, 1, sign);
+        else if (inner <= ARGMAX_NARROW)
+            FN(argmax_narrow)(x, c, inner, sign, y);
+        else
+            for (int64_t j = 0; j < inner; j += ARGMAX_COLUMNS)
+                FN(argmax_columns)(x + j, c, inner, inner - j < ARGMAX_COLUMNS ? inner - j : ARGMAX_COLUMNS, sign,
+                                   y + j);
     }
     return SDBR_OK;
 }
+
+static int FN(argmax_op)(const sdbr_op *op) { return FN(arg_extreme)(op, (T)1); }
+static int FN(argmin_op)(const sdbr_op *op) { return FN(arg_extreme)(op, (T)-1); }
 
 /* ints: [outer, c, inner, label dtype, has_ignore, ignore_label]; operands: x, t, y. */
 static int FN(accuracy)(const sdbr_op *op) {
@@ -242,7 +275,7 @@ static int FN(accuracy)(const sdbr_op *op) {
             const int64_t label = sdbr_label(t, code, o * inner + j);
             if (has_ignore && label == ignore)
                 continue;
-            right += FN(argmax)(x + o * c * inner + j, c, inner) == label;
+            right += FN(argmax)(x + o * c * inner + j, c, inner, (T)1) == label;
             total++;
         }
     if (has_ignore)

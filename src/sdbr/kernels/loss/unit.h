@@ -1,5 +1,5 @@
 /* Losses, evaluation, and picking by label. */
-#include "math/math_f4.h"
+#include "math/power_f4.h"
 #include "math/math_f8.h"
 #include "frame/label.h"
 #include "runtime/threads.h"
@@ -25,6 +25,7 @@
     SDBR_ENTRY(mean_absolute_error_grad) \
     SDBR_ENTRY(accuracy) \
     SDBR_ENTRY(argmax_op) \
+    SDBR_ENTRY(argmin_op) \
     SDBR_ENTRY(select_item) \
     SDBR_ENTRY(negate_item) \
     SDBR_ENTRY(select_item_grad)
