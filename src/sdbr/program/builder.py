@@ -259,13 +259,21 @@ class Builder:
         n = _product([x.shape[a] for a in axes])
         if n == 1:  # nothing to combine: bias gradients of a batch of one
             return self.reshape(x, final)
-        first, last = axes[0], axes[-1]
-        if last - first + 1 == len(axes):  # one run of axes: no transposition needed
-            outer = _product(x.shape[:first])
-            inner = _product(x.shape[last + 1 :])
-        else:
+        if n < _FEW and (not x.is_contiguous or axes[-1] - axes[0] + 1 > len(axes)):
+            # One after the other, as in NumPy: the gradient of what only moves data is exact.
             x = self.contiguous(self.transpose(x, kept + axes))
-            outer, inner = _product(out_shape), 1
+            axes = list(range(len(kept), x.ndim))
+        order = _order_of_memory(x)
+        if order is not None:  # along its memory, not along a copy of it
+            moved = [order.index(a) for a in axes]
+            y = self.reduce(name, self.transpose(x, order), moved, keepdims=True)
+            return self.reshape(self.transpose(y, np.argsort(order).tolist()), final)
+        run = _first_run(x, axes)
+        if len(run) < len(axes):
+            y = self.reduce(name, x, run, keepdims=True)
+            rest = [a for a in axes if a not in run]
+            return self.reshape(self.reduce(name, y, rest, keepdims=True), final)
+        outer, inner = _product(x.shape[: axes[0]]), _product(x.shape[axes[-1] + 1 :])
         y = self.new(out_shape, x.dtype)
         self.emit(name, [self.reshape(x, (outer, n, inner))], [self.reshape(y, (outer, inner))])
         return self.reshape(y, final)
@@ -293,12 +301,39 @@ def _common_order(ins: Sequence[Row], shape: Sequence[int]) -> tuple[int, ...] |
             continue
         if x.is_contiguous:
             return None
-        order = tuple(sorted(range(x.ndim), key=lambda axis: -x.strides[axis]))
-        lengths, strides = zip(*((x.shape[axis], x.strides[axis]) for axis in order), strict=True)
-        if not is_c_contiguous(lengths, strides, x.dtype.itemsize) or order != (found or order):
+        order = _order_of_memory(x)
+        if order is None or tuple(order) != (found or tuple(order)):
             return None
-        found = order
+        found = tuple(order)
     return found
+
+
+#: Fewer elements than this are added in their order; shorter rows come last, when fewer are left.
+_FEW = 16
+
+
+def _first_run(x: Row, axes: Sequence[int]) -> list[int]:
+    """Those of `axes`, in order, that lie side by side and are best reduced first.
+
+    The last ones, whose elements lie together and which leave less to read, unless they are short.
+    """
+    runs = [[axes[0]]]
+    for axis in axes[1:]:
+        if axis == runs[-1][-1] + 1:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    short = axes[-1] == x.ndim - 1 and _product([x.shape[a] for a in runs[-1]]) < _FEW
+    return runs[0 if short else -1]
+
+
+def _order_of_memory(x: Row) -> list[int] | None:
+    """The order of axes in which `x` lies in memory without gaps; None where that is C's."""
+    if x.is_contiguous:
+        return None
+    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+    lengths, strides = zip(*((x.shape[axis], x.strides[axis]) for axis in order), strict=True)
+    return order if is_c_contiguous(lengths, strides, x.dtype.itemsize) else None
 
 
 def _product(numbers) -> int:
