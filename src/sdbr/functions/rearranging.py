@@ -256,19 +256,38 @@ class Im2Col(_Linear):
         inside = (rows >= 0) & (rows < h) & (columns >= 0) & (columns < w)
         return np.where(inside, rows * w + columns, h * w).reshape(-1).astype(np.int32), h * w
 
+    def patches(b: Builder, node, x: Row) -> Row:
+        """A view of all patches, of a copy with a border where they need one."""
+        f = node.function
+        h, w = x.shape[2:]
+        n, (out_h, out_w) = x.shape[0] * x.shape[1], node.out_shapes[0][2:]
+        x = b.reshape(x, (n, h, w))
+        # Patches may end before the border does, and beyond it where all pixels are covered.
+        high = max(f.ph + h, (f.kh - 1) * f.dy + (out_h - 1) * f.sy + 1)
+        wide = max(f.pw + w, (f.kw - 1) * f.dx + (out_w - 1) * f.sx + 1)
+        if (high, wide) != (h, w):
+            inner = x
+            x = b.fill((n, high, wide), x.dtype, 0.0)
+            b.copy_to(inner, b.slice(x, (..., slice(f.ph, f.ph + h), slice(f.pw, f.pw + w))))
+        shape = (n, f.kh, f.kw, out_h, out_w)
+
+        def look(dummy):
+            along, down, right = dummy.strides
+            strides = (along, f.dy * down, f.dx * right, f.sy * down, f.sx * right)
+            return np.lib.stride_tricks.as_strided(dummy, shape, strides)
+
+        return b.view_like(x, look)
+
     def forward(b, node, xs):
-        n, c, h, w = xs[0].shape
-        places, beyond = Im2Col.places(node)
-        t = node.state["t"] = b.constant(places)
-        y = b.new((n * c, t.size, 1), xs[0].dtype)
-        b.emit("take", [b.reshape(xs[0], (n * c, h * w, 1)), t], [y], (1, beyond))
+        y = b.copy(Im2Col.patches(b, node, xs[0]))
         return [b.reshape(y, node.out_shapes[0])]
 
     def backward(b, node, xs, ys, gys, wanted):
         n, c, h, w = xs[0].shape
-        t, gx = node.state["t"], b.new(xs[0].shape, xs[0].dtype)
+        places, beyond = Im2Col.places(node)
+        t, gx = b.constant(places), b.new(xs[0].shape, xs[0].dtype)
         gy = b.reshape(gys[0], (n * c, t.size, 1))
-        b.emit("scatter_add", [gy, t], [b.reshape(gx, (n * c, h * w, 1))], (0, 1, h * w))
+        b.emit("scatter_add", [gy, t], [b.reshape(gx, (n * c, h * w, 1))], (0, 1, beyond))
         return [gx]
 
 

@@ -58,6 +58,8 @@ def _gemm(ins, outs, ints):
     numbers = (n, m, k, trans_a, trans_b, accumulate, n if trans_a else k)
     if _large(n, m, k):
         return "gemm_blas", numbers
+    if n == 1 and m == 1 and not accumulate:
+        return "linear_row", (n, m, k, 0, 0)
     if k == 1:
         return "gemm_outer", numbers
     if n == 1 and not trans_b:

@@ -44,16 +44,34 @@ static int sdbr_own_places(const sdbr_op *op, char *const *t, char **own) {
     return SDBR_OK;
 }
 
+#define SDBR_ADD_PLACES(TYPE) \
+    for (int64_t j = 0; j < count; j++) \
+        at[j] += sdbr_wrap((int64_t)((const TYPE *)t)[j], n) * step;
+
+/* Adds the bytes of `count` indices to `at`. */
+static void sdbr_add_places(const char *t, int64_t code, int64_t count, int64_t n, int64_t step, int64_t *at) {
+    switch (code) {
+    case SDBR_I4:
+        SDBR_ADD_PLACES(int32_t)
+        break;
+    case SDBR_I8:
+        SDBR_ADD_PLACES(int64_t)
+        break;
+    default:
+        for (int64_t j = 0; j < count; j++)
+            at[j] += sdbr_wrap(sdbr_label(t, code, j), n) * step;
+    }
+}
+
+#undef SDBR_ADD_PLACES
+
 /* Bytes from the start of a row of `x`, for `count` places from `first` on. */
 static void sdbr_places(const sdbr_op *op, char *const *t, int64_t first, int64_t count, int64_t *at) {
-    const int64_t k = op->ints[3];
+    const int64_t k = op->ints[3], *axes = op->ints + SDBR_INDEX_HEAD;
     for (int64_t j = 0; j < count; j++)
         at[j] = 0;
-    for (int64_t i = 0; i < k; i++) {
-        const int64_t *axis = op->ints + SDBR_INDEX_HEAD + 3 * i;
-        for (int64_t j = 0; j < count; j++)
-            at[j] += sdbr_wrap(sdbr_label(t[i], axis[2], first + j), axis[0]) * axis[1];
-    }
+    for (int64_t i = 0; i < k; i++, axes += 3)
+        sdbr_add_places(t[i] + first * sdbr_label_bytes(axes[2]), axes[2], count, axes[0], axes[1], at);
     if (op->ints[4])
         for (int64_t j = 0; j < count; j++)
             if (sdbr_label(t[0], op->ints[SDBR_INDEX_HEAD + 2], first + j) == op->ints[5])
@@ -80,6 +98,16 @@ static void sdbr_places(const sdbr_op *op, char *const *t, int64_t first, int64_
                 *place = row[i]; \
         } \
     } \
+    /* Rows of one element each. */ \
+    SDBR_INLINE void move_elements_##bytes(char *x, const int64_t *at, TYPE *rows, int64_t n, int way) { \
+        if (way == SDBR_TAKEN) \
+            for (int64_t j = 0; j < n; j++) \
+                rows[j] = at[j] == SDBR_IGNORED ? 0 : *(const TYPE *)(x + at[j]); \
+        else \
+            for (int64_t j = 0; j < n; j++) \
+                if (at[j] != SDBR_IGNORED) \
+                    *(TYPE *)(x + at[j]) = rows[j]; \
+    } \
     SDBR_INLINE int move_rows_##bytes(const sdbr_op *op, char *x, TYPE *rows, int way) { \
         const int64_t outer = op->ints[0], m = op->ints[1], inner = op->ints[2]; \
         char *t[SDBR_MAX_DIM]; \
@@ -90,7 +118,11 @@ static void sdbr_places(const sdbr_op *op, char *const *t, int64_t first, int64_
         for (int64_t first = 0; first < m; first += SDBR_PLACES) { \
             const int64_t count = m - first < SDBR_PLACES ? m - first : SDBR_PLACES; \
             sdbr_places(op, t, first, count, at); \
-            for (int64_t o = 0; o < outer; o++) \
+            for (int64_t o = 0; o < outer; o++) { \
+                if (inner == 1) { \
+                    move_elements_##bytes(x + o * op->ints[6], at, rows + o * m + first, count, way); \
+                    continue; \
+                } \
                 for (int64_t j = 0; j < count; j++) { \
                     TYPE *row = rows + (o * m + first + j) * inner; \
                     if (at[j] != SDBR_IGNORED) \
@@ -98,6 +130,7 @@ static void sdbr_places(const sdbr_op *op, char *const *t, int64_t first, int64_
                     else if (way == SDBR_TAKEN) \
                         memset(row, 0, (size_t)inner * bytes); \
                 } \
+            } \
         } \
         return SDBR_OK; \
     } \

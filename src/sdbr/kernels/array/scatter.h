@@ -18,7 +18,14 @@ static int FN(scatter_add)(const sdbr_op *op) {
     for (int64_t first = 0; first < m; first += SDBR_PLACES) {
         const int64_t count = m - first < SDBR_PLACES ? m - first : SDBR_PLACES;
         sdbr_places(op, t, first, count, at);
-        for (int64_t o = 0; o < outer; o++)
+        for (int64_t o = 0; o < outer; o++) {
+            if (inner == 1) {
+                const T *row = gy + o * m + first;
+                for (int64_t j = 0; j < count; j++)
+                    if (at[j] != SDBR_IGNORED)
+                        *(T *)(gx + o * row_step + at[j]) += row[j];
+                continue;
+            }
             for (int64_t j = 0; j < count; j++) {
                 const T *row = gy + (o * m + first + j) * inner;
                 if (at[j] == SDBR_IGNORED)
@@ -34,6 +41,7 @@ static int FN(scatter_add)(const sdbr_op *op) {
                         *(T *)(place + i * step) += row[i];
                 }
             }
+        }
     }
     return SDBR_OK;
 }
