@@ -97,12 +97,7 @@ class ApplyRecording:
         finally:
             self.depth -= 1
         self.note_applied(function, inputs, values, outputs, backprop)
-        name = changed_by(around)
-        if name is not None:
-            self.mark_dynamic(
-                f"a result of {template.label} was left in the variable {name!r}",
-                Remedy.STAY_ARRAYS,
-            )
+        self._check_variables(around, template)
         node = TracedNode(
             template, None, None, values, [], backprop, rebind, template.label, user_line()
         )
@@ -115,6 +110,15 @@ class ApplyRecording:
         self.know_state(node, function)
         self.know_function(function, node)
         return outputs
+
+    def _check_variables(self, around, template) -> None:
+        """Make the call dynamic where the node has left a result in a variable around it."""
+        name = changed_by(around)
+        if name is not None:
+            self.mark_dynamic(
+                f"a result of {template.label} was left in the variable {name!r}",
+                Remedy.STAY_ARRAYS,
+            )
 
     def _backprop(self) -> bool:
         """Whether function nodes are made that can go backward."""
