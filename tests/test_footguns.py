@@ -121,7 +121,7 @@ def test_a_number_that_decides(leave, caught):
 
 
 def test_an_array_written_in_place(caught):
-    """``x[...] = 0`` in the call is dynamic; ``numpy.where`` makes a new array and is recorded."""
+    """``y[...] = 0`` in a result that goes backward is dynamic; ``numpy.where`` makes another."""
 
     def writes(x):
         y = F.relu(x).array
@@ -134,8 +134,9 @@ def test_an_array_written_in_place(caught):
 
     static, mended = sdbr.static_graph(writes), sdbr.static_graph(selects)
     for k in range(4):
-        assert_close(static(X + k), writes(X + k))
-        assert_close(mended(X + k), selects(X + k))
+        x = chainer.Variable(X + k)
+        assert_close(static(x), writes(x))
+        assert_close(mended(x), selects(x))
     assert "written in place" in messages(caught)
     assert counts(static) == (1, 0, 3) and counts(mended) == (1, 3, 0)
 
