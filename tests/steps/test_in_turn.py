@@ -345,6 +345,32 @@ def test_dropped_schedules_leave_the_table():
     assert len(optimizer.__dict__[STEPS]) == 1
 
 
+def test_a_runner_that_goes_while_it_serves_does_not_come_back():
+    clearing = []
+
+    @sdbr.static_code
+    def clear():
+        if clearing:
+            f.schedule_manager.clear()
+
+    @sdbr.static_graph
+    def f(x):
+        clear()
+        return F.relu(x) * scale.n
+
+    scale = type("Scale", (), {"n": 2})()
+    x = np.ones((3, 4), "f")
+    with chainer.no_backprop_mode():
+        for i in range(12):
+            scale.n = 2 + i // 2 % 2
+            np.testing.assert_allclose(f(x).array, x * scale.n)
+        runners = f.schedule_manager.runners
+        assert len(runners) == 2
+        clearing.append(True)
+        f(x)
+        assert len(runners) == 0 and runners.likely is None
+
+
 def test_models_and_optimizers_die():
     alive = []
     for _ in range(2):
