@@ -19,7 +19,7 @@ from chainer import links as L
 
 from tests.harness.comparison import BACKENDS
 from tests.harness.twins import counts, statistics_of
-from tests.tolerances import SUMS
+from tests.tolerances import DOUBLE, DOUBLE_ROUNDINGS, ROUNDINGS, SUMS
 
 KEPT = None
 LIST: list = []
@@ -262,10 +262,10 @@ def test_numbers_have_all_their_digits():
     for k in range(5):
         x = np.float32([0.1, k, 1e-3])
         got = static(x)
-        np.testing.assert_allclose(got[0], x.sum(), rtol=1e-6)
+        np.testing.assert_allclose(got[0], x.sum(), rtol=ROUNDINGS)
         assert got[0] == np.float32(got[0])
         assert got[1:3] == (got[0] / 3, got[0] * 1e300)
-        assert got[3] == pytest.approx(x.astype("d").sum() / 3, rel=1e-15)
+        assert got[3] == pytest.approx(x.astype("d").sum() / 3, rel=DOUBLE_ROUNDINGS)
     assert counts(static) == (1, 4, 0)
 
 
@@ -285,12 +285,10 @@ def test_numbers_have_all_their_digits():
 def test_errors_are_those_of_python(compute, error):
     static = sdbr.static_graph(lambda x: compute(float(x[0]), float(x[1])))
     plain = [2.0, 2.0, 2.0, 0.0, 2.0]
-    if error is OverflowError and compute(1.0, 2.0) == 0.0:
-        plain = [2.0, 2.0, 2.0, 0.0, 2.0]
     for b in plain:
         x = np.array([3, b])
         if b:
-            assert static(x) == pytest.approx(compute(3.0, b), rel=1e-12)
+            assert static(x) == pytest.approx(compute(3.0, b), rel=DOUBLE)
         else:
             with pytest.raises(error):
                 static(x)
