@@ -16,6 +16,7 @@ from chainer import functions as F
 
 from tests.leaks.harness import FOLDER, judge, names_in
 from tests.leaks.mends import OFF
+from tests.tolerances import DOUBLE
 
 SEEN: list = []
 
@@ -282,8 +283,8 @@ def test_a_variable_that_is_iterated_over_is_static():
         y = static(found)
         F.sum(y).backward()
         F.sum(total(want)).backward()
-        np.testing.assert_allclose(y.array, total(want).array, rtol=1e-12)
-        np.testing.assert_allclose(found.grad, want.grad, rtol=1e-12)
+        np.testing.assert_allclose(y.array, total(want).array, rtol=DOUBLE)
+        np.testing.assert_allclose(found.grad, want.grad, rtol=DOUBLE)
     assert static.schedule_manager.statistics.replays == 3
     static(chainer.Variable(np.ones((2, 4))))
     assert static.schedule_manager.statistics.traces == 2

@@ -396,7 +396,7 @@ def test_an_average_is_read_and_written(audit):
             x = np.float32([k, 2])
             y = static(x)
             want = (1 - static.rate) * want + static.rate * (k + 2)
-            assert static.mean == pytest.approx(want, rel=1e-15)
+            assert static.mean == pytest.approx(want, rel=DOUBLE_ROUNDINGS)
             assert static.mean.__class__ is want.__class__
             np.testing.assert_allclose(y, x * want, SUMS)
             if k == 5:
