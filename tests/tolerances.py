@@ -19,6 +19,8 @@ CONTRACT = {"f": (RESULTS, GRADIENTS), "d": (DOUBLE, DOUBLE)}
 # --- float32, otherwise -------------------------------------------------------------------------
 #: One rounding of a number near one.
 LAST_BIT = 1e-7
+#: Gradients of powers: a few roundings of the last bit, element by element.
+POWERS = 3e-7
 #: A few roundings.
 ROUNDINGS = 1e-6
 #: The same sums in another order, looked at element by element.
