@@ -238,3 +238,16 @@ def test_it_was_said_once():
         for _ in range(20):
             model(X)
     assert len(said) == 1 and said[0].filename == __file__
+
+
+def test_a_number_that_the_call_changes_is_not_compared(monkeypatch):
+    """Where no number is followed it is another one in every call."""
+
+    class Counter(Net):
+        def forward(self, x):
+            self.n = getattr(self, "n", 0) + 1
+            return self.l(x) * len(f"{self.n}"[:1])
+
+    model, _ = dynamic(Counter)
+    assert not looked_up(monkeypatch, model, X)
+    assert model.n == 11

@@ -127,8 +127,11 @@ class Guards:
             else:
                 self.stable.append((d, name, _is_of_type, type(value)))
         elif isinstance(value, (int, float, str, bool)):
+            changed = (id(read.link), name) in self._written and not is_equal(d.get(name), value)
+            if changed and trace.dynamic is not None:
+                return  # it will be another in the next call, which is no less dynamic
             self.stable.append((d, name, is_equal, value))
-            if (id(read.link), name) in self._written and not is_equal(d.get(name), value):
+            if changed:
                 change = self.changed[place_key(d, name)] = Change(d, name, is_equal, value)
                 change.may_return = True
         elif is_constant(value):
