@@ -371,6 +371,48 @@ def test_a_runner_that_goes_while_it_serves_does_not_come_back():
         assert len(runners) == 0 and runners.likely is None
 
 
+def test_dropped_schedules_of_calls_leave_the_table():
+    (plain, _), (static, _) = pairs(max_schedules=2)
+    manager, ever = static.schedule_manager, 0
+    with chainer.no_backprop_mode():
+        for size in [2, 3] * 8 + [4, 5] * 20 + [2] * 20:
+            given = batch(size)
+            np.testing.assert_allclose(static(*given).array, plain(*given).array, RESULTS)
+            there = {id(s) for group in manager.schedules.values() for s in group}
+            assert {id(r.schedule) for r in manager.runners} <= there
+            ever = max(ever, len(manager.runners))
+    assert ever == 2 and manager.statistics.traces >= 4
+
+
+def test_an_attribute_and_a_size_of_calls_in_turn():
+    (plain, _), (static, _) = pairs()
+    before = None
+    with chainer.no_backprop_mode():
+        for i in range(60):
+            given = batch(3 + i % 2)
+            plain.scale = static.scale = 1 + i // 2 % 2
+            np.testing.assert_allclose(static(*given).array, plain(*given).array, RESULTS)
+            if i == 30:
+                before = static.schedule_manager.statistics.replays
+    assert static.schedule_manager.statistics.replays == before + 29
+
+
+def test_new_variables_of_two_sizes_are_found(monkeypatch):
+    """What a call looks like is not which objects it is given."""
+    (plain, _), (static, _) = pairs()
+
+    def run(rows):
+        x, t = batch(rows)
+        given = chainer.Variable(x.copy()), t.copy()
+        np.testing.assert_allclose(static(*given).array, plain(*given).array, RESULTS)
+
+    warmed(static, run, [3, 6])
+    found = look_ups(static, monkeypatch)
+    for rows in np.random.RandomState(0).randint(0, 2, 40):
+        run(3 + 3 * rows)
+    assert not found
+
+
 def test_models_and_optimizers_die():
     alive = []
     for _ in range(2):
