@@ -107,6 +107,22 @@ def begun_anew(self, x):
     return self.a(x) * (self.t / LIMIT)
 
 
+def counted_from_zero(self, x):
+    self.t = 0
+    for _ in range(3):
+        self.t += 1
+    return self.a(x) * self.t
+
+
+def patient(self, x):
+    y = self.b(x) if self.t > 20 else self.a(x)
+    if y.array.mean() < 0.5:
+        self.t = 0
+    else:
+        self.t += 1
+    return y
+
+
 def in_turn(self, x):
     y = self.parts[self.t](x)
     self.t = (self.t + 1) % 3
@@ -220,6 +236,7 @@ PROGRAMS = {
     "every_third": (every_third, {}, 2),
     "warmed_up": (warmed_up, {}, 2),
     "begun_anew": (begun_anew, {}, 2),
+    "counted_from_zero": (counted_from_zero, {}, 1),
     "in_turn": (in_turn, {}, 3),
     "from_a_buffer": (from_a_buffer, {"buffer": np.arange(80).reshape(4, 5, 4).astype("f")}, 4),
     "as_key": (as_key, {}, 2),
@@ -526,3 +543,47 @@ def test_a_counter_that_is_read_past_its_link_is_dynamic(forward):
     with pytest.warns(sdbr.SdbrWarning, match="'[nt]'"):
         assert_same(plain, static, range(6))
     assert statistics_of(static).replays == 0
+
+
+def kept_as_key(self, x):
+    self.t += 1
+    self.seen[self.t] = self.t
+    self.among.add(self.t)
+    return self.a(x)
+
+
+def made_an_array(self, x):
+    self.t += 1
+    return self.a(x) * np.float32([self.t, 1, 2, 3])
+
+
+def test_a_counter_as_a_key_stays_a_number_of_python():
+    plain, static = (Stateful(kept_as_key, seen={0: 0}, among=set()) for _ in range(2))
+    static = sdbr.static_graph(static, on_dynamic="fallback")
+    for _ in range(3):
+        plain(X), static(X)
+        assert static.seen == plain.seen
+        assert list(map(type, static.seen)) == [int] * len(plain.seen)
+        assert static.among == plain.among
+        assert set(map(type, static.among)) == {int}
+
+
+def test_a_counter_in_an_array_of_several_numbers():
+    plain, static = Stateful(made_an_array), Stateful(made_an_array)
+    static.copyparams(plain)
+    static = sdbr.static_graph(static, on_dynamic="fallback")
+    for _ in range(3):
+        assert_near(static(X).array, plain(X).array, RESULTS, "result")
+
+
+@pytest.mark.parametrize("audit", ["off", 1.0])
+def test_a_counter_set_to_what_it_is_is_set_by_replays(audit):
+    plain, static = models(patient, {})
+    shifts = [-9, -9, 9, 9, -9, 9, 9, 9, -9, -9, 9, 9]
+    with chainer.using_config("sdbr_audit", audit):
+        for shift in shifts:
+            for model in (plain, static):
+                model.a.b.array[:] = shift
+            static(X), plain(X)
+            assert (type(static.t), static.t) == (int, plain.t)
+    assert statistics_of(static).replays

@@ -26,6 +26,8 @@ from sdbr.trace.current import current
 
 import numpy as np
 
+_ARRAY = np.array  # while a call is traced that of the module makes arrays of the trace
+
 
 class TracedInt:
     """A whole number that carries the `Scalar` it shows as `origin`."""
@@ -93,7 +95,7 @@ class TracedInt:
         return self.leave()
 
     def __array__(self, dtype=None, copy=None):
-        return np.array(self.leave(), dtype)
+        return _ARRAY(self.leave(), dtype)
 
     def __array_function__(self, function, types, args, kwargs):
         return function(*strip_floats(args), **strip_floats(kwargs))

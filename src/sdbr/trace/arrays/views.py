@@ -103,6 +103,10 @@ def _put(holder, new: dict) -> None:
         for i, x in enumerate(list(holder)):
             if id(x) in new:
                 holder[i] = new[id(x)][1]
+    elif issubclass(kind, set):
+        things = _changed(tuple(holder), new)
+        holder.clear()
+        holder.update(things)
     elif issubclass(kind, type):
         _put_into_class(holder, new)
     elif kind not in (types.FrameType, types.FunctionType, types.ModuleType):
@@ -116,6 +120,11 @@ def _put(holder, new: dict) -> None:
 
 
 def _put_into_dict(holder: dict, new: dict) -> None:
+    if any(id(key) in new for key in list(holder)):
+        keys, things = _changed(tuple(holder), new), list(holder.values())
+        holder.clear()
+        for key, thing in zip(keys, things, strict=True):
+            holder[key] = thing
     found = [(key, new[id(x)][1]) for key, x in list(holder.items()) if id(x) in new]
     owners = [] if not found or "__module__" not in holder else _classes_of(holder)
     for key, thing in found:

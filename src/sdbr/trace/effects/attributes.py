@@ -99,8 +99,8 @@ class AttributeRecording:
         self.seen_reads.note(link, name, thing, fields, before)
         if first is not thing or name in INTERNAL:
             return thing  # written by this call, or a class attribute
-        if thing is None and (id(link), name) in self.written:
-            return thing  # written by this call, though it was None before
+        if isinstance(thing, _SCALARS) and (id(link), name) in self.written:
+            return thing  # written by this call, though the same was there before
         if isinstance(thing, chainer.Parameter):
             self._note_read(link, name, thing)
             self.note_extras(thing)
@@ -262,10 +262,14 @@ class AttributeRecording:
 
     def _written_again(self, link, name, thing) -> None:
         """The call wrote what was there: the next time something else may be there."""
-        if thing is None:
-            self._write(link, name, None, thing)
+        scalar = self._scalars.get((id(link), name))
+        if thing is None or (scalar is not None and not self.opened):
+            self.trace.unconfirmed |= may_be_computed(thing)
+            self._write(link, name, thing, thing)
         elif isinstance(thing, (*_SCALARS, chainer.Parameter, chainer.Link)):
             self._note_read(link, name, thing)
+            if scalar is not None:
+                scalar.keyed = True
         elif isinstance(thing, (chainer.Variable, np.ndarray)) and not self._is_itself(
             link, name, thing
         ):
