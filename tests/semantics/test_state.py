@@ -114,6 +114,12 @@ def counted_from_zero(self, x):
     return self.a(x) * self.t
 
 
+def averaged_from_zero(self, x):
+    self.beta = 0.0
+    self.beta += 0.5
+    return self.a(x) * self.beta
+
+
 def patient(self, x):
     y = self.b(x) if self.t > 20 else self.a(x)
     if y.array.mean() < 0.5:
@@ -237,6 +243,7 @@ PROGRAMS = {
     "warmed_up": (warmed_up, {}, 2),
     "begun_anew": (begun_anew, {}, 2),
     "counted_from_zero": (counted_from_zero, {}, 1),
+    "averaged_from_zero": (averaged_from_zero, {"beta": 0.0}, 2),
     "in_turn": (in_turn, {}, 3),
     "from_a_buffer": (from_a_buffer, {"buffer": np.arange(80).reshape(4, 5, 4).astype("f")}, 4),
     "as_key": (as_key, {}, 2),
