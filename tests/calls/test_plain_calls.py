@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from chainer import links as L
 
+from tests.tolerances import ROUNDINGS
+
 X = np.linspace(-1, 1, 20).astype("f").reshape(5, 4)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
@@ -251,3 +253,21 @@ def test_a_number_that_the_call_changes_is_not_compared(monkeypatch):
     model, _ = dynamic(Counter)
     assert not looked_up(monkeypatch, model, X)
     assert model.n == 11
+
+
+def test_what_was_dynamic_with_many_sizes_is_traced_when_it_may_be_static():
+    """New keys are not traced any more by then; those that are known are looked at anew."""
+    model = sdbr.static_graph(Net())
+    for _ in range(6):
+        for n in (2, 3, 4, 5):
+            model(X[:n])
+    statistics = model.schedule_manager.statistics
+    assert statistics.traces == 4
+    assert not statistics.replays
+    model.loud = False
+    for _ in range(60):  # each key is traced when enough replays have paid for it
+        for n in (2, 3, 4, 5):
+            got = model(X[:n]).array
+            want = model.l(X[:n]).array
+            np.testing.assert_allclose(got, want, rtol=ROUNDINGS, atol=ROUNDINGS)
+    assert statistics.replays >= 120

@@ -190,7 +190,8 @@ def why_not_traced(manager, lookup: Lookup, call: int) -> tuple[tuple | None, st
             return None, None  # another thread has traced it since it was looked for
         else:
             what = key, known[-1].guards.failure() if known else None
-        always = misses.always_dynamic(key)
+        # What a known key reads has changed since it was dynamic: it may be static by now.
+        always = None if known else misses.always_dynamic(key)
         reason = None if always is None else always.text
         if always is None:
             misses.met(lookup.signature, what, call)
