@@ -1,5 +1,7 @@
 """Code marked with static_code runs in every iteration, in its place among the ops."""
 
+import warnings
+
 import sdbr
 
 import chainer
@@ -362,17 +364,40 @@ def test_attribute_written_by_the_call_and_read_inside():
         losses(effect, True)
 
 
-def test_attribute_written_outside_stays_dynamic():
+def test_an_attribute_that_is_counted_beside_it():
+    seen = []
+
+    @sdbr.static_code
+    def look(net):
+        seen.append(net.count)
+
+    def effect(net, h):
+        look(net)
+        net.count += 1
+        return h
+
+    _, plain = losses(effect, False)
+    want = seen[:]
+    seen.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdbr.SdbrWarning)
+        _, model = losses(effect, True, on_dynamic="fallback")
+    assert (model.predictor.count, seen) == (plain.predictor.count, want)
+
+
+def test_a_list_that_grows_outside_stays_dynamic():
     @sdbr.static_code
     def nothing():
         pass
 
+    calls = []
+
     def effect(net, h):
-        net.count += 1
+        calls.append(len(calls))
         nothing()
         return h
 
-    with pytest.raises(sdbr.NotStaticError, match="count"):
+    with pytest.raises(sdbr.NotStaticError, match="calls"):
         losses(effect, True)
 
 

@@ -14,6 +14,8 @@ from tests.tolerances import EQUIVALENCE, INSIDE
 from .cases import CASES
 from .harness import check
 
+pytestmark = pytest.mark.long_table
+
 STATIC = [case for case in CASES if case.dynamic is None]
 
 

@@ -308,7 +308,8 @@ class BackOff:
         self.missed = 0
         self.declined = 0
         self._debt = 0  # in replays
-        self._last = 0  # the call that was traced last
+        self._first: int | None = None  # the call that was missed first
+        self._last = 0  # the one that was traced last
         self._replays = 0  # when it was last looked at
         self._builds = 0  # since
         self._seen: dict[int, tuple[int, int]] = {}  # by hash: number of the call, how often
@@ -405,10 +406,12 @@ class BackOff:
         self, call: int, idle: int | None, interval: int | None, times: int
     ) -> str | None:
         again = interval is not None
+        if self._first is None:
+            self._first = call
         if idle is not None and not (again and idle > 2 * interval):
             return FULL if again else BACKING_OFF if self.backs_off else FULL_AND_NEW
         if self._debt <= 0 and (again or not self.backs_off):
-            self._debt += _REPLAYS * (call > _FIRST)
+            self._debt += _REPLAYS * (call - self._first >= _FIRST)
         elif not (
             (again and call - self._last >= _PACE)
             or _is_trial(self.in_a_row)
