@@ -26,11 +26,9 @@ _SAME_PLACE = 4  # keys that were dynamic at one place: the others will be, too
 _PLAIN = 4  # kinds of dynamic calls that are told without a look-up
 
 _FREE = 16  # misses in a row that are traced; after them the 32nd, the 64th and so on
-_FIRST = 16  # calls that may cost traces nobody has paid for
-_PACE = 64  # calls from one trace to the next of what comes again, if replays do not pay for it
 _FAR = 1024  # from here on every so many, not the double
 _REPLAYS = 32  # that pay for one trace
-_SAVED = 16  # traces that may be paid for in advance
+_CREDIT = 16  # traces that may be unpaid
 _REMEMBERED = 4096  # misses
 
 #: Calls after which a schedule that was never replayed is of no use where calls keep being missed.
@@ -289,8 +287,7 @@ class BackOff:
 
     A trace costs several calls, and pays when its schedule is replayed. The first misses in a row
     are traced, then ever fewer; replays end the row as long as there are enough of them for the
-    traces after the first calls. What has been missed before is traced when it comes again, if
-    traces have been paid for or the last one was some calls ago.
+    traces. What has been missed before is traced when it comes again, if traces have been paid for.
     Calls are counted, and no times are taken: the same calls are served alike in each run.
 
     Attributes
@@ -308,8 +305,6 @@ class BackOff:
         self.missed = 0
         self.declined = 0
         self._debt = 0  # in replays
-        self._first: int | None = None  # the call that was missed first
-        self._last = 0  # the one that was traced last
         self._replays = 0  # when it was last looked at
         self._builds = 0  # since
         self._seen: dict[int, tuple[int, int]] = {}  # by hash: number of the call, how often
@@ -362,7 +357,7 @@ class BackOff:
         self.missed += 1
         last, times = self._seen.pop(mark, (None, 0))
         _keep(self._seen, mark, (call, times + 1))
-        reason = self._objection(call, idle, None if last is None else call - last, times + 1)
+        reason = self._objection(idle, None if last is None else call - last, times + 1)
         if reason is None:
             self._under_way[mark] += 1
         else:
@@ -398,28 +393,23 @@ class BackOff:
         # The replay for which a schedule was built is none that has come again.
         hits, self._replays = max(0, replays - self._replays - self._builds), replays
         self._builds = 0
-        self._debt = max(self._debt - hits, -_REPLAYS * _SAVED)
-        if hits and self._debt <= 0:
+        self._debt = max(self._debt - hits, -_REPLAYS * _CREDIT)
+        if hits and self._is_paid():
             self.in_a_row = 0
 
-    def _objection(
-        self, call: int, idle: int | None, interval: int | None, times: int
-    ) -> str | None:
+    def _is_paid(self) -> bool:
+        return self._debt <= _REPLAYS * _CREDIT
+
+    def _objection(self, idle: int | None, interval: int | None, times: int) -> str | None:
         again = interval is not None
-        if self._first is None:
-            self._first = call
         if idle is not None and not (again and idle > 2 * interval):
             return FULL if again else BACKING_OFF if self.backs_off else FULL_AND_NEW
-        if self._debt <= 0 and (again or not self.backs_off):
-            self._debt += _REPLAYS * (call - self._first >= _FIRST)
-        elif not (
-            (again and call - self._last >= _PACE)
-            or _is_trial(self.in_a_row)
-            or (idle is None and _is_trial(times))
-        ):
-            return BACKING_OFF
-        self._last = call
-        return None
+        if self._is_paid() and (again or not self.backs_off):
+            self._debt += _REPLAYS
+            return None
+        if _is_trial(self.in_a_row) or (idle is None and _is_trial(times)):
+            return None
+        return BACKING_OFF
 
 
 def _is_trial(n: int) -> bool:
