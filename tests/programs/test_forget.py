@@ -251,6 +251,38 @@ def test_steps_that_are_otherwise(place):
     assert statistics.steps == 0 and statistics.replays == 4
 
 
+def cut_off(s, x):
+    """No gradient goes back to what is given, those of the parameters inside are written."""
+
+    def inside(a):
+        h = a.array.copy()
+        h[0] = 0
+        return F.tanh(s.a(h))
+
+    return F.sum(F.forget(inside, x) ** 2)
+
+
+def test_calls_of_what_is_cut_off_from_what_it_is_given():
+    plain, static = make(cut_off), sdbr.static_graph(make(cut_off), on_dynamic="raise")
+    for i in range(8):
+        found = []
+        for model in (plain, static):
+            x = chainer.Variable(BATCHES[i])
+            model.cleargrads()
+            model(x).backward()
+            assert x.grad is None
+            found.append(gradients_of(model))
+        assert_all_near(found[1], found[0], SUMS, f"iteration {i}")
+        assert plain.a.W.grad is not None
+    statistics = static.schedule_manager.statistics
+    assert statistics.replays == 6 and statistics.python_ops > 0
+
+
+def test_steps_of_what_is_cut_off_from_what_it_is_given():
+    statistics = check_steps(cut_off)
+    assert statistics.steps == 0 and statistics.replays == 4
+
+
 @pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
 @pytest.mark.parametrize("place", DYNAMIC, **KNOWN)
 def test_what_is_dynamic(place):

@@ -64,8 +64,11 @@ def node_gradients(
     present = tuple(g is not None for g in gys)
     silent = _silent(lowered.traced.silent, present)
     wanted = [i for i in targets if python is not None or i not in silent]
-    if not wanted:
-        return [None] * len(targets)
+    gives_none = not wanted
+    if gives_none:
+        if not lowered.traced.own:
+            return [None] * len(targets)
+        wanted = list(targets)  # the user's code may add to gradients itself
     given = [i for i, g in enumerate(gys) if g is not None]
     ins = [gys[i] for i in given]
     outs = [builder.new(lowered.xs[i].shape, lowered.xs[i].dtype) for i in wanted]
@@ -73,13 +76,13 @@ def node_gradients(
         lowered.python,
         wanted,
         given,
-        silent=lowered.traced.silent.setdefault(present, set()),
+        silent=None if gives_none else lowered.traced.silent.setdefault(present, set()),
         own=lowered.traced if lowered.traced.own else None,
         written=lowered.gap.written(builder, lowered.traced.outputs, lowered.ys),
         read=lowered.gap.written(builder, lowered.traced.inputs, lowered.xs),
     )
     builder.emit("python", ins, outs, ints=(0, len(ins)), obj=backward)
-    made = dict(zip(wanted, outs, strict=True))
+    made = {} if gives_none else dict(zip(wanted, outs, strict=True))
     return [made.get(i) for i in targets]
 
 
