@@ -428,6 +428,16 @@ def nan_replaced(self, x, t):
     return F.sum(self.l(np.maximum(h, -5)) ** 2)
 
 
+def nan_replaced_and_read_before(self, x, t):
+    h = np.where(x > 0, x, np.nan).astype("f")
+    v = h[1:]
+    seen = np.isnan(h).sum()
+    np.nan_to_num(v, False, 0.5)
+    again = np.nan_to_num(x=h, copy=False, nan=2)
+    again[0] += 1
+    return F.sum(self.l(h) ** 2) * seen
+
+
 def result_without_graph(self, x, t):
     with chainer.no_backprop_mode():
         y = self.o(x)
@@ -544,7 +554,6 @@ NATIVE = [
     duplicates, negative_indices, augmented_by_index, a_slice_of_an_index,
     used_before_without_gradient, variable_without_gradient, zero_axes, empty_array,
     bool_mask_written, integer_counters, in_a_function, in_a_list, label_smoothing,
-    nan_replaced,
 ]  # fmt: skip
 
 
@@ -645,7 +654,7 @@ BY_NUMPY = [
     given_back, values_by_mask, handed_to_code, in_what_is_forgotten,
     sorted_in_place, sorted_view, partitioned, put_flat, put_along, put_by_mask, diagonal_filled,
     out_where, maximum_at, float_into_integers, cumulated_out, power_in_place, scheduled_sampling,
-    noise_in_place,
+    noise_in_place, nan_replaced, nan_replaced_and_read_before,
 ]  # fmt: skip
 
 
@@ -743,7 +752,64 @@ def shuffled(self, x, t):
     return F.sum(self.l(h) ** 2)
 
 
+def nan_replaced_in_an_argument(self, x, t):
+    x[0, 0] = np.log(-1 - abs(x[0, 0]))
+    np.nan_to_num(x, copy=False)
+    return F.sum(self.l(x) ** 2)
+
+
+def sorted_by_median(self, x, t):
+    h = x * 2
+    m = np.median(h, axis=0, overwrite_input=True)
+    return F.sum(self.l(h[:2] + m) ** 2)
+
+
+def sorted_by_percentile(self, x, t):
+    h = x * 2
+    m = np.percentile(h, 50, 0, None, True)
+    return F.sum(self.l(h[:2] + m.astype("f")) ** 2)
+
+
+def by_a_function_along_an_axis(self, x, t):
+    def cut(row):
+        if row[0] > 1.5:  # in some calls
+            row[1:] = 0
+        return row.sum()
+
+    h = x.copy()
+    sums = np.apply_along_axis(cut, 1, h)
+    return F.sum(self.l(h) ** 2) * sums.sum()
+
+
+def by_a_function_further_in(self, x, t):
+    h = x.copy()
+    np.apply_along_axis(lambda row: first_zero(row), 1, h)
+    return F.sum(self.l(h) ** 2)
+
+
+def first_zero(row):
+    row[0] = 0
+    return row.sum()
+
+
+def behind_a_sliding_window(self, x, t):
+    h = x.copy()
+    windows = np.lib.stride_tricks.sliding_window_view(h, 2, axis=1)
+    h[:, 1] = 3
+    return F.sum(self.l(h) ** 2) * windows.sum()
+
+
+def behind_a_sliding_window_of_nothing(self, x, t):
+    h = np.zeros((N, D), "f")
+    windows = np.lib.stride_tricks.sliding_window_view(h, 2, axis=1)
+    h[:, 1] = 3
+    return F.sum(self.l(x + h) ** 2) * windows.sum()
+
+
 DYNAMIC = [
+    nan_replaced_in_an_argument, sorted_by_median, sorted_by_percentile,
+    by_a_function_along_an_axis, by_a_function_further_in, behind_a_sliding_window,
+    behind_a_sliding_window_of_nothing,
     argument, view_of_an_argument, persistent, persistent_augmented, parameter,
     result_of_a_function, after_a_function, view_by_a_function, after_a_function_pure,
     variable_with_gradient, reported_before, out_as_a_position, method_with_out_as_a_position,

@@ -90,8 +90,18 @@ class MemoryRecording:
         known = self._memories.get(id(root))
         if known is not None and known.root() is root:
             return
+        self.note_hidden_view(array, given)
         if _may_be_written(root, array) and not any(owner(x) is root for x in given):
             self._memories[id(root)] = Memory(root, array, value)
+
+    def note_hidden_view(self, array: np.ndarray, given) -> None:
+        """NumPy has gone past arrays to memory of those in `given`: they are not its bases."""
+        if owner(array).flags.owndata:
+            return
+        for x in _arrays_in(given):
+            memory = self.memory_of(x)
+            if memory is not None and np.may_share_memory(x, array):
+                memory.taken = memory.taken or "a view that does not say so"
 
     def note_on_memory(self, array: np.ndarray, view) -> None:
         """User code gets a traced view of a plain array."""

@@ -21,7 +21,17 @@ from sdbr.trace.arrays.stripping import (
     strip_nested,
 )
 from sdbr.trace.arrays.telling import leave_by, note_export, record, tell
-from sdbr.trace.arrays.writing import at, by_function, by_method, into, set_item
+from sdbr.trace.arrays.writing import (
+    GIVING_VIEWS,
+    at,
+    by_function,
+    by_method,
+    into,
+    may_write_unseen,
+    record_unless_written,
+    replace_nans,
+    set_item,
+)
 from sdbr.trace.code.foreign import foreign_caller
 from sdbr.trace.current import current
 
@@ -96,6 +106,14 @@ class TracedArray(np.ndarray):
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in _WRITERS:
             return by_function(func, args, kwargs)
+        if func is np.nan_to_num:
+            return replace_nans(*args, **kwargs)
+        if may_write_unseen(func, args, kwargs):
+            text = f"an array may be written in place by numpy.{func.__name__}"
+            leave_by(text, Remedy.NEW_ARRAY, args, kwargs)
+            return func(*strip_nested(args), **strip_nested(kwargs))
+        if func in GIVING_VIEWS:
+            return record_unless_written(func, args, kwargs)
         return _recorded_or_written(func, args, kwargs)
 
     def __getitem__(self, key):

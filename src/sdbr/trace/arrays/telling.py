@@ -30,7 +30,11 @@ def record(call, args, kwargs):
     if recorder.trace.dynamic is not None:
         return result
     if not holds_known((args, kwargs)):
-        return result if holds_unknown((args, kwargs)) else _made(recorder, result)
+        if holds_unknown((args, kwargs)):
+            return result
+        if type(result) is np.ndarray:
+            recorder.note_hidden_view(result, (*args, kwargs))
+        return _made(recorder, result)
     return recorder.numpy_call(call, args, kwargs, result)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from typing import Any
 
@@ -188,3 +189,64 @@ def by_function(function: Callable, args: tuple, kwargs: dict) -> Any:
         leave_by(text, Remedy.NEW_ARRAY, args, kwargs)
         return perform()
     return write(args[0], function, args[1:], kwargs, name, text, perform)
+
+
+def replace_nans(x, copy=True, *args: Any, **kwargs: Any) -> Any:
+    """``numpy.nan_to_num``, which may write into the array that it is given."""
+    is_scalar = getattr(getattr(x, "origin", None), "is_scalar", False)
+    if copy or is_scalar or not isinstance(x, np.ndarray):
+        return record(np.nan_to_num, (x, copy, *args), kwargs)
+    set_item(x, Ellipsis, np.nan_to_num(x, True, *args, **kwargs))
+    return x if x.ndim else x[()]
+
+
+def may_write_unseen(function: Callable, args: tuple, kwargs: dict) -> bool:
+    """Whether a function of NumPy may write into an array that it is given to read."""
+    at = _OVERWRITING.get(function)
+    if at is not None:
+        return bool(args[at] if len(args) > at else kwargs.get("overwrite_input", False))
+    return function in GIVING_VIEWS and any(_writes(x) for x in (*args, *kwargs.values()))
+
+
+def record_unless_written(function: Callable, args: tuple, kwargs: dict) -> Any:
+    """Record a call of a function in whose hands arrays shall be as they were."""
+    given = [x for x in (*args, *kwargs.values()) if is_traced(x)]
+    before = [strip(x).tobytes() for x in given]
+    result = record(function, args, kwargs)
+    if any(strip(x).tobytes() != old for x, old in zip(given, before, strict=True)):
+        text = f"an array was written in place inside numpy.{function.__name__}"
+        leave_by(text, Remedy.NEW_ARRAY, args, kwargs)
+    return result
+
+
+def _writes(thing) -> bool:
+    """Whether a function of Python's may write into arrays that it is given."""
+    code = getattr(getattr(thing, "__func__", thing), "__code__", None)
+    if code is None:  # a function of NumPy's, or what holds one
+        return callable(thing) and not _is_of_numpy(thing)
+    if (thing.__module__ or "").partition(".")[0] == "numpy":
+        return False
+    return any(
+        i.opname in ("STORE_SUBSCR", "STORE_SLICE")
+        or (i.opname == "BINARY_OP" and i.argrepr.endswith("="))
+        or i.opname.startswith("INPLACE_")
+        or (i.opname in _CALLING and i.argval in _WRITING)
+        for i in dis.get_instructions(code)
+    )
+
+
+def _is_of_numpy(thing) -> bool:
+    return isinstance(thing, np.ufunc) or (getattr(thing, "__module__", "") or "")[:5] == "numpy"
+
+
+#: Which argument of theirs lets them sort what they are given.
+_OVERWRITING = {
+    np.median: 3, np.nanmedian: 3, np.percentile: 4, np.nanpercentile: 4, np.quantile: 4,
+    np.nanquantile: 4,
+}  # fmt: skip
+#: These give views of an array to a function of the user's.
+GIVING_VIEWS = frozenset((np.apply_along_axis, np.apply_over_axes))
+_CALLING = ("LOAD_ATTR", "LOAD_METHOD")
+_WRITING = frozenset(
+    ("copyto", "fill", "partition", "place", "put", "putmask", "setfield", "shuffle", "sort")
+)
