@@ -806,7 +806,34 @@ def behind_a_sliding_window_of_nothing(self, x, t):
     return F.sum(self.l(x + h) ** 2) * windows.sum()
 
 
+class WritesIntoItsInput(chainer.FunctionNode):
+    def forward(self, inputs):
+        inputs[0][0] = 4
+        return (inputs[0] * 2,)
+
+    def backward(self, indexes, grads):
+        return (grads[0] * 2,)
+
+
+def by_a_function_node(self, x, t):
+    h = x.copy()
+    (y,) = WritesIntoItsInput().apply((h,))
+    return F.sum(self.l(y) ** 2) + F.sum(self.l(h) ** 2)
+
+
+def by_a_function_node_into_an_argument(self, x, t):
+    (y,) = WritesIntoItsInput().apply((x,))
+    return F.sum(self.l(y) ** 2)
+
+
+def masked_array(self, x, t):
+    h = np.ma.array(x.copy())
+    h[0] = 0
+    return F.sum(self.l(np.asarray(h)) ** 2)
+
+
 DYNAMIC = [
+    by_a_function_node, by_a_function_node_into_an_argument, masked_array,
     nan_replaced_in_an_argument, sorted_by_median, sorted_by_percentile,
     by_a_function_along_an_axis, by_a_function_further_in, behind_a_sliding_window,
     behind_a_sliding_window_of_nothing,

@@ -219,9 +219,13 @@ class MemoryRecording:
 def owner(array: np.ndarray) -> np.ndarray:
     """The array that owns the memory of a plain one."""
     array = strip(array)
-    while isinstance(array.base, np.ndarray):
-        array = strip(array.base)
+    while isinstance(behind := _base(array), np.ndarray):
+        # Of a traced array that nobody has handed out, `strip` would make one more view of it.
+        array = behind if getattr(behind, "plain", None) is None else behind.plain
     return array
+
+
+_base = np.ndarray.base.__get__
 
 
 def _may_be_written(root: np.ndarray, array: np.ndarray) -> bool:
