@@ -59,6 +59,10 @@ def user_array(row: Row, *kinds) -> UserArray | None:
     return None
 
 
+#: In the state of a memory, with the index of a value: the array that a function node passed on.
+PASSED = "passed"
+
+
 class PythonForward:
     """The forward of one function node as an object slot.
 
@@ -84,6 +88,11 @@ class PythonForward:
         self.rebind = rebind
         self.slots = slots
         self.n_inputs = len(node.inputs)
+        self.passes = [
+            (i, node.inputs[i].index, j, node.outputs[j].index) for i, j in node.passes.items()
+        ]
+        for i in node.passes:
+            self.slots[i] = None
         self.states = node.states
         self.config = {**node.config, "enable_backprop": self.keep_graph}
         self.apply = apply_beside if is_users(kind_behind(node.template).__module__) else None
@@ -93,6 +102,8 @@ class PythonForward:
             x.copy() if slot is None else slot.now(memory)
             for x, slot in zip(ins, self.slots, strict=True)
         ]
+        for i, given, _, _ in self.passes:
+            arrays[i] = memory.state.get((PASSED, given), arrays[i])
         node = copy_node(self.template)
         set_scalars(node, self.scalars, memory.get_control)
         rebind(node, self.rebind, arrays[self.n_inputs :])
@@ -102,6 +113,8 @@ class PythonForward:
         ]
         with configured(self.config):
             ys = node.apply(xs) if self.apply is None else self.apply(node, xs)
+        for _, _, j, handed_on in self.passes:
+            memory.state[PASSED, handed_on] = ys[j].array
         results = [y.array for y in ys] + kept_arrays(node, self.states)
         for i, (array, out) in enumerate(zip(results, outs, strict=True)):
             if array.shape != out.shape or array.dtype != out.dtype:

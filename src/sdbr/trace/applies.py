@@ -8,7 +8,6 @@ from sdbr.trace.arrays.scalars import neutral_label
 from sdbr.trace.arrays.stripping import holds_traced, is_traced, strip, strip_nested
 from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.code.catching import may_catch
-from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import user_frames, user_line
 from sdbr.trace.effects.raising import told_of_values
 from sdbr.trace.forgotten import Forgotten, trace_through
@@ -19,7 +18,6 @@ from sdbr.trace.nodes import (
     attributes_of,
     copy_node,
     has_own_backward,
-    inner_function,
     may_write_gradients,
     spent_node,
     watch_backward,
@@ -85,7 +83,7 @@ class ApplyRecording:
             )
         backprop = self._backprop()
         around = variables_around(function, user_frames(self._frame))
-        given = _contents(function, inputs)
+        before = self.contents_before(function, inputs)
         self.depth += 1
         try:
             outputs = original(function, inputs)
@@ -101,14 +99,14 @@ class ApplyRecording:
             self.depth -= 1
         self.note_applied(function, inputs, values, outputs, backprop)
         self._check_variables(around, template)
-        if given is not None and given != _contents(function, inputs):
-            self.mark_dynamic(f"{template.label} writes into its inputs", Remedy.NEW_ARRAY)
         node = TracedNode(
             template, None, None, values, [], backprop, rebind, template.label, user_line()
         )
         _after_forward(node, function, scalars)
         watch_backward(function, node)
+        self.note_passed(node, inputs, outputs, before)
         self.add_node(node, outputs)
+        self.note_passing(node, inputs)
         if self.forgotten is not None:
             self.forgotten.applied(node, function, inputs, outputs)
         self.note_results(function, inputs, outputs)
@@ -214,14 +212,6 @@ class ApplyRecording:
         if kind is dict:
             return {k: self._holes(t, values) for k, t in thing.items()}
         return strip_nested(thing)
-
-
-def _contents(function, inputs) -> list | None:
-    """What a node of a user's is given; None of others, which do not write there."""
-    if not is_users(type(inner_function(function) or function).__module__):
-        return None
-    arrays = [x._data[0] if isinstance(x, chainer.Variable) else x for x in inputs]
-    return [x.tobytes() for x in arrays]
 
 
 def _after_forward(node: TracedNode, function, scalars: list) -> None:

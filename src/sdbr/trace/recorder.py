@@ -29,6 +29,7 @@ from sdbr.trace.forgotten import why_not_through
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.guards.link_contents import PrintRecording
 from sdbr.trace.numpy_calls import CallRecording
+from sdbr.trace.passing_on import PassingRecording
 from sdbr.trace.patches import APPLIES, NODES, PATCHES
 from sdbr.trace.questions import QuestionRecording
 from sdbr.trace.structure import containers_in, fill, flatten, float_names, floats_in, mapped
@@ -55,6 +56,7 @@ class Recorder(
     StoreRecording,
     QuestionRecording,
     LeavingRecording,
+    PassingRecording,
 ):
     """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
 
@@ -205,6 +207,7 @@ class Recorder(
                 "a list or dict among the arguments was changed", Remedy.CHANGE_A_COPY
             )
         self._collect_writes(leaves, containers)
+        self.finish_passing()
         if handed is not None:
             handed.give_back()
         self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(structure)

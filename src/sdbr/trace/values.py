@@ -141,6 +141,8 @@ class TracedNode:
         It ran inside of ``F.forget``: it runs again for the backward.
     caught : tuple of bool
         Whether user code around it catches an `IndexError` of it; any error of it.
+    passes : dict of int to int
+        Inputs whose very arrays it hands out, perhaps written: the outputs that they are.
     """
 
     template: Any
@@ -164,6 +166,7 @@ class TracedNode:
     applied: bool = False
     forgotten: bool = False
     caught: tuple[bool, bool] = (False, False)
+    passes: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(eq=False)
