@@ -64,7 +64,7 @@ def state_of(model) -> dict:
 
 
 def gradients_of(model) -> dict:
-    return {name: copy_of(p.grad) for name, p in sorted(model.namedparams())}
+    return {f"gradient of {name}": copy_of(p.grad) for name, p in sorted(model.namedparams())}
 
 
 def scalar_of(result):
