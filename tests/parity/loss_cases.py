@@ -150,9 +150,13 @@ def negate_item(op: Op, rng, dtype) -> Iterator[Case]:
                 yield Case(op.name, f"{kind} values", ins, outs, exact=True, zero_sign=True)
 
 
+#: Rows shorter than a vector, of a few vectors and of blocks of them, with and without a rest.
+ROWS = [(n, c, 1) for n in (3, 5, 131) for c in (1, 3, 7, 15, 16, 17, 61, 130, 259)]
+
+
 def accuracy(op: Op, rng, dtype) -> Iterator[Case]:
     """Ties, NaN (the first counts as the largest), ignored labels."""
-    for shape in SCORES:
+    for shape in [*SCORES, *ROWS, (2, 3, 5), (2, 3, 523)]:
         outer, c, inner = shape
         for what, t, ignore in _label_variants(rng, (outer, inner), c):
             for kind in KINDS:
@@ -167,7 +171,7 @@ def accuracy(op: Op, rng, dtype) -> Iterator[Case]:
 def argmax(op: Op, rng, dtype) -> Iterator[Case]:
     """Ties (the first counts) and NaN (the first counts as the largest)."""
     narrow = [(2, n, inner) for inner in (2, 3, 7, 16) for n in (1, 9, 65, 301)]
-    for shape in [*SCORES, *narrow]:
+    for shape in [*SCORES, *ROWS, *narrow]:
         for kind in KINDS:
             x = values(rng, shape, dtype, kind)
             x = np.round(x) if kind == "ordinary" else x  # ties

@@ -58,8 +58,9 @@ def gemm(op: Op, rng, dtype) -> Iterator[Case]:
 
 def batch_matmul(op: Op, rng, dtype) -> Iterator[Case]:
     """Every combination of transposes, batches of none, one and three."""
+    few = [(n, k, m) for n in (3, 32, 33) for k in (1, 16, 17) for m in (1, 4, 8, 9)]
     for batch in (0, 1, 3):
-        for n, k, m in (*PRODUCTS, *LARGE[: batch == 1]):
+        for n, k, m in (*PRODUCTS, *few, *LARGE[: batch == 1]):
             for flags in np.ndindex(2, 2):
                 for kind in KINDS if (n, k, m) == (3, 5, 7) else ("ordinary",):
                     a_shape = (batch, k, n) if flags[0] else (batch, n, k)

@@ -258,21 +258,20 @@ def negate_item(x: Array, t: Array) -> Array:
     return y
 
 
-define(
-    "argmax",
-    "x:T[outer,c,inner]",
-    "y:I[outer,inner]",
-    "y = x.argmax(1), the first of the largest, or the first NaN; int32",
-    lambda x: x.argmax(axis=1).astype(np.int32),
-    rule=_some_class,
-)
-define(
-    "argmin",
-    "x:T[outer,c,inner]",
-    "y:I[outer,inner]",
-    "y = x.argmin(1), the first of the smallest, or the first NaN; int32",
-    lambda x: x.argmin(axis=1).astype(np.int32),
-    rule=_some_class,
-)
+def _define_place(name: str, kind: str) -> None:
+    """The op that finds where along an axis the extreme element is."""
+    extreme = getattr(np, name)
+    define(
+        name,
+        "x:T[outer,c,inner]",
+        "y:I[outer,inner]",
+        f"y = x.{name}(1), the first of the {kind}, or the first NaN; int32",
+        lambda x: extreme(x, axis=1).astype(np.int32),
+        rule=_some_class,
+    )
+
+
+_define_place("argmax", "largest")
+_define_place("argmin", "smallest")
 
 OPS = define.ops

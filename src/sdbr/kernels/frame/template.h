@@ -10,6 +10,9 @@
 
 #include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "frame/abi.h"
 #include "frame/sdbr_limits.h"

@@ -5,6 +5,18 @@ typedef T FN(vec) __attribute__((vector_size(SDBR_VECTOR_BYTES)));
 typedef INT FN(ivec) __attribute__((vector_size(SDBR_VECTOR_BYTES)));
 
 #define LANES ((int64_t)(SDBR_VECTOR_BYTES / sizeof(T)))
+
+/* The larger lane by lane; the second where one is NaN. */
+#if defined(__x86_64__) && SDBR_VECTOR_BYTES == 64
+#define SDBR_MAX(a, b) \
+    (SDBR_FLOATS ? (__m512)_mm512_max_ps((__m512)(a), (__m512)(b)) : (__m512)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
+#elif defined(__x86_64__) && SDBR_VECTOR_BYTES == 32
+#define SDBR_MAX(a, b) \
+    (SDBR_FLOATS ? (__m256)_mm256_max_ps((__m256)(a), (__m256)(b)) : (__m256)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
+#elif defined(__x86_64__)
+#define SDBR_MAX(a, b) \
+    (SDBR_FLOATS ? (__m128)_mm_max_ps((__m128)(a), (__m128)(b)) : (__m128)_mm_max_pd((__m128d)(a), (__m128d)(b)))
+#endif
 /* Elements that are summed lane by lane; longer rows are summed in halves, as NumPy does. */
 #define SUM_BLOCK 2048
 
@@ -95,9 +107,14 @@ DEFINE_SUM(absolute_difference_row, FN(TERM_ABSOLUTE))
 
 SDBR_INLINE T FN(sum_row)(const T *x, int64_t n) { return FN(sum_row_of)(x, x, n); }
 
+/* v > most ? v : most, by one instruction where there is one: masks make up to four of it. */
 SDBR_INLINE FN(vec) FN(larger)(FN(vec) v, FN(vec) most) {
+#ifdef SDBR_MAX
+    return (FN(vec))SDBR_MAX(v, most);
+#else
     const FN(ivec) more = v > most;
     return (FN(vec))(((FN(ivec))v & more) | ((FN(ivec))most & ~more));
+#endif
 }
 
 /* The largest of n >= 1 elements, of -x when `sign` is -1; NaN if there is any. */
@@ -115,8 +132,8 @@ SDBR_INLINE T FN(extreme_row)(const T *x, int64_t n, T sign) {
                 m[k] = FN(larger)(v, m[k]);
                 o[k] |= v != v;
             }
-        for (; i + LANES <= n; i += LANES) {
-            const FN(vec) v = sign * FN(load)(x + i);
+        for (; i < n; i += LANES) { /* the last vector begins in the one before it: nothing is left over */
+            const FN(vec) v = sign * FN(load)(x + (i + LANES <= n ? i : n - LANES));
             m[0] = FN(larger)(v, m[0]);
             o[0] |= v != v;
         }
@@ -126,12 +143,13 @@ SDBR_INLINE T FN(extreme_row)(const T *x, int64_t n, T sign) {
         INT odds[LANES];
         FN(store)(lanes, most);
         memcpy(odds, &odd, sizeof odds);
+        for (int64_t w = LANES / 2; w > 0; w /= 2)
+            for (int64_t k = 0; k < w; k++) {
+                lanes[k] = lanes[k + w] > lanes[k] ? lanes[k + w] : lanes[k];
+                odds[k] |= odds[k + w];
+            }
         best = lanes[0];
-        nan = 0;
-        for (int64_t k = 0; k < LANES; k++) {
-            best = lanes[k] > best ? lanes[k] : best;
-            nan |= odds[k] != 0;
-        }
+        nan = odds[0] != 0;
     }
     for (; i < n; i++) {
         const T v = sign * x[i];
@@ -141,6 +159,7 @@ SDBR_INLINE T FN(extreme_row)(const T *x, int64_t n, T sign) {
     return nan ? (T)NAN : sign * best;
 }
 
+#undef SDBR_MAX
 __attribute__((unused)) static T FN(max_row)(const T *x, int64_t n) { return FN(extreme_row)(x, n, (T)1); }
 __attribute__((unused)) static T FN(min_row)(const T *x, int64_t n) { return FN(extreme_row)(x, n, (T)-1); }
 

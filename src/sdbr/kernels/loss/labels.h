@@ -164,12 +164,33 @@ static int FN(softmax_cross_entropy_no_reduce_grad)(const sdbr_op *op) {
     return FN(cross_entropy_grad_shared)(op, 5 + op->ints[4], FN(share_each_grad));
 }
 
-/* The first index of the largest of c elements `step` apart, of -x when `sign` is -1; of the first NaN if
+/* The index of the first NaN or the first `m` among `n` >= LANES elements; n where there is none. */
+SDBR_INLINE int64_t FN(first_hit)(const T *x, int64_t n, T m) {
+    INT at[LANES];
+    FN(ivec) index, first;
+    for (int64_t k = 0; k < LANES; k++)
+        at[k] = (INT)k;
+    memcpy(&index, at, sizeof index);
+    first = index - index + (INT)n;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const int64_t from = i + LANES <= n ? i : n - LANES;
+        const FN(vec) v = FN(load)(x + from);
+        const FN(ivec) here = index + (INT)from, hit = ((v == m) | (v != v)) & (here < first);
+        first = (here & hit) | (first & ~hit);
+    }
+    memcpy(at, &first, sizeof at);
+    for (int64_t w = LANES / 2; w > 0; w /= 2)
+        for (int64_t k = 0; k < w; k++)
+            at[k] = at[k + w] < at[k] ? at[k + w] : at[k];
+    return at[0];
+}
+
+/* The first index of the largest of c elements side by side, of -x when `sign` is -1; of the first NaN if
  * there is one. */
-SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, int64_t step, T sign) {
+SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, T sign) {
+    enum { BLOCK = 128 };
     int64_t best = 0;
-    if (step == 1 && c >= 4 * LANES) {
-        enum { BLOCK = 64 };
+    if (c >= LANES) {
         const T m = FN(extreme_row)(x, c, sign);
         for (; best + BLOCK <= c; best += BLOCK) {
             INT hits = 0;
@@ -178,13 +199,12 @@ SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, int64_t step, T sign) {
             if (hits)
                 break;
         }
-        while (best < c - 1 && !(x[best] == m || x[best] != x[best]))
-            best++;
-        return best;
+        const int64_t n = c - best < BLOCK ? c - best : BLOCK, from = n < LANES ? c - LANES : best;
+        return from + FN(first_hit)(x + from, n < LANES ? LANES : n, m);
     }
     T m = sign * x[0];
     for (int64_t i = 1; i < c; i++) {
-        const T v = sign * x[i * step];
+        const T v = sign * x[i];
         const int better = (v > m) | ((v != v) & (m == m));
         best = better ? i : best;
         m = better ? v : m;
@@ -242,21 +262,44 @@ SDBR_INLINE void FN(argmax_narrow)(const T *x, int64_t c, int64_t inner, T sign,
     }
 }
 
+/* y[rows] of x[rows, c]. Rows shorter than a vector become columns side by side. */
+SDBR_INLINE void FN(argmax_rows)(const T *x, int64_t rows, int64_t c, T sign, int32_t *y) {
+    enum { ROWS = 64 };
+    if (c >= LANES || rows < 4) {
+        for (int64_t r = 0; r < rows; r++)
+            y[r] = (int32_t)FN(argmax)(x + r * c, c, sign);
+        return;
+    }
+    T turned[LANES * ROWS];
+    for (int64_t r = 0; r < rows; r += ROWS) {
+        const int64_t n = rows - r < ROWS ? rows - r : ROWS;
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t i = 0; i < c; i++)
+                turned[i * ROWS + k] = x[(r + k) * c + i];
+        FN(argmax_columns)(turned, c, ROWS, n, sign, y + r);
+    }
+}
+
+/* y[width] of some of the columns of x[c, inner], at most ARGMAX_COLUMNS. */
+SDBR_INLINE void FN(argmax_some)(const T *x, int64_t c, int64_t inner, int64_t width, T sign, int32_t *y) {
+    if (inner <= ARGMAX_NARROW)
+        FN(argmax_narrow)(x, c, inner, sign, y);
+    else
+        FN(argmax_columns)(x, c, inner, width, sign, y);
+}
+
 /* ints: [outer, c, inner]; operands: x, y. */
 SDBR_INLINE int FN(arg_extreme)(const sdbr_op *op, T sign) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2];
     const T *x = (const T *)op->operands[0];
     int32_t *y = (int32_t *)op->operands[1];
-    for (int64_t o = 0; o < outer; o++, x += c * inner, y += inner) {
-        if (inner == 1)
-            y[0] = (int32_t)FN(argmax)(x, c, 1, sign);
-        else if (inner <= ARGMAX_NARROW)
-            FN(argmax_narrow)(x, c, inner, sign, y);
-        else
-            for (int64_t j = 0; j < inner; j += ARGMAX_COLUMNS)
-                FN(argmax_columns)(x + j, c, inner, inner - j < ARGMAX_COLUMNS ? inner - j : ARGMAX_COLUMNS, sign,
-                                   y + j);
+    if (inner == 1) {
+        FN(argmax_rows)(x, outer, c, sign, y);
+        return SDBR_OK;
     }
+    for (int64_t o = 0; o < outer; o++, x += c * inner, y += inner)
+        for (int64_t j = 0; j < inner; j += ARGMAX_COLUMNS)
+            FN(argmax_some)(x + j, c, inner, inner - j < ARGMAX_COLUMNS ? inner - j : ARGMAX_COLUMNS, sign, y + j);
     return SDBR_OK;
 }
 
@@ -269,14 +312,23 @@ static int FN(accuracy)(const sdbr_op *op) {
     const int64_t has_ignore = op->ints[4], ignore = op->ints[5];
     const T *x = (const T *)op->operands[0];
     const char *t = op->operands[1];
+    int32_t predicted[ARGMAX_COLUMNS];
     int64_t right = 0, total = 0;
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t j = 0; j < inner; j++) {
-            const int64_t label = sdbr_label(t, code, o * inner + j);
-            if (has_ignore && label == ignore)
-                continue;
-            right += FN(argmax)(x + o * c * inner + j, c, inner, (T)1) == label;
-            total++;
+    /* The rows of one sample per position, else the positions of one sample after the other. */
+    const int64_t samples = inner == 1 ? 1 : outer, positions = inner == 1 ? outer : inner;
+    for (int64_t o = 0; o < samples; o++)
+        for (int64_t j = 0; j < positions; j += ARGMAX_COLUMNS) {
+            const int64_t width = positions - j < ARGMAX_COLUMNS ? positions - j : ARGMAX_COLUMNS;
+            if (inner == 1)
+                FN(argmax_rows)(x + j * c, width, c, (T)1, predicted);
+            else
+                FN(argmax_some)(x + o * c * inner + j, c, inner, width, (T)1, predicted);
+            for (int64_t k = 0; k < width; k++) {
+                const int64_t label = sdbr_label(t, code, o * inner + j + k);
+                const int counted = !has_ignore | (label != ignore);
+                right += counted & (predicted[k] == label);
+                total += counted;
+            }
         }
     if (has_ignore)
         *(T *)op->operands[2] = total ? (T)((double)right / (double)total) : (T)0;

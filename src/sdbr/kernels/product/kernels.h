@@ -3,4 +3,5 @@
 #include "product/transpose.h"
 #include "product/panel.h"
 #include "product/gemv.h"
+#include "product/small.h"
 #include "product/products.h"

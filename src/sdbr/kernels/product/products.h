@@ -134,9 +134,13 @@ static int FN(gemm_outer)(const sdbr_op *op) {
 static int FN(batch_matmul)(const sdbr_op *op) {
     SDBR_PRODUCT
     const FN(epilogue) e = {NULL, NULL, 0, 0, 0, 0};
-    for (int64_t i = 0; i < op->ints[6]; ++i)
-        FN(product)(n, m, depth, a + i * n * depth, trans_a ? 1 : depth, trans_a ? n : 1, b + i * m * depth,
-                    trans_b ? depth : m, trans_b, c + i * n * m, &e);
+    const int64_t row_step = trans_a ? 1 : depth, a_step = trans_a ? n : 1, ldb = trans_b ? depth : m;
+    const int small = FN(is_small)(n, m, depth);
+    for (int64_t i = 0; i < op->ints[6]; ++i, a += n * depth, b += m * depth, c += n * m)
+        if (small)
+            FN(small_product)(n, m, depth, a, row_step, a_step, b, ldb, trans_b, c);
+        else
+            FN(product)(n, m, depth, a, row_step, a_step, b, ldb, trans_b, c, &e);
     return SDBR_OK;
 }
 
