@@ -37,6 +37,11 @@ def copy(op: Op, rng, dtype) -> Iterator[Case]:
             x = _any(rng, (5, 9), d)
             yield case(f"from {layout}", laid_out(x, layout), blank(x.shape, d))
             yield case(f"to {layout}", whole(x), laid_out(blank(x.shape, d).base, layout))
+        for n in (1, 3, 4, 7, 16, 61, 64, 300):  # rows with gaps between them
+            x = _any(rng, (5, n + 2), d)
+            yield case("rows", Operand(x, x[:, 1:-1]), blank((5, n), d))
+            y = blank((5, n + 2), d)
+            yield case("to rows", whole(_any(rng, (5, n), d)), Operand(y.base, y.base[:, 1:-1]))
         for small, big in BROADCASTS:
             yield case(f"from {small}", repeated(_any(rng, small, d), big), blank(big, d))
     for kind in KINDS:
@@ -48,6 +53,9 @@ def copy(op: Op, rng, dtype) -> Iterator[Case]:
         ((5, 17, 19), (0, 2, 1)),
         ((17, 5, 19), (2, 1, 0)),
         ((2, 3, 4, 5), (0, 3, 1, 2)),
+        ((3, 2, 11, 13), (0, 2, 3, 1)),
+        ((3, 7, 2, 5, 3), (0, 2, 1, 4, 3)),
+        *(((3, 7, 2, n), (1, 0, 2, 3)) for n in (1, 2, 3, 8, 9, 17)),
     ):
         base = values(rng, shape, dtype)
         view = base.transpose(axes)

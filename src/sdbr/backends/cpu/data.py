@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, suffix
@@ -53,4 +54,9 @@ def _copy(x: Operand, y: Operand) -> KernelCall:
                 from_steps[-1],
                 to_steps[i],
             ]
-    return f"copy_strided_{size}", [ndim, *space]
+    columns = [shape, from_steps, to_steps]
+    least = 4 if from_steps[-1] == to_steps[-1] == size else 8
+    if ndim > 1 and shape[-1] < min(least, shape[-2]):
+        for column in columns:  # the inner loop goes along the longer axis
+            column[-2:] = column[:-3:-1]
+    return f"copy_strided_{size}", [ndim, *itertools.chain(*columns)]

@@ -46,7 +46,29 @@ SDBR_TILE(float, f4, 4)
 SDBR_TILE(double, f8, 8)
 #undef SDBR_TILE
 
+/* Rows of 16 to 256 bytes: the last 16 begin in those before them, so nothing is left over. */
+SDBR_INLINE void copy_short_row(const char *x, char *y, int64_t length) {
+    int64_t i = 0;
+    for (; i + 16 < length; i += 16)
+        memcpy(y + i, x + i, 16);
+    memcpy(y + length - 16, x + length - 16, 16);
+}
+
 #define SDBR_COPY_KERNELS(TYPE, bytes) \
+    /* Any steps, four at a time. */ \
+    SDBR_INLINE void copy_steps_##bytes(const char *x, int64_t from, char *y, int64_t to, int64_t n) { \
+        int64_t i = 0; \
+        for (; i + 4 <= n; i += 4, x += 4 * from, y += 4 * to) { \
+            const TYPE a = *(const TYPE *)x, b = *(const TYPE *)(x + from); \
+            const TYPE c = *(const TYPE *)(x + 2 * from), d = *(const TYPE *)(x + 3 * from); \
+            *(TYPE *)y = a; \
+            *(TYPE *)(y + to) = b; \
+            *(TYPE *)(y + 2 * to) = c; \
+            *(TYPE *)(y + 3 * to) = d; \
+        } \
+        for (; i < n; i++, x += from, y += to) \
+            *(TYPE *)y = *(const TYPE *)x; \
+    } \
     static void copy_inner_##bytes(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
         (void)floats; \
         const char *x = at[0]; \
@@ -73,14 +95,46 @@ SDBR_TILE(double, f8, 8)
             for (int64_t i = 0; i < n; i++) \
                 ((TYPE *)y)[i] = ((const TYPE *)x)[2 * i]; \
         } else if (step[1] == bytes) { \
-            for (int64_t i = 0; i < n; i++) \
-                ((TYPE *)y)[i] = *(const TYPE *)(x + i * step[0]); \
+            copy_steps_##bytes(x, step[0], y, bytes, n); \
         } else { \
-            for (int64_t i = 0; i < n; i++) \
-                *(TYPE *)(y + i * step[1]) = *(const TYPE *)(x + i * step[0]); \
+            copy_steps_##bytes(x, step[0], y, step[1], n); \
         } \
     } \
-    static int copy_strided_##bytes(const sdbr_op *op) { return sdbr_nd_loop(op, 2, copy_inner_##bytes); } \
+    /* ints: as sdbr_nd_loop. The last two axes are one loop: rows are often short. */ \
+    static int copy_strided_##bytes(const sdbr_op *op) { \
+        const int64_t ndim = op->ints[0], *shape = op->ints + 1, *from = shape + ndim, *to = from + ndim; \
+        if (ndim == 1) \
+            return sdbr_nd_loop(op, 2, copy_inner_##bytes); \
+        const int64_t n = shape[ndim - 1], rows = shape[ndim - 2], length = n * bytes; \
+        const int64_t step[2] = {from[ndim - 1], to[ndim - 1]}, down[2] = {from[ndim - 2], to[ndim - 2]}; \
+        const int is_short = step[0] == bytes && step[1] == bytes && length >= 16 && length <= 256; \
+        int64_t index[SDBR_MAX_DIM] = {0}; \
+        char *at[2] = {op->operands[0], op->operands[1]}; \
+        for (int64_t d = 0; d < ndim; d++) \
+            if (shape[d] == 0) \
+                return SDBR_OK; \
+        for (;;) { \
+            for (int64_t i = 0; i < rows; i++) { \
+                char *const row[2] = {at[0] + i * down[0], at[1] + i * down[1]}; \
+                if (is_short) \
+                    copy_short_row(row[0], row[1], length); \
+                else \
+                    copy_inner_##bytes(row, step, n, op->floats); \
+            } \
+            int64_t d = ndim - 3; \
+            for (; d >= 0; d--) { \
+                const int more = ++index[d] < shape[d]; \
+                const int64_t move = more ? 1 : 1 - shape[d]; \
+                at[0] += move * from[d]; \
+                at[1] += move * to[d]; \
+                if (more) \
+                    break; \
+                index[d] = 0; \
+            } \
+            if (d < 0) \
+                return SDBR_OK; \
+        } \
+    } \
     static void copy_matrix_##bytes(const char *x, int64_t x_step, char *y, int64_t y_step, int64_t rows, \
                                     int64_t columns) { \
         for (int64_t i0 = 0; i0 < rows; i0 += SDBR_COPY_TILE) { \
