@@ -61,11 +61,16 @@ def as_float(array):
 
 
 @functools.lru_cache(maxsize=256)
-def _in_python(function: Callable) -> Callable:
-    """A function of Python's floats as one of arrays; the same for the same function."""
+def _in_python(function: Callable, whole: tuple) -> Callable:
+    """A function of Python's numbers as one of arrays; the same for the same function.
+
+    `whole` has those of its arguments that are whole numbers: ``(position, number)`` of each.
+    """
+    places = dict(whole)
 
     def call(*numbers):
-        return np.float64(function(*[x.item() if hasattr(x, "item") else x for x in numbers]))
+        floats = [x.item() if hasattr(x, "item") else x for x in numbers]
+        return np.float64(function(*[places.get(i, x) for i, x in enumerate(floats)]))
 
     call.__name__ = f"python {function.__name__}"
     return call
@@ -142,7 +147,8 @@ class LeavingRecording:
         operands = self._operands(things, parts)
         if operands is not None:
             if type(result) in KINDS:
-                traced = self._computed(function, operands, result)
+                whole = tuple([(i, x) for i, x in enumerate(things) if type(x) is int])
+                traced = self._computed(function, operands, whole, result)
                 return self._follow_number(traced, type(result), text)
             if function in _WHOLE and type(result) is int:
                 return self.round_off(things[0], _WHOLE[function], result)
@@ -213,7 +219,7 @@ class LeavingRecording:
             found.append(float(thing) if type(thing) is not np.float64 else thing)
         return tuple(found)
 
-    def _computed(self, function: Callable, operands: tuple, result):
+    def _computed(self, function: Callable, operands: tuple, whole: tuple, result):
         """The call of NumPy's that computes what Python computes, and raises where it raises."""
         if self.trace.dynamic is not None:
             return result
@@ -221,7 +227,7 @@ class LeavingRecording:
         if ufunc is None:
             ufunc, conditions = self._where_it_holds(function, operands, result)
         if ufunc is None:
-            return record(_in_python(function), operands, {})
+            return record(_in_python(function, whole), operands, {})
         traced = record(ufunc, operands[:1] if ufunc.nin == 1 else operands, {})
         for test, thing, bound in conditions:
             asked = record(test, (traced if thing is None else thing, *bound), {})

@@ -8,12 +8,23 @@ from sdbr.trace.code.foreign import is_foreign
 
 # Classes that take the value of a float past its own methods: `float.hex(x)`, `float.__add__`.
 _UNBOUND = (types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType)
-ASKED_OF_FLOATS = {"getattr"} | frozenset(dir(float)) - frozenset(dir(object)) - {
+_OF_FLOATS = {"getattr"} | frozenset(dir(float)) - frozenset(dir(object)) - {
     "real",
     "imag",
     "conjugate",
 }
-_COMPILED = frozenset({"array", "cmath", "ctypes", "decimal", "json", "statistics", "struct"})
+#: Operators as methods of the number on the left, which take the value of the one on the right.
+_OPERATORS = frozenset({
+    f"__{prefix}{name}__"
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "divmod")
+    for prefix in ("", "r")
+} | {f"__{name}__" for name in ("lt", "le", "gt", "ge", "eq", "ne")})  # fmt: skip
+#: Functions of the module `time` that take a moment; the others take none, or wait.
+_MOMENTS = frozenset({"ctime", "gmtime", "localtime"})
+_COMPILED = frozenset({
+    "array", "cmath", "ctypes", "datetime", "decimal", "json", "marshal", "sqlite3", "statistics",
+    "struct",
+})  # fmt: skip
 
 
 def takes_plain_floats(thing) -> bool:
@@ -22,12 +33,33 @@ def takes_plain_floats(thing) -> bool:
     The functions of :mod:`math` are watched when they are called through their module.
     """
     if isinstance(thing, types.ModuleType):
-        return thing.__name__.partition(".")[0] in _COMPILED or is_foreign(thing.__name__)
-    if isinstance(thing, types.FunctionType):
-        name = thing.__module__ or ""
-        return name.partition(".")[0] in _COMPILED or is_foreign(name)
+        return _is_compiled(thing.__name__)
+    if isinstance(thing, (types.FunctionType, type)):
+        return _is_compiled(thing.__module__)
     if isinstance(thing, _UNBOUND):
         return True
     if isinstance(thing, types.BuiltinFunctionType) or type(thing).__name__.startswith("cython"):
-        return (thing.__module__ or "").partition(".")[0] not in ("builtins", "numpy", "time")
-    return False
+        module = (thing.__module__ or "").partition(".")[0]
+        return module not in ("builtins", "numpy", "time") or thing.__name__ in _MOMENTS
+    return _is_compiled(type(thing).__module__)  # an object with methods that do
+
+
+def asks_past_methods(attributes, names_float: bool) -> bool:
+    """Whether code with these attributes takes floats past their methods.
+
+    Parameters
+    ----------
+    attributes : set of str
+    names_float : bool
+        Whether it may reach ``float`` itself, as in ``float.hex(x)``.
+    """
+    if names_float and not _OF_FLOATS.isdisjoint(attributes):
+        return True
+    return not (_OPERATORS | _MOMENTS).isdisjoint(attributes)
+
+
+def _is_compiled(module) -> bool:
+    """Whether a module holds such code, in the standard library or elsewhere."""
+    if not isinstance(module, str):
+        return False
+    return module.partition(".")[0].lstrip("_") in _COMPILED or is_foreign(module)

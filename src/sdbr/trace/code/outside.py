@@ -15,7 +15,7 @@ import types
 from typing import Any
 
 from sdbr.base.reasons import Reason, Remedy
-from sdbr.trace.code.floats import ASKED_OF_FLOATS, takes_plain_floats
+from sdbr.trace.code.floats import asks_past_methods, takes_plain_floats
 from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.code.library import is_library, is_library_name
 from sdbr.trace.code.moving import is_global_draw, moves_on, tells_time
@@ -131,7 +131,7 @@ class Outside:
             self._raw_attributes(owner)
         self.names_nodes = self._by_name or "_creator_node" in self._attributes
         self.opaque |= self._modulo and self._text
-        self.opaque |= self._has_float and bool(ASKED_OF_FLOATS & self._attributes)
+        self.opaque |= asks_past_methods(self._attributes, self._has_float)
 
     def _extent(self) -> tuple:
         return len(self._classes), len(self._attributes), self._by_name
