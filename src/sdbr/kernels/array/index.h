@@ -9,6 +9,7 @@
 
 #include "frame/label.h"
 #include "frame/nd_loop.h"
+#include "frame/short_row.h"
 
 /* So many places are worked out at a time. */
 #define SDBR_PLACES 512
@@ -88,6 +89,13 @@ static void sdbr_places(const sdbr_op *op, char *const *t, int64_t first, int64_
                 memcpy(row, x, (size_t)n * bytes); \
             else \
                 memcpy(x, row, (size_t)n * bytes); \
+            return; \
+        } \
+        if (step == bytes && SDBR_IS_SHORT(n * bytes)) { \
+            if (way == SDBR_TAKEN) \
+                sdbr_copy_short_row(x, (char *)row, n * bytes); \
+            else \
+                sdbr_copy_short_row((const char *)row, x, n * bytes); \
             return; \
         } \
         for (int64_t i = 0; i < n; i++) { \

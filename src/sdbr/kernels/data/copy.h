@@ -3,6 +3,7 @@
 #define SDBR_COPY_H
 
 #include "frame/nd_loop.h"
+#include "frame/short_row.h"
 #include "product/setup.h"
 
 typedef struct sdbr_16_bytes {
@@ -45,14 +46,6 @@ SDBR_NO_TILE(16)
 SDBR_TILE(float, f4, 4)
 SDBR_TILE(double, f8, 8)
 #undef SDBR_TILE
-
-/* Rows of 16 to 256 bytes: the last 16 begin in those before them, so nothing is left over. */
-SDBR_INLINE void copy_short_row(const char *x, char *y, int64_t length) {
-    int64_t i = 0;
-    for (; i + 16 < length; i += 16)
-        memcpy(y + i, x + i, 16);
-    memcpy(y + length - 16, x + length - 16, 16);
-}
 
 #define SDBR_COPY_KERNELS(TYPE, bytes) \
     /* Any steps, four at a time. */ \
@@ -107,7 +100,7 @@ SDBR_INLINE void copy_short_row(const char *x, char *y, int64_t length) {
             return sdbr_nd_loop(op, 2, copy_inner_##bytes); \
         const int64_t n = shape[ndim - 1], rows = shape[ndim - 2], length = n * bytes; \
         const int64_t step[2] = {from[ndim - 1], to[ndim - 1]}, down[2] = {from[ndim - 2], to[ndim - 2]}; \
-        const int is_short = step[0] == bytes && step[1] == bytes && length >= 16 && length <= 256; \
+        const int is_short = step[0] == bytes && step[1] == bytes && SDBR_IS_SHORT(length); \
         int64_t index[SDBR_MAX_DIM] = {0}; \
         char *at[2] = {op->operands[0], op->operands[1]}; \
         for (int64_t d = 0; d < ndim; d++) \
@@ -117,7 +110,7 @@ SDBR_INLINE void copy_short_row(const char *x, char *y, int64_t length) {
             for (int64_t i = 0; i < rows; i++) { \
                 char *const row[2] = {at[0] + i * down[0], at[1] + i * down[1]}; \
                 if (is_short) \
-                    copy_short_row(row[0], row[1], length); \
+                    sdbr_copy_short_row(row[0], row[1], length); \
                 else \
                     copy_inner_##bytes(row, step, n, op->floats); \
             } \

@@ -75,6 +75,8 @@
             FN(name##_row)(x, y, 1, z, 0, g, n, floats); \
         else if (main && step[1] == 0 && step[2] == one) \
             FN(name##_row)(x, y, 0, z, 1, g, n, floats); \
+        else if (main && step[1] == 0 && step[2] == 0) \
+            FN(name##_row)(x, y, 0, z, 0, g, n, floats); \
         else \
             for (int64_t i = 0; i < n; i++) { \
                 SDBR_SCALAR_LOOP; \
