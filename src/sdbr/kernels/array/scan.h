@@ -74,6 +74,14 @@ static int FN(prod)(const sdbr_op *op) {
     const T *x = (const T *)op->operands[0];
     T *y = (T *)op->operands[1];
     for (int64_t o = 0; o < outer; o++, y += inner) {
+        if (inner == 1) { /* in a register: memory takes longer than a product */
+            T product = 1;
+            for (int64_t i = 0; i < n; i++)
+                product *= x[i];
+            *y = product;
+            x += n;
+            continue;
+        }
         for (int64_t c = 0; c < inner; c++)
             y[c] = 1;
         for (int64_t i = 0; i < n; i++, x += inner) {
