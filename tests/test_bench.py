@@ -308,7 +308,7 @@ def test_every_native_function_is_timed():
 
     with np.errstate(all="ignore"), Classes():
         for case in CASES:
-            Runner(case.call, case.arrays(Size("small", 1024), "f")).run()
+            Runner(case.call, case.arrays(Size("small", 1024), "f"), []).run()
     assert not set(registered()) - seen
 
 

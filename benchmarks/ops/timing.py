@@ -32,16 +32,25 @@ class Times(NamedTuple):
 
 
 class Runner:
-    """A function on its inputs: a call, and a backward from all of its outputs."""
+    """A function on its inputs: a call, and a backward from all of its outputs.
 
-    def __init__(self, call: Any, arrays: list[np.ndarray]):
+    All that are compared read the same arrays: of two copies one may lie on huge pages and the
+    other not, which alone makes a pass over 8 MB take up to twice as long.
+
+    Parameters
+    ----------
+    call : callable
+    arrays : list of numpy.ndarray
+        The inputs.
+    gradients : list
+        Of the outputs; filled by the first run.
+    """
+
+    def __init__(self, call: Any, arrays: list[np.ndarray], gradients: list[np.ndarray]):
         self.call = call
-        self.inputs = [
-            chainer.Variable(a.copy() if a.base is None else a) if a.dtype.kind == "f" else a
-            for a in arrays
-        ]
+        self.inputs = [chainer.Variable(a) if a.dtype.kind == "f" else a for a in arrays]
         self.variables = [x for x in self.inputs if isinstance(x, chainer.Variable)]
-        self.gradients: list[np.ndarray] | None = None
+        self.gradients = gradients
 
     def run(self) -> tuple[float, float]:
         """Time a call, and its backward; 0 where there is nothing to go backward from."""
@@ -53,9 +62,9 @@ class Runner:
         ends = list(_ends(results))
         if not ends:
             return called - start, 0.0
-        if self.gradients is None:
+        if not self.gradients:
             rng = np.random.default_rng(3)
-            self.gradients = [np.asarray(rng.standard_normal(y.shape), y.dtype) for y in ends]
+            self.gradients += [np.asarray(rng.standard_normal(y.shape), y.dtype) for y in ends]
         for y, gradient in zip(ends, self.gradients, strict=True):
             y.grad = gradient
         begun = time.thread_time()
@@ -95,7 +104,8 @@ def measure(case: Case, size: Size, dtype: str, seconds: float) -> Measured:
 
     arrays = case.arrays(size, dtype)
     static = sdbr.static_graph(call, on_dynamic="raise")
-    runners = Runner(static, arrays), Runner(case.call, arrays)
+    gradients: list[np.ndarray] = []
+    runners = Runner(static, arrays, gradients), Runner(case.call, arrays, gradients)
     for _ in range(WARM):
         for runner in runners:
             runner.run()
@@ -105,7 +115,8 @@ def measure(case: Case, size: Size, dtype: str, seconds: float) -> Measured:
     gc.collect()
     end = time.thread_time() + seconds
     while len(samples[0]) < LEAST or (len(samples[0]) < MOST and time.thread_time() < end):
-        for runner, taken in zip(runners, samples, strict=True):
+        order = 1 if len(samples[0]) % 2 else -1  # what one has read is near for the other
+        for runner, taken in list(zip(runners, samples, strict=True))[::order]:
             taken.append(runner.run())
     rounds = len(samples[0])
     if statistics.replays - calls != rounds:

@@ -95,6 +95,54 @@ def test_with_each_other(case):
     check(dataclasses.replace(case, call=beside(case.call)), "function")
 
 
+def gradients_shared(subject, case, dtype: str, step: int, order: str) -> tuple:
+    """Pairs of gradients on one memory, by place; which can be written; those of parameters."""
+    xs = as_inputs(subject.load(case.data(step, dtype), step), "variables")
+    np.random.seed(1)
+    ys = [y for y in variables_of(subject.target(*xs)) if isinstance(y, chainer.Variable)]
+    ys = [y for y in ys if y.creator_node is not None and y.dtype.kind == "f"]
+    rng = np.random.default_rng(step)
+    given = [np.asarray(rng.standard_normal(y.shape).astype(y.dtype), order=order) for y in ys]
+    for y, g in zip(ys, given, strict=True):
+        y.grad = g
+    if subject.model is not None:
+        subject.model.cleargrads()
+    if ys:
+        chainer.backward(ys)
+    parameters = [] if subject.model is None else list(subject.model.params())
+    leaves = [x for x in xs if isinstance(x, chainer.Variable)] + parameters
+    grads = [(i, x.grad) for i, x in enumerate(leaves) if x.grad is not None]
+    everything = [*grads, *enumerate(given, len(leaves))]
+    pairs = {(i, k) for i, a in grads for k, b in everything if k > i and on_one_memory(a, b)}
+    first = len(leaves) - len(parameters)
+    return pairs, {i for i, g in grads if g.flags.writeable}, set(range(first, len(leaves)))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("case", "how"),
+    [
+        pytest.param(case, how, id=f"{case.id}-{how}")
+        for case in FUNCTIONS
+        for how in ("function", "chain")
+        if case.loss and (case.parameters or how == "function")
+    ],
+)
+def test_gradients(case, how, order):
+    """On one memory where define-by-run's are, or not at all; those of parameters never are."""
+    dtype = "d" if "d" in case.dtypes else case.dtypes[0]
+    with configured(case, dtype, TRAINING), np.errstate(all="ignore"):
+        plain, static = (SUBJECTS[how](case, dtype, o) for o in (None, {"on_dynamic": "raise"}))
+        for i in range(case.traces + REPLAYS - 1):
+            want, writeable, _ = gradients_shared(plain, case, dtype, i, order)
+            got, written, parameters = gradients_shared(static, case, dtype, i, order)
+            assert got <= want
+            assert written >= writeable
+            if i >= case.traces:
+                assert not any(set(pair) & parameters for pair in got)
+    assert static.statistics.replays == REPLAYS - 1
+
+
 def test_calls_do_not_share():
     """Each call has memory of its own, as long as somebody holds a part of it."""
     static = sdbr.static_graph(lambda x: (x * 2)[1:])

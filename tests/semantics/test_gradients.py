@@ -610,6 +610,49 @@ def test_gradients_are_plain_distinct_arrays(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_handed_on(backend):
+    """What Chainer hands on as it came shares memory, as there; later calls leave it alone."""
+    model = Net(
+        lambda self, x, y: F.transpose(x + y) + F.transpose(self.l.W), l=L.Linear(4, 5, nobias=True)
+    )
+    static = sdbr.static_graph(model, backend=backend, on_dynamic="raise")
+    kept = []
+    for i in range(6):
+        x, y = chainer.Variable(BATCHES[i]), chainer.Variable(BATCHES[i + 1])
+        z = static(x, y)
+        static.cleargrads()
+        z.grad = given = BATCHES[i].T.copy()
+        z.backward()
+        assert np.shares_memory(x.grad, given) and np.shares_memory(x.grad, y.grad)
+        assert x.grad.flags.writeable
+        if i:
+            assert not np.shares_memory(static.l.W.grad, given)
+        kept.append((i, x.grad, y.grad, static.l.W.grad))
+    for i, *grads in kept:
+        for g in grads:
+            np.testing.assert_array_equal(g, BATCHES[i])
+    assert static.schedule_manager.statistics.replays == 5
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_of_arguments_that_cannot_be_written(backend):
+    """What cannot be written in define-by-run, several places of one number or the caller's."""
+    static = sdbr.static_graph(lambda x: (F.sum(x, axis=0), x + 1), backend=backend)
+    for _ in range(4):
+        x = chainer.Variable(BATCHES[0])
+        y, z = static(x)
+        y.grad = np.ones(4, "f")
+        y.backward()
+        assert not x.grad.flags.writeable
+        x.cleargrad()
+        z.grad = given = np.ones((5, 4), "f")
+        given.flags.writeable = False
+        z.backward()
+        assert not x.grad.flags.writeable
+    assert static.schedule_manager.statistics.replays == 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_gradient_set_by_the_user_is_not_written(backend):
     plain, static = pair(mlp, backend=backend)
     mine = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from sdbr.functions.array import MovesData
+from sdbr.functions.array import MovesData, merged_strides
 from sdbr.functions.common import data_reason
 from sdbr.functions.registry import function
 from sdbr.program.buffers import Row
@@ -34,6 +34,12 @@ def _put(b: Builder, piece: Row | None, place: Row) -> None:
         b.copy_to(piece, place)
 
 
+def _as_shaped(b: Builder, x: Row, shape: Sequence[int]) -> Row:
+    """A view of `x` in a shape that differs in axes of length 1 alone."""
+    strides = merged_strides(x.shape, x.strides, shape)
+    return b.reshape(x, shape) if strides is None else b.table.view(x, shape, strides)
+
+
 class _Joining(MovesData):
     """Pieces one after the other; `layout` gives the axis and the shape of each piece there."""
 
@@ -57,7 +63,7 @@ class _Joining(MovesData):
         axis, shapes = cls.layout(node)
         keys = _pieces([s[axis] for s in shapes])
         return [
-            b.reshape(part(b, gys[0], axis, key), x.shape) if i in wanted else None
+            _as_shaped(b, part(b, gys[0], axis, key), x.shape) if i in wanted else None
             for i, (x, key) in enumerate(zip(xs, keys, strict=True))
         ]
 

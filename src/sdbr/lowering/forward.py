@@ -355,7 +355,7 @@ class Forward:
                     name = f"memory of output {value.index}"
                     root.slot = self.table.slot(OWNED, root.shape, root.dtype, name)
                     found.hidden.append((root.slot.index, root.shape, root.dtype))
-                found.views[value.index] = window(row, value)
+                found.views[value.index] = window(row, value.writeable)
                 slot = root.slot
             else:
                 slot = self._output(value, row, is_whole and forward_views).slot

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from sdbr.program._memory import view_of
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
-from sdbr.trace.values import Value
 
 import numpy as np
 
@@ -62,6 +61,27 @@ class Window(NamedTuple):
         return view_of(items, self.shape, strides, self.offset // size * items.itemsize, True)
 
 
+class Given(NamedTuple):
+    """A gradient that is an incoming one as it is, or a view of it.
+
+    Attributes
+    ----------
+    slot : int
+        Of the incoming gradient.
+    window : Window
+    """
+
+    slot: int
+    window: Window
+
+    def on(self, array: np.ndarray) -> np.ndarray:
+        """The gradient, where `array` is bound to the slot; written to as `array` may be."""
+        found = self.window.on(array)
+        if not array.flags.writeable and found is not array:
+            found.flags.writeable = False
+        return found
+
+
 class HandedOut(NamedTuple):
     """What is handed to the user.
 
@@ -80,13 +100,22 @@ class HandedOut(NamedTuple):
     hidden: list
 
 
-def window(row: Row, value: Value) -> Window:
-    """The window of `value`, which is `row`, on the array that is bound to its slot."""
+def given(row: Row) -> Given:
+    """What hands out `row`, which lies on an incoming gradient."""
+    return Given(row.root.slot.index, window(row))
+
+
+def window(row: Row, writeable: bool | None = None) -> Window:
+    """The window that `row` is on the array that is bound to its slot.
+
+    Where it is not known whether Chainer lets the user write there, elements that several places
+    show are not written.
+    """
     root = row.root
     is_whole = row.offset == 0 and row.shape == root.shape and row.strides == root.strides
-    writeable = value.writeable
     if writeable is None:
-        writeable = all(s or n < 2 for n, s in zip(row.shape, row.strides, strict=True))
+        steps = zip(row.shape, row.strides, strict=True)
+        writeable = 0 in row.shape or all(s or n < 2 for n, s in steps)
     return Window(row.shape, row.strides, row.offset, row.dtype, writeable, is_whole and writeable)
 
 

@@ -258,7 +258,9 @@ class Builder:
             return x
         n = _product([x.shape[a] for a in axes])
         if n == 1:  # nothing to combine: bias gradients of a batch of one
-            return self.reshape(x, final)
+            y = self.reshape(x, final)
+            incoming = x.root.slot is not None and x.root.index in self.gradients
+            return self.copy(y) if incoming else y  # which is handed out where it is no sum
         if n < _FEW and (not x.is_contiguous or axes[-1] - axes[0] + 1 > len(axes)):
             # One after the other, as in NumPy: the gradient of what only moves data is exact.
             x = self.contiguous(self.transpose(x, kept + axes))

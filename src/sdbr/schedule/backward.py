@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from sdbr.lowering.backward import differentiable, generate_backward
+from sdbr.lowering.windows import given
 from sdbr.program import passes
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 from sdbr.program.program import Program
 from sdbr.schedule.build import build, owned_copy
 from sdbr.schedule.parts import Pattern
-from sdbr.trace.values import Value
+from sdbr.trace.values import ARGUMENT, ATTRIBUTE, Value
 
 
 class BackwardPlan:
@@ -20,9 +21,9 @@ class BackwardPlan:
     pattern : Pattern
     seeds : list of int
         Slots of the incoming gradients, in the order of ``pattern.given``.
-    grads : list of (int, tuple, dtype) or None
+    grads : list of (int, tuple, dtype), Given or None
         Slot, shape and dtype of the gradient for each of ``pattern.wanted``, then for each of
-        `hidden`; None when none reaches it.
+        `hidden`; what it shows of an incoming one; None when none reaches it.
     forgets : bool
         Whether it leads through an ``F.forget``.
     hidden : list of Value
@@ -42,7 +43,7 @@ class BackwardPlan:
         table = forward.table
         builder = Builder(table)
         part = self.part = forward.parts[pattern.part]
-        given = [part.outputs[i] for i in pattern.given]
+        outputs = [part.outputs[i] for i in pattern.given]
         wanted = [part.inputs[i] for i in pattern.wanted]
         groups = self._forgotten(wanted)
         self.forgets = bool(groups)
@@ -50,7 +51,7 @@ class BackwardPlan:
         wanted = wanted + self.hidden
         seeds = {}
         self.seeds = []
-        for value in given:
+        for value in outputs:
             row = table.bound(value.shape, value.dtype, f"gradient of output {value.index}")
             self.seeds.append(row.slot.index)
             seeds[value.index] = row
@@ -58,11 +59,15 @@ class BackwardPlan:
             forward.lowered, builder, seeds, wanted, part.nodes, pattern.everything
         )
         views = "views" in passes.enabled()
+        incoming = {row.root.index for row in seeds.values()}
         self.grads = []
         for value in wanted:
             row = rows.get(value.index)
             if row is None:
                 self.grads.append(None)
+                continue
+            if views and value.kind in (ARGUMENT, ATTRIBUTE) and row.root.index in incoming:
+                self.grads.append(given(row))
                 continue
             owned = owned_copy(builder, row, f"gradient of {value.index}", views)
             self.grads.append((owned.slot.index, value.shape, value.dtype))
@@ -104,7 +109,7 @@ class BackwardPlan:
         )
         self.followed = self.forward.follow(self.program.slots)
         self.instructions = []
-        self.temporary = [*self.seeds, *[grad[0] for grad in self.grads if grad is not None]]
+        self.temporary = list({*self.seeds, *[grad[0] for grad in self.grads if grad is not None]})
         self.arena = self.program.arena_slot()
         if self.arena is not None:
             self.temporary.append(self.arena)

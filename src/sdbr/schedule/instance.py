@@ -8,6 +8,7 @@ from sdbr.backends import make_executable
 from sdbr.base.errors import SdbrError
 from sdbr.base.forks import reentrant_lock
 from sdbr.lowering.python_op import AGAIN, NO_GRADIENT
+from sdbr.lowering.windows import Given
 from sdbr.program._memory import Memory, claim
 from sdbr.schedule.parts import Pattern
 from sdbr.trace.effects.side_effects import EFFECTS
@@ -147,6 +148,9 @@ class Instance:
         for grad in plan.grads:
             if grad is None:
                 arrays.append(None)
+                continue
+            if isinstance(grad, Given):
+                arrays.append(grad.on(memory.array(grad.slot)))
                 continue
             slot, shape, dtype = grad
             array = np.empty(shape, dtype)
