@@ -366,7 +366,7 @@ class Forward:
     def _output(self, value: v.Value, row: Row, direct: bool) -> Row:
         """A row of the user's own for `value`."""
         owned = self.table.owned(row.shape, row.dtype, f"output {value.index}")
-        if direct and value.kind == v.RESULT and row.root.slot is None:
+        if direct and value.kind in (v.RESULT, v.ALIAS) and row.root.slot is None:
             row.root.slot = owned.slot
             return owned
         self.gap.note_copy(row, owned)
