@@ -635,6 +635,38 @@ def test_gradients_handed_on(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y: F.transpose(x) * 2 * F.transpose(y),
+        lambda x, y: F.average(x, axis=0) + F.mean(y, axis=0),
+        lambda x, y: F.flip((x * y)[None], 1),
+        lambda x, y: F.sum(x * 2 + y * 2, axis=1),
+    ],
+)
+def test_gradients_that_are_views(call, backend):
+    """Of arrays that the backward makes: laid out as in define-by-run, of each call's own."""
+    static = sdbr.static_graph(call, backend=backend, on_dynamic="raise")
+    kept = []
+    for i in range(6):
+        found = []
+        for function in (call, static):
+            x, y = chainer.Variable(BATCHES[i]), chainer.Variable(BATCHES[i + 1])
+            z = function(x, y)
+            z.grad = np.random.RandomState(i).randn(*z.shape).astype("f")
+            z.backward()
+            found.append([x.grad, y.grad])
+        for want, got in zip(*found, strict=True):
+            assert_near(got, want, RESULTS, f"iteration {i}")
+            assert got.flags.writeable >= want.flags.writeable
+            assert not any(np.shares_memory(got, old) for _, old in kept)
+            kept.append((got.copy(), got))
+    for before, g in kept:
+        np.testing.assert_array_equal(g, before)
+    assert static.schedule_manager.statistics.replays == 5
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_of_arguments_that_cannot_be_written(backend):
     """What cannot be written in define-by-run, several places of one number or the caller's."""
     static = sdbr.static_graph(lambda x: (F.sum(x, axis=0), x + 1), backend=backend)

@@ -98,8 +98,12 @@ def certain(value: float | ControlSlot) -> bool:
 
 
 def expanded(b: Builder, gy: Row, shape: Sequence[int], axes: Sequence[int]) -> Row:
-    """The gradient of a reduction of `shape` over `axes`, repeated along them (a view)."""
-    return b.broadcast(b.reshape(gy, kept_shape(shape, axes)), shape)
+    """The gradient of a reduction of `shape` over `axes`, repeated along them: a view, in Chainer
+    as well.
+    """
+    y = b.broadcast(b.reshape(gy, kept_shape(shape, axes)), shape)
+    b.repeated.add(y.index)
+    return y
 
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from sdbr.program._memory import view_of
@@ -61,22 +62,26 @@ class Window(NamedTuple):
         return view_of(items, self.shape, strides, self.offset // size * items.itemsize, True)
 
 
-class Given(NamedTuple):
-    """A gradient that is an incoming one as it is, or a view of it.
+class Gradient(NamedTuple):
+    """Where a gradient lies that is handed out.
 
     Attributes
     ----------
     slot : int
-        Of the incoming gradient.
-    window : Window
+    made : (tuple, numpy.dtype) or None
+        Shape and dtype of what is bound to the slot for it; None: the slot is that of an incoming
+        gradient, which is there.
+    window : Window or None
+        The part that is shown; None for all of it.
     """
 
     slot: int
-    window: Window
+    made: tuple | None
+    window: Window | None
 
     def on(self, array: np.ndarray) -> np.ndarray:
         """The gradient, where `array` is bound to the slot; written to as `array` may be."""
-        found = self.window.on(array)
+        found = array if self.window is None else self.window.on(array)
         if not array.flags.writeable and found is not array:
             found.flags.writeable = False
         return found
@@ -100,11 +105,6 @@ class HandedOut(NamedTuple):
     hidden: list
 
 
-def given(row: Row) -> Given:
-    """What hands out `row`, which lies on an incoming gradient."""
-    return Given(row.root.slot.index, window(row))
-
-
 def window(row: Row, writeable: bool | None = None) -> Window:
     """The window that `row` is on the array that is bound to its slot.
 
@@ -117,6 +117,14 @@ def window(row: Row, writeable: bool | None = None) -> Window:
         steps = zip(row.shape, row.strides, strict=True)
         writeable = 0 in row.shape or all(s or n < 2 for n, s in steps)
     return Window(row.shape, row.strides, row.offset, row.dtype, writeable, is_whole and writeable)
+
+
+def shows_all(row: Row, repeated: bool) -> bool:
+    """Whether `row` has every element of its memory: once, or also again and again."""
+    if 0 in row.shape or (not repeated and row.nbytes != row.root.nbytes):
+        return False
+    seen = math.prod(n for n, step in zip(row.shape, row.strides, strict=True) if step or n < 2)
+    return seen * row.dtype.itemsize == row.root.nbytes
 
 
 def apart(b: Builder, ys: list[Row], xs: list[Row]) -> list[Row]:

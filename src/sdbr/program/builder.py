@@ -106,6 +106,7 @@ class Builder:
         self.label = ""
         self.line = ""
         self.gradients: set[int] = set()  # root rows that are, or are made of, gradients
+        self.repeated: set[int] = set()  # rows that may show one element in several places
 
     # --- rows --------------------------------------------------------------------------------
     def new(self, shape: Sequence[int], dtype, name: str = "") -> Row:

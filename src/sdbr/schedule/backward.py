@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sdbr.lowering.backward import differentiable, generate_backward
-from sdbr.lowering.windows import given
+from sdbr.lowering.windows import Gradient, shows_all, window
 from sdbr.program import passes
-from sdbr.program.buffers import Row
+from sdbr.program.buffers import OWNED, Row
 from sdbr.program.builder import Builder
 from sdbr.program.program import Program
 from sdbr.schedule.build import build, owned_copy
@@ -21,9 +21,8 @@ class BackwardPlan:
     pattern : Pattern
     seeds : list of int
         Slots of the incoming gradients, in the order of ``pattern.given``.
-    grads : list of (int, tuple, dtype), Given or None
-        Slot, shape and dtype of the gradient for each of ``pattern.wanted``, then for each of
-        `hidden`; what it shows of an incoming one; None when none reaches it.
+    grads : list of Gradient or None
+        For each of ``pattern.wanted``, then for each of `hidden`; None when none reaches it.
     forgets : bool
         Whether it leads through an ``F.forget``.
     hidden : list of Value
@@ -58,20 +57,30 @@ class BackwardPlan:
         rows = generate_backward(
             forward.lowered, builder, seeds, wanted, part.nodes, pattern.everything
         )
-        views = "views" in passes.enabled()
         incoming = {row.root.index for row in seeds.values()}
-        self.grads = []
-        for value in wanted:
-            row = rows.get(value.index)
-            if row is None:
-                self.grads.append(None)
-                continue
-            if views and value.kind in (ARGUMENT, ATTRIBUTE) and row.root.index in incoming:
-                self.grads.append(given(row))
-                continue
-            owned = owned_copy(builder, row, f"gradient of {value.index}", views)
-            self.grads.append((owned.slot.index, value.shape, value.dtype))
+        self.grads = [
+            None if row is None else self._handed_out(builder, value, row, incoming)
+            for value, row in [(value, rows.get(value.index)) for value in wanted]
+        ]
         self.instructions = builder.instructions
+
+    def _handed_out(self, builder: Builder, value: Value, row: Row, incoming: set[int]) -> Gradient:
+        """The gradient of `value`, which is `row`, as it is handed out.
+
+        That of a parameter is an array of its own. Others are what they are in Chainer where that
+        takes no copy: an incoming gradient or a view of it, or a view of one that was made.
+        """
+        views, root = "views" in passes.enabled(), row.root
+        if views and value.kind in (ARGUMENT, ATTRIBUTE):
+            if root.index in incoming:
+                return Gradient(root.slot.index, None, window(row))
+            repeated = row.index in builder.repeated
+            if root.slot is None and root.index in builder.made and shows_all(row, repeated):
+                name = f"memory of the gradient of {value.index}"
+                root.slot = builder.table.slot(OWNED, root.shape, root.dtype, name)
+                return Gradient(root.slot.index, (root.shape, root.dtype), window(row))
+        owned = owned_copy(builder, row, f"gradient of {value.index}", views)
+        return Gradient(owned.slot.index, (value.shape, value.dtype), None)
 
     def _forgotten(self, wanted: list[Value]) -> list:
         """The ``F.forget`` that it goes through."""
@@ -109,7 +118,7 @@ class BackwardPlan:
         )
         self.followed = self.forward.follow(self.program.slots)
         self.instructions = []
-        self.temporary = list({*self.seeds, *[grad[0] for grad in self.grads if grad is not None]})
+        self.temporary = list({*self.seeds, *[g.slot for g in self.grads if g is not None]})
         self.arena = self.program.arena_slot()
         if self.arena is not None:
             self.temporary.append(self.arena)

@@ -8,7 +8,6 @@ from sdbr.backends import make_executable
 from sdbr.base.errors import SdbrError
 from sdbr.base.forks import reentrant_lock
 from sdbr.lowering.python_op import AGAIN, NO_GRADIENT
-from sdbr.lowering.windows import Given
 from sdbr.program._memory import Memory, claim
 from sdbr.schedule.parts import Pattern
 from sdbr.trace.effects.side_effects import EFFECTS
@@ -149,13 +148,9 @@ class Instance:
             if grad is None:
                 arrays.append(None)
                 continue
-            if isinstance(grad, Given):
-                arrays.append(grad.on(memory.array(grad.slot)))
-                continue
-            slot, shape, dtype = grad
-            array = np.empty(shape, dtype)
-            memory.bind(slot, array)
-            arrays.append(array)
+            if grad.made is not None:
+                memory.bind(grad.slot, np.empty(*grad.made))
+            arrays.append(grad.on(memory.array(grad.slot)))
         executable.run()
         none = memory.state.pop(NO_GRADIENT, None)
         if none is not None:
