@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h> /* before the target changes: what it defines has targets of its own */
+#endif
 
 #include "frame/abi.h"
 
