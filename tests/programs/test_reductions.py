@@ -60,3 +60,18 @@ def test_every_choice_of_axes(name, shape):
                         for k in range(1, rows.shape[-1]):
                             wanted += rows[..., k]
                         np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("axes", [(0, 2), (2,), (0, 1)])
+def test_few_long_rows(axes):
+    """Views are added one after the other, in NumPy's order, and nothing is copied."""
+    x = np.random.default_rng(0).standard_normal((2, 3, 3, 40, 64)).astype("f")
+    y, ops = reduced("sum", x, (1, 0, 2, 3, 4), axes, False)
+    look = x.transpose(1, 0, 2, 3, 4)
+    wanted = np.zeros(y.shape, "f")
+    for place in itertools.product(*[range(look.shape[axis]) for axis in axes]):
+        at = dict(zip(axes, place, strict=True))
+        wanted += look[tuple(at.get(axis, slice(None)) for axis in range(look.ndim))]
+    np.testing.assert_array_equal(y, wanted)
+    assert all(name != "copy" for name, _ in ops)
+    assert any(name == "add" for name, _ in ops)

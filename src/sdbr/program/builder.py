@@ -264,6 +264,8 @@ class Builder:
             return self.copy(y) if incoming else y  # which is handed out where it is no sum
         if n < _FEW and (not x.is_contiguous or axes[-1] - axes[0] + 1 > len(axes)):
             # One after the other, as in NumPy: the gradient of what only moves data is exact.
+            if name == "sum" and _has_long_rows(x, kept):
+                return self.reshape(self._added(x, axes), final)
             x = self.contiguous(self.transpose(x, kept + axes))
             axes = list(range(len(kept), x.ndim))
         order = _order_of_memory(x)
@@ -280,6 +282,18 @@ class Builder:
         y = self.new(out_shape, x.dtype)
         self.emit(name, [self.reshape(x, (outer, n, inner))], [self.reshape(y, (outer, inner))])
         return self.reshape(y, final)
+
+    def _added(self, x: Row, axes: Sequence[int]) -> Row:
+        """The sum over `axes` as a chain of additions of views, which become one pass."""
+        lengths = [x.shape[a] for a in axes]
+        parts = []
+        for place in np.ndindex(*lengths):
+            at = dict(zip(axes, place, strict=True))
+            parts.append(self.slice(x, tuple(at.get(i, slice(None)) for i in range(x.ndim))))
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.elementwise("add", total, part)
+        return total
 
     def sum_to(self, x: Row, shape: Sequence[int]) -> Row:
         """Sum `x` down to `shape`: the gradient of a broadcast."""
@@ -313,6 +327,18 @@ def _common_order(ins: Sequence[Row], shape: Sequence[int]) -> tuple[int, ...] |
 
 #: Fewer elements than this are added in their order; shorter rows come last, when fewer are left.
 _FEW = 16
+
+
+#: From here on many passes, one after the other in a cache, are faster than a transposed copy.
+_MANY = 1 << 15
+
+
+def _has_long_rows(x: Row, kept: Sequence[int]) -> bool:
+    """Whether `x` is large, and lies along the last of the axes `kept` for a while."""
+    if not kept or x.size < _MANY:
+        return False
+    last = kept[-1]
+    return x.strides[last] == x.dtype.itemsize and x.shape[last] >= _FEW
 
 
 def _first_run(x: Row, axes: Sequence[int]) -> list[int]:

@@ -308,6 +308,7 @@ CASES = [
     ),
     Case("tile", lambda x: F.tile(x, 2), [N(2, 3)], exact=True, native=True),
     Case("tile reps", lambda x: F.tile(x, (2, 1, 3)), [N(2, 3)], exact=True, native=True),
+    Case("tile of long rows", lambda x: F.tile(x, (2, 3)), [N(80, 96)], exact=True, native=True),
     Case("tile fewer reps", lambda x: F.tile(x, (3,)), [N(2, 3)], exact=True, native=True),
     Case("where", F.where, [B(3, 4), N(3, 4), N(3, 4)], exact=True, native=True),
     Case("where broadcast", F.where, [B(4), N(3, 4), N(3, 1)], exact=True, native=True),
