@@ -95,6 +95,12 @@ def scatter_add(op: Op, rng, dtype) -> Iterator[Case]:
             gx = laid_out(values(rng, side, dtype), layout)
             gy, t = whole(values(rng, rows, dtype)), _places(rng, lengths, m, np.int32)
             yield Case(op.name, layout, [gy, *t], [gx], (1, 0, 0), exact=True)
+    for of in (np.int32, np.int64, np.int8):  # long rows of places that follow one another
+        runs = [np.arange(k % 30, k % 30 + 29 + k % 7) for k in range(0, 900, 13)]
+        t = np.concatenate([*runs, np.full(40, 99)]).astype(of)
+        gy, gx = whole(values(rng, (2, len(t), 1), dtype)), whole(values(rng, (2, 100, 1), dtype))
+        for ints in ((1, 0, 0), (1, 1, 99), (0, 1, 31)):
+            yield Case(op.name, "runs", [gy, whole(t)], [gx], ints, exact=True)
 
 
 def where(op: Op, rng, dtype) -> Iterator[Case]:

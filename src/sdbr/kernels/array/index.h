@@ -66,6 +66,29 @@ static void sdbr_add_places(const char *t, int64_t code, int64_t count, int64_t 
 
 #undef SDBR_ADD_PLACES
 
+#define SDBR_IGNORE_PLACES(TYPE) \
+    for (int64_t j = 0; j < count; j++) \
+        at[j] = (int64_t)((const TYPE *)t)[first + j] == ignore ? SDBR_IGNORED : at[j];
+
+/* Marks the places of the indices from `first` on that are `ignore`. */
+static void sdbr_ignore_places(const char *t, int64_t code, int64_t first, int64_t count, int64_t ignore,
+                               int64_t *at) {
+    switch (code) {
+    case SDBR_I4:
+        SDBR_IGNORE_PLACES(int32_t)
+        break;
+    case SDBR_I8:
+        SDBR_IGNORE_PLACES(int64_t)
+        break;
+    default:
+        for (int64_t j = 0; j < count; j++)
+            if (sdbr_label(t, code, first + j) == ignore)
+                at[j] = SDBR_IGNORED;
+    }
+}
+
+#undef SDBR_IGNORE_PLACES
+
 /* Bytes from the start of a row of `x`, for `count` places from `first` on. */
 static void sdbr_places(const sdbr_op *op, char *const *t, int64_t first, int64_t count, int64_t *at) {
     const int64_t k = op->ints[3], *axes = op->ints + SDBR_INDEX_HEAD;
@@ -74,9 +97,19 @@ static void sdbr_places(const sdbr_op *op, char *const *t, int64_t first, int64_
     for (int64_t i = 0; i < k; i++, axes += 3)
         sdbr_add_places(t[i] + first * sdbr_label_bytes(axes[2]), axes[2], count, axes[0], axes[1], at);
     if (op->ints[4])
-        for (int64_t j = 0; j < count; j++)
-            if (sdbr_label(t[0], op->ints[SDBR_INDEX_HEAD + 2], first + j) == op->ints[5])
-                at[j] = SDBR_IGNORED;
+        sdbr_ignore_places(t[0], op->ints[SDBR_INDEX_HEAD + 2], first, count, op->ints[5], at);
+}
+
+/* The beginnings of runs of places that lie `bytes` after one another, and `count`; how many there are. */
+SDBR_INLINE int64_t sdbr_runs(const int64_t *at, int64_t count, int64_t bytes, int64_t *begins) {
+    int64_t n = 1;
+    begins[0] = 0;
+    for (int64_t j = 1; j < count; j++) {
+        begins[n] = j;
+        n += at[j] != at[j - 1] + bytes;
+    }
+    begins[n] = count;
+    return n;
 }
 
 #define SDBR_TAKEN 0
