@@ -19,8 +19,8 @@ def settle_scalars(trace: v.Trace) -> None:
     """
     for node in trace.nodes:
         row = registry.row_of(node.function) if node.scalars else None
-        for _, _, scalar in node.scalars if row is None else ():
-            if scalar.kind is int:  # it may be an axis or a size there
+        for name, _, scalar in node.scalars if row is None else ():
+            if scalar.kind is int and name:  # it may be an axis or a size there
                 scalar.must_stay()
         for name, _, scalar in node.scalars if row is not None else ():
             number = getattr(registry.function_of(node.function), name)

@@ -15,10 +15,10 @@ import types
 from collections.abc import Iterator
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.leaving import float_of
 from sdbr.trace.arrays.stripping import LEAVING, TRACED, is_traced, strip
 from sdbr.trace.arrays.telling import leave_by
-from sdbr.trace.arrays.traced_float import FOLLOWED
+from sdbr.trace.arrays.traced_float import FOLLOWED, computed
+from sdbr.trace.current import current
 
 import numpy as np
 
@@ -64,47 +64,83 @@ class View(metaclass=_Viewing):
     """``memoryview`` for user code."""
 
 
-class _Converting(type):
-    """``float`` in all that can be asked of it, but for what it makes of numbers of the call."""
+def whole_of(thing):
+    """What ``int(thing)`` is to traced code; None where that is a question, or of no array."""
+    recorder = current()
+    if recorder is None or recorder.depth:
+        return None
+    if recorder.is_left_whole(thing):
+        return thing
+    if is_traced(thing) and strip(thing).size == 1:
+        return recorder.leave_as_whole(thing, "a value left NumPy through int()")
+    return None
 
-    def __call__(cls, *args):
-        number = float_of(args[0]) if len(args) == 1 else None
-        return builtins.float(*args) if number is None else number
+
+def float_of(thing):
+    """What ``float(thing)`` is to traced code; None where nothing of the call is meant."""
+    recorder = current()
+    if recorder is None or recorder.depth:
+        return None
+    if recorder.is_left(thing) or recorder.shows_float(thing):
+        return recorder.as_python(thing)
+    if type(thing) in FOLLOWED:
+        return computed(float, (thing,))
+    if is_traced(thing) and strip(thing).size == 1:
+        return recorder.leave_as_float(thing, "a value left NumPy through float()")
+    return None
+
+
+class _Converting(type):
+    """A class of numbers in all that it can be asked, but for what it makes of the call's."""
+
+    def __call__(cls, *args, **kwargs):
+        number = cls.followed(args[0]) if len(args) == 1 and not kwargs else None
+        return cls.builtin(*args, **kwargs) if number is None else number
 
     def __instancecheck__(cls, thing):
-        return isinstance(thing, builtins.float)
+        return isinstance(thing, cls.builtin)
 
     def __subclasscheck__(cls, other):
-        return other is cls or issubclass(other, builtins.float)
+        return other is cls or issubclass(other, cls.builtin)
 
     def __eq__(cls, other):
-        return other is cls or other is builtins.float
+        return other is cls or other is cls.builtin
 
     def __hash__(cls):
-        return hash(builtins.float)
+        return hash(cls.builtin)
 
     def __repr__(cls):
-        return repr(builtins.float)
+        return repr(cls.builtin)
 
     def __getattr__(cls, name):
-        return getattr(builtins.float, name)
+        return getattr(cls.builtin, name)
 
 
 class Float(metaclass=_Converting):
     """``float`` for user code."""
 
+    builtin = float
+    followed = staticmethod(float_of)
     dtype = np.dtype(float)  # by which NumPy knows it
 
 
-LEAVING[_Converting] = lambda _: float
+class Int(metaclass=_Converting):
+    """``int`` for user code."""
+
+    builtin = int
+    followed = staticmethod(whole_of)
+    dtype = np.dtype(int)
+
+
+LEAVING[_Converting] = lambda cls: cls.builtin
 
 #: Names of builtins, and what stands in their place.
-ASKED = {"type": Type, "memoryview": View, "float": Float}
+ASKED = {"type": Type, "memoryview": View, "float": Float, "int": Int}
 
 
-def _may_convert(around, holder: dict) -> bool:
+def _may_convert(around, holder: dict, name: str) -> bool:
     """Whether `Float` is as good as ``float`` to all code that looks among these globals."""
-    return not around.opaque and not any(map(tells_floats, _codes(holder)))
+    return not around.opaque and not any(tells_class(code, name) for code in _codes(holder))
 
 
 def _codes(holder: dict) -> Iterator[types.CodeType]:
@@ -117,17 +153,17 @@ def _codes(holder: dict) -> Iterator[types.CodeType]:
 
 
 @functools.lru_cache(maxsize=1024)
-def tells_floats(code: types.CodeType) -> bool:
-    """Whether `code` may compare the class ``float`` by identity."""
-    if "float" in code.co_names:
+def tells_class(code: types.CodeType, name: str) -> bool:
+    """Whether `code` may compare the class of this name, ``float`` or ``int``, by identity."""
+    if name in code.co_names:
         if "type" in code.co_names:
             return True
         before = None
         for instruction in dis.get_instructions(code):
-            if instruction.opname == "IS_OP" and before == "float":
+            if instruction.opname == "IS_OP" and before == name:
                 return True
             before = instruction.argval
-    return any(tells_floats(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    return any(tells_class(c, name) for c in code.co_consts if isinstance(c, types.CodeType))
 
 
 @contextlib.contextmanager
@@ -142,7 +178,9 @@ def answering(around) -> Iterator[None]:
     put: list[tuple[dict, str]] = []
     try:
         for holder, name in around.askers:
-            if name not in holder and (name != "float" or _may_convert(around, holder)):
+            if name not in holder and (
+                name not in ("float", "int") or _may_convert(around, holder, name)
+            ):
                 put.append((holder, name))
                 holder[name] = ASKED[name]
         yield

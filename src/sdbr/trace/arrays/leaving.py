@@ -16,11 +16,12 @@ from typing import Any
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import TracedArray
-from sdbr.trace.arrays.scalars import KINDS, Left, Scalar
+from sdbr.trace.arrays.scalars import KINDS, Left, Scalar, whole_numbers
 from sdbr.trace.arrays.stripping import holds_known, is_traced, strip
 from sdbr.trace.arrays.telling import record
 from sdbr.trace.arrays.traced_float import (
     FOLLOWED,
+    WHOLE,
     TracedFloat,
     computed,
     plain_float,
@@ -49,6 +50,17 @@ _COMPARISONS = {
     math.isnan: np.isnan, math.isinf: np.isinf, math.isfinite: np.isfinite,
 }  # fmt: skip
 
+#: Of whole numbers: what gives one, and what takes them as floats.
+_OF_WHOLE = {
+    operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply,
+    operator.neg: np.negative, operator.abs: np.absolute,
+}  # fmt: skip
+_ARITHMETIC = (np.add, np.subtract, np.multiply, np.true_divide)
+_OF_FLOATS = frozenset({operator.truediv, math.exp, math.sqrt, math.log})
+#: What computes with a whole number beside a float as if it were one.
+_TAKES_FLOATS = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.truediv, *_COMPARISONS}
+)
 _WHOLE = {math.floor: np.floor, math.ceil: np.ceil, math.trunc: np.trunc}
 # Those of the module are others while a call is traced.
 _EXP, _SQRT = math.exp, math.sqrt
@@ -58,6 +70,11 @@ _OF_POSITIVE = {_SQRT: np.sqrt, math.log: np.log}
 def as_float(array):
     """An array of one number as a float of Python, with NumPy's class for the recorder."""
     return np.float64(array)
+
+
+def as_whole(array):
+    """The same as an int."""
+    return np.int64(array)
 
 
 @functools.lru_cache(maxsize=256)
@@ -76,20 +93,6 @@ def _in_python(function: Callable, whole: tuple) -> Callable:
     return call
 
 
-def float_of(thing):
-    """What ``float(thing)`` is to traced code; None where nothing of the call is meant."""
-    recorder = current()
-    if recorder is None or recorder.depth:
-        return None
-    if type(thing) is TracedFloat and thing.origin.token is recorder.token:
-        return recorder.as_python(thing)
-    if type(thing) in FOLLOWED:
-        return computed(float, (thing,))
-    if is_traced(thing) and strip(thing).size == 1:
-        return recorder.leave_as_float(thing, "a value left NumPy through float()")
-    return None
-
-
 class LeavingRecording:
     """The part of the recorder that follows the numbers of the call which are floats of Python."""
 
@@ -99,27 +102,37 @@ class LeavingRecording:
 
     def leave_as_float(self, thing, text: str) -> TracedFloat | None:
         """The one number in `thing` as a float; None where it cannot be followed."""
-        array = strip(thing)
-        if (
-            not self.follows_floats
-            or self.trace.dynamic is not None
-            or self.forgotten is not None
-            or array.dtype.char not in "?bBhHiIlLqQefd"
-            or not holds_known(thing)
-            or foreign_caller(sys._getframe(2)) is not None
-        ):
+        if not self._may_leave(thing, "?bBhHiIlLqQefd", sys._getframe(2)):
             return None
-        if array.ndim:
-            thing = thing.reshape(())
+        thing = thing.reshape(()) if thing.ndim else thing
         return self._follow_number(record(as_float, (thing,), {}), float, text)
 
-    def _follow_number(self, traced, kind: type, text: str):
-        """A number that stands for `traced`, which NumPy has computed."""
+    def leave_as_whole(self, thing, text: str):
+        """The one whole number in `thing` as an int; None where it cannot be followed."""
+        if not self._may_leave(thing, "bBhHiIlq", sys._getframe(2)):
+            return None
+        thing = thing.reshape(()) if thing.ndim else thing
+        return self._follow_number(record(as_whole, (thing,), {}), int, text)
+
+    def _may_leave(self, thing, dtypes: str, frame) -> bool:
+        return (
+            self.follows_floats
+            and self.trace.dynamic is None
+            and self.forgotten is None
+            and strip(thing).dtype.char in dtypes
+            and holds_known(thing)
+            and foreign_caller(frame) is None
+        )
+
+    def _follow_number(self, traced, kind: type, text: str, parts: tuple = ()):
+        """A number that stands for `traced`, which NumPy has computed, of the numbers `parts`."""
         if not is_traced(traced):
             return kind(traced)  # the trace is dynamic by now
-        if kind is float:
-            traced.origin.number = float
-        return TracedFloat(kind(strip(traced)), Left(traced.plain, traced.origin, text, self.token))
+        if kind in (float, int):
+            traced.origin.number = kind
+        left = Left(traced.plain, traced.origin, text, self.token, kind)
+        left.whole = left.whole or whole_numbers(parts)
+        return WHOLE.get(kind, TracedFloat)(kind(strip(traced)), left)
 
     def array_of(self, number: Left):
         """A number of the call as an array of it."""
@@ -131,11 +144,13 @@ class LeavingRecording:
             return number
         if type(number.origin) is Left:
             traced = record(as_float, (self.array_of(number.origin),), {})
-            return self._follow_number(traced, float, number.origin.text)
+            return self._follow_number(traced, float, number.origin.text, (number.origin,))
         return None
 
     def compute(self, function: Callable, things: tuple, parts: tuple) -> Any:
         """``function(*things)`` of which at least one is a number of the call."""
+        if any(map(self.is_left_whole, things)):
+            return self._compute_whole(function, things, parts)
         text = next(part.text for part in parts if type(part) is Left)
         try:
             result = function(*map(plain_float, things))
@@ -144,12 +159,12 @@ class LeavingRecording:
                 f"an error of {function.__name__} was raised during the call", Remedy.CATCH_OUTSIDE
             )
             raise
-        operands = self._operands(things, parts)
+        operands = self._operands(function, things, parts)
         if operands is not None:
             if type(result) in KINDS:
                 whole = tuple([(i, x) for i, x in enumerate(things) if type(x) is int])
                 traced = self._computed(function, operands, whole, result)
-                return self._follow_number(traced, type(result), text)
+                return self._follow_number(traced, type(result), text, parts)
             if function in _WHOLE and type(result) is int:
                 return self.round_off(things[0], _WHOLE[function], result)
             if type(result) is bool and function in _COMPARISONS:
@@ -157,11 +172,32 @@ class LeavingRecording:
         self.mark_dynamic(text, Remedy.STAY_ARRAYS)
         return result
 
+    def _compute_whole(self, function: Callable, things: tuple, parts: tuple) -> Any:
+        """The same where one is a whole number: a number, or else a question."""
+        plain = tuple(map(plain_float, things))
+        whole = all(type(x) is int for x in plain)
+        if function in _OF_FLOATS or not whole:
+            return computed(
+                function, tuple([self.as_python(x) if self.is_left_whole(x) else x for x in things])
+            )
+        ufunc = _OF_WHOLE.get(function)
+        if ufunc is None or max(map(abs, (*plain, function(*plain)))) > _EXACT:
+            return computed(function, tuple(map(self.asked, things)))
+        operands = [
+            self.array_of(part) if type(part) is Left
+            else record(as_whole, (self._read_anew(float(x), part),), {})
+            if isinstance(part, Scalar)
+            else x
+            for x, part in zip(plain, parts, strict=True)
+        ]  # fmt: skip
+        text = next(part.text for part in parts if type(part) is Left)
+        return self._follow_number(record(ufunc, tuple(operands), {}), int, text)
+
     def compare(self, function: Callable, things: tuple, parts: tuple) -> bool:
         """Whether ``function(*things)``: a question of the call."""
         text = next(part.text for part in parts if type(part) is Left)
         result = bool(function(*map(plain_float, things)))
-        operands = self._operands(things, parts)
+        operands = self._operands(function, things, parts)
         if operands is None or not (function is operator.truth or function in _COMPARISONS):
             self.mark_dynamic(text, Remedy.STAY_ARRAYS)
         elif self.trace.dynamic is None:
@@ -201,17 +237,18 @@ class LeavingRecording:
             number.origin.must_stay()
         return answer
 
-    def _operands(self, things: tuple, parts: tuple) -> tuple | None:
+    def _operands(self, function: Callable, things: tuple, parts: tuple) -> tuple | None:
         """Numbers as NumPy takes them; None where one is none that it computes with as Python."""
         found = []
         for thing, part in zip(things, parts, strict=True):
             if type(part) is Left:
                 found.append(self.array_of(part))
                 continue
-            if isinstance(part, Scalar) and part.kind is int:
+            if isinstance(part, Scalar) and part.kind is int and function not in _TAKES_FLOATS:
                 part.must_stay()
             elif isinstance(part, Scalar):
-                found.append(self._read_anew(plain_float(thing), part))
+                plain = plain_float(thing)
+                found.append(self._read_anew(float(plain) if part.kind is int else plain, part))
                 continue
             thing = plain_float(thing)
             if isinstance(thing, int) and abs(thing) > _EXACT:
@@ -264,16 +301,24 @@ class LeavingRecording:
 
     def call_with_numbers(self, ufunc, inputs: tuple):
         """Call a ufunc with numbers that are followed, and no array of the call."""
+        inputs = tuple(map(self.asked, inputs))
         if not any(map(self.is_left, inputs)):
             numbers = [type(x) in (int, *KINDS) or type(x) in FOLLOWED for x in inputs]
             if ufunc.nout == 1 and all(numbers):
                 return computed(ufunc, inputs)
         if self.depth or not any(map(self.is_left, inputs)):
             return ufunc(*strip_floats(inputs))
-        return record(ufunc, self.shown_to_numpy(inputs), {})
+        return record(ufunc, self.shown_to_numpy(ufunc, inputs), {})
 
-    def shown_to_numpy(self, inputs: tuple) -> tuple:
+    def shown_to_numpy(self, ufunc, inputs: tuple) -> tuple:
         """Operands of a ufunc with arrays of the call in the place of numbers that have left."""
+        floats = ufunc in _ARITHMETIC and any(
+            x.dtype.kind == "f" for x in inputs if is_traced(x) or isinstance(x, np.ndarray)
+        )
+        inputs = tuple([
+            self.as_python(x) if floats and self.is_left_whole(x) else self.asked(x)
+            for x in inputs
+        ])  # fmt: skip
         if not any(map(self.is_left, inputs)):
             return inputs
         dtypes = [
@@ -331,10 +376,12 @@ def _narrowed(dtype: np.dtype) -> Callable:
 def _item(asking: Callable) -> Callable:
     def item(self, *args):
         recorder = current()
-        if recorder is not None and not recorder.depth and strip(self).dtype.kind == "f":
+        kind = strip(self).dtype.kind
+        if recorder is not None and not recorder.depth and kind in "fiu":
             thing = _element(self, args)
             if thing is not None:
-                number = recorder.leave_as_float(thing, "a value left NumPy through item()")
+                leave = recorder.leave_as_float if kind == "f" else recorder.leave_as_whole
+                number = leave(thing, "a value left NumPy through item()")
                 if number is not None:
                     return number
         return asking(self, *args)

@@ -71,7 +71,7 @@ class TracedArray(np.ndarray):
         text = "an array was written in place by NumPy"
         recorder = current()
         if recorder is not None:
-            inputs = recorder.shown_to_numpy(inputs)
+            inputs = recorder.shown_to_numpy(call, inputs)
         if kwargs.get("out") is not None:
             out = kwargs["out"]
             if len(out) == 1:

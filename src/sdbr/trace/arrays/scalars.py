@@ -124,21 +124,28 @@ class Left(Scalar):
         What it is in the trace. No view is kept here: it would look as if the user held it.
     text : str
         What to say where it cannot be followed.
+    whole : tuple of Left
+        The whole numbers of the call that it is computed from, where it is of such alone.
     """
 
-    __slots__ = ("plain", "text", "value")
+    __slots__ = ("plain", "text", "value", "whole")
 
-    def __init__(self, plain: np.ndarray, value, text: str, token):
-        super().__init__("a number of the call", token)
+    def __init__(self, plain: np.ndarray, value, text: str, token, kind: type = float):
+        super().__init__("a number of the call", token, kind=kind)
         self.plain = plain
         self.value = value
         self.text = text
+        self.whole: tuple[Left, ...] = (self,) if kind is int else ()
 
     def must_stay(self) -> None:
-        """It is another one in every call: where it cannot be followed, the call is dynamic."""
+        """Where it cannot be followed, the call is dynamic, or asks for the whole numbers in it."""
         recorder = current()
-        if recorder is not None and not recorder.depth:
+        if recorder is None or recorder.depth:
+            return
+        if not self.whole:
             recorder.mark_dynamic(self.text, Remedy.STAY_ARRAYS)
+        for number in self.whole:
+            recorder.ask(recorder.array_of(number), int, int(number.plain), number.text)
 
 
 class Condition:
@@ -167,6 +174,14 @@ class Condition:
             return bool(self.function(*parts)) is self.outcome
         except (ArithmeticError, KeyError, TypeError, ValueError):
             return False
+
+
+def whole_numbers(parts) -> tuple[Left, ...]:
+    """The whole numbers that make up all of `parts`; none where something else may change."""
+    changing = [part for part in parts if isinstance(part, Scalar) and part.changes]
+    if not all(type(part) is Left and part.whole for part in changing):
+        return ()
+    return tuple(dict.fromkeys(number for part in changing for number in part.whole))
 
 
 def values_now(scalars: list[Scalar], floats: Sequence[float]) -> list[float] | None:

@@ -339,6 +339,9 @@ class ScalarRecording:
         for owner, spent, inner, name, thing in attributes_of(template, function):
             if type(thing) is float and id(thing) in self._stored:
                 thing = TracedFloat(thing, self._stored[id(thing)][1])
+            if self.is_left_whole(thing):
+                thing = self.as_python(thing) if _is_operand(function, name) else self.asked(thing)
+                owner.__dict__[name] = spent.__dict__[name] = thing
             if self.is_left(thing) and _is_operand(function, name):
                 # An array of the call is the operand, as for numbers of NumPy.
                 owner.__dict__[name] = spent.__dict__[name] = self.array_of(thing.origin)
@@ -353,8 +356,20 @@ class ScalarRecording:
 
     def is_left(self, thing) -> bool:
         """Whether `thing` is a number that this call has computed."""
-        mine = type(thing) is TracedFloat and thing.origin.token is self.token
+        mine = type(thing) in FOLLOWED and thing.origin.token is self.token
         return mine and type(thing.origin) is Left
+
+    def is_left_whole(self, thing) -> bool:
+        """Whether that is a whole number."""
+        return self.is_left(thing) and thing.origin.kind is int
+
+    def asked(self, thing):
+        """A whole number of the call as one of Python: a question; anything else as it is."""
+        return operator.index(thing) if self.is_left_whole(thing) else thing
+
+    def shows_float(self, thing) -> bool:
+        """Whether `thing` is a followed float of this trace."""
+        return type(thing) is TracedFloat and thing.origin.token is self.token
 
     def shows_scalar(self, thing) -> bool:
         """Whether `thing` is a followed number of this trace that shows one of Python."""

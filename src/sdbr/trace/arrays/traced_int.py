@@ -10,7 +10,7 @@ import operator
 import sys
 from typing import Any
 
-from sdbr.trace.arrays.scalars import Condition, Scalar, ScalarAttribute
+from sdbr.trace.arrays.scalars import Condition, Left, Scalar, ScalarAttribute
 from sdbr.trace.arrays.stripping import LEAVING
 from sdbr.trace.arrays.traced_float import (
     FOLLOWED,
@@ -40,7 +40,8 @@ class TracedInt:
         self.origin = origin
         recorder = current()
         if recorder is not None:
-            recorder.counters.append(self)
+            left = type(origin) is Left
+            (recorder.followed_floats if left else recorder.counters).append(self)
 
     @property
     def __class__(self):
@@ -56,6 +57,8 @@ class TracedInt:
         """The number itself, for code that cannot be followed."""
         recorder = current()
         if recorder is not None and self.origin.token is recorder.token:
+            if type(self.origin) is Left:
+                return self.__index__()
             recorder.note_leaving(self.origin)
         return self.plain
 
@@ -63,6 +66,8 @@ class TracedInt:
         """The number itself: a replay goes the way of this very number."""
         recorder = current()
         if recorder is not None and self.origin.token is recorder.token:
+            if type(self.origin) is Left:
+                return recorder.round_off(self, None, self.plain)
             recorder.trace.conditions.append(
                 Condition(operator.eq, (self.origin, self.plain), True)
             )

@@ -53,7 +53,7 @@ _NUMBERS = frozenset({
 })  # fmt: skip
 _OF_LINKS = frozenset({"_params", "_persistent", "_within_init_scope", "_device"})
 # Builtins that tell what an array is; see `sdbr.trace.arrays.asked`.
-ASKED = frozenset({"type", "memoryview", "float"})
+ASKED = frozenset({"type", "memoryview", "float", "int"})
 
 
 class Outside:

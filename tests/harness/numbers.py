@@ -1,0 +1,12 @@
+"""Numbers of Python that a call leaves behind, with their classes."""
+
+
+def numbers_in(thing):
+    """`thing` with ``(class, number)`` in the place of each number, lists and dicts as tuples."""
+    if isinstance(thing, dict):
+        return tuple((name, numbers_in(x)) for name, x in sorted(thing.items()))
+    if isinstance(thing, (list, tuple)):
+        return tuple(map(numbers_in, thing))
+    if isinstance(thing, (int, float)):
+        return type(thing).__name__, thing
+    return type(thing).__name__
