@@ -198,7 +198,7 @@ def test_it_is_said_once_with_what_changes():
 
 def test_it_is_said_where_it_never_was_five_of_eight():
     static = sdbr.static_graph(Net())
-    with pytest.warns(sdbr.SdbrWarning, match="33 calls had no sch.*argument 1: ") as caught:
+    with pytest.warns(sdbr.SdbrWarning, match="9 calls had no sch.*argument 1: ") as caught:
         for i in range(200):
             static(X, 1 if i % 3 else 10 + i)
     assert len(caught) == 1
@@ -267,6 +267,65 @@ def test_the_row():
     assert tried == [*range(1, 17), 32, 64, 128, 256, 512, 1024, 2048, 3072, 4096]
     assert back_off.next_trial == 5120
     assert BackOff().next_trial == 32
+
+
+class Counts:
+    """What a rule asks statistics for."""
+
+    def __init__(self):
+        self.calls = self.replays = 0
+
+
+SEQUENCES = {
+    "each twice": lambda i: i // 2,
+    "each four times": lambda i: i // 4,
+    "each ten times": lambda i: i // 10,
+    "one new in ten": lambda i: i if i % 10 == 0 else -1,
+    "every second new": lambda i: i if i % 2 else -1,
+    "40 in turn": lambda i: i % 40,
+    "200 in turn": lambda i: i % 200,
+    "few at random": lambda i: int(np.random.RandomState(i).randint(20)),
+    "many at random": lambda i: int(np.random.RandomState(i).randint(60)),
+    "rarely the same": lambda i: int(np.random.RandomState(i).geometric(0.02)),
+}
+
+
+@pytest.mark.parametrize("builds", [False, True])
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_traces_after_the_first_calls_are_paid_for(name, builds):
+    """By 24 replays or 128 calls each; few are tried beyond, and paid for before there are more."""
+    back_off, counts, traced, later = BackOff(), Counts(), set(), 0
+    for i in range(1, 3001):
+        what = SEQUENCES[name](i)
+        counts.calls = i
+        if what in traced:
+            counts.replays += 1
+            continue
+        back_off.will_try(counts)
+        if back_off.decide(what, i, None) is None:
+            traced.add(what)
+            later += i > 16
+            if builds:
+                counts.replays += 1
+                back_off.built(what, i)
+            else:
+                back_off.ended(what)
+        paid = i / 128 + counts.replays / 24
+        tried = 3 + max(0, np.log2(i / 16)) + i / 1024
+        assert later <= (2 if builds else 1) * (paid + tried), i
+
+
+def test_what_comes_again_and_again_is_traced_at_last():
+    """Calls alone pay for it, where nothing is replayed."""
+    back_off, counts, traced = BackOff(), Counts(), []
+    for i in range(1, 2001):
+        counts.calls = i
+        back_off.will_try(counts)
+        what = i if i <= 40 else i % 50
+        if what not in traced and back_off.decide(what, i, None) is None:
+            traced.append(what)
+            back_off.ended(what)
+    assert len(traced) > 16 + 12
 
 
 def test_what_is_used_no_more_than_what_is_kept_drives_nothing_out():

@@ -27,8 +27,12 @@ _PLAIN = 4  # kinds of dynamic calls that are told without a look-up
 
 _FREE = 16  # misses in a row that are traced; after them the 32nd, the 64th and so on
 _FAR = 1024  # from here on every so many, not the double
-_REPLAYS = 32  # that pay for one trace
-_CREDIT = 16  # traces that may be unpaid
+_FIRST = 16  # calls that may cost traces nobody has paid for
+_REPLAYS = 24  # that pay for one trace
+_CALLS = 128  # that pay for one, whether they are replays or not
+_UNPAID = 2  # traces, for one more of what comes often
+_BUILT = 2  # schedules that are built of other traces cost what one trace costs
+_SAVED = 16  # traces that may be paid for in advance
 _REMEMBERED = 4096  # misses
 
 #: Calls after which a schedule that was never replayed is of no use where calls keep being missed.
@@ -122,7 +126,7 @@ class Misses:
         with manager.lock:
             if any(mark in known for known in (self._traced, self._met, self._declined)):
                 return None
-            if back_off.will_try(manager.statistics.replays) or not back_off.backs_off:
+            if back_off.will_try(manager.statistics) or not back_off.backs_off:
                 return None
             _keep(self._declined, mark, manager.statistics.calls)
             back_off.decline_new()
@@ -193,7 +197,7 @@ def why_not_traced(manager, lookup: Lookup, call: int) -> tuple[tuple | None, st
         reason = None if always is None else always.text
         if always is None:
             misses.met(lookup.signature, what, call)
-            if misses.back_off.will_try(manager.statistics.replays):
+            if misses.back_off.will_try(manager.statistics):
                 manager.sweep()
             # A further way of a call takes no other schedule's place.
             idle = None if lookup.answers or counted else manager.least_used()
@@ -238,7 +242,7 @@ def new_size(manager, lookup: Lookup, call: int) -> None:
         schedule.due.pending = not schedule.family.proven
         manager.take_up(schedule)
         manager.statistics.builds += 1
-        manager.back_off.built(what)
+        manager.back_off.built(what, call)
     lookup.missed = None, None
     lookup.schedule = schedule
 
@@ -285,9 +289,11 @@ def remember_plain(manager, lookup: Lookup, args: tuple, kwargs: dict) -> None:
 class BackOff:
     """Which of the calls that no schedule serves are worth a trace.
 
-    A trace costs several calls, and pays when its schedule is replayed. The first misses in a row
-    are traced, then ever fewer; replays end the row as long as there are enough of them for the
-    traces. What has been missed before is traced when it comes again, if traces have been paid for.
+    A trace costs several calls, and pays when its schedule is replayed. Those of the first calls
+    are free. Later ones are paid for by replays, which save what they cost, and by calls of any
+    kind, a small part each: so what traces cost in all stays a small part of the calls. The first
+    misses in a row are traced, then ever fewer; replays end the row when all traces are paid for.
+    What has been missed before is traced when it comes again, if all are paid for, too.
     Calls are counted, and no times are taken: the same calls are served alike in each run.
 
     Attributes
@@ -304,8 +310,10 @@ class BackOff:
         self.in_a_row = 0
         self.missed = 0
         self.declined = 0
-        self._debt = 0  # in replays
-        self._replays = 0  # when it was last looked at
+        self._debt = 0  # in calls that pay for a part of a trace; a replay counts as several
+        self._first: int | None = None  # the call that was missed first
+        self._calls = 0  # when it was last looked at
+        self._replays = 0  # then
         self._builds = 0  # since
         self._seen: dict[int, tuple[int, int]] = {}  # by hash: number of the call, how often
         self._under_way: collections.Counter[int] = collections.Counter()  # traces, by hash
@@ -331,9 +339,9 @@ class BackOff:
             "active": self.backs_off,
         }
 
-    def will_try(self, replays: int) -> bool:
-        """Whether a miss after so many replays is one that is tried although others were not."""
-        self._settle(replays)
+    def will_try(self, statistics: Any) -> bool:
+        """Whether a miss after these calls is one that is tried although others were not."""
+        self._settle(statistics.calls, statistics.replays)
         return self.in_a_row >= _FREE and _is_trial(self.in_a_row + 1)
 
     def decide(self, what: Any, call: int, idle: int | None) -> str | None:
@@ -357,7 +365,7 @@ class BackOff:
         self.missed += 1
         last, times = self._seen.pop(mark, (None, 0))
         _keep(self._seen, mark, (call, times + 1))
-        reason = self._objection(idle, None if last is None else call - last, times + 1)
+        reason = self._objection(call, idle, None if last is None else call - last, times + 1)
         if reason is None:
             self._under_way[mark] += 1
         else:
@@ -374,9 +382,11 @@ class BackOff:
         """What is missed now has been missed at `call`, and was not looked at."""
         self._seen.setdefault(hash(what), (call, 1))
 
-    def built(self, what: Any) -> None:
-        """What was missed was built of other traces; replays have to pay for that, too."""
+    def built(self, what: Any, call: int) -> None:
+        """What was missed at `call` was built of other traces, which costs less than a trace."""
         self._builds += 1
+        if self._costs(call):
+            self._debt -= _CALLS - _CALLS // _BUILT
         self.ended(what)
 
     def ended(self, what: Any) -> None:
@@ -388,28 +398,35 @@ class BackOff:
         if self._under_way[mark] <= 0:
             del self._under_way[mark]
 
-    def _settle(self, replays: int) -> None:
-        """Pay for traces by the replays since the last miss, which may end the row."""
+    def _settle(self, calls: int, replays: int) -> None:
+        """Pay for traces by what came since the last miss; replays may end the row."""
         # The replay for which a schedule was built is none that has come again.
         hits, self._replays = max(0, replays - self._replays - self._builds), replays
+        passed, self._calls = max(0, calls - self._calls), calls
         self._builds = 0
-        self._debt = max(self._debt - hits, -_REPLAYS * _CREDIT)
-        if hits and self._is_paid():
+        self._debt = max(self._debt - passed - hits * _CALLS // _REPLAYS, -_CALLS * _SAVED)
+        if hits and self._debt <= 0:
             self.in_a_row = 0
 
-    def _is_paid(self) -> bool:
-        return self._debt <= _REPLAYS * _CREDIT
-
-    def _objection(self, idle: int | None, interval: int | None, times: int) -> str | None:
+    def _objection(
+        self, call: int, idle: int | None, interval: int | None, times: int
+    ) -> str | None:
         again = interval is not None
+        if self._first is None:
+            self._first = call
         if idle is not None and not (again and idle > 2 * interval):
             return FULL if again else BACKING_OFF if self.backs_off else FULL_AND_NEW
-        if self._is_paid() and (again or not self.backs_off):
-            self._debt += _REPLAYS
-            return None
-        if _is_trial(self.in_a_row) or (idle is None and _is_trial(times)):
-            return None
-        return BACKING_OFF
+        paid = self._debt <= 0 and (again or not self.backs_off)
+        often = idle is None and _is_trial(times) and self._debt <= _UNPAID * _CALLS
+        if not (paid or often or _is_trial(self.in_a_row)):
+            return BACKING_OFF
+        if self._costs(call):
+            self._debt += _CALLS
+        return None
+
+    def _costs(self, call: int) -> bool:
+        """Whether a trace at this call has to be paid for."""
+        return self._first is not None and call - self._first >= _FIRST
 
 
 def _is_trial(n: int) -> bool:
