@@ -7,8 +7,8 @@ from sdbr.trace.arrays.asking import settled
 from sdbr.trace.arrays.scalars import neutral_label
 from sdbr.trace.arrays.stripping import holds_traced, is_traced, strip, strip_nested
 from sdbr.trace.arrays.traced_float import plain_float
-from sdbr.trace.code.catching import may_catch
-from sdbr.trace.code.frames import user_frames, user_line
+from sdbr.trace.code.catching import has_handlers, may_catch
+from sdbr.trace.code.frames import line_of, user_frames, user_line
 from sdbr.trace.effects.raising import told_of_values
 from sdbr.trace.forgotten import Forgotten, trace_through
 from sdbr.trace.node_state import changed_by, variables_around
@@ -82,7 +82,8 @@ class ApplyRecording:
                 f"{function.label} has a hook of its own", Remedy.USE_FUNCTIONS, quiet=True
             )
         backprop = self._backprop()
-        around = variables_around(function, user_frames(self._frame))
+        frames = list(user_frames(self._frame))
+        around = variables_around(function, frames)
         before = self.contents_before(function, inputs)
         self.depth += 1
         try:
@@ -99,13 +100,12 @@ class ApplyRecording:
             self.depth -= 1
         self.note_applied(function, inputs, values, outputs, backprop)
         self._check_variables(around, template)
-        node = TracedNode(
-            template, None, None, values, [], backprop, rebind, template.label, user_line()
-        )
+        line = line_of(frames[0]) if frames else user_line()
+        node = TracedNode(template, None, None, values, [], backprop, rebind, template.label, line)
         _after_forward(node, function, scalars)
         watch_backward(function, node)
         self.note_passed(node, inputs, outputs, before)
-        self.add_node(node, outputs)
+        self.add_node(node, outputs, frames)
         self.note_passing(node, inputs)
         if self.forgotten is not None:
             self.forgotten.applied(node, function, inputs, outputs)
@@ -128,9 +128,9 @@ class ApplyRecording:
         backprop = chainer.config.enable_backprop
         return backprop if self.forgotten is None else self.forgotten.backprop(backprop)
 
-    def add_node(self, node: TracedNode, outputs) -> None:
-        """Append a function node whose outputs are these Variables."""
-        node.caught = self.caught()
+    def add_node(self, node: TracedNode, outputs, frames: list | None = None) -> None:
+        """Append a function node whose outputs are these Variables; `frames` as in `caught`."""
+        node.caught = self.caught(frames)
         node.config = self._config_watch.changes()
         node.train = bool(chainer.config.train)
         for i, y in enumerate(outputs):
@@ -141,8 +141,11 @@ class ApplyRecording:
             node.outputs.append(value)
         self.trace.nodes.append(node)
 
-    def caught(self) -> tuple[bool, bool]:
-        """Whether the user's code catches an `IndexError` of what runs now; any error of it."""
+    def caught(self, frames: list | None = None) -> tuple[bool, bool]:
+        """Whether the user's code catches an `IndexError` of what runs now; any error of it.
+
+        `frames` are those of the user's code in the call, where they are known already.
+        """
         told = told_of_values()
         if told is not None:
             self.mark_dynamic(
@@ -151,7 +154,9 @@ class ApplyRecording:
         if self.catchers:
             return True, True
         index = anything = False
-        for frame in user_frames(self._frame):
+        for frame in user_frames(self._frame) if frames is None else frames:
+            if not has_handlers(frame.f_code):
+                continue
             index = index or may_catch(frame, (IndexError,))
             anything = index or anything or may_catch(frame, _ANY, others=True)
         return index, anything

@@ -82,11 +82,14 @@ class ValueRecording:
         ):
             if owner is None:
                 continue
+            at_first = before.__dict__
             for name, thing in list(owner.__dict__.items()):
-                if type(thing) is np.ndarray and before.__dict__.get(name) is not thing:
+                if at_first.get(name) is thing:
+                    continue
+                if type(thing) is np.ndarray:
                     place = (name, owner is not function)
                     self._states[id(thing)] = (weakref.ref(thing), node, place)
-                elif not _is_of_any(name) and before.__dict__.get(name) is not thing:
+                elif name not in _OF_ANY:
                     self._left.setdefault(id(owner), (weakref.ref(owner), set()))[1].add(name)
 
     def has_left(self, function) -> bool:
@@ -259,9 +262,7 @@ class ValueRecording:
             self.trace.quiet = quiet
 
 
-def _is_of_any(name: str) -> bool:
-    """Whether it is an attribute of any function node, which tells of the graph."""
-    return name in GRAPH or name in _OF_ANY
-
-
-_OF_ANY = {*dir(chainer.FunctionNode), *dir(chainer.Function), "lazy_grad_sum", "_owned_node"}
+#: Attributes of any function node, which tell of the graph.
+_OF_ANY = frozenset({
+    *GRAPH, *dir(chainer.FunctionNode), *dir(chainer.Function), "lazy_grad_sum", "_owned_node",
+})  # fmt: skip

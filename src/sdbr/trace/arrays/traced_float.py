@@ -342,16 +342,17 @@ class ScalarRecording:
             if self.is_left_whole(thing):
                 thing = self.as_python(thing) if _is_operand(function, name) else self.asked(thing)
                 owner.__dict__[name] = spent.__dict__[name] = thing
+            if type(thing) not in FOLLOWED:
+                continue
             if self.is_left(thing) and _is_operand(function, name):
                 # An array of the call is the operand, as for numbers of NumPy.
                 owner.__dict__[name] = spent.__dict__[name] = self.array_of(thing.origin)
                 continue
-            if type(thing) in FOLLOWED:
-                if type(thing.origin) is Left:
-                    thing.origin.must_stay()
-                owner.__dict__[name] = spent.__dict__[name] = _plain(thing)
-                if thing.origin.token is self.token and type(thing.origin) is not Left:
-                    found.append((name, inner, thing.origin))
+            if type(thing.origin) is Left:
+                thing.origin.must_stay()
+            owner.__dict__[name] = spent.__dict__[name] = _plain(thing)
+            if thing.origin.token is self.token and type(thing.origin) is not Left:
+                found.append((name, inner, thing.origin))
         return found
 
     def is_left(self, thing) -> bool:

@@ -30,6 +30,11 @@ _PLAIN = frozenset(
 )
 
 
+def has_handlers(code: CodeType) -> bool:
+    """Whether there may be a handler anywhere in the code; nearly always there is none."""
+    return bool(getattr(code, "co_exceptiontable", True))
+
+
 def may_catch(frame: FrameType, errors: tuple[type, ...], others: bool = False) -> bool:
     """Whether an ``except`` around the present instruction takes one of `errors`.
 
@@ -43,8 +48,8 @@ def may_catch(frame: FrameType, errors: tuple[type, ...], others: bool = False) 
     others : bool
         Or any error that is no builtin one.
     """
-    if not getattr(frame.f_code, "co_exceptiontable", True):
-        return False  # no handler in the whole code: nearly always
+    if not has_handlers(frame.f_code):
+        return False
     blocks = _blocks(frame.f_code)
     seen = set()
     at = frame.f_lasti

@@ -24,10 +24,15 @@ def user_line() -> str:
     frame = sys._getframe(1)
     while frame is not None:
         if is_users(frame.f_globals.get("__name__", "")):
-            code = frame.f_code
-            return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
+            return line_of(frame)
         frame = frame.f_back
     return ""
+
+
+def line_of(frame) -> str:
+    """``file:line in function`` of a frame."""
+    code = frame.f_code
+    return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
 
 
 def stack_level() -> int:

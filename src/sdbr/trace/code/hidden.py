@@ -52,13 +52,16 @@ _WINDOWS: tuple[tuple[Any, Callable], ...] = (
     (functools._lru_cache_wrapper, lambda thing: thing.cache_info().currsize > 0),
     ((ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes.Array), _contents),
 )
+#: All of these kinds at once: hardly anything is one of them.
+_EVERY_WINDOW = tuple(kinds for kinds, _ in _WINDOWS)
 
 
 def window_of(thing) -> Window | None:
     """How to look through `thing`; None where there is nothing behind it."""
-    for kinds, read in _WINDOWS:
-        if isinstance(thing, kinds):
-            return Window(thing, read)
+    if isinstance(thing, _EVERY_WINDOW):
+        for kinds, read in _WINDOWS:
+            if isinstance(thing, kinds):
+                return Window(thing, read)
     return None
 
 

@@ -185,7 +185,7 @@ class Outside:
         """Follow the functions in `thing`, also in containers, plain objects and partials."""
         if isinstance(thing, types.ModuleType) and not is_library(thing):
             self._kept_modules[id(thing)] = thing
-        if isinstance(thing, _LEAVES) or id(thing) in self._walked:
+        if id(thing) in self._walked or isinstance(thing, _LEAVES):
             return
         if len(self._walked) > _MOST_WALKED:
             text = f"functions beyond {_MOST_WALKED} objects that the call may reach"

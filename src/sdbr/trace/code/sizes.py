@@ -145,11 +145,10 @@ def _holds_known(link: chainer.Link) -> bool:
 def _has_known_members(cls: type) -> bool:
     """Whether what is behind static methods and properties of a user's class is known, too."""
     for member in list(cls.__dict__.values()):
-        inner = [getattr(member, name, None) for name in ("__func__", "fget", "fset", "fdel")]
-        if isinstance(member, (staticmethod, classmethod, property)) and not all(
-            map(_is_known, inner)
-        ):
-            return False
+        if isinstance(member, (staticmethod, classmethod, property)):
+            inner = [getattr(member, name, None) for name in ("__func__", "fget", "fset", "fdel")]
+            if not all(map(_is_known, inner)):
+                return False
     return True
 
 

@@ -345,8 +345,7 @@ class StoreRecording:
                 if id(variable) not in done
                 and (id(variable) in self._extras or value.index in every)
             ]
-            if not todo:
-                return
+            found_more = False  # what is written there may be handed out by it
             for variable, value in todo:
                 done.add(id(variable))
                 before = self._extras.get(id(variable), (None, {}))[1]
@@ -359,6 +358,9 @@ class StoreRecording:
                         place = VariableSink(variable, name)
                         what = f"attribute {name!r} of a Variable"
                         self._changed(place, what, old, new, [], value)
+                        found_more = True
+            if not found_more:
+                return
 
     def _variables(self) -> list:
         """The Variables of the call that are alive, each with its value; None of a Parameter."""
