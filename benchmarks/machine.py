@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def describe() -> dict[str, str]:
@@ -18,6 +20,13 @@ def describe() -> dict[str, str]:
         "python": platform.python_version(),
         "compiler": compiler(),
     }
+
+
+def save(path: str, **results: Any) -> None:
+    """Write results as JSON, with the machine that they are of."""
+    with open(path, "w") as file:
+        json.dump({"machine": describe(), **results}, file, indent=1)
+        file.write("\n")
 
 
 def processor() -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -246,8 +245,7 @@ def main(argv: list[str] | None = None) -> None:
             flush=True,
         )
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"machine": machine.describe(), "programs": found}, file, indent=1)
+        machine.save(options.json, programs=found)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ denormal (one fixed batch, gradients that vanish) with and without flushing them
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -173,9 +172,7 @@ def main(argv: list[str] | None = None) -> int:
         shown = ", ".join(f"{label} {value:.1f} us" for label, value in times.items())
         print(f"{section}: {name}: {shown}")
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"machine": machine.describe(), "results": results}, file, indent=1)
-            file.write("\n")
+        machine.save(options.json, results=results)
     return 0
 
 

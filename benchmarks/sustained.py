@@ -9,7 +9,6 @@ nothing. ``gru`` is no case of the other benchmarks: a GRU over 200 steps, whose
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from typing import Any
 
@@ -135,9 +134,7 @@ def main(argv: list[str] | None = None) -> int:
         shown = "  ".join(f"step {step:,}: {1e6 * t:,.2f} us" for step, t in times.items())
         print(f"{name}: {shown}  ratio {ratio:.3f}", flush=True)
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"machine": machine.describe(), "results": results}, file, indent=1)
-            file.write("\n")
+        machine.save(options.json, results=results)
     return int(any(result["ratio"] > LIMIT for result in results))
 
 

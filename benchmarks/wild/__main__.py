@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import random
 import time
 import warnings
@@ -203,9 +202,7 @@ def main(argv: list[str] | None = None) -> int:
     if options.markdown:
         print(markdown(found))
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"machine": machine.describe(), "programs": found}, file, indent=1)
-            file.write("\n")
+        machine.save(options.json, programs=found)
     return int(bool(above or wrong))
 
 
