@@ -11,7 +11,7 @@ import pytest
 from chainer import Variable
 
 from tests.harness.models import Net
-from tests.tolerances import DOUBLE, ROUNDINGS
+from tests.tolerances import DOUBLE, ROUNDINGS, SUMS
 
 PLACES = [0, 1]
 ARRAY = np.array([0, 1])
@@ -139,3 +139,29 @@ def test_boolean_selection_falls_back():
         for pattern in ([1, 0, 1, 0], [1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0]):
             mask = np.array(pattern, bool)
             np.testing.assert_array_equal(f(x, mask).array, x.array[mask] * 2)
+
+
+# --- index arrays without dimensions ------------------------------------------------------------
+LAST = np.array(-1)
+
+
+@pytest.mark.parametrize("look", [
+    lambda a, b: F.scatter_add(a, (0, slice(0, 1), LAST), b),
+    lambda a, b: F.get_item(a, (0, slice(0, 1), LAST)) * b,
+    lambda a, b: F.get_item(a, (LAST, slice(0, 2))) * b,
+], ids=["scatter_add", "get_item", "first axis"])  # fmt: skip
+def test_an_index_array_without_dimensions_adds_none(look):
+    static = sdbr.static_graph(look, on_dynamic="raise")
+    rng = np.random.RandomState(0)
+    for _ in range(4):
+        data = rng.randn(4, 2, 3).astype("f"), rng.randn(1).astype("f")
+        found = []
+        for call in (look, static):
+            a, b = map(chainer.Variable, data)
+            y = call(a, b)
+            F.sum(y * y).backward()
+            found.append([y.array, a.grad, b.grad])
+        for got, want in zip(found[1], found[0], strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, SUMS, SUMS)
+    assert static.schedule_manager.statistics.replays >= 2

@@ -49,7 +49,8 @@ def _arrays(b: Builder, s) -> list[Row]:
     if not array.size and array.dtype.kind == "f":
         array = array.astype(np.intp)
     parts = array.nonzero() if array.dtype.kind == "b" else (array,)
-    return [b.constant(np.ascontiguousarray(part)) for part in parts]
+    # Not `ascontiguousarray`, which gives an array without dimensions one.
+    return [b.constant(np.asarray(part, order="C")) for part in parts]
 
 
 class Selection:
