@@ -430,10 +430,10 @@ def test_the_ways_count_as_one_schedule():
         return F.relu(x) * int(x[0])
 
     for n in (2, 3):
-        for k in range(5):
+        for k in range(4):  # 16 calls: whatever comes later has to be paid for by replays
             for _ in range(2):
                 f(np.full(n, k, "f"))
-    assert counts(f) == (10, 10, 0)
+    assert counts(f) == (8, 8, 0)
 
 
 def assert_same_gradients(layer, plain, static):
