@@ -30,7 +30,8 @@ _FAR = 1024  # from here on every so many, not the double
 _FIRST = 16  # calls that may cost traces nobody has paid for
 _REPLAYS = 24  # that pay for one trace
 _CALLS = 128  # that pay for one, whether they are replays or not
-_UNPAID = 2  # traces, for one more of what comes often
+_OWED = 1  # traces, for one more: a training call may come with several kinds of its own
+_UNPAID = 2  # for one more of what comes often
 _BUILT = 2  # schedules that are built of other traces cost what one trace costs
 _SAVED = 16  # traces that may be paid for in advance
 _REMEMBERED = 4096  # misses
@@ -416,7 +417,7 @@ class BackOff:
             self._first = call
         if idle is not None and not (again and idle > 2 * interval):
             return FULL if again else BACKING_OFF if self.backs_off else FULL_AND_NEW
-        paid = self._debt <= 0 and (again or not self.backs_off)
+        paid = self._debt <= _CALLS * _OWED and (again or not self.backs_off)
         often = idle is None and _is_trial(times) and self._debt <= _UNPAID * _CALLS
         if not (paid or often or _is_trial(self.in_a_row)):
             return BACKING_OFF
