@@ -4,6 +4,8 @@ import inspect
 import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import sdbr
 from sdbr.call.manager import Options
@@ -53,14 +55,23 @@ def test_readme_has_ten_lines_of_its_own():
     assert len(ours) <= 10
 
 
-def test_usage(elsewhere, capsys):
-    page = ROOT / "docs" / "usage.md"
-    names = {}
-    for found in re.finditer(r"^```python\n(.*?)^```", TEXT[page.name], re.M | re.S):
-        before = TEXT[page.name].count("\n", 0, found.start(1))
-        exec(compile("\n" * before + found[1], str(page), "exec"), names)
+def test_usage(elsewhere):
+    """In a process of its own, as a user runs it; lines are those of the page."""
+    lines = [""] * TEXT["usage.md"].count("\n")
+    for found in re.finditer(r"^```python\n(.*?)^```", TEXT["usage.md"], re.M | re.S):
+        before = TEXT["usage.md"].count("\n", 0, found.start(1))
+        block = found[1].splitlines()
+        lines[before : before + len(block)] = block
+    script = elsewhere / "usage.py"
+    script.write_text("\n".join(lines), encoding="utf-8")
+    paths = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
     assert (elsewhere / "steps.json").exists()
-    assert "whole step: native" in capsys.readouterr().out
+    assert "whole step: native" in done.stdout
 
 
 def test_options_of_static_graph_are_all_explained():
