@@ -32,7 +32,10 @@ FUNCTIONS: dict[str, Callable] = {
     "log": np.log,
     "tanh": np.tanh,
     "sigmoid": exact_sigmoid,
-    **{name: getattr(np, name) for name in ("log2", "log10", "sinh", "cosh", "sin", "cos", "tan")},
+    **{
+        name: getattr(np, name)
+        for name in ("log1p", "expm1", "log2", "log10", "sinh", "cosh", "sin", "cos", "tan")
+    },
     **{name: getattr(np, name) for name in ("arcsin", "arccos", "arctan", "arctanh")},
 }
 #: The smallest unit that counts: the last step of sigmoid is the sum with 1 / 2.

@@ -56,6 +56,9 @@ def copy(op: Op, rng, dtype) -> Iterator[Case]:
         ((3, 2, 11, 13), (0, 2, 3, 1)),
         ((3, 7, 2, 5, 3), (0, 2, 1, 4, 3)),
         *(((3, 7, 2, n), (1, 0, 2, 3)) for n in (1, 2, 3, 8, 9, 17)),
+        *(
+            ((2, 2, 2, 3, 4, n), (0, 3, 4, 1, 5, 2)) for n in (2, 3, 8, 9, 33)
+        ),  # to every other place
     ):
         base = values(rng, shape, dtype)
         view = base.transpose(axes)

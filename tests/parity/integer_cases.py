@@ -68,4 +68,14 @@ def integer(op: Op, rng, dtype) -> Iterator[Case]:
             yield from _all(op, rng, np.dtype(bool), np.dtype(bool), k)
 
 
-BY_OP = {"compare": compare, "integer": integer}
+def count(op: Op, rng, dtype) -> Iterator[Case]:
+    """None of none, all, some; more than one block of the kernel."""
+    del dtype  # there is one
+    for shape in (*SHAPES, (70001,)):
+        for share in (0.5, 0.0, 1.0):
+            x = rng.random(shape) < share
+            out = blank((), np.dtype("d"))
+            yield Case(op.name, f"{share} of {shape}", [whole(x)], [out], exact=True)
+
+
+BY_OP = {"compare": compare, "integer": integer, "count": count}

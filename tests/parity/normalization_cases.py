@@ -167,6 +167,7 @@ BY_OP = {
     "group_norm_grad": group_norm,
     "local_response": local_response,
     "local_response_grad": local_response,
+    "local_response_kept_grad": local_response,
     "batch_norm": batch_norm,
     "fixed_batch_norm": batch_norm,
     "batch_norm_grad": batch_norm_grad,

@@ -306,7 +306,7 @@ class Cast(FunctionRow):
 
     def reason(node):
         for d in (node.in_dtypes[0], node.out_dtypes[0]):
-            if not is_moved(d):
+            if not is_moved(d) and d != np.float16:
                 return f"dtype {d.name} has no native kernels"
         return None
 

@@ -52,7 +52,11 @@ def compared_dtype(dtype: np.dtype) -> np.dtype | None:
 
 def counted(b: Builder, condition: Row, axes, dtype, keepdims: bool = False) -> Row:
     """How often a condition holds along `axes`; exact, whatever the dtype."""
-    total = b.reduce("sum", b.cast(condition, np.float64), axes, keepdims)
+    if condition.is_contiguous and len(axes) == condition.ndim:
+        total = b.new((1,) * condition.ndim if keepdims else (), np.float64)
+        b.emit("count", [condition], [b.reshape(total, ())])
+    else:
+        total = b.reduce("sum", b.cast(condition, np.float64), axes, keepdims)
     return b.cast(total, dtype)
 
 

@@ -302,41 +302,11 @@ class LocalResponseNormalization(FunctionRow):
 
     def backward(b, node, xs, ys, gys, wanted):
         x, y, gy = xs[0], ys[0], gys[0]
+        emit = LocalResponseNormalization.emit
         if not node.may_change(b, x, y):
-            return LocalResponseNormalization.emit(b, node, "local_response_grad", x, gy)
-        return [LocalResponseNormalization.by_kept_scale(b, node, x, y, gy)]
-
-    def by_kept_scale(b, node, x, y, gy):
-        """The gradient of input and output as they are now, and of the scale as it was."""
-        k, alpha, beta = (node.scalar(s) for s in LocalResponseNormalization.scalars)
-        around = LocalResponseNormalization.around
-        unit = around(b, node, b.elementwise("square", node.kept(b, x)))
-        unit = b.elementwise("mul_constant", unit, floats=(alpha,))
-        unit = b.elementwise("add_constant", unit, floats=(k,))
-        summand = b.elementwise("divide", b.elementwise("multiply", y, gy), unit)
-        part = b.elementwise("multiply", x, around(b, node, summand))
-        for factor in (2.0, alpha, beta):
-            part = b.elementwise("mul_constant", part, floats=(factor,))
-        # The power is what the output was of the input.
-        power = b.elementwise(
-            "exp",
-            b.elementwise(
-                "mul_constant",
-                b.elementwise("negative", b.elementwise("log", unit)),
-                floats=(beta,),
-            ),
-        )
-        return b.elementwise("subtract", b.elementwise("multiply", gy, power), part)
-
-    def around(b, node, x):
-        """The sum over the channels around each."""
-        total = x
-        for i in range(1, min(node.function.n // 2, x.shape[1] - 1) + 1):
-            for to, of in ((slice(i, None), slice(None, -i)), (slice(None, -i), slice(i, None))):
-                beside = b.fill(x.shape, x.dtype, 0.0)
-                b.copy_to(b.slice(x, (slice(None), of)), b.slice(beside, (slice(None), to)))
-                total = b.elementwise("add", total, beside)
-        return total
+            return emit(b, node, "local_response_grad", x, gy)
+        # Of input and output as they are by now, and of the scale as it was.
+        return emit(b, node, "local_response_kept_grad", node.kept(b, x), x, y, gy)
 
 
 @function(BASE + "l2_normalization.NormalizeL2")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
-from sdbr.trace.nodes import inner_function
+from sdbr.trace.nodes import inner_function, methods_of
 
 import numpy as np
 
@@ -49,6 +49,9 @@ class Node:
         Why a part of it is a Python op after all; `forward` says so.
     gap : Gap or None
         What knows about the time between forward and backward.
+    overwritten : dict of int to Row
+        Arrays among the inputs that the call itself writes before the backward: root row index ->
+        a copy as the forward saw it.
     """
 
     __slots__ = (
@@ -58,6 +61,7 @@ class Node:
         "in_shapes",
         "out_dtypes",
         "out_shapes",
+        "overwritten",
         "python",
         "requires_grad",
         "slots",
@@ -87,6 +91,7 @@ class Node:
         self.train = train
         self.python = ""
         self.gap = None
+        self.overwritten: dict[int, Row] = {}
 
     def scalar(self, attribute: str) -> float | ControlSlot:
         """A number on the node: a control slot when it is a watched float, else the value."""
@@ -104,10 +109,14 @@ class Node:
 
     def may_change(self, b: Builder, *rows: Row) -> bool:
         """Whether user code can write one of `rows` between the forward and the backward `b`."""
+        if any(row.root.index in self.overwritten for row in rows):
+            return True
         return self.gap is not None and self.gap.may_change(b, rows)
 
     def may_be_written(self, row: Row) -> bool:
         """The same of a row in the forward, for any backward."""
+        if row.root.index in self.overwritten:
+            return True
         return self.gap is not None and self.gap.may_be_written(row)
 
     def kept(self, b: Builder, row: Row) -> Row:
@@ -115,6 +124,9 @@ class Node:
 
         A copy where user code could write it in between.
         """
+        root = self.overwritten.get(row.root.index)
+        if root is not None:
+            return b.table.view(root, row.shape, row.strides, row.offset)
         return row if self.gap is None else self.gap.kept(b, row)
 
     def held(self, row: Row) -> Row:
@@ -254,8 +266,17 @@ def function(name: str):
 
 
 def lookup(function_class: type) -> type[FunctionRow] | None:
-    """The function row of a node class, or None. Subclasses have one of their own or none."""
-    return _table.get(_dotted(function_class))
+    """The function row of a node class, or None. Subclasses have one of their own or none.
+
+    Neither has a class whose methods somebody has replaced: its nodes are Python ops.
+    """
+    row = _table.get(_dotted(function_class))
+    return row if row is None or all(map(_is_chainers, methods_of(function_class))) else None
+
+
+def _is_chainers(method) -> bool:
+    name = getattr(method, "__globals__", {}).get("__name__", "")
+    return name.partition(".")[0] in ("chainer", "sdbr")
 
 
 def _dotted(function_class: type) -> str:

@@ -11,14 +11,20 @@ from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
 
 BASE = "chainer.functions.array."
+#: Bytes from which an element is worth a copy of its own.
+_LONG = 1 << 14
 
 
-def _transposed(b: Builder, xs: list[Row | None], like: Row, lengths: list[int]) -> list[Row]:
+def _transposed(
+    b: Builder, xs: list[Row | None], like: Row, lengths: list[int], apart: bool = False
+) -> list[Row]:
     """``ys[p][i] = xs[i][p]``; `lengths` are those of the ys, which lie one after the other.
 
     A missing x is zero.
     """
     inner = like.shape[1:]
+    if apart and None not in xs and math.prod(inner) * like.dtype.itemsize >= _LONG:
+        return _transposed_apart(b, xs, like, lengths)
     packed = b.new((sum(lengths), *inner), like.dtype)
     starts = [0, *itertools.accumulate(lengths)]
     if None in xs:
@@ -36,6 +42,15 @@ def _transposed(b: Builder, xs: list[Row | None], like: Row, lengths: list[int])
     return [b.slice(packed, slice(*pair)) for pair in itertools.pairwise(starts)]
 
 
+def _transposed_apart(b: Builder, xs: list[Row], like: Row, lengths: list[int]) -> list[Row]:
+    """The same, each y in memory of its own: it is handed out without a copy."""
+    ys = [b.new((n, *like.shape[1:]), like.dtype) for n in lengths]
+    for i, x in enumerate(xs):
+        for p in range(x.shape[0]):
+            b.copy_to(b.slice(x, slice(p, p + 1)), b.slice(ys[p], slice(i, i + 1)))
+    return ys
+
+
 @function(BASE + "transpose_sequence.TransposeSequence")
 class TransposeSequence(MovesData):
     """From one array per sequence to one per position, and back; the lengths are in the key."""
@@ -44,7 +59,7 @@ class TransposeSequence(MovesData):
         return _transposed(b, xs, xs[0], [s[0] for s in node.out_shapes])
 
     def backward(b, node, xs, ys, gys, wanted):
-        return _transposed(b, gys, xs[0], [s[0] for s in node.in_shapes])
+        return _transposed(b, gys, xs[0], [s[0] for s in node.in_shapes], apart=True)
 
 
 @function(BASE + "permutate.Permutate")

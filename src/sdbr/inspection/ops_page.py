@@ -41,10 +41,11 @@ whether the gradients are ops, too.
 REST_HEADER = """
 ## Python ops
 
-What has no native code runs as Chainer's own code, also in the middle of a program. So do float16,
-mixed dtypes, user functions, and code outside of functions that is no NumPy call with an op. Some
-have one Python op in a native whole: `F.gaussian` its normal draw (NumPy's generator keeps a spare
-number), `F.negative_sampling` its sampler; so has `F.gumbel_softmax` its draw.
+What has no native code runs as Chainer's own code, also in the middle of a program. So do float16
+(but for casts), mixed dtypes, user functions, and code outside of functions that is no NumPy call
+with an op. Some have one Python op in a native whole: `F.gaussian` its normal draw (NumPy's
+generator keeps a spare number), `F.negative_sampling` its sampler; so has `F.gumbel_softmax` its
+draw.
 
 | node | reason |
 | --- | --- |

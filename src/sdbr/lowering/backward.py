@@ -26,7 +26,7 @@ def differentiable(
             x.index in needs and x.requires_grad and (x.index in wanted or not x.unchained)
             for x in traced.inputs
         ):
-            needs.update(y.index for y in traced.outputs if y.requires_grad)
+            needs.update([y.index for y in traced.outputs if y.requires_grad])
     return needs
 
 

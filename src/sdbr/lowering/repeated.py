@@ -30,7 +30,9 @@ def without_repeats(nodes: list, trace: v.Trace) -> list:
     list of TracedNode
         Nodes whose inputs are results of others now are copies.
     """
-    if any(isinstance(node, GradientNode) or node.effect or node.forgotten for node in nodes):
+    if trace.lasting or any(
+        isinstance(node, GradientNode) or node.effect or node.forgotten for node in nodes
+    ):
         return nodes
     fixed = {x.index for x in v.handed_out(trace)}
     fixed.update(x.source.index for x in trace.values if x.kind == v.ALIAS)

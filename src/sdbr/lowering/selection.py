@@ -11,7 +11,7 @@ def live_nodes(trace: v.Trace) -> list[v.TracedNode]:
     used: set[int] = set()
 
     def use(values):
-        used.update(x.source.index if x.kind == v.ALIAS else x.index for x in values)
+        used.update([x.source.index if x.kind == v.ALIAS else x.index for x in values])
 
     use(v.handed_out(trace))
     live = []
@@ -19,6 +19,7 @@ def live_nodes(trace: v.Trace) -> list[v.TracedNode]:
         if (
             node.function is not None
             or node.effect
+            or node.lasting
             or node.draws
             or type(node) is Question
             or any(y.index in used for y in node.outputs)

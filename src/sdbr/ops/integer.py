@@ -1,4 +1,4 @@
-"""Comparisons, and arithmetic of integers and truth values."""
+"""Comparisons, arithmetic of integers and truth values, and how many are true."""
 
 from __future__ import annotations
 
@@ -56,6 +56,14 @@ define(
     lambda x, y, kind: ARITHMETIC[kind](x, y),
     ints="kind",
     rule=_kinds(ARITHMETIC),
+)
+
+define(
+    "count",
+    "x:B[s...]",
+    "y:D[]",
+    "y = how many of x are True",
+    lambda x: np.asarray(np.count_nonzero(x), np.float64),
 )
 
 OPS = define.ops

@@ -230,4 +230,21 @@ def local_response_grad(x, gy, half: int, k: float, alpha: float, beta: float) -
     return gy * s**-beta - 2 * alpha * beta * x * share
 
 
+@define(
+    "local_response_kept_grad",
+    "kept:T[outer,c,inner] x:T[outer,c,inner] y:T[outer,c,inner] gy:T[outer,c,inner]",
+    "gx:T[outer,c,inner]",
+    "s as in local_response, of kept; gx = gy * s ** -beta - 2 * alpha * beta * x * (sum of y * gy "
+    "/ s over channels i - half to i + half); half at most 15",
+    ints="half",
+    floats="k alpha beta",
+    inplace=(3,),
+    cut="samples",
+)
+def local_response_kept_grad(kept, x, y, gy, half: int, k: float, alpha: float, beta: float):
+    """The same where input and output may have been written to since."""
+    s = k + alpha * _across(kept * kept, half)
+    return gy * s**-beta - 2 * alpha * beta * x * _across(y * gy / s, half)
+
+
 OPS = define.ops

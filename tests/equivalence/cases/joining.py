@@ -50,6 +50,7 @@ SEQUENCES = [
     ("transpose_sequence", lambda *xs: F.transpose_sequence(xs), [N(3, 2), N(2, 2), N(1, 2)]),
     ("transpose_sequence equal", lambda *xs: F.transpose_sequence(xs), [N(2, 2), N(2, 2)]),
     ("transpose_sequence empty", lambda *xs: F.transpose_sequence(xs), [N(2, 2), N(0, 2)]),
+    ("transpose_sequence wide", lambda *xs: F.transpose_sequence(xs), [N(3, 4099), N(2, 4099)]),
     (
         "transpose_sequence long",
         lambda *xs: F.transpose_sequence(xs),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from sdbr.backends.cpu.prepare.operands import Operand, suffix
+from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
 from sdbr.backends.cpu.prepare.space import KernelCall, describe, strided
 from sdbr.base.errors import BackendError
 
@@ -17,13 +18,16 @@ LOGICAL = ("and", "or", "xor")
 def prepare(
     name: str, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
 ) -> KernelCall:
-    """Kernel and integers of ``compare`` or ``integer``.
+    """Kernel and integers of ``compare``, ``integer`` or ``count``.
 
     Raises
     ------
     BackendError
-        For dtypes without kernels, and more axes than a kernel counts.
+        For dtypes without kernels, more axes than a kernel counts, and gaps in what is counted.
     """
+    if name == "count":
+        contiguous(name, ins)
+        return f"count_{suffix(ins[0])}", [math.prod(ins[0][1])]
     x, y, z = *ins, *outs
     kind = (COMPARISONS if name == "compare" else ARITHMETIC)[ints[0]]
     dtype = suffix(x)

@@ -40,7 +40,8 @@ typedef struct sdbr_bool {
 
 #define STORE_f4(v) ((float)(v))
 #define STORE_f8(v) ((double)(v))
-#define STORE_f2(v) sdbr_to_half((double)(v))
+#define STORE_f2(v) \
+    (__builtin_types_compatible_p(__typeof__(v), float) ? sdbr_float_to_half((float)(v)) : sdbr_to_half((double)(v)))
 #define STORE_b1(v) ((sdbr_bool){(uint8_t)((v) != 0)})
 #define STORE_i1(v) ((int8_t)(v))
 #define STORE_i2(v) ((int16_t)(v))

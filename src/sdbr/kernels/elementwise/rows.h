@@ -18,22 +18,23 @@
             y[i] = FN(op_##name)(x[i], p, q); \
     }
 
-/* Of FN(near_##name) where all of some elements are near 0, else of FN(op_##name). */
-#define SDBR_PERIODIC_ROW(name) \
+/* Of FN(plain_##name) where all of some elements are plain, as FN(is_plain_##name) says, else of FN(op_##name). */
+#define SDBR_GUARDED_ROW(name) \
     SDBR_INLINE void FN(name##_row)(const T *x, T *y, int64_t n, const double *floats) { \
         (void)floats; \
         for (int64_t i = 0; i < n; i += 256) { \
             const int64_t end = n - i < 256 ? n : i + 256; \
-            int far = 0; \
+            int other = 0; \
             for (int64_t k = i; k < end; k++) \
-                far |= !(FABS(x[k]) <= FN(near_limit)()); \
-            if (far) { \
+                other |= !FN(is_plain_##name)(x[k]); \
+            if (other) { \
+                SDBR_IVDEP \
                 for (int64_t k = i; k < end; k++) \
                     y[k] = FN(op_##name)(x[k], 0, 0); \
             } else { \
                 SDBR_IVDEP \
                 for (int64_t k = i; k < end; k++) \
-                    y[k] = FN(near_##name)(x[k]); \
+                    y[k] = FN(plain_##name)(x[k]); \
             } \
         } \
     }

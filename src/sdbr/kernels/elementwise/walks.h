@@ -8,7 +8,7 @@
 #include "frame/nd_loop.h"
 
 #define SDBR_UNARY_KERNELS(name, count) SDBR_UNARY_ROW(name, count) SDBR_UNARY_WALKS(name, count)
-#define SDBR_PERIODIC_KERNELS(name, count) SDBR_PERIODIC_ROW(name) SDBR_UNARY_WALKS(name, count)
+#define SDBR_GUARDED_KERNELS(name, count) SDBR_GUARDED_ROW(name) SDBR_UNARY_WALKS(name, count)
 #define SDBR_UNARY_WALKS(name, count) \
     static void FN(name##_inner)(char *const *at, const int64_t *step, int64_t n, const double *floats) { \
         SDBR_ATTRIBUTES(count); \

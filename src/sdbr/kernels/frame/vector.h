@@ -6,16 +6,19 @@ typedef INT FN(ivec) __attribute__((vector_size(SDBR_VECTOR_BYTES)));
 
 #define LANES ((int64_t)(SDBR_VECTOR_BYTES / sizeof(T)))
 
-/* The larger lane by lane; the second where one is NaN. */
+/* The larger or smaller lane by lane; the second where one is NaN. */
 #if defined(__x86_64__) && SDBR_VECTOR_BYTES == 64
-#define SDBR_MAX(a, b) \
-    (SDBR_FLOATS ? (__m512)_mm512_max_ps((__m512)(a), (__m512)(b)) : (__m512)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
+#define SDBR_CHOICE(kind, a, b) \
+    (SDBR_FLOATS ? (__m512)_mm512_##kind##_ps((__m512)(a), (__m512)(b)) \
+                 : (__m512)_mm512_##kind##_pd((__m512d)(a), (__m512d)(b)))
 #elif defined(__x86_64__) && SDBR_VECTOR_BYTES == 32
-#define SDBR_MAX(a, b) \
-    (SDBR_FLOATS ? (__m256)_mm256_max_ps((__m256)(a), (__m256)(b)) : (__m256)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
+#define SDBR_CHOICE(kind, a, b) \
+    (SDBR_FLOATS ? (__m256)_mm256_##kind##_ps((__m256)(a), (__m256)(b)) \
+                 : (__m256)_mm256_##kind##_pd((__m256d)(a), (__m256d)(b)))
 #elif defined(__x86_64__)
-#define SDBR_MAX(a, b) \
-    (SDBR_FLOATS ? (__m128)_mm_max_ps((__m128)(a), (__m128)(b)) : (__m128)_mm_max_pd((__m128d)(a), (__m128d)(b)))
+#define SDBR_CHOICE(kind, a, b) \
+    (SDBR_FLOATS ? (__m128)_mm_##kind##_ps((__m128)(a), (__m128)(b)) \
+                 : (__m128)_mm_##kind##_pd((__m128d)(a), (__m128d)(b)))
 #endif
 /* Elements that are summed lane by lane; longer rows are summed in halves, as NumPy does. */
 #define SUM_BLOCK 2048
@@ -107,59 +110,59 @@ DEFINE_SUM(absolute_difference_row, FN(TERM_ABSOLUTE))
 
 SDBR_INLINE T FN(sum_row)(const T *x, int64_t n) { return FN(sum_row_of)(x, x, n); }
 
-/* v > most ? v : most, by one instruction where there is one: masks make up to four of it. */
-SDBR_INLINE FN(vec) FN(larger)(FN(vec) v, FN(vec) most) {
-#ifdef SDBR_MAX
-    return (FN(vec))SDBR_MAX(v, most);
+/* v > most ? v : most, or the same with less where `sign` is -1, by one instruction where there is one: masks
+ * make up to four of it. */
+SDBR_INLINE FN(vec) FN(further)(FN(vec) v, FN(vec) most, T sign) {
+#ifdef SDBR_CHOICE
+    return sign > 0 ? (FN(vec))SDBR_CHOICE(max, v, most) : (FN(vec))SDBR_CHOICE(min, v, most);
 #else
-    const FN(ivec) more = v > most;
+    const FN(ivec) more = sign > 0 ? v > most : v < most;
     return (FN(vec))(((FN(ivec))v & more) | ((FN(ivec))most & ~more));
 #endif
 }
 
-/* The largest of n >= 1 elements, of -x when `sign` is -1; NaN if there is any. */
+/* The largest of n >= 1 elements, the smallest when `sign` is -1; NaN if there is any. */
 SDBR_INLINE T FN(extreme_row)(const T *x, int64_t n, T sign) {
     int64_t i = 1;
-    T best = sign * x[0];
-    int nan = x[0] != x[0];
+    T best = x[0], any = x[0];
     if (n >= LANES) {
-        /* Four at a time: each comparison waits for the one before it. */
-        FN(vec) most = sign * FN(load)(x), m[4] = {most, most, most, most};
-        FN(ivec) odd = most != most, o[4] = {odd, odd, odd, odd};
+        /* Four at a time: each comparison waits for the one before it. A NaN shows in the sums, which take
+         * one instruction where to ask for it takes three. */
+        const FN(vec) first = FN(load)(x);
+        FN(vec) m[4] = {first, first, first, first}, s[4] = {first, first, first, first};
         for (i = LANES; i + 4 * LANES <= n; i += 4 * LANES)
             for (int k = 0; k < 4; k++) {
-                const FN(vec) v = sign * FN(load)(x + i + k * LANES);
-                m[k] = FN(larger)(v, m[k]);
-                o[k] |= v != v;
+                const FN(vec) v = FN(load)(x + i + k * LANES);
+                m[k] = FN(further)(v, m[k], sign);
+                s[k] += v;
             }
         for (; i < n; i += LANES) { /* the last vector begins in the one before it: nothing is left over */
-            const FN(vec) v = sign * FN(load)(x + (i + LANES <= n ? i : n - LANES));
-            m[0] = FN(larger)(v, m[0]);
-            o[0] |= v != v;
+            const FN(vec) v = FN(load)(x + (i + LANES <= n ? i : n - LANES));
+            m[0] = FN(further)(v, m[0], sign);
+            s[0] += v;
         }
-        most = FN(larger)(FN(larger)(m[0], m[1]), FN(larger)(m[2], m[3]));
-        odd = (o[0] | o[1]) | (o[2] | o[3]);
         T lanes[LANES];
-        INT odds[LANES];
-        FN(store)(lanes, most);
-        memcpy(odds, &odd, sizeof odds);
+        FN(store)(lanes, FN(further)(FN(further)(m[0], m[1], sign), FN(further)(m[2], m[3], sign), sign));
         for (int64_t w = LANES / 2; w > 0; w /= 2)
-            for (int64_t k = 0; k < w; k++) {
-                lanes[k] = lanes[k + w] > lanes[k] ? lanes[k + w] : lanes[k];
-                odds[k] |= odds[k + w];
-            }
+            for (int64_t k = 0; k < w; k++)
+                lanes[k] = (sign > 0 ? lanes[k + w] > lanes[k] : lanes[k + w] < lanes[k]) ? lanes[k + w] : lanes[k];
         best = lanes[0];
-        nan = odds[0] != 0;
+        any = FN(sum_lanes)((s[0] + s[1]) + (s[2] + s[3]));
     }
     for (; i < n; i++) {
-        const T v = sign * x[i];
-        best = v > best ? v : best;
-        nan |= v != v;
+        best = (sign > 0 ? x[i] > best : x[i] < best) ? x[i] : best;
+        any += x[i];
     }
-    return nan ? (T)NAN : sign * best;
+    if (any != any) { /* or infinities have met */
+        INT nan = 0;
+        for (int64_t k = 0; k < n; k++)
+            nan |= x[k] != x[k];
+        return nan ? (T)NAN : best;
+    }
+    return best;
 }
 
-#undef SDBR_MAX
+#undef SDBR_CHOICE
 __attribute__((unused)) static T FN(max_row)(const T *x, int64_t n) { return FN(extreme_row)(x, n, (T)1); }
 __attribute__((unused)) static T FN(min_row)(const T *x, int64_t n) { return FN(extreme_row)(x, n, (T)-1); }
 

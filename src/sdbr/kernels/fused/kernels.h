@@ -8,7 +8,7 @@
 typedef void (*FN(step_row))(const T *a, const T *b, const T *c, T *y, int64_t n, const double *floats);
 
 #define SDBR_UNARY_STEP(name, count) SDBR_UNARY_ROW(name, count) SDBR_STEP_OF_ROW(name)
-#define SDBR_PERIODIC_STEP(name, count) SDBR_PERIODIC_ROW(name) SDBR_STEP_OF_ROW(name)
+#define SDBR_GUARDED_STEP(name, count) SDBR_GUARDED_ROW(name) SDBR_STEP_OF_ROW(name)
 #define SDBR_STEP_OF_ROW(name) \
     static void FN(name##_step)(const T *a, const T *b, const T *c, T *y, int64_t n, const double *floats) { \
         (void)b, (void)c; \
@@ -28,7 +28,7 @@ typedef void (*FN(step_row))(const T *a, const T *b, const T *c, T *y, int64_t n
 
 SDBR_UNARY(SDBR_UNARY_STEP)
 SDBR_UNARY_SPECIAL(SDBR_UNARY_STEP)
-SDBR_UNARY_PERIODIC(SDBR_PERIODIC_STEP)
+SDBR_UNARY_GUARDED(SDBR_GUARDED_STEP)
 SDBR_UNARY_HIDDEN(SDBR_UNARY_STEP)
 SDBR_BINARY(SDBR_BINARY_STEP)
 SDBR_BINARY_SPECIAL(SDBR_BINARY_STEP)
@@ -150,7 +150,7 @@ static int FN(fused)(const sdbr_op *op) {
 }
 
 #undef SDBR_UNARY_STEP
-#undef SDBR_PERIODIC_STEP
+#undef SDBR_GUARDED_STEP
 #undef SDBR_STEP_OF_ROW
 #undef SDBR_BINARY_STEP
 #undef SDBR_TERNARY_STEP

@@ -1,4 +1,4 @@
-/* Kernels over any strides. ints: as sdbr_nd_loop; operands x, y, z. */
+/* Kernels over any strides. ints: as sdbr_nd_loop; operands x, y, z, but for `count`. */
 #ifndef SDBR_INTEGER_H
 #define SDBR_INTEGER_H
 
@@ -69,6 +69,22 @@
     SDBR_DEFINE_KERNEL(integer_##name##_##dtype, type, type, expression)
 SDBR_COMPARE_KINDS(SDBR_DEFINE_COMPARE)
 SDBR_INTEGER_KINDS(SDBR_DEFINE_INTEGER)
+
+/* ints: [n]; side by side. */
+static int count_b1(const sdbr_op *op) {
+    enum { BLOCK = 1 << 16 };
+    const uint8_t *x = (const uint8_t *)op->operands[0];
+    int64_t total = 0;
+    for (int64_t i = 0; i < op->ints[0]; i += BLOCK) {
+        const int64_t n = op->ints[0] - i < BLOCK ? op->ints[0] - i : BLOCK;
+        uint32_t some = 0;
+        for (int64_t k = 0; k < n; k++)
+            some += x[i + k] != 0;
+        total += some;
+    }
+    *(double *)op->operands[1] = (double)total;
+    return SDBR_OK;
+}
 
 #undef SDBR_DEFINE_KERNEL
 #undef SDBR_DEFINE_COMPARE

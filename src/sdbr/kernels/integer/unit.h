@@ -1,4 +1,4 @@
-/* Comparisons, and arithmetic of integers and truth values, over any strides. */
+/* Comparisons, and arithmetic of integers and truth values, over any strides; how many are true. */
 #include "integer/kernels.h"
 
 #define SDBR_COMPARE_ENTRY(name, dtype, type, expression) {"compare_" #name "_" #dtype, compare_##name##_##dtype},
@@ -6,4 +6,5 @@
 
 #define SDBR_ENTRIES \
     SDBR_COMPARE_KINDS(SDBR_COMPARE_ENTRY) \
-    SDBR_INTEGER_KINDS(SDBR_INTEGER_ENTRY)
+    SDBR_INTEGER_KINDS(SDBR_INTEGER_ENTRY) \
+    {"count_b1", count_b1},

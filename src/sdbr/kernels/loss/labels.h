@@ -192,10 +192,17 @@ SDBR_INLINE int64_t FN(argmax)(const T *x, int64_t c, T sign) {
     int64_t best = 0;
     if (c >= LANES) {
         const T m = FN(extreme_row)(x, c, sign);
-        for (; best + BLOCK <= c; best += BLOCK) {
+        for (; m == m && best + BLOCK <= c; best += BLOCK) {
             INT hits = 0;
             for (int k = 0; k < BLOCK; k++)
-                hits |= (x[best + k] == m) | (x[best + k] != x[best + k]);
+                hits |= x[best + k] == m;
+            if (hits)
+                break;
+        }
+        for (; m != m && best + BLOCK <= c; best += BLOCK) {
+            INT hits = 0;
+            for (int k = 0; k < BLOCK; k++)
+                hits |= x[best + k] != x[best + k];
             if (hits)
                 break;
         }

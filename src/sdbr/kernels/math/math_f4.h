@@ -57,6 +57,9 @@ SDBR_INLINE float sdbr_expm1_bounded_f4(float x) {
     return s * p + (s - 1.0f);
 }
 
+SDBR_INLINE int sdbr_is_plain_expm1_f4(float x) { return fabsf(x) <= 40.0f; }
+SDBR_INLINE float sdbr_plain_expm1_f4(float x) { return copysignf(sdbr_expm1_bounded_f4(x), x); }
+
 /* exp(x) - 1 for x <= 0. */
 SDBR_INLINE float sdbr_expm1_negative_f4(float x) {
     return sdbr_expm1_bounded_f4(x < -40.0f ? -40.0f : x);
@@ -99,6 +102,9 @@ SDBR_INLINE float sdbr_log_of_bits_f4(uint32_t u, float less) {
     float y = s * (h + z * p) + e * 0x1.7f7d1cp-20f;
     return e * 0x1.62e4p-1f - ((h - y) - f);
 }
+
+/* Of normal numbers above 0. */
+SDBR_INLINE int sdbr_is_plain_log_f4(float x) { return (x >= 0x1p-126f) & (x < INFINITY); }
 
 SDBR_INLINE float sdbr_log_f4(float x) {
     int denormal = x < 0x1p-126f;

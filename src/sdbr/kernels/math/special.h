@@ -34,17 +34,26 @@ SDBR_INLINE T FN(op_sin)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(si
 SDBR_INLINE T FN(op_cos)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(cos)(a); }
 SDBR_INLINE T FN(op_tan)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(tan)(a); }
 
-/* What rows of them consist of as long as all is near 0 (SDBR_PERIODIC_ROW). */
+/* What rows of them consist of as long as all is plain (SDBR_GUARDED_ROW): in float, most arguments. */
 #if SDBR_FLOATS
-#define NEAR ((T)SDBR_NEAR_F4)
+#define PLAIN(name, is_plain) \
+    SDBR_INLINE int FN(is_plain_##name)(T a) { return is_plain(a); } \
+    SDBR_INLINE T FN(plain_##name)(T a) { return sdbr_plain_##name##_f4(a); }
 #else
-#define NEAR ((T)INFINITY)
+#define PLAIN(name, is_plain) \
+    SDBR_INLINE int FN(is_plain_##name)(T a) { return (void)a, 1; } \
+    SDBR_INLINE T FN(plain_##name)(T a) { return FN(op_##name)(a, 0, 0); }
 #endif
-SDBR_INLINE T FN(near_limit)(void) { return NEAR; }
-SDBR_INLINE T FN(near_sin)(T a) { return VECTOR_FUNCTION(near_sin, sin)(a); }
-SDBR_INLINE T FN(near_cos)(T a) { return VECTOR_FUNCTION(near_cos, cos)(a); }
-SDBR_INLINE T FN(near_tan)(T a) { return VECTOR_FUNCTION(near_tan, tan)(a); }
-#undef NEAR
+PLAIN(log1p, sdbr_is_plain_log1p_f4)
+PLAIN(log2, sdbr_is_plain_log_f4)
+PLAIN(log10, sdbr_is_plain_log_f4)
+PLAIN(expm1, sdbr_is_plain_expm1_f4)
+PLAIN(sinh, sdbr_is_plain_sinh_f4)
+PLAIN(cosh, sdbr_is_plain_sinh_f4)
+PLAIN(sin, sdbr_is_plain_sin_f4)
+PLAIN(cos, sdbr_is_plain_sin_f4)
+PLAIN(tan, sdbr_is_plain_sin_f4)
+#undef PLAIN
 
 SDBR_INLINE T FN(op_arcsin)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(arcsin, asin)(a); }
 SDBR_INLINE T FN(op_arccos)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(arccos, acos)(a); }

@@ -27,12 +27,29 @@ SDBR_INLINE float sdbr_erf_f4(float x) {
     return t > 0.875f ? far : x + x * p;
 }
 
-/* log(u) with u = 1 + x rounded, and what the rounding has taken from x. */
+/* Where 1 + x is above 0 and a power of 2 that is near it has an inverse. */
+SDBR_INLINE int sdbr_is_plain_log1p_f4(float x) { return (x > -1.0f) & (x < 0x1p126f); }
+
+/* As sdbr_log_of_bits_f4 of 1 + x rounded, whose mantissa gets back what the rounding has taken from x. */
+SDBR_INLINE float sdbr_plain_log1p_f4(float x) {
+    const float near = 1.0f + x, lost = x - (near - 1.0f);
+    const uint32_t u = sdbr_bits_f4(near) + (0x3f800000u - SDBR_LEAST_F4);
+    const float e = (float)((int32_t)(u >> 23) - 127);
+    const float scale = sdbr_from_bits_f4((254u << 23) - (u & 0xff800000u)); /* 2^-e */
+    const float f = (sdbr_from_bits_f4((u & 0x7fffffu) + SDBR_LEAST_F4) - 1.0f) + lost * scale;
+    const float s = f / (2.0f + f);
+    const float z = s * s;
+    float p = 2.958215895e-1f;
+    p = p * z + 3.998873183e-1f;
+    p = p * z + 6.666668516e-1f;
+    const float h = 0.5f * f * f;
+    const float y = s * (h + z * p) + e * 0x1.7f7d1cp-20f;
+    return copysignf(e * 0x1.62e4p-1f - ((h - y) - f), x);
+}
+
 SDBR_INLINE float sdbr_log1p_f4(float x) {
-    const float u = 1.0f + x, lost = x - (u - 1.0f);
-    const float y = sdbr_log_f4(u) + lost / u;
-    const float odd = x == 0.0f ? x : sdbr_log_f4(u);
-    return (u > 0.0f) & (u < INFINITY) & (x != 0.0f) ? y : odd;
+    const float y = sdbr_plain_log1p_f4(x), rare = sdbr_log_f4(1.0f + x);
+    return sdbr_is_plain_log1p_f4(x) ? y : rare;
 }
 
 #endif

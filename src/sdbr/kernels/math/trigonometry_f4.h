@@ -6,14 +6,19 @@
 #include "math/special_f4.h"
 
 /* Beyond it the multiple of pi / 2 has too many digits: libm has to do. */
-#define SDBR_NEAR_F4 0x1p20f
+#define SDBR_NEAR_F4 0x1p16f
 
-/* x = n pi / 2 + r with |r| <= pi / 4, for |x| <= SDBR_NEAR_F4. */
-SDBR_INLINE float sdbr_quarter_f4(float x, int32_t *n) {
-    const double magic = 0x1.8p52, wide = (double)x;
-    const double k = (wide * 0x1.45f306dc9c883p-1 + magic) - magic;
-    *n = (int32_t)k;
-    return (float)((wide - k * 0x1.921fb544p0) - k * 0x1.0b4611a626331p-34);
+/* x = n pi / 2 + r with |r| <= pi / 4 and a little, for |x| <= SDBR_NEAR_F4; `n` is right in its last bits. */
+SDBR_INLINE float sdbr_quarter_f4(float x, uint32_t *n) {
+    const float magic = 0x1.8p23f, t = x * 0x1.45f306p-1f + magic, k = t - magic;
+    *n = sdbr_bits_f4(t);
+#ifdef __FMA__ /* with the first part of pi / 2 exactly, with the second one of 48 bits */
+    const float r = __builtin_fmaf(k, 0x1.777a5cp-25f, __builtin_fmaf(k, -0x1.921fb6p0f, x));
+    return __builtin_fmaf(k, 0x1.ee59dap-50f, r);
+#else
+    const double wide = (double)x, turns = (double)k;
+    return (float)((wide - turns * 0x1.921fb544p0) - turns * 0x1.0b4611a626331p-34);
+#endif
 }
 
 SDBR_INLINE float sdbr_sin_quarter_f4(float r) {
@@ -21,7 +26,7 @@ SDBR_INLINE float sdbr_sin_quarter_f4(float r) {
     float p = -1.95853732e-4f;
     p = p * z + 8.33273679e-3f;
     p = p * z - 1.66666642e-1f;
-    return r == 0.0f ? r : r + r * (z * p); /* -0 stays -0 */
+    return r + r * (z * p);
 }
 
 SDBR_INLINE float sdbr_cos_quarter_f4(float r) {
@@ -33,31 +38,31 @@ SDBR_INLINE float sdbr_cos_quarter_f4(float r) {
 }
 
 /* sin(x + turns pi / 2) */
-SDBR_INLINE float sdbr_turned_f4(float x, int32_t turns) {
-    int32_t n;
-    const float r = sdbr_quarter_f4(x, &n);
-    const uint32_t q = (uint32_t)n + (uint32_t)turns;
+SDBR_INLINE float sdbr_turned_f4(float x, uint32_t turns) {
+    uint32_t q;
+    const float r = sdbr_quarter_f4(x, &q);
+    q += turns;
     const float y = q & 1 ? sdbr_cos_quarter_f4(r) : sdbr_sin_quarter_f4(r);
     return sdbr_from_bits_f4(sdbr_bits_f4(y) ^ (q & 2) << 30);
 }
 
-SDBR_INLINE float sdbr_near_sin_f4(float x) { return sdbr_turned_f4(x, 0); }
-SDBR_INLINE float sdbr_near_cos_f4(float x) { return sdbr_turned_f4(x, 1); }
+SDBR_INLINE int sdbr_is_plain_sin_f4(float x) { return fabsf(x) <= SDBR_NEAR_F4; }
+SDBR_INLINE float sdbr_plain_sin_f4(float x) {
+    const float y = sdbr_turned_f4(x, 0);
+    return x == 0.0f ? x : y; /* -0 stays -0 */
+}
+SDBR_INLINE float sdbr_plain_cos_f4(float x) { return sdbr_turned_f4(x, 1); }
 
-SDBR_INLINE float sdbr_near_tan_f4(float x) {
-    int32_t n;
+SDBR_INLINE float sdbr_plain_tan_f4(float x) {
+    uint32_t n;
     const float r = sdbr_quarter_f4(x, &n);
     const float s = sdbr_sin_quarter_f4(r), c = sdbr_cos_quarter_f4(r);
-    return (n & 1 ? -c : s) / (n & 1 ? s : c);
+    return x == 0.0f ? x : (n & 1 ? -c : s) / (n & 1 ? s : c);
 }
 
-/* arctan(low / high) for 0 <= low <= high; 0 for 0 / 0. Above tan(pi / 8): pi / 4 and what is left. */
-SDBR_INLINE float sdbr_arctan_ratio_f4(float low, float high) {
-    const float half = high > 0x1p126f ? 0.5f : 1.0f; /* their sum may be too large */
-    const float a = low * half, b = high * half;
-    const int above = a > 0.41421356f * b;
-    const float over = above ? a - b : a, under = above ? a + b : b;
-    const float t = over == 0.0f ? 0.0f : over / under, z = t * t;
+/* arctan(t) for |t| <= tan(pi / 8), and pi / 4 more where it is `above` that. */
+SDBR_INLINE float sdbr_arctan_eighth_f4(float t, int above) {
+    const float z = t * t;
     float p = -6.45192787e-2f;
     p = p * z + 1.07437313e-1f;
     p = p * z - 1.42639562e-1f;
@@ -67,10 +72,21 @@ SDBR_INLINE float sdbr_arctan_ratio_f4(float low, float high) {
     return above ? 0x1.921fb6p-1f + (t + (y - 0x1.777a5cp-26f)) : t + y;
 }
 
+/* arctan(low / high) for 0 <= low <= high; 0 for 0 / 0. */
+SDBR_INLINE float sdbr_arctan_ratio_f4(float low, float high) {
+    const float half = high > 0x1p126f ? 0.5f : 1.0f; /* their sum may be too large */
+    const float a = low * half, b = high * half;
+    const int above = a > 0.41421356f * b;
+    const float over = above ? a - b : a, under = above ? a + b : b;
+    return sdbr_arctan_eighth_f4(over == 0.0f ? 0.0f : over / under, above);
+}
+
 SDBR_INLINE float sdbr_arctan_f4(float x) {
-    const float t = fabsf(x), y = sdbr_arctan_ratio_f4(t > 1.0f ? 1.0f : t, t > 1.0f ? t : 1.0f);
+    const float t = fabsf(x), a = t > 1.0f ? 1.0f : t, b = t > 1.0f ? t : 1.0f;
+    const int above = a > 0.41421356f * b;
+    const float y = sdbr_arctan_eighth_f4((above ? a - b : a) / (above ? a + b : b), above);
     const float far = 0x1.921fb6p0f - (y + 0x1.777a5cp-25f);
-    return x != x ? x : copysignf(t > 1.0f ? far : y, x);
+    return copysignf(t > 1.0f ? far : y, x);
 }
 
 SDBR_INLINE float sdbr_arctan2_f4(float y, float x) {
@@ -110,48 +126,75 @@ SDBR_INLINE float sdbr_arccos_f4(float x) {
 
 SDBR_INLINE float sdbr_arctanh_f4(float x) {
     const float t = fabsf(x), u = 2.0f * t;
-    const float y = 0.5f * sdbr_log1p_f4(u + u * t / (1.0f - t));
-    return t > 1.0f ? NAN : copysignf(y, x);
+    const float y = copysignf(0.5f * sdbr_plain_log1p_f4(u + u * t / (1.0f - t)), x);
+    return t < 1.0f ? y : (t == 1.0f ? x * INFINITY : NAN);
 }
 
-/* exp(t / 2): its square does not overflow before half of it does. */
+/* Where 2^n of x = n ln 2 + r and its inverse are normal numbers. */
+SDBR_INLINE int sdbr_is_plain_sinh_f4(float x) { return fabsf(x) <= 86.0f; }
+
+/* sinh(n ln 2 + r) = sinh(n ln 2) cosh(r) + cosh(n ln 2) sinh(r), or cosh likewise: no cancellation near 0. */
+SDBR_INLINE float sdbr_hyperbolic_f4(float x, int is_sinh) {
+    const float magic = 0x1.8p23f, t = x * 0x1.715476p0f + magic, k = t - magic;
+    const uint32_t n = sdbr_bits_f4(t) << 23;
+    float r = x - k * 0x1.62e4p-1f;
+    r = r - k * 0x1.7f7d1cp-20f;
+    const float z = r * r;
+    float s = 1.98919813e-4f; /* 0.01 ulp */
+    s = s * z + 8.33331002e-3f;
+    s = s * z + 1.66666667e-1f;
+    s = r + r * (z * s);
+    float c = 1.39193139e-3f; /* 0.01 ulp */
+    c = c * z + 4.16666201e-2f;
+    c = c * z + 0.5f;
+    c = z * c;
+    const float up = sdbr_from_bits_f4((126u << 23) + n), down = sdbr_from_bits_f4((126u << 23) - n);
+    const float even = up + down, odd = up - down;
+    return is_sinh ? copysignf(even * s + (odd + odd * c), x) : even + (even * c + odd * s);
+}
+SDBR_INLINE float sdbr_plain_sinh_f4(float x) { return sdbr_hyperbolic_f4(x, 1); }
+SDBR_INLINE float sdbr_plain_cosh_f4(float x) { return sdbr_hyperbolic_f4(x, 0); }
+
+/* Far from 0 both are half of exp; the square of exp(t / 2) does not overflow before that does. */
 SDBR_INLINE float sdbr_cosh_f4(float x) {
-    const float e = sdbr_exp_f4(0.5f * fabsf(x));
-    return 0.5f * e * e + 0.5f / (e * e);
+    const float e = sdbr_exp_f4(0.5f * fabsf(x)), y = sdbr_plain_cosh_f4(x);
+    return sdbr_is_plain_sinh_f4(x) ? y : 0.5f * e * e;
 }
 
 SDBR_INLINE float sdbr_sinh_f4(float x) {
-    const float t = fabsf(x), z = t > 1.0f ? 1.0f : t * t, e = sdbr_exp_f4(0.5f * t);
-    float p = 2.80628024e-6f;
-    p = p * z + 1.98381022e-4f;
-    p = p * z + 8.33333939e-3f;
-    p = p * z + 1.66666672e-1f;
-    const float far = copysignf(0.5f * e * e - 0.5f / (e * e), x);
-    return t > 1.0f ? far : x + x * (z * p);
+    const float e = sdbr_exp_f4(0.5f * fabsf(x)), y = sdbr_plain_sinh_f4(x);
+    return sdbr_is_plain_sinh_f4(x) ? y : copysignf(0.5f * e * e, x);
 }
 
-/* log2 and log10: the logarithm of the mantissa by its own factor. */
-SDBR_INLINE float sdbr_log_scaled_f4(float x, float high, float low, float factor, float rest) {
-    const uint32_t least = 0x3f3504f3u; /* sqrt(1/2) */
-    const int denormal = x < 0x1p-126f;
-    const uint32_t u = sdbr_bits_f4(denormal ? x * 0x1p25f : x) + (0x3f800000u - least);
-    const float e = (float)((int32_t)(u >> 23) - 127) - (denormal ? 25.0f : 0.0f);
-    const float f = sdbr_from_bits_f4((u & 0x7fffffu) + least) - 1.0f, s = f / (2.0f + f), z = s * s;
+/* log2 and log10: the logarithm of the mantissa by its own factor. `u` and `less` as in sdbr_log_of_bits_f4. */
+SDBR_INLINE float sdbr_log_scaled_of_bits_f4(uint32_t u, float less, float high, float low, float factor,
+                                             float rest) {
+    const float e = (float)((int32_t)(u >> 23) - 127) - less;
+    const float f = sdbr_from_bits_f4((u & 0x7fffffu) + SDBR_LEAST_F4) - 1.0f, s = f / (2.0f + f), z = s * s;
     float p = 2.958215895e-1f;
     p = p * z + 3.998873183e-1f;
     p = p * z + 6.666668516e-1f;
-    const float h = 0.5f * f * f, tail = s * (h + z * p) - h, m = f + tail;
-    const float lost = tail - (m - f);
-    const float y = e * high + (m * factor + (e * low + (lost * factor + m * rest)));
+    const float h = 0.5f * f * f, tail = s * (h + z * p) - h; /* log(1 + f) - f */
+    return e * high + (f * factor + (e * low + (tail * factor + f * rest)));
+}
+
+SDBR_INLINE float sdbr_log_scaled_f4(float x, float high, float low, float factor, float rest) {
+    const int denormal = x < 0x1p-126f;
+    const uint32_t u = sdbr_bits_f4(denormal ? x * 0x1p25f : x) + (0x3f800000u - SDBR_LEAST_F4);
+    const float y = sdbr_log_scaled_of_bits_f4(u, denormal ? 25.0f : 0.0f, high, low, factor, rest);
     const float special = x < 0.0f ? NAN : (x == 0.0f ? -INFINITY : x);
     return (x > 0.0f) & (x < INFINITY) ? y : special;
 }
 
-SDBR_INLINE float sdbr_log2_f4(float x) {
-    return sdbr_log_scaled_f4(x, 1.0f, 0.0f, 0x1.715476p0f, 0x1.4ae0cp-26f);
+#define SDBR_LOG2_F4 1.0f, 0.0f, 0x1.715476p0f, 0x1.4ae0cp-26f
+#define SDBR_LOG10_F4 0x1.344p-2f, 0x1.3509f8p-18f, 0x1.bcb7b2p-2f, -0x1.5b235ep-27f
+SDBR_INLINE float sdbr_log2_f4(float x) { return sdbr_log_scaled_f4(x, SDBR_LOG2_F4); }
+SDBR_INLINE float sdbr_log10_f4(float x) { return sdbr_log_scaled_f4(x, SDBR_LOG10_F4); }
+SDBR_INLINE float sdbr_plain_log2_f4(float x) {
+    return sdbr_log_scaled_of_bits_f4(sdbr_bits_f4(x) + (0x3f800000u - SDBR_LEAST_F4), 0.0f, SDBR_LOG2_F4);
 }
-SDBR_INLINE float sdbr_log10_f4(float x) {
-    return sdbr_log_scaled_f4(x, 0x1.344p-2f, 0x1.3509f8p-18f, 0x1.bcb7b2p-2f, -0x1.5b235ep-27f);
+SDBR_INLINE float sdbr_plain_log10_f4(float x) {
+    return sdbr_log_scaled_of_bits_f4(sdbr_bits_f4(x) + (0x3f800000u - SDBR_LEAST_F4), 0.0f, SDBR_LOG10_F4);
 }
 
 #endif

@@ -62,9 +62,10 @@ static void FN(add_to)(T *restrict sum, const T *restrict x, int64_t n) {
         sum[i] += x[i];
 }
 
-/* gx = gy s^-beta - 2 alpha beta x (sum of x gy s^-(beta + 1) of the channels around). A window of
- * powers and summands goes along the channels; gx may be gy. */
-static int FN(local_response_grad)(const sdbr_op *op) {
+/* gx = gy s^-beta - 2 alpha beta x (sum of y gy / s of the channels around), s of `kept`; y is x s^-beta
+ * where there is none. A window of powers and summands goes along the channels; gx may be gy. */
+SDBR_INLINE int FN(local_response_slope)(const sdbr_op *op, const T *kept, const T *x, const T *y, const T *gy,
+                                         T *gx) {
     const int64_t outer = op->ints[0], c = op->ints[1], inner = op->ints[2], half = op->ints[3];
     const T numbers[3] = {(T)op->floats[0], (T)op->floats[1], (T)op->floats[2]};
     const T factor = (T)(2 * op->floats[1] * op->floats[2]);
@@ -74,18 +75,16 @@ static int FN(local_response_grad)(const sdbr_op *op) {
     for (int64_t o = 0; o < outer; o++)
         for (int64_t j = 0; j < inner; j += most) {
             const int64_t width = inner - j < most ? inner - j : most, at = o * c * inner + j;
-            const T *x = (const T *)op->operands[0] + at, *gy = (const T *)op->operands[1] + at;
-            T *gx = (T *)op->operands[2] + at;
             for (int64_t i = 0; i < c + half; i++) {
                 if (i < c) {
+                    const int64_t row = at + i * inner;
                     T *p = powers + i % ring * most, *q = summands + i % ring * most;
-                    const T *xs = x + i * inner, *gys = gy + i * inner;
-                    FN(response)(x, c, inner, width, i, half, numbers, s, p);
+                    FN(response)(kept + at, c, inner, width, i, half, numbers, s, p);
                     SDBR_IVDEP
                     for (int64_t t = 0; t < width; t++)
-                        q[t] = xs[t] * p[t] * gys[t] / s[t];
+                        q[t] = (y ? y[row + t] : x[row + t] * p[t]) * gy[row + t] / s[t];
                 }
-                const int64_t k = i - half;
+                const int64_t k = i - half, row = at + k * inner;
                 if (k < 0)
                     continue;
                 const int64_t first = k > half ? k - half : 0, last = i < c ? i : c - 1;
@@ -93,12 +92,23 @@ static int FN(local_response_grad)(const sdbr_op *op) {
                     sum[t] = 0;
                 for (int64_t m = first; m <= last; m++)
                     FN(add_to)(sum, summands + m % ring * most, width);
-                const T *xs = x + k * inner, *gys = gy + k * inner, *p = powers + k % ring * most;
-                T *to = gx + k * inner;
+                const T *p = powers + k % ring * most;
                 SDBR_IVDEP
                 for (int64_t t = 0; t < width; t++)
-                    to[t] = gys[t] * p[t] - factor * xs[t] * sum[t];
+                    gx[row + t] = gy[row + t] * p[t] - factor * x[row + t] * sum[t];
             }
         }
     return SDBR_OK;
+}
+
+static int FN(local_response_grad)(const sdbr_op *op) {
+    const T *x = (const T *)op->operands[0];
+    return FN(local_response_slope)(op, x, x, NULL, (const T *)op->operands[1], (T *)op->operands[2]);
+}
+
+/* The caller has had input and output in hand since. */
+static int FN(local_response_kept_grad)(const sdbr_op *op) {
+    char *const *at = op->operands;
+    return FN(local_response_slope)(op, (const T *)at[0], (const T *)at[1], (const T *)at[2], (const T *)at[3],
+                                    (T *)at[4]);
 }

@@ -23,4 +23,5 @@
     SDBR_ENTRY(group_norm_grad_elements) \
     SDBR_ENTRY(group_norm_grad_planes) \
     SDBR_ENTRY(local_response) \
-    SDBR_ENTRY(local_response_grad)
+    SDBR_ENTRY(local_response_grad) \
+    SDBR_ENTRY(local_response_kept_grad)
