@@ -6,10 +6,10 @@ from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import ValidationError
 from sdbr.ops.table import BY_NAME, OPS
 from sdbr.program._memory import Memory
-from sdbr.program.buffers import ARENA, BOUND, Slot
+from sdbr.program.buffers import ARENA, BOUND, ROW_DTYPE, Slot
 from sdbr.program.builder import Builder
 from sdbr.program.memory import check_overlaps, plan
-from sdbr.program.program import ROW_DTYPE, Program, assemble
+from sdbr.program.program import Program, assemble
 
 import chainer
 import chainer.functions as F
@@ -337,6 +337,16 @@ def test_control_reference_outside_is_refused():
     program.control_references = np.array([[1, 0]], np.int32)
     with pytest.raises(ValidationError, match="control_references"):
         sdbr.backends.make_executable(program, Memory(4, 0), "cython")
+
+
+def test_rows_without_memory_or_of_another_table_are_refused():
+    b = Builder()
+    x = b.table.bound((2,), "f4", "x")
+    b.emit("relu", [x], [b.new((2,), "f4", "y")])
+    with pytest.raises(ValidationError, match=r"Row 1 y .* has no memory"):
+        assemble(b.instructions, b.table)
+    with pytest.raises(ValidationError, match=r"Row 0 x .* is of another table"):
+        assemble(b.instructions, Builder().table)
 
 
 # --- the memory plan -----------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from array import array
 
 import sdbr
+from sdbr.backends.cpu.passes._stretches import Stretches
 from sdbr.base.errors import ValidationError
 from sdbr.program import memory
 from sdbr.program.builder import Builder
@@ -203,3 +205,59 @@ def test_fork_must_lie_within_the_program():
     b.emit("exp", [x], [y])
     with pytest.raises(ValidationError, match=r"op 0 \(fork\): branches of \[1, 1, 0, 0\]"):
         assemble(b.instructions, b.table, "short").validate()
+
+
+def pieces(uses, start, end):
+    """Sets of instructions that depend on each other, found the long way."""
+    sets = []
+    for i in range(start, end):
+        mine = [u for u in uses if u[0] == i]
+        met = {
+            k
+            for _, root, lo, hi, writes in mine
+            for k, other, low, high, wrote in uses
+            if start <= k < i and other == root and low < hi and lo < high and (writes or wrote)
+        }
+        joined = [s for s in sets if s & met]
+        sets = [s for s in sets if not s & met] + [{i}.union(*joined)]
+    return sorted(map(sorted, sets), key=lambda s: s[-1])
+
+
+def saved(sets, costs, threads, cost):
+    """What these sets save on threads."""
+    if len(sets) < 2:
+        return 0.0
+    bins = [0.0] * threads
+    for price in sorted((sum(costs[i] for i in s) for s in sets), reverse=True):
+        bins[bins.index(min(bins))] += price
+    return sum(bins) - max(bins) - cost
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stretches_end_where_they_save_most(seed):
+    rng = np.random.RandomState(seed)
+    n, longest, threads, least, cost = 40, 12, 2 + seed % 3, 5.0, 2.0
+    uses = []
+    for i in range(n):
+        for writes in [0] * rng.randint(3) + [1] * rng.randint(1, 3):
+            lo = rng.randint(6)
+            uses.append((i, rng.randint(12), lo, lo + rng.randint(3), writes))
+    costs = [float("inf") if rng.rand() < 0.05 else float(rng.randint(1, 9)) for _ in range(n)]
+    found = 0
+    stretches = Stretches(array("q", np.ravel(uses).tolist()), costs, threads, longest, cost)
+    for start in range(n):
+        want, most = -1, least
+        for end in range(start + 1, min(n, start + longest) + 1):
+            if costs[end - 1] == float("inf"):
+                break
+            gain = saved(pieces(uses, start, end), costs, threads, cost)
+            if gain > most:
+                want, most = end, gain
+            elif want > 0 and gain <= 0:
+                break
+        assert stretches.best_end(start, least) == want
+        if want > 0:
+            found += 1
+            sets = pieces(uses, start, want)
+            assert stretches.sets(start, want) == [(sum(costs[i] for i in s), s) for s in sets]
+    assert found

@@ -120,7 +120,7 @@ def factors(n):
 def test_work_grows_with_the_network(make, whole):
     """Twice as many steps or layers are twice as much work; the cost of any program is left out."""
     counts = []
-    for n in (8, 16, 32):
+    for n in (8, 8, 16, 32):  # the very first one fills what is looked up once in a process
         net, batch = make(n)
         model = sdbr.static_graph(net, on_dynamic="raise")
         optimizer = chainer.optimizers.SGD().setup(model)
@@ -133,5 +133,5 @@ def test_work_grows_with_the_network(make, whole):
         step()
         counts.append(lines(step))
         assert model.schedule_manager.statistics.replays == 1
-    first, second = np.diff(counts)
+    first, second = np.diff(counts[1:])
     assert second <= 2 * 1.05 * first, counts

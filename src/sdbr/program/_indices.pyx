@@ -8,6 +8,7 @@ from sdbr.ops.table import BY_NAME, OPS
 from sdbr.program.buffers import ARENA
 
 cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t
 
 
@@ -181,3 +182,72 @@ def check_rows(program):
                 f"row {r} reaches bytes {low} to {high} of slot {slots[r]}, "
                 f"which has {room[slots[r]]}"
             )
+
+
+@cython.boundscheck(False)
+@cython.wraparound(False)
+cdef int64_t[::1] _layouts(program, list layouts):
+    """Of each row its place in `layouts`, which get the dtypes and shapes that there are."""
+    cdef int64_t[::1] kinds = _numbers(program.rows["type"]), dims = _numbers(program.dims)
+    cdef int64_t[::1] starts = _numbers(program.rows["dims"])
+    cdef int64_t[::1] ndims = _numbers(program.rows["ndim"])
+    cdef int64_t[::1] found = np.empty(kinds.shape[0], np.int64)
+    cdef int64_t[::1] key = np.empty(1 + np.max(program.rows["ndim"], initial=0), np.int64)
+    cdef dict known = {}
+    cdef Py_ssize_t r
+    cdef int64_t d
+    for r in range(kinds.shape[0]):
+        key[0] = kinds[r]
+        for d in range(ndims[r]):
+            key[1 + d] = dims[starts[r] + d]
+        mark = PyBytes_FromStringAndSize(<char *> &key[0], (1 + ndims[r]) * sizeof(int64_t))
+        number = known.get(mark)
+        if number is None:
+            number = known[mark] = len(layouts)
+            layouts.append((DTYPES[kinds[r]], tuple([key[1 + d] for d in range(ndims[r])])))
+        found[r] = number
+    return found
+
+
+@cython.boundscheck(False)
+@cython.wraparound(False)
+def unlike_ops(program):
+    """The first op of all that are alike: in kind, layouts of operands, integers, how many floats.
+
+    Indices have been found to be right, see `check_ops` and `check_rows`.
+
+    Returns
+    -------
+    list of (int, int, tuple, tuple, tuple, int)
+        Op, opcode, dtype and shape of each input and of each output, integers, how many floats.
+    """
+    cdef list layouts = []
+    cdef int64_t[::1] kinds = _layouts(program, layouts)
+    cdef int64_t[::1] codes = _numbers(program.opcodes), outs = _numbers(program.n_outputs)
+    cdef int64_t[::1] offsets = _numbers(program.operand_offsets)
+    cdef int64_t[::1] operands = _numbers(program.operands)
+    cdef int64_t[:, ::1] starts = np.array(program.attribute_offsets, np.int64, order="C")
+    cdef int64_t[::1] ints = _numbers(program.int_attributes)
+    cdef Py_ssize_t i, k, n, d
+    cdef Py_ssize_t most = 4 + operands.shape[0] + ints.shape[0]
+    cdef int64_t[::1] key = np.empty(most, np.int64)
+    cdef set seen = set()
+    cdef list found = []
+    for i in range(codes.shape[0]):
+        key[0], key[1] = codes[i], outs[i]
+        key[2], key[3] = starts[i + 1, 1] - starts[i, 1], offsets[i + 1] - offsets[i]
+        n = 4
+        for k in range(offsets[i], offsets[i + 1]):
+            key[n] = kinds[operands[k]]
+            n += 1
+        for k in range(starts[i, 0], starts[i + 1, 0]):
+            key[n] = ints[k]
+            n += 1
+        mark = PyBytes_FromStringAndSize(<char *> &key[0], n * sizeof(int64_t))
+        if mark not in seen:
+            seen.add(mark)
+            given = [layouts[key[4 + k]] for k in range(key[3])]
+            k = key[3] - outs[i]
+            numbers = tuple([key[4 + key[3] + d] for d in range(n - 4 - key[3])])
+            found.append((i, codes[i], tuple(given[:k]), tuple(given[k:]), numbers, key[2]))
+    return found

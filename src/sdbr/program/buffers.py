@@ -18,6 +18,19 @@ import numpy as np
 ARENA, BOUND, OWNED, CONSTANT = range(4)
 KIND_NAMES = ("arena", "bound", "owned", "constant")
 
+#: Buffer table of a program: one structured element per row.
+ROW_DTYPE = np.dtype(
+    [
+        ("kind", np.int32),
+        ("slot", np.int32),
+        ("type", np.int32),
+        ("ndim", np.int32),
+        ("dims", np.int64),  # start in `dims`: shape, then strides
+        ("base", np.int32),  # row that owns the memory; itself for a root
+        ("offset", np.int64),  # bytes from the start of the slot
+    ]
+)
+
 
 class Slot:
     """A piece of memory that is bound as a whole.

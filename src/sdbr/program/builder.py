@@ -192,16 +192,20 @@ class Builder:
             op, ins, outs, tuple(ints), tuple(floats), self.label, self.line, obj
         )
         self.instructions.append(instruction)
-        if self.gradients and any(x.root.index in self.gradients for x in ins):
-            instruction.flushes = not op.keeps_denormals
-            self.are_gradients(outs)
+        if self.gradients:
+            for x in ins:
+                if x.root.index in self.gradients:
+                    instruction.flushes = not op.keeps_denormals
+                    self.are_gradients(outs)
+                    break
         for y in outs:
             self.made.add(y.root.index)
         return instruction
 
     def are_gradients(self, rows: Iterable[Row]) -> None:
         """What is made of these flushes, see `Instruction`."""
-        self.gradients.update(row.root.index for row in rows)
+        for row in rows:
+            self.gradients.add(row.root.index)
 
     def elementwise(self, name: str, *ins: Row, floats: Sequence[float | ControlSlot] = ()) -> Row:
         """Emit an elementwise op on broadcast inputs and return its new output.

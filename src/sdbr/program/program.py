@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from array import array as numbers
+import functools
 from collections.abc import Iterator, Sequence
 
-from sdbr.base.dtypes import DTYPE_CODES, DTYPES
-from sdbr.base.errors import ValidationError
+from sdbr.base.dtypes import DTYPES
 from sdbr.ops.table import OPS
+from sdbr.program._flat import flat_arrays
 from sdbr.program._memory import Memory
-from sdbr.program.buffers import ARENA, BOUND, KIND_NAMES, OWNED, BufferTable, Row, Slot
-from sdbr.program.builder import ControlSlot, Instruction
+from sdbr.program.buffers import ARENA, BOUND, KIND_NAMES, OWNED, BufferTable, Slot
+from sdbr.program.builder import Instruction
 from sdbr.program.executors import PROVIDED
 from sdbr.program.validate import validate_program
 
 import numpy as np
-
-#: Buffer table of a program: one structured element per row.
-ROW_DTYPE = np.dtype(
-    [
-        ("kind", np.int32),
-        ("slot", np.int32),
-        ("type", np.int32),
-        ("ndim", np.int32),
-        ("dims", np.int64),  # start in `dims`: shape, then strides
-        ("base", np.int32),  # row that owns the memory; itself for a root
-        ("offset", np.int64),  # bytes from the start of the slot
-    ]
-)
 
 
 @dataclasses.dataclass
@@ -52,7 +39,7 @@ class Program:
     control_references : numpy.ndarray
         int32[k, 2]: float attribute ``[i, 0]`` is read from control slot ``[i, 1]``.
     rows : numpy.ndarray
-        The buffer table, `ROW_DTYPE`.
+        The buffer table, `sdbr.program.buffers.ROW_DTYPE`.
     dims : numpy.ndarray
         int64[], shapes and strides (bytes) of the rows.
     slots : tuple of Slot
@@ -99,7 +86,7 @@ class Program:
     def __len__(self) -> int:
         return len(self.opcodes)
 
-    @property
+    @functools.cached_property
     def python_ops(self) -> int:
         """Number of Python ops."""
         return int(np.count_nonzero(self.opcodes == 0))
@@ -240,64 +227,6 @@ class Program:
         validate_program(self)
 
 
-class _UsedRows:
-    """The buffer table of a program: the rows of a schedule that it uses, numbered anew."""
-
-    def __init__(self) -> None:
-        # As compact as the arrays that they become: programs may have many thousands of rows.
-        self.rows = numbers("q")
-        self.dims = numbers("q")
-        self.names: list[str] = []
-        self.sources = numbers("i")
-        self.slots: list[Slot] = []
-        self.index: dict[int, int] = {}  # of each row in the table of the schedule -> in this one
-        self._slot_index: dict[int, int] = {}
-
-    def use(self, row: Row) -> int:
-        """Index of `row` in the program's table."""
-        known = self.index.get(row.index)
-        if known is not None:
-            return known
-        root = row.root
-        base = -1 if root is row else self.use(root)
-        if root.slot is None:
-            raise ValidationError(f"{row!r} has no memory: the program was not planned")
-        index = self.index[row.index] = len(self.sources)
-        self.rows.extend(
-            (
-                root.slot.kind,
-                self._slot(root.slot),
-                DTYPE_CODES[row.dtype],
-                len(row.shape),
-                len(self.dims),
-                index if base < 0 else base,
-                root.place + row.offset,
-            )
-        )
-        self.dims.extend(row.shape)
-        self.dims.extend(row.strides)
-        self.names.append(row.name)
-        self.sources.append(row.index)
-        return index
-
-    def table(self) -> np.ndarray:
-        """The buffer table."""
-        columns = (
-            np.frombuffer(self.rows, np.int64).reshape(-1, len(ROW_DTYPE)) if self.rows else []
-        )
-        rows = np.empty(len(columns), ROW_DTYPE)
-        for i, name in enumerate(ROW_DTYPE.names):
-            rows[name] = columns[:, i] if len(rows) else 0
-        return rows
-
-    def _slot(self, slot: Slot) -> int:
-        known = self._slot_index.get(slot.index)
-        if known is None:
-            known = self._slot_index[slot.index] = len(self.slots)
-            self.slots.append(slot)
-        return known
-
-
 def assemble(
     instructions: list[Instruction],
     table: BufferTable,
@@ -326,69 +255,8 @@ def assemble(
     ValidationError
         If a row has no memory.
     """
-    used = _UsedRows()
-    flat = _FlatArrays(used)
-    for instruction in instructions:
-        flat.add(instruction)
     return Program(
-        **flat.arrays(),
-        rows=used.table(),
-        dims=np.array(used.dims, np.int64),
-        slots=tuple(used.slots),
+        **flat_arrays(instructions, len(table.rows)),
         arena_bytes=arena.nbytes if arena is not None and arena.kind == ARENA else 0,
-        objects=tuple(flat.objects),
-        labels=tuple([i.label for i in instructions]),
-        lines=tuple([i.line for i in instructions]),
-        row_names=tuple(used.names),
         name=name,
-        sources=np.array(used.sources, np.int32),
-        flushes=np.array([i.flushes for i in instructions], bool),
     )
-
-
-class _FlatArrays:
-    """What a program has of each of its ops, one instruction after another."""
-
-    def __init__(self, used: _UsedRows):
-        self.used = used
-        self.opcodes, self.operand_offsets = numbers("i"), numbers("i", [0])
-        self.operands, self.n_outputs = numbers("i"), numbers("i")
-        self.attribute_offsets = numbers("i", [0, 0])
-        self.ints, self.floats = numbers("q"), numbers("d")
-        self.control: list[tuple[int, int]] = []
-        self.objects: list = []
-
-    def add(self, instruction: Instruction) -> None:
-        """Append one instruction."""
-        used, floats = self.used, self.floats
-        self.opcodes.append(instruction.op.opcode)
-        for rows in (instruction.ins, instruction.outs):
-            for row in rows:
-                index = used.index.get(row.index)
-                self.operands.append(used.use(row) if index is None else index)
-        self.n_outputs.append(len(instruction.outs))
-        self.operand_offsets.append(len(self.operands))
-        if instruction.obj is not None:
-            self.ints.append(len(self.objects))
-            self.ints.extend(instruction.ints[1:])
-            self.objects.append(instruction.obj)
-        else:
-            self.ints.extend(instruction.ints)
-        for value in instruction.floats:
-            if type(value) is ControlSlot:
-                self.control.append((len(floats), value.index))
-            floats.append(float(value))
-        self.attribute_offsets.extend((len(self.ints), len(floats)))
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays by their names in `Program`."""
-        return {
-            "opcodes": np.array(self.opcodes, np.int32),
-            "operand_offsets": np.array(self.operand_offsets, np.int32),
-            "operands": np.array(self.operands, np.int32),
-            "n_outputs": np.array(self.n_outputs, np.int32),
-            "attribute_offsets": np.array(self.attribute_offsets, np.int32).reshape(-1, 2),
-            "int_attributes": np.array(self.ints, np.int64),
-            "float_attributes": np.array(self.floats, np.float64),
-            "control_references": np.array(self.control, np.int32).reshape(-1, 2),
-        }

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import ValidationError
 from sdbr.ops.table import OPS
-from sdbr.program._indices import check_ops, check_rows
-
-import numpy as np
+from sdbr.program._indices import check_ops, check_rows, unlike_ops
 
 
 def validate_program(program) -> None:
@@ -50,39 +47,12 @@ def _check(condition: bool, message: str) -> None:
 
 def _check_operands(program) -> None:
     """Dtypes and shapes of operands, by the rules of the op table; equal ops are checked once."""
-    known: dict[tuple, int] = {}
-    layouts: list[tuple] = []
-    dims = program.dims.tolist()
-    rows = program.rows
-    kinds = []  # of each row: its dtype and shape, as an index into `layouts`
-    for code, start, ndim in zip(
-        rows["type"].tolist(), rows["dims"].tolist(), rows["ndim"].tolist(), strict=True
-    ):
-        key = (code, *dims[start : start + ndim])
-        if key not in known:
-            known[key] = len(layouts)
-            layouts.append((DTYPES[code], key[1:]))
-        kinds.append(known[key])
-    operands = np.asarray(kinds, np.int64)[program.operands].tolist()
-    offsets, n_outputs = program.operand_offsets.tolist(), program.n_outputs.tolist()
-    starts = program.attribute_offsets.tolist()
-    ints = program.int_attributes.tolist()
-    checked: set[tuple] = set()
-    for i, code in enumerate(program.opcodes.tolist()):
-        (a, b), (c, d) = starts[i], starts[i + 1]
-        mine = operands[offsets[i] : offsets[i + 1]]
-        key = (code, n_outputs[i], d - b, *mine, None, *ints[a:c])
-        if key in checked:
-            continue
-        checked.add(key)
-        given = [layouts[k] for k in mine]
-        cut = len(given) - n_outputs[i]
-        op = OPS[code]
-        problem = _problem(code, tuple(given[:cut]), tuple(given[cut:]), tuple(ints[a:c]), d - b)
+    for i, code, *given in unlike_ops(program):
+        problem = _problem(code, *given)
         if problem:
             label, line = (texts[i] if texts else "" for texts in (program.labels, program.lines))
             where = f"; {label}" + (f" at {line}" if line else "") if label or line else ""
-            raise ValidationError(f"op {i} ({op.name}): {problem}{where}")
+            raise ValidationError(f"op {i} ({OPS[code].name}): {problem}{where}")
 
 
 @functools.lru_cache(maxsize=4096)

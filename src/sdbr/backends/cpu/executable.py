@@ -18,6 +18,7 @@ from sdbr.backends.cpu import (  # noqa: F401
 )
 from sdbr.backends.cpu.prepare.program import prepare_program
 from sdbr.base import limits
+from sdbr.base.collector import collector_off
 from sdbr.base.errors import BackendError
 from sdbr.base.threads import num_threads
 from sdbr.program import validate  # noqa: F401
@@ -42,7 +43,8 @@ def executable(program: Program, memory: Memory) -> Executable:
     """
     prepared = getattr(program, "prepared", None)
     if prepared is None or not prepared.fits(program):
-        prepared = program.prepared = _prepared(program)
+        with collector_off():
+            prepared = program.prepared = _prepared(program)
     return Executable(program, memory, prepared)
 
 

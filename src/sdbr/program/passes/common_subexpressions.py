@@ -9,7 +9,6 @@ from sdbr.program.passes.rows import (
     Replacement,
     layout,
     number_key,
-    readers,
     whole,
     writer_counts,
     written,
@@ -34,7 +33,7 @@ def common_subexpressions(
     table : BufferTable
     """
     writers = writer_counts(instructions)
-    last = {index: positions[-1] for index, positions in readers(instructions).items()}
+    last = {x.root.index: i for i, made in enumerate(instructions) for x in made.ins}
     last.update(dict.fromkeys(kept, NEVER))
     written_at: dict[int, int] = {}
     python_at = -1  # what the caller has bound may be new after each Python op
@@ -90,7 +89,10 @@ def _key(instruction: Instruction) -> tuple:
 
 def _alone(instruction: Instruction, writers: dict[int, int]) -> bool:
     """Whether all that an instruction makes is made by nobody else."""
-    return all(writers[y.root.index] == 1 and whole(y) for y in instruction.outs)
+    outs = instruction.outs
+    if len(outs) == 1:  # most of them
+        return writers[outs[0].root.index] == 1 and whole(outs[0])
+    return all(writers[y.root.index] == 1 and whole(y) for y in outs)
 
 
 def _age(instruction: Instruction, written_at: dict[int, int], python_at: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import ControlSlot, Instruction
-from sdbr.program.passes.rows import readers, whole, writer_counts
+from sdbr.program.passes.rows import whole, written
 
 import numpy as np
 
@@ -38,21 +38,49 @@ def _starts(instruction: Instruction, table: BufferTable) -> bool:
     return any(table.is_private(x.root.slot) for x in instruction.ins)
 
 
+def _possible(instructions: list[Instruction], table: BufferTable) -> set[int]:
+    """The roots that ops write which read nothing but constants, or such roots."""
+    found: set[int] = set()
+    for instruction in instructions:
+        for x in instruction.ins:
+            root = x.root
+            if root.index not in found and not table.is_private(root.slot):
+                break
+        else:
+            found.update([y.root.index for y in instruction.outs])
+    return found
+
+
 class _Folding:
     def __init__(self, instructions, kept: set[int], table: BufferTable):
         self.instructions = instructions
         self.kept = kept
         self.table = table
-        self.writers = writer_counts(instructions)
-        self.readers = readers(instructions)
+        possible = _possible(instructions, table)
+        self.writers: dict[int, int] = dict.fromkeys(possible, 0)  # root -> how many write it
+        self.readers: dict[int, list[Instruction]] = {index: [] for index in possible}
+        self.note_uses()
         self.values: dict[int, np.ndarray] = {}  # root -> its array, or one number for a fill
         self.made: dict[tuple, Row] = {}
 
+    def note_uses(self) -> None:
+        """Who writes and who reads what may be constant, which is little of most programs."""
+        for instruction in self.instructions:
+            for x in instruction.ins:
+                if x.root.index in self.readers:
+                    self.readers[x.root.index].append(instruction)
+            for index in written(instruction):
+                if index in self.writers:
+                    self.writers[index] += 1
+
     def run(self) -> list[Instruction]:
         result = []
+        values = self.values
         for instruction in self.instructions:
-            if self.values:
-                instruction.ins = [self.row(x) for x in instruction.ins]
+            for x in instruction.ins:
+                if x.root.index in values:
+                    instruction.ins = [self.row(x) for x in instruction.ins]
+                    break
             if not (self.is_candidate(instruction) and self.fold(instruction)):
                 result.append(instruction)
         return result
@@ -93,7 +121,7 @@ class _Folding:
     def takes_repeated(self, y: Row) -> bool:
         """Whether all readers of a row take one with stride 0."""
         return y.dtype.kind == "f" and all(
-            self.instructions[i].op.step for i in self.readers.get(y.root.index, ())
+            instruction.op.step for instruction in self.readers[y.root.index]
         )
 
     def row(self, x: Row) -> Row:

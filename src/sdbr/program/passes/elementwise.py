@@ -149,8 +149,8 @@ class _Walk:
         if not instruction.op.step:
             return False
         (y,) = instruction.outs
-        if y.dtype not in FLOATS or y.size < self.shortest or not whole(y):
-            return False
+        if y.dtype not in FLOATS or y.size < self.shortest or not whole(y) or is_bound(y):
+            return False  # what the caller has bound may be read by others before it is written
         if self.writers[y.root.index] != 1:
             return False
         return all(x.dtype == y.dtype and _loadable(x) for x in instruction.ins)

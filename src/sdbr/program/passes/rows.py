@@ -59,6 +59,11 @@ def writer_counts(instructions: list[Instruction]) -> dict[int, int]:
     """Root -> how many instructions write it."""
     counts: dict[int, int] = {}
     for instruction in instructions:
+        outs = instruction.outs
+        if len(outs) == 1 and not instruction.op.writes_inputs:  # most of them
+            index = outs[0].root.index
+            counts[index] = counts.get(index, 0) + 1
+            continue
         for index in written(instruction):
             counts[index] = counts.get(index, 0) + 1
     return counts

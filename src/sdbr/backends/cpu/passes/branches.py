@@ -9,7 +9,9 @@ so does an op that is large enough to be cut into parts itself.
 from __future__ import annotations
 
 import itertools
+from array import array
 
+from sdbr.backends.cpu.passes._stretches import Stretches
 from sdbr.base.threads import num_threads
 from sdbr.ops.table import BY_NAME
 from sdbr.program.branches import MOST
@@ -38,17 +40,19 @@ def branches(
     at = 0
     forks = _fork_points(instructions)
     most = _most_gain(costs, threads)
-    met: list[list[int]] | None = None
+    stretches: Stretches | None = None
     while at < len(instructions):
-        found = None
+        end = -1
         if at in forks and most[at] > LEAST_GAIN:
-            met = _met(instructions) if met is None else met
-            found = _best_region(met, costs, at, threads)
-        if found is None:
+            if stretches is None:
+                uses = _uses(instructions)
+                stretches = Stretches(uses, costs, threads, MOST_INSTRUCTIONS, COST)
+            end = stretches.best_end(at, LEAST_GAIN)
+        if end < 0:
             result.append(instructions[at])
             at += 1
             continue
-        end, groups = found
+        groups = _dealt_out(stretches.sets(at, end), threads)
         lengths = [len(group) for group in groups] + [0] * (MOST - len(groups))
         label = " | ".join(instructions[group[0]].label for group in groups)
         result.append(Instruction(BY_NAME["fork"], [], [], tuple(lengths), (), label))
@@ -107,109 +111,23 @@ def _most_gain(costs: list[float], threads: int) -> list[float]:
     ]
 
 
-def _met(instructions: list[Instruction]) -> list[list[int]]:
-    """Per instruction the earlier ones whose memory it touches, one of the two writing.
-
-    Of those that one stretch may hold together with it.
-    """
-    touched: tuple[dict, dict] = {}, {}  # who reads and who writes a root, and which bytes
-    found: list[list[int]] = []
+def _uses(instructions: list[Instruction]) -> array:
+    """Which bytes of which roots each instruction reads and writes, see `Stretches`."""
+    uses = array("q")
     for i, instruction in enumerate(instructions):
-        met: set[int] = set()
-        uses = [(row, 0) for row in instruction.ins] + [(row, 1) for row in instruction.outs]
-        spans = [(row.root.index, *_extent(row), writes) for row, writes in uses]
-        for root, lo, hi, writes in spans:
-            for known in touched if writes else touched[1:]:
-                for k, start, stop in reversed(known.get(root, ())):
-                    if k < i - MOST_INSTRUCTIONS:
-                        break
-                    if start < hi and lo < stop:
-                        met.add(k)
-        for root, lo, hi, writes in spans:
-            touched[writes].setdefault(root, []).append((i, lo, hi))
-        found.append(sorted(met))
-    return found
+        for rows, writes in ((instruction.ins, 0), (instruction.outs, 1)):
+            for row in rows:
+                uses.extend((i, row.root.index, *_extent(row), writes))
+    return uses
 
 
-class _Stretch:
-    """Instructions from one point on, in sets that depend on each other.
-
-    A set goes by its last instruction.
-    """
-
-    def __init__(self, threads: int, start: int):
-        self.threads = threads
-        self.start = start
-        self.parts: dict[
-            int, list[int]
-        ] = {}  # last instruction -> the sets that it has put together
-        self.price: dict[int, float] = {}
-        self.of: dict[int, int] = {}  # instruction -> a later one of its set; the last one: itself
-
-    def add(self, i: int, met: list[int], price: float) -> None:
-        """Put one instruction into the set of all it depends on, which become one."""
-        sets = {self._last(k) for k in met if k >= self.start}
-        self.price[i] = price + sum(self.price.pop(m) for m in sets)
-        self.parts[i] = list(sets)
-        self.of[i] = i
-        for m in sets:
-            self.of[m] = i
-
-    def _last(self, k: int) -> int:
-        """The last instruction of the set of one."""
-        way = []
-        while self.of[k] != k:
-            way.append(k)
-            k = self.of[k]
-        for passed in way:
-            self.of[passed] = k
-        return k
-
-    def gain(self) -> float:
-        """Nanoseconds that threads save."""
-        if len(self.price) < 2:
-            return 0.0
-        bins = [0.0] * self.threads
-        for price in sorted(self.price.values(), reverse=True):
-            k = bins.index(min(bins))
-            bins[k] += price
-        return sum(bins) - max(bins) - COST
-
-    def groups(self) -> list[list[int]]:
-        """The sets, dealt out to the threads."""
-        bins: list[tuple[float, list[int]]] = [(0.0, []) for _ in range(self.threads)]
-        for m in sorted(self.price, key=lambda m: -self.price[m]):
-            k = min(range(self.threads), key=lambda b: bins[b][0])
-            bins[k] = (bins[k][0] + self.price[m], bins[k][1] + self._members(m))
-        return [sorted(members) for _, members in bins if members]
-
-    def _members(self, last: int) -> list[int]:
-        members, stack = [], [last]
-        while stack:
-            members.append(stack.pop())
-            stack.extend(self.parts[members[-1]])
-        return members
-
-
-def _best_region(met, costs, start, threads) -> tuple[int, list[list[int]]] | None:
-    """The end of the stretch from `start` on that saves most, and its branches."""
-    stretch = _Stretch(threads, start)
-    end, most = None, LEAST_GAIN
-    for i in range(start, min(len(costs), start + MOST_INSTRUCTIONS)):
-        if costs[i] == float("inf"):
-            break
-        stretch.add(i, met[i], costs[i])
-        gain = stretch.gain()
-        if gain > most:
-            end, most = i + 1, gain
-        elif end is not None and gain <= 0:
-            break  # the branches have met
-    if end is None:
-        return None
-    best = _Stretch(threads, start)
-    for i in range(start, end):
-        best.add(i, met[i], costs[i])
-    return end, best.groups()
+def _dealt_out(sets: list[tuple[float, list[int]]], threads: int) -> list[list[int]]:
+    """The instructions of each thread, in order: a set goes to the one with the least to do."""
+    bins: list[tuple[float, list[int]]] = [(0.0, []) for _ in range(threads)]
+    for price, members in sorted(sets, key=lambda s: -s[0]):
+        k = min(range(threads), key=lambda b: bins[b][0])
+        bins[k] = (bins[k][0] + price, bins[k][1] + members)
+    return [sorted(members) for _, members in bins if members]
 
 
 def _extent(row: Row) -> tuple[int, int]:

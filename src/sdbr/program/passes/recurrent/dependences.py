@@ -105,7 +105,7 @@ class Dependences:
                 effect = i
             if not shared:
                 continue
-            if any(_is_bound(row) for row in writes[i]):
+            if instruction.op.python or any(_is_bound(row) for row in writes[i]):
                 for k in [*touched, writer]:
                     self._edge(k, i)
                 writer, touched = i, []
@@ -194,11 +194,6 @@ class Dependences:
                 level[node] = most
         return {node: level[node] for node in chosen}
 
-    def is_convex(self, nodes: Iterable[int]) -> bool:
-        """Whether no way leads from one of some nodes out of them and back in."""
-        chosen = set(nodes)
-        return chosen.isdisjoint(self._between(chosen, self.after))
-
     def _between(self, chosen: set[int], edges: dict[int, set[int]]) -> set[int]:
         """Where ways lead along `edges` that leave some nodes, between the ranks of these.
 
@@ -217,11 +212,17 @@ class Dependences:
                     stack.extend(edges[node])
         return seen
 
-    def contract(self, nodes: Iterable[int]) -> int:
-        """Put nodes together into one, which must not close a circle; the new node."""
+    def contract(self, nodes: Iterable[int]) -> int | None:
+        """Put nodes together into one, the new node.
+
+        None where that would close a circle: a way leads from one of them out of them and back in.
+        """
         chosen = set(nodes)
+        later = self._between(chosen, self.after)
+        if not chosen.isdisjoint(later):
+            return None
         first = min(chosen)
-        self._rank_together(chosen, first)
+        self._rank_together(chosen, first, later)
         before = set().union(*(self.before[k] for k in chosen)) - chosen
         after = set().union(*(self.after[k] for k in chosen)) - chosen
         members = sorted(i for k in chosen for i in self.members[k])
@@ -243,15 +244,14 @@ class Dependences:
             self.node[i] = first
         return first
 
-    def _rank_together(self, chosen: set[int], first: int) -> None:
-        """Give some nodes one rank: what leads to them comes before it, what they lead to after it.
+    def _rank_together(self, chosen: set[int], first: int, later: set[int]) -> None:
+        """Give some nodes one rank: what leads to them comes before it, `later` after it.
 
         Ranks are exchanged among those that lie between them and have to do with them (as in
         Pearce & Kelly 2007, doi:10.1145/1187436.1210590, for one more edge).
         """
         rank = self.rank
         earlier = self._between(chosen, self.before)
-        later = self._between(chosen, self.after)
         free = sorted(rank[node] for node in (*chosen, *earlier, *later))
         front = [*sorted(earlier, key=rank.__getitem__), first]
         back = sorted(later, key=rank.__getitem__)

@@ -132,13 +132,13 @@ class Plan:
         for batch in batches:
             nodes = [graph.node[i] for i in batch.members]
             # Independent in the program as it was; another batch may have tied them together.
-            if batch.order and graph.is_convex(nodes):
-                self.emitters[graph.contract(nodes)] = (Plan._emit_batch, batch)
+            if batch.order and (node := graph.contract(nodes)) is not None:
+                self.emitters[node] = (Plan._emit_batch, batch)
         for total, terms, outers in totals:
             parts = [made for _, made, kind, _ in terms if kind]
             nodes = [graph.node[i] for i in (*total.adds, *parts)]
-            if graph.is_convex(nodes):
-                self.emitters[graph.contract(nodes)] = (Plan._emit_total, total, terms, outers)
+            if (node := graph.contract(nodes)) is not None:
+                self.emitters[node] = (Plan._emit_total, total, terms, outers)
         return self._rewritten(graph)
 
     def _term(self, row, made, dies, in_batch):

@@ -7,7 +7,7 @@ import dataclasses
 from sdbr.program.buffers import BOUND, Row
 from sdbr.program.builder import Instruction
 from sdbr.program.passes.recurrent.dependences import extent, overlap
-from sdbr.program.passes.rows import layout, readers, whole
+from sdbr.program.passes.rows import layout, whole
 
 #: Products of more rows than these gain nothing from being one (measured, docs/performance.md).
 MOST_ROWS = 256
@@ -59,11 +59,7 @@ def find_totals(instructions: list[Instruction], kept: set[int]) -> list[Total]:
     adds = {i for i, instruction in enumerate(instructions) if _adds(instruction)}
     if not adds:
         return []
-    reading = readers(instructions)
-    writing: dict[int, list[int]] = {}
-    for i, instruction in enumerate(instructions):
-        for y in {row.root.index: row for row in instruction.outs}.values():
-            writing.setdefault(y.root.index, []).append(i)
+    reading, writing = _who_uses(instructions, adds)
 
     def maker(row: Row, at: int) -> int | None:
         """What makes a row that is read by instruction `at` alone."""
@@ -84,7 +80,8 @@ def find_totals(instructions: list[Instruction], kept: set[int]) -> list[Total]:
             if x.root is root
         )
 
-    inner = {maker(x, i) for i in adds for x in instructions[i].ins} & adds
+    makers = {i: [maker(x, i) for x in instructions[i].ins] for i in adds}
+    inner = adds.intersection(made for pair in makers.values() for made in pair)
     totals = []
     worth = False  # a single term is nothing that only this pass could do
     for i in sorted(adds - inner):
@@ -96,8 +93,7 @@ def find_totals(instructions: list[Instruction], kept: set[int]) -> list[Total]:
         while stack:
             at = stack.pop()
             total.adds.append(at)
-            for x in instructions[at].ins:
-                made = maker(x, at)
+            for x, made in zip(instructions[at].ins, makers[at], strict=True):
                 if made in adds:
                     stack.append(made)
                 else:
@@ -109,14 +105,35 @@ def find_totals(instructions: list[Instruction], kept: set[int]) -> list[Total]:
     return totals if worth else []
 
 
+def _who_uses(instructions: list[Instruction], adds: set[int]) -> tuple[dict, dict]:
+    """Of each root that one of `adds` uses, who reads and who writes it, in order."""
+    reading: dict[int, list[int]] = {}
+    for i in adds:
+        for row in (*instructions[i].ins, *instructions[i].outs):
+            reading[row.root.index] = []
+    writing: dict[int, list[int]] = {root: [] for root in reading}
+    for i, instruction in enumerate(instructions):
+        for row in instruction.ins:
+            users = reading.get(row.root.index)
+            if users is not None and (not users or users[-1] != i):
+                users.append(i)
+        for row in instruction.outs:
+            users = writing.get(row.root.index)
+            if users is not None and (not users or users[-1] != i):
+                users.append(i)
+    return reading, {root: users for root, users in writing.items() if users}
+
+
 def _adds(instruction: Instruction) -> bool:
     if instruction.op.name != "add":
         return False
-    x, y = instruction.ins
+    (x, y), (z,) = instruction.ins, instruction.outs
     return (
         x.root is not y.root
-        and all(row.is_contiguous and row.shape == x.shape for row in (x, y, *instruction.outs))
-        and whole(instruction.outs[0])
+        and x.is_contiguous
+        and y.is_contiguous
+        and x.shape == y.shape == z.shape
+        and whole(z)
     )
 
 
