@@ -135,7 +135,37 @@ def _static_class(base: type, options: Options) -> type:
         namespace["__call__"] = link_call(entry)
     if issubclass(base, chainer.Sequential):
         namespace["copy"] = _copy_sequential
-    return type(base)(base.__name__, (base,), namespace)
+    return _metaclass_of(type(base))(base.__name__, (base,), namespace)
+
+
+@functools.cache
+def _metaclass_of(kind: type) -> type:
+    """The class of generated classes: ``type(self).n += 1`` writes to the user's class.
+
+    Parameters
+    ----------
+    kind : type
+        That of the user's class.
+    """
+
+    def owner(cls, name: str):
+        special = name[:2] == name[-2:] == "__" or name.startswith(("_sdbr_", "_abc_"))
+        return None if special else vars(cls).get("_sdbr_base")
+
+    def set_attribute(cls, name, value):
+        base = owner(cls, name)
+        kind.__setattr__(cls, name, value) if base is None else setattr(base, name, value)
+
+    def delete_attribute(cls, name):
+        base = owner(cls, name)
+        kind.__delattr__(cls, name) if base is None else delattr(base, name)
+
+    namespace = {
+        "__setattr__": set_attribute,
+        "__delattr__": delete_attribute,
+        "__module__": __name__,
+    }
+    return type(kind)(kind.__name__, (kind,), namespace)
 
 
 def _present(base: type, name: str, original: Callable) -> Callable:

@@ -11,6 +11,8 @@ import time
 import weakref
 
 import sdbr
+from sdbr.backends.cpu import executable
+from sdbr.backends.cpu.prepare.program import prepare_program
 from sdbr.base.collector import collector_off
 
 import chainer
@@ -66,6 +68,8 @@ def test_it_comes_back_after_an_error():
 FORKED = """
 import gc, os, threading
 import sdbr
+from sdbr.backends.cpu import executable
+from sdbr.backends.cpu.prepare.program import prepare_program
 from sdbr.base.collector import collector_off
 
 inside = threading.Event()
@@ -143,3 +147,21 @@ def test_a_dropped_chain_frees_its_schedules():
     del model, optimizer
     gc.collect()
     assert [r() for r in refs] == [None] * len(refs)
+
+
+def test_it_is_off_while_programs_are_checked_and_prepared(monkeypatch):
+    seen = []
+
+    def note(program, threads):
+        seen.append((program.name, gc.isenabled()))
+        return prepare_program(program, threads)
+
+    monkeypatch.setattr(executable, "prepare_program", note)
+    model = sdbr.static_graph(L.Classifier(mlp()))
+    optimizer = sdbr.static_optimizer(chainer.optimizers.Adam()).setup(model)
+    t = np.zeros(5, "i")
+    for _ in range(3):
+        optimizer.update(model, X, t)
+    for _ in range(2):
+        model(X, t).backward()
+    assert dict(seen) == {"step": False, "forward": False, "backward": False}

@@ -317,16 +317,18 @@ def test_a_whole_step_is_refused_while_history_passes_through_a_list():
     assert_near(weights[1], weights[0], SUMS, "weights")
 
 
-@pytest.mark.parametrize("how", ["append", "item", "dict item", "extend in a loop"])
-def test_changing_a_container_in_place_is_dynamic(how):
+@pytest.mark.parametrize("how", ["insert", "item read", "dict item read", "extend in a loop"])
+def test_changing_a_container_in_place_that_is_read_is_dynamic(how):
     def forward(self, x):
         y = self.l(x)
-        if how == "append":
-            self.hs.append(y)
-        elif how == "item":
+        if how == "insert":
+            self.hs.insert(0, y)
+        elif how == "item read":
             self.hs[0] = y
-        elif how == "dict item":
+            y = y + self.hs[0]
+        elif how == "dict item read":
             self.d["y"] = y
+            y = y + len(self.d)
         else:
             for h in [y, y]:
                 self.hs += [h]

@@ -239,7 +239,7 @@ DYNAMIC = {
     "tolist": (lambda s, x: s.l(x) * sum(np.repeat(x, 9).tolist()), int, "tolist"),
     "in place": (lambda s, x: _incremented(s.l(x)), int, "in place"),
     "shuffle": (lambda s, x: (np.random.shuffle(s.a), s.l(x) * s.a)[1],
-                lambda: np.arange(3, dtype="f"), "in place"),
+                lambda: np.arange(3, dtype="f"), "numpy.random.shuffle"),
 }  # fmt: skip
 
 

@@ -538,7 +538,45 @@ def given_back(self, x, t):
     return F.sum(self.l(e * d) ** 2)
 
 
+def persistent(self, x, t):
+    self.avg[...] = 0.9 * self.avg + 0.1 * x.mean(0)
+    return F.sum(self.l(x) * self.avg)
+
+
+def persistent_augmented(self, x, t):
+    self.avg *= 0.9
+    self.avg += 0.1 * x.mean(0)
+    return F.sum(self.l(x) * self.avg)
+
+
+def parameter(self, x, t):
+    self.l.W.array[...] *= 0.99
+    return F.sum(self.l(x) ** 2)
+
+
+def row_by_argmin(self, x, t):
+    h = x.copy()
+    h[h[:, 0].argmin()] += 5
+    return F.sum(self.l(h) ** 2)
+
+
+def row_seen_by_argmin(self, x, t):
+    h = x.copy()
+    row = h[h[:, 0].argmin()]
+    h[0] = 7
+    return F.sum(self.l(h) ** 2) * row.sum()
+
+
+def row_replaced_by_argmin(self, x, t):
+    h = x.copy()
+    k = h[:, 0].argmin()
+    row = h[k]
+    h[k] = 3
+    return F.sum(self.l(h) ** 2) * row.sum()
+
+
 NATIVE = [
+    persistent, persistent_augmented, parameter,
     numbers_that_left,
     returned_buffer, reported_afterwards, states_kept_step_by_step, small_integers_and_doubles,
     variables_of_views,
@@ -650,7 +688,24 @@ def power_in_place(self, x, t):
     return F.sum(self.l(h) ** 2)
 
 
+def row_filled_by_argmin(self, x, t):
+    h = x.copy()
+    row = h[h[:, 0].argmin()]
+    row[:] = 7
+    return F.sum(self.l(h) ** 2) * row.sum()
+
+
+def rest_of_row_by_argmin(self, x, t):
+    h = x.copy()
+    rest = h[1:][h[1:, 0].argmax(), 1:]
+    rest.fill(7)
+    np.clip(rest, 1, 2, out=rest)
+    return F.sum(self.l(h) ** 2) * rest.sum()
+
+
 BY_NUMPY = [
+    row_by_argmin, row_seen_by_argmin, row_replaced_by_argmin, row_filled_by_argmin,
+    rest_of_row_by_argmin,
     given_back, values_by_mask, handed_to_code, in_what_is_forgotten,
     sorted_in_place, sorted_view, partitioned, put_flat, put_along, put_by_mask, diagonal_filled,
     out_where, maximum_at, float_into_integers, cumulated_out, power_in_place, scheduled_sampling,
@@ -667,22 +722,6 @@ def argument(self, x, t):
 def view_of_an_argument(self, x, t):
     v = x[1:]
     v *= 0.5
-    return F.sum(self.l(x) ** 2)
-
-
-def persistent(self, x, t):
-    self.avg[...] = 0.9 * self.avg + 0.1 * x.mean(0)
-    return F.sum(self.l(x) * self.avg)
-
-
-def persistent_augmented(self, x, t):
-    self.avg *= 0.9
-    self.avg += 0.1 * x.mean(0)
-    return F.sum(self.l(x) * self.avg)
-
-
-def parameter(self, x, t):
-    self.l.W.array[...] *= 0.99
     return F.sum(self.l(x) ** 2)
 
 
@@ -832,12 +871,27 @@ def masked_array(self, x, t):
     return F.sum(self.l(np.asarray(h)) ** 2)
 
 
+def part_of_row_by_argmin(self, x, t):
+    h = x.copy()
+    row = h[h[:, 0].argmin()]
+    row[1:] += 2
+    return F.sum(self.l(h) ** 2) * row.sum()
+
+
+def part_seen_by_argmin(self, x, t):
+    h = x.copy()
+    part = h[h[:, 0].argmin()][1:]
+    h[0] = 2
+    return F.sum(self.l(h) ** 2) * part.sum()
+
+
 DYNAMIC = [
+    part_of_row_by_argmin, part_seen_by_argmin,
     by_a_function_node, by_a_function_node_into_an_argument, masked_array,
     nan_replaced_in_an_argument, sorted_by_median, sorted_by_percentile,
     by_a_function_along_an_axis, by_a_function_further_in, behind_a_sliding_window,
     behind_a_sliding_window_of_nothing,
-    argument, view_of_an_argument, persistent, persistent_augmented, parameter,
+    argument, view_of_an_argument,
     result_of_a_function, after_a_function, view_by_a_function, after_a_function_pure,
     variable_with_gradient, reported_before, out_as_a_position, method_with_out_as_a_position,
     part_by_flat, shuffled,

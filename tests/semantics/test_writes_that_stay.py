@@ -184,7 +184,7 @@ def least_used_by_index_array(self, x, t):
 def read_from(self, x, t):
     picked = self.memory[t]
     self.memory[t] = x
-    return F.sum(self.l(x) * picked)
+    return F.sum((self.l(x) * picked) ** 2)
 
 
 def replayed(self, x, t):
@@ -320,7 +320,7 @@ def eligibility(self, x, t):
 def delayed(self, x, t):
     before = self.trace.copy()
     self.trace[...] = x
-    return F.sum(self.l(x - before))
+    return F.sum(self.l(x - before) ** 2)
 
 
 def frames(self, x, t):
@@ -524,8 +524,17 @@ def assert_the_same(a: dict, b: dict, note: str) -> None:
             assert x == b[name] or (x is None and b[name] is None), (note, name, x, b[name])
 
 
-#: The arrays that these write are the call's own.
-STATIC = [replaced_and_written]
+#: Arguments, parts of arrays, `numpy.bincount`.
+DYNAMIC = [
+    counted, part_of_another, whole_of_another, both_written, argument, labels,
+]  # fmt: skip
+#: Each slot is a way of its own.
+ASKING = [least_used]
+#: Static, but not all of what they compute is native.
+IN_PYTHON = [
+    running_mean_and_variance, erased_and_added, least_used_by_index_array, centroids, codebook,
+    center_loss, power_iteration, in_a_helper,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("steps", [False, True], ids=["calls", "steps"])
@@ -544,11 +553,30 @@ def test_arrays_that_outlive_the_call_are_written_as_in_define_by_run(forward, s
             b = iteration(static, i, firsts[1], optimizers[1])
             assert_the_same(a, b, f"call {i}:")
     said = [str(w.message) for w in caught if issubclass(w.category, sdbr.SdbrWarning)]
-    if forward in STATIC:
-        assert statistics_of(static).replays and not said, said
+    statistics = statistics_of(static)
+    if forward in ASKING:
+        assert not said, said
+    elif forward not in DYNAMIC:
+        replays = CALLS - (3 if forward is behind_a_branch else 2)
+        assert statistics.replays == replays and not said, said  # it traces for `train`, too
+        assert (statistics.python_ops > 0) == (forward in IN_PYTHON)
     else:
         assert not statistics_of(static).replays
         lines, first = inspect.getsourcelines(forward)
         named = re.search(rf"is not static: .* at {re.escape(__file__)}:(\d+)", " ".join(said))
         assert named, said
         assert first < int(named[1]) < first + len(lines)
+
+
+@pytest.mark.parametrize(
+    "forward", [f for f in PROGRAMS if f not in DYNAMIC], ids=lambda f: f.__name__
+)
+def test_audits_find_nothing(forward):
+    static = sdbr.static_graph(Holding(forward))
+    firsts = held(static)
+    with warnings.catch_warnings(), chainer.using_config("sdbr_audit", 1.0):
+        warnings.simplefilter("error", sdbr.SdbrWarning)
+        for i in range(CALLS):
+            iteration(static, i, firsts)
+    audits = static.schedule_manager.audits
+    assert (audits.passed or forward in ASKING) and not audits.failed

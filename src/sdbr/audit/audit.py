@@ -16,6 +16,7 @@ from sdbr.audit.samples import Watch, kind_of, traced_nodes
 from sdbr.audit.sides import Again, PlainSide, ReplaySide
 from sdbr.audit.snapshot import Named, Roots, Snapshot
 from sdbr.base.errors import BackendError, OtherAnswer
+from sdbr.trace.effects.growing import GrowthSink
 from sdbr.trace.effects.sinks import Entries
 from sdbr.trace.patches import APPLIES
 from sdbr.trace.questions import happens_once
@@ -322,9 +323,17 @@ def roots_of(manager, schedule, owner, arguments, optimizer=None, gradients: boo
         if schedule.reached is None:
             schedule.reached = reached(manager.function, owner, trace)
         near = schedule.reached
-    roots = Roots(list(links.values()), arguments, parameters, optimizer, gradients, whole, near)
+    held = [value.source for value in trace.lasting if value.kind == ATTRIBUTE]
+    written = [link.__dict__.get(name) for link, name in held]
+    written += [x.source._data[0] for x in trace.lasting if x.kind == PARAMETER]
+    grown = [store.sink for store in trace.stores if isinstance(store.sink, GrowthSink)]
+    written += [sink.container for sink in grown]
+    roots = Roots(
+        list(links.values()), arguments, parameters, optimizer, gradients, whole, near, written
+    )
     for store in trace.stores:
-        if store.sink.holder is not None:  # else on a Variable that each call makes anew
+        # Else on a Variable that each call makes anew.
+        if store.sink.holder is not None and store.sink not in grown:
             place = Named(f"{store.sink.name!r} outside of links", Entries(store.sink))
             roots.dicts.append(place)
     return roots

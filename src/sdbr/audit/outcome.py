@@ -62,7 +62,7 @@ class Outcome:
         self.changes: Changes = self._changes(before)
 
     def _changes(self, before: Snapshot) -> Changes:
-        changes = before.changes()
+        changes = before.changes(written=True)
         changes.inner = list(self.side.inner)
         return changes
 

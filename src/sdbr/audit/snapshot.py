@@ -50,6 +50,8 @@ class Roots:
         Whether parameters are kept whole without an optimizer, too.
     reached : iterable of Reached
         Places outside of links.
+    written : iterable of (ndarray, list, dict or deque)
+        Arrays and containers that the call is known to write in place.
 
     Attributes
     ----------
@@ -76,6 +78,7 @@ class Roots:
         gradients: bool = False,
         whole: bool = False,
         reached: Iterable = (),
+        written: Iterable = (),
     ):
         self.dicts: list[Named] = []
         self.containers: list[Named] = []
@@ -85,6 +88,7 @@ class Roots:
         self.generators: list[Named] = []
         self.moves_on = False
         self._seen: set[int] = set()
+        self.written = {id(thing) for thing in written}
         self._whole = whole or optimizer is not None
         self._gradients = gradients
         self._in_rule = False
@@ -125,14 +129,16 @@ class Roots:
     def _look(self, thing, name: str, depth: int) -> None:
         if isinstance(thing, _PLAIN) or id(thing) in self._seen:
             return
-        if depth > MOST_DEPTH or len(self._seen) > MOST_THINGS:
+        is_written = id(thing) in self.written
+        if not is_written and (depth > MOST_DEPTH or len(self._seen) > MOST_THINGS):
             return
         if isinstance(thing, tuple):
             for i, item in enumerate(thing):
                 self._look(item, f"{name}[{i}]", depth + 1)
             return
         if isinstance(thing, np.ndarray):
-            self._array(thing, name, self._in_rule or thing.nbytes <= MOST_COPIED)
+            copied = self._in_rule or thing.nbytes <= MOST_COPIED or is_written
+            self._array(thing, name, copied)
         elif isinstance(thing, chainer.Parameter):
             self._parameter(thing, name)
         elif isinstance(thing, chainer.Variable):
@@ -142,10 +148,9 @@ class Roots:
             self._look(thing.__dict__.get("_data"), name, depth)
         elif isinstance(thing, _CONTAINERS):
             self._seen.add(id(thing))
-            if len(thing) > MOST_THINGS:
-                return
-            self.containers.append(Named(name, thing))
-            if isinstance(thing, set):
+            if len(thing) <= MOST_THINGS or is_written:
+                self.containers.append(Named(name, thing))
+            if isinstance(thing, set) or len(thing) > MOST_THINGS:
                 return
             items = thing.items() if isinstance(thing, dict) else enumerate(thing)
             for key, item in list(items):
@@ -281,8 +286,8 @@ class Snapshot:
         ]
         self.random = {name: get() for name, (get, _) in self._generators().items()}
 
-    def changes(self) -> Changes:
-        """What is other now."""
+    def changes(self, written: bool = False) -> Changes:
+        """What is other now; with `written` also arrays that the call writes, whatever it wrote."""
         found = Changes()
         for place, before in zip(self.roots.dicts, self.entries, strict=True):
             now = place.thing
@@ -296,7 +301,7 @@ class Snapshot:
         for (place, copied), before in zip(self.roots.arrays, self.arrays, strict=True):
             array = place.thing
             if copied:
-                if not same_bytes(array, before):
+                if not same_bytes(array, before) or (written and id(array) in self.roots.written):
                     found.arrays.append((place, array.copy()))
             elif checksum(array) != before:
                 found.arrays.append((place, None))

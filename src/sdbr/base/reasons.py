@@ -46,6 +46,7 @@ class Remedy(Enum):
     NEW_ARRAY = (
         "Make a new array instead (numpy.where, F.where, F.concat, F.scatter_add)" + _OR_CODE
     )
+    ASSIGN_IT = "Assign a new array instead (self.x = 0.9 * self.x + 0.1 * y)" + _OR_CODE
     DRAW_ARRAYS = (
         "Draw whole arrays with numpy.random and a size, or use F.dropout or F.gaussian" + _OR_CODE
     )

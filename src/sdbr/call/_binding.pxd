@@ -31,12 +31,22 @@ cdef class Arguments:
     cdef bint bind(self, Leaves now, list positions) except -1
 
 
+cdef class Written:
+    cdef list slots               # of what is written
+    cdef list params              # of (dict, slot): parameters among it
+    cdef list bound               # slots of all that a call brings
+    cdef Shown shown
+    cdef Memory memory
+    cdef bint lies_apart(self) except -1
+
+
 cdef class Binder:
     cdef readonly object executable
     cdef Executable compiled
     cdef Shown shown
     cdef Parameters parameters
     cdef Arguments arguments
+    cdef Written written          # None where the call writes nothing that it is given
     cdef Outputs outputs
     cdef Effects effects
 

@@ -124,6 +124,57 @@ cdef class Arguments:
         return True
 
 
+cdef class Written:
+    """Arrays of links that a call writes in place: nothing else that is bound may lie there.
+
+    Parameters
+    ----------
+    memory : Memory
+    leaves : list of (Value, int)
+    items : list of (Parameter, int, tuple, dtype)
+        All parameters.
+    lasting : list of Value
+        Those of `leaves` that are written.
+    shown : Shown
+    """
+
+    def __init__(self, Memory memory, leaves, items, lasting, Shown shown):
+        self.memory = memory
+        self.shown = shown
+        shown.copies = []
+        indices = {value.index for value in lasting}
+        self.slots = [slot for value, slot in leaves if value.index in indices]
+        self.params = [
+            (value.source.__dict__, slot) for value, slot in leaves
+            if value.index in indices and value.kind == "parameter"
+        ]
+        self.bound = list({slot for _, slot in leaves} | {slot for _, slot, _, _ in items})
+
+    cdef bint lies_apart(self) except -1:
+        """Whether they may be written, and nobody else sees it."""
+        cdef Memory memory = self.memory
+        cdef int slot, other
+        cdef char *start
+        cdef char *end
+        for parameter, slot in self.params:
+            if (<list> parameter["_data"])[0] is not memory.owners[slot]:
+                return False  # a copy will not do
+        for slot in self.slots:
+            array = memory.owners[slot]
+            if not cnp.PyArray_ISWRITEABLE(array):
+                return False
+            start = memory.pointers[slot]
+            end = start + memory.sizes[slot]
+            for other in self.bound:
+                if other != slot and memory.sizes[other] > 0 and memory.pointers[other] < end:
+                    if start < memory.pointers[other] + memory.sizes[other]:
+                        return False
+            for copied in self.shown.copies:
+                if np.may_share_memory(array, copied):
+                    return False
+        return True
+
+
 cdef class Binder:
     """Everything that a compiled call binds and hands out, on one memory.
 
@@ -164,14 +215,17 @@ cdef class Binder:
         self.shown = shown
         self.parameters = Parameters(memory, items, watched, shown)
         self.arguments = Arguments(memory, leaves, shown)
+        if trace.lasting:
+            self.written = Written(memory, leaves, items, trace.lasting, shown)
         self.outputs = Outputs(memory, outputs, windows, hidden, shown)
         self.effects = Effects(self.outputs, outputs, returned, trace, node_class, control_base)
 
     cdef bint bind(self, Leaves now, list positions) except -1:
         """Bind the inputs; False when one no longer has its shape and dtype."""
-        if self.shown.given:
-            self.shown.given.clear()
-        return self.parameters.bind() and self.arguments.bind(now, positions)
+        self.shown.clear()
+        if not (self.parameters.bind() and self.arguments.bind(now, positions)):
+            return False
+        return self.written is None or self.written.lies_apart()
 
     cdef int run(self) except -1:
         if self.compiled is not None:

@@ -2,6 +2,7 @@
 
 from sdbr.call._spec cimport CallSpec
 from sdbr.program._memory cimport Memory
+from sdbr.trace.guards._definitions cimport Definitions
 from sdbr.trace.guards._held cimport Conditions
 from sdbr.trace.guards._versions cimport Dicts
 
@@ -11,8 +12,8 @@ cdef class WriteWatch:
     cdef object version
     cdef Dicts dicts              # None while `version` is
     cdef Conditions volatile      # those of the guards
-    cdef Conditions enclosed
-    cdef list definitions
+    cdef Conditions enclosed      # functions in variables of enclosing functions
+    cdef Definitions definitions
     cdef bint hold(self)
 
 

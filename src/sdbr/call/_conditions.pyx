@@ -5,7 +5,6 @@ from sdbr.trace.arrays.scalars import ScalarAttribute, kept_now, values_now
 from sdbr.trace.current import TRACES_UNDER_WAY
 from sdbr.trace.current import _local as _trace_local
 from sdbr.trace.effects.sides import plain_now
-from sdbr.trace.guards._held import is_same
 
 import chainer
 
@@ -16,9 +15,7 @@ from sdbr.base._dicts cimport sdbr_own, sdbr_own_dict
 from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_dict_size, sdbr_list_item
 from sdbr.call._spec cimport CallSpec
 from sdbr.program._memory cimport Memory
-from sdbr.trace.guards._held cimport Conditions
 
-cdef PyObject *NONE = <PyObject *> None
 cdef object _chainer_thread = chainer._thread_local
 cdef sdbr_own _own_hooks
 cdef list _version = LINK_VERSION
@@ -33,22 +30,11 @@ cdef class WriteWatch:
         self.volatile = guards.volatile
         self.version = None
         self.dicts = None
-        self.definitions = [d for d in guards.definitions if type(d[0]) is dict]
-        self.enclosed = Conditions()  # functions in variables of enclosing functions
-        for holder, name, thing in guards.definitions:
-            if type(holder) is not dict:
-                self.enclosed.add(holder, name, is_same, thing)
+        self.definitions = guards.definitions
+        self.enclosed = guards.enclosed
 
     cdef bint hold(self):
-        cdef Py_ssize_t i
-        cdef tuple definition
-        cdef PyObject *found
-        for i in range(len(self.definitions)):
-            definition = <tuple> self.definitions[i]
-            found = PyDict_GetItemWithError(<PyObject *> definition[0], <PyObject *> definition[1])
-            if (NONE if found == NULL else found) != <PyObject *> definition[2]:
-                return False
-        if self.enclosed.failing() is not None:
+        if self.definitions.failed() is not None or self.enclosed.failing() is not None:
             return False
         failed = self.volatile.failing()
         if failed is not None:

@@ -10,7 +10,9 @@ cdef object without_history(value)
 cdef class Shown:
     cdef frozenset slots
     cdef dict given               # slot -> the caller's array, where a copy of it is bound
+    cdef list copies              # all of the caller's in whose place a copy is bound, or None
     cdef object copied(self, int slot, array)
+    cdef int clear(self) except -1
     cdef object array(self, int slot, bound)
 
 

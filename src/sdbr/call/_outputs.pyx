@@ -60,6 +60,14 @@ cdef object new_variable(object array, object requires_grad, object node_class, 
     return variable
 
 
+def variables_of(list arrays):
+    """A `chainer.Variable` of each array, None in the place of None."""
+    return tuple([
+        None if x is None else new_variable(x, True, _VariableNode, x.shape, x.dtype)
+        for x in arrays
+    ])
+
+
 cdef object without_history(value):
     """``copy.copy`` of a variable: the same array, a node of its own."""
     cdef dict inside = _node_template.copy()
@@ -89,13 +97,25 @@ cdef class Shown:
     def __init__(self, slots):
         self.slots = frozenset(slots)
         self.given = {}
+        self.copies = None
 
     cdef object copied(self, int slot, array):
         """`array` as kernels take it, and a note of itself where that is a copy."""
         found = contiguous(array)
-        if found is not array and slot in self.slots:
-            self.given[slot] = array
+        if found is not array:
+            if slot in self.slots:
+                self.given[slot] = array
+            if self.copies is not None:
+                self.copies.append(array)
         return found
+
+    cdef int clear(self) except -1:
+        """Forget the notes on the last call."""
+        if self.given:
+            self.given.clear()
+        if self.copies:
+            self.copies.clear()
+        return 0
 
     cdef object array(self, int slot, bound):
         """What views are made of: the caller's array where a copy of it is bound."""

@@ -9,6 +9,7 @@ import weakref
 
 from sdbr.base.errors import MissingGradientError, SdbrError, StaleGraphError
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.call._outputs import variables_of
 from sdbr.call.second import CallGradients
 from sdbr.program._memory import claim_backward
 from sdbr.schedule.instance import Retrace
@@ -72,7 +73,7 @@ class StaticCall(chainer.FunctionNode):
             self.manager.audits.count_backward(time.perf_counter() - start, self.reference)
             if chainer.config.enable_backprop:
                 return self._with_history(node, pattern, grads, [grad_outputs[i] for i in given])
-            return tuple([None if g is None else chainer.Variable(g) for g in grads])
+            return variables_of(grads)
 
     def _claim(self) -> None:
         """Take the activations for a backward; an error where another call has them."""

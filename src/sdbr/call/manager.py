@@ -14,6 +14,7 @@ from sdbr.audit.calls import audited_call
 from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.share import share_now
 from sdbr.audit.state import Audits
+from sdbr.base.collector import collector_off
 from sdbr.base.errors import NotStaticError, OtherAnswer, SdbrWarning
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.logs import listen
@@ -368,7 +369,8 @@ class ScheduleManager:
 
     def _replay_of(self, schedule: Schedule) -> Replay:
         if schedule.replay is None:
-            schedule.replay = Replay(self, schedule)
+            with collector_off():
+                schedule.replay = Replay(self, schedule)
         return schedule.replay
 
     def silent_child(self, function) -> ScheduleManager:

@@ -61,11 +61,12 @@ class CallSnapshot:
 
 
 def _maybe_written(plan) -> set[int]:
-    """Arrays that functions hold as attributes, or ``static_code`` gets: they may update them."""
+    """What functions hold as attributes or ``static_code`` gets, and what NumPy calls write."""
     if plan.maybe_written is None:
         nodes = plan.schedule.trace.nodes
         values = [x for node in nodes for r in node.rebind for x in r.values]
         values += [x for node in nodes if node.effect for x in node.inputs]
+        values += plan.schedule.trace.lasting
         plan.maybe_written = {
             _behind(value).index
             for value in values

@@ -115,8 +115,8 @@ def make_runner(
         return problem
     with collector_off():
         plan = StepPlan(schedule, update, schedule.trace.result, params)
-    schedule.step_plans[id(optimizer)] = plan
-    return StepRunner(manager, schedule, plan, optimizer, lossfun, SpentNode)
+        schedule.step_plans[id(optimizer)] = plan
+        return StepRunner(manager, schedule, plan, optimizer, lossfun, SpentNode)
 
 
 def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool]:

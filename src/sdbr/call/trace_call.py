@@ -26,6 +26,7 @@ from sdbr.trace.forgotten import frozen
 from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
 from sdbr.trace.guards.confirmation import given as given_now
 from sdbr.trace.guards.guards import Guards, outside_conditions
+from sdbr.trace.nodes import METHODS, inner_function
 from sdbr.trace.questions import answers
 from sdbr.trace.recorder import Recorder
 from sdbr.trace.values import Trace
@@ -56,7 +57,7 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     recorder.names_read = around.names_read
     outside = outside_conditions(around.entries, recorder)
     _know(recorder, around)
-    recorder.through = manager.through and not manager.options.enable_double_backprop
+    _settle(recorder, manager)
     with (
         collector_off(),
         arrays_traced(around.entries + around.draws, recorder),
@@ -127,6 +128,12 @@ def _know(recorder: Recorder, around: Outside) -> None:
         recorder.mark_dynamic(around.reason.text, around.reason.remedy)
 
 
+def _settle(recorder: Recorder, manager) -> None:
+    """Tell the recorder what the options ask of it."""
+    recorder.differentiated_twice = manager.options.enable_double_backprop
+    recorder.through = manager.through and not recorder.differentiated_twice
+
+
 def _schedule_of(manager, lookup: Lookup, trace: Trace) -> Schedule:
     """The schedule of a trace, before its guards."""
     keep_graph = chainer.config.enable_backprop or any(node.backprop for node in trace.nodes)
@@ -154,7 +161,10 @@ def _watch(schedule: Schedule, recorder: Recorder, around: Outside, outside: lis
     """Give a schedule its guards, and say whether others may be built of it."""
     schedule.asks_no_size = schedule.dynamic is None and asks_no_size(around, owner)
     guards = schedule.guards = Guards(schedule.trace)
-    guards.watch_definitions(around.definitions, owner)
+    nodes = [node.function for node in schedule.trace.nodes if node.function is not None]
+    for cls in {type(inner_function(node) or node) for node in nodes}:
+        around.definitions.add_of_node(cls, METHODS)
+    guards.watch_definitions(around, owner)
     # Not what static_code wrote: it writes that every time.
     outside, stored = recorder.stores.conditions(outside)
     if schedule.dynamic is None or not schedule.trace.quiet:

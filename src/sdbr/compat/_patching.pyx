@@ -1,6 +1,8 @@
 # cython: language_level=3
 """Putting patches in their places and taking them out again, compiled: every trace does so."""
 
+import types
+
 cdef object _ABSENT = object()
 
 
@@ -21,6 +23,7 @@ cdef class Patch:
     cdef object attributes
     cdef object first
     cdef object replacement
+    cdef dict module
 
     def __init__(self, owner, str name, factory):
         self.owner = owner
@@ -32,6 +35,15 @@ cdef class Patch:
         # patch of somebody else's would be kept alive by it.
         self.first = self.attributes.get(name, getattr(owner, name, _ABSENT))
         self.replacement = _ABSENT
+        # Most owners are modules, whose attributes are nothing but a dictionary.
+        self.module = self.attributes if type(owner) is types.ModuleType else None
+
+    cdef int put(self, thing) except -1:
+        if self.module is not None:
+            self.module[self.name] = thing
+        else:
+            setattr(self.owner, self.name, thing)
+        return 0
 
     cdef object of(self, original):
         """What to put in the place of `original`."""
@@ -49,7 +61,7 @@ def install(list patches not None, list installed not None):
         own = patch.attributes.get(patch.name, _ABSENT)
         replacement = patch.of(getattr(patch.owner, patch.name) if own is _ABSENT else own)
         installed.append((patch, own, replacement))
-        setattr(patch.owner, patch.name, replacement)
+        patch.put(replacement)
 
 
 def remove(list installed not None):
@@ -63,5 +75,5 @@ def remove(list installed not None):
             if own is _ABSENT:
                 delattr(patch.owner, patch.name)
             else:
-                setattr(patch.owner, patch.name, own)
+                patch.put(own)
         installed.pop()

@@ -76,6 +76,8 @@ class Forward:
         Where the scalars of the trace begin in the control block.
     gap : Gap
         The time between this program and its backward, unless they are `together`.
+    writes_left : collections.Counter
+        Root row -> how many writes into an array of a link are still to come.
     """
 
     def __init__(
@@ -100,7 +102,11 @@ class Forward:
         gradients = [node for node in trace.nodes if isinstance(node, GradientNode)]
         self.differentiated = {id(node.of) for node in gradients}
         self.differentiated_twice = {id(node.of) for node in gradients if node.backprop}
-        for node in without_repeats(live_nodes(trace), trace):
+        nodes = without_repeats(live_nodes(trace), trace)
+        self.writes_left = collections.Counter(
+            self.row(v.first_of(node)).index for node in nodes if node.lasting
+        )
+        for node in nodes:
             self._lower(node)
 
     def again(self, nodes: set[int], inputs: list, builder: Builder) -> dict[int, LoweredNode]:
@@ -182,8 +188,9 @@ class Forward:
         else:
             ys = None if traced.effect else lower_call(b, traced, xs)
         if ys is not None:
-            if not gives_view(traced.call):
+            if not (traced.lasting or gives_view(traced.call)):
                 ys = apart(b, ys, xs)
+            ys = self._as_they_were(traced, ys)
             self._finish(LoweredNode(traced, None, None, xs, ys))
             return
         ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
@@ -193,8 +200,23 @@ class Forward:
         else:
             obj = NumpyCall(traced)
         b.emit("python", xs, ys, ints=(0, len(xs)), obj=obj)
+        if traced.lasting:
+            b.copy_to(ys[0], xs[0])
+            ys = xs[:1]
         reason = getattr(traced.call[0], "reason", _why_python(traced))
         self._finish(LoweredNode(traced, None, None, xs, ys, reason))
+
+    def _as_they_were(self, traced: v.TracedNode, ys: list) -> list:
+        """`ys` for good: parts of what the call writes in place are copied, but for views of it."""
+        if traced.lasting:
+            self.writes_left -= collections.Counter([ys[0].index])
+            return ys
+        views = self.trace.windows
+        changing = {row.index for value, row in self.bound if value.held and value.index in views}
+        return [
+            self.builder.copy(y) if y.root.index in changing and x.index not in views else y
+            for x, y in zip(traced.outputs, ys, strict=True)
+        ]
 
     def _lower_number(self, traced: v.TracedNode) -> Row:
         """A float that each call reads anew, and that others compute with."""
@@ -216,6 +238,7 @@ class Forward:
             train=traced.train,
         )
         node.gap = self.gap
+        node.overwritten = self._overwritten(traced)
         function_row = registry.row_of(traced.function)
         reason = self._why_not_native(traced, function_row, node)
         if reason is None:
@@ -227,6 +250,18 @@ class Forward:
             self._lower_native(traced, function_row, node, xs)
         else:
             self._lower_python(traced, xs, reason)
+
+    def _overwritten(self, traced: v.TracedNode) -> dict[int, Row]:
+        """Arrays of links that a node is given and the call writes later: copies as they are now.
+
+        By root row. Its backward finds what is written then, which may not be what Chainer's reads.
+        """
+        if not self.writes_left:
+            return {}
+        given = [self.row(x) for x in traced.inputs]
+        given += [self.row(x) for r in traced.rebind for x in r.values if x.kind != v.CONSTANT]
+        roots = {row.root.index: row.root for row in given}
+        return {i: self.builder.copy(root) for i, root in roots.items() if i in self.writes_left}
 
     def _why_not_native(self, traced: v.TracedNode, function_row, node) -> str | None:
         """Why no function row takes the node, before its attributes are looked at."""

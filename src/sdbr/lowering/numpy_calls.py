@@ -67,7 +67,7 @@ def lower_call(b: Builder, traced, xs: list[Row]) -> list[Row] | None:
     if getattr(call, "__name__", "") in _CONVERSIONS:
         return _conversion(b, args, kwargs, xs, want)
     if type(call) is Rewriting:
-        y = lower_write(b, call, args, kwargs, xs)
+        y = lower_write(b, call, args, kwargs, xs, traced.lasting)
         return None if y is None else [y]
     view = lower_view(b, call, args, kwargs, xs, want)
     if view is not None:

@@ -1,4 +1,7 @@
-"""NumPy calls of user code that write in place: ops on a copy of what they write to."""
+"""NumPy calls of user code that write in place: ops on a copy of what they write to.
+
+What outlives the call is written itself.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ import numpy as np
 _BOOL = np.dtype(bool)
 
 
-def lower_write(b: Builder, call: Rewriting, args, kwargs, xs: list[Row]) -> Row | None:
+def lower_write(
+    b: Builder, call: Rewriting, args, kwargs, xs: list[Row], lasting: bool
+) -> Row | None:
     """The next version of memory, or None where that has to be a Python op.
 
     Parameters
@@ -28,12 +33,14 @@ def lower_write(b: Builder, call: Rewriting, args, kwargs, xs: list[Row]) -> Row
         As recorded, the memory in front.
     xs : list of Row
         The known arrays, in the order of their holes.
+    lasting : bool
+        Whether the memory itself is to be written.
     """
     rest = args[1:]
     if not is_moved(xs[0].dtype) or call.place.dtype != xs[0].dtype:
         return None
     start = len(b.instructions)
-    found = _Write(b, call, xs)
+    found = _Write(b, call, xs, lasting)
     if call.write is assign:
         done = found.assign(*rest)
     elif call.write in (take_over, fill):
@@ -51,12 +58,17 @@ def lower_write(b: Builder, call: Rewriting, args, kwargs, xs: list[Row]) -> Row
 
 
 class _Write:
-    """One write, on a copy of the memory."""
+    """One write, on a copy of the memory, or in it where it is `lasting`."""
 
-    def __init__(self, b: Builder, call: Rewriting, xs: list[Row]):
+    def __init__(self, b: Builder, call: Rewriting, xs: list[Row], lasting: bool):
         self.b = b
         self.xs = xs
-        self.version = b.copy(xs[0])
+        if lasting:
+            self.version = xs[0]
+            # What is written may be a part of where it is written.
+            self.xs = [xs[0], *[b.copy(x) if x.root is xs[0].root else x for x in xs[1:]]]
+        else:
+            self.version = b.copy(xs[0])
         place = call.place
         self.view = b.table.view(self.version, place.shape, place.strides, place.offset)
 

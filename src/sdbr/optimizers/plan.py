@@ -82,6 +82,8 @@ class UpdatePlan(Update):
         self._operands: list[tuple] = []
         self._controls: dict = {}
         self._scalar_hooks: list[tuple] = []
+        self._looked_at: set[type] = set()
+        self._options: dict[tuple, tuple[bool, ...]] = {}  # of rules that share all they have
 
         named = list(optimizer.target.namedparams())
         everything = [param for _, param in named]
@@ -212,12 +214,12 @@ class UpdatePlan(Update):
         if rule is None or not rule.enabled:
             return None
         problem = _param_problem(param)
-        found = row_of_rule(rule) if problem is None else problem
+        found = row_of_rule(rule, self._looked_at) if problem is None else problem
         if isinstance(found, RuleRow):
             if rule.state is None:
                 rule._init_states(param)
                 self._fresh.append((rule, rule.t, rule.state))
-            state, options = rule.state, _options(rule, found)
+            state, options = rule.state, self._options_of(rule, found)
             problem = "its state was taken by another thread"
             if state is not None:
                 problem = _rule_problem(rule, found, param, state, options)
@@ -227,6 +229,18 @@ class UpdatePlan(Update):
         self._python(found)
         self.python_params.append(param)
         return None
+
+    def _options_of(self, rule, row: RuleRow) -> tuple[bool, ...] | None:
+        """The options of a rule; None where a hyperparameter is missing."""
+        parent = _only_parent(rule.hyperparam)
+        if parent is None:
+            return _options(rule, row)
+        found = self._options.get((row.op, id(parent)))
+        if found is None:
+            found = _options(rule, row)
+            if found is not None:
+                self._options[row.op, id(parent)] = found
+        return found
 
     def _choose_hooks(self, optimizer, params) -> None:
         pre, why = _hook_rows(optimizer._hookable._pre_update_hooks, params)
@@ -257,8 +271,9 @@ class UpdatePlan(Update):
         group = _group(rule, rule_row, param, options, groups)
         names = rule_row.state(group.options)
         arrays = tuple(state[name] for name in names)
-        before = [(h, row_of_hook(h, True)) for h in rule._hookable._pre_update_hooks.values()]
-        after = [(h, row_of_hook(h, True)) for h in rule._hookable._post_update_hooks.values()]
+        hookable = rule._hookable
+        before = [(h, row_of_hook(h, True)) for h in hookable._pre_update_hooks.values()]
+        after = [(h, row_of_hook(h, True)) for h in hookable._post_update_hooks.values()]
         self.params.append(param)
         self.names.append(path)
         self._operands.append((group, before, after, tuple(zip(names, arrays, strict=True))))
@@ -374,9 +389,24 @@ def _hook_rows(hooks, params) -> tuple[list[tuple] | None, str | None]:
     return pairs, None
 
 
+def _only_parent(hyperparam) -> Hyperparameter | None:
+    """From where hyperparameters take all they have; None where they have something themselves."""
+    fields = hyperparam.__dict__
+    if type(hyperparam) is not Hyperparameter or len(fields) != 1:
+        return None
+    return fields.get("_parent")
+
+
 def _group(rule, rule_row: RuleRow, param, options: tuple[bool, ...], groups: dict) -> Group:
     """The group of a rule: rules of one group share their scalars."""
     hyperparam = rule.hyperparam
+    extra = rule_row.extra(rule)
+    dtype = param._data[0].dtype
+    parent = _only_parent(hyperparam)
+    if parent is not None:
+        found = groups.get((rule_row.op, id(parent), int(rule.t), dtype, options, extra))
+        if found is not None:
+            return found
     chain: list | None = []
     link = hyperparam
     while link is not None and chain is not None:
@@ -386,8 +416,6 @@ def _group(rule, rule_row: RuleRow, param, options: tuple[bool, ...], groups: di
     shared = chain is not None and len(hyperparam.__dict__) == 1 and hyperparam.parent is not None
     if shared:
         chain = chain[1:]
-    extra = rule_row.extra(rule)
-    dtype = param._data[0].dtype
     source = id(hyperparam.parent) if shared else id(hyperparam)
     key = (rule_row.op, source, int(rule.t), dtype, options, extra)
     group = groups.get(key)

@@ -40,20 +40,31 @@ _METHODS = (
     "update_core_cpu",
     "init_state",
 )
+_REPLACED = frozenset(_METHODS)
 _OWN = {cls: tuple(getattr(cls, name) for name in _METHODS) for cls in (UpdateRule, *RULES)}
 _CALLS = {cls: cls.__call__ for cls in HOOKS}
 
 
-def row_of_rule(rule) -> RuleRow | str:
-    """The row of an update rule, or why it has none."""
+def row_of_rule(rule, looked_at: set[type]) -> RuleRow | str:
+    """The row of an update rule, or why it has none.
+
+    Parameters
+    ----------
+    rule : chainer.UpdateRule
+    looked_at : set of type
+        Classes in which no method was replaced, as far as they were looked at just now.
+    """
     cls = type(rule)
     row = RULES.get(cls)
     if row is None:
         return f"update rule {cls.__name__} has no native code"
+    if cls in looked_at and _REPLACED.isdisjoint(rule.__dict__):
+        return row
     own = _OWN[cls]
     for name, method in zip(_METHODS, own, strict=True):
         if name in rule.__dict__ or getattr(cls, name) is not method:
             return f"{name} of update rule {cls.__name__} was replaced"
+    looked_at.add(cls)
     return row
 
 

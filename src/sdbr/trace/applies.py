@@ -17,6 +17,7 @@ from sdbr.trace.nodes import (
     ConfigWatch,
     attributes_of,
     copy_node,
+    entry_of_config,
     has_own_backward,
     may_write_gradients,
     spent_node,
@@ -67,13 +68,16 @@ class ApplyRecording:
         if self.through and type(function) is Forget:
             return trace_through(self, original, function, inputs)
         template = copy_node(function)
-        scalars = self.take_floats(template, function)
+        # Most nodes have no attributes of their own before their forward.
+        scalars = self.take_floats(template, function) if template.__dict__ else []
         values = [
             self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x)
             for x in inputs
         ]
         inputs = [x if isinstance(x, chainer.Variable) else strip(x) for x in inputs]
-        rebind = self._rebindings(template, function, {name for name, _, _ in scalars})
+        rebind = []
+        if template.__dict__:
+            rebind = self._rebindings(template, function, {name for name, _, _ in scalars})
         reason = why_not_static(function, values, [x for r in rebind for x in r.values])
         if reason is not None:
             self.mark_dynamic(reason.text, reason.remedy)
@@ -125,14 +129,14 @@ class ApplyRecording:
 
     def _backprop(self) -> bool:
         """Whether function nodes are made that can go backward."""
-        backprop = chainer.config.enable_backprop
+        backprop = entry_of_config("enable_backprop")
         return backprop if self.forgotten is None else self.forgotten.backprop(backprop)
 
     def add_node(self, node: TracedNode, outputs, frames: list | None = None) -> None:
         """Append a function node whose outputs are these Variables; `frames` as in `caught`."""
         node.caught = self.caught(frames)
         node.config = self._config_watch.changes()
-        node.train = bool(chainer.config.train)
+        node.train = bool(entry_of_config("train"))
         for i, y in enumerate(outputs):
             requires_grad = y.requires_grad and node.backprop
             value = self.value(RESULT, y._data[0], requires_grad, (node, i), True)

@@ -42,10 +42,6 @@ class CapturedRecording:
             _, places = self._places.setdefault(_id(found), (found, []))
             places.append(place)
 
-    def node_made(self, node) -> None:
-        """A Variable came to be during the call."""
-        self._made_here.add(id(node))
-
     def was_there(self, variable) -> bool:
         """Whether a Variable is older than the call."""
         return id(variable._node) not in self._made_here
@@ -138,10 +134,10 @@ def _id(thing) -> int:
 def wrap_node_init(original):
     """For ``VariableNode.__init__`` while a call is traced."""
 
-    def __init__(self, *args, **kwargs):
-        original(self, *args, **kwargs)
+    def __init__(self, variable, name, **kwargs):
+        original(self, variable, name, **kwargs)
         recorder = current()
         if recorder is not None:
-            recorder.node_made(self)
+            recorder._made_here.add(id(self))
 
     return __init__

@@ -49,7 +49,10 @@ def changed_by(found: list[tuple]) -> str | None:
 
 def _cells(function) -> dict:
     cells: dict = {}
-    for owner in (function, inner_function(function)):
+    inner = inner_function(function)
+    if inner is None and type(function).__module__[:8] == "chainer.":
+        return cells
+    for owner in (function, inner):
         # What a class of Chainer's derives from is Chainer's.
         known = owner is None or type(owner).__module__.partition(".")[0] == "chainer"
         for cls in () if known else type(owner).__mro__:

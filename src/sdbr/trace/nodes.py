@@ -25,6 +25,12 @@ def config_entries() -> dict:
     return config
 
 
+def entry_of_config(name: str):
+    """An entry of ``chainer.config`` as this thread sees it, without Chainer's way to it."""
+    own = chainer.config._local.__dict__
+    return own[name] if name in own else getattr(chainer.global_config, name)
+
+
 def config_changes(before: dict) -> dict:
     """Entries that a ``using_config`` inside the call has changed, except enable_backprop."""
     now = config_entries()
@@ -72,7 +78,7 @@ def _configured(entries: dict):
 def _copied(function):
     """A shallow copy; `copy.copy` asks first in which of many ways, which takes as long again."""
     kind = type(function)
-    if kind.__module__.partition(".")[0] != "chainer":
+    if kind.__module__[:8] != "chainer.":
         return copy.copy(function)
     made = kind.__new__(kind)
     made.__dict__.update(function.__dict__)
@@ -108,6 +114,8 @@ _WRITERS = frozenset({
 def has_own_backward(function) -> bool:
     """Whether the backward of a node is code of a user, or runs some."""
     kind = type(inner_function(function) or function)
+    if kind.__module__[:8] == "chainer." and not issubclass(kind, Forget):
+        return False
     package = kind.__module__.partition(".")[0]
     return package not in ("chainer", "sdbr") or issubclass(kind, Forget)
 
@@ -188,6 +196,16 @@ def inner_function(node):
     return node._function if issubclass(type(node), chainer.function.FunctionAdapter) else None
 
 
+#: What a function node does when it is applied and differentiated.
+METHODS = ("apply", "forward", "forward_cpu", "backward", "backward_cpu", "backward_accumulate")
+
+
+def methods_of(function_class: type) -> list:
+    """Those of `METHODS` that a class of function nodes has, inherited ones included."""
+    found = (getattr(function_class, name, None) for name in METHODS)
+    return [method for method in found if method is not None]
+
+
 def attributes_of(template, function):
     """What a node and the old-style Function behind it hold, while both copies are changed.
 
@@ -217,8 +235,9 @@ def spent_node(function, template):
     for name in GRAPH:
         spent.__dict__.pop(name, None)
     before = template.__dict__
-    for name, thing in list(spent.__dict__.items()):
-        if isinstance(thing, np.ndarray) and before.get(name) is not thing:
+    arrays = [(n, x) for n, x in spent.__dict__.items() if isinstance(x, np.ndarray)]
+    for name, thing in arrays:
+        if before.get(name) is not thing:
             if name in before:
                 spent.__dict__[name] = before[name]
             else:

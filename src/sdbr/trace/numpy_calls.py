@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays._exports import owner
 from sdbr.trace.arrays.asking import settled
-from sdbr.trace.arrays.memories import owner
 from sdbr.trace.arrays.stripping import holds_traced, is_sequence, is_traced, strip, strip_nested
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import user_line
@@ -92,7 +92,8 @@ class CallRecording:
     def _copies_of_others(self, result, given: list) -> bool:
         """Whether `result` is a copy of memory that others may write to while they live."""
         array = given[0]
-        return owner(result) is not owner(array) and self.memory_of(array) is None
+        memory = self.memory_of(array)
+        return owner(result) is not owner(array) and (memory is None or memory.first is not None)
 
     def holes(self, thing, inputs: list[Value], given: list):
         """Arguments with a `Hole` in the place of each known array, whose value goes to `inputs`.
@@ -120,8 +121,8 @@ class CallRecording:
                 return Hole(len(inputs) - 1)
         return strip_nested(thing)
 
-    def read_array(self, variable, array):
-        """What ``variable.array`` gives to user code."""
+    def read_array(self, variable, array, compared: bool = False):
+        """What ``variable.array`` gives to user code; itself where that is only `compared`."""
         if array is None or type(array) is not np.ndarray:
             return array
         known = self._nodes.get(id(variable._node))
@@ -133,7 +134,7 @@ class CallRecording:
         if value is None:
             self.looked_at.add(id(variable._node))
             return array
-        return wrap(array, value)
+        return array if compared else wrap(array, value)
 
     def read_node(self, node, array):
         """What ``variable.node.data`` gives to user code."""

@@ -102,7 +102,7 @@ class PassingRecording:
         for value in trace.values:
             if value.kind == ALIAS:
                 uses[value.source.index] = 2
-        left = [trace.result, *(vars(e) for e in trace.effects), *(vars(r) for r in trace.reads)]
+        left = [trace.result, *(vars(e) for e in trace.effects), *(r.value for r in trace.reads)]
         for value in values_in(left):
             uses[value.index] = 2
         return any(uses.get(i, 0) > 1 for i in shown if i != last)

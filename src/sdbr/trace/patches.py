@@ -15,6 +15,7 @@ from sdbr.trace.arrays.traced_float import register as register_math
 from sdbr.trace.captured import wrap_node_init
 from sdbr.trace.code.catching import may_catch
 from sdbr.trace.code.foreign import is_users
+from sdbr.trace.code.frames import is_compared_with_none
 from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.current import current
 from sdbr.trace.effects._reads import getattribute_of_link
@@ -85,15 +86,20 @@ def _wrap_array(original):
     def read(self):
         array = getter(self)
         recorder = current()
-        if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
+        if recorder is None or recorder.depth:
             return array
-        return recorder.read_array(self, array)
+        frame = sys._getframe(1)
+        if called_by_machinery(frame):
+            return array
+        return recorder.read_array(self, array, is_compared_with_none(frame))
 
     def write(self, array):
         recorder = current()
+        itself = strip(array) is self._data[0]  # ``p.array += x`` has written there already
         if (
             recorder is not None
             and not recorder.depth
+            and not (itself and recorder.is_held(self._data[0]))
             and (
                 isinstance(self, chainer.Parameter)
                 or id(self._node) in recorder._nodes

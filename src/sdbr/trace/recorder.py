@@ -21,13 +21,16 @@ from sdbr.trace.code.generators import Generators
 from sdbr.trace.code.profile_calls import calls_seen
 from sdbr.trace.containers import Handed
 from sdbr.trace.current import current, set_current
+from sdbr.trace.effects._own_forwards import OwnForwards
 from sdbr.trace.effects.attributes import AttributeRecording
+from sdbr.trace.effects.growing import GrowthRecording
 from sdbr.trace.effects.output import finish_streams
 from sdbr.trace.effects.reports import RecordingReporter, ReportRecording
 from sdbr.trace.effects.stores import StoreRecording
 from sdbr.trace.forgotten import why_not_through
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.guards.link_contents import PrintRecording
+from sdbr.trace.lasting import LastingRecording
 from sdbr.trace.numpy_calls import CallRecording
 from sdbr.trace.passing_on import PassingRecording
 from sdbr.trace.patches import APPLIES, NODES, PATCHES
@@ -46,6 +49,7 @@ class Recorder(
     ValueRecording,
     ViewRecording,
     MemoryRecording,
+    LastingRecording,
     AttributeRecording,
     ReportRecording,
     ScalarRecording,
@@ -54,6 +58,7 @@ class Recorder(
     PrintRecording,
     CapturedRecording,
     StoreRecording,
+    GrowthRecording,
     QuestionRecording,
     LeavingRecording,
     PassingRecording,
@@ -77,6 +82,7 @@ class Recorder(
         self.trace = Trace()
         self._depth = 0
         self.call_watch = None
+        self.own_forwards = None
         self.generators = Generators()
         if self.generators.unwatched:
             self.trace.unwatched.append(self.generators.unwatched)
@@ -163,6 +169,7 @@ class Recorder(
         out_leaves: list = []
         returned = flatten(result, "the result", out_leaves)
         self._collect(returned, out_leaves, containers_in(result), handed)
+        self.finish_lasting(leaves)
         self.finish_floats(floats)
         self.not_forgotten = why_not_through(self)
         plain = [x if isinstance(x, chainer.Variable) else shown(x) for x in out_leaves]
@@ -183,12 +190,14 @@ class Recorder(
                     self.watch_nodes()
                 reporters.append(recording)
                 with calls_seen(self):
+                    if self.call_watch is not None:
+                        self.own_forwards = OwnForwards(self.call_watch)
                     self.generators.look()
                     result = function(*args, **kwargs)
                     self.generators_unmoved()
             finally:
                 set_current(None)
-                self._frame = None
+                self._frame = self.own_forwards = None
                 _drop_recording(reporters)
         return result
 

@@ -93,7 +93,7 @@ class Value:
         return f"<Value {self.index} {self.kind} {self.dtype}{list(self.shape)}>"
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, slots=True)
 class TracedNode:
     """One function node, or one NumPy call of user code, in the order of execution.
 
@@ -143,6 +143,9 @@ class TracedNode:
         Whether user code around it catches an `IndexError` of it; any error of it.
     passes : dict of int to int
         Inputs whose very arrays it hands out, perhaps written: the outputs that they are.
+    lasting : bool
+        A NumPy call that writes into an array which outlives the call: its first input, of which
+        its output shows the new contents.
     """
 
     template: Any
@@ -167,6 +170,7 @@ class TracedNode:
     forgotten: bool = False
     caught: tuple[bool, bool] = (False, False)
     passes: dict = dataclasses.field(default_factory=dict)
+    lasting: bool = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -246,7 +250,7 @@ class Store:
     target: Value | None = None
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, slots=True)
 class Read:
     """``link.name`` was read before the call wrote it, and was `value` or `ABSENT`."""
 
@@ -309,6 +313,12 @@ class Trace:
     environment : dict of bytes to bytes
         Entries of ``os.environ`` that the call read, as the system has them; None for those that
         were not there.
+    lasting : list of Value
+        Arrays in attributes of links that NumPy calls write in place.
+    windows : set of int
+        Values that show an array in an attribute, or a part of it, at each moment.
+    grown : dict
+        (id(link), name) of each attribute to whose container the call only adds -> its class.
     """
 
     values: list = dataclasses.field(default_factory=list)
@@ -335,6 +345,9 @@ class Trace:
     unwatched: list = dataclasses.field(default_factory=list)
     classes: list = dataclasses.field(default_factory=list)
     environment: dict = dataclasses.field(default_factory=dict)
+    lasting: list = dataclasses.field(default_factory=list)
+    windows: set = dataclasses.field(default_factory=set)
+    grown: dict = dataclasses.field(default_factory=dict)
 
     @property
     def effects(self) -> list[AttributeWrite | Report | Store]:
@@ -346,6 +359,14 @@ class Trace:
             if report is not None:
                 found.append(report)
         return found + self.stores
+
+
+def first_of(node: TracedNode) -> Value:
+    """What a `lasting` node writes into, as it was before the call."""
+    value = node.inputs[0]
+    while value.kind == RESULT:
+        value = value.source[0].inputs[0]
+    return value
 
 
 def keeps_history(node: TracedNode) -> bool:

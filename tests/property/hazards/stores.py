@@ -27,6 +27,21 @@ PLACES = {
     "dict of link": ("", "", "self.d{k} = {{}}", "self.d{k}['a'] = {thing}", "net.d{k}"),
     "list of link": ("", "", "self.s{k} = []", "self.s{k}.append({thing})", "net.s{k}"),
     "item": ("", "", "self.s{k} = [0, 0]", "self.s{k}[1] = {thing}", "net.s{k}"),
+    "last item": ("", "", "self.s{k} = [0, 0]", "self.s{k}[-1] = {thing}", "net.s{k}"),
+    "list of child": ("", "", "self.l1.s{k} = []", "self.l1.s{k}.append({thing})", "net.l1.s{k}"),
+    "extended list": ("", "", "self.s{k} = []", "self.s{k}.extend([{thing}, 1])", "net.s{k}"),
+    "emptied list": (
+        "", "", "self.s{k} = []", "self.s{k}.clear()\nself.s{k}.append(({thing}, 2))", "net.s{k}",
+    ),
+    "deque of link": (
+        "", "", "self.q{k} = collections.deque(maxlen=3)", "self.q{k}.appendleft({thing})",
+        "list(net.q{k})",
+    ),
+    "updated dict": ("", "", "self.d{k} = {{}}", "self.d{k}.update({{'a': {thing}}})", "net.d{k}"),
+    "row of link": (
+        "", "", "self.s{k} = []", "row{k} = {{'a': {thing}, 'n': 1}}\nself.s{k}.append(row{k})",
+        "net.s{k}",
+    ),
     "object of link": ("", "", "self.o{k} = Box()", "self.o{k}.a = {thing}", "vars(net.o{k})"),
     "global": ("LAST{k} = None", "", "", "global LAST{k}\nLAST{k} = {thing}", "LAST{k}"),
     "global dict": ("D{k} = {{}}", "", "", "D{k}['a'] = {thing}", "D{k}"),
@@ -61,7 +76,7 @@ PLACES = {
     "config": ("", "", "", "chainer.config.k{k} = {thing}", "chainer.config.k{k}"),
 }  # fmt: skip
 #: What makes a call dynamic, most often.
-DYNAMIC = {"float", "dict of link", "list of link", "item", "object of link", "config"}
+DYNAMIC = {"float", "object of link", "config"}
 DYNAMIC |= {"global dict", "global list", "deque", "default dict", "by a function"}
 DYNAMIC |= {"list of closure", "report a float", "best", "running in place", "persistent in place"}
 DYNAMIC |= {"counter", "counter that counts", "persistent copyto", "parameter written"}

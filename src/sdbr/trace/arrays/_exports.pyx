@@ -1,7 +1,17 @@
 # cython: language_level=3
-"""What NumPy knows of an array and does not tell, or not without a warning."""
+"""What NumPy knows of an array and does not tell, or not without a warning, or not as quickly."""
 
 cimport numpy as np
+
+from sdbr.trace.arrays.stripping import TRACED, strip
+
+import chainer
+
+np.import_array()
+
+cdef object _Variable = chainer.Variable
+#: Most of what nodes hold.
+cdef frozenset _NO_ARRAYS = frozenset({bool, float, int, str, type(None)})
 
 cdef extern from "numpy/ndarraytypes.h":
     ctypedef struct PyArrayObject_fields:
@@ -52,3 +62,72 @@ def was_exported(np.ndarray array not None) -> bool:
 def is_writeable(np.ndarray array not None) -> bool:
     """Its flag; asking for that in Python warns for what ``numpy.broadcast_arrays`` has made."""
     return bool(np.PyArray_ISWRITEABLE(array))
+
+
+def owner(array):
+    """The array that owns the memory of a plain one."""
+    cdef np.ndarray present = array if type(array) is np.ndarray else strip(array)
+    while True:
+        behind = np.get_array_base(present)
+        if not isinstance(behind, np.ndarray):
+            return present
+        if type(behind) is not np.ndarray:
+            # Of a traced array that nobody has handed out, `strip` would make one more view of it.
+            plain = getattr(behind, "plain", None)
+            behind = behind if plain is None else plain
+        present = behind
+
+
+def may_be_written(np.ndarray root not None, np.ndarray array not None) -> bool:
+    """Whether versions of `root` can be told from `array`, a view of the whole of it."""
+    if not np.PyArray_CHKFLAGS(root, np.NPY_ARRAY_OWNDATA):
+        return False
+    if np.PyArray_NBYTES(root) != np.PyArray_NBYTES(array):
+        return False
+    dtype = (<object> array).dtype
+    if (<object> root).dtype != dtype or not dtype.isnative or dtype.kind not in "biuf":
+        return False
+    if np.PyArray_IS_C_CONTIGUOUS(array):
+        return True
+    return bool(np.PyArray_IS_C_CONTIGUOUS(array.transpose(c_order(array))))
+
+
+def c_order(np.ndarray array not None) -> list:
+    """Its axes from the one of the largest stride on."""
+    cdef list axes = list(range(array.ndim))
+    if not np.PyArray_IS_C_CONTIGUOUS(array):
+        strides = (<object> array).strides
+        axes.sort(key=[-abs(step) for step in strides].__getitem__)
+    return axes
+
+
+def address(np.ndarray array not None) -> int:
+    """Where its first element lies."""
+    return <size_t> np.PyArray_DATA(array)
+
+
+def arrays_in(thing) -> list:
+    """The arrays in a structure, plain."""
+    found: list = []
+    _find_arrays(thing, found)
+    return found
+
+
+cdef int _find_arrays(thing, list found) except -1:
+    kind = type(thing)
+    if kind is np.ndarray:
+        found.append(thing)
+    elif kind in _NO_ARRAYS:
+        return 0
+    elif kind in TRACED:
+        if thing.origin is not None:
+            found.append(strip(thing))
+    elif isinstance(thing, _Variable):
+        _find_arrays(thing._data[0], found)
+    elif isinstance(thing, dict):
+        for part in thing.values():
+            _find_arrays(part, found)
+    elif isinstance(thing, (list, tuple)):
+        for part in thing:
+            _find_arrays(part, found)
+    return 0

@@ -101,11 +101,13 @@ def _creating(original):
         recorder = current()
         if recorder is not None:
             args, kwargs = strip_floats(args), strip_floats(kwargs)
+            if recorder.depth:
+                return original(*args, **kwargs)
             filled = holds_known((args[1:2], kwargs.get("fill_value")))
-            if original.__name__[:4] == "full" and filled and not recorder.depth:
+            if original.__name__[:4] == "full" and filled:
                 return record(original, args, kwargs)
         result = original(*args, **kwargs)
-        if recorder is None or recorder.depth:
+        if recorder is None:
             return result
         frame = sys._getframe(1)
         # The ones that ``chainer.grad`` starts from are constants as well.

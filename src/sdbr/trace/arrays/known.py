@@ -84,12 +84,14 @@ class ValueRecording:
                 continue
             at_first = before.__dict__
             for name, thing in list(owner.__dict__.items()):
+                if name in _OF_ANY and type(thing) is not np.ndarray:
+                    continue
                 if at_first.get(name) is thing:
                     continue
                 if type(thing) is np.ndarray:
                     place = (name, owner is not function)
                     self._states[id(thing)] = (weakref.ref(thing), node, place)
-                elif name not in _OF_ANY:
+                else:
                     self._left.setdefault(id(owner), (weakref.ref(owner), set()))[1].add(name)
 
     def has_left(self, function) -> bool:
@@ -226,6 +228,7 @@ class ValueRecording:
             self._parameters[id(parameter)] = value
             self.note_place(parameter)
             self.note_extras(parameter)
+            self.held_parameter(parameter, value)
             self.know_array(parameter._data[0], value)
         return value
 

@@ -185,7 +185,7 @@ class LeavingRecording:
             return computed(function, tuple(map(self.asked, things)))
         operands = [
             self.array_of(part) if type(part) is Left
-            else record(as_whole, (self._read_anew(float(x), part),), {})
+            else record(as_whole, (self.read_anew(float(x), part),), {})
             if isinstance(part, Scalar)
             else x
             for x, part in zip(plain, parts, strict=True)
@@ -208,7 +208,7 @@ class LeavingRecording:
                 self.ask(traced, bool, result, text)
         return result
 
-    def _read_anew(self, number: float, scalar: Scalar):
+    def read_anew(self, number: float, scalar: Scalar):
         """A float that each call reads anew, as an array of the call."""
         if self.trace.dynamic is not None:
             return number
@@ -248,7 +248,7 @@ class LeavingRecording:
                 part.must_stay()
             elif isinstance(part, Scalar):
                 plain = plain_float(thing)
-                found.append(self._read_anew(float(plain) if part.kind is int else plain, part))
+                found.append(self.read_anew(float(plain) if part.kind is int else plain, part))
                 continue
             thing = plain_float(thing)
             if isinstance(thing, int) and abs(thing) > _EXACT:

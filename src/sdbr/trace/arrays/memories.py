@@ -1,11 +1,14 @@
-"""Memory that the traced call has made, and the versions of it that writes make."""
+"""Memory that the traced call may write, and the versions of it that writes make."""
 
 from __future__ import annotations
 
 import weakref
+from typing import NamedTuple
 
+from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays._exports import address, arrays_in, c_order, may_be_written, owner
 from sdbr.trace.arrays.rewriting import Place, Rewriting, Window
-from sdbr.trace.arrays.stripping import is_traced, strip
+from sdbr.trace.arrays.stripping import strip
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.nodes import GRAPH, inner_function
 from sdbr.trace.values import RESULT, Hole, TracedNode, Value
@@ -15,7 +18,7 @@ import numpy as np
 
 
 class Memory:
-    """An array of the call's own with all views of it.
+    """An array of the call's own, or of a link's, with all views of it.
 
     Parameters
     ----------
@@ -25,29 +28,47 @@ class Memory:
         The same memory, whole, as `value` shows it.
     value : Value or None
         None while it holds what was made from nothing.
+    first : Value or None
+        What it held before the call, where it outlives the call.
 
     Attributes
     ----------
+    held : callable
+        Gives the array that `first` is.
     taken : str or None
         Who may look at it later, and would see what is written by then.
+    kept : str
+        The function whose backward looks at it later, where it outlives the call: that of a replay
+        sees what is written by then, too.
     """
 
-    def __init__(self, root: np.ndarray, array: np.ndarray, value: Value | None):
+    def __init__(
+        self,
+        root: np.ndarray,
+        array: np.ndarray,
+        value: Value | None,
+        first: Value | None = None,
+    ):
         self.root = weakref.ref(root)
+        self.held = weakref.ref(array)
         self.value = value
+        self.first = first
         self.taken: str | None = None
-        self.order = _c_order(array)
+        self.kept = ""
+        self.order = c_order(array)
         self.shape = tuple(array.shape[i] for i in self.order)
         self.dtype = array.dtype
-        self.start = _address(array)
+        self.start = address(array)
         self.written = False
         self.views: list[weakref.ref] = []  # traced ones
-        self.arrays: list[weakref.ref] = []  # plain ones, behind Variables of the call's own
+        # Plain ones, behind Variables of the call's own and in attributes.
+        self.arrays: list[weakref.ref] = [] if first is None else [weakref.ref(array)]
         self.variables: list[int] = []  # ids of their nodes
+        self.moving: dict[int, Moving] = {}  # id of a plain view -> how it is found
 
     def place(self, array: np.ndarray) -> Place:
         """Where a view of it lies in its C order."""
-        offset = _address(array) - self.start if array.size else 0
+        offset = address(array) - self.start if array.size else 0
         return Place(array.shape, array.strides, offset, array.dtype)
 
     def is_whole(self, place: Place) -> bool:
@@ -62,6 +83,23 @@ class Memory:
         return all(a == b for n, a, b in pairs if n > 1)
 
 
+class Moving(NamedTuple):
+    """A view whose place depends on a value: ``x[i]``, where the call has computed `i`.
+
+    Attributes
+    ----------
+    array : weakref.ref
+    node : TracedNode
+        The call that gives it.
+    place : Place or None
+        Of what it is a part of; None where that moves, too.
+    """
+
+    array: weakref.ref
+    node: TracedNode
+    place: Place | None
+
+
 class MemoryRecording:
     """The part of the recorder that knows the memory which the call may write in place."""
 
@@ -71,7 +109,7 @@ class MemoryRecording:
         self._on: dict[int, list[weakref.ref]] = {}  # the same -> traced views of it
 
     def memory_of(self, array: np.ndarray) -> Memory | None:
-        """The memory that a plain array is a view of, if the call has made it."""
+        """The memory that a plain array is a view of, if the call may write there."""
         if not isinstance(array, np.ndarray):
             return None
         root = owner(array)
@@ -79,7 +117,7 @@ class MemoryRecording:
         if memory is not None and memory.root() is root:
             return memory
         made = self._made.get(id(root))
-        if made is None or made[0] is not root or not _may_be_written(root, root):
+        if made is None or made[0] is not root or not may_be_written(root, root):
             return None
         memory = self._memories[id(root)] = Memory(root, root, None)
         return memory
@@ -89,16 +127,34 @@ class MemoryRecording:
         root = owner(array)
         known = self._memories.get(id(root))
         if known is not None and known.root() is root:
+            if not self._note_moving(known, array, value, given) and known.first is not None:
+                self.trace.windows.add(value.index)
             return
         self.note_hidden_view(array, given)
-        if _may_be_written(root, array) and not any(owner(x) is root for x in given):
+        if may_be_written(root, array) and not any(owner(x) is root for x in given):
             self._memories[id(root)] = Memory(root, array, value)
+
+    def _note_moving(self, memory: Memory, array: np.ndarray, value: Value, given: list) -> bool:
+        """Note a view whose place is another one where the call computes something else."""
+        if value.kind != RESULT or value.source[0].call is None:
+            return False
+        node = value.source[0]
+        if type(node.call[0]) in (Rewriting, Window):  # a version as a whole, or a fixed part
+            return False
+        whole = moving_of(memory, given[0]) if given else None
+        if whole is None and not any(
+            x.shape == () and x.dtype.kind in "iu" for x in node.inputs[1:]
+        ):
+            return False
+        place = memory.place(given[0]) if whole is None else None
+        memory.moving[id(array)] = Moving(weakref.ref(array), node, place)
+        return True
 
     def note_hidden_view(self, array: np.ndarray, given) -> None:
         """NumPy has gone past arrays to memory of those in `given`: they are not its bases."""
         if owner(array).flags.owndata:
             return
-        for x in _arrays_in(given):
+        for x in arrays_in(given):
             memory = self.memory_of(x)
             if memory is not None and np.may_share_memory(x, array):
                 memory.taken = memory.taken or "a view that does not say so"
@@ -119,32 +175,40 @@ class MemoryRecording:
 
     def note_taken(self, thing, by: str) -> None:
         """Arrays in `thing` go where somebody may look at them later."""
-        for array in _arrays_in(thing):
+        for array in arrays_in(thing):
             memory = self.memory_of(array)
             if memory is not None:
                 memory.taken = memory.taken or by
 
     def note_applied(self, function, inputs, values, outputs, backprop: bool) -> None:
         """A function node was applied: its backward looks at arrays, its outputs may be views."""
-        results = [y._data[0] for y in outputs]
-        if self._memories or self._made:
-            self.note_taken(results, function.label)
-            if backprop and any(value.requires_grad for value in values):
-                kept = [inputs[i] for i in function._input_indexes_to_retain or ()]
-                for owned in (function, inner_function(function)):
-                    if owned is not None:
-                        kept += [x for name, x in owned.__dict__.items() if name not in GRAPH]
-                self.note_taken(kept, function.label)
+        if not self._memories and not self._made:
+            return
+        taken = arrays_in([y._data[0] for y in outputs])
+        if backprop and any(value.requires_grad for value in values):
+            for i in function._input_indexes_to_retain or ():
+                taken += [x for x in arrays_in(inputs[i]) if not self.keep_lasting(x, function)]
+            for owned in (function, inner_function(function)):
+                fields = {} if owned is None else owned.__dict__
+                taken += arrays_in([x for name, x in fields.items() if name not in GRAPH])
+        for array in taken:
+            memory = self.memory_of(array)
+            if memory is not None:
+                memory.taken = memory.taken or function.label
 
     def note_results(self, function, inputs, outputs) -> None:
         """What a function of Chainer's gives without a graph is the call's own to write."""
         if not type(inner_function(function) or function).__module__.startswith("chainer."):
             return
-        given = [strip(x._data[0] if isinstance(x, chainer.Variable) else x) for x in inputs]
+        given: list | None = None
         for y in outputs:
             array, value = y._data[0], self._nodes[id(y._node)][1]
             if value.requires_grad or type(array) is not np.ndarray:
                 continue
+            if given is None:
+                given = [
+                    strip(x._data[0] if isinstance(x, chainer.Variable) else x) for x in inputs
+                ]
             self.note_memory(array, value, given)
             memory = self.memory_of(array)
             if memory is not None:
@@ -166,6 +230,8 @@ class MemoryRecording:
         """A call has written into the memory: it has a new version, and so has every view."""
         call = (write, args, kwargs)
         memory.value = self._made_by(call, inputs, memory.shape, memory.dtype)
+        if memory.first is not None:
+            memory.value.source[0].lasting = True
         found: dict[Place, Value] = {}
         root = memory.root()
         for reference in self._on.get(id(root), ()):
@@ -173,25 +239,37 @@ class MemoryRecording:
             if view is None or owner(strip(view)) is not root:
                 continue
             self.forget_view(view)
-            view.origin = self._shown(memory, strip(view), found)
+            view.origin = self._present(memory, strip(view), found)
             self.know_array(strip(view), view.origin)
             self.keep_view(strip(view), view)
         for reference in memory.arrays:
             array = reference()
             if array is not None:
-                self.know_array(array, self._shown(memory, array, found))
+                self.know_array(array, self._present(memory, array, found))
         for key in memory.variables:
             self._nodes.pop(key, None)
         memory.variables.clear()
 
-    def _shown(self, memory: Memory, array: np.ndarray, found: dict[Place, Value]) -> Value:
+    def _present(self, memory: Memory, array: np.ndarray, found: dict[Place, Value]) -> Value:
         """What a view shows of the present version."""
-        place = memory.place(array)
+        moving = moving_of(memory, array)
+        if moving is None:
+            return self._shown(memory, memory.place(array), found)
+        if moving.place is None:
+            self.mark_dynamic(MOVES, Remedy.NEW_ARRAY)
+            return memory.value
+        inputs = [self._shown(memory, moving.place, found), *moving.node.inputs[1:]]
+        return self._made_by(moving.node.call, inputs, array.shape, array.dtype)
+
+    def _shown(self, memory: Memory, place: Place, found: dict[Place, Value]) -> Value:
+        """What lies at a place in the present version."""
         if memory.is_whole(place):
             return memory.value
         if place not in found:
             call = (Window(place), (Hole(0),), {})
             found[place] = self._made_by(call, [memory.value], place.shape, place.dtype)
+            if memory.first is not None:
+                self.trace.windows.add(found[place].index)
         return found[place]
 
     def _made_by(self, call, inputs: list, shape: tuple, dtype) -> Value:
@@ -216,47 +294,11 @@ class MemoryRecording:
                 self._made[id(plain)] = (plain, plain.tobytes())
 
 
-def owner(array: np.ndarray) -> np.ndarray:
-    """The array that owns the memory of a plain one."""
-    array = strip(array)
-    while isinstance(behind := _base(array), np.ndarray):
-        # Of a traced array that nobody has handed out, `strip` would make one more view of it.
-        array = behind if getattr(behind, "plain", None) is None else behind.plain
-    return array
+#: What to say of a write into a part of a part that moves.
+MOVES = "an array was written in place where a part of it lies that depends on values"
 
 
-_base = np.ndarray.base.__get__
-
-
-def _may_be_written(root: np.ndarray, array: np.ndarray) -> bool:
-    """Whether versions of `root` can be told from `array`, a view of the whole of it."""
-    if not root.flags.owndata or root.nbytes != array.nbytes or root.dtype != array.dtype:
-        return False
-    native = array.dtype.isnative and array.dtype.kind in "biuf"
-    return native and array.transpose(_c_order(array)).flags.c_contiguous
-
-
-def _c_order(array: np.ndarray) -> list[int]:
-    """Its axes from the one of the largest stride on."""
-    if array.flags.c_contiguous:
-        return list(range(array.ndim))
-    return sorted(range(array.ndim), key=lambda i: (-abs(array.strides[i]), i))
-
-
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
-
-
-def _arrays_in(thing) -> list[np.ndarray]:
-    """The arrays in a structure, plain."""
-    if is_traced(thing):
-        return [] if thing.origin is None else [strip(thing)]
-    if type(thing) is np.ndarray:
-        return [thing]
-    if isinstance(thing, chainer.Variable):
-        return _arrays_in(thing._data[0])
-    if isinstance(thing, dict):
-        thing = thing.values()
-    elif not isinstance(thing, (list, tuple)):
-        return []
-    return [array for part in thing for array in _arrays_in(part)]
+def moving_of(memory: Memory, array: np.ndarray) -> Moving | None:
+    """How a plain view of memory is found, if its place depends on a value."""
+    found = memory.moving.get(id(array))
+    return found if found is not None and found.array() is array else None

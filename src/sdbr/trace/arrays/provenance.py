@@ -23,6 +23,7 @@ from sdbr.trace.arrays.stripping import (
 from sdbr.trace.arrays.telling import leave_by, note_export, record, tell
 from sdbr.trace.arrays.writing import (
     GIVING_VIEWS,
+    as_index,
     at,
     by_function,
     by_method,
@@ -117,6 +118,8 @@ class TracedArray(np.ndarray):
         return _recorded_or_written(func, args, kwargs)
 
     def __getitem__(self, key):
+        if _picks_number(self, key):
+            key = as_index(key)  # what it gives is no view
         key = settled(key, slices_alone=True)
         for part in key if isinstance(key, tuple) else (key,):
             if isinstance(part, np.ndarray) and part.dtype == bool:
@@ -132,7 +135,7 @@ class TracedArray(np.ndarray):
         return record(_getitem, (self, key), {})
 
     def __setitem__(self, key, value):
-        set_item(self, settled(key, slices_alone=True), value)
+        set_item(self, settled(as_index(key), slices_alone=True), value)
 
     def __iter__(self):
         return iter([self[i] for i in range(len(self))])
@@ -187,6 +190,12 @@ class TracedArray(np.ndarray):
         if behind is not None:
             leave_by("a value left NumPy through base", Remedy.STAY_ARRAYS, self)
         return behind
+
+
+def _picks_number(array, key) -> bool:
+    """Whether a key of numbers alone picks one element."""
+    parts = key if type(key) is tuple else (key,)
+    return len(parts) == array.ndim and all(isinstance(part, int) for part in parts)
 
 
 def _getitem(array, key):

@@ -85,6 +85,35 @@ def fill(view: np.ndarray, value: Any) -> None:
     view.fill(value)
 
 
+class Through:
+    """Writes into a part of the view, which a call finds that takes what the call has computed.
+
+    Parameters
+    ----------
+    call : callable
+        ``call(view, *found)`` gives the part.
+    n : int
+        How many arguments that takes.
+    write : callable
+    """
+
+    def __init__(self, call: Callable, n: int, write: Callable):
+        self.call = call
+        self.n = n
+        self.write = write
+
+    def __call__(self, view: np.ndarray, *args: Any, **kwargs: Any) -> None:
+        found = [_as_number(x) for x in args[: self.n]]
+        self.write(self.call(view, *found), *args[self.n :], **kwargs)
+
+
+def _as_number(thing: Any) -> Any:
+    """What NumPy takes for a number where it would copy what an array without dimensions picks."""
+    if type(thing) in (tuple, list):
+        return type(thing)(map(_as_number, thing))
+    return thing[()] if isinstance(thing, np.ndarray) and not thing.ndim else thing
+
+
 class Method:
     """A method of arrays that writes.
 

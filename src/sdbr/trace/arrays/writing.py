@@ -1,4 +1,4 @@
-"""Writes into traced arrays: recorded where the memory is the call's own, dynamic elsewhere."""
+"""Writes into traced arrays: recorded where the memory is the call's or a link's, else dynamic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.rewriting import At, Into, Method, Rewriting, assign, fill, take_over
+from sdbr.trace.arrays.memories import MOVES, Moving, moving_of
+from sdbr.trace.arrays.rewriting import (
+    At,
+    Into,
+    Method,
+    Rewriting,
+    Through,
+    assign,
+    fill,
+    take_over,
+)
 from sdbr.trace.arrays.scalars import Left
 from sdbr.trace.arrays.stripping import (
     PURE,
@@ -19,7 +29,7 @@ from sdbr.trace.arrays.stripping import (
     strip_nested,
 )
 from sdbr.trace.arrays.telling import leave_by, note_foreign, record
-from sdbr.trace.arrays.traced_float import TracedFloat
+from sdbr.trace.arrays.traced_float import FOLLOWED, TracedFloat
 from sdbr.trace.current import current
 from sdbr.trace.values import Hole
 
@@ -59,16 +69,29 @@ def write(target, how: Callable, args: tuple, kwargs: dict, name: str, text: str
         if is_traced(target) and target.origin is PURE:
             recorder.rewritten_from_nothing(target.plain)
         return result
+    if memory is not None and memory.taken is None and not recorder.may_follow(memory):
+        memory.taken = memory.kept
     if memory is None or memory.taken or recorder.forgotten is not None:
         if recorder.forgotten is not None:
             recorder.forgotten.fail("an array is written in place inside")
         else:
+            lasts = memory is not None and memory.first is not None
             text = text if memory is None else _after(text, memory.taken)
-            recorder.mark_dynamic(text, Remedy.NEW_ARRAY)
+            recorder.mark_dynamic(text, Remedy.ASSIGN_IT if lasts else Remedy.NEW_ARRAY)
         return perform()
+    return _recorded(recorder, memory, target, how, args, kwargs, name, perform)
+
+
+def _recorded(recorder, memory, target, how: Callable, args, kwargs, name: str, perform) -> Any:
+    """Write, and record it as a call that gives the next version of the memory."""
     recorder.check_exports()
     inputs = [recorder.version(memory)]
     given: list = []
+    place, front = memory.place(strip(target)), ()
+    moving = moving_of(memory, strip(target))
+    if moving is not None:
+        place, how, front = _through(recorder, moving, how)
+        inputs += moving.node.inputs[1:]
     holes = recorder.holes(tuple(args), inputs, given), recorder.holes(dict(kwargs), inputs, given)
     try:
         result = perform()
@@ -77,9 +100,21 @@ def write(target, how: Callable, args: tuple, kwargs: dict, name: str, text: str
             f"an error of numpy {name} was raised during the call", Remedy.CATCH_OUTSIDE
         )
         raise
-    rewriting = Rewriting(how, memory.place(strip(target)), name)
-    recorder.rewritten(memory, rewriting, inputs, (Hole(0), *holes[0]), holes[1])
+    rewriting = Rewriting(how, place, name)
+    recorder.rewritten(memory, rewriting, inputs, (Hole(0), *front, *holes[0]), holes[1])
     return result
+
+
+def _through(recorder, moving: Moving, how: Callable) -> tuple:
+    """Where to write instead of a view that moves: place, how, and what finds the view there."""
+    call, args, kwargs = moving.node.call
+    if moving.place is None or kwargs:
+        recorder.mark_dynamic(MOVES, Remedy.NEW_ARRAY)
+        return moving.place, how, ()
+    front = tuple(args[1:])
+    if how is take_over and call.__name__ == "_getitem":
+        return moving.place, assign, front
+    return moving.place, Through(call, len(front), how), front
 
 
 def _as_array(value):
@@ -91,6 +126,18 @@ def _as_array(value):
     if recorder.trace.dynamic is not None or number.token is not recorder.token:
         return value
     return recorder.array_of(number)
+
+
+def as_index(key):
+    """A key with arrays in the place of counters: each replay writes where they are by then."""
+    recorder = current()
+    if recorder is None or recorder.depth or recorder.trace.dynamic is not None:
+        return key
+    if type(key) is tuple:
+        return tuple(map(as_index, key))
+    if type(key) in FOLLOWED and key.kind is int and recorder.follows(key):
+        return recorder.read_anew(float(key.plain), key.origin).astype(np.intp)
+    return key
 
 
 def _after(text: str, taken: str) -> str:

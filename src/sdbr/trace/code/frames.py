@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import sys
+import types
 
 from sdbr.trace.code.foreign import is_users
+
+_NOTHING = ("CACHE", "NOT_TAKEN", "EXTENDED_ARG", "NOP")
+#: Loads of keys.
+_AT_HAND = (
+    "LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_SMALL_INT", "LOAD_FAST_BORROW",
+)  # fmt: skip
 
 
 def user_frames(last=None):
@@ -29,10 +38,73 @@ def user_line() -> str:
     return ""
 
 
+def is_compared_with_none(frame) -> bool:
+    """Whether `frame` asks for an attribute now to see that it is not None, and for no more."""
+    return frame.f_lasti in _compared_with_none(frame.f_code)
+
+
+@functools.lru_cache(maxsize=1024)
+def _compared_with_none(code: types.CodeType) -> frozenset[int]:
+    """Where the code loads such attributes."""
+    every = [i for i in dis.get_instructions(code) if i.opname not in _NOTHING]
+    found = set()
+    for load, then, after in zip(every, every[1:], every[2:], strict=False):
+        jumps = then.opname.startswith("POP_JUMP") and then.opname.endswith("NONE")
+        tells = then.opname == "LOAD_CONST" and then.argval is None and after.opname == "IS_OP"
+        if load.opname == "LOAD_ATTR" and (jumps or tells):
+            found.add(load.offset)
+    return frozenset(found)
+
+
+def written_into(frame, name: str) -> str | None:
+    """The method that `frame` calls of the attribute `name`, which it loads now.
+
+    ``__setitem__`` where it assigns to a key that it has at hand; None where it may do anything
+    else with the attribute.
+    """
+    loaded = _written_into(frame.f_code).get(frame.f_lasti)
+    return loaded[1] if loaded is not None and loaded[0] == name else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _written_into(code: types.CodeType) -> dict[int, tuple[str, str]]:
+    """Where the code loads such attributes, their names and what is done with them."""
+    every = [i for i in dis.get_instructions(code) if i.opname not in _NOTHING]
+    found = {}
+    for load, then, after in zip(every, every[1:], every[2:], strict=False):
+        if load.opname != "LOAD_ATTR":
+            continue
+        if then.opname == "LOAD_METHOD" or (then.opname == "LOAD_ATTR" and _is_method(then.arg)):
+            found[load.offset] = (load.argval, then.argval)
+        elif then.opname in _AT_HAND and after.opname == "STORE_SUBSCR":
+            found[load.offset] = (load.argval, "__setitem__")
+    return found
+
+
+def _is_method(argument: int) -> bool:
+    """Whether a ``LOAD_ATTR`` is that of a call (Python 3.12 and later)."""
+    return sys.version_info >= (3, 12) and bool(argument & 1)
+
+
 def line_of(frame) -> str:
     """``file:line in function`` of a frame."""
     code = frame.f_code
     return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
+
+
+def line_of_use(functions: list, name: str) -> str:
+    """``file:line in function`` where code first names a thing; empty where none does."""
+    for function in functions:
+        codes = [function.__code__]
+        for code in codes:
+            codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+            line = code.co_firstlineno
+            for instruction in dis.get_instructions(code):
+                position = getattr(instruction, "positions", None)
+                line = position.lineno if position is not None else instruction.starts_line or line
+                if instruction.argval == name:
+                    return f"{code.co_filename}:{line} in {code.co_name}"
+    return ""
 
 
 def stack_level() -> int:

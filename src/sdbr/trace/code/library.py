@@ -11,6 +11,8 @@ import types
 from sdbr.trace.code.reading import get
 
 _LIBRARIES = frozenset({"builtins", "chainer", "cupy", "numpy", "scipy", "sdbr"})
+#: Modules that classes name which were made by a call: ``type('Net', (chainer.Chain,), {})``.
+_MAKERS = frozenset({"abc", "types", "typing"})
 
 
 def is_library(thing) -> bool:
@@ -20,11 +22,27 @@ def is_library(thing) -> bool:
         name, file = thing.__name__, get(thing, "__file__")
     else:
         name = getattr(thing, "__module__", None)
-        if name.__class__ is str and _is_of_library(name):
-            return True
+        if name.__class__ is str:
+            if name in _MAKERS and isinstance(thing, type):
+                return getattr(sys.modules[name], thing.__name__, None) is thing
+            if _is_of_library(name) and not isinstance(thing, types.FunctionType):
+                return True
         if isinstance(thing, types.FunctionType):
             file = thing.__globals__.get("__file__")
+            # What wraps another says to be of its module.
+            own = thing.__globals__.get("__name__")
+            if own != name and isinstance(own, str) and not is_library_name(own, file):
+                return False
     return is_library_name(name if isinstance(name, str) and name else "builtins", file)
+
+
+def stands_in(thing) -> bool:
+    """Whether we have put `thing` in the place of another while some thread traces a call."""
+    if isinstance(thing, types.FunctionType):
+        name = thing.__globals__.get("__name__")
+    else:
+        name = thing.__module__ if isinstance(thing, type) else None
+    return isinstance(name, str) and name.partition(".")[0] == "sdbr"
 
 
 @functools.lru_cache(maxsize=1024)

@@ -15,6 +15,7 @@ import types
 from typing import Any
 
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.trace.code.definitions import Definitions
 from sdbr.trace.code.floats import asks_past_methods, takes_plain_floats
 from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.code.library import is_library, is_library_name
@@ -63,10 +64,9 @@ class Outside:
     ----------
     entries : list of (holder, str, object)
         ``holder.get(name)`` is what the code would read; the object is what it was.
-    definitions : list of (holder, str, object)
-        The same for functions, which are compared by identity.
+    definitions : Definitions
     methods : list of (holder, str, object)
-        Those of the definitions that are bound to an object.
+        Those of them that are bound to an object.
     draws : list of (holder, str, object)
         Those of them that are draws of NumPy's global generator.
     askers : list of (dict, str)
@@ -89,7 +89,7 @@ class Outside:
         self.opaque = False
         self.reason: Reason | None = None
         self.entries: list[tuple[Any, str, Any]] = []
-        self.definitions: list[tuple[Any, str, Any]] = []
+        self.definitions = Definitions()
         self.methods: list[tuple[Any, str, Any]] = []
         self.draws: list[tuple[Any, str, Any]] = []
         self.askers: list[tuple[dict, str]] = []
@@ -166,8 +166,9 @@ class Outside:
             self._functions.append(function)
 
     def _link(self, link: chainer.Link) -> None:
-        for child in link.links():
-            self._walked[id(child)] = child  # its parents hold it, too
+        children = {id(child): child for child in link.links()}
+        self._walked.update(children)  # their parents hold them, too
+        for child in children.values():
             self._classes.setdefault(type(child))
             for name, thing in list(child.__dict__.items()):
                 if type(thing) not in _NUMBERS and name not in _OF_LINKS:
@@ -208,8 +209,7 @@ class Outside:
         if not is_library(type(thing)):
             self._classes.setdefault(type(thing))
         if isinstance(thing, (dict, list, tuple, collections.deque)):
-            items = thing.values() if isinstance(thing, dict) else thing
-            for item in list(items):
+            for item in list(thing.values() if isinstance(thing, dict) else thing):
                 if not isinstance(item, _SCALARS):
                     self._walk(item)
         elif isinstance(thing, functools.partial):
@@ -250,6 +250,9 @@ class Outside:
         before: list[type] = []
         for base in cls.__mro__:
             if is_library(base):
+                if _is_link(base):
+                    for function in self.definitions.add_of_link(base, self._attributes):
+                        self._walk(function)
                 continue
             # One for all: asking the class again gives another.
             members = self._members.setdefault(base, base.__dict__)
@@ -260,20 +263,20 @@ class Outside:
             asked |= {n for n in members.keys() - NOT_ASKED if n[:2] == n[-2:] == "__"}
             for name in asked:
                 thing = members[name]
-                self._define(members, name, thing, before)
+                self.definitions.add_function(members, name, thing, before)
                 if isinstance(thing, property):
                     self._follow(thing.fget)
                 elif isinstance(thing, (staticmethod, classmethod)):
                     self._follow(thing.__func__)
-                    self.definitions.append((members, name, thing))
-                    self._not_yet(name, before)
+                    self.definitions.items.append((members, name, thing))
+                    self.definitions.add_absent(name, before)
                 elif isinstance(thing, _SCALARS):
                     self._add(members, name, thing)
-                    self._not_yet(name, before)
+                    self.definitions.add_absent(name, before)
                 elif _is_link(type(thing)):
                     self._walk(thing)
                     self._add(members, name, thing)
-                    self._not_yet(name, before)
+                    self.definitions.add_absent(name, before)
                 elif (
                     isinstance(thing, _DESCRIPTORS)
                     or name[:2] == name[-2:] == "__"
@@ -284,11 +287,11 @@ class Outside:
                     callable(thing) and is_library(thing)
                 ):
                     self._walk(thing)
-                    self.definitions.append((members, name, thing))
-                    self._not_yet(name, before)
+                    self.definitions.items.append((members, name, thing))
+                    self.definitions.add_absent(name, before)
                 elif watches_classes():
                     self._thing(members, name, thing, frozenset())
-                    self._not_yet(name, before)
+                    self.definitions.add_absent(name, before)
             if "_sdbr_base" not in base.__dict__:
                 before.append(base)
 
@@ -308,6 +311,7 @@ class Outside:
         if sees_hidden():
             self._settings(attributes)
         self.askers += [(holder, name) for name in ASKED & names]
+        self.definitions.add_builtins(names - holder.keys() - ASKED, holder)
         modulo, text = uses_percent(function.__code__)
         self._modulo |= modulo
         self._text |= text
@@ -361,9 +365,13 @@ class Outside:
         self._has_float |= thing is float or thing is np.float64
         self._note_reason(name, thing, attributes)
         if isinstance(thing, types.ModuleType):
+            self.definitions.add(holder, name, thing)
             if not is_library(thing):
                 self.modules[id(thing.__dict__)] = thing.__dict__
                 self._module(thing, attributes)
+            else:
+                for function in self.definitions.add_of_library(thing, attributes):
+                    self._walk(function)
             return
         if isinstance(thing, type):
             if not is_library(thing):
@@ -372,19 +380,21 @@ class Outside:
                 if not issubclass(thing, _NODES):
                     self._classes.setdefault(thing)
                 self._unnamed |= issubclass(thing, _NODES)  # whose methods are not followed
-                self.definitions.append((holder, name, thing))
+                self.definitions.items.append((holder, name, thing))
                 for attribute, member in entries(thing.__dict__, attributes):
                     if isinstance(member, _SCALARS):
                         members = self._members.setdefault(thing, thing.__dict__)
                         self._add(members, attribute, member)
+            else:
+                self.definitions.add(holder, name, thing)
             return
         if is_global_draw(thing) and isinstance(holder, (dict, Cell)):
             self.draws.append((holder, name, thing))
-            self.definitions.append((holder, name, thing))
+            self.definitions.items.append((holder, name, thing))
             return
         self._walk(thing)
         if callable(thing) and get(thing, "__name__") == name:
-            self._define(holder, name, thing)
+            self.definitions.add(holder, name, thing)
             if isinstance(thing, types.MethodType):
                 self.methods.append((holder, name, thing))
             return
@@ -394,7 +404,7 @@ class Outside:
         for name, thing in entries(module.__dict__, attributes):
             if not isinstance(thing, types.ModuleType):
                 self._thing(module.__dict__, name, thing, frozenset())
-            elif not is_library(thing) and id(thing) not in self._seen:
+            elif is_library(thing) or id(thing) not in self._seen:
                 self._seen.add(id(thing))
                 self._thing(module.__dict__, name, thing, attributes)
 
@@ -403,23 +413,6 @@ class Outside:
             reason = moves_on(thing) or tells_time(thing, attributes)
             if reason is not None:
                 self.reason = Reason(f"{name!r} {reason.text}", reason.remedy)
-
-    def _define(self, holder, name: str, thing, before=()) -> None:
-        """Note a function of the user's; in a notebook it may be defined anew.
-
-        `before` are classes that may get one of the name.
-        """
-        plain = get(thing, "fget") or get(thing, "__func__", thing)
-        is_function = isinstance(plain, types.FunctionType) or get(plain, "_sdbr_function")
-        if is_function and not is_library(plain):
-            self.definitions.append((holder, name, thing))
-            self._not_yet(name, before)
-
-    def _not_yet(self, name: str, classes) -> None:
-        """Note classes that have no `name` of their own, but may get one."""
-        self.definitions += [
-            (cls.__dict__, name, None) for cls in classes if name not in cls.__dict__
-        ]
 
     def _add(self, holder, name: str, thing) -> None:
         key = (holder.key if isinstance(holder, (Cell, Field)) else id(holder), name)

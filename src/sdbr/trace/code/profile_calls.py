@@ -1,7 +1,8 @@
 """What compiled functions the traced code calls, seen by a profile function.
 
 Names do not matter here: a bound method in a dict is seen as well as a function of a module. What
-runs inside function nodes and in ``static_code`` is not looked at: it runs in every replay.
+runs inside function nodes and in ``static_code`` is not looked at: it runs in every replay. Nor
+are Chainer's own links, see `sdbr.trace.effects._own_forwards`.
 Compiled code is not seen when compiled code calls it (``map(os.urandom, sizes)``, Cython).
 """
 

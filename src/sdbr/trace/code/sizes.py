@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import operator
 import types
 
 from sdbr.trace.code.library import is_library
@@ -154,13 +155,21 @@ def _has_known_members(cls: type) -> bool:
 
 def _is_as_it_was() -> bool:
     """Whether functions and links of Chainer, and its configuration, are no code of the user's."""
-    code = [getattr(F, name) for name in FUNCTIONS]
-    code += [link.__dict__["forward"] for link in LINKS if "forward" in link.__dict__]
     shared, own = chainer.global_config.__dict__, chainer.config._local.__dict__
-    return all(map(is_library, code)) and not any(
+    code = _listed_code()
+    same = all(map(operator.is_, code, _CODE))  # which has been looked at
+    return (same or all(map(is_library, code))) and not any(
         callable(thing) and not isinstance(thing, type)
         for thing in (*list(shared.values()), *list(own.values()))
     )
+
+
+def _listed_code() -> list:
+    forwards = [link.__dict__.get("forward", chainer.Link) for link in LINKS]
+    return [*map(vars(F).__getitem__, FUNCTIONS), *forwards]
+
+
+_CODE = [thing if is_library(thing) else None for thing in _listed_code()]
 
 
 def _is_known(thing) -> bool:

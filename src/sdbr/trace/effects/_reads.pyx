@@ -5,6 +5,8 @@ from cpython.object cimport PyObject
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.current import _local
+from sdbr.trace.effects._own_forwards cimport OwnForwards
+from sdbr.trace.values import ABSENT, Read
 
 import chainer
 
@@ -13,13 +15,22 @@ cdef extern from "Python.h":
 
 cdef object _Link = chainer.Link
 cdef object _Parameter = chainer.Parameter
+#: Of any link, and nothing that a call depends on.
+INTERNAL = frozenset({
+    '_params', '_persistent', '_children', '_within_init_scope', '_device', 'name', '_cpu',
+    'schedule_manager', 'static_schedule', '_sdbr_managers', 'printable_specs',
+    '_local_link_hooks', 'update_enabled', '_overridden_to_methods', '_visitor_to_methods',
+    '_DeviceResident__overridden'                        '_to_methods',
+})  # fmt: skip
+cdef frozenset _MORE_THAN_NOTED = frozenset({"_params", "_children", "name"})
+cdef frozenset _NOTED = INTERNAL
 
 
 cdef class SeenReads:
     """Reads that a recorder has noted, and that are nothing new when they are made again.
 
-    Parameters and children that an attribute still holds, as it did before the call; and what the
-    class gives where the link has no such attribute of its own, nor had one.
+    What an attribute still holds, as it did before the call: parameters and children, flags and
+    texts; and what the class gives where the link has no such attribute of its own, nor had one.
     """
 
     cdef dict things
@@ -47,11 +58,56 @@ cdef class SeenReads:
         elif name not in fields:
             self.absent.add((_key(link), name))
 
+    def forget(self, link, names):
+        """Attributes of a link have got their first values: reads of them are new."""
+        for name in names:
+            self.things.pop((_key(link), name), None)
+
     cdef bint has(self, link, name, thing):
         key = (_key(link), name)
         if key in self.absent:
             return name not in <dict> PyObject_GenericGetAttr(link, "__dict__")
         return self.things.get(key, self) is thing
+
+    cdef bint noted(self, recorder, link, name, thing) except -1:
+        """Note a first read of ``link.name`` where no more is to be done; False where there is."""
+        if name in _MORE_THAN_NOTED:
+            return False
+        known = (<dict> recorder._links).get(_key(link))
+        cdef dict before = recorder.watch(link) if known is None else known[1]
+        kind = type(thing)
+        if name == "_n_local_link_hooks":
+            if kind is not int or thing:
+                return False
+        elif name not in before:
+            if name in <dict> PyObject_GenericGetAttr(link, "__dict__"):
+                return False
+            if name not in _NOTED:
+                _note(recorder, link, name, ABSENT)
+            self.absent.add((_key(link), name))
+            return True
+        elif before[name] is not thing:
+            return False
+        elif name in _NOTED:
+            return True
+        elif kind is _Parameter:
+            recorder.note_extras(thing)
+        elif not (kind is bool or kind is str or thing is None):
+            return False
+        elif (_key(link), name) in <set> recorder.written:
+            return True  # written by this call, though the same was there before
+        _note(recorder, link, name, thing)
+        self.things[_key(link), name] = thing
+        return True
+
+
+cdef int _note(recorder, link, name, thing) except -1:
+    cdef set seen = recorder._seen_reads
+    key = (_key(link), name)
+    if key not in seen:
+        seen.add(key)
+        recorder.trace.reads.append(Read(link, name, thing))
+    return 0
 
 
 cdef inline size_t _key(link) noexcept:
@@ -83,8 +139,22 @@ def getattribute_of_link(original):
                     Remedy.PASS_NUMBERS,
                 )
             return thing
-        if not recorder.effect_writes and (<SeenReads> recorder.seen_reads).has(self, name, thing):
-            return thing
-        return recorder.read_attribute(self, name, thing)
+        forwards = recorder.own_forwards
+        if recorder.effect_writes or not _is_noted(recorder, self, name, thing):
+            if forwards is not None:
+                (<OwnForwards> forwards).watch.pause()
+            try:
+                thing = recorder.read_attribute(self, name, thing)
+            finally:
+                if forwards is not None:
+                    (<OwnForwards> forwards).watch.go_on()
+        if name == "forward" and forwards is not None:
+            return (<OwnForwards> forwards).of(self, thing)
+        return thing
 
     return __getattribute__
+
+
+cdef inline bint _is_noted(recorder, link, name, thing) except -1:
+    cdef SeenReads seen = recorder.seen_reads
+    return seen.has(link, name, thing) or seen.noted(recorder, link, name, thing)

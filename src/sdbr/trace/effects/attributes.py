@@ -12,9 +12,10 @@ from sdbr.trace.arrays.stripping import is_traced, shown
 from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.foreign import is_users
+from sdbr.trace.code.frames import line_of_use
 from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.code.moving import moves_on
-from sdbr.trace.effects._reads import SeenReads
+from sdbr.trace.effects._reads import INTERNAL, SeenReads
 from sdbr.trace.guards.link_hooks import unknown_hook
 from sdbr.trace.guards.prints import is_constant
 from sdbr.trace.structure import mapped
@@ -25,12 +26,6 @@ import numpy as np
 
 _MISSING = object()
 _MEMBERS = ("_params", "_children")
-INTERNAL = frozenset({
-    '_params', '_persistent', '_children', '_within_init_scope', '_device', 'name', '_cpu',
-    'schedule_manager', 'static_schedule', '_sdbr_managers', 'printable_specs',
-    '_local_link_hooks', 'update_enabled', '_overridden_to_methods', '_visitor_to_methods',
-    '_DeviceResident__overridden'                        '_to_methods',
-})  # fmt: skip
 _SCALARS = (int, float, bool, str, type(None))
 _NUMBERS = (int, bool, str)  # that may lie beside Variables and arrays in what a call assigns
 # Link -> names of attributes to which a traced call has assigned a NumPy scalar that it computed.
@@ -64,7 +59,7 @@ class AttributeRecording:
             self.note_place(link)
             self.trace.classes.append((link, type(link)))
             for name, thing in list(fields.items()):
-                if isinstance(thing, (list, dict, set)) and name not in INTERNAL:
+                if name not in INTERNAL and isinstance(thing, (list, dict, set)):
                     self._containers[id(link), name] = (thing, _contents(thing))
         return known[1]
 
@@ -115,7 +110,7 @@ class AttributeRecording:
             return thing
         if isinstance(thing, np.ndarray):
             self._note_read(link, name, thing)
-            value = self._attribute(link, name, thing, False, False)
+            value = self.held_array(link, name, thing)
             self.know_array(thing, value)
             return wrap(thing, value) if not called_by_machinery(sys._getframe(1)) else thing
         if isinstance(thing, np.generic) and name in _SCALAR_STATE.get(link, ()):
@@ -128,6 +123,12 @@ class AttributeRecording:
             return self.float_attribute(link, name, thing)
         if type(thing) is int:
             return self.int_attribute(link, name, thing) if self.counts(name) else thing
+        return self.growing(link, name, thing, sys._getframe(1)) or self._looked_into(
+            link, name, thing
+        )
+
+    def _looked_into(self, link, name: str, thing):
+        """What the call may find in `thing` is compared from now on, or makes it dynamic."""
         reason = moves_on(thing)
         if reason is not None:
             self.mark_dynamic(f"attribute {name!r} {reason.text}", reason.remedy)
@@ -157,6 +158,7 @@ class AttributeRecording:
         for name in names:
             seen[name] = link.__dict__[name]
             self._seen_reads.discard((id(link), name))
+        self.seen_reads.forget(link, names)
         self.trace.reads = [
             read for read in self.trace.reads if read.link is not link or read.name not in names
         ]
@@ -191,11 +193,13 @@ class AttributeRecording:
         kept = self.write_fields()
         kept += self.collect_stores(leaves, containers)
         self.finish_prints(kept)
-        for (_, name), (thing, contents) in self._containers.items():
-            if not _same_contents(_contents(thing), contents):
+        for key, (thing, contents) in self._containers.items():
+            name = key[1]
+            if key not in self.trace.grown and not _same_contents(_contents(thing), contents):
                 self.mark_dynamic(
                     f"the contents of attribute {name!r} changed during the call",
                     Remedy.PASS_NUMBERS,
+                    line=line_of_use(self.stores.functions, name) or None,
                 )
 
     def written_so_far(self) -> set[tuple]:
@@ -215,11 +219,14 @@ class AttributeRecording:
         self.trace.writes.append(AttributeWrite(link, name, value, n_reports))
 
     def _collect_attributes(self) -> None:
+        written = {key for key, _ in self.written}
         for link, before in self._links.values():
             for name, thing in list(link.__dict__.items()):
                 first = before.get(name, _MISSING)
                 if thing is first or name in INTERNAL:
-                    if (id(link), name) in self.written and name not in INTERNAL:
+                    if id(link) not in written or name in INTERNAL:
+                        continue
+                    if (id(link), name) in self.written:
                         self._written_again(link, name, thing)
                     continue
                 if isinstance(thing, (chainer.Parameter, chainer.Link)):
@@ -228,6 +235,8 @@ class AttributeRecording:
                         "the call",
                         Remedy.PASS_NUMBERS,
                     )
+                elif is_traced(thing) and shown(thing) is first and self.is_held(first):
+                    link.__dict__[name] = first  # ``self.x += y`` has put back what was there
                 elif isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing):
                     self._write(link, name, self._written(link, name, thing), thing)
                 elif self.is_left(thing):

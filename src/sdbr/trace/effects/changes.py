@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dis
-import types
-
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.trace.code.frames import line_of_use
 
 #: Traces of one key; a call may set up something at first.
 _TIMES = 3
@@ -39,8 +37,11 @@ def changed_number(trace, recorder) -> Reason | None:
     """Why a call can never be replayed that writes a number which it reads and does not follow."""
     written = {(id(write.link), write.name): write.link for write in trace.writes}
     for read in trace.reads:
-        link, scalar = read.link, trace.followed.get((id(read.link), read.name))
-        if (id(link), read.name) not in written or (scalar is not None and not scalar.keyed):
+        link = read.link
+        if (id(link), read.name) not in written:
+            continue
+        scalar = trace.followed.get((id(link), read.name))
+        if scalar is not None and not scalar.keyed:
             continue
         now = link.__dict__.get(read.name)
         if _is_number(read.value) and _is_number(now) and repr(now) != repr(read.value):
@@ -60,21 +61,6 @@ def _is_number(thing) -> bool:
 
 
 def _reason(name: str, stores) -> Reason:
-    what, line = repr(name), stores.line_of(name) or _line_of_use(stores.functions, name)
+    what, line = repr(name), stores.line_of(name) or line_of_use(stores.functions, name)
     text = f"{what}, an attribute or a variable that the call reads, is changed by each call"
     return Reason(text, Remedy.RUN_EVERY_TIME, line)
-
-
-def _line_of_use(functions: list, name: str) -> str:
-    """``file:line in function`` where code first names a thing; empty where none does."""
-    for function in functions:
-        codes = [function.__code__]
-        for code in codes:
-            codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-            line = code.co_firstlineno
-            for instruction in dis.get_instructions(code):
-                position = getattr(instruction, "positions", None)
-                line = position.lineno if position is not None else instruction.starts_line or line
-                if instruction.argval == name:
-                    return f"{code.co_filename}:{line} in {code.co_name}"
-    return ""

@@ -150,13 +150,18 @@ def _counts(things: list) -> list[int]:
     return [sys.getrefcount(x) for x in things]
 
 
+#: Most of what attributes of links hold.
+_NO_TREES = frozenset({bool, float, int, set, str, type(None)})
+
+
 def _leaves(tree) -> Iterator:
     """Variables and traced arrays in lists, tuples, dicts and what is made of these."""
     if isinstance(tree, (chainer.Variable, TracedArray)):
         yield tree
     elif isinstance(tree, dict):
         for x in list(tree.values()):  # another thread may write there
-            yield from _leaves(x)
+            if type(x) not in _NO_TREES:
+                yield from _leaves(x)
     elif isinstance(tree, (list, tuple)):
         for x in tree:
             yield from _leaves(x)

@@ -22,7 +22,10 @@ _WARNINGS = ("warnings", "_py_warnings")
 
 def told_of_values() -> str | None:
     """What NumPy would tell of values of the present operation, other than by a warning."""
-    for kind, how in np.geterr().items():
+    found = np.geterr()
+    if _QUIET.issuperset(found.values()):
+        return None
+    for kind, how in found.items():
         if how not in _QUIET:
             return f"np.errstate({kind}={how!r})"
     return None

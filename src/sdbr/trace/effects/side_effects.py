@@ -47,6 +47,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     line = user_line()
     found = EffectArguments(recorder, args, kwargs)
     recorder.note_taken((args, kwargs), label)
+    recorder.check_given((args, kwargs), label)
     result = _run(recorder, function, args, kwargs, label)
     found.note_writes()
     parts = (
@@ -136,6 +137,7 @@ class Attributes:
             for name, thing in list(link.__dict__.items())
             if thing is not seen.get(name, _MISSING) and name not in INTERNAL
         }
+        self.pending |= recorder.grown_by_now()
 
     def forgive_writes(self) -> None:
         """What the code wrote is its own affair: it writes it in every replay, too."""

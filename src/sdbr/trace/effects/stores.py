@@ -211,6 +211,7 @@ class StoreRecording:
             In whose place later calls may find another.
         """
         kept = self._changed_places()
+        self.collect_growth()
         self._extras_of_variables()
         for name in _changed_config(self._config):
             self.mark_dynamic(
@@ -350,6 +351,8 @@ class StoreRecording:
                 done.add(id(variable))
                 before = self._extras.get(id(variable), (None, {}))[1]
                 now = _extras(variable)
+                if not before and not now:
+                    continue
                 if value is not None and value.index in every and not self._was_there(value):
                     before = {}
                 for name in {**before, **now}:

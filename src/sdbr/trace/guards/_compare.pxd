@@ -31,6 +31,7 @@ cdef class SetPrint(Print):
 
 cdef class FieldsPrint(Print):
     cdef readonly object owner
+    cdef object kind              # the class of `owner`
     cdef readonly bint whole
     cdef readonly dict items
     cdef readonly object names    # of attributes that matter; None: all do

@@ -234,6 +234,7 @@ cdef class FieldsPrint(Print):
 
     def __init__(self, owner, dict items, bint whole, names, numbers):
         self.owner = owner
+        self.kind = type(owner)
         self.items = items
         self.whole = whole
         self.names = names
@@ -256,7 +257,7 @@ cdef class FieldsPrint(Print):
             if isinstance(thing, dict):
                 return <dict> thing
             return dict(thing) if isinstance(thing, _Proxy) else None
-        if thing is not self.owner:
+        if thing is not self.owner or type(thing) is not self.kind:
             return None
         if self.is_direct:
             fields = sdbr_attributes(thing, NULL)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-import gc
 import operator
 import os
 import types
 
 from sdbr.compat import LINK_VERSION
 from sdbr.trace.arrays.scalars import ScalarArgument, written_by
-from sdbr.trace.code.reading import place_key
+from sdbr.trace.code.outside import Outside
+from sdbr.trace.code.reading import behind, place_key
+from sdbr.trace.guards._definitions import Definitions
 from sdbr.trace.guards._held import (
     MISSING,
     Conditions,
@@ -79,7 +80,8 @@ class Guards:
         self._broken: tuple | None = None
         # What the traced call reads and has changed itself, by place.
         self.changed: dict[tuple, Change] = {}
-        self.definitions: list[tuple] = []
+        self.definitions = Definitions([], [], [])
+        self.enclosed = Conditions()  # functions in variables of enclosing functions
         self.on_floats: list = []
         self.comparisons = {repr(condition) for condition in trace.conditions}
         self._live = trace.live
@@ -136,6 +138,8 @@ class Guards:
                 change.may_return = True
         elif is_constant(value):
             self.stable.append((d, name, holds_same, (taken(value), {})))
+        elif (id(read.link), name) in trace.grown:
+            self.stable.append((d, name, _is_of_type, trace.grown[id(read.link), name]))
         elif (id(read.link), name) in trace.prints:
             want = trace.prints[id(read.link), name]
             if want is not None:  # else static_code changes it in every replay
@@ -195,21 +199,28 @@ class Guards:
             self.volatile.add(*condition)
         self.stable = list(filter(_is_met, self.stable))
 
-    def watch_definitions(self, definitions: list, owner) -> None:
-        """Look whether functions are defined anew.
+    def watch_definitions(self, around: Outside, owner) -> None:
+        """Look whether functions are defined anew, or get other code, and classes other bases.
 
         Parameters
         ----------
-        definitions : list of (holder, str, object)
+        around : Outside
+            What the call may read and run.
         owner : chainer.Link or None
             It may get a ``forward`` of its own.
         """
         found = {}
-        for holder, name, thing in definitions:
+        for holder, name, thing in around.definitions.items:
             if type(holder) is types.MappingProxyType:
-                (holder,) = gc.get_referents(holder)  # the dictionary of a class itself
+                holder = behind(holder)
             found[id(holder), name] = (holder, name, thing)
-        self.definitions = list(found.values())
+        every = list(found.values())
+        self.definitions = Definitions(
+            [d for d in every if type(d[0]) is dict], around.functions, around.classes
+        )
+        for holder, name, thing in every:
+            if type(holder) is not dict:
+                self.enclosed.add(holder, name, is_same, thing)
         if owner is not None:
             for name in ("forward", "__call__"):
                 if name not in owner.__dict__:
@@ -273,11 +284,11 @@ class Guards:
                 self.failed = self._broken[-1]
                 return False
             self._broken = None
-        for holder, name, thing in self.definitions:
-            if holder.get(name) is not thing:
-                self.failed = name
-                return False
-        failed = self.volatile.failed()
+        failed = self.definitions.failed()
+        if failed is not None:
+            self.failed = failed
+            return False
+        failed = self.enclosed.failed() or self.volatile.failed()
         if failed is not None:
             self.note(failed)
             return False

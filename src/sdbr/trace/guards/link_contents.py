@@ -5,6 +5,7 @@ from __future__ import annotations
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.stripping import PURE, is_traced, strip
+from sdbr.trace.code.frames import line_of_use
 from sdbr.trace.code.moving import GENERATORS, moves_on
 from sdbr.trace.code.places import Place
 from sdbr.trace.code.reading import get
@@ -120,7 +121,9 @@ class PrintRecording:
             fields = changed_fields(thing, print_)
             if fields is None or not all(self._write_field(*field, kept) for field in fields):
                 self.mark_dynamic(
-                    f"what attribute {name!r} holds changed during the call", Remedy.PASS_NUMBERS
+                    f"what attribute {name!r} holds changed during the call",
+                    Remedy.PASS_NUMBERS,
+                    line=line_of_use(self.stores.functions, name) or None,
                 )
         return kept
 

@@ -1,0 +1,257 @@
+"""Lists, dicts and deques of links to which a call adds, and which it does not read.
+
+Code that names such an attribute and at once calls a method of `METHODS` on it, or assigns to a
+key, gets a `Growing` in its place, which does the same and notes it. Replays do it again with what
+they have computed. Whoever gets hold of the container in another way has read it: what it holds
+is then compared, and a call that changes that is dynamic.
+"""
+
+from __future__ import annotations
+
+import collections
+import sys
+
+from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.stripping import holds_traced, is_traced, shown
+from sdbr.trace.arrays.traced_float import FOLLOWED, plain_float
+from sdbr.trace.code.frames import line_of, written_into
+from sdbr.trace.effects.attributes import may_be_computed
+from sdbr.trace.effects.sinks import Sink
+from sdbr.trace.guards.prints import is_constant
+from sdbr.trace.structure import mapped
+from sdbr.trace.values import RESULT, Store
+
+import chainer
+import numpy as np
+
+_KINDS = (list, dict, collections.deque, collections.OrderedDict, collections.defaultdict)
+#: What adds to a container, or empties it, whatever is there, and returns nothing.
+_METHODS = {
+    list: ("append", "extend", "__setitem__", "clear"),
+    dict: ("__setitem__", "update", "clear"),
+    collections.deque: ("append", "appendleft", "extend", "extendleft", "clear"),
+}
+_KEYS = (str, int, bool, type(None))
+
+
+class Growing:
+    """What code gets that adds to a container of a link at once."""
+
+    __slots__ = ("_add",)
+
+    def __init__(self, add):
+        self._add = add
+
+    def __getattr__(self, name: str):
+        def method(*args, **kwargs):
+            return self._add(name, args, kwargs)
+
+        return method
+
+    def __setitem__(self, key, thing) -> None:
+        self._add("__setitem__", (key, thing), {})
+
+
+class GrowthSink(Sink):
+    """One addition to what an attribute of a link holds, whichever container that is by then."""
+
+    __slots__ = ("method",)
+
+    def __init__(self, fields: dict, name: str, method: str, n: int):
+        super().__init__(fields, name)
+        self.method = method
+        self.key = (id(fields), name, n)
+
+    def put(self, thing, target=None) -> None:
+        """Add; `thing` are the arguments of the method."""
+        getattr(self.holder[self.name], self.method)(*thing)
+
+    @property
+    def container(self):
+        """What lies there now."""
+        return self.holder.get(self.name)
+
+
+class _Grown:
+    """A container that the call adds to."""
+
+    def __init__(self, link, name: str, thing):
+        self.link, self.name, self.thing = link, name, thing
+        self.before = thing.copy()
+        self.additions: list[tuple] = []  # method, arguments, line
+        self.is_read = False
+
+    def is_explained(self) -> bool:
+        """Whether the container holds what the additions have put there, and no more.
+
+        To be asked once: nothing is kept for it any longer.
+        """
+        then, self.before = self.before, None
+        for method, args, _ in self.additions:
+            getattr(then, method)(*args)
+        now = self.thing
+        if isinstance(now, dict):
+            same = list(now) == list(then) and all(now[k] is then[k] for k in now)
+        else:
+            same = len(now) == len(then) and all(x is y for x, y in zip(now, then, strict=True))
+        return same
+
+
+class GrowthRecording:
+    """The part of the recorder that watches what is added to containers of links."""
+
+    def __init__(self):
+        super().__init__()
+        self._grown: dict[tuple[int, str], _Grown] = {}
+
+    def growing(self, link, name: str, thing, frame) -> Growing | None:
+        """What `frame` gets for ``link.name``, where it only adds to it; None where it may read."""
+        if type(thing) not in _KINDS:
+            return None
+        methods = next(m for kind, m in _METHODS.items() if isinstance(thing, kind))
+        if written_into(frame, name) not in methods:
+            return None
+        key = (id(link), name)
+        grown = self._grown.get(key)
+        if grown is None:
+            grown = self._grown[key] = _Grown(link, name, thing)
+
+        line = line_of(frame)
+
+        def add(method: str, args: tuple, kwargs: dict):
+            if method in ("extend", "extendleft") and len(args) == 1:
+                args = (list(args[0]),)  # a generator gives its items once
+            getattr(thing, method)(*args, **kwargs)  # an error is the user's
+            if kwargs or (method == "update" and not args):
+                grown.is_read = True
+            else:
+                grown.additions.append((method, args, line))
+
+        return Growing(add)
+
+    def grown_by_now(self) -> set[tuple]:
+        """The attributes, by link and name, to whose containers the call has added."""
+        return set(self._grown)
+
+    def collect_growth(self) -> None:
+        """The call is over: what it has added is what replays add; else it is dynamic."""
+        for key, grown in self._grown.items():
+            reason = self._why_not_again(key, grown)
+            for method, args, line in grown.additions:
+                if reason is None and not self._adds(grown, method, args):
+                    reason = f"something was added to attribute {grown.name!r} that is no result"
+                if reason is not None:
+                    self.mark_dynamic(reason, Remedy.PASS_NUMBERS, line=line)
+                    break
+            _make_plain(grown)
+            if reason is None:
+                self.trace.grown[key] = type(grown.thing)
+        # Who holds a result is counted from here on.
+        for grown in self._grown.values():
+            grown.before = None
+            grown.additions = []
+            self._references.held(
+                grown.thing if isinstance(grown.thing, dict) else list(grown.thing)
+            )
+
+    def _why_not_again(self, key: tuple, grown: _Grown) -> str | None:
+        found = f"what attribute {grown.name!r} holds changed during the call"
+        if self.opened or grown.is_read or key in self._prints or key in self.written:
+            return found
+        if grown.link.__dict__.get(grown.name) is not grown.thing or not grown.is_explained():
+            return found
+        return None
+
+    def _adds(self, grown: _Grown, method: str, args: tuple) -> bool:
+        """Note an addition for replays; False where they cannot make what is added."""
+        parts = _parts(method, args)
+        if parts is None or not all(map(self._may_be_made, parts)):
+            return False
+        value = mapped(args, lambda x: self.of_array(x) if is_traced(x) else self._value_of(x))
+        self.trace.unconfirmed |= _may_be_computed(value)
+        sink = GrowthSink(grown.link.__dict__, grown.name, method, len(self.trace.stores))
+        self.trace.stores.append(Store(sink, value))
+        return True
+
+    def _may_be_made(self, thing) -> bool:
+        """Whether replays may make it: a number, a result of the call, a tuple of these."""
+        if type(thing) is tuple:
+            return all(map(self._may_be_made, thing))
+        if isinstance(thing, chainer.Variable):
+            _, value = self._nodes.get(id(thing._node), (None, None))
+            return value is not None and value.kind == RESULT
+        if isinstance(thing, np.ndarray) or is_traced(thing):
+            return getattr(getattr(thing, "origin", None), "kind", None) == RESULT
+        return is_constant(thing) or type(thing) in FOLLOWED
+
+
+def _parts(method: str, args: tuple) -> list | None:
+    """What is added, one by one; None where replays would not make the same of it."""
+    if method == "clear":
+        return []
+    if method == "__setitem__" and not _is_key(args[0]):
+        return None
+    last = args[-1]
+    if method in ("extend", "extendleft"):
+        return last
+    if method == "update" and type(last) is not dict:
+        return None
+    if type(last) not in (list, dict):
+        return [last]
+    # A container that is put in as it is has to be of the call alone: replays make another one.
+    if method != "update" and _references(args) > _of_one():
+        return None
+    if type(last) is list:
+        return last
+    return list(last.values()) if all(map(_is_key, last)) else None
+
+
+def _references(args: tuple) -> int:
+    return sys.getrefcount(args[-1])
+
+
+def _of_one() -> int:
+    """`_references` to a container that nobody has but the arguments and what it was put into."""
+    args = ([],)
+    held = [args[-1]]
+    count = _references(args)
+    del held
+    return count + 1  # the variable of the caller
+
+
+def _is_key(thing) -> bool:
+    return all(map(_is_key, thing)) if type(thing) is tuple else type(thing) in _KEYS
+
+
+def _may_be_computed(thing) -> bool:
+    if isinstance(thing, dict):
+        thing = list(thing.values())
+    if isinstance(thing, (list, tuple)):
+        return any(map(_may_be_computed, thing))
+    return may_be_computed(thing)
+
+
+def _is_followed(thing) -> bool:
+    """Whether there is something in `thing` that only traced calls make."""
+    if isinstance(thing, dict):
+        thing = list(thing.values())
+    if isinstance(thing, (list, tuple)):
+        return any(map(_is_followed, thing))
+    return type(thing) in FOLLOWED or holds_traced(thing)
+
+
+def _make_plain(grown: _Grown) -> None:
+    """Put plain numbers and arrays into the place of those that the trace has followed."""
+    added = {id(x) for method, args, _ in grown.additions for x in _stored(method, args)}
+    thing = grown.thing
+    for place, x in list(thing.items() if isinstance(thing, dict) else enumerate(thing)):
+        if id(x) in added and _is_followed(x):
+            thing[place] = mapped(x, lambda part: plain_float(shown(part)))
+
+
+def _stored(method: str, args: tuple) -> list:
+    """What lies in the container afterwards."""
+    last = args[-1] if args else ()
+    if method == "update" and type(last) is dict:
+        return list(last.values())
+    return last if method in ("extend", "extendleft") else [last]
