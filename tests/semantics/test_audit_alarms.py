@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sdbr
 from sdbr.audit import gradients as gradients_of_audits
+from sdbr.audit import outcome as outcomes
+from sdbr.audit.sides import PlainSide
 from sdbr.call.manager import ScheduleManager
 
 import chainer
@@ -303,3 +305,66 @@ def test_another_gradient_behind_a_node_that_prints_is_no_rounding(monkeypatch):
     for x in map(chainer.Variable, X[:3]):
         F.sum(static(x)).backward()
     assert static.schedule_manager.audits.failed == 1
+
+
+class Noting(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.a = L.Linear(4, 3)
+        self.last, self.other = 0.0, 1.0
+        self.stats, self.history, self.pairs = {"n": 0.0}, [1.0], []
+
+    def forward(self, x):
+        y = F.sum(self.a(x) ** 2)
+        self.last = float(y.array)
+        self.stats["n"] = float(y.array)
+        self.history.clear()
+        self.history.append(float(y.array))
+        self.pairs.clear()
+        self.pairs.append(("n", 1))
+        return y
+
+
+def disturb_define_by_run(monkeypatch, how):
+    """Let `how` act at the end of each run of define-by-run in an audit."""
+    changes = outcomes.Outcome._changes
+
+    def _changes(self, before):
+        if isinstance(self.side, PlainSide):
+            how()
+        return changes(self, before)
+
+    monkeypatch.setattr(outcomes.Outcome, "_changes", _changes)
+
+
+def test_a_run_that_writes_the_very_numbers_that_were_there(monkeypatch):
+    """Then the other run, whose numbers differ by rounding, is not the only one that wrote."""
+    model = sdbr.static_graph(Noting(), on_dynamic="raise")
+
+    def by_rounding():
+        model.last *= 1 + 1e-7
+        model.stats["n"] *= 1 + 1e-7
+        model.history[0] *= 1 + 1e-7
+
+    disturb_define_by_run(monkeypatch, by_rounding)
+    for _ in range(6):
+        model(X[0])
+    audits = model.schedule_manager.audits
+    assert (audits.failed, audits.failures, audits.noisy) == (0, [], 0)
+    assert model.schedule_manager.statistics.replays == 5 and audits.passed >= 5
+
+
+@pytest.mark.parametrize("name", ["other", "last"])
+def test_numbers_that_only_define_by_run_changes_are_no_rounding(monkeypatch, name):
+    """However near they are: replays would leave it as it was for ever."""
+    model = sdbr.static_graph(Noting(), on_dynamic="raise")
+
+    def written():
+        setattr(model, name, getattr(model, name) * (1 + 1e-5 if name == "other" else 1.01))
+
+    disturb_define_by_run(monkeypatch, written)
+    model(X[0])
+    with pytest.raises(sdbr.SdbrError, match=rf"Noting.{name} differs"):
+        model(X[0])
+    assert model.schedule_manager.audits.failed == 1

@@ -137,6 +137,12 @@ def scalar_of_numpy(self, x, t):
     return loss
 
 
+def the_same_again(self, x, t):
+    self.history.clear()
+    self.history.append(("call", (1, None)))
+    return loss_of(self, x, t)
+
+
 # --- arrays and Variables -------------------------------------------------------------------------
 def array(self, x, t):
     h = F.tanh(self.l(x))
@@ -317,6 +323,11 @@ def counted(self, x, t):
     return loss_of(self, x, t) * self.stats["n"]
 
 
+def read_after_a_constant(self, x, t):
+    self.history.append(1)
+    return loss_of(self, x, t) * len(self.history)
+
+
 def replaced(self, x, t):
     loss = loss_of(self, x, t)
     self.history.append(float(loss.array))
@@ -360,14 +371,15 @@ def returned_row(self, x, t):
 
 
 DYNAMIC = [
-    read_before, read_after, capped, other_name, by_getattr, by_fields, by_vars, counted, replaced,
-    something_else, its_own_list, argument_kept, parameter_kept, returned_row,
+    read_before, read_after, capped, other_name, by_getattr, by_fields, by_vars, counted,
+    read_after_a_constant, replaced, something_else, its_own_list, argument_kept,
+    parameter_kept, returned_row,
 ]  # fmt: skip
 STATIC = [
     number, item, computed_number, whole_number, several, constants, pair, row, row_by_name,
-    at_key, at_keys, updated, scalar_of_numpy, array, array_of_result, hidden, result, twice,
-    all_hidden, extended, extended_one_by_one, slots, last_slot, by_name, bounded, from_the_left,
-    in_a_child, in_a_helper, behind_a_branch, with_an_attribute, renewed,
+    at_key, at_keys, updated, scalar_of_numpy, the_same_again, array, array_of_result, hidden,
+    result, twice, all_hidden, extended, extended_one_by_one, slots, last_slot, by_name, bounded,
+    from_the_left, in_a_child, in_a_helper, behind_a_branch, with_an_attribute, renewed,
 ]  # fmt: skip
 
 
@@ -519,6 +531,7 @@ def test_one_list_of_two_links_and_a_global():
         loss = loss_of(self, x, t)
         self.history.append(float(loss.array))
         self.l.seen.append(1)
+        self.history.append("in turn")
         return loss
 
     models = Keeping(forward), sdbr.static_graph(Keeping(forward))

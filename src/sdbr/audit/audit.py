@@ -328,6 +328,8 @@ def roots_of(manager, schedule, owner, arguments, optimizer=None, gradients: boo
     written += [x.source._data[0] for x in trace.lasting if x.kind == PARAMETER]
     grown = [store.sink for store in trace.stores if isinstance(store.sink, GrowthSink)]
     written += [sink.container for sink in grown]
+    written += [(x.sink.holder, x.sink.name) for x in trace.stores if x.sink not in grown]
+    written += [(x.link.__dict__, x.name) for x in trace.writes]
     roots = Roots(
         list(links.values()), arguments, parameters, optimizer, gradients, whole, near, written
     )

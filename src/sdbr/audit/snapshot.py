@@ -50,8 +50,8 @@ class Roots:
         Whether parameters are kept whole without an optimizer, too.
     reached : iterable of Reached
         Places outside of links.
-    written : iterable of (ndarray, list, dict or deque)
-        Arrays and containers that the call is known to write in place.
+    written : iterable
+        What the call is known to write: arrays and containers, dictionaries with the name there.
 
     Attributes
     ----------
@@ -88,7 +88,9 @@ class Roots:
         self.generators: list[Named] = []
         self.moves_on = False
         self._seen: set[int] = set()
-        self.written = {id(thing) for thing in written}
+        self.written = {
+            (id(thing[0]), thing[1]) if isinstance(thing, tuple) else id(thing) for thing in written
+        }
         self._whole = whole or optimizer is not None
         self._gradients = gradients
         self._in_rule = False
@@ -287,21 +289,23 @@ class Snapshot:
         self.random = {name: get() for name, (get, _) in self._generators().items()}
 
     def changes(self, written: bool = False) -> Changes:
-        """What is other now; with `written` also arrays that the call writes, whatever it wrote."""
+        """What is other now; with `written` also what the call writes, as it was or not."""
+        known = self.roots.written if written else frozenset()
         found = Changes()
         for place, before in zip(self.roots.dicts, self.entries, strict=True):
             now = place.thing
             for name in [*before, *[name for name in now if name not in before]]:
                 value = now.get(name, MISSING)
-                if not _is_same(value, before.get(name, MISSING)) and not _is_own(name):
+                is_same = _is_same(value, before.get(name, MISSING))
+                if (not is_same or (id(now), name) in known) and not _is_own(name):
                     found.entries.append((place, name, value))
         for place, before in zip(self.roots.containers, self.contents, strict=True):
-            if not _same_contents(place.thing, before):
+            if not _same_contents(place.thing, before) or id(place.thing) in known:
                 found.contents.append((place, _copy_of(place.thing)))
         for (place, copied), before in zip(self.roots.arrays, self.arrays, strict=True):
             array = place.thing
             if copied:
-                if not same_bytes(array, before) or (written and id(array) in self.roots.written):
+                if not same_bytes(array, before) or id(array) in known:
                     found.arrays.append((place, array.copy()))
             elif checksum(array) != before:
                 found.arrays.append((place, None))
