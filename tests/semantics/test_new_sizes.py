@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import threading
 
 import sdbr
 from sdbr.schedule import sizes as rules
@@ -522,6 +523,18 @@ def test_state_that_has_a_size_is_traced():
         plain.h = static.h = None
         for seed in range(3):
             check(plain, static, (inputs(n, seed),), (n, seed))
+
+
+def test_a_progress_bar_has_a_thread_of_its_own():
+    """What draws there is no matter to code that draws from nothing."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    try:
+        assert sweep(lambda: Net(mlp), labelled) == (2, len(SIZES) - 2)
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_an_attribute_that_is_another_one():

@@ -27,6 +27,7 @@ from sdbr.trace.arrays.scalars import (
     ScalarArgument,
     ScalarAttribute,
 )
+from sdbr.trace.code.generators import UNWATCHED
 from sdbr.trace.nodes import inner_function
 from sdbr.trace.values import Trace, TracedNode, Value
 
@@ -125,14 +126,14 @@ def size_of(key, one, other) -> tuple[int, int, int] | None:
 def may_be_sized(schedule: Schedule) -> bool:
     """Whether the trace of a schedule may be one of two that others are built of."""
     trace = schedule.trace
+    # Code that asks no size draws from nothing: the thread of a progress bar is no matter.
+    unwatched = any(text != UNWATCHED for text in trace.unwatched)
     return (
         schedule.asks_no_size
         and schedule.family is None
         and schedule.dynamic is None
         and not (schedule.unconfirmed or schedule.bound_to or schedule.double)
-        and not (
-            trace.numbers or trace.stores or trace.forgotten or trace.unseen or trace.unwatched
-        )
+        and not (trace.numbers or trace.stores or trace.forgotten or trace.unseen or unwatched)
         and not schedule.guards.changed
         and all(_is_listed(node) for node in trace.nodes)
     )

@@ -23,6 +23,8 @@ from sdbr.trace.code.profile_calls import chooses
 
 import numpy as np
 
+#: The global generator moves also when another thread draws.
+UNWATCHED = "draws past numpy.random from NumPy's global random generator (other threads are alive)"
 _WORDS = 624  # of the state of MT19937, before the position
 _STATE = ctypes.c_uint32 * (_WORDS + 1)
 _ENTROPY = ("urandom", "getrandom")
@@ -73,12 +75,10 @@ class Generators:
     def __init__(self):
         self._places: dict[int, _Place] = {}
         self.unwatched: str | None = None
-        name = "NumPy's global random generator"
         if threading.active_count() == 1:
-            self.watch(GLOBAL_GENERATOR, name)
+            self.watch(GLOBAL_GENERATOR, "NumPy's global random generator")
         else:
-            # What happens to it may be another thread's doing.
-            self.unwatched = f"draws past numpy.random from {name} (other threads are alive)"
+            self.unwatched = UNWATCHED
 
     def watch(self, generator, name: str) -> None:
         """Look at `generator` from now on, too."""
