@@ -266,7 +266,7 @@ cdef class StepRunner(Runner):
         try:
             if not CallSpec.suits(args, kwargs):
                 return False
-            self.spec = CallSpec(args, kwargs)
+            self.spec = CallSpec(args, kwargs, self.schedule.trace.asks_layout)
             self.share = audit_share(self.manager, self.schedule)
             self.due = self.schedule.due
             self.numbers = Numbers(self.schedule, len(self.spec.float_positions))
@@ -349,7 +349,7 @@ cdef class CallRunner(Runner):
         self.schedule_dict = schedule.__dict__
         self.own = None if instance is None else binder_of(instance)
         self.write_watch = WriteWatch(schedule.guards)
-        self.spec = CallSpec(args, kwargs)
+        self.spec = CallSpec(args, kwargs, schedule.trace.asks_layout)
         self.numbers = Numbers(schedule, len(self.spec.float_positions))
         self.positions = self.spec.array_positions(args, kwargs)
         self.share = audit_share(replay.manager, schedule)

@@ -18,6 +18,8 @@ ctypedef struct Leaf:
     int ndim
     cnp.npy_intp dims[8]
     PyObject *requires_grad
+    int flags                 # how it lies in memory, where that counts
+    cnp.npy_intp strides[8]
     int same_as               # first argument that was the same object
 
 
@@ -40,6 +42,7 @@ cdef class CallSpec(Leaves):
     cdef dict local_config
     cdef tuple names
     cdef list float_positions     # which arguments are floats
+    cdef bint laid_out            # whether it counts how arrays lie in memory
     cdef object shape             # how containers nest (see `shape_of`), None without any
     cdef tuple flat(self, tuple args)
     cdef list array_positions(self, tuple args, dict kwargs)

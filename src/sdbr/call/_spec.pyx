@@ -148,6 +148,17 @@ cdef inline bint is_alike(PyObject *array, Leaf *leaf) noexcept:
     return True
 
 
+cdef inline bint lies_alike(PyObject *array, Leaf *leaf) noexcept:
+    """Whether an array lies in memory as a leaf did."""
+    cdef int k
+    if cnp.PyArray_FLAGS(<cnp.ndarray> array) != leaf.flags:
+        return False
+    for k in range(leaf.ndim):
+        if cnp.PyArray_STRIDES(<cnp.ndarray> array)[k] != leaf.strides[k]:
+            return False
+    return True
+
+
 def _can_change(value):
     """Whether a container: one compared by identity could have got other contents."""
     return isinstance(value, (list, dict, set, tuple))
@@ -200,12 +211,15 @@ cdef class CallSpec(Leaves):
         Variables, arrays, plain values, and lists, tuples and dicts of these.
     kwargs : dict
         The same by name; the order counts.
+    laid_out : bool
+        Whether the arrays have to lie in memory as these do.
     """
 
-    def __cinit__(self, tuple args, dict kwargs):
+    def __cinit__(self, tuple args, dict kwargs, bint laid_out=False):
         cdef int i, j, k
         cdef object array
         self.names = tuple(kwargs)
+        self.laid_out = laid_out
         args = args + tuple(kwargs.values())
         self.shape = shape_of(args) if has_containers(args) else None
         args = self.flat(args)
@@ -237,6 +251,8 @@ cdef class CallSpec(Leaves):
                 self.leaves[i].ndim = array.ndim
                 for k in range(array.ndim):
                     self.leaves[i].dims[k] = array.shape[k]
+                    self.leaves[i].strides[k] = array.strides[k]
+                self.leaves[i].flags = array.flags.num
                 values.append(array.dtype)
             self.leaves[i].same_as = i
             for j in range(i):
@@ -369,6 +385,8 @@ cdef class CallSpec(Leaves):
             else:
                 array = x
             if not is_alike(array, leaf):
+                return False
+            if self.laid_out and not lies_alike(array, leaf):
                 return False
             self.arrays[i] = array
             for j in range(i):

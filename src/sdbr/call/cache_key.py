@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.trace.guards.layouts import aliasing, layout_of
 from sdbr.trace.nodes import config_entries
 from sdbr.trace.structure import (
     describe,
@@ -36,6 +37,8 @@ class CallKey(NamedTuple):
     config : tuple
         See `ConfigKeys`.
     backend : str
+    layouts : tuple
+        How these arrays lie in memory, where a call may learn that; see `layouts_of`.
     """
 
     arguments: tuple
@@ -43,6 +46,7 @@ class CallKey(NamedTuple):
     same: tuple
     config: tuple
     backend: str
+    layouts: tuple = ()
 
 
 # What `freeze` looks into.
@@ -56,6 +60,7 @@ _PARTS = CallKey(
     "which arguments are the same object",
     "chainer.config",
     "backend",
+    "how arguments lie in memory",
 )
 
 
@@ -116,12 +121,10 @@ def call_key(structure, leaves, config: tuple, backend: str) -> CallKey:
     return CallKey(arguments, tuple(specs), aliasing(leaves), config, backend)
 
 
-def aliasing(leaves) -> tuple:
-    """Which arguments are the same object: they stay the same in a replay."""
-    if len(leaves) < 2:
-        return ()
-    first: dict[int, int] = {}
-    return tuple(first.setdefault(id(x), i) for i, x in enumerate(leaves))
+def layouts_of(leaves) -> tuple:
+    """How the arrays among the arguments lie in memory."""
+    arrays = [x._data[0] if isinstance(x, chainer.Variable) else x for x in leaves]
+    return tuple([layout_of(x) for x in arrays])
 
 
 class ConfigKeys:

@@ -9,7 +9,13 @@ from sdbr.base.errors import BackendError
 from sdbr.base.options import BACKEND_NAMES, Options
 from sdbr.call._conditions import active_hook
 from sdbr.call._spec import signature
-from sdbr.call.cache_key import CallKey, call_key, flatten_arguments, unusual_array
+from sdbr.call.cache_key import (
+    CallKey,
+    call_key,
+    flatten_arguments,
+    layouts_of,
+    unusual_array,
+)
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace.structure import floats_in
 
@@ -89,6 +95,8 @@ def look_up(manager, args: tuple, kwargs: dict) -> Lookup:
         found.warning = unusual, f"{manager.name}: {unusual} run define-by-run"
         return found
     found.key = call_key(found.structure, leaves, manager.config_keys.now(), found.backend)
+    if manager.asks_layout:
+        found.key = found.key._replace(layouts=layouts_of(leaves))
     found.floats = floats_in(found.structure)
     found.schedule = manager.find(found.key, found.floats)
     if found.schedule is None:

@@ -8,7 +8,7 @@ import time
 from sdbr.base.collector import collector_off
 from sdbr.base.errors import NotStaticError
 from sdbr.call._due import Due
-from sdbr.call.cache_key import unusual_value
+from sdbr.call.cache_key import layouts_of, unusual_value
 from sdbr.call.find import Lookup, arrays_of
 from sdbr.functions.registry import is_transparent
 from sdbr.lowering.caught import caught_error
@@ -19,6 +19,7 @@ from sdbr.trace.arrays.asked import answering
 from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.outside import Outside
+from sdbr.trace.code.reading import compares_objects
 from sdbr.trace.code.sizes import asks_no_size
 from sdbr.trace.effects.changes import changed_number, why_never_replayed
 from sdbr.trace.effects.stores import Stores
@@ -120,6 +121,7 @@ def _know(recorder: Recorder, around: Outside) -> None:
     """Tell the recorder what the user's code reaches."""
     recorder.follows_floats = not around.opaque
     recorder.names_nodes = around.names_nodes
+    recorder.trace.compares_objects = any(compares_objects(f.__code__) for f in around.functions)
     recorder.trace.unwatched += around.unwatched
     recorder.know_outside([*around.entries, *around.methods])
     recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
@@ -136,6 +138,9 @@ def _settle(recorder: Recorder, manager) -> None:
 
 def _schedule_of(manager, lookup: Lookup, trace: Trace) -> Schedule:
     """The schedule of a trace, before its guards."""
+    if trace.asks_layout and not manager.asks_layout:
+        manager.asks_layout = True
+        lookup.key = lookup.key._replace(layouts=layouts_of(lookup.leaves))
     keep_graph = chainer.config.enable_backprop or any(node.backprop for node in trace.nodes)
     schedule = Schedule(lookup.key, trace, keep_graph, lookup.backend, manager.options.memory)
     if trace.dynamic is None:

@@ -16,7 +16,10 @@ import numpy as np
 
 _COPIES = (
     "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "astype", "copy",
+    "require",
 )  # fmt: skip
+#: These give a view or a copy, as the array lies in memory.
+_EITHER_WAY = frozenset((*_COPIES, "ravel", "reshape"))
 #: These may write into their first argument, when they are given it once more.
 _OVER_THEIR_OWN = frozenset(
     ("around", "byteswap", "clip", "cumprod", "cumsum", "fix", "nancumprod", "nancumsum", "round")
@@ -46,6 +49,7 @@ class CallRecording:
     def numpy_call(self, call, args, kwargs, result, draws=False):
         """Record a NumPy call on known arrays; returns `result` as traced arrays."""
         self.check_exports()
+        self.either_way |= call.__name__ in _EITHER_WAY
         inputs: list[Value] = []
         given: list = []
         recorded = (

@@ -211,6 +211,9 @@ class Recorder(
         _note_writeable(leaves, values)
         self.trace.result = fill(structure, values)
         self.check_exports()
+        self.trace.asks_layout |= self.trace.compares_objects and self.either_way
+        if any(array.flags.num != flags for array, flags in self.flagged):
+            self.mark_dynamic("flags of an array were set in place", Remedy.DO_OUTSIDE)
         if handed is not None and handed.changed():
             self.mark_dynamic(
                 "a list or dict among the arguments was changed", Remedy.CHANGE_A_COPY

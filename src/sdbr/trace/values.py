@@ -319,6 +319,10 @@ class Trace:
         Values that show an array in an attribute, or a part of it, at each moment.
     grown : dict
         (id(link), name) of each attribute to whose container the call only adds -> its class.
+    asks_layout : bool
+        Whether the code may learn how arrays that the call was given, or finds, lie in memory.
+    compares_objects : bool
+        Whether it may ask whether two of these are one.
     """
 
     values: list = dataclasses.field(default_factory=list)
@@ -348,6 +352,8 @@ class Trace:
     lasting: list = dataclasses.field(default_factory=list)
     windows: set = dataclasses.field(default_factory=set)
     grown: dict = dataclasses.field(default_factory=dict)
+    asks_layout: bool = False
+    compares_objects: bool = False
 
     @property
     def effects(self) -> list[AttributeWrite | Report | Store]:

@@ -15,6 +15,7 @@ import types
 from collections.abc import Iterator
 
 from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.asking import ask_layout
 from sdbr.trace.arrays.stripping import LEAVING, TRACED, is_traced, strip
 from sdbr.trace.arrays.telling import leave_by
 from sdbr.trace.arrays.traced_float import FOLLOWED, computed
@@ -49,6 +50,7 @@ class Type(type, metaclass=_Asking):
 class _Viewing(type):
     def __call__(cls, thing):
         if is_traced(thing):
+            ask_layout()
             leave_by("a value left NumPy through memoryview()", Remedy.STAY_ARRAYS, thing)
             thing = strip(thing)
         return builtins.memoryview(thing)

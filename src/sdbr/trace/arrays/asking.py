@@ -1,11 +1,16 @@
-"""Which numbers of arrays the code may ask for, so that the answer decides about its way."""
+"""What the code may ask of arrays, so that the answer decides about its way: numbers, layout."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
-from sdbr.trace.arrays.stripping import LEAVING, is_traced
+from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays._exports import c_order
+from sdbr.trace.arrays.stripping import LEAVING, holds_known, is_traced, strip
+from sdbr.trace.arrays.telling import leave_by, record
+from sdbr.trace.current import current
 
 import numpy as np
 
@@ -47,3 +52,73 @@ def settled(thing: Any, slices_alone: bool = False) -> Any:
     if slices_alone or not is_traced(thing) or thing.ndim or thing.dtype.kind not in "iu":
         return thing
     return int(thing)
+
+
+# --- how arrays lie in memory ------------------------------------------------------------------
+def ask_layout(flagged: np.ndarray | None = None) -> None:
+    """The code learns how an array lies in memory: that of what the call is given counts.
+
+    How arrays of the call lie follows from that: they lie as those that they are made of.
+
+    Parameters
+    ----------
+    flagged : ndarray, optional
+        One whose flags the code gets hold of; it may set them.
+    """
+    recorder = current()
+    if recorder is not None and not recorder.depth:
+        recorder.trace.asks_layout = True
+        if flagged is not None:
+            recorder.flagged.append((flagged, flagged.flags.num))
+
+
+def in_order(name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """Arguments of ``ravel`` and the like, which name no order but that of C and of Fortran.
+
+    In a replay the array may lie in another one than it lay in when it was traced.
+    """
+    at = 2 if name == "reshape" else 1
+    order = kwargs.get("order", args[at] if len(args) > at else None)
+    if not isinstance(order, str) or order not in "KkAa" or strip(args[0]).ndim < 2:
+        return args, kwargs
+    ask_layout()
+    array, *rest = args
+    if order in "Kk" and name != "reshape":
+        array, order = array.transpose(c_order(strip(array))), "C"
+    else:
+        order = "F" if strip(array).flags.fnc else "C"
+    if "order" in kwargs:
+        return (array, *rest), {**kwargs, "order": order}
+    return (array, *rest[: at - 1], order, *rest[at:]), kwargs
+
+
+def telling_layout(name: str) -> property:
+    """A property of arrays that tells how one lies in memory."""
+
+    def read(self):
+        array = strip(self)
+        ask_layout(array if name == "flags" and holds_known(self) else None)
+        return getattr(array, name)
+
+    return property(read)
+
+
+def viewing(method: Callable) -> Callable:
+    """The method ``view``: to elements of another size, how the array lies in memory matters."""
+
+    def view(self, *args, **kwargs):
+        dtype = kwargs.get("dtype", args[0] if args else None)
+        is_class = isinstance(dtype, type) and issubclass(dtype, np.ndarray)
+        if dtype is None or is_class or np.dtype(dtype).itemsize == self.dtype.itemsize:
+            return method(self, *args, **kwargs)
+        ask_layout()
+        if strip(self).flags.c_contiguous:
+            return record(_view_in_c_order, (self, *args), kwargs)
+        leave_by("elements of another size were seen in an array", Remedy.STAY_ARRAYS, self)
+        return strip(self).view(*args, **kwargs)
+
+    return view
+
+
+def _view_in_c_order(array: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
+    return np.ascontiguousarray(array).view(*args, **kwargs)

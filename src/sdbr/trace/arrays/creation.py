@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.asking import ask_layout
 from sdbr.trace.arrays.stripping import holds_known, holds_traced, strip_nested
 from sdbr.trace.arrays.telling import leave_by, record
 from sdbr.trace.arrays.traced_float import strip_floats
@@ -30,7 +31,7 @@ CREATORS = (
 
 # These look at an array past its class: NumPy does not tell when they are called with one.
 CONVERSIONS = (
-    "argsort", "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray",
+    "argsort", "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "require",
 )  # fmt: skip
 
 DRAWS = (
@@ -150,6 +151,7 @@ def _iterating(original):
             return isinstance(thing, original)
 
         def __call__(cls, op, *args, **kwargs):
+            ask_layout()
             if holds_known(op):
                 leave_by(
                     f"a value left NumPy through {original.__name__}()", Remedy.STAY_ARRAYS, op

@@ -63,6 +63,9 @@ class ValueRecording:
             self.know_variable(leaf, value)
             return leaf
         value = self.value(ARGUMENT, leaf, False, index, False)
+        known = self._arrays.get(id(leaf))
+        if known is not None and known[0]() is leaf and not known[1].is_variable:
+            value = known[1]  # one array given twice is one array to the code
         self.know_array(leaf, value)
         return wrap(leaf, value, self)
 

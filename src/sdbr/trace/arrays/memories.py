@@ -107,6 +107,8 @@ class MemoryRecording:
         super().__init__()
         self._memories: dict[int, Memory] = {}  # id of the array that owns it ->
         self._on: dict[int, list[weakref.ref]] = {}  # the same -> traced views of it
+        self.flagged: list[tuple] = []  # arrays whose flags the code has got hold of, and these
+        self.either_way = False  # whether what the code has may be a view or a copy
 
     def memory_of(self, array: np.ndarray) -> Memory | None:
         """The memory that a plain array is a view of, if the call may write there."""

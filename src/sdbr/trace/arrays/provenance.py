@@ -11,7 +11,18 @@ import sys
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays._exports import count_exports, was_exported
-from sdbr.trace.arrays.asking import COUNTED, COUNTING, SHAPED, count, may_ask, settled
+from sdbr.trace.arrays.asking import (
+    COUNTED,
+    COUNTING,
+    SHAPED,
+    ask_layout,
+    count,
+    in_order,
+    may_ask,
+    settled,
+    telling_layout,
+    viewing,
+)
 from sdbr.trace.arrays.stripping import (
     PURE,
     TRACED,
@@ -86,6 +97,8 @@ class TracedArray(np.ndarray):
 
     def __array_function__(self, func, types, args, kwargs):
         if func in _STATIC:
+            if func in (np.may_share_memory, np.shares_memory):
+                leave_by("it was asked whether arrays share memory", Remedy.DO_OUTSIDE, args)
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in SHAPED or func in COUNTED:
             args = (*args[:1], *settled(args[1:]))
@@ -107,6 +120,8 @@ class TracedArray(np.ndarray):
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in _WRITERS:
             return by_function(func, args, kwargs)
+        if func in (np.ravel, np.reshape):
+            args, kwargs = in_order(func.__name__, args, kwargs)
         if func is np.nan_to_num:
             return replace_nans(*args, **kwargs)
         if may_write_unseen(func, args, kwargs):
@@ -186,6 +201,7 @@ class TracedArray(np.ndarray):
 
     @property
     def base(self):
+        ask_layout()
         behind = strip(self).base
         if behind is not None:
             leave_by("a value left NumPy through base", Remedy.STAY_ARRAYS, self)
@@ -226,7 +242,10 @@ def _recorded(name):
     def method(self, *args, **kwargs):
         if name in ("reshape", "transpose"):
             args = settled(args)
-        return _recorded_or_written(call, (self, *args), kwargs)
+        args = (self, *args)
+        if name in ("flatten", "ravel", "reshape"):
+            args, kwargs = in_order(name, args, kwargs)
+        return _recorded_or_written(call, args, kwargs)
 
     method.__name__ = name
     return method
@@ -251,6 +270,7 @@ def _leaving(name, what, remedy):
     plain = getattr(np.ndarray, name)
 
     def method(self, *args, **kwargs):
+        ask_layout()
         leave_by(what, remedy, self, args, kwargs)
         return plain(strip(self), *strip_nested(args), **strip_nested(kwargs))
 
@@ -334,6 +354,8 @@ def add_methods(cls: type) -> None:
     """Give a class of traced things the methods of arrays that are recorded or noticed."""
     for name in _RECORDED:
         setattr(cls, name, _recorded(name))
+    cls.view = viewing(cls.view)
+    cls.strides, cls.flags = telling_layout("strides"), telling_layout("flags")
     for name in _PROPERTIES:
         if hasattr(np.ndarray, name):
             setattr(cls, name, _recorded_property(name))
@@ -372,6 +394,7 @@ def _leaving_property(name):
         # Chainer's code asks Variables for it; of an array it wants to know the module at most.
         if name == "data" and sys._getframe(1).f_globals.get("__name__", "")[:8] == "chainer.":
             return strip(self).data
+        ask_layout()
         leave_by(f"a value left NumPy through {name}", Remedy.STAY_ARRAYS, self)
         return getattr(strip(self), name)
 
@@ -384,7 +407,7 @@ def _leaving_property(name):
 
 # What tells nothing about values; operators come back as ufuncs.
 _HARMLESS = frozenset({
-    "shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides", "flags", "device",
+    "shape", "dtype", "ndim", "size", "itemsize", "nbytes", "device",
     "__len__", "__dlpack_device__", "__array_namespace__", "__array_priority__",
     "__array_wrap__", "__array_prepare__", "__class_getitem__", "__reduce__", "__delitem__",
 })  # fmt: skip

@@ -75,7 +75,7 @@ class TracedScalar:
         return thing
 
 
-_METADATA = frozenset({"shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides", "flags"})
+_METADATA = frozenset({"shape", "dtype", "ndim", "size", "itemsize", "nbytes"})
 add_methods(TracedScalar)
 
 

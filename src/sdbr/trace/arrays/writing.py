@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.asking import ask_layout
 from sdbr.trace.arrays.memories import MOVES, Moving, moving_of
 from sdbr.trace.arrays.rewriting import (
     At,
@@ -57,6 +58,8 @@ def write(target, how: Callable, args: tuple, kwargs: dict, name: str, text: str
     if recorder is None or recorder.depth:
         return perform()
     note_foreign(recorder, target, args, kwargs)
+    if recorder.either_way:
+        ask_layout()  # whether others see the write
     if recorder.trace.dynamic is not None:
         return perform()
     memory = recorder.memory_of(strip(target)) if is_traced(target) else None

@@ -143,6 +143,22 @@ def uses_percent(code: types.CodeType) -> tuple[bool, bool]:
     return modulo, text
 
 
+@functools.lru_cache(maxsize=1024)
+def compares_objects(code: types.CodeType) -> bool:
+    """Whether `code` may ask whether two things are one: ``a is b``, not ``a is None``."""
+    if not _IDENTITIES.isdisjoint(code.co_names):
+        return True
+    before = None
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "IS_OP" and before != "LOAD_CONST":
+            return True
+        before = instruction.opname
+    return any(compares_objects(c) for c in code.co_consts if isinstance(c, types.CodeType))
+
+
+_IDENTITIES = frozenset({"id", "is_", "is_not"})
+
+
 def _has_docstring(code: types.CodeType) -> bool:
     """Whether the first constant is the text that describes the function."""
     if sys.version_info >= (3, 14):

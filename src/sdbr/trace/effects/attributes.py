@@ -110,9 +110,8 @@ class AttributeRecording:
             return thing
         if isinstance(thing, np.ndarray):
             self._note_read(link, name, thing)
-            value = self.held_array(link, name, thing)
-            self.know_array(thing, value)
-            return wrap(thing, value) if not called_by_machinery(sys._getframe(1)) else thing
+            by_machinery = called_by_machinery(sys._getframe(1))
+            return self._array_attribute(link, name, thing, by_machinery)
         if isinstance(thing, np.generic) and name in _SCALAR_STATE.get(link, ()):
             self._note_read(link, name, np.asarray(thing))
             value = self._attribute(link, name, np.asarray(thing), False, False)
@@ -126,6 +125,18 @@ class AttributeRecording:
         return self.growing(link, name, thing, sys._getframe(1)) or self._looked_into(
             link, name, thing
         )
+
+    def _array_attribute(self, link, name: str, array, by_machinery: bool):
+        """What code gets of an array in an attribute."""
+        known = self.find_array(array) if self.trace.compares_objects else None
+        if known is not None and known.kind == ARGUMENT:
+            view = self.view_of(array, known)
+            text = f"attribute {name!r} holds an array that is an argument as well"
+            self.mark_dynamic(text, Remedy.PASS_NUMBERS)
+            return array if view is None else view
+        value = self.held_array(link, name, array)
+        self.know_array(array, value)
+        return array if by_machinery else wrap(array, value)
 
     def _looked_into(self, link, name: str, thing):
         """What the call may find in `thing` is compared from now on, or makes it dynamic."""

@@ -23,6 +23,7 @@ from sdbr.trace.guards._held import (
     is_variable_like,
 )
 from sdbr.trace.guards._versions import Dicts
+from sdbr.trace.guards.layouts import layout_conditions
 from sdbr.trace.guards.link_hooks import hooks_of
 from sdbr.trace.guards.prints import is_constant, taken
 from sdbr.trace.values import ABSENT, Trace
@@ -101,6 +102,8 @@ class Guards:
                 self.volatile.add(place, place.label, is_variable_like, _kind_of(thing))
         for sources in trace.aliases:
             self.volatile.add(Given(sources), sources[1][1], _are_one, None)
+        for condition in layout_conditions(trace):
+            self.volatile.add(*condition)
 
     def _watch_read(self, read, trace: Trace) -> None:
         """The condition on one attribute that the call has read."""

@@ -1,0 +1,55 @@
+"""How arrays lie in memory, and which of them are one: where the code of a call can learn that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sdbr.trace.guards._held import Given
+from sdbr.trace.values import PARAMETER, Trace
+
+import chainer
+import numpy as np
+
+
+def layout_of(array: np.ndarray) -> tuple:
+    """What code can learn of how an array lies in memory: its steps, its flags."""
+    return array.strides, array.flags.num
+
+
+def aliasing(things) -> tuple:
+    """Which of `things` are the same object."""
+    if len(things) < 2:
+        return ()
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(x), i) for i, x in enumerate(things))
+
+
+def layout_conditions(trace: Trace) -> Iterator[tuple]:
+    """The conditions on arrays that a call has found; those on its arguments are in the key."""
+    reads = [read for read in trace.reads if _array_of(read.value) is not None]
+    if trace.compares_objects and len(reads) > 1:
+        places = [(read.link.__dict__, read.name) for read in reads]
+        want = aliasing([read.value for read in reads])
+        yield Given(places), "which attributes are one", _are_as_they_were, want
+    if trace.asks_layout:
+        found = [(read.link.__dict__, read.name, read.value) for read in reads]
+        found += [(place, place.label, thing) for place, thing, _ in trace.places]
+        found += [(Given(x.source), "array", x.source) for x in trace.values if x.kind == PARAMETER]
+        for holder, name, thing in found:
+            array = _array_of(thing)
+            if array is not None:
+                yield holder, name, _lies_alike, layout_of(array)
+
+
+def _array_of(thing) -> np.ndarray | None:
+    array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
+    return array if isinstance(array, np.ndarray) else None
+
+
+def _lies_alike(thing, want) -> bool:
+    array = _array_of(thing)
+    return array is not None and layout_of(array) == want
+
+
+def _are_as_they_were(places, want) -> bool:
+    return aliasing([fields.get(name) for fields, name in places]) == want
