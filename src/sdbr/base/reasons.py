@@ -53,6 +53,7 @@ class Remedy(Enum):
     PASS_NUMBERS = "Pass numbers that change as arguments, or set them outside the call" + _OR_CODE
     GIVE_TO_FORGET = "Hand it over as one more argument of F.forget" + _OR_CODE
     PASS_WHAT_IT_GIVES = "Pass what it gives as an argument" + _OR_CODE
+    CALL_METHOD = "Call the method of the array or number itself (x.fill(0), x.item())" + _OR_CODE
     DO_OUTSIDE = "Do that outside the call" + _OR_CODE
     CAST_BEFORE = "Cast it to a number type in native byte order before" + _OR_CODE
     HAND_OVER_WHOLE = (

@@ -123,6 +123,7 @@ class Float(metaclass=_Converting):
 
     builtin = float
     followed = staticmethod(float_of)
+    __match_args__ = ("real",)  # of a float that is the number itself: ``case float(x)``
     dtype = np.dtype(float)  # by which NumPy knows it
 
 
@@ -162,6 +163,8 @@ def tells_class(code: types.CodeType, name: str) -> bool:
             return True
         before = None
         for instruction in dis.get_instructions(code):
+            if instruction.opname == "MATCH_CLASS" and name == "int":  # ``case int(x)``
+                return True
             if instruction.opname == "IS_OP" and before == name:
                 return True
             before = instruction.argval

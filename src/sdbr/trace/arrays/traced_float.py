@@ -220,7 +220,9 @@ def _understood(other) -> bool:
 def binary(function: Callable, apply: Callable, swapped: bool):
     """A method for an operator that `apply` follows."""
 
-    def method(self, other):
+    def method(self, other, *modulus):
+        if modulus:
+            return pow(*strip_floats((self, other, *modulus)))
         if not _understood(other):
             return NotImplemented
         if type(self.origin) is Left and isinstance(other, _OF_NUMPY) and type(other) not in KINDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,9 @@ from sdbr.trace.arrays.stripping import (
 )
 from sdbr.trace.arrays.telling import leave_by, note_foreign, record
 from sdbr.trace.arrays.traced_float import FOLLOWED, TracedFloat
+from sdbr.trace.code.foreign import is_users
+from sdbr.trace.code.profile_calls import chooses
+from sdbr.trace.code.unbound import PAST
 from sdbr.trace.current import current
 from sdbr.trace.values import Hole
 
@@ -287,6 +291,18 @@ def _writes(thing) -> bool:
 
 def _is_of_numpy(thing) -> bool:
     return isinstance(thing, np.ufunc) or (getattr(thing, "__module__", "") or "")[:5] == "numpy"
+
+
+@chooses
+def _takes_array(function):
+    return _taken if isinstance(function.__self__, np.ndarray) else None
+
+
+def _taken(recorder, function) -> None:
+    """``type(h).fill(h, 0)``: a method of NumPy's got a traced array without being asked for."""
+    array = function.__self__
+    if is_traced(array) and is_users(sys._getframe(1).f_globals.get("__name__", "")):
+        leave_by(f"numpy.ndarray.{function.__name__} {PAST}", Remedy.CALL_METHOD, array)
 
 
 #: Which argument of theirs lets them sort what they are given.

@@ -32,6 +32,7 @@ from sdbr.trace.code.reading import (
     plain_fields,
     uses_percent,
 )
+from sdbr.trace.code.unbound import unbound_methods
 
 import chainer
 import numpy as np
@@ -316,6 +317,9 @@ class Outside:
         self._modulo |= modulo
         self._text |= text
         self._has_float |= "float" in names
+        past, reason = unbound_methods(function)
+        self.opaque |= past
+        self.reason = self.reason or reason
         self._attributes |= names & {"getattr"}
         self.opaque |= "type" in names or bool(MAKES_CODE & (names | attributes))
         self._past_links |= "vars" in names or "__dict__" in attributes
