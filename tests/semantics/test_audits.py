@@ -8,6 +8,7 @@ import threading
 import tracemalloc
 
 import sdbr
+from sdbr.audit.compare import difference
 
 import chainer
 import numpy as np
@@ -528,3 +529,43 @@ def test_memory():
         audited = peak(lambda: static(x).backward())
     assert audits(static).passed >= 2
     assert audited <= 1.1 * (define_by_run + replay + arena)
+
+
+# --- what counts as a difference ------------------------------------------------------------------
+@pytest.mark.parametrize("dtype", ["e", "f", "d", ">f4"])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_arrays_differ_by_the_largest_error(dtype, gaps):
+    """However they lie in memory: the largest error, against the largest magnitude."""
+    rng = np.random.RandomState(3)
+    want = rng.randn(6, 8).astype(dtype)[:: 2 if gaps else 1]
+    assert difference(want.copy(), want) == ""
+    for place in ((0, 0), (2, 7)):
+        for error in (0.5, -0.5):
+            got = want.copy()
+            got[place] += error
+            largest, scale = abs(got - want).max(), abs(want).max()
+            said = f"by up to {largest:.3g}, where the largest magnitude is {scale:.3g}"
+            assert difference(got, want) == said
+            assert difference(want, got) and not difference(got, want, floor=0.6)
+
+
+@pytest.mark.parametrize("dtype", ["e", "f", "d"])
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
+def test_infinities_and_nans_have_their_places(dtype, odd):
+    want = np.linspace(1, 2, 7).astype(dtype)
+    want[3] = odd
+    assert difference(want.copy(), want) == ""
+    got = want.copy()
+    got[4] = odd
+    assert difference(got, want) == difference(want, got) == "infinities or NaNs in other places"
+    got = want.copy()
+    got[3] = 1
+    assert difference(got, want) == difference(want, got) == "infinities or NaNs in other places"
+    got = want.copy()
+    got[5] += 0.5
+    assert difference(got, want)[:5] == "by up"
+
+
+def test_a_difference_beyond_the_largest_number():
+    want = np.array([3e38], "f")
+    assert difference(-want, want)

@@ -76,6 +76,62 @@ def same_bytes(a, b):
     return memcmp(cnp.PyArray_DATA(a), cnp.PyArray_DATA(b), cnp.PyArray_NBYTES(a)) == 0
 
 
+cdef fused Float:
+    float
+    double
+
+
+cdef bint largest(const Float *a, const Float *b, Py_ssize_t n, double *found) noexcept nogil:
+    """The largest |a - b| and |b|, as NumPy gives them; False where one is not finite."""
+    cdef Float error, scale, far = 0, big = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        error = a[i] - b[i] if a[i] > b[i] else b[i] - a[i]
+        scale = b[i] if b[i] > 0 else -b[i]
+        if not (error - error == 0 and scale - scale == 0):
+            return False
+        far = error if error > far else far
+        big = scale if scale > big else big
+    found[0], found[1] = far, big
+    return True
+
+
+def largest_difference(cnp.ndarray got not None, cnp.ndarray want not None):
+    """``max(|got - want|)`` and ``max(|want|)`` of two arrays of one shape and dtype.
+
+    Parameters
+    ----------
+    got, want : numpy.ndarray
+
+    Returns
+    -------
+    tuple of float or None
+        None where something is not finite, and for arrays with gaps or of other dtypes than float32
+        and float64.
+    """
+    cdef double found[2]
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(want)
+    cdef bint finite
+    if not (cnp.PyArray_IS_C_CONTIGUOUS(got) and cnp.PyArray_IS_C_CONTIGUOUS(want)):
+        return None
+    if not (cnp.PyArray_ISALIGNED(got) and cnp.PyArray_ISALIGNED(want)):
+        return None
+    if not (cnp.PyArray_ISNOTSWAPPED(got) and cnp.PyArray_ISNOTSWAPPED(want)):
+        return None
+    if cnp.PyArray_TYPE(want) == cnp.NPY_FLOAT and cnp.PyArray_TYPE(got) == cnp.NPY_FLOAT:
+        finite = largest(
+            <const float *> cnp.PyArray_DATA(got), <const float *> cnp.PyArray_DATA(want), n, found
+        )
+    elif cnp.PyArray_TYPE(want) == cnp.NPY_DOUBLE and cnp.PyArray_TYPE(got) == cnp.NPY_DOUBLE:
+        finite = largest(
+            <const double *> cnp.PyArray_DATA(got), <const double *> cnp.PyArray_DATA(want), n,
+            found,
+        )
+    else:
+        return None
+    return (found[0], found[1]) if finite else None
+
+
 cdef class Budget:
     """Seconds that one manager has spent in replays and in audits.
 
