@@ -79,7 +79,7 @@ def _nothing_shared():
 OFF: dict[int, Callable] = {}
 OFF[5] = _nothing_shared
 OFF[4] = lambda: mock.patch("sdbr.trace.captured.captures", lambda: False)
-OFF[1] = lambda: mock.patch("sdbr.trace.applies.has_own_backward", lambda function: False)
+OFF[1] = lambda: mock.patch("sdbr.trace._applies.has_own_backward", lambda function: False)
 OFF[2] = lambda: mock.patch("sdbr.schedule.forward.ForwardPlan.comes_apart", False)
 OFF[3] = lambda: mock.patch("sdbr.schedule.forward.ForwardPlan.comes_apart", False)
 OFF[10] = _draws_unseen

@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sdbr.trace.code.library import is_library
+from sdbr.trace.code._library import is_library
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import Cell, Field
 from sdbr.trace.nodes import inner_function

@@ -3,6 +3,9 @@
 
 import types
 
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.object cimport PyObject
+
 cdef object _ABSENT = object()
 
 
@@ -45,6 +48,14 @@ cdef class Patch:
             setattr(self.owner, self.name, thing)
         return 0
 
+    cdef object present(self):
+        """What the owner itself has now, or `_ABSENT`."""
+        cdef PyObject *found
+        if self.module is None:
+            return self.attributes.get(self.name, _ABSENT)
+        found = PyDict_GetItemWithError(self.module, self.name)
+        return _ABSENT if found is NULL else <object> found
+
     cdef object of(self, original):
         """What to put in the place of `original`."""
         if original is not self.first:
@@ -58,7 +69,7 @@ def install(list patches not None, list installed not None):
     """Put `patches` in their places, and what `remove` needs behind it into `installed`."""
     cdef Patch patch
     for patch in patches:
-        own = patch.attributes.get(patch.name, _ABSENT)
+        own = patch.present()
         replacement = patch.of(getattr(patch.owner, patch.name) if own is _ABSENT else own)
         installed.append((patch, own, replacement))
         patch.put(replacement)
@@ -67,13 +78,15 @@ def install(list patches not None, list installed not None):
 def remove(list installed not None):
     """Take out what `install` has put in its place, the last one first."""
     cdef Patch patch
+    cdef tuple entry
     while installed:
-        patch, own, replacement = installed[-1]
+        entry = <tuple> installed[len(installed) - 1]
+        patch = <Patch> entry[0]
         # Else somebody patched on top of us (what they hold cannot be taken out from below),
         # or a signal came between.
-        if patch.attributes.get(patch.name, _ABSENT) is replacement:
-            if own is _ABSENT:
+        if patch.present() is entry[2]:
+            if entry[1] is _ABSENT:
                 delattr(patch.owner, patch.name)
             else:
-                patch.put(own)
+                patch.put(entry[1])
         installed.pop()

@@ -6,6 +6,7 @@ import dataclasses
 
 from sdbr.backends import make_executable
 from sdbr.optimizers.plan import UpdatePlan
+from sdbr.optimizers.problems import is_native
 from sdbr.program import memory as memory_plan
 from sdbr.program._memory import Memory
 from sdbr.program.builder import Builder
@@ -140,12 +141,16 @@ class UpdateEngine:
         traced : bool
             Whether the gradients are those of a call that was traced.
         """
+        if traced and self.plan is None and self._is_first() and is_native(self.optimizer):
+            # The next step needs the plan, and makes it.
+            self.statistics.traced_updates += 1
+            return self._chainer_update()
         plan = self.current_plan()
         if plan.python_params:
             self._refuse_read_only(plan)
         if not plan.native:
             return self._in_python(plan, plan.reason)
-        if traced and self._is_first(plan):
+        if traced and self._is_first() and plan.reason is None:
             self.statistics.traced_updates += 1
             return self._chainer_update()
         native = self.native
@@ -160,11 +165,10 @@ class UpdateEngine:
         if copies or plan.loss_scale is not None:
             self._finish(plan, copies)
 
-    def _is_first(self, plan: UpdatePlan) -> bool:
+    def _is_first(self) -> bool:
         """Whether a program for this update alone would likely be made for nothing."""
         statistics = self.statistics
-        before = statistics.native_calls or statistics.traced_updates or statistics.builds
-        return not before and plan.reason is None
+        return not (statistics.native_calls or statistics.traced_updates or statistics.builds)
 
     def _run(self, plan: UpdatePlan, native: NativeUpdate):
         """Bind and run the program; gradients that were copied, or None: not native, not run."""

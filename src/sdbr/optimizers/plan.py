@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import collections
 
-from sdbr.optimizers._basis import is_plain
 from sdbr.optimizers._groups import Group
 from sdbr.optimizers._update import Update
+from sdbr.optimizers.problems import (
+    flow_problem,
+    only_parent,
+    options_of,
+    param_problem,
+    rule_problem,
+)
 from sdbr.optimizers.rows import HookRow, RuleRow
 from sdbr.optimizers.table import row_of_hook, row_of_rule
 from sdbr.optimizers.tree import watch
@@ -21,18 +27,6 @@ from sdbr.program.builder import Builder, ControlSlot
 import chainer
 import numpy as np
 from chainer.optimizer import GradientMethod, Hyperparameter
-
-# What `GradientMethod.update` consists of.
-_FLOW = (
-    "update",
-    "call_hooks",
-    "call_hook",
-    "reallocate_cleared_grads",
-    "check_nan_in_grads",
-    "is_safe_to_update",
-    "update_loss_scale",
-)
-_OWN_FLOW = {name: getattr(GradientMethod, name) for name in _FLOW}
 
 
 class UpdatePlan(Update):
@@ -89,7 +83,7 @@ class UpdatePlan(Update):
         everything = [param for _, param in named]
         # Once: another thread may set the optimizer up meanwhile.
         rules = [param.update_rule for param in everything]
-        problem = _flow_problem(optimizer, everything)
+        problem = flow_problem(optimizer, everything)
         if problem is not None:
             self._reasons[problem] += 1
             self.native = False
@@ -213,7 +207,7 @@ class UpdatePlan(Update):
         """Rule row, state and options of a parameter; None, with the reason noted, without one."""
         if rule is None or not rule.enabled:
             return None
-        problem = _param_problem(param)
+        problem = param_problem(param)
         found = row_of_rule(rule, self._looked_at) if problem is None else problem
         if isinstance(found, RuleRow):
             if rule.state is None:
@@ -222,7 +216,7 @@ class UpdatePlan(Update):
             state, options = rule.state, self._options_of(rule, found)
             problem = "its state was taken by another thread"
             if state is not None:
-                problem = _rule_problem(rule, found, param, state, options)
+                problem = rule_problem(rule, found, param, state, options)
             if problem is None:
                 return found, state, options
             found = problem
@@ -232,12 +226,12 @@ class UpdatePlan(Update):
 
     def _options_of(self, rule, row: RuleRow) -> tuple[bool, ...] | None:
         """The options of a rule; None where a hyperparameter is missing."""
-        parent = _only_parent(rule.hyperparam)
+        parent = only_parent(rule.hyperparam)
         if parent is None:
-            return _options(rule, row)
+            return options_of(rule, row)
         found = self._options.get((row.op, id(parent)))
         if found is None:
-            found = _options(rule, row)
+            found = options_of(rule, row)
             if found is not None:
                 self._options[row.op, id(parent)] = found
         return found
@@ -319,59 +313,6 @@ def _float_names(rule_row: RuleRow) -> tuple[str, ...]:
     return BY_NAME[rule_row.op].floats
 
 
-def _flow_problem(optimizer, params) -> str | None:
-    cls = type(optimizer)
-    base = getattr(cls, "_sdbr_base", cls)
-    for name, own in _OWN_FLOW.items():
-        if name in optimizer.__dict__ or getattr(base, name) is not own:
-            return f"{base.__name__} has its own {name}"
-    if len({id(p) for p in params}) != len(params):
-        return "a parameter is registered twice, so each step updates it twice"
-    return None
-
-
-def _param_problem(param) -> str | None:
-    if type(param) is not chainer.Parameter:
-        return f"parameter class {type(param).__name__}"
-    if param._data[0] is None:
-        return "parameter is not initialized"
-    if param._layout is not None:
-        return "parameter has a non-standard layout"
-    if not is_plain(param._data[0]):
-        array = param._data[0]
-        dtype = getattr(array, "dtype", None)
-        if type(array) is not np.ndarray:
-            return f"parameter array is a {type(array).__module__}.{type(array).__name__}"
-        if dtype not in (np.float32, np.float64):
-            return f"parameter dtype {dtype}"
-        return "parameter array is not C-contiguous and writeable"
-    return None
-
-
-def _rule_problem(rule, rule_row: RuleRow, param, state: dict, options) -> str | None:
-    hookable = rule._hookable
-    for hook in (*hookable._pre_update_hooks.values(), *hookable._post_update_hooks.values()):
-        found = row_of_hook(hook, True)
-        if not isinstance(found, HookRow):
-            return f"update rule has a hook: {found}"
-    if options is None:
-        return "update rule lacks a hyperparameter"
-    array = param._data[0]
-    for name in rule_row.state(options):
-        found = state.get(name)
-        fits = is_plain(found) and found.dtype == array.dtype and found.shape == array.shape
-        if not fits:
-            return f"state {name} does not fit the parameter"
-    return None
-
-
-def _options(rule, rule_row: RuleRow) -> tuple[bool, ...] | None:
-    try:
-        return tuple(bool(getattr(rule.hyperparam, name)) for name in rule_row.options)
-    except AttributeError:
-        return None
-
-
 def _hook_rows(hooks, params) -> tuple[list[tuple] | None, str | None]:
     """Hooks with their rows, or None and the reason: then all of that time are Chainer's."""
     pairs = []
@@ -380,7 +321,7 @@ def _hook_rows(hooks, params) -> tuple[list[tuple] | None, str | None]:
         if not isinstance(found, HookRow):
             return None, found
         for param in params:
-            problem = _param_problem(param)
+            problem = param_problem(param)
             if problem is not None:
                 return None, f"hook {type(hook).__name__}: {problem}"
         if not found.for_each_param and len({p.dtype for p in params}) != 1:
@@ -389,20 +330,12 @@ def _hook_rows(hooks, params) -> tuple[list[tuple] | None, str | None]:
     return pairs, None
 
 
-def _only_parent(hyperparam) -> Hyperparameter | None:
-    """From where hyperparameters take all they have; None where they have something themselves."""
-    fields = hyperparam.__dict__
-    if type(hyperparam) is not Hyperparameter or len(fields) != 1:
-        return None
-    return fields.get("_parent")
-
-
 def _group(rule, rule_row: RuleRow, param, options: tuple[bool, ...], groups: dict) -> Group:
     """The group of a rule: rules of one group share their scalars."""
     hyperparam = rule.hyperparam
     extra = rule_row.extra(rule)
     dtype = param._data[0].dtype
-    parent = _only_parent(hyperparam)
+    parent = only_parent(hyperparam)
     if parent is not None:
         found = groups.get((rule_row.op, id(parent), int(rule.t), dtype, options, extra))
         if found is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-import operator
 import weakref
 
 from sdbr.base.settings import OUTSIDE_KEY
@@ -39,24 +38,6 @@ def config_changes(before: dict) -> dict:
         for k, thing in now.items()
         if k != "enable_backprop" and (k not in before or thing is not before[k])
     }
-
-
-class ConfigWatch:
-    """What `using_config` has changed since this was made; asked for every node of a call."""
-
-    def __init__(self):
-        self.before = config_entries()
-        self._seen: tuple = ()
-        self._changes: dict = {}
-
-    def changes(self) -> dict:
-        """As `config_changes`; not to be written to."""
-        shared, own = chainer.global_config.__dict__, chainer.config._local.__dict__
-        now = (*shared, *shared.values(), *own, *own.values())
-        seen = self._seen
-        if len(now) != len(seen) or not all(map(operator.is_, now, seen)):
-            self._seen, self._changes = now, config_changes(self.before)
-        return self._changes
 
 
 def configured(entries: dict):
@@ -226,7 +207,9 @@ def attributes_of(template, function):
             yield owner, spent, inner, name, thing
 
 
-GRAPH = ("inputs", "outputs", "_retained_output_data", "stack", "_chainerx_retained_inputs")
+GRAPH = frozenset({
+    "inputs", "outputs", "_retained_output_data", "stack", "_chainerx_retained_inputs",
+})  # fmt: skip
 
 
 def spent_node(function, template):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.applies import ApplyRecording
+from sdbr.trace._applies import ApplyRecording
 from sdbr.trace.arrays._exports import is_writeable
 from sdbr.trace.arrays.known import ValueRecording
 from sdbr.trace.arrays.leaving import LeavingRecording

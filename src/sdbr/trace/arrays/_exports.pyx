@@ -131,3 +131,26 @@ cdef int _find_arrays(thing, list found) except -1:
         for part in thing:
             _find_arrays(part, found)
     return 0
+
+
+def arrays_of_fields(dict fields not None, but) -> list:
+    """The arrays in the attributes of an object, plain, except those of these names."""
+    found: list = []
+    for name, thing in fields.items():
+        if type(thing) not in _NO_ARRAYS and name not in but:
+            _find_arrays(thing, found)
+    return found
+
+
+def new_fields(dict now not None, dict before not None, frozenset arrays_alone not None) -> list:
+    """Names and things that were not among the attributes of an object `before`.
+
+    Under the names of `arrays_alone` arrays count, and nothing else.
+    """
+    cdef list found = []
+    for name, thing in now.items():
+        if before.get(name) is not thing and (
+            type(thing) is np.ndarray or name not in arrays_alone
+        ):
+            found.append((name, thing))
+    return found

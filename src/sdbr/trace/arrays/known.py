@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.trace.arrays._exports import new_fields
 from sdbr.trace.arrays.numbers import in_backward, is_written_out
 from sdbr.trace.arrays.stripping import PURE, is_traced, strip
 from sdbr.trace.arrays.wrapping import wrap
@@ -85,12 +86,7 @@ class ValueRecording:
         ):
             if owner is None:
                 continue
-            at_first = before.__dict__
-            for name, thing in list(owner.__dict__.items()):
-                if name in _OF_ANY and type(thing) is not np.ndarray:
-                    continue
-                if at_first.get(name) is thing:
-                    continue
+            for name, thing in new_fields(owner.__dict__, before.__dict__, _OF_ANY):
                 if type(thing) is np.ndarray:
                     place = (name, owner is not function)
                     self._states[id(thing)] = (weakref.ref(thing), node, place)

@@ -6,7 +6,14 @@ import weakref
 from typing import NamedTuple
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays._exports import address, arrays_in, c_order, may_be_written, owner
+from sdbr.trace.arrays._exports import (
+    address,
+    arrays_in,
+    arrays_of_fields,
+    c_order,
+    may_be_written,
+    owner,
+)
 from sdbr.trace.arrays.rewriting import Place, Rewriting, Window
 from sdbr.trace.arrays.stripping import strip
 from sdbr.trace.code.frames import user_line
@@ -191,8 +198,8 @@ class MemoryRecording:
             for i in function._input_indexes_to_retain or ():
                 taken += [x for x in arrays_in(inputs[i]) if not self.keep_lasting(x, function)]
             for owned in (function, inner_function(function)):
-                fields = {} if owned is None else owned.__dict__
-                taken += arrays_in([x for name, x in fields.items() if name not in GRAPH])
+                if owned is not None:
+                    taken += arrays_of_fields(owned.__dict__, GRAPH)
         for array in taken:
             memory = self.memory_of(array)
             if memory is not None:

@@ -7,7 +7,7 @@ import types
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from sdbr.trace.code.library import is_library, stands_in
+from sdbr.trace.code._library import is_library, stands_in
 from sdbr.trace.code.reading import entries, get
 
 

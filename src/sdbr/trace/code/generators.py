@@ -17,7 +17,7 @@ import types
 from typing import Any
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.code.library import is_library_name
+from sdbr.trace.code._library import is_library_name
 from sdbr.trace.code.moving import CLOCKS, GLOBAL_GENERATOR
 from sdbr.trace.code.profile_calls import chooses
 

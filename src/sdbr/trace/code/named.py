@@ -13,7 +13,7 @@ import re
 import types
 import typing
 
-from sdbr.trace.code.library import is_library
+from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import get
 
 #: Methods that no call of a static function runs, and what is no method.

@@ -15,10 +15,10 @@ import types
 from typing import Any
 
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.trace.code._library import is_library, is_library_name
 from sdbr.trace.code.definitions import Definitions
 from sdbr.trace.code.floats import asks_past_methods, takes_plain_floats
 from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
-from sdbr.trace.code.library import is_library, is_library_name
 from sdbr.trace.code.moving import is_global_draw, moves_on, tells_time
 from sdbr.trace.code.named import MAKES_CODE, NOT_ASKED, asks_unnamed, names_read
 from sdbr.trace.code.reading import (

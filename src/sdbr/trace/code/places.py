@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from sdbr.trace.code.library import is_library
+from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import Cell, Field, get, plain_fields
 
 import chainer

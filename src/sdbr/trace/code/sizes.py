@@ -14,7 +14,7 @@ import functools
 import operator
 import types
 
-from sdbr.trace.code.library import is_library
+from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import plain_fields
 
 import chainer

@@ -9,7 +9,7 @@ import sys
 import types
 
 from sdbr.trace.arrays.stripping import TRACED
-from sdbr.trace.code.library import is_library
+from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import names_in
 
 import chainer

@@ -114,6 +114,15 @@ cdef inline size_t _key(link) noexcept:
     return <size_t> <PyObject *> link
 
 
+def containers_of(dict fields not None) -> list:
+    """Names and containers among the attributes of a link whose contents a call depends on."""
+    return [
+        (name, thing)
+        for name, thing in fields.items()
+        if isinstance(thing, (list, dict, set)) and name not in _NOTED
+    ]
+
+
 def getattribute_of_link(original):
     """``__getattribute__`` that tells the recorder of what the call reads of a link."""
 

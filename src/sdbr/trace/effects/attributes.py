@@ -15,7 +15,7 @@ from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import line_of_use
 from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.code.moving import moves_on
-from sdbr.trace.effects._reads import INTERNAL, SeenReads
+from sdbr.trace.effects._reads import INTERNAL, SeenReads, containers_of
 from sdbr.trace.guards.link_hooks import unknown_hook
 from sdbr.trace.guards.prints import is_constant
 from sdbr.trace.structure import mapped
@@ -58,9 +58,8 @@ class AttributeRecording:
             known = self._links[id(link)] = (link, dict(fields))
             self.note_place(link)
             self.trace.classes.append((link, type(link)))
-            for name, thing in list(fields.items()):
-                if name not in INTERNAL and isinstance(thing, (list, dict, set)):
-                    self._containers[id(link), name] = (thing, _contents(thing))
+            for name, thing in containers_of(fields):
+                self._containers[id(link), name] = (thing, _contents(thing))
         return known[1]
 
     def open_fields(self, link) -> None:

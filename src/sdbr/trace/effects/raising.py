@@ -20,10 +20,21 @@ _QUIET = frozenset({"ignore", "warn"})
 _WARNINGS = ("warnings", "_py_warnings")
 
 
+#: What NumPy keeps its settings in, where it has that (2.0): another object after each change.
+_SETTINGS = getattr(getattr(np, "_core", None), "umath", None)
+_SETTINGS = getattr(_SETTINGS, "_extobj_contextvar", None)
+_quiet = None  # of those, one that has no more to tell than warnings
+
+
 def told_of_values() -> str | None:
     """What NumPy would tell of values of the present operation, other than by a warning."""
+    global _quiet
+    settings = None if _SETTINGS is None else _SETTINGS.get()
+    if settings is not None and settings is _quiet:
+        return None
     found = np.geterr()
     if _QUIET.issuperset(found.values()):
+        _quiet = settings
         return None
     for kind, how in found.items():
         if how not in _QUIET:

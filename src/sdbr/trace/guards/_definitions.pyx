@@ -1,6 +1,6 @@
 """Whether the code that a call may run is what it was: under names, in functions, in classes."""
 
-from sdbr.trace.code.library import stands_in
+from sdbr.trace.code._library import stands_in
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject

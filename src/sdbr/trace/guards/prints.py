@@ -14,7 +14,7 @@ import functools
 import types
 from typing import Any
 
-from sdbr.trace.code.library import is_library
+from sdbr.trace.code._library import is_library
 from sdbr.trace.code.moving import GENERATORS, moves_on
 from sdbr.trace.code.named import reads_by_name
 from sdbr.trace.code.reading import plain_fields

@@ -1,6 +1,5 @@
-"""Whose code it is: the user's own, or that of a library."""
-
-from __future__ import annotations
+# cython: language_level=3
+"""Whose code it is, the user's own or that of a library: compiled, for what a trace asks most."""
 
 import functools
 import os
@@ -10,50 +9,64 @@ import types
 
 from sdbr.trace.code.reading import get
 
-_LIBRARIES = frozenset({"builtins", "chainer", "cupy", "numpy", "scipy", "sdbr"})
+cdef frozenset _LIBRARIES = frozenset({"builtins", "chainer", "cupy", "numpy", "scipy", "sdbr"})
 #: Modules that classes name which were made by a call: ``type('Net', (chainer.Chain,), {})``.
-_MAKERS = frozenset({"abc", "types", "typing"})
+cdef frozenset _MAKERS = frozenset({"abc", "types", "typing"})
+cdef object _Module = types.ModuleType
+cdef object _Function = types.FunctionType
+cdef dict _roots = {}  # names of modules -> of their packages
+cdef int _MOST = 4096
 
 
 def is_library(thing) -> bool:
     """Whether a function, class or module is not the user's own."""
     file = None
-    if isinstance(thing, types.ModuleType):
+    cdef bint is_function = isinstance(thing, _Function)
+    if isinstance(thing, _Module):
         name, file = thing.__name__, get(thing, "__file__")
     else:
         name = getattr(thing, "__module__", None)
-        if name.__class__ is str:
+        if type(name) is str:
             if name in _MAKERS and isinstance(thing, type):
                 return getattr(sys.modules[name], thing.__name__, None) is thing
-            if _is_of_library(name) and not isinstance(thing, types.FunctionType):
+            if not is_function and _root(name) in _LIBRARIES:
                 return True
-        if isinstance(thing, types.FunctionType):
-            file = thing.__globals__.get("__file__")
+        if is_function:
+            space = thing.__globals__
+            file = space.get("__file__")
             # What wraps another says to be of its module.
-            own = thing.__globals__.get("__name__")
-            if own != name and isinstance(own, str) and not is_library_name(own, file):
+            own = space.get("__name__")
+            if own != name and isinstance(own, str) and not _is_library_name(own, file):
                 return False
-    return is_library_name(name if isinstance(name, str) and name else "builtins", file)
+    return _is_library_name(name if isinstance(name, str) and name else "builtins", file)
 
 
 def stands_in(thing) -> bool:
     """Whether we have put `thing` in the place of another while some thread traces a call."""
-    if isinstance(thing, types.FunctionType):
+    if isinstance(thing, _Function):
         name = thing.__globals__.get("__name__")
     else:
         name = thing.__module__ if isinstance(thing, type) else None
-    return isinstance(name, str) and name.partition(".")[0] == "sdbr"
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_of_library(name: str) -> bool:
-    """Whether a module belongs to a package of `_LIBRARIES`, wherever it lies."""
-    return name.partition(".")[0] in _LIBRARIES
+    return isinstance(name, str) and _root(name) == "sdbr"
 
 
 def is_library_name(name: str, file: str | None = None) -> bool:
     """Whether a module of this name, and in this file if that is known, is not the user's own."""
-    root = name.partition(".")[0]
+    return _is_library_name(name, file)
+
+
+cdef object _root(name):
+    """The package of a module, by its name."""
+    root = _roots.get(name)
+    if root is None:
+        if len(_roots) > _MOST:
+            _roots.clear()
+        root = _roots[name] = name.partition(".")[0]
+    return root
+
+
+cdef bint _is_library_name(name, file) except -1:
+    root = _root(name)
     if root in _LIBRARIES:
         return True
     if root not in sys.stdlib_module_names or root == "__main__":
@@ -64,11 +77,11 @@ def is_library_name(name: str, file: str | None = None) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_in_library(file: str) -> bool:
+def _is_in_library(file):
     path = os.path.realpath(file)
     return "site-packages" not in path and path.startswith(_STDLIB)
 
 
-_STDLIB = tuple(
+cdef tuple _STDLIB = tuple([
     os.path.realpath(sysconfig.get_path(kind)) + os.sep for kind in ("stdlib", "platstdlib")
-)
+])

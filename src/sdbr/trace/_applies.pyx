@@ -1,20 +1,23 @@
-"""Function nodes that are applied while a call is traced."""
+# cython: language_level=3
+"""Function nodes that are applied while a call is traced, compiled: each is looked at here."""
 
-from __future__ import annotations
+import sys
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.asking import settled
 from sdbr.trace.arrays.scalars import neutral_label
-from sdbr.trace.arrays.stripping import holds_traced, is_traced, strip, strip_nested
+from sdbr.trace.arrays.stripping import TRACED, holds_traced, is_traced, strip, strip_nested
 from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.code.catching import has_handlers, may_catch
-from sdbr.trace.code.frames import line_of, user_frames, user_line
+from sdbr.trace.code.foreign import is_users
+from sdbr.trace.code.frames import line_of, user_line
 from sdbr.trace.effects.raising import told_of_values
 from sdbr.trace.forgotten import Forgotten, trace_through
 from sdbr.trace.node_state import changed_by, variables_around
 from sdbr.trace.nodes import (
     GRAPH,
-    ConfigWatch,
+    config_changes,
+    config_entries,
     attributes_of,
     copy_node,
     entry_of_config,
@@ -46,6 +49,40 @@ _ANY = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, RuntimeErr
 _HOLDERS = (np.ndarray, list, tuple, dict, chainer.Variable)
 
 
+cdef object _Variable = chainer.Variable
+cdef object _ndarray = np.ndarray
+
+
+class ConfigWatch:
+    """What `using_config` has changed since this was made; asked for every node of a call."""
+
+    def __init__(self):
+        self.before = config_entries()
+        self._seen = []
+        self._changes = {}
+
+    def changes(self) -> dict:
+        """As `config_changes`; not to be written to."""
+        cdef dict shared = chainer.global_config.__dict__, own = chainer.config._local.__dict__
+        if not _are_in(self._seen, shared, own):
+            self._seen = [*shared, *own, *shared.values(), *own.values()]
+            self._changes = config_changes(self.before)
+        return self._changes
+
+
+cdef bint _are_in(list seen, dict shared, dict own) except -1:
+    """Whether both dictionaries hold what they held: names, and things by identity."""
+    cdef Py_ssize_t i = 0, n = len(shared) + len(own)
+    if len(seen) != 2 * n:
+        return False
+    for entries in (shared, own):
+        for name, thing in (<dict> entries).items():
+            if i >= n or seen[i] is not name or seen[n + i] is not thing:
+                return False
+            i += 1
+    return i == n
+
+
 class ApplyRecording:
     """The part of the recorder that runs function nodes and writes them down."""
 
@@ -62,7 +99,8 @@ class ApplyRecording:
         self.not_forgotten: str | None = None
 
     def apply(self, original, function, inputs):
-        if not all(isinstance(x, (chainer.Variable, np.ndarray)) for x in inputs):
+        cdef list values = [], given = [], frames
+        if not _are_operands(inputs):
             return original(function, [plain_float(x) for x in inputs])  # raises Chainer's error
         self.check_exports()
         if self.through and type(function) is Forget:
@@ -70,11 +108,11 @@ class ApplyRecording:
         template = copy_node(function)
         # Most nodes have no attributes of their own before their forward.
         scalars = self.take_floats(template, function) if template.__dict__ else []
-        values = [
-            self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x)
-            for x in inputs
-        ]
-        inputs = [x if isinstance(x, chainer.Variable) else strip(x) for x in inputs]
+        for x in inputs:
+            is_variable = isinstance(x, _Variable)
+            values.append(self.of_variable(x) if is_variable else self.of_array(x))
+            given.append(x if is_variable or type(x) not in TRACED else strip(x))
+        inputs = given
         rebind = []
         if template.__dict__:
             rebind = self._rebindings(template, function, {name for name, _, _ in scalars})
@@ -86,7 +124,7 @@ class ApplyRecording:
                 f"{function.label} has a hook of its own", Remedy.USE_FUNCTIONS, quiet=True
             )
         backprop = self._backprop()
-        frames = list(user_frames(self._frame))
+        frames = _users_frames(self._frame)
         around = variables_around(function, frames)
         before = self.contents_before(function, inputs)
         self.depth += 1
@@ -158,7 +196,7 @@ class ApplyRecording:
         if self.catchers:
             return True, True
         index = anything = False
-        for frame in user_frames(self._frame) if frames is None else frames:
+        for frame in _users_frames(self._frame) if frames is None else frames:
             if not has_handlers(frame.f_code):
                 continue
             index = index or may_catch(frame, (IndexError,))
@@ -221,6 +259,24 @@ class ApplyRecording:
         if kind is dict:
             return {k: self._holes(t, values) for k, t in thing.items()}
         return strip_nested(thing)
+
+
+cdef bint _are_operands(inputs) except -1:
+    for x in inputs:
+        if not isinstance(x, (_Variable, _ndarray)):
+            return False
+    return True
+
+
+cdef list _users_frames(last):
+    """As `user_frames`, all of them."""
+    cdef list found = []
+    frame = sys._getframe(0)
+    while frame is not None and frame is not last:
+        if is_users(frame.f_globals.get("__name__", "")):
+            found.append(frame)
+        frame = frame.f_back
+    return found
 
 
 def _after_forward(node: TracedNode, function, scalars: list) -> None:
