@@ -5,6 +5,7 @@ from __future__ import annotations
 import sdbr
 import sdbr.backends
 from sdbr.program._memory import Memory
+from sdbr.program._rows import fields
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.program.memory import check_overlaps, plan
 from sdbr.program.passes import PASSES
@@ -20,6 +21,18 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.tolerances import RESULTS, ROUNDINGS
+
+
+def test_compiled_code_finds_the_fields_of_rows_slots_and_instructions():
+    b = Builder()
+    x = b.table.bound((2, 3), np.float32, "x")
+    x.place = 64
+    b.label, b.line = "label", "line"
+    instruction = b.emit("python", [x], [b.new((3,), np.float64)], ints=(0, 1), obj=object())
+    for thing in (x, x.slot, b.transpose(x), instruction):
+        found = fields(thing)
+        assert sorted(found) == sorted(thing.__slots__)
+        assert all(getattr(thing, name) is value for name, value in found.items())
 
 
 class Hand:

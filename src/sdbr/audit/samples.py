@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import collections
 import re
 from typing import Any
 
 from sdbr.base.dtypes import DTYPES
+from sdbr.program._walks import output_counts
 from sdbr.trace.nodes import inner_function
 
 import numpy as np
@@ -77,14 +77,12 @@ def node_rows(lowered) -> dict[int, tuple[Any, int]]:
 
     To be called before the passes; without the outputs that several ops write to.
     """
-    writes: collections.Counter = collections.Counter()
-    for instruction in lowered.builder.instructions:
-        writes.update({row.root.index for row in instruction.outs})
+    writes = output_counts(lowered.builder.instructions)
     return {
         row.index: (node.traced, i)
         for node in lowered.nodes
         for i, row in enumerate(node.ys)
-        if writes[row.root.index] == 1
+        if writes.get(row.root.index) == 1
     }
 
 

@@ -274,6 +274,14 @@ def lookup(function_class: type) -> type[FunctionRow] | None:
     return row if row is None or all(map(_is_chainers, methods_of(function_class))) else None
 
 
+class Lookups(dict):
+    """Node class -> what `lookup` says of it, for as long as nobody can replace its methods."""
+
+    def __missing__(self, function_class: type) -> type[FunctionRow] | None:
+        row = self[function_class] = lookup(function_class)
+        return row
+
+
 def _is_chainers(method) -> bool:
     name = getattr(method, "__globals__", {}).get("__name__", "")
     return name.partition(".")[0] in ("chainer", "sdbr")

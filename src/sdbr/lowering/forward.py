@@ -102,7 +102,8 @@ class Forward:
         gradients = [node for node in trace.nodes if isinstance(node, GradientNode)]
         self.differentiated = {id(node.of) for node in gradients}
         self.differentiated_twice = {id(node.of) for node in gradients if node.backprop}
-        nodes = without_repeats(live_nodes(trace), trace)
+        self.function_rows = registry.Lookups()
+        nodes = without_repeats(live_nodes(trace), trace, self.function_rows)
         self.writes_left = collections.Counter(
             self.row(v.first_of(node)).index for node in nodes if node.lasting
         )
@@ -239,7 +240,7 @@ class Forward:
         )
         node.gap = self.gap
         node.overwritten = self._overwritten(traced)
-        function_row = registry.row_of(traced.function)
+        function_row = self.function_rows[type(function)]
         reason = self._why_not_native(traced, function_row, node)
         if reason is None:
             reason = self._slots(node, function_row, traced)

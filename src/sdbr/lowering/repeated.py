@@ -12,7 +12,7 @@ from sdbr.trace.gradients import GradientNode
 _SIMPLE = (bool, int, float, str, type(None))
 
 
-def without_repeats(nodes: list, trace: v.Trace) -> list:
+def without_repeats(nodes: list, trace: v.Trace, function_rows: registry.Lookups) -> list:
     """The nodes without those that do what one before does, whose results serve in their place.
 
     Only functions that move data, of parameters or of each other: what they are given cannot have
@@ -24,6 +24,7 @@ def without_repeats(nodes: list, trace: v.Trace) -> list:
     ----------
     nodes : list of TracedNode
     trace : Trace
+    function_rows : Lookups
 
     Returns
     -------
@@ -46,7 +47,7 @@ def without_repeats(nodes: list, trace: v.Trace) -> list:
         inputs = [stands_for.get(x.index, x) for x in node.inputs]
         if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             node = dataclasses.replace(node, inputs=inputs)
-        key = _key(node, moved)
+        key = _key(node, moved, function_rows)
         if key is not None:
             first = known.setdefault(key, node)
             if first is not node and not any(y.index in fixed or y.held for y in node.outputs):
@@ -59,11 +60,11 @@ def without_repeats(nodes: list, trace: v.Trace) -> list:
     return result
 
 
-def _key(node: v.TracedNode, moved: set[int]) -> tuple | None:
+def _key(node: v.TracedNode, moved: set[int], function_rows: registry.Lookups) -> tuple | None:
     """What two nodes that do the same have in common, or None."""
     if node.function is None or node.effect or node.rebind or node.scalars or node.states:
         return None
-    row = registry.lookup(type(registry.function_of(node.function)))
+    row = function_rows[type(registry.function_of(node.function))]
     if row is None or not issubclass(row, MovesData):
         return None
     if not all(x.kind == v.PARAMETER or x.index in moved for x in node.inputs):

@@ -1,3 +1,4 @@
+# cython: nonecheck=True
 """From instructions to flat arrays, compiled: every build does it for each op and row."""
 
 import operator
@@ -11,6 +12,8 @@ from sdbr.program.builder import ControlSlot
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
+
+from sdbr.program._layout cimport Instruction, Row, Slot
 
 
 @cython.final
@@ -31,9 +34,10 @@ cdef class _UsedRows:
         self.rows, self.slots = [], []
         self.n_dims = 0
 
-    cdef int32_t use(self, row) except -1:
+    cdef int32_t use(self, Row row) except -1:
         """Number of `row` in the program's table."""
         cdef Py_ssize_t i = row.index
+        cdef Row root
         if not 0 <= i < self.index.shape[0]:
             raise ValidationError(f"{row!r} is of another table")
         if self.index[i] < 0:
@@ -59,6 +63,8 @@ cdef class _UsedRows:
         cdef tuple shape, strides
         cdef list names = []
         cdef dict slots = {}
+        cdef Row row, root
+        cdef Slot slot
         for i in range(n):
             row = self.rows[i]
             root, shape, strides = row.root, row.shape, row.strides
@@ -107,6 +113,7 @@ def flat_arrays(list instructions, Py_ssize_t n_rows):
     """
     cdef Py_ssize_t i, n = len(instructions)
     cdef Py_ssize_t operand = 0, integer = 0, number = 0
+    cdef Instruction instruction
     counts = np.empty((3, n + 1), np.int64)
     cdef int64_t[:, ::1] sizes = counts
     for i in range(n):
@@ -142,13 +149,14 @@ cdef _fill(list instructions, _UsedRows used, dict found):
     cdef double[::1] floats = found["float_attributes"]
     cdef unsigned char[::1] flushes = found["flushes"].view(np.uint8)
     cdef Py_ssize_t i, first, operand = 0, integer = 0, number = 0
-    cdef list control = [], objects = [], labels = [], lines = []
+    cdef list control = [], objects = [], labels = [], lines = [], outs
+    cdef Instruction instruction
     for i in range(len(instructions)):
         instruction = instructions[i]
         opcodes[i] = instruction.op.opcode
         outs = instruction.outs
         for rows in (instruction.ins, outs):
-            for row in rows:
+            for row in <list?>rows:
                 operands[operand] = used.use(row)
                 operand += 1
         n_outputs[i] = <int32_t>len(outs)

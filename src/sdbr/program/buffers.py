@@ -172,7 +172,7 @@ class BufferTable:
         self.slots: list[Slot] = []
         self.rows: list[Row] = []
         self._constants: dict = {}
-        self._private: set[int] = set()
+        self.private: set[int] = set()  # slots of constants
 
     def slot(self, kind: int, shape=None, dtype=None, name: str = "", array=None) -> Slot:
         slot = Slot(len(self.slots), kind, shape, dtype, name, array)
@@ -209,7 +209,7 @@ class BufferTable:
         row = self._constants.get(key) if key else None
         if row is None:
             slot = self.slot(CONSTANT, array.shape, array.dtype, "constant", array)
-            self._private.add(slot.index)
+            self.private.add(slot.index)
             row = self.root(array.shape, array.dtype, slot, "constant")
             if key:
                 self._constants[key] = row
@@ -229,7 +229,7 @@ class BufferTable:
 
     def is_private(self, slot: Slot | None) -> bool:
         """Whether a slot holds a constant that nobody else can reach, so that it never changes."""
-        return slot is not None and slot.index in self._private
+        return slot is not None and slot.index in self.private
 
     def view(self, base: Row, shape, strides, offset: int = 0, name: str = "") -> Row:
         """A window into the memory of `base`; `offset` in bytes from the start of `base`."""

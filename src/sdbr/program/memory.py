@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 
+from sdbr.program._walks import lifetimes as lifetimes_of_roots
 from sdbr.program.branches import Branches
 from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
 from sdbr.program.builder import Instruction
@@ -35,17 +36,7 @@ def lifetimes(instructions: list[Instruction], kept=()) -> dict[int, list]:
         Root row index -> ``[root, first, last]``. What is used in one of several branches lives
         as long as any of them runs.
     """
-    lives: dict[int, list] = {}
-    for instruction, (first, last) in zip(instructions, Branches(instructions).spans, strict=True):
-        for rows in (instruction.ins, instruction.outs):
-            for row in rows:
-                root = row.root
-                if root.slot is None:
-                    life = lives.get(root.index)
-                    if life is None:
-                        lives[root.index] = [root, first, last]
-                    else:
-                        life[2] = last
+    lives = lifetimes_of_roots(instructions, Branches(instructions).spans)
     for row in kept:
         life = lives.get(row.root.index)
         if life is not None:

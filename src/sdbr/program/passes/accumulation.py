@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from sdbr.program._rows import is_bound, whole
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.passes.rows import is_bound, whole
 
 
 def accumulation(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from sdbr.program.buffers import BOUND, BufferTable
-from sdbr.program.builder import Instruction
-from sdbr.program.passes.rows import (
+from sdbr.program._rows import (
     NEVER,
     Replacement,
     layout,
     number_key,
-    whole,
     writer_counts,
     written,
 )
+from sdbr.program._walks import key_of_equals, last_reads
+from sdbr.program.buffers import BOUND, BufferTable
+from sdbr.program.builder import Instruction
 
 #: A result that would be gone by then is computed again, unless it is small (bytes) or the op that
 #: needs it is near (instructions): keeping it would cost memory.
@@ -33,7 +33,7 @@ def common_subexpressions(
     table : BufferTable
     """
     writers = writer_counts(instructions)
-    last = {x.root.index: i for i, made in enumerate(instructions) for x in made.ins}
+    last = last_reads(instructions)
     last.update(dict.fromkeys(kept, NEVER))
     written_at: dict[int, int] = {}
     python_at = -1  # what the caller has bound may be new after each Python op
@@ -48,9 +48,9 @@ def common_subexpressions(
         if instruction.op.python:
             python_at = i
         result.append(instruction)
-        if instruction.op.effect or not instruction.outs or not _alone(instruction, writers):
+        key = key_of_equals(instruction, writers)
+        if key is None:
             continue
-        key = _key(instruction)
         bucket = known.get(key)
         if bucket is None:
             known[key] = [(instruction, i)]
@@ -75,24 +75,6 @@ def common_subexpressions(
             last[by.root.index] = max(last.get(by.root.index, -1), last.get(y.root.index, -1))
         result.pop()
     return result
-
-
-def _key(instruction: Instruction) -> tuple:
-    """What equal ops have in common at least; shapes are compared only where that is the same."""
-    return (
-        instruction.op.opcode,
-        *[(x.root.index, x.offset) for x in instruction.ins],
-        *instruction.ints,
-        *[number_key(x) for x in instruction.floats],
-    )
-
-
-def _alone(instruction: Instruction, writers: dict[int, int]) -> bool:
-    """Whether all that an instruction makes is made by nobody else."""
-    outs = instruction.outs
-    if len(outs) == 1:  # most of them
-        return writers[outs[0].root.index] == 1 and whole(outs[0])
-    return all(writers[y.root.index] == 1 and whole(y) for y in outs)
 
 
 def _age(instruction: Instruction, written_at: dict[int, int], python_at: int) -> int:

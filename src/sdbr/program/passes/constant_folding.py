@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from sdbr.program._rows import whole, written
+from sdbr.program._walks import constant_roots
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import ControlSlot, Instruction
-from sdbr.program.passes.rows import whole, written
 
 import numpy as np
 
@@ -38,25 +39,12 @@ def _starts(instruction: Instruction, table: BufferTable) -> bool:
     return any(table.is_private(x.root.slot) for x in instruction.ins)
 
 
-def _possible(instructions: list[Instruction], table: BufferTable) -> set[int]:
-    """The roots that ops write which read nothing but constants, or such roots."""
-    found: set[int] = set()
-    for instruction in instructions:
-        for x in instruction.ins:
-            root = x.root
-            if root.index not in found and not table.is_private(root.slot):
-                break
-        else:
-            found.update([y.root.index for y in instruction.outs])
-    return found
-
-
 class _Folding:
     def __init__(self, instructions, kept: set[int], table: BufferTable):
         self.instructions = instructions
         self.kept = kept
         self.table = table
-        possible = _possible(instructions, table)
+        possible = constant_roots(instructions, table.private)
         self.writers: dict[int, int] = dict.fromkeys(possible, 0)  # root -> how many write it
         self.readers: dict[int, list[Instruction]] = {index: [] for index in possible}
         self.note_uses()

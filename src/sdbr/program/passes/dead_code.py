@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdbr.program._walks import live
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Instruction
 
@@ -19,21 +20,4 @@ def dead_code(
     table : BufferTable, optional
         Not used.
     """
-    live = set(kept)
-    result = []
-    for instruction in reversed(instructions):
-        if instruction.op.effect or not instruction.outs or _is_read(instruction, live):
-            result.append(instruction)
-            for x in instruction.ins:
-                live.add(x.root.index)
-    result.reverse()
-    return result
-
-
-def _is_read(instruction: Instruction, live: set[int]) -> bool:
-    """Whether somebody reads what an instruction makes."""
-    for y in instruction.outs:
-        root = y.root
-        if root.slot is not None or root.index in live:
-            return True
-    return False
+    return live(instructions, kept)

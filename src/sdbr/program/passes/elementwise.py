@@ -12,10 +12,10 @@ from __future__ import annotations
 from sdbr.ops import fused
 from sdbr.ops.fused import MAX_AXES, load_axes
 from sdbr.ops.table import BY_NAME
+from sdbr.program._rows import NEVER, is_bound, readers, whole, writer_counts, written
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
 from sdbr.program.machine import Machine
-from sdbr.program.passes.rows import NEVER, is_bound, readers, whole, writer_counts, written
 
 import numpy as np
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sdbr.ops.table import BY_NAME
+from sdbr.program._walks import read_counts
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
 
@@ -36,10 +37,7 @@ class _Fusion:
         self.instructions = instructions
         self.kept = kept
         self.table = table
-        self.uses: dict[int, int] = {}
-        for instruction in instructions:
-            for x in instruction.ins:
-                self.uses[x.root.index] = self.uses.get(x.root.index, 0) + 1
+        self.uses: dict[int, int] = read_counts(instructions)
         self.makers: dict[int, Instruction] = {}
         self.written_at: dict[int, int] = {}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from sdbr.program._rows import whole
 from sdbr.program.branches import Branches
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Instruction
-from sdbr.program.passes.rows import whole
 
 
 def inplace(instructions: list[Instruction], kept: set[int]) -> dict[int, Row]:

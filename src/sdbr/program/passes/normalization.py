@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sdbr.ops.table import BY_NAME
+from sdbr.program._rows import is_bound
 from sdbr.program.buffers import BufferTable, Row, c_strides
 from sdbr.program.builder import Instruction
-from sdbr.program.passes.rows import is_bound
 
 RELU = 1
 #: Ops of the forward, with the number of their inputs where nothing is added.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sdbr.ops.table import BY_NAME
+from sdbr.program._rows import readers, whole, writer_counts
 from sdbr.program.buffers import BufferTable, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.passes.rows import readers, whole, writer_counts
 
 
 def pooling(

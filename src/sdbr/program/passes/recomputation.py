@@ -15,9 +15,9 @@ its `Machine` gets the second level without being asked.
 from __future__ import annotations
 
 from sdbr.ops.table import BY_NAME
+from sdbr.program._rows import Replacement, readers, whole, writer_counts, written
 from sdbr.program.buffers import BOUND, CONSTANT, BufferTable, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.passes.rows import Replacement, readers, whole, writer_counts, written
 
 FREE, LOW = "free", "low"
 

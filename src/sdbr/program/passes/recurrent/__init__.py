@@ -10,7 +10,7 @@ Three things are looked for, in any program:
 * other terms of a sum that an op can add to what is there are added by that op: lateral products
   to input products, gradients of a table.
 
-Nothing is put together where a dependence (`dependences`) leads from one step to the next, and
+Nothing is put together where a dependence (`_dependences`) leads from one step to the next, and
 nothing at all where clearly more memory would be alive than before.
 """
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 import itertools
 
 from sdbr.program import memory
+from sdbr.program._walks import bytes_without_a_slot
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Instruction
 from sdbr.program.passes.accumulation import accumulation
@@ -67,8 +68,7 @@ def recurrent(
 
 def in_arena(instructions: list[Instruction]) -> int:
     """Bytes of all that instructions make, were it all alive at once."""
-    rows = (row.root for i in instructions for row in (*i.ins, *i.outs) if row.root.slot is None)
-    return sum({root.index: root.nbytes for root in rows}.values())
+    return bytes_without_a_slot(instructions)
 
 
 def footprint(instructions: list[Instruction], kept: set[int], table: BufferTable) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 from sdbr.ops.table import BY_NAME
+from sdbr.program._rows import whole
 from sdbr.program.buffers import BufferTable, Row, c_strides
 from sdbr.program.builder import Instruction
-from sdbr.program.passes.recurrent.dependences import Dependences, Uses
+from sdbr.program.passes.recurrent._dependences import Dependences, Uses
 from sdbr.program.passes.recurrent.repetition import FEWEST_STEPS, Total, kind_of
 from sdbr.program.passes.recurrent.stacks import COPIED, Moves, Stacks, stacked
-from sdbr.program.passes.rows import whole
 
 #: Copying rows to put them side by side pays when each is multiplied by so many columns.
 FEWEST_COLUMNS = 32

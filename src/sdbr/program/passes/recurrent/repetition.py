@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from sdbr.program._rows import extent, layout, overlap, whole
+from sdbr.program._walks import users
 from sdbr.program.buffers import BOUND, Row
 from sdbr.program.builder import Instruction
-from sdbr.program.passes.recurrent.dependences import extent, overlap
-from sdbr.program.passes.rows import layout, whole
 
 #: Products of more rows than these gain nothing from being one (measured, docs/performance.md).
 MOST_ROWS = 256
@@ -59,7 +59,7 @@ def find_totals(instructions: list[Instruction], kept: set[int]) -> list[Total]:
     adds = {i for i, instruction in enumerate(instructions) if _adds(instruction)}
     if not adds:
         return []
-    reading, writing = _who_uses(instructions, adds)
+    reading, writing = users(instructions, adds)
 
     def maker(row: Row, at: int) -> int | None:
         """What makes a row that is read by instruction `at` alone."""
@@ -103,25 +103,6 @@ def find_totals(instructions: list[Instruction], kept: set[int]) -> list[Total]:
             totals.append(total)
         worth = worth or sum(map(bool, kinds)) >= FEWEST_STEPS
     return totals if worth else []
-
-
-def _who_uses(instructions: list[Instruction], adds: set[int]) -> tuple[dict, dict]:
-    """Of each root that one of `adds` uses, who reads and who writes it, in order."""
-    reading: dict[int, list[int]] = {}
-    for i in adds:
-        for row in (*instructions[i].ins, *instructions[i].outs):
-            reading[row.root.index] = []
-    writing: dict[int, list[int]] = {root: [] for root in reading}
-    for i, instruction in enumerate(instructions):
-        for row in instruction.ins:
-            users = reading.get(row.root.index)
-            if users is not None and (not users or users[-1] != i):
-                users.append(i)
-        for row in instruction.outs:
-            users = writing.get(row.root.index)
-            if users is not None and (not users or users[-1] != i):
-                users.append(i)
-    return reading, {root: users for root, users in writing.items() if users}
 
 
 def _adds(instruction: Instruction) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.base.errors import SdbrError
+from sdbr.program._rows import layout, whole
 from sdbr.program.buffers import BufferTable, Row, c_strides
-from sdbr.program.passes.rows import layout, whole
 
 #: How rows can be made adjacent: they are, they can be given places, they must be copied.
 ADJACENT, PLACED, COPIED = range(3)
