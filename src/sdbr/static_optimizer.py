@@ -7,7 +7,7 @@ import functools
 from typing import TypeVar
 
 from sdbr.backends import AUTO
-from sdbr.call.step import MADE, STEPS, whole_step
+from sdbr.call.step import MADE, STEPS, look_out, whole_step
 from sdbr.optimizers.engine import UpdateEngine, UpdateStatistics
 
 import chainer
@@ -76,6 +76,8 @@ class StaticUpdate:
             else:
                 self.target.zerograds()
             loss.backward(loss_scale=self._loss_scale)
+            if traced:
+                look_out(lossfun, loss)
             del loss
         backend = _backend()
         if backend == "off" or self._hookable is None:

@@ -36,6 +36,7 @@ cdef str _USE_CLEARGRADS = "_use_cleargrads"
 cdef str _LOCAL_LINK_HOOKS = "_local_link_hooks"
 cdef str _DYNAMIC = "dynamic"
 cdef str _GONE = "gone"
+cdef str _KEEPS_GRAPHS = "keeps_graphs"
 cdef PyObject *NONE = <PyObject *> None
 cdef object _TRUE = True   # literals would become C numbers
 cdef object _FALSE = False
@@ -121,6 +122,7 @@ cdef class StepRunner(Runner):
     cdef CallSpec spec
     cdef dict optimizer_dict
     cdef dict schedule_dict
+    cdef dict manager_dict
     cdef bint of_link             # whether `lossfun` is a link
     cdef list positions
     cdef int python_ops
@@ -137,6 +139,7 @@ cdef class StepRunner(Runner):
         self.optimizer = optimizer
         self.optimizer_dict = optimizer.__dict__
         self.schedule_dict = schedule.__dict__
+        self.manager_dict = manager.__dict__
         self.lossfun = lossfun
         self.of_link = isinstance(lossfun, _Link)
         self.statistics = manager.statistics
@@ -224,6 +227,8 @@ cdef class StepRunner(Runner):
         if self.numbers.active and not self.numbers.read(self.spec):
             return False
         if is_set(self.optimizer_dict, _LOSS_SCALE, NONE):
+            return False
+        if is_set(self.manager_dict, _KEEPS_GRAPHS, FALSE):
             return False
         if is_set(self.optimizer_dict, _USE_CLEARGRADS, TRUE):
             return False

@@ -77,6 +77,7 @@ class ScheduleManager:
         self.runners = Table()
         self.plain: list[PlainCall] = []
         self.step_reason: str | None = None
+        self.keeps_graphs = False  # whether somebody goes back through steps after they are made
         self.asks_layout = False  # whether a call has learnt how its arguments lie in memory
         self.through = True  # whether the functions inside of ``F.forget`` are traced
         self._warned: set[str] = set()

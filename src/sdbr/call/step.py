@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import weakref
 from typing import NamedTuple
 
 from sdbr.audit.calls import audited_step
@@ -15,11 +16,13 @@ from sdbr.call._table import Steps
 from sdbr.call.find import Lookup, arrays_of
 from sdbr.call.managers import has_mixin_call, manager_of
 from sdbr.call.misses import new_size
+from sdbr.compat.splitting import watch_asked, watch_behind
 from sdbr.lowering.backward import differentiable
+from sdbr.optimizers.flow import clears_itself
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.schedule.results import is_made, output_values, returned_as_is
 from sdbr.schedule.schedule import Schedule
-from sdbr.schedule.spent import SpentNode
+from sdbr.schedule.spent import spent_class
 from sdbr.schedule.step import StepPlan
 from sdbr.trace import values as v
 from sdbr.trace.values import Value
@@ -53,6 +56,22 @@ def resolve(lossfun):
     return (lossfun, None) if is_static(lossfun) else None
 
 
+def look_out(lossfun, loss) -> None:
+    """Notice if somebody goes back through a traced step once it is made: then none is whole."""
+    call, owner = resolve(lossfun)
+    manager = call.schedule_manager if owner is None else manager_of(owner, call)
+    if manager is None or not isinstance(loss, chainer.Variable):
+        return
+    reference = weakref.ref(manager)
+
+    def told():
+        manager = reference()
+        if manager is not None:
+            manager.keeps_graphs = True
+
+    watch_behind(loss.node, told)
+
+
 def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
     """Why forward, backward and update cannot be one program, or None."""
     trace = schedule.trace
@@ -63,6 +82,8 @@ def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
         return "the loss is not a scalar that requires a gradient"
     if not getattr(optimizer, "_use_cleargrads", True):
         return "zerograds mode"
+    if clears_itself(optimizer.target):
+        return "the target has its own cleargrads"
     if optimizer._loss_scale is not None or optimizer._loss_scaling_is_dynamic:
         return "loss scaling"
     if any(map(returned_as_is, output_values(trace))):
@@ -116,7 +137,8 @@ def make_runner(
     with collector_off():
         plan = StepPlan(schedule, update, schedule.trace.result, params)
         schedule.step_plans[id(optimizer)] = plan
-        return StepRunner(manager, schedule, plan, optimizer, lossfun, SpentNode)
+        watch_asked()
+        return StepRunner(manager, schedule, plan, optimizer, lossfun, spent_class(manager))
 
 
 def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool]:
@@ -185,6 +207,9 @@ def _ready_runner(manager, schedule: Schedule | None, optimizer, lossfun) -> Ste
     if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
         return None
     if schedule.bound_to or not schedule.fits_parameters():
+        return None
+    if manager.keeps_graphs:
+        manager.step_reason = "the program goes back through the graph of a step after it"
         return None
     return _runner(manager, schedule, optimizer, lossfun)
 

@@ -7,9 +7,53 @@ and nothing happens.
 
 from __future__ import annotations
 
+import weakref
+
 from sdbr.compat.fix import wrap
 
 _backwards = [0]
+#: Function nodes, each with what is called before somebody goes back through it.
+_watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+#: Whether there may be variable nodes with an attribute ``sdbr_asked``.
+_some_asked: list[bool] = []
+
+
+def watch_behind(node, told) -> None:
+    """Call ``told()`` when somebody goes back through the graph behind a variable node."""
+    for function in _functions_behind([node]):
+        _watched[function] = told
+
+
+def watch_asked() -> None:
+    """From now on there may be variable nodes that have to know of it."""
+    if not _some_asked:
+        _some_asked.append(True)
+
+
+def _tell_behind(nodes, asked: bool) -> None:
+    """Tell those behind variable nodes that somebody goes back through them."""
+    if not (_watched or (asked and _some_asked)):
+        return
+    nodes = list(nodes)
+    told = [tell for f in _functions_behind(nodes) if (tell := _watched.pop(f, None)) is not None]
+    for tell in told:
+        tell()
+    for node in [*nodes, *[x for f in _functions_behind(nodes) for x in f.inputs]] if asked else ():
+        tell = getattr(node, "sdbr_asked", None)
+        if tell is not None:
+            tell()
+
+
+def _functions_behind(nodes) -> list:
+    """The function nodes behind variable nodes."""
+    stack, seen, found = list(nodes), set(), []
+    while stack:
+        function = stack.pop()._creator_node
+        if function is not None and id(function) not in seen and function.inputs is not None:
+            seen.add(id(function))
+            found.append(function)
+            stack += function.inputs
+    return found
 
 
 def count_backwards() -> int:
@@ -79,8 +123,10 @@ def _calls_behind(start) -> list[tuple]:
 def _splitting_backward(original):
     def backprop_to_all(outputs, retain_grad, loss_scale):
         _backwards[0] += 1
-        if retain_grad:
+        if retain_grad or _watched:
             outputs = list(outputs)
+            _tell_behind([node for node, _ in outputs], False)
+        if retain_grad:
             split_behind([node for node, _ in outputs])
         return original(outputs, retain_grad, loss_scale)
 
@@ -95,6 +141,8 @@ def _splitting_grad(original):
             for x in inputs:
                 if isinstance(x, Variable):
                     split_creator(x._node)
+        if isinstance(outputs, (list, tuple)):
+            _tell_behind([y._node for y in outputs if isinstance(y, Variable)], True)
         retain = kwargs.get("retain_grad", args[3] if len(args) > 3 else False)
         if retain and isinstance(outputs, (list, tuple)):
             split_behind([y._node for y in outputs if isinstance(y, Variable)])

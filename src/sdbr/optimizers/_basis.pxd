@@ -1,9 +1,10 @@
 """What an update plan was made from, held to be compared."""
 
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint64_t
 
 from sdbr.optimizers._tree cimport Tree
+from sdbr.trace.guards._definitions cimport Definitions
 
 
 cdef struct Entry:
@@ -14,6 +15,7 @@ cdef struct Entry:
     PyObject *array           # that array
     PyObject *rule            # update rule, or None
     PyObject *rule_dict
+    PyTypeObject *rule_class
     Py_ssize_t rule_size
     PyObject *enabled         # True or False
     PyObject *hyperparam
@@ -61,12 +63,16 @@ cdef class UpdateBasis:
     cdef object pre_hooks
     cdef object post_hooks
     cdef tuple hooks
+    cdef Definitions code         # of classes
+    cdef tuple own                # (dict, names, those of them that are there): code of instances
+    cdef Py_ssize_t own_sizes[2]  # of these when that was looked at
     cdef readonly object loss_scale
     cdef int loss_scale_index     # in the control block, or -1
 
     cpdef bint check(self)
     cdef PyObject *_keep(self, value)
     cdef bint check_optimizer(self)
+    cdef bint check_code(self)
     cdef bint check_parameters(self)
     cdef bint check_param(self, Entry *e)
     cdef bint check_rule(self, Entry *e, bint same_t)

@@ -9,7 +9,7 @@ allocation may, by the collector).
 """
 
 cimport numpy as cnp
-from cpython.object cimport PyObject
+from cpython.object cimport Py_TYPE, PyObject
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 
@@ -88,6 +88,30 @@ cdef class UpdateBasis:
         self.loss_scale = loss_scale
         self.loss_scale_index = loss_scale_index
 
+    def _watch_code(self, Definitions code, dict target, tuple flow, tuple clearing):
+        """Compare `code`, and whether the optimizer or its target gets code of its own."""
+        self.code = code
+        self.own = tuple([
+            (d, names, [name for name in names if name in d])
+            for d, names in ((self.optimizer_dict, flow), (target, clearing))
+        ])
+        self.own_sizes[0] = self.own_sizes[1] = -1
+
+    cdef bint check_code(self):
+        cdef int i
+        cdef dict d
+        if not self.code.classes_hold():
+            return False
+        for i in range(2):
+            d = <dict> (<tuple> self.own[i])[0]
+            # A method that is set makes the dictionary longer.
+            if sdbr_dict_size(<PyObject *> d) != self.own_sizes[i]:
+                _, names, before = self.own[i]
+                if [name for name in names if name in d] != before:
+                    return False
+                self.own_sizes[i] = sdbr_dict_size(<PyObject *> d)
+        return True
+
     def _watch_parameters(self, list params, list rules, list details):
         """`details`: per parameter ``(group, native, state, its names, its arrays)``."""
         cdef Py_ssize_t i
@@ -131,6 +155,7 @@ cdef class UpdateBasis:
     def _watch_rule(self, Py_ssize_t i, rule):
         cdef Entry *e = &self.entries[i]
         e.rule_dict = self._keep(rule.__dict__)
+        e.rule_class = Py_TYPE(rule)
         e.rule_size = len(rule.__dict__)
         e.enabled = self._keep(rule.enabled)
         e.hyperparam = self._keep(rule.hyperparam)
@@ -246,12 +271,14 @@ cdef class UpdateBasis:
         if len(self.hooks) > 1:
             if not _same(self.pre_hooks, self.post_hooks, self.hooks):
                 return False
-        return self.tree.check()
+        return self.tree.check() and self.check_code()
 
     cdef bint check_rule(self, Entry *e, bint same_t):
         """Whether a rule is as before; `same_t`: its group's `t` is that of `rule_version`."""
         cdef uint64_t now
         cdef int k
+        if Py_TYPE(<object> e.rule) != e.rule_class:
+            return False
         if e.hooks == NULL:
             if sdbr_dict_size(e.pre) or sdbr_dict_size(e.post):
                 return False

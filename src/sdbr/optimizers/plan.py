@@ -11,8 +11,8 @@ import collections
 
 from sdbr.optimizers._groups import Group
 from sdbr.optimizers._update import Update
+from sdbr.optimizers.flow import CLEARING, FLOW, code_of, flow_problem
 from sdbr.optimizers.problems import (
-    flow_problem,
     only_parent,
     options_of,
     param_problem,
@@ -305,6 +305,14 @@ class UpdatePlan(Update):
         self._watch_optimizer(
             optimizer, watch(optimizer.target), self._scalar_hooks, scale, scale_index
         )
+        hookable = optimizer._hookable
+        every = [hookable, *[rule._hookable for rule in rules if rule is not None]]
+        code = code_of(optimizer, rules, [hook for h in every for hook in _hooks_of(h)])
+        self._watch_code(code, optimizer.target.__dict__, FLOW, (CLEARING,))
+
+
+def _hooks_of(hookable) -> list:
+    return [*hookable._pre_update_hooks.values(), *hookable._post_update_hooks.values()]
 
 
 def _float_names(rule_row: RuleRow) -> tuple[str, ...]:

@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 from sdbr.optimizers._basis import is_plain
+from sdbr.optimizers.flow import flow_problem
 from sdbr.optimizers.rows import HookRow, RuleRow
 from sdbr.optimizers.table import row_of_hook, row_of_rule
 
 import chainer
 import numpy as np
 from chainer.optimizer import GradientMethod, Hyperparameter
-
-# What `GradientMethod.update` consists of.
-_FLOW = (
-    "update",
-    "call_hooks",
-    "call_hook",
-    "reallocate_cleared_grads",
-    "check_nan_in_grads",
-    "is_safe_to_update",
-    "update_loss_scale",
-)
-_OWN_FLOW = {name: getattr(GradientMethod, name) for name in _FLOW}
-
-
-def flow_problem(optimizer, params) -> str | None:
-    """Why an optimizer does not go Chainer's way from gradients to parameters."""
-    cls = type(optimizer)
-    base = getattr(cls, "_sdbr_base", cls)
-    for name, own in _OWN_FLOW.items():
-        if name in optimizer.__dict__ or getattr(base, name) is not own:
-            return f"{base.__name__} has its own {name}"
-    if len({id(p) for p in params}) != len(params):
-        return "a parameter is registered twice, so each step updates it twice"
-    return None
 
 
 def param_problem(param) -> str | None:

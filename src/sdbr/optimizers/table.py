@@ -32,7 +32,7 @@ RULES: dict[type, RuleRow] = _by_class([(row.rule, row) for row in _rows(rules)]
 HOOKS: dict[type, HookRow] = _by_class([(cls, row) for row in _rows(hooks) for cls in row.hooks])
 
 # What a rule's step consists of. Remembered here, so that a class patched later is noticed.
-_METHODS = (
+METHODS = (
     "update",
     "_UpdateRule__update",
     "_init_states",
@@ -40,9 +40,18 @@ _METHODS = (
     "update_core_cpu",
     "init_state",
 )
-_REPLACED = frozenset(_METHODS)
-_OWN = {cls: tuple(getattr(cls, name) for name in _METHODS) for cls in (UpdateRule, *RULES)}
-_CALLS = {cls: cls.__call__ for cls in HOOKS}
+_REPLACED = frozenset(METHODS)
+
+
+def as_it_is(function) -> tuple:
+    """A function and its code, both of which may be replaced."""
+    return function, getattr(function, "__code__", None)
+
+
+_OWN = {
+    cls: tuple(as_it_is(getattr(cls, name)) for name in METHODS) for cls in (UpdateRule, *RULES)
+}
+CALLS = {cls: as_it_is(cls.__call__) for cls in HOOKS}
 
 
 def row_of_rule(rule, looked_at: set[type]) -> RuleRow | str:
@@ -61,8 +70,8 @@ def row_of_rule(rule, looked_at: set[type]) -> RuleRow | str:
     if cls in looked_at and _REPLACED.isdisjoint(rule.__dict__):
         return row
     own = _OWN[cls]
-    for name, method in zip(_METHODS, own, strict=True):
-        if name in rule.__dict__ or getattr(cls, name) is not method:
+    for name, method in zip(METHODS, own, strict=True):
+        if name in rule.__dict__ or as_it_is(getattr(cls, name)) != method:
             return f"{name} of update rule {cls.__name__} was replaced"
     looked_at.add(cls)
     return row
@@ -84,7 +93,7 @@ def row_of_hook(hook, of_rule: bool) -> HookRow | str:
         if name == "function":
             name = getattr(hook, "__name__", name)
         return f"hook {name} has no native code"
-    if cls.__call__ is not _CALLS[cls]:
+    if as_it_is(cls.__call__) != CALLS[cls]:
         return f"hook {name} was replaced"
     if bool(getattr(hook, "call_for_each_param", False)) is not row.for_each_param:
         return f"hook {name} has another call_for_each_param"

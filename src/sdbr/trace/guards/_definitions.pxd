@@ -18,5 +18,8 @@ cdef class Definitions:
     cdef list codes
     cdef list classes
     cdef list bases
+    cdef list tags                # of the classes when nothing had changed
     cdef Looked *looked
+    cdef bint classes_hold(self)
+    cdef Py_ssize_t failed_function(self) except -2
     cpdef str failed(self)

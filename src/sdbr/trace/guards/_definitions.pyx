@@ -13,7 +13,10 @@ cdef extern from "Python.h":
     """
     #define sdbr_code(f) PyFunction_GET_CODE(f)
     #define sdbr_bases(cls) (((PyTypeObject *)(cls))->tp_mro)
+    /* Changes when the class, or one above it, is written to; 0 where Python has not counted. */
+    #define sdbr_tag(cls) ((unsigned long)((PyTypeObject *)(cls))->tp_version_tag)
     """
+    unsigned long sdbr_tag(PyObject *)
     PyObject *sdbr_code(PyObject *)
     PyObject *sdbr_bases(PyObject *)
 
@@ -44,6 +47,7 @@ cdef class Definitions:
         self.functions = functions
         self.codes = [f.__code__ for f in functions]
         self.classes = classes
+        self.tags = []
         self.bases = [cls.__mro__ for cls in classes]
         self.looked = <Looked *> PyMem_Malloc(max(1, len(self.dicts)) * sizeof(Looked))
         if self.looked == NULL:
@@ -58,6 +62,37 @@ cdef class Definitions:
 
     def __dealloc__(self):
         PyMem_Free(self.looked)
+
+    cdef bint classes_hold(self):
+        """`failed` where all places are in `classes` and above, whose writes Python counts."""
+        cdef Py_ssize_t i
+        cdef bint counted = len(self.tags) == len(self.classes)
+        if counted:
+            for i in range(len(self.tags)):
+                if sdbr_tag(sdbr_list_item(<PyObject *> self.classes, i)) != <unsigned long> (
+                    self.tags[i]
+                ):
+                    counted = False
+                    break
+        if counted:
+            return self.failed_function() < 0
+        if self.failed() is not None:
+            return False
+        for cls in self.classes:
+            getattr(cls, "__module__", None)  # which lets Python count again
+        tags = [sdbr_tag(<PyObject *> cls) for cls in self.classes]
+        self.tags = tags if 0 not in tags else []
+        return True
+
+    cdef Py_ssize_t failed_function(self) except -2:
+        """Which function has got other code; -1: none."""
+        cdef Py_ssize_t i
+        for i in range(len(self.codes)):
+            if sdbr_code(sdbr_list_item(<PyObject *> self.functions, i)) != sdbr_list_item(
+                <PyObject *> self.codes, i
+            ):
+                return i
+        return -1
 
     cpdef str failed(self):
         """The name of what is not what it was; None if all is."""
@@ -83,11 +118,9 @@ cdef class Definitions:
                 if settled:
                     self.looked[i].version = version
             start = self.looked[i].end
-        for i in range(len(self.codes)):
-            if sdbr_code(sdbr_list_item(<PyObject *> self.functions, i)) != sdbr_list_item(
-                <PyObject *> self.codes, i
-            ):
-                return f"code of {self.functions[i].__name__}"
+        i = self.failed_function()
+        if i >= 0:
+            return f"code of {self.functions[i].__name__}"
         for i in range(len(self.classes)):
             if sdbr_bases(sdbr_list_item(<PyObject *> self.classes, i)) != sdbr_list_item(
                 <PyObject *> self.bases, i
