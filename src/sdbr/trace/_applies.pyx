@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Function nodes that are applied while a call is traced, compiled: each is looked at here."""
 
+import functools
 import sys
 
 from sdbr.base.reasons import Remedy
@@ -11,7 +12,9 @@ from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.code.catching import has_handlers, may_catch
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import line_of, user_line
+from sdbr.trace.current import _local
 from sdbr.trace.effects.raising import told_of_values
+from sdbr.trace.effects.sides import side
 from sdbr.trace.forgotten import Forgotten, trace_through
 from sdbr.trace.node_state import changed_by, variables_around
 from sdbr.trace.nodes import (
@@ -316,3 +319,88 @@ def _without_history(thing):
     if kind is dict:
         return {k: _without_history(t) for k, t in thing.items()}
     return chainer.Variable(thing._data[0]) if kind is chainer.Variable else thing
+
+
+# --- in the place of methods of Chainer ---------------------------------------------------------
+#: Packages of Chainer whose functions make nodes.
+cdef frozenset _MAKERS = frozenset({"functions", "distributions", "variable"})
+
+
+def wrap_apply(original):
+    """For ``FunctionNode.apply``; compiled code has no frame of its own."""
+
+    @functools.wraps(original)
+    def apply(self, inputs):
+        recorder = getattr(_local, "recorder", None)
+        if recorder is None:
+            present = side()
+            if present is not None and present.is_plain and not present.depth:
+                return _apply_plainly(original, present, self, inputs)
+            return original(self, inputs)
+        if recorder._depth:
+            return original(self, inputs)
+        if not _is_made_by_chainer(self, sys._getframe(0)):
+            recorder.watch_nodes()
+        watch = recorder.call_watch
+        if watch is None:
+            return recorder.apply(original, self, inputs)
+        watch.pause()
+        try:
+            return recorder.apply(original, self, inputs)
+        finally:
+            watch.go_on()
+
+    return apply
+
+
+def _is_made_by_chainer(function, caller):
+    """Whether a node that is applied in the frame `caller` is Chainer's affair alone.
+
+    Its functions make nodes and apply them at once; whoever else applies one may look at it.
+    """
+    return _makes_nodes(caller.f_globals.get("__name__", ""), type(function).__module__)
+
+
+@functools.lru_cache(maxsize=1024)
+def _makes_nodes(module, of_class):
+    package, _, rest = module.partition(".")
+    if package != "chainer" or rest.partition(".")[0] not in _MAKERS:
+        return False
+    return of_class.partition(".")[0] == "chainer"
+
+
+def _apply_plainly(original, present, function, inputs):
+    """Apply a function in the plain run of an audit."""
+    present.depth += 1
+    try:
+        outputs = present.apply(original, function, inputs)
+    finally:
+        present.depth -= 1
+    present.applied(function, outputs)
+    return outputs
+
+
+def wrap_node_init(original):
+    """For ``VariableNode.__init__``: which nodes the call has made."""
+
+    def __init__(self, variable, name, **kwargs):
+        original(self, variable, name, **kwargs)
+        recorder = getattr(_local, "recorder", None)
+        if recorder is not None:
+            recorder._made_here.add(id(self))
+
+    return __init__
+
+
+def wrap_creator(original):
+    """What ``unchain`` and ``unchain_backward`` do is to take the creator away."""
+    setter = original.fset
+
+    def write(self, creator):
+        if creator is None:
+            recorder = getattr(_local, "recorder", None)
+            if recorder is not None:
+                recorder.cut(self)
+        setter(self, creator)
+
+    return property(original.fget, write, original.fdel, original.__doc__)

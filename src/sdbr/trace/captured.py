@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.code.places import Place, place_key, things_in
-from sdbr.trace.current import current
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, Value
 
 import chainer
@@ -129,15 +128,3 @@ def captures() -> bool:
 
 def _id(thing) -> int:
     return id(thing._node) if isinstance(thing, chainer.Variable) else id(thing)
-
-
-def wrap_node_init(original):
-    """For ``VariableNode.__init__`` while a call is traced."""
-
-    def __init__(self, variable, name, **kwargs):
-        original(self, variable, name, **kwargs)
-        recorder = current()
-        if recorder is not None:
-            recorder._made_here.add(id(self))
-
-    return __init__

@@ -8,91 +8,26 @@ import sys
 
 from sdbr.base.reasons import Remedy
 from sdbr.compat.patches import PatchSet
+from sdbr.trace._applies import wrap_apply, wrap_creator, wrap_node_init
 from sdbr.trace.arrays.creation import register as register_creation
 from sdbr.trace.arrays.stripping import holds_known, strip, strip_nested
 from sdbr.trace.arrays.telling import tell
 from sdbr.trace.arrays.traced_float import register as register_math
-from sdbr.trace.captured import wrap_node_init
 from sdbr.trace.code.catching import may_catch
 from sdbr.trace.code.foreign import is_users
-from sdbr.trace.code.frames import is_compared_with_none
 from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.current import current
-from sdbr.trace.effects._reads import getattribute_of_link
+from sdbr.trace.effects._reads import array_reader, getattribute_of_link
 from sdbr.trace.effects.environment import register as register_environment
 from sdbr.trace.effects.output import register as register_output
 from sdbr.trace.effects.raising import register as register_raising
-from sdbr.trace.effects.sides import side
 from sdbr.trace.gradients import register as register_gradients
 from sdbr.trace.whole import register as register_whole
 
 import chainer
 
 
-def _wrap_apply(original):
-    @functools.wraps(original)
-    def apply(self, inputs):
-        recorder = current()
-        if recorder is None:
-            present = side()
-            if present is not None and present.is_plain and not present.depth:
-                return _apply_plainly(original, present, self, inputs)
-        if recorder is None or recorder.depth:
-            return original(self, inputs)
-        if not _is_made_by_chainer(self, sys._getframe(1)):
-            recorder.watch_nodes()
-        watch = recorder.call_watch
-        if watch is None:
-            return recorder.apply(original, self, inputs)
-        watch.pause()
-        try:
-            return recorder.apply(original, self, inputs)
-        finally:
-            watch.go_on()
-
-    return apply
-
-
-def _is_made_by_chainer(function, caller) -> bool:
-    """Whether a node that is applied in the frame `caller` is Chainer's affair alone.
-
-    Its functions make nodes and apply them at once; whoever else applies one may look at it.
-    """
-    return _makes_nodes(caller.f_globals.get("__name__", ""), type(function).__module__)
-
-
-@functools.lru_cache(maxsize=1024)
-def _makes_nodes(module: str, of_class: str) -> bool:
-    package, _, rest = module.partition(".")
-    if package != "chainer" or rest.partition(".")[0] not in _MAKERS:
-        return False
-    return of_class.partition(".")[0] == "chainer"
-
-
-def _apply_plainly(original, present, function, inputs):
-    """Apply a function in the plain run of an audit."""
-    present.depth += 1
-    try:
-        outputs = present.apply(original, function, inputs)
-    finally:
-        present.depth -= 1
-    present.applied(function, outputs)
-    return outputs
-
-
 def _wrap_array(original):
-    getter = original.fget
-
-    def read(self):
-        array = getter(self)
-        recorder = current()
-        if recorder is None or recorder.depth:
-            return array
-        frame = sys._getframe(1)
-        if called_by_machinery(frame):
-            return array
-        return recorder.read_array(self, array, is_compared_with_none(frame))
-
     def write(self, array):
         recorder = current()
         itself = strip(array) is self._data[0]  # ``p.array += x`` has written there already
@@ -111,7 +46,7 @@ def _wrap_array(original):
             )
         original.fset(self, strip(array))
 
-    return property(read, write, original.fdel, original.__doc__)
+    return property(array_reader(original.fget), write, original.fdel, original.__doc__)
 
 
 def _wrap_item(original):
@@ -197,19 +132,6 @@ def _wrap_handing_out_nodes(original):
     return property(read, original.fset, original.fdel, original.__doc__)
 
 
-def _wrap_creator(original):
-    """What ``unchain`` and ``unchain_backward`` do is to take the creator away."""
-    setter = original.fset
-
-    def write(self, creator):
-        recorder = current()
-        if creator is None and recorder is not None:
-            recorder.cut(self)
-        setter(self, creator)
-
-    return property(original.fget, write, original.fdel, original.__doc__)
-
-
 def _getattribute_of_function(original):
     def __getattribute__(self, name):
         recorder = current()
@@ -274,12 +196,9 @@ def _wrap_leaving(original):
     return leave
 
 
-#: Packages of Chainer whose functions make nodes.
-_MAKERS = frozenset({"functions", "distributions", "variable"})
-
 #: What an audit needs as well; a set of its own, so that user code there sees no other patch.
 APPLIES = PatchSet("function nodes")
-APPLIES.register(chainer.FunctionNode, "apply", _wrap_apply)
+APPLIES.register(chainer.FunctionNode, "apply", wrap_apply)
 
 #: Once user code may hold a function node. Chainer has hundreds of classes of them, whose methods
 #: have to be found anew whenever this one changes.
@@ -299,7 +218,7 @@ PATCHES.register(chainer.Variable, "copydata", _wrap_effect)
 PATCHES.register(chainer.Variable, "addgrad", _wrap_effect)
 PATCHES.register(chainer.Parameter, "cleargrad", _wrap_effect)
 PATCHES.register(chainer.Parameter, "zerograd", _wrap_effect)
-PATCHES.register(chainer.variable.VariableNode, "creator_node", _wrap_creator)
+PATCHES.register(chainer.variable.VariableNode, "creator_node", wrap_creator)
 PATCHES.register(chainer.variable.VariableNode, "__init__", wrap_node_init)
 PATCHES.register(chainer.Link, "__getattribute__", getattribute_of_link)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)

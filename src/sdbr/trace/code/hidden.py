@@ -58,7 +58,8 @@ _EVERY_WINDOW = tuple(kinds for kinds, _ in _WINDOWS)
 
 def window_of(thing) -> Window | None:
     """How to look through `thing`; None where there is nothing behind it."""
-    if isinstance(thing, _EVERY_WINDOW):
+    # Most things are functions; some of the kinds are abstract, and slow to ask.
+    if type(thing) is not types.FunctionType and isinstance(thing, _EVERY_WINDOW):
         for kinds, read in _WINDOWS:
             if isinstance(thing, kinds):
                 return Window(thing, read)

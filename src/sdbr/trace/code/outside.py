@@ -225,7 +225,7 @@ class Outside:
         elif isinstance(thing, types.FunctionType) or is_library(type(thing)):
             self._follow(thing)
             self._look_behind(thing)
-            if isinstance(thing, _OPEN):
+            if type(thing) is not types.FunctionType and isinstance(thing, _OPEN):
                 self._walk(thing.__dict__)
         else:
             self._follow(thing)

@@ -1,9 +1,13 @@
 # cython: language_level=3
-"""Reads of attributes of links while a call is traced, compiled: a dozen for each layer."""
+"""Reads of links and Variables while a call is traced, compiled: a dozen for each layer."""
+
+import sys
 
 from cpython.object cimport PyObject
 
 from sdbr.base.reasons import Remedy
+from sdbr.trace.code.frames import is_compared_with_none
+from sdbr.trace.code.machinery import called_by_machinery
 from sdbr.trace.current import _local
 from sdbr.trace.effects._own_forwards cimport OwnForwards
 from sdbr.trace.values import ABSENT, Read
@@ -167,3 +171,38 @@ def getattribute_of_link(original):
 cdef inline bint _is_noted(recorder, link, name, thing) except -1:
     cdef SeenReads seen = recorder.seen_reads
     return seen.has(link, name, thing) or seen.noted(recorder, link, name, thing)
+
+
+def extras_of(variable, frozenset own not None) -> dict:
+    """What the user has put on a Variable, and the name that it was given.
+
+    Parameters
+    ----------
+    variable : chainer.Variable
+    own : frozenset
+        The names of attributes that every Variable has.
+    """
+    cdef dict found = {}
+    for name, thing in (<dict> variable.__dict__).items():
+        if name not in own:
+            found[name] = thing
+    given = variable._node.name
+    if given is not None and not isinstance(variable, _Parameter):
+        found["name"] = given
+    return found
+
+
+def array_reader(getter):
+    """The getter of ``Variable.array``, which gives user code what shows where it comes from."""
+
+    def read(self):
+        array = getter(self)
+        recorder = getattr(_local, "recorder", None)
+        if recorder is None or recorder._depth:
+            return array
+        frame = sys._getframe(0)
+        if called_by_machinery(frame):
+            return array
+        return recorder.read_array(self, array, is_compared_with_none(frame))
+
+    return read

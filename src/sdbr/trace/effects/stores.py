@@ -16,6 +16,7 @@ from sdbr.trace.arrays.stripping import PURE, holds_traced, shown, strip
 from sdbr.trace.arrays.traced_float import FOLLOWED, TracedFloat, plain_float
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import get, place_key, used_names
+from sdbr.trace.effects._reads import extras_of
 from sdbr.trace.effects.attributes import INTERNAL, may_be_computed
 from sdbr.trace.effects.escapes import References
 from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of, sink_of
@@ -187,7 +188,7 @@ class StoreRecording:
     def note_extras(self, variable) -> None:
         """Note what the user has put on a Variable, when it is first met."""
         if id(variable) not in self._extras:
-            self._extras[id(variable)] = (variable._node, _extras(variable))
+            self._extras[id(variable)] = (variable._node, extras_of(variable, _OF_VARIABLES))
 
     def count_given(self, given: list) -> None:
         """Note how many references there are to the arguments, and to what stands for globals."""
@@ -350,7 +351,7 @@ class StoreRecording:
             for variable, value in todo:
                 done.add(id(variable))
                 before = self._extras.get(id(variable), (None, {}))[1]
-                now = _extras(variable)
+                now = extras_of(variable, _OF_VARIABLES)
                 if not before and not now:
                     continue
                 if value is not None and value.index in every and not self._was_there(value):
@@ -399,16 +400,6 @@ class StoreRecording:
                 Remedy.RETURN_IT,
                 line=line or None,
             )
-
-
-def _extras(variable) -> dict:
-    fields = variable.__dict__
-    found = {}
-    if not _OF_VARIABLES.issuperset(fields):
-        found = {k: x for k, x in fields.items() if k not in _OF_VARIABLES}
-    if variable._node.name is not None and not isinstance(variable, chainer.Parameter):
-        found["name"] = variable._node.name
-    return found
 
 
 def _is_iterable(thing) -> bool:
