@@ -1,8 +1,8 @@
 # cython: nonecheck=True
 """What several passes need to know about rows, compiled: they ask it of each operand."""
 
-from sdbr.program.buffers import BOUND
-from sdbr.program.builder import ControlSlot
+from sdbr.program.instruction import ControlSlot
+from sdbr.program.rows import BOUND
 
 import numpy as np
 

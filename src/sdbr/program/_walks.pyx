@@ -1,7 +1,7 @@
 # cython: nonecheck=True
 """Walks over all operands of a program, compiled: what passes and the memory plan begin with."""
 
-from sdbr.program.builder import ControlSlot
+from sdbr.program.instruction import ControlSlot
 
 from sdbr.program._layout cimport Instruction, Row, Slot
 from sdbr.program._rows cimport whole

@@ -9,85 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sdbr.ops.table import BY_NAME, Op
+from sdbr.program._making import new_instruction
 from sdbr.program.buffers import BufferTable, Row, c_strides, is_c_contiguous
+from sdbr.program.instruction import ControlSlot, Instruction
 
 import numpy as np
-
-
-class ControlSlot:
-    """A float that changes from call to call: an index into the control block.
-
-    Attributes
-    ----------
-    index : int
-        Position in the control block.
-    value : float
-        Value while tracing.
-    """
-
-    __slots__ = ("index", "name", "value")
-
-    def __init__(self, index: int, value: float, name: str = ""):
-        self.index = index
-        self.value = value
-        self.name = name
-
-    def __float__(self) -> float:
-        return float(self.value)
-
-
-class Instruction:
-    """One op of a program under construction.
-
-    Attributes
-    ----------
-    op : Op
-    ins, outs : list of Row
-    ints : tuple of int
-    floats : tuple of float or ControlSlot
-    label, line : str
-        Chainer label and user source line.
-    obj : object
-        Object slot of a Python op.
-    flushes : bool
-        Whether results below the smallest normal number may become zero: what is made of
-        gradients, where such numbers mean nothing and would stay for good.
-    """
-
-    __slots__ = ("floats", "flushes", "ins", "ints", "label", "line", "obj", "op", "outs")
-
-    def __init__(
-        self, op, ins, outs, ints=(), floats=(), label="", line="", obj=None, flushes=False
-    ):
-        self.op = op
-        self.ins = ins
-        self.outs = outs
-        self.ints = ints
-        self.floats = floats
-        self.label = label
-        self.line = line
-        self.obj = obj
-        self.flushes = flushes
-
-    def __repr__(self) -> str:
-        return f"<{self.op.name} {self.ins} -> {self.outs}>"
-
-    def copy(self) -> Instruction:
-        """Another one that a pass may change."""
-        return Instruction(
-            self.op,
-            self.ins,
-            self.outs,
-            self.ints,
-            self.floats,
-            self.label,
-            self.line,
-            self.obj,
-        )
-
-    def memory_sharing(self) -> list[tuple[int, int]]:
-        """Pairs (output, input) that may lie in the same memory, element for element."""
-        return self.op.memory_sharing(len(self.ins), len(self.outs), self.ints, self.floats)
 
 
 class Builder:
@@ -186,20 +112,10 @@ class Builder:
                 f"op {name!r} takes attributes {op.ints} and {op.floats}, "
                 f"got {tuple(ints)} and {tuple(floats)}"
             )
-        ins = list(ins)
-        outs = list(outs)
-        instruction = Instruction(
-            op, ins, outs, tuple(ints), tuple(floats), self.label, self.line, obj
+        instruction = new_instruction(
+            op, ins, outs, ints, floats, self.label, self.line, obj, self.made, self.gradients
         )
         self.instructions.append(instruction)
-        if self.gradients:
-            for x in ins:
-                if x.root.index in self.gradients:
-                    instruction.flushes = not op.keeps_denormals
-                    self.are_gradients(outs)
-                    break
-        for y in outs:
-            self.made.add(y.root.index)
         return instruction
 
     def are_gradients(self, rows: Iterable[Row]) -> None:
