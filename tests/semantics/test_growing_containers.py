@@ -328,6 +328,12 @@ def read_after_a_constant(self, x, t):
     return loss_of(self, x, t) * len(self.history)
 
 
+def arrays_read_after(self, x, t):
+    h = F.tanh(self.l(x))
+    self.lately.append(h.array.mean(0))
+    return F.softmax_cross_entropy(self.o(h + sum(self.lately)), t)
+
+
 def replaced(self, x, t):
     loss = loss_of(self, x, t)
     self.history.append(float(loss.array))
@@ -372,7 +378,7 @@ def returned_row(self, x, t):
 
 DYNAMIC = [
     read_before, read_after, capped, other_name, by_getattr, by_fields, by_vars, counted,
-    read_after_a_constant, replaced, something_else, its_own_list, argument_kept,
+    read_after_a_constant, arrays_read_after, replaced, something_else, its_own_list, argument_kept,
     parameter_kept, returned_row,
 ]  # fmt: skip
 STATIC = [
@@ -382,6 +388,8 @@ STATIC = [
     from_the_left, in_a_child, in_a_helper, behind_a_branch, with_an_attribute, renewed,
 ]  # fmt: skip
 
+
+READ_AFTER = [read_after, capped, counted, read_after_a_constant, arrays_read_after]
 
 CONTAINERS = ("history", "hs", "stats", "named", "lately", "loss")
 
@@ -456,6 +464,7 @@ def test_what_a_call_adds_replays_add(forward, steps):
 @pytest.mark.parametrize("forward", DYNAMIC, ids=lambda f: f.__name__)
 def test_who_reads_what_the_call_has_added_is_dynamic(forward):
     static, said = compare(forward, False)
+    assert ("is read after the call" in " ".join(said)) == (forward in READ_AFTER), said
     assert not statistics_of(static).replays
     lines, first = inspect.getsourcelines(forward)
     named = re.search(r"is not static: .* at (.*):(\d+)", " ".join(said))

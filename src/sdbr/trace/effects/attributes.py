@@ -139,6 +139,10 @@ class AttributeRecording:
 
     def _looked_into(self, link, name: str, thing):
         """What the call may find in `thing` is compared from now on, or makes it dynamic."""
+        if (id(link), name) in self.grown_by_now():
+            text = f"attribute {name!r} is read after the call has put something into it"
+            self.mark_dynamic(text, Remedy.PASS_NUMBERS)
+            return thing
         reason = moves_on(thing)
         if reason is not None:
             self.mark_dynamic(f"attribute {name!r} {reason.text}", reason.remedy)
