@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -97,7 +98,9 @@ def telling_layout(name: str) -> property:
 
     def read(self):
         array = strip(self)
-        ask_layout(array if name == "flags" and holds_known(self) else None)
+        # Chainer's own code chooses among libraries by it, and computes the same.
+        if sys._getframe(1).f_globals.get("__name__", "")[:8] != "chainer.":
+            ask_layout(array if name == "flags" and holds_known(self) else None)
         return getattr(array, name)
 
     return property(read)

@@ -43,11 +43,15 @@ def is_library(thing) -> bool:
 
 def stands_in(thing) -> bool:
     """Whether we have put `thing` in the place of another while some thread traces a call."""
-    if isinstance(thing, _Function):
+    if isinstance(thing, _Function) or type(thing) is _Compiled:
         name = thing.__globals__.get("__name__")
     else:
         name = thing.__module__ if isinstance(thing, type) else None
     return isinstance(name, str) and _root(name) == "sdbr"
+
+
+#: What a function is that is compiled, ours or another's.
+cdef object _Compiled = type(stands_in)
 
 
 def is_library_name(name: str, file: str | None = None) -> bool:
