@@ -6,7 +6,7 @@ from sdbr._executor cimport Executable
 from sdbr.call._effects cimport Effects
 from sdbr.call._outputs cimport Outputs, Shown
 from sdbr.call._spec cimport Leaves
-from sdbr.program._memory cimport Memory
+from sdbr.program._memory cimport Lodger, Memory
 
 
 cdef class Parameters:
@@ -49,6 +49,9 @@ cdef class Binder:
     cdef Written written          # None where the call writes nothing that it is given
     cdef Outputs outputs
     cdef Effects effects
+    cdef Lodger lodger            # None where the memory has an arena of its own
 
     cdef bint bind(self, Leaves now, list positions) except -1
     cdef int run(self) except -1
+    cdef int enter(self) except -1
+    cdef int leave(self) except -1

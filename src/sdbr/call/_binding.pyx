@@ -19,7 +19,7 @@ from sdbr.base._python cimport (
 from sdbr.call._effects cimport Effects
 from sdbr.call._outputs cimport Outputs, Shown
 from sdbr.call._spec cimport Leaves
-from sdbr.program._memory cimport Memory
+from sdbr.program._memory cimport Lodger, Memory
 
 cnp.import_array()
 
@@ -197,12 +197,15 @@ cdef class Binder:
         See `sdbr.lowering.windows.Outputs`.
     returned : list of Value
         See `Effects`.
+    lodger : Lodger or None
+        Where the program works in an arena with others.
     """
 
     def __init__(
         self, executable, leaves, outputs, trace, node_class, more=(), watched=frozenset(),
-        control_base=0, windows=frozenset(), hidden=(), returned=(),
+        control_base=0, windows=frozenset(), hidden=(), returned=(), Lodger lodger=None,
     ):
+        self.lodger = lodger
         memory = executable.memory
         self.executable = executable
         self.compiled = executable if isinstance(executable, Executable) else None
@@ -227,9 +230,24 @@ cdef class Binder:
             return False
         return self.written is None or self.written.lies_apart()
 
+    cdef int enter(self) except -1:
+        """Take the arena, where it is shared; `leave` gives it back."""
+        if self.lodger is not None:
+            self.lodger.enter()
+        return 0
+
+    cdef int leave(self) except -1:
+        if self.lodger is not None:
+            self.lodger.leave()
+        return 0
+
     cdef int run(self) except -1:
-        if self.compiled is not None:
-            self.compiled.run_c()
-        else:
-            self.executable.run()
+        self.enter()
+        try:
+            if self.compiled is not None:
+                self.compiled.run_c()
+            else:
+                self.executable.run()
+        finally:
+            self.leave()
         return 0

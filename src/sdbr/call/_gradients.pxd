@@ -3,11 +3,21 @@
 from sdbr.program._memory cimport Memory
 
 
+cdef class Gradient:
+    cdef object __weakref__
+    cdef dict attributes          # of the parameter
+    cdef tuple shape              # what the programs were made for
+    cdef object dtype
+    cdef object array             # or None
+    cdef Memory memory            # to which it is bound
+    cdef int slot                 # there
+    cdef bint bind(self, Memory memory, int slot) except -1
+    cdef int take(self, Memory memory, int slot) except -1
+    cdef int let_go(self) except -1
+
+
 cdef class Gradients:
-    cdef list dicts
-    cdef list shapes              # what the program was made for
-    cdef list dtypes
-    cdef list arrays
+    cdef list gradients
     cdef list slots
     cdef list fresh               # indices of those that have to be published
     cdef Memory memory

@@ -56,55 +56,106 @@ cdef object spare_gradient(PyObject *d, shape, dtype):
     return array
 
 
-cdef class Gradients:
-    """The gradient arrays of parameters: ours, and used again only when nobody else holds them."""
+cdef class Gradient:
+    """The gradient array of a parameter: ours, and used again only when nobody else holds it.
 
-    def __init__(self, Memory memory, places):
+    It is bound to the memory of one runner at a time.
+    """
+
+    def __init__(self, attributes, shape, dtype):
+        self.attributes = attributes
+        self.shape = shape
+        self.dtype = dtype
+
+    cdef bint bind(self, Memory memory, int slot) except -1:
+        """Choose the array and bind it to `slot`; whether it has to be published."""
+        cdef PyObject *d = <PyObject *> self.attributes
+        cdef PyObject *mine
+        cdef PyObject *found
+        cdef Py_ssize_t held
+        if self.memory is not memory or self.slot != slot:
+            self.let_go()
+        mine = <PyObject *> self.array
+        if mine != NONE:
+            found = PyDict_GetItemWithError(d, K_GRAD)
+            # References: ours, a memory's, the parameter's. One that the user dropped from the
+            # parameter but kept has another number, too.
+            held = 1 + (self.memory is not None)
+            if found == mine and sdbr_refcount(mine) == held + 1:
+                # A gradient variable would hold the array, too; the flag stays as we set it.
+                if self.memory is None:
+                    self.take(memory, slot)
+                return False
+            if found != mine and sdbr_refcount(mine) == held:
+                if self.memory is None:
+                    self.take(memory, slot)
+                return True
+        new = spare_gradient(d, self.shape, self.dtype)
+        self.array = np.empty(self.shape, self.dtype) if new is None else new
+        self.take(memory, slot)
+        return True
+
+    cdef int take(self, Memory memory, int slot) except -1:
+        memory.bind_fast(slot, <PyObject *> self.array)
+        self.memory, self.slot = memory, slot
+        return 0
+
+    cdef int let_go(self) except -1:
+        """Take the array from another runner; where that runs, in another thread, leave it."""
+        if self.memory is not None:
+            if self.memory.taken:
+                self.array = None
+            else:
+                self.memory.unbind(self.slot)
+            self.memory = None
+        return 0
+
+
+cdef class Gradients:
+    """The gradients of parameters that one runner writes.
+
+    Parameters
+    ----------
+    memory : Memory
+    places : list of (Parameter, int, tuple, dtype)
+        With their slots, and the shapes and dtypes that the program was made for.
+    shared : dict
+        The `Gradient` of each, for all runners of an optimizer.
+    """
+
+    def __init__(self, Memory memory, places, shared):
         self.memory = memory
-        self.dicts = [p.__dict__ for p, _, _, _ in places]
-        self.slots = [s for _, s, _, _ in places]
-        self.shapes = [shape for _, _, shape, _ in places]
-        self.dtypes = [dtype for _, _, _, dtype in places]
-        self.arrays = [None] * len(places)
+        self.slots = [slot for _, slot, _, _ in places]
+        self.gradients = []
+        for parameter, _, shape, dtype in places:
+            # A `Gradient` keeps the dictionary alive, so nothing else has its address.
+            name = id(parameter.__dict__), shape, dtype
+            gradient = shared.get(name)
+            if gradient is None:
+                gradient = shared[name] = Gradient(parameter.__dict__, shape, dtype)
+            self.gradients.append(gradient)
         self.fresh = []
 
     cdef int bind(self) except -1:
         """Choose and bind the array of every gradient; notes which have to be published."""
         cdef Py_ssize_t i
-        cdef PyObject *d
-        cdef PyObject *mine
-        cdef PyObject *found
         if self.fresh:
             self.fresh.clear()
-        for i in range(len(self.arrays)):
-            mine = sdbr_list_item(<PyObject *> self.arrays, i)
-            if mine != NONE:
-                d = sdbr_list_item(<PyObject *> self.dicts, i)
-                found = PyDict_GetItemWithError(d, K_GRAD)
-                # References: ours, the memory's, the parameter's. One that the user dropped
-                # from the parameter but kept has another number, too.
-                if found == mine and sdbr_refcount(mine) == 3:
-                    # A gradient variable would hold the array, too; the flag stays as we set it.
-                    continue
-                if found != mine and sdbr_refcount(mine) == 2:
-                    self.fresh.append(i)
-                    continue
-            self.fresh.append(i)
-            new = spare_gradient(
-                sdbr_list_item(<PyObject *> self.dicts, i), self.shapes[i], self.dtypes[i])
-            if new is None:
-                new = np.empty(self.shapes[i], self.dtypes[i])
-            self.arrays[i] = new
-            self.memory.bind_fast(<int> self.slots[i], <PyObject *> new)
+        self.memory.taken = True
+        for i in range(len(self.gradients)):
+            if (<Gradient> self.gradients[i]).bind(self.memory, <int> self.slots[i]):
+                self.fresh.append(i)
         return 0
 
     cdef int publish(self) except -1:
         """Make the arrays the gradients of their parameters; those in place stay untouched."""
         cdef Py_ssize_t i
         cdef PyObject *d
+        cdef PyObject *written
         for i in self.fresh:
-            d = sdbr_list_item(<PyObject *> self.dicts, i)
-            PyDict_SetItem(d, K_GRAD, sdbr_list_item(<PyObject *> self.arrays, i))
+            d = <PyObject *> (<Gradient> self.gradients[i]).attributes
+            written = sdbr_list_item(<PyObject *> self.memory.owners, <int> self.slots[i])
+            PyDict_SetItem(d, K_GRAD, written)
             PyDict_SetItem(d, K_GRAD_VAR, NONE)
             PyDict_SetItem(d, K_GRAD_VALID, TRUE)
         return 0

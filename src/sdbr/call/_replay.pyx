@@ -40,6 +40,7 @@ cdef Binder binder_of(instance):
         binder = instance.binder = Binder(
             instance.executable, plan.leaves, plan.outputs, trace, _VariableNode,
             windows=plan.views, hidden=plan.hidden, returned=returned_leaves(trace),
+            lodger=instance.lodger,
         )
     return binder
 
@@ -195,6 +196,7 @@ cdef class Replay:
             binder.outputs.bind(None)
             numbers.write(binder.outputs.memory, 0)
             before = Before(self.taken_back, binder.outputs.memory)
+            binder.enter()
             try:
                 for i in instance.executable.step():
                     if i >= self.taken_back.last:
@@ -202,6 +204,7 @@ cdef class Replay:
             except OtherAnswer as other:
                 return self.schedule.after(other)
             finally:
+                binder.leave()
                 before.put_back()
         finally:
             instance.running = False

@@ -22,7 +22,7 @@ from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_attributes
 from sdbr.call._binding cimport Binder
 from sdbr.call._effects cimport Effects
 from sdbr.call._gradients cimport Gradients
-from sdbr.program._memory cimport Memory
+from sdbr.program._memory cimport Arena, Memory
 from sdbr.call._replay cimport Replay, binder_of
 from sdbr.call._conditions cimport Numbers, WriteWatch, hooks_are_off
 from sdbr.call._spec cimport CallSpec
@@ -104,6 +104,9 @@ cdef class StepRunner(Runner):
     lossfun : callable
     node_class : type
         Variable node of what the step leaves behind.
+    arena : Arena
+    gradients : dict
+        See `Gradients`.
     """
 
     cdef readonly object manager
@@ -132,7 +135,9 @@ cdef class StepRunner(Runner):
     cdef object taken_back        # what is put back of a run that met another answer
     cdef int control_base         # where the numbers of the trace begin in the control block
 
-    def __init__(self, manager, schedule, plan, optimizer, lossfun, node_class):
+    def __init__(
+        self, manager, schedule, plan, optimizer, lossfun, node_class, Arena arena, gradients
+    ):
         self.manager = manager
         self.schedule = schedule
         self.plan = plan
@@ -148,18 +153,19 @@ cdef class StepRunner(Runner):
         self.update = plan.update
         self.control_base = plan.update.n_control
         n_control = self.control_base + len(schedule.trace.scalars)
-        memory = self.memory = Memory(len(plan.table.slots), n_control)
+        memory = plan.memory = self.memory = Memory(len(plan.table.slots), n_control)
         memory.state[WHOLE_STEP] = schedule
         for slot, array in plan.states:
             memory.bind(slot, array)
+        lodger = arena.join(memory, plan.program)
         memory.reserve(plan.program)
         self.executable = make_executable(plan.program, memory, schedule.backend)
         self.python_ops = plan.program.python_ops
-        self.gradients = Gradients(memory, plan.grads)
+        self.gradients = Gradients(memory, plan.grads, gradients)
         self.binder = Binder(
             self.executable, plan.leaves, plan.outputs, schedule.trace, node_class,
             plan.extra_params, {id(p) for p in plan.update.params}, self.control_base,
-            plan.views, plan.hidden,
+            plan.views, plan.hidden, lodger=lodger,
         )
         self.spec = None
         self.taken_back = plan.taken_back
@@ -215,6 +221,7 @@ cdef class StepRunner(Runner):
         finally:
             if self.spec is not None:
                 self.spec.release()
+            self.memory.taken = False
             self.running = False
 
     cdef bint matches(self, lossfun, tuple args, dict kwargs):

@@ -2,6 +2,8 @@
 
 from libc.stdint cimport uint64_t
 
+from sdbr.program._memory cimport Arena
+
 
 cdef class Runner:
     cdef readonly object schedule
@@ -26,6 +28,7 @@ cdef class Table:
     cdef dict groups
     cdef Group last               # the one that served the last call
     cdef readonly Runner tried    # the last one that met another answer, where none served the call
+    cdef readonly Arena arena     # of programs that leave nothing in it
     cdef uint64_t config_version
     cdef uint64_t config_look
     cdef object serve(self, callee, tuple args, dict kwargs, bint unhooked)

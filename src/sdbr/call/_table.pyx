@@ -21,6 +21,7 @@ from sdbr.base._python cimport (
     sdbr_list_item,
     sdbr_ndim,
 )
+from sdbr.program._memory cimport Arena
 
 cnp.import_array()
 
@@ -117,6 +118,7 @@ cdef class Table:
 
     def __cinit__(self):
         self.groups = {}
+        self.arena = Arena()
 
     def __iter__(self):
         return iter([runner for group in list(self.groups.values())
@@ -300,11 +302,13 @@ cdef class Steps(Table):
     cdef object owner
     cdef object target            # of the optimizer: what is known goes with it
     cdef dict by_schedule         # a runner, or why there is none; keeps the schedules alive
+    cdef readonly object gradients  # the array of each parameter, as long as a runner writes it
 
     def __init__(self, optimizer):
         self.owner = weakref.ref(optimizer)
         self.target = optimizer.target
         self.by_schedule = {}
+        self.gradients = weakref.WeakValueDictionary()
 
     def is_of(self, optimizer):
         """Whether these are steps of this optimizer (a copy shows those of the first) as it is."""

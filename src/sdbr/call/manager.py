@@ -345,7 +345,7 @@ class ScheduleManager:
     # --- replay ----------------------------------------------------------------------------
     def new_instance(self, schedule: Schedule) -> Instance:
         """One more set of activations, marked as running."""
-        instance = Instance(schedule)
+        instance = Instance(schedule, self.runners.arena)
         claim(instance)
         with self.lock:
             schedule.instances.append(instance)
@@ -393,7 +393,7 @@ class ScheduleManager:
         if not CallRunner.suits(args, kwargs):
             return
         replay = self._replay_of(schedule)
-        instance = None if replay.joins_graph else Instance(schedule)
+        instance = None if replay.joins_graph else Instance(schedule, self.runners.arena)
         self.runners.add(CallRunner(replay, instance, args, kwargs), None, args, kwargs)
 
     def _define_by_run(self, function, args, kwargs, reason):

@@ -135,10 +135,14 @@ def make_runner(
     if problem is not None:
         return problem
     with collector_off():
+        steps = _steps_of(optimizer)
         plan = StepPlan(schedule, update, schedule.trace.result, params)
         schedule.step_plans[id(optimizer)] = plan
         watch_asked()
-        return StepRunner(manager, schedule, plan, optimizer, lossfun, spent_class(manager))
+        kind = spent_class(manager)
+        return StepRunner(
+            manager, schedule, plan, optimizer, lossfun, kind, steps.arena, steps.gradients
+        )
 
 
 def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool]:

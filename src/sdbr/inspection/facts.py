@@ -24,7 +24,11 @@ def manager_facts(manager, now: float) -> dict:
     schedules = schedules_of(manager)
     steps = any(schedule.step_plans for schedule in schedules)
     calls = manager.statistics.calls
-    facts = [schedule_facts(schedule, now, calls, manager.runners) for schedule in schedules]
+    memory = [arenas(schedule, list(manager.runners)) for schedule in schedules]
+    facts = [
+        schedule_facts(schedule, now, calls, sum(own.values()))
+        for schedule, own in zip(schedules, memory, strict=True)
+    ]
     measured = getattr(manager, "measured", None)
     return {
         "name": manager.name,
@@ -35,7 +39,7 @@ def manager_facts(manager, now: float) -> dict:
         "audits": manager.audits.to_dict(),
         "schedules": facts,
         "ways": ways_of(schedules),
-        "memory_bytes": sum(f["memory_bytes"] for f in facts),
+        "memory_bytes": sum({key: n for own in memory for key, n in own.items()}.values()),
         "time": None
         if measured is None
         else {
@@ -54,7 +58,7 @@ def _no_step(manager, facts: list[dict]) -> str | None:
     return manager.step_reason
 
 
-def schedule_facts(schedule, now: float, calls: int, runners=()) -> dict:
+def schedule_facts(schedule, now: float, calls: int, nbytes: int) -> dict:
     """One schedule: its key, its programs, and why it is dynamic if it is.
 
     Parameters
@@ -64,8 +68,8 @@ def schedule_facts(schedule, now: float, calls: int, runners=()) -> dict:
         By the clock of `time.time`.
     calls : int
         How many calls its manager has had.
-    runners : list of CallRunner
-        Those of its manager.
+    nbytes : int
+        Of the arenas that it works in.
     """
     facts = {
         **_key_facts(schedule.key),
@@ -83,7 +87,7 @@ def schedule_facts(schedule, now: float, calls: int, runners=()) -> dict:
         "instances": len(schedule.instances),
         "programs": [],
         "python_nodes": [],
-        "memory_bytes": memory_bytes(schedule, runners),
+        "memory_bytes": nbytes,
         "error": None,
     }
     if schedule.dynamic is not None:
@@ -150,17 +154,21 @@ def choices(program) -> list[dict]:
     ]
 
 
-def memory_bytes(schedule, runners=()) -> int:
-    """The arenas that a schedule holds now: of its sets of activations and its whole steps."""
-    programs = [plan.program for plan in list(schedule.step_plans.values())]
+def arenas(schedule, runners=()) -> dict[int, int]:
+    """The arenas that a schedule works in: which, and their bytes; other schedules may as well."""
+    programs = [(plan.program, plan.memory) for plan in list(schedule.step_plans.values())]
     instances = list(schedule.instances)
-    programs += [instance.executable.program for instance in instances]
-    for runner in list(runners):
-        if runner.executable is not None and runner.schedule is schedule:
-            programs.append(runner.executable.program)
+    executables = [instance.executable for instance in instances]
+    executables += [runner.executable for runner in runners if runner.schedule is schedule]
+    programs += [(x.program, x.memory) for x in executables if x is not None]
+    found = []
+    for program, memory in programs:
+        slot = program.arena_slot()
+        if slot is not None and memory is not None:
+            found.append(memory.array(slot))
     # Backwards of all sets of activations share theirs.
-    shared = list(instances[0].plan.arenas) if instances else []
-    return sum(int(program.arena_bytes) for program in programs) + sum(a.nbytes for a in shared)
+    found += instances[0].plan.arenas if instances else []
+    return {id(array): array.nbytes for array in found}
 
 
 def _slot_bytes(slot) -> int:

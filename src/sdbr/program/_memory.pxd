@@ -23,6 +23,23 @@ cdef class Memory:
     cdef int check_slot(self, int slot) except -1
 
 
+cdef class Arena:
+    cdef readonly object array    # uint8[bytes], or None
+    cdef bint taken               # by a program that runs
+    cdef list lodgers             # weak references to those that work in it
+
+
+cdef class Lodger:
+    cdef object __weakref__
+    cdef readonly Arena arena     # None: it has memory of its own
+    cdef readonly Memory memory
+    cdef readonly int slot
+    cdef readonly int64_t nbytes
+    cdef bint runs
+    cdef int enter(self) except -1
+    cdef int leave(self) except -1
+
+
 cdef class Followed:
     cdef readonly int place
     cdef readonly int slot

@@ -8,7 +8,7 @@ from sdbr.backends import make_executable
 from sdbr.base.errors import SdbrError
 from sdbr.base.forks import reentrant_lock
 from sdbr.lowering.python_op import AGAIN, NO_GRADIENT
-from sdbr.program._memory import Memory, claim
+from sdbr.program._memory import Arena, Memory, claim
 from sdbr.schedule.parts import Pattern
 from sdbr.trace.effects.side_effects import EFFECTS
 
@@ -34,15 +34,20 @@ class Instance:
         Goes up when another call takes the activations.
     given_back : bool
         Whether ``end_forward`` was called since: another call may take them now.
+    lodger : Lodger or None
+        Where the forward works in an arena with others: calls that leave no graph behind need
+        nothing of it afterwards.
     """
 
-    def __init__(self, schedule: Schedule):
+    def __init__(self, schedule: Schedule, arena: Arena | None = None):
         plan = schedule.forward
         self.schedule = schedule
         self.plan = plan
         self.memory = Memory(len(plan.table.slots), len(schedule.trace.scalars))
         if schedule.double:
             self.memory.state[EFFECTS] = {}
+        shared = None if plan.graph_outputs else arena
+        self.lodger = None if shared is None else shared.join(self.memory, plan.program)
         self.memory.reserve(plan.program)
         self.executable = make_executable(plan.program, self.memory, schedule.backend)
         self.backward_executables: dict[Pattern, object] = {}

@@ -38,12 +38,15 @@ class StepPlan:
         What is put back of a run that met another answer.
     states : list of (int, ndarray)
         Slots and arrays of the optimizer's state.
+    memory : Memory or None
+        On which its runner runs it.
     """
 
     def __init__(self, schedule: Schedule, update: UpdatePlan, loss: Value, params):
         trace = schedule.trace
         self.schedule = schedule
         self.update = update
+        self.memory = None
         self.table = table = BufferTable(MACHINES[schedule.backend])
         forward = Forward(trace, table, True, update.n_control, together=True)
         builder: Builder = forward.builder
