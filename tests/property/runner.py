@@ -318,7 +318,7 @@ def other_rounding(rng):
         outputs = apply(node, inputs)
         for y in outputs:
             a = y.array
-            if a.dtype.kind == "f" and a.flags.owndata and a.flags.writeable:
+            if a is not None and a.dtype.kind == "f" and a.flags.owndata and a.flags.writeable:
                 a *= (1 + 2 * np.finfo(a.dtype).eps * rng.uniform(-1, 1, a.shape)).astype(a.dtype)
         return outputs
 
