@@ -94,6 +94,22 @@ def test_single(name):
     assert error.max() <= 1, (x[error.argmax()], error.max())
 
 
+#: Zeros, where terms cancel, and where one formula ends.
+@pytest.mark.parametrize("place", [0.5, 1.0, 1.4616321, 1.5, 2.0, 2.5])
+@pytest.mark.parametrize("name", ["digamma", "lgamma"])
+def test_all_singles_around(name, place):
+    """As the op in double precision, which has bounds of its own, wherever an element lies."""
+    middle = np.float32(place).view(np.uint32)
+    x = np.arange(middle - 20_000, middle + 20_000, dtype=np.uint32).view(np.float32)
+    got = native(name, x)
+    error = units(got, native(name, x.astype(np.float64)).astype(np.float32))
+    assert error.max() <= 1, (x[error.argmax()], error.max())
+    mixed = x.copy()  # no block of it without a number that is rare
+    mixed[::100] = -0.25
+    kept = mixed != np.float32(-0.25)
+    np.testing.assert_array_equal(native(name, mixed)[kept], got[kept])
+
+
 #: Op, argument, result to 17 digits, units it may be off by.
 HARD = [
     ("lgamma", 1.0000001, -5.772155829918507e-08, 4),

@@ -1,6 +1,6 @@
 /* Several elementwise ops as one. */
 #include "math/erf_f8.h"
-#include "math/gamma_f8.h"
+#include "math/gamma_f4.h"
 #include "math/power_f4.h"
 #include "math/math_f8.h"
 #include "math/special_f4.h"

@@ -1,6 +1,6 @@
 /* Functions of mathematics, by dtype; see arithmetic.h. Most vectorise in float (special_f4.h,
- * trigonometry_f4.h); what is around gamma and erf is in gamma_f8.h and erf_f8.h; the others call
- * the C library. */
+ * trigonometry_f4.h, gamma_f4.h); what else is around gamma and erf is in gamma_f8.h and erf_f8.h; the others
+ * call the C library. */
 
 #if SDBR_FLOATS
 #define C_FUNCTION(name) name##f
@@ -28,6 +28,8 @@ SDBR_INLINE T FN(op_ndtr)(T a, T p, T q) {
 SDBR_INLINE T FN(op_log_ndtr)(T a, T p, T q) { return (void)p, (void)q, (T)sdbr_log_ndtr_f8((double)a); }
 SDBR_INLINE T FN(op_log2)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(log2, log2)(a); }
 SDBR_INLINE T FN(op_log10)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(log10, log10)(a); }
+SDBR_INLINE T FN(op_lgamma)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(lgamma, sdbr_lgamma_f8)(a); }
+SDBR_INLINE T FN(op_digamma)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(digamma, sdbr_digamma_f8)(a); }
 SDBR_INLINE T FN(op_sinh)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(sinh, sinh)(a); }
 SDBR_INLINE T FN(op_cosh)(T a, T p, T q) { return (void)p, (void)q, VECTOR_FUNCTION(cosh, cosh)(a); }
 SDBR_INLINE T FN(op_sin)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(sin)(a); }
@@ -44,6 +46,8 @@ SDBR_INLINE T FN(op_tan)(T a, T p, T q) { return (void)p, (void)q, C_FUNCTION(ta
     SDBR_INLINE int FN(is_plain_##name)(T a) { return (void)a, 1; } \
     SDBR_INLINE T FN(plain_##name)(T a) { return FN(op_##name)(a, 0, 0); }
 #endif
+PLAIN(lgamma, sdbr_is_plain_gamma_f4)
+PLAIN(digamma, sdbr_is_plain_gamma_f4)
 PLAIN(log1p, sdbr_is_plain_log1p_f4)
 PLAIN(log2, sdbr_is_plain_log_f4)
 PLAIN(log10, sdbr_is_plain_log_f4)
@@ -85,9 +89,7 @@ SDBR_INLINE T FN(op_hard_sigmoid_grad)(T x, T gy, T p, T q) {
 /* In double for both dtypes, as SciPy has it. */
 #define DOUBLE_FUNCTION(name) \
     SDBR_INLINE T FN(op_##name)(T a, T p, T q) { return (void)p, (void)q, (T)sdbr_##name##_f8((double)a); }
-DOUBLE_FUNCTION(digamma)
 DOUBLE_FUNCTION(trigamma)
-DOUBLE_FUNCTION(lgamma)
 DOUBLE_FUNCTION(erfinv)
 DOUBLE_FUNCTION(erfcinv)
 DOUBLE_FUNCTION(erfcx)

@@ -15,15 +15,15 @@
     X(ceil, 0) \
     X(trunc, 0) \
     X(hard_sigmoid, 0) \
-    X(digamma, 0) \
     X(trigamma, 0) \
-    X(lgamma, 0) \
     X(erfinv, 0) \
     X(erfcinv, 0) \
     X(erfcx, 0)
 
 /* In float they are shorter, or vectors at all, where nothing is rare: their rows look first (elementwise/rows.h). */
 #define SDBR_UNARY_GUARDED(X) \
+    X(lgamma, 0) \
+    X(digamma, 0) \
     X(log1p, 0) \
     X(log2, 0) \
     X(log10, 0) \
