@@ -142,7 +142,6 @@ class AttributeRecording:
         if (id(link), name) in self.grown_by_now():
             text = f"attribute {name!r} is read after the call has put something into it"
             self.mark_dynamic(text, Remedy.PASS_NUMBERS)
-            return thing
         reason = moves_on(thing)
         if reason is not None:
             self.mark_dynamic(f"attribute {name!r} {reason.text}", reason.remedy)

@@ -131,7 +131,7 @@ class GrowthRecording:
 
     def grown_by_now(self) -> set[tuple]:
         """The attributes, by link and name, to whose containers the call has added."""
-        return set(self._grown)
+        return {key for key, grown in self._grown.items() if grown.additions or grown.is_read}
 
     def collect_growth(self) -> None:
         """The call is over: what it has added is what replays add; else it is dynamic."""
