@@ -7,7 +7,7 @@ from sdbr.trace.arrays._exports import owner
 from sdbr.trace.arrays.asking import settled
 from sdbr.trace.arrays.stripping import holds_traced, is_sequence, is_traced, strip, strip_nested
 from sdbr.trace.arrays.wrapping import wrap
-from sdbr.trace.code.frames import user_line
+from sdbr.trace.code.frames import is_by_chainer, user_line
 from sdbr.trace.structure import rebuild
 from sdbr.trace.values import RESULT, Hole, TracedNode, Value
 
@@ -49,7 +49,7 @@ class CallRecording:
     def numpy_call(self, call, args, kwargs, result, draws=False):
         """Record a NumPy call on known arrays; returns `result` as traced arrays."""
         self.check_exports()
-        self.either_way |= call.__name__ in _EITHER_WAY
+        self.either_way |= call.__name__ in _EITHER_WAY and not is_by_chainer()
         inputs: list[Value] = []
         given: list = []
         recorded = (

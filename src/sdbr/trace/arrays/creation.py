@@ -151,8 +151,8 @@ def _iterating(original):
             return isinstance(thing, original)
 
         def __call__(cls, op, *args, **kwargs):
-            ask_layout()
             if holds_known(op):
+                ask_layout()
                 leave_by(
                     f"a value left NumPy through {original.__name__}()", Remedy.STAY_ARRAYS, op
                 )

@@ -270,7 +270,8 @@ def _leaving(name, what, remedy):
     plain = getattr(np.ndarray, name)
 
     def method(self, *args, **kwargs):
-        ask_layout()
+        if holds_known(self):
+            ask_layout()
         leave_by(what, remedy, self, args, kwargs)
         return plain(strip(self), *strip_nested(args), **strip_nested(kwargs))
 

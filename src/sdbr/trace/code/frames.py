@@ -38,6 +38,17 @@ def user_line() -> str:
     return ""
 
 
+def is_by_chainer() -> bool:
+    """Whether code of Chainer's own, and not the user's, has called what runs now."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in ("sdbr", "numpy"):
+            return package == "chainer"
+        frame = frame.f_back
+    return False
+
+
 def is_compared_with_none(frame) -> bool:
     """Whether `frame` asks for an attribute now to see that it is not None, and for no more."""
     return frame.f_lasti in _compared_with_none(frame.f_code)
