@@ -243,3 +243,22 @@ def test_every_setting_is_explained():
         n for n in ours if n not in page and n not in ("XDG_CACHE_HOME", "sdbr_keep_instructions")
     ]
     assert unknown == []
+
+
+#: Cython asks for these without a call that may raise.
+BUILTINS = {"bool", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"}
+SEVERAL = re.compile(r"isinstance\(\s*[^(),]+,\s*\(([^()]*)\)")
+
+
+def test_compiled_code_asks_for_one_class_at_a_time():
+    """Where several are asked for at once, Cython goes on as if yes when the question raises.
+
+    What is asked may be an array whose ``__class__`` is code of ours: a signal comes there as well.
+    """
+    found = [
+        f"{path.relative_to(ROOT)}: {names}"
+        for path in sorted(ROOT.rglob("*.pyx"))
+        for names in SEVERAL.findall(path.read_text())
+        if not {name.strip() for name in names.split(",") if name.strip()} <= BUILTINS
+    ]
+    assert not found

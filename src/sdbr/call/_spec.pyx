@@ -291,7 +291,10 @@ cdef class CallSpec(Leaves):
     cdef list array_positions(self, tuple args, dict kwargs):
         """Which leaves are arrays or Variables: leaf i of the key is leaf ``[i]`` here."""
         everything = self.flat(args + tuple(kwargs.values()))
-        return [i for i, x in enumerate(everything) if isinstance(x, (np.ndarray, _Variable))]
+        return [
+            i for i, x in enumerate(everything)
+            if isinstance(x, np.ndarray) or isinstance(x, _Variable)
+        ]
 
     cdef bint config_matches(self):
         """Whether the configuration is as before: looked at where it was written to since."""

@@ -78,7 +78,9 @@ cdef double as_number(value) except? -1.0:
     """A number for the control block."""
     if type(value) is float:
         return value
-    if isinstance(value, (int, float, np.floating, np.integer)):
+    if isinstance(value, (int, float)) or (
+        isinstance(value, np.floating) or isinstance(value, np.integer)
+    ):
         return float(value)
     # An array is a number for each element; those are not for the control block.
     raise TypeError(f"expected a number, got {type(value).__name__}")

@@ -313,7 +313,7 @@ cdef class Followed:
                     memory.bind_fast(self.slot, PyList_GET_ITEM(memory.owners, self.source))
                     return True
         given = <object> array
-        if not isinstance(given, (np.ndarray, np.generic)):
+        if not (isinstance(given, np.ndarray) or isinstance(given, np.generic)):
             return False
         if given.shape != self.shape or given.dtype != self.dtype:
             return False

@@ -266,7 +266,7 @@ class ApplyRecording:
 
 cdef bint _are_operands(inputs) except -1:
     for x in inputs:
-        if not isinstance(x, (_Variable, _ndarray)):
+        if not (isinstance(x, _Variable) or isinstance(x, _ndarray)):
             return False
     return True
 

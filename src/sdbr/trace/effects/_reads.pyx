@@ -57,7 +57,9 @@ cdef class SeenReads:
             The attributes of the link now, and before the call.
         """
         if name in before:
-            if before[name] is thing and isinstance(thing, (_Parameter, _Link)):
+            if before[name] is thing and (
+                isinstance(thing, _Parameter) or isinstance(thing, _Link)
+            ):
                 self.things[_key(link), name] = thing
         elif name not in fields:
             self.absent.add((_key(link), name))
