@@ -63,7 +63,7 @@ class Handed:
 
     def _changed(self) -> Iterator[tuple]:
         for given, filled, before in self._pairs:
-            if hasattr(given, "default_factory"):
+            if hasattr(type(given), "default_factory"):
                 now = _contents({key: filled[key] for key in given if key in filled})
             else:
                 now = _contents(filled)

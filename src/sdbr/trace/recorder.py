@@ -15,7 +15,7 @@ from sdbr.trace.arrays.memories import MemoryRecording
 from sdbr.trace.arrays.stripping import shown
 from sdbr.trace.arrays.traced_float import ScalarRecording, plain_float
 from sdbr.trace.arrays.traced_int import CounterRecording
-from sdbr.trace.arrays.views import ViewRecording
+from sdbr.trace.arrays.views import ViewRecording, replace_everywhere
 from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.code.generators import Generators
 from sdbr.trace.code.profile_calls import calls_seen
@@ -162,7 +162,7 @@ class Recorder(
         try:
             result = self._call(function, args, kwargs, silent)
         except BaseException:
-            self.take_back_counters()
+            self._leave_plain(handed)
             raise
         # Nobody else may hold the result by now: references to it are counted, see `escapes`.
         finish_streams(self)
@@ -177,6 +177,15 @@ class Recorder(
         del own, filled, args, kwargs, handed, floats  # which hold what the call was given
         self.settle_floats()
         return result
+
+    def _leave_plain(self, handed: Handed | None) -> None:
+        """The call has raised: whatever it has kept by then is what define-by-run keeps."""
+        if handed is not None:
+            handed.give_back()
+        held, self.followed_floats = self.followed_floats, []
+        replace_everywhere({id(x): (x, plain_float(x)) for x in held})
+        self.take_back_views()
+        self.take_back_counters()
 
     def _call(self, function, args, kwargs, silent: bool):
         """Call the function with everything in place that notes what it does."""

@@ -118,7 +118,7 @@ def rebuild(like, items):
         return tuple(items)
     if hasattr(kind, "_fields"):  # namedtuple
         return kind(*items)
-    if isinstance(like, dict) and hasattr(like, "default_factory"):
+    if isinstance(like, dict) and hasattr(kind, "default_factory"):
         return kind(like.default_factory, items)
     return kind(items)
 
@@ -142,6 +142,25 @@ def mapped(structure, change: Callable):
     if isinstance(structure, (list, tuple)):
         return rebuild(structure, [mapped(v, change) for v in structure])
     return change(structure)
+
+
+def holds_itself(structure) -> bool:
+    """Whether lists, tuples and dicts lie in themselves, however far down."""
+    around: set[int] = set()
+    done: set[int] = set()
+
+    def walk(thing) -> bool:
+        if not isinstance(thing, (list, tuple, dict)) or id(thing) in done:
+            return False
+        if id(thing) in around:
+            return True
+        around.add(id(thing))
+        found = any(map(walk, list(thing.values() if isinstance(thing, dict) else thing)))
+        around.discard(id(thing))
+        done.add(id(thing))
+        return found
+
+    return walk(structure)
 
 
 def containers_in(structure) -> set[int]:

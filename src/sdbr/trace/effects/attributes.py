@@ -18,7 +18,7 @@ from sdbr.trace.code.moving import moves_on
 from sdbr.trace.effects._reads import INTERNAL, SeenReads, containers_of
 from sdbr.trace.guards.link_hooks import unknown_hook
 from sdbr.trace.guards.prints import is_constant
-from sdbr.trace.structure import mapped
+from sdbr.trace.structure import holds_itself, mapped
 from sdbr.trace.values import ABSENT, ARGUMENT, ATTRIBUTE, AttributeWrite, Read, Value
 
 import chainer
@@ -322,8 +322,9 @@ class AttributeRecording:
 
     def _is_tree(self, thing) -> bool:
         """Whether `thing` consists of what replays make anew; numbers and texts may lie beside."""
-        return self._consists(thing, ()) or (
-            self._consists(thing, _NUMBERS) and self._has_array(thing)
+        return not holds_itself(thing) and (
+            self._consists(thing, ())
+            or (self._consists(thing, _NUMBERS) and self._has_array(thing))
         )
 
     def _consists(self, thing, more: tuple) -> bool:

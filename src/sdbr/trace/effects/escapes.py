@@ -154,17 +154,17 @@ def _counts(things: list) -> list[int]:
 _NO_TREES = frozenset({bool, float, int, set, str, type(None)})
 
 
-def _leaves(tree) -> Iterator:
+def _leaves(tree, seen: set | None = None) -> Iterator:
     """Variables and traced arrays in lists, tuples, dicts and what is made of these."""
+    seen = set() if seen is None else seen
     if isinstance(tree, (chainer.Variable, TracedArray)):
         yield tree
-    elif isinstance(tree, dict):
-        for x in list(tree.values()):  # another thread may write there
+    elif isinstance(tree, (dict, list, tuple)) and id(tree) not in seen:  # one may hold itself
+        seen.add(id(tree))
+        # Another thread may write there.
+        for x in list(tree.values() if isinstance(tree, dict) else tree):
             if type(x) not in _NO_TREES:
-                yield from _leaves(x)
-    elif isinstance(tree, (list, tuple)):
-        for x in tree:
-            yield from _leaves(x)
+                yield from _leaves(x, seen)
 
 
 def _known_holders(recorder) -> Iterator[dict]:

@@ -18,7 +18,7 @@ from sdbr.trace.code.frames import line_of, written_into
 from sdbr.trace.effects.attributes import may_be_computed
 from sdbr.trace.effects.sinks import Sink
 from sdbr.trace.guards.prints import is_constant
-from sdbr.trace.structure import mapped
+from sdbr.trace.structure import holds_itself, mapped
 from sdbr.trace.values import RESULT, Store
 
 import chainer
@@ -165,7 +165,7 @@ class GrowthRecording:
     def _adds(self, grown: _Grown, method: str, args: tuple) -> bool:
         """Note an addition for replays; False where they cannot make what is added."""
         parts = _parts(method, args)
-        if parts is None or not all(map(self._may_be_made, parts)):
+        if parts is None or holds_itself(parts) or not all(map(self._may_be_made, parts)):
             return False
         value = mapped(args, lambda x: self.of_array(x) if is_traced(x) else self._value_of(x))
         self.trace.unconfirmed |= _may_be_computed(value)
@@ -245,7 +245,7 @@ def _make_plain(grown: _Grown) -> None:
     added = {id(x) for method, args, _ in grown.additions for x in _stored(method, args)}
     thing = grown.thing
     for place, x in list(thing.items() if isinstance(thing, dict) else enumerate(thing)):
-        if id(x) in added and _is_followed(x):
+        if id(x) in added and not holds_itself(x) and _is_followed(x):
             thing[place] = mapped(x, lambda part: plain_float(shown(part)))
 
 

@@ -23,7 +23,7 @@ from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of
 from sdbr.trace.guards.guards import changed_condition, stored_condition
 from sdbr.trace.guards.prints import is_constant
 from sdbr.trace.nodes import config_entries
-from sdbr.trace.structure import mapped
+from sdbr.trace.structure import holds_itself, mapped
 from sdbr.trace.values import ABSENT, CONSTANT, Store, handed_out
 
 import chainer
@@ -239,6 +239,12 @@ class StoreRecording:
         line = self.stores.line_of(place.name)
         if new is ABSENT:
             self.mark_dynamic(f"{what} was deleted during the call", Remedy.RETURN_IT, line=line)
+        elif holds_itself(new):
+            self.mark_dynamic(
+                f"{what} was set to a {type(new).__name__} that holds itself",
+                Remedy.RETURN_IT,
+                line=line,
+            )
         elif _is_tree(new) and self._is_result(new, loads):
             if not self._may_be_another(old, new, loads, kept):
                 self.mark_dynamic(

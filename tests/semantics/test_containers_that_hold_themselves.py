@@ -1,0 +1,131 @@
+"""Rows 8 and 13: lists and dicts that lie in themselves, and dicts whose ``__getattr__`` looks up keys."""
+
+from __future__ import annotations
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.harness.comparison import assert_near
+from tests.harness.models import floats
+from tests.tolerances import RESULTS
+
+X = [floats(5, 4)(np.random.RandomState(i)) for i in range(6)]
+LAST = None
+
+
+class Keeping(chainer.Chain):
+    def __init__(self, keep):
+        super().__init__()
+        with self.init_scope():
+            self.l = L.Linear(4, 3)
+        self.keep = keep
+        self.items = []
+        self.settings = {"scale": 2.0}
+        self.settings["all"] = self.settings
+
+    def forward(self, x):
+        y = self.l(x)
+        return y + self.keep(self, y) if self.keep is reads else self.keep(self, y) or y
+
+
+class Fields(dict):
+    """As many projects have it: a name that is missing is a KeyError, not an AttributeError."""
+
+    __getattr__ = dict.__getitem__
+
+
+def reads(self, y):
+    return self.settings["scale"]
+
+
+def tree_with_parents(self, y):
+    root = {"value": y, "children": []}
+    root["children"].append({"value": y * 2, "parent": root})
+    self.root = root
+
+
+def list_in_itself(self, y):
+    self.found = [y.array, 1]
+    self.found.append(self.found)
+
+
+def in_a_global(self, y):
+    global LAST
+    found = [y.array]
+    found.append(found)
+    LAST = found
+
+
+def added_to_a_list(self, y):
+    found = [y.array, float(y.array.mean())]
+    found.append(found)
+    self.items.append(found)
+
+
+def list_added_to_itself(self, y):
+    self.items.append(self.items)
+
+
+def models(keep):
+    plain = Keeping(keep)
+    return plain, sdbr.static_graph(plain.copy(mode="copy"))
+
+
+def test_a_dict_that_holds_itself_may_be_read():
+    plain, static = models(reads)
+    for x in X:
+        assert_near(static(x).array, plain(x).array, RESULTS, "result")
+    assert static.schedule_manager.statistics.replays == 5
+
+
+@pytest.mark.parametrize("keep", [
+    tree_with_parents, list_in_itself, in_a_global, added_to_a_list, list_added_to_itself,
+])  # fmt: skip
+def test_what_holds_itself_is_dynamic_and_kept_as_it_is(keep):
+    plain, static = models(keep)
+    for i, x in enumerate(X):
+        plain(x)
+        want, last = vars(plain), LAST
+        if i == 0:
+            with pytest.warns(sdbr.SdbrWarning, match="not static"):
+                static(x)
+        else:
+            static(x)
+        got = vars(static)
+        if keep is tree_with_parents:
+            child = got["root"]["children"][0]
+            assert child["parent"] is got["root"]
+            assert_near(child["value"].array, 2 * want["root"]["value"].array, RESULTS, "child")
+        elif keep is list_in_itself:
+            assert got["found"][2] is got["found"]
+            assert type(got["found"][0]) is np.ndarray
+            assert_near(got["found"][0], want["found"][0], RESULTS, "found")
+        elif keep is in_a_global:
+            assert LAST is not last
+            assert LAST[1] is LAST
+            assert type(LAST[0]) is np.ndarray
+            assert_near(LAST[0], last[0], RESULTS, "global")
+        else:
+            assert len(static.items) == i + 1
+            assert all(
+                x[-1] is x if keep is added_to_a_list else x is static.items for x in static.items
+            )
+    assert static.schedule_manager.statistics.replays == 0
+
+
+def test_a_dict_whose_getattr_raises_key_errors_is_handed_back():
+    @sdbr.static_graph(on_dynamic="raise")
+    def both(given):
+        return Fields(double=given.x * 2, sum=F.sum(given["x"] * 3))
+
+    for x in X:
+        found = both(Fields(x=chainer.Variable(x)))
+        assert type(found) is Fields
+        assert_near(found.double.array, x * 2, RESULTS, "double")
+        assert_near(found.sum.array, np.asarray((x * 3).sum()), RESULTS, "sum")
+    assert both.schedule_manager.statistics.replays == 5
