@@ -3,7 +3,7 @@
 from sdbr.compat.link_version import bump as bump_link_version
 from sdbr.trace.arrays.scalars import Scalar
 from sdbr.trace.structure import fill_values
-from sdbr.trace.values import AttributeWrite, Report, values_in
+from sdbr.trace.values import AttributeWrite, Report, Value, values_in
 
 import chainer
 from chainer import reporter
@@ -154,7 +154,7 @@ cdef class Effects:
             return ASSIGN_TREE, NOWHERE, NOWHERE, d, write.name, x, self._places_in(x)
         if isinstance(x, Scalar):
             return ASSIGN_NUMBER, self.exact.index(x), NOWHERE, d, write.name
-        place = self.places.get(getattr(x, "index", None), NOWHERE)
+        place = self.place_of(x)
         if place == NOWHERE:
             return ASSIGN_PLAIN, NOWHERE, NOWHERE, d, write.name, x
         i = NOWHERE
@@ -177,9 +177,14 @@ cdef class Effects:
             elif isinstance(x, Scalar):
                 items.append((name, NUMBER, control_base + scalars.index(x)))
             else:
-                items.append((name, self.places.get(getattr(x, "index", None), NOWHERE), x))
+                items.append((name, self.place_of(x), x))
         self.observers.append(report.observer)
         return REPORT, NOWHERE, NOWHERE, items, report.observer
+
+    def place_of(self, x):
+        """Where what a value of the trace stands for is handed out; anything else is nowhere."""
+        # The user's own may have an `index`, too.
+        return self.places.get(x.index, NOWHERE) if isinstance(x, Value) else NOWHERE
 
     def _places_in(self, structure):
         return {value.index: self.places[value.index] for value in values_in(structure)}

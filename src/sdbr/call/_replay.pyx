@@ -8,6 +8,7 @@ from sdbr.call.autograd import anchor, call_class
 from sdbr.schedule.questions import Before
 from sdbr.schedule.results import output_values, returned_as_is
 from sdbr.trace.structure import fill_values
+from sdbr.trace.values import Value
 
 import chainer
 
@@ -78,7 +79,9 @@ cdef class Replay:
         self.graph_places = [self.places[value.index] for value in plan.graph_outputs]
         for value in returned:
             self.places[value.index] = len(self.places)
-        self.result_place = self.places.get(getattr(self.result, "index", None), NOWHERE)
+        self.result_place = NOWHERE
+        if isinstance(self.result, Value):  # a result of the user's may have an `index`, too
+            self.result_place = self.places.get(self.result.index, NOWHERE)
         self.graph_ranks = [depth + 1 for depth in plan.depths]
         self.call_class = call_class(plan)
         self.outputs_name = "every_output" if plan.comes_apart else "outputs"

@@ -1,6 +1,8 @@
-"""Rows 8 and 13: lists and dicts that lie in themselves, and dicts whose ``__getattr__`` looks up keys."""
+"""Rows 8 and 13: containers that hold themselves, and classes with names of their own."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import sdbr
 
@@ -31,6 +33,13 @@ class Keeping(chainer.Chain):
     def forward(self, x):
         y = self.l(x)
         return y + self.keep(self, y) if self.keep is reads else self.keep(self, y) or y
+
+
+class Chosen(NamedTuple):
+    """A result with a number by the name that places of the trace have."""
+
+    index: int
+    score: chainer.Variable
 
 
 class Fields(dict):
@@ -129,3 +138,17 @@ def test_a_dict_whose_getattr_raises_key_errors_is_handed_back():
         assert_near(found.double.array, x * 2, RESULTS, "double")
         assert_near(found.sum.array, np.asarray((x * 3).sum()), RESULTS, "sum")
     assert both.schedule_manager.statistics.replays == 5
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_a_named_tuple_with_a_number_called_index_is_handed_back(index):
+    @sdbr.static_graph(on_dynamic="raise")
+    def chosen(x):
+        return Chosen(index, F.sum(x * 2, axis=1))
+
+    for x in X:
+        found = chosen(x)
+        assert type(found) is Chosen
+        assert found.index == index
+        assert_near(found.score.array, (x * 2).sum(axis=1), RESULTS, "score")
+    assert chosen.schedule_manager.statistics.replays == 5
