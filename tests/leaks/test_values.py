@@ -34,7 +34,8 @@ def test_programs(name):
     "name",
     [
         "p_06_numpy_float32_of_a_sum", "p_06_frombuffer", "p_07_cdist",
-        "p_07_gaussian_filter", "p_08_float_add", "p_09_type_is_ndarray",
+        "p_07_gaussian_filter", "p_08_method_of_float_in_a_variable",
+        "p_09_type_is_ndarray",
     ],
 )  # fmt: skip
 def test_the_mend_is_what_makes_them_right(name):

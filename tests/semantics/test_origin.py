@@ -226,7 +226,7 @@ DYNAMIC = {
     "object that counts": (lambda s, x: s.l(x) * s.a.next(), Counter, "'a' holds changed"),
     "deque": (
         lambda s, x: (s.a.append(s.l(x)), s.a[-1])[1], lambda: collections.deque(maxlen=2),
-        "'a' holds changed",
+        "'a' is read after",
     ),
     "array in a dict, in place": (
         lambda s, x: s.l(x) * np.add(s.a["k"], 1, out=s.a["k"]),
