@@ -144,3 +144,12 @@ def test_lists_of_the_caller_have_what_was_added_before_the_error():
     with pytest.raises(ValueError, match="in the middle"):
         model(X, found)
     assert [type(x) for x in found] == [int, np.ndarray]
+
+
+def test_what_the_error_itself_carries_is_plain():
+    def carry(self, y):
+        raise KeyError(y.array[0], float(y.array.mean()), [y.array])
+
+    with pytest.raises(KeyError) as found:
+        sdbr.static_graph(Failing(carry))(X)
+    assert types_of(found.value.args) == [tuple, np.ndarray, float, [list, np.ndarray]]

@@ -59,14 +59,7 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     outside = outside_conditions(around.entries, recorder)
     _know(recorder, around)
     _settle(recorder, manager)
-    with (
-        collector_off(),
-        arrays_traced(around.entries + around.draws, recorder),
-        answering(around),
-    ):
-        result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
-    recorder.take_back_views()
-    recorder.take_back_counters()
+    result = _recorded(recorder, around, function, lookup, given)
     trace = recorder.trace
     settle_scalars(trace)
     trace.dynamic = trace.dynamic or changed_number(trace, recorder) or caught_error(trace)
@@ -96,6 +89,23 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     schedule.trace_seconds = time.perf_counter() - start
     manager.add(schedule, lookup.floats)
     _tell(manager, schedule)
+    return result
+
+
+def _recorded(recorder: Recorder, around: Outside, function, lookup: Lookup, given: tuple):
+    """What the call returns; what it has kept is plain by then, also where it raises."""
+    try:
+        with (
+            collector_off(),
+            arrays_traced(around.entries + around.draws, recorder),
+            answering(around),
+        ):
+            result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
+    except BaseException:
+        recorder.leave_plain()
+        raise
+    recorder.take_back_views()
+    recorder.take_back_counters()
     return result
 
 

@@ -162,7 +162,8 @@ class Recorder(
         try:
             result = self._call(function, args, kwargs, silent)
         except BaseException:
-            self._leave_plain(handed)
+            if handed is not None:
+                handed.give_back()
             raise
         # Nobody else may hold the result by now: references to it are counted, see `escapes`.
         finish_streams(self)
@@ -178,10 +179,11 @@ class Recorder(
         self.settle_floats()
         return result
 
-    def _leave_plain(self, handed: Handed | None) -> None:
-        """The call has raised: whatever it has kept by then is what define-by-run keeps."""
-        if handed is not None:
-            handed.give_back()
+    def leave_plain(self) -> None:
+        """The call has raised: whatever it has kept by then is what define-by-run keeps.
+
+        To be called when nothing shows arrays of the outside as traced ones any more.
+        """
         held, self.followed_floats = self.followed_floats, []
         replace_everywhere({id(x): (x, plain_float(x)) for x in held})
         self.take_back_views()

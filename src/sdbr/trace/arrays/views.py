@@ -110,6 +110,8 @@ def _put(holder, new: dict) -> None:
     elif issubclass(kind, type):
         _put_into_class(holder, new)
     elif kind not in (types.FrameType, types.FunctionType, types.ModuleType):
+        if issubclass(kind, BaseException) and id(holder.args) in new:
+            holder.args = new[id(holder.args)][1]
         fields = getattr(holder, "__dict__", None)
         if type(fields) is dict:
             _put_into_dict(fields, new)
