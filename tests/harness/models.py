@@ -78,6 +78,22 @@ class MLP(chainer.Chain):
         return self.l3(self.activation(self.l2(h)))
 
 
+class TwoLayers(chainer.Chain):
+    """Layers `l` and `o`, the same in every copy; the forward is given, or of a subclass."""
+
+    def __init__(self, forward=None, sizes=(4, 5, 3)):
+        super().__init__()
+        n_in, n_units, n_out = sizes
+        rng = np.random.RandomState(3)
+        with self.init_scope():
+            self.l = L.Linear(n_in, n_units, initialW=rng.randn(n_units, n_in).astype("f"))
+            self.o = L.Linear(n_units, n_out, initialW=rng.randn(n_out, n_units).astype("f"))
+        self._forward = forward
+
+    def forward(self, x, t):
+        return self._forward(self, x, t)
+
+
 class Autoencoder(chainer.Chain):
     def __init__(self):
         super().__init__()

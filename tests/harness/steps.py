@@ -49,6 +49,32 @@ def updated(optimizer, model, whole, *args):
     optimizer.update()
 
 
+def trained_pairs(make, rule=optimizers.Adam, **options):
+    """Define-by-run and static: the same model with an optimizer."""
+    np.random.seed(0)
+    plain = make()
+    static = sdbr.static_graph(plain.copy(mode="copy"), **options)
+    first, second = rule().setup(plain), sdbr.static_optimizer(rule()).setup(static)
+    return (plain, first), (static, second)
+
+
+def alike(one, other, tolerance=SUMS):
+    for of in state_of, gradients_of:
+        assert_all_near(of(one), of(other), tolerance, of.__name__)
+
+
+def warmed(model, run, givens):
+    """Go over `givens` until all are replays."""
+    for _ in range(100):
+        before = model.schedule_manager.statistics.replays
+        for given in givens:
+            run(given)
+        if model.schedule_manager.statistics.replays - before == len(givens):
+            break
+    for given in givens:
+        run(given)
+
+
 def train(
     make, batch, setup, *, static, steps=STEPS, backend="cython", seed=0, each=None, **options
 ):

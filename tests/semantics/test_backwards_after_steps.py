@@ -8,24 +8,18 @@ import chainer
 import numpy as np
 import pytest
 from chainer import functions as F
-from chainer import links as L
 
 from tests.harness.comparison import assert_near
+from tests.harness.models import TwoLayers
 from tests.tolerances import GRADIENTS
 
 STEPS = 6
 
 
-class Model(chainer.Chain):
-    def __init__(self):
-        super().__init__()
-        with self.init_scope():
-            self.l1 = L.Linear(4, 5, initialW=np.linspace(-1, 1, 20).reshape(5, 4))
-            self.l2 = L.Linear(5, 3, initialW=np.linspace(-1, 1, 15).reshape(3, 5))
-
+class Model(TwoLayers):
     def forward(self, x, t):
-        self.h = F.tanh(self.l1(x))
-        self.y = self.l2(self.h)
+        self.h = F.tanh(self.l(x))
+        self.y = self.o(self.h)
         self.loss = F.softmax_cross_entropy(self.y, t)
         return self.loss
 
@@ -71,7 +65,7 @@ def retained(model):
 
 
 def by_grad(model):
-    return [g.array for g in chainer.grad([model.loss], [model.l1.W, model.l2.b])]
+    return [g.array for g in chainer.grad([model.loss], [model.l.W, model.o.b])]
 
 
 AFTERWARDS = [backward, accumulated, twice, of_an_expression, between, retained, by_grad]

@@ -15,25 +15,21 @@ import chainer
 import numpy as np
 import pytest
 from chainer import functions as F
-from chainer import links as L
 
 from tests.harness.comparison import assert_near
 from tests.harness.held import assert_alike, facts_of
+from tests.harness.models import TwoLayers
 from tests.harness.twins import statistics_of
 from tests.tolerances import GRADIENTS, RESULTS
 
 N, D, K, CALLS = 5, 4, 3, 7
 
 
-class Keeping(chainer.Chain):
+class Keeping(TwoLayers):
     """Two layers, and containers of a user's beside them."""
 
     def __init__(self, forward):
-        super().__init__()
-        rng = np.random.RandomState(3)
-        with self.init_scope():
-            self.l = L.Linear(D, D, initialW=rng.randn(D, D).astype("f"))
-            self.o = L.Linear(D, K, initialW=rng.randn(K, D).astype("f"))
+        super().__init__(forward, (D, D, K))
         self.history = []
         self.hs = [None] * 4
         self.stats = {}
@@ -41,10 +37,6 @@ class Keeping(chainer.Chain):
         self.lately = collections.deque(maxlen=3)
         self.l.seen = []
         self.rate = 0.5
-        self._forward = forward
-
-    def forward(self, x, t):
-        return self._forward(self, x, t)
 
 
 def loss_of(self, x, t):

@@ -8,26 +8,20 @@ import chainer
 import numpy as np
 import pytest
 from chainer import functions as F
-from chainer import links as L
 from chainer.optimizer import GradientMethod, Hyperparameter, Optimizer, UpdateRule
 from chainer.optimizer_hooks import WeightDecay
 from chainer.optimizers.momentum_sgd import MomentumSGDRule
 
 from tests.harness.comparison import assert_near
+from tests.harness.models import TwoLayers
 from tests.tolerances import GRADIENTS
 
 STEPS, CHANGE = 9, 5
 
 
-class Model(chainer.Chain):
-    def __init__(self):
-        super().__init__()
-        with self.init_scope():
-            self.l1 = L.Linear(4, 5, initialW=np.linspace(-1, 1, 20).reshape(5, 4))
-            self.l2 = L.Linear(5, 3, initialW=np.linspace(-1, 1, 15).reshape(3, 5))
-
+class Model(TwoLayers):
     def forward(self, x, t):
-        return F.softmax_cross_entropy(self.l2(F.tanh(self.l1(x))), t)
+        return F.softmax_cross_entropy(self.o(F.tanh(self.l(x))), t)
 
 
 def descend(self, param):
@@ -49,7 +43,7 @@ def other_code(self, param):
 
 def of_instance(name, function):
     def change(patch, model, optimizer):
-        rule = model.l1.W.update_rule
+        rule = model.l.W.update_rule
         setattr(rule, name, lambda param: function(rule, param))
 
     return change
@@ -68,7 +62,7 @@ def own_clearing(patch, model, optimizer):
 
 
 def another_hyperparameter(patch, model, optimizer):
-    new = model.l1.W.update_rule.hyperparam = Hyperparameter()
+    new = model.l.W.update_rule.hyperparam = Hyperparameter()
     new.lr, new.momentum = 0.7, 0.2
 
 
@@ -83,7 +77,7 @@ CHANGES = {
     "update_core of a rule": (of_instance("update_core", descend), False),
     "update of a rule": (of_instance("update", descend), False),
     "class of a rule": (
-        lambda patch, model, o: setattr(model.l1.W.update_rule, "__class__", OtherRule), False,
+        lambda patch, model, o: setattr(model.l.W.update_rule, "__class__", OtherRule), False,
     ),
     "hyperparameters": (another_hyperparameter, True),
     "a hook": (another_hook, True),

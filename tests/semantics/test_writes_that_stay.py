@@ -16,6 +16,7 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import assert_near
+from tests.harness.models import TwoLayers
 from tests.harness.twins import statistics_of
 from tests.tolerances import GRADIENTS, RESULTS
 
@@ -23,15 +24,13 @@ N, D, K, CALLS = 5, 4, 3, 7
 HELD = ("avg", "var", "memory", "usage", "mask", "codes", "counts", "u", "trace", "same", "part")
 
 
-class Holding(chainer.Chain):
+class Holding(TwoLayers):
     """Layers, and arrays of a user's beside them; two of these share memory with `memory`."""
 
     def __init__(self, forward):
-        super().__init__()
-        rng = np.random.RandomState(3)
+        super().__init__(forward, (D, D, K))
+        rng = np.random.RandomState(4)
         with self.init_scope():
-            self.l = L.Linear(D, D, initialW=rng.randn(D, D).astype("f"))
-            self.o = L.Linear(D, K, initialW=rng.randn(K, D).astype("f"))
             self.target = L.Linear(D, D, initialW=rng.randn(D, D).astype("f"))
         self.add_persistent("avg", np.zeros(D, "f"))
         self.add_persistent("var", np.ones(D, "f"))
@@ -43,10 +42,6 @@ class Holding(chainer.Chain):
         self.u = rng.randn(D).astype("f")
         self.trace = np.zeros((N, D), "f")
         self.same, self.part = self.memory, self.memory[2:5]
-        self._forward = forward
-
-    def forward(self, x, t):
-        return self._forward(self, x, t)
 
 
 # --- statistics -----------------------------------------------------------------------------------

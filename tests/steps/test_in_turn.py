@@ -18,7 +18,8 @@ from chainer import functions as F
 from chainer import links as L
 from chainer import optimizers
 
-from tests.harness.comparison import BACKENDS, assert_all_near, gradients_of, state_of
+from tests.harness.comparison import BACKENDS, assert_all_near, gradients_of
+from tests.harness.steps import alike, trained_pairs, warmed
 from tests.tolerances import GRADIENTS, RESULTS, SUMS
 
 
@@ -49,12 +50,7 @@ def batch(rows, first=None, kind="f", labels="i"):
 
 
 def pairs(asks=False, rule=optimizers.Adam, **options):
-    """Define-by-run and static: the same model with an optimizer."""
-    np.random.seed(0)
-    plain = Net(asks)
-    static = sdbr.static_graph(plain.copy(mode="copy"), **options)
-    first, second = rule().setup(plain), sdbr.static_optimizer(rule()).setup(static)
-    return (plain, first), (static, second)
+    return trained_pairs(lambda: Net(asks), rule, **options)
 
 
 def look_ups(model, monkeypatch):
@@ -65,23 +61,6 @@ def look_ups(model, monkeypatch):
         manager, "find", lambda *args: found.append(args) or find(*args), raising=True
     )
     return found
-
-
-def alike(one, other, tolerance=SUMS):
-    for of in state_of, gradients_of:
-        assert_all_near(of(one), of(other), tolerance, of.__name__)
-
-
-def warmed(model, run, givens):
-    """Go over `givens` until all are replays."""
-    for _ in range(100):
-        before = model.schedule_manager.statistics.replays
-        for given in givens:
-            run(given)
-        if model.schedule_manager.statistics.replays - before == len(givens):
-            break
-    for given in givens:
-        run(given)
 
 
 @pytest.mark.parametrize("n", [2, 64])

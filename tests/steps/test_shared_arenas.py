@@ -14,8 +14,8 @@ from chainer import functions as F
 from chainer import links as L
 from chainer import optimizers
 
-from tests.harness.comparison import assert_all_near, gradients_of, state_of
-from tests.tolerances import GRADIENTS, RESULTS, SUMS
+from tests.harness.steps import alike, trained_pairs, warmed
+from tests.tolerances import GRADIENTS, RESULTS
 
 
 class Net(chainer.Chain):
@@ -36,30 +36,8 @@ def batch(rows):
     return rng.randn(rows, 4).astype("f"), rng.randint(0, 3, rows).astype("i")
 
 
-def pairs(rule=optimizers.Adam, **options):
-    """Define-by-run and static: the same model with an optimizer."""
-    np.random.seed(0)
-    plain = Net()
-    static = sdbr.static_graph(plain.copy(mode="copy"), **options)
-    first, second = rule().setup(plain), sdbr.static_optimizer(rule()).setup(static)
-    return (plain, first), (static, second)
-
-
-def alike(one, other):
-    for of in state_of, gradients_of:
-        assert_all_near(of(one), of(other), SUMS, of.__name__)
-
-
-def warmed(model, run, givens):
-    """Go over `givens` until all are replays."""
-    for _ in range(100):
-        before = model.schedule_manager.statistics.replays
-        for given in givens:
-            run(given)
-        if model.schedule_manager.statistics.replays - before == len(givens):
-            break
-    for given in givens:
-        run(given)
+def pairs(**options):
+    return trained_pairs(Net, **options)
 
 
 def runners_of(optimizer):
