@@ -198,6 +198,8 @@ def execute(path: Path, name: str, run: Run) -> BaseException | None:
     random.seed(0)
     module = load(path)
     reporters = len(reporter._get_reporters())
+    configs = chainer.global_config.__dict__, chainer.config._local.__dict__
+    before = [dict(config) for config in configs]
     try:
         getattr(module, name)(run)
     except Exception as e:
@@ -207,6 +209,9 @@ def execute(path: Path, name: str, run: Run) -> BaseException | None:
     finally:
         state = repr(np.random.get_state()[1:]) + repr(random.getstate())
         run.see("random state", hashlib.sha1(state.encode()).hexdigest())
+        for config, entries in zip(configs, before, strict=True):
+            config.clear()
+            config.update(entries)
     return None
 
 

@@ -101,6 +101,11 @@ def has_own_backward(function) -> bool:
     return package not in ("chainer", "sdbr") or issubclass(kind, Forget)
 
 
+def _is_chainers(function) -> bool:
+    """Whether a function is Chainer's own; those made by ``exec`` may be of no module."""
+    return (getattr(function, "__module__", "chainer") or "").partition(".")[0] == "chainer"
+
+
 def may_write_gradients(function) -> bool:
     """Whether code that the backward of a node reaches by name could write gradients.
 
@@ -113,15 +118,14 @@ def may_write_gradients(function) -> bool:
     todo = [
         getattr(kind, name)
         for name in ("backward", "backward_accumulate", "backward_cpu", "backward_gpu")
-        if getattr(getattr(kind, name, None), "__module__", "chainer").partition(".")[0]
-        != "chainer"
+        if not _is_chainers(getattr(kind, name, None))
     ]
     seen = set()
     while todo:
         found = inspect.unwrap(todo.pop())
         found = getattr(found, "__func__", found)
         code = getattr(found, "__code__", None)
-        if code is None or code in seen or found.__module__.partition(".")[0] == "chainer":
+        if code is None or code in seen or _is_chainers(found):
             continue
         seen.add(code)
         codes = [code]

@@ -214,8 +214,9 @@ def _is_plain(thing) -> bool:
     )
 
 
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == "sdbr"
+def _is_ours(module: str | None) -> bool:
+    """Whether a module is of this package; functions made by ``exec`` may be of none."""
+    return module is not None and module.partition(".")[0] == "sdbr"
 
 
 def _is_listed(function: types.FunctionType) -> bool:
