@@ -68,7 +68,7 @@ class StaticUpdate:
             steps = self.__dict__.get(STEPS)
             if steps is not None and steps.make(self, lossfun, args, kwds):
                 return None
-            loss, traced = whole_step(self, lossfun, args, kwds)
+            loss, traced, manager = whole_step(self, lossfun, args, kwds)
             if loss is MADE:
                 return None
             if getattr(self, "_use_cleargrads", True):
@@ -76,8 +76,8 @@ class StaticUpdate:
             else:
                 self.target.zerograds()
             loss.backward(loss_scale=self._loss_scale)
-            if traced:
-                look_out(lossfun, loss)
+            if manager is not None:
+                look_out(manager, loss, traced)
             del loss
         backend = _backend()
         if backend == "off" or self._hookable is None:

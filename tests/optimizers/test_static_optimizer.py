@@ -224,7 +224,7 @@ def test_the_whole_step_is_offered_first(pair, monkeypatch):
 
     def whole_step(optimizer, lossfun, args, kwds):
         calls.append((optimizer, lossfun, args, kwds))
-        return module.MADE, False
+        return module.MADE, False, None
 
     monkeypatch.setattr(module, "whole_step", whole_step)
     lossfun = object()

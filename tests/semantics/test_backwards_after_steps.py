@@ -25,7 +25,8 @@ class Model(TwoLayers):
 
 
 def gradients(model):
-    return [p.grad.copy() for _, p in sorted(model.namedparams())]
+    found = [p.grad for _, p in sorted(model.namedparams())]
+    return [grad.copy() for grad in found if grad is not None]
 
 
 def backward(model):
@@ -71,8 +72,8 @@ def by_grad(model):
 AFTERWARDS = [backward, accumulated, twice, of_an_expression, between, retained, by_grad]
 
 
-def train(static, after, steps=STEPS):
-    model, optimizer = Model(), chainer.optimizers.MomentumSGD(0.1)
+def train(static, after, steps=STEPS, model=Model):
+    model, optimizer = model(), chainer.optimizers.MomentumSGD(0.1)
     if static:
         model, optimizer = sdbr.static_graph(model), sdbr.static_optimizer(optimizer)
     optimizer.setup(model)
@@ -130,7 +131,74 @@ def test_of_others_the_steps_stay_whole():
     assert model.schedule_manager.statistics.steps == STEPS - 1
 
 
+class WithParts(TwoLayers):
+    """Results in a tuple and a dict of the link, too."""
+
+    def forward(self, x, t):
+        h = F.tanh(self.l(x))
+        y = self.o(h)
+        self.loss = F.softmax_cross_entropy(y, t)
+        self.parts = (h, {"y": y})
+        return self.loss
+
+
+class Returning(TwoLayers):
+    """Its loss is in no attribute."""
+
+    def forward(self, x, t):
+        return F.softmax_cross_entropy(self.o(F.tanh(self.l(x))), t)
+
+
+def test_what_the_next_step_writes_again_is_not_kept():
+    for model in (WithParts, Returning):
+        got, static = train(True, lambda model, i: [], model=model)
+        assert_same(got, train(False, lambda model, i: [], model=model)[0])
+        assert static.schedule_manager.statistics.steps == STEPS - 1
+
+
+def loss_of(model):
+    return model.loss
+
+
+def a_result(model):
+    return F.sum(model.y * model.y)
+
+
+def an_expression(model):
+    return model.loss * 2
+
+
+def an_expression_between(model):
+    return F.sum(model.h * model.h)
+
+
+@pytest.mark.parametrize("what", [loss_of, a_result, an_expression, an_expression_between])
+@pytest.mark.parametrize("which", [0, 1, 3, STEPS - 1])
+def test_kept_over_several_steps(what, which):
+    """Activations are those of then, parameters as they are by now."""
+
+    def program():
+        kept = []
+
+        def keep(model, i):
+            kept.append(what(model))
+            if i < STEPS - 1:
+                return []
+            model.cleargrads()
+            kept[which].backward()
+            return gradients(model)
+
+        return keep
+
+    got, model = train(True, program())
+    assert_same(got, train(False, program())[0])
+    statistics = model.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays, statistics.steps) == (1, STEPS - 1, 0)
+    assert "holds the graphs" in str(sdbr.explain(model))
+
+
 def test_a_loss_that_is_only_kept():
+    """Nobody can tell that it will not be gone back through."""
     kept = []
 
     def keep(model, i):
@@ -138,5 +206,41 @@ def test_a_loss_that_is_only_kept():
         return [kept[0].array]
 
     got, model = train(True, keep)
+    kept.clear()
     assert_same(got, train(False, keep)[0])
-    assert model.schedule_manager.statistics.steps == STEPS - 1
+    assert model.schedule_manager.statistics.steps == 0
+
+
+def test_one_loss_that_is_kept():
+    """The steps after it are whole as soon as it shows that it is the only one."""
+
+    def program():
+        kept = []
+
+        def keep(model, i):
+            kept[1:] = []
+            kept.append(model.loss)
+            if i < 2 * STEPS - 1:
+                return []
+            model.cleargrads()
+            kept[0].backward()
+            return gradients(model)
+
+        return keep
+
+    got, model = train(True, program(), 2 * STEPS)
+    assert_same(got, train(False, program(), 2 * STEPS)[0])
+    assert model.schedule_manager.statistics.steps == 2 * STEPS - 3
+
+
+def test_a_loss_that_the_next_one_takes_the_place_of():
+    """As a local variable of a loop: one step in parts, then it is known."""
+    held = [None]
+
+    def hold(model, i):
+        held[0] = model.loss
+        return [held[0].array]
+
+    got, model = train(True, hold)
+    assert_same(got, train(False, hold)[0])
+    assert model.schedule_manager.statistics.steps == STEPS - 2

@@ -33,6 +33,7 @@ from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
 from sdbr.schedule.families import Families
 from sdbr.schedule.instance import Instance, Retrace
+from sdbr.schedule.kept import KeptGraphs
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.ways import difference, in_turn, number_of
 from sdbr.trace.code.frames import stack_level
@@ -78,6 +79,7 @@ class ScheduleManager:
         self.plain: list[PlainCall] = []
         self.step_reason: str | None = None
         self.keeps_graphs = False  # whether somebody goes back through steps after they are made
+        self.graphs = KeptGraphs()
         self.asks_layout = False  # whether a call has learnt how its arguments lie in memory
         self.through = True  # whether the functions inside of ``F.forget`` are traced
         self._warned: set[str] = set()

@@ -56,11 +56,15 @@ def resolve(lossfun):
     return (lossfun, None) if is_static(lossfun) else None
 
 
-def look_out(lossfun, loss) -> None:
-    """Notice if somebody goes back through a traced step once it is made: then none is whole."""
-    call, owner = resolve(lossfun)
-    manager = call.schedule_manager if owner is None else manager_of(owner, call)
-    if manager is None or not isinstance(loss, chainer.Variable):
+def look_out(manager, loss, traced: bool) -> None:
+    """Notice who holds the graph of a step that was not whole, or goes back through a traced one.
+
+    Then the steps after it are not whole either.
+    """
+    if not isinstance(loss, chainer.Variable):
+        return
+    manager.graphs.note(loss, written_places(manager.static_schedule))
+    if not traced:
         return
     reference = weakref.ref(manager)
 
@@ -145,7 +149,13 @@ def make_runner(
         )
 
 
-def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool]:
+def written_places(schedule: Schedule | None) -> list[tuple[dict, str]]:
+    """The attributes that a call writes: their dictionaries and names."""
+    writes = () if schedule is None else schedule.trace.writes
+    return [(write.link.__dict__, write.name) for write in writes]
+
+
+def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool, object]:
     """Forward, backward and update of ``optimizer.update(lossfun, *args, **kwargs)`` in one call.
 
     A step that the runner of the optimizer's last one makes does not come here.
@@ -158,21 +168,25 @@ def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool]:
         it can be.
     bool
         Whether the call was traced, so that the next step may be one program.
+    ScheduleManager or None
+        That of the call, where `look_out` has to see to the graph of the step.
     """
     found = resolve(lossfun)
     if found is None or optimizer._hookable is None or not chainer.config.enable_backprop:
-        return lossfun(*args, **kwargs), False
+        return lossfun(*args, **kwargs), False, None
     call, owner = found
     manager = call.schedule_manager if owner is None else manager_of(owner, call)
     lookup = None if manager is None else manager.look_up(args, kwargs)
     if lookup is None:
-        return lossfun(*args, **kwargs), False
+        return lossfun(*args, **kwargs), False, None
     if lookup.schedule is None and lookup.reason is None:
         new_size(manager, lookup, manager.statistics.calls + 1)
     if _made_whole(manager, lookup, optimizer, lossfun, args, kwargs):
-        return MADE, False
+        return MADE, False, None
     # Nothing but Chainer's own code is between a loss function that `resolve` knows and this.
-    return manager.serve(owner, args, kwargs, lookup), lookup.schedule is None
+    loss = manager.serve(owner, args, kwargs, lookup)
+    traced = lookup.schedule is None
+    return loss, traced, manager if traced or manager.graphs.matter else None
 
 
 def _made_whole(manager, lookup, optimizer, lossfun, args, kwargs) -> bool:
@@ -196,6 +210,7 @@ def _made_whole(manager, lookup, optimizer, lossfun, args, kwargs) -> bool:
         try:
             if _make(runner, optimizer, lossfun, args, kwargs, lookup):
                 steps.made(runner)
+                manager.graphs.forget()
                 return True
             met, runner.met = runner.met, None
         except OtherAnswer as other:  # of an audit
@@ -215,7 +230,16 @@ def _ready_runner(manager, schedule: Schedule | None, optimizer, lossfun) -> Ste
     if manager.keeps_graphs:
         manager.step_reason = "the program goes back through the graph of a step after it"
         return None
-    return _runner(manager, schedule, optimizer, lossfun)
+    if manager.graphs.are_held(written_places(schedule)):
+        manager.step_reason = (
+            "the program holds the graphs of steps after they are made, as by losses.append(loss); "
+            "keep float(loss.array) where nothing goes back through them"
+        )
+        return None
+    runner = _runner(manager, schedule, optimizer, lossfun)
+    if runner is None:
+        manager.graphs.forget()  # there will be none that has to know
+    return runner
 
 
 def _make(runner: StepRunner, optimizer, lossfun, args, kwargs, lookup: Lookup) -> bool:
