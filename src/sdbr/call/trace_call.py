@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 
@@ -15,7 +16,7 @@ from sdbr.lowering.caught import caught_error
 from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.ways import in_turn
-from sdbr.trace.arrays.asked import answering
+from sdbr.trace.arrays.asked import answering, why_plain
 from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.outside import Outside
@@ -130,6 +131,7 @@ def _waiting(manager, lookup: Lookup) -> dict[tuple, tuple[Schedule, list]]:
 def _know(recorder: Recorder, around: Outside) -> None:
     """Tell the recorder what the user's code reaches."""
     recorder.follows_floats = not around.opaque
+    recorder.why_plain = functools.partial(why_plain, around)
     recorder.names_nodes = around.names_nodes
     recorder.trace.compares_objects = any(compares_objects(f.__code__) for f in around.functions)
     recorder.trace.unwatched += around.unwatched

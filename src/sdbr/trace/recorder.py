@@ -89,6 +89,7 @@ class Recorder(
         self._frame = None  # of `_call`, while the call is traced
         self._later = contextlib.ExitStack()  # patches that only some calls need
         self._watches_nodes = False
+        self.why_plain = lambda name: ""  # why numbers of this kind are not followed
         self.names_nodes = False  # whether user code may reach them unseen
         self.streams: dict[int, tuple] = {}  # texts in memory that the call wrote to
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import dis
-import functools
 import types
 from collections.abc import Iterator
 
@@ -19,6 +17,7 @@ from sdbr.trace.arrays.asking import ask_layout
 from sdbr.trace.arrays.stripping import LEAVING, TRACED, is_traced, strip
 from sdbr.trace.arrays.telling import leave_by
 from sdbr.trace.arrays.traced_float import FOLLOWED, computed
+from sdbr.trace.code.class_tests import TESTS, passes_on, tells_class
 from sdbr.trace.current import current
 
 import numpy as np
@@ -143,7 +142,44 @@ ASKED = {"type": Type, "memoryview": View, "float": Float, "int": Int}
 
 def _may_convert(around, holder: dict, name: str) -> bool:
     """Whether `Float` is as good as ``float`` to all code that looks among these globals."""
-    return not around.opaque and not any(tells_class(code, name) for code in _codes(holder))
+    if around.opaque or any(tells_class(code, name) for code in _codes(holder)):
+        return False
+    return next(_hands_on(around, holder, name), None) is None
+
+
+def _hands_on(around, holder: dict, name: str) -> Iterator[tuple[types.FunctionType, int]]:
+    """Where the class may get to code that compares it with what ``type`` gives."""
+    if not around.asks_types:
+        return
+    shadowed = not TESTS.isdisjoint(holder)
+    for function in around.functions:
+        if function.__globals__ is holder and name in function.__code__.co_names:
+            line = (
+                function.__code__.co_firstlineno if shadowed else passes_on(function.__code__, name)
+            )
+            if line:
+                yield function, line
+
+
+def why_plain(around, name: str) -> str:
+    """Why ``name()`` of code that is traced gives numbers that are not followed; may be empty."""
+    if around.opaque:
+        return f"; not followed because of {around.opaque}"
+    if name in ("float", "int"):
+        for holder, asked in around.askers:
+            if asked == name and holder.get(name) is not ASKED[name]:
+                for function, line in _hands_on(around, holder, name):
+                    return (
+                        f"; not followed: {function.__name__} hands on the class {name!r} at "
+                        f"{function.__code__.co_filename}:{line}, and the code asks for types "
+                        f"(isinstance(x, {name}) is followed)"
+                    )
+                code = next(code for code in _codes(holder) if tells_class(code, name))
+                return (
+                    f"; not followed: {code.co_name} tells the class {name!r} by identity at "
+                    f"{code.co_filename}:{code.co_firstlineno}"
+                )
+    return ""
 
 
 def _codes(holder: dict) -> Iterator[types.CodeType]:
@@ -153,22 +189,6 @@ def _codes(holder: dict) -> Iterator[types.CodeType]:
             code = getattr(member, "__code__", None)
             if isinstance(code, types.CodeType) and getattr(member, "__globals__", None) is holder:
                 yield code
-
-
-@functools.lru_cache(maxsize=1024)
-def tells_class(code: types.CodeType, name: str) -> bool:
-    """Whether `code` may compare the class of this name, ``float`` or ``int``, by identity."""
-    if name in code.co_names:
-        if "type" in code.co_names:
-            return True
-        before = None
-        for instruction in dis.get_instructions(code):
-            if instruction.opname == "MATCH_CLASS" and name == "int":  # ``case int(x)``
-                return True
-            if instruction.opname == "IS_OP" and before == name:
-                return True
-            before = instruction.argval
-    return any(tells_class(c, name) for c in code.co_consts if isinstance(c, types.CodeType))
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 
 from sdbr.trace.code.foreign import is_foreign
+from sdbr.trace.code.named import MAKES_CODE
 
 # Classes that take the value of a float past its own methods: `float.hex(x)`, `float.__add__`.
 _UNBOUND = (types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType)
@@ -44,8 +45,8 @@ def takes_plain_floats(thing) -> bool:
     return _is_compiled(type(thing).__module__)  # an object with methods that do
 
 
-def asks_past_methods(attributes, names_float: bool) -> bool:
-    """Whether code with these attributes takes floats past their methods.
+def asks_past_methods(attributes, names_float: bool) -> str:
+    """The attribute by which code takes floats past their methods; empty without one.
 
     Parameters
     ----------
@@ -53,9 +54,27 @@ def asks_past_methods(attributes, names_float: bool) -> bool:
     names_float : bool
         Whether it may reach ``float`` itself, as in ``float.hex(x)``.
     """
-    if names_float and not _OF_FLOATS.isdisjoint(attributes):
-        return True
-    return not (_OPERATORS | _MOMENTS).isdisjoint(attributes)
+    past = _OPERATORS | _MOMENTS | (_OF_FLOATS if names_float else frozenset())
+    return min((f"the attribute {name!r}" for name in past & set(attributes)), default="")
+
+
+def obscure(function: types.FunctionType, names, making: frozenset) -> str:
+    """What in a function of the user's may take floats unseen; empty if nothing.
+
+    Parameters
+    ----------
+    function : types.FunctionType
+    names : set of str
+        That its code reads from outside.
+    making : set of str
+        Attributes of its code that make code.
+    """
+    making = making | (MAKES_CODE & names)
+    own = function.__globals__.get("type") is type  # in whose place no other can be put
+    found = min(making) if making else "type" if own and "type" in names else ""
+    code = function.__code__
+    at = f"{code.co_filename}:{code.co_firstlineno} in {function.__name__}"
+    return f"{found!r} at {at}" if found else ""
 
 
 def _is_compiled(module) -> bool:

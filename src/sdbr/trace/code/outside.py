@@ -17,7 +17,7 @@ from typing import Any
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.code._library import is_library, is_library_name
 from sdbr.trace.code.definitions import Definitions
-from sdbr.trace.code.floats import asks_past_methods, takes_plain_floats
+from sdbr.trace.code.floats import asks_past_methods, obscure, takes_plain_floats
 from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.code.moving import is_global_draw, moves_on, tells_time
 from sdbr.trace.code.named import MAKES_CODE, NOT_ASKED, asks_unnamed, names_read
@@ -72,8 +72,10 @@ class Outside:
         Those of them that are draws of NumPy's global generator.
     askers : list of (dict, str)
         Globals whose functions ask for the type of something, and the name of the builtin.
-    opaque : bool
-        Whether the code may use floats in a way that a float of another class does not notice.
+    opaque : str
+        What uses floats in a way that a float of another class does not notice; empty if nothing.
+    asks_types : bool
+        Whether the code may compare what ``type`` gives.
     names_nodes : bool
         Whether it may reach function nodes by a name of which no patch tells.
     reason : Reason or None
@@ -87,7 +89,7 @@ class Outside:
     """
 
     def __init__(self, function, owner):
-        self.opaque = False
+        self.opaque, self.asks_types = "", False
         self.reason: Reason | None = None
         self.entries: list[tuple[Any, str, Any]] = []
         self.definitions = Definitions()
@@ -131,8 +133,9 @@ class Outside:
         if self._past_links and owner is not None:
             self._raw_attributes(owner)
         self.names_nodes = self._by_name or "_creator_node" in self._attributes
-        self.opaque |= self._modulo and self._text
-        self.opaque |= asks_past_methods(self._attributes, self._has_float)
+        formats = self._modulo and self._text
+        past = asks_past_methods(self._attributes, self._has_float)
+        self.opaque = self.opaque or past or ("a text and the operator %" if formats else "")
 
     def _extent(self) -> tuple:
         return len(self._classes), len(self._attributes), self._by_name
@@ -316,12 +319,12 @@ class Outside:
         modulo, text = uses_percent(function.__code__)
         self._modulo |= modulo
         self._text |= text
-        self._has_float |= "float" in names
+        self._has_float |= "float" in names or "type" in names  # ``type(x).hex(x)``
         past, reason = unbound_methods(function)
-        self.opaque |= past
+        self.opaque = self.opaque or past or obscure(function, names, MAKES_CODE & attributes)
         self.reason = self.reason or reason
         self._attributes |= names & {"getattr"}
-        self.opaque |= "type" in names or bool(MAKES_CODE & (names | attributes))
+        self.asks_types |= "type" in names
         self._past_links |= "vars" in names or "__dict__" in attributes
         for name, thing in entries(holder, names):
             if name[0] == "@":  # put there by pytest, for its own use
@@ -364,7 +367,7 @@ class Outside:
                     self._thing(settings, name, thing, frozenset())
 
     def _thing(self, holder, name: str, thing, attributes) -> None:
-        self.opaque |= takes_plain_floats(thing)
+        self.opaque = self.opaque or (f"{name!r}" if takes_plain_floats(thing) else "")
         self._text |= is_format(thing)
         self._has_float |= thing is float or thing is np.float64
         self._note_reason(name, thing, attributes)

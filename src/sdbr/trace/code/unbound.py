@@ -26,23 +26,25 @@ _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 PAST = "takes an array past what follows it"
 
 
-def unbound_methods(function: types.FunctionType) -> tuple[bool, Reason | None]:
+def unbound_methods(function: types.FunctionType) -> tuple[str, Reason | None]:
     """What the code of a function takes from classes.
 
     Returns
     -------
-    bool
-        Whether it takes methods of ``float`` or ``int``, so that no number can be followed.
+    str
+        The method of ``float`` or ``int`` that it takes, so that no number can be followed; empty
+        without one.
     Reason or None
         Why the call cannot be static: it takes one of arrays.
     """
-    numbers = False
+    numbers = ""
     for path, line in _paths(function.__code__):
         cls = _thing_at(function.__globals__, path[:-1])
         is_class = isinstance(cls, type) and _is_method(cls, path[-1])
-        numbers |= is_class and cls in _NUMBERS
+        at = f"{function.__code__.co_filename}:{line} in {function.__name__}"
+        if is_class and cls in _NUMBERS:
+            numbers = numbers or f"{'.'.join(path)} at {at}"
         if cls is np.ma or (is_class and issubclass(cls, _ARRAYS)):
-            at = f"{function.__code__.co_filename}:{line} in {function.__name__}"
             return numbers, Reason(f"{'.'.join(path)} {PAST}", Remedy.CALL_METHOD, at)
     return numbers, None
 
