@@ -13,6 +13,7 @@ import weakref
 import sdbr
 from sdbr.backends.cpu import executable
 from sdbr.backends.cpu.prepare.program import prepare_program
+from sdbr.base._collector import PILE
 from sdbr.base.collector import collector_off
 
 import chainer
@@ -93,6 +94,98 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if not gc.isenabled(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_forked_child_does_not_wait_for_threads_that_it_does_not_have():
     assert subprocess.run([sys.executable, "-c", FORKED], timeout=60).returncode == 0
+
+
+class Thing:
+    """What the collector can find in one of its generations."""
+
+
+def is_old(thing) -> bool:
+    return any(x is thing for x in gc.get_objects(generation=2))
+
+
+def make(n: int) -> list:
+    """`n` objects that the collector knows, made while it is off."""
+    with collector_off():
+        return [Thing() for _ in range(n)]
+
+
+@pytest.fixture
+def thawed():
+    """Nothing is frozen, as in other programs; the tests freeze what they have imported."""
+    gc.unfreeze()
+    gc.collect()
+    yield
+    gc.freeze()
+
+
+@pytest.fixture
+def looks(thawed):
+    """Which generations the collector has looked at."""
+    seen = []
+
+    def note(phase, info):
+        if phase == "start":
+            seen.append(info["generation"])
+
+    gc.callbacks.append(note)
+    yield seen
+    gc.callbacks.remove(note)
+
+
+def test_much_that_is_made_while_it_is_off_is_not_looked_at(looks):
+    things = make(2 * PILE)
+    more = [[]]  # the collector may come by now
+    assert looks == []
+    assert is_old(things[0])
+    assert is_old(things[-1])
+    assert not is_old(more)
+
+
+def test_little_is_looked_at_as_ever(looks):
+    threshold = gc.get_threshold()[0]
+    assert threshold < PILE // 2
+    things = make(PILE // 2)
+    assert not is_old(things[0])
+    more = [[]]
+    assert looks != []
+    del more
+
+
+def test_garbage_among_it_is_found_by_the_next_look_at_all(thawed):
+    with collector_off():
+        things = [Thing() for _ in range(2 * PILE)]
+        lost = Thing()
+        lost.itself = lost
+        gone = weakref.ref(lost)
+        del lost
+    assert gone() is not None
+    gc.collect()
+    assert gone() is None
+    del things
+
+
+def test_who_makes_much_all_the_time_has_it_looked_at(looks):
+    """Else garbage would be there for ever: nothing is young when the collector may come by."""
+    n, things = sys.getallocatedblocks(), []
+    while not looks:
+        assert len(things) < n
+        things.append(make(2 * PILE))
+        n -= PILE
+    gc.collect()
+    looks.clear()
+    things = make(2 * PILE)
+    assert looks == []  # a look at all has come in between
+    assert is_old(things[0])
+
+
+def test_what_the_user_has_frozen_stays_so():
+    gc.collect()
+    n = gc.get_freeze_count()
+    assert n > 0  # by the settings of the tests
+    things = make(2 * PILE)
+    assert gc.get_freeze_count() == n
+    assert not is_old(things[0])
 
 
 def test_who_is_called_by_the_collector_is_not_the_code_of_the_call():

@@ -52,6 +52,11 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     given : tuple
         ``(args, kwargs)``.
     """
+    with collector_off():
+        return _traced(manager, lookup, function, given)
+
+
+def _traced(manager, lookup: Lookup, function, given: tuple):
     line, start = user_line(), time.perf_counter()
     recorder = Recorder(is_transparent)
     waiting = _waiting(manager, lookup)
@@ -96,11 +101,7 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
 def _recorded(recorder: Recorder, around: Outside, function, lookup: Lookup, given: tuple):
     """What the call returns; what it has kept is plain by then, also where it raises."""
     try:
-        with (
-            collector_off(),
-            arrays_traced(around.entries + around.draws, recorder),
-            answering(around),
-        ):
+        with arrays_traced(around.entries + around.draws, recorder), answering(around):
             result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
     except BaseException:
         recorder.leave_plain()
