@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import pickle
 import threading
@@ -594,3 +595,53 @@ def test_a_counter_set_to_what_it_is_is_set_by_replays(audit):
             static(X), plain(X)
             assert (type(static.t), static.t) == (int, plain.t)
     assert statistics_of(static).replays
+
+
+#: What Python, its compiled functions and NumPy make of a whole number.
+TAKERS = {
+    "pow of two": lambda t: pow(2, t) + pow(t, 2),
+    "pow of three, first": lambda t: pow(t, 2, 5),
+    "pow of three, second": lambda t: pow(2, t, 5),
+    "pow of three, third": lambda t: pow(7, 2, mod=t + 3),
+    "pow in map": lambda t: sum(map(pow, [2, 3], [t, 1], [5, t + 1])),
+    "divmod": lambda t: divmod(t, 3)[1] + divmod(17, t + 1)[0],
+    "divmod of a float": lambda t: divmod(t, 1.5)[1],
+    "round": lambda t: round(t) + round(t, -1) + round(3.14159, t),
+    "texts": lambda t: len(bin(t) + hex(t) + oct(t) + str(t) + repr(t) + format(t, "03d") + chr(t)),
+    "in range": lambda t: 1.0 if t in range(2, 4) else 2.0,
+    "in a set": lambda t: 1.0 if t in {1, 3} else 2.0,
+    "index": lambda t: (
+        [1.0, 2.0, 3.0][t % 3] + sum([1.0, 2.0, 3.0][: t % 3]) + "01234567".find(str(t))
+    ),
+    "range": lambda t: sum(range(t)) + range(99)[t],
+    "repetition": lambda t: len([0] * t) + len("a" * t) + len(bytes(t)),
+    "math, whole": lambda t: math.gcd(t, 6) + math.factorial(t) + math.comb(5, t) + math.isqrt(t),
+    "math": lambda t: (
+        math.sqrt(t) + math.ldexp(1.0, t) + math.fmod(7.5, t + 1) + math.copysign(t, -1)
+    ),
+    "complex": lambda t: complex(t).real,
+    "bits": lambda t: t.bit_length() + t.to_bytes(2, "big")[1] + (1 << t) + ~t + (t ^ 3),
+    "parts": lambda t: t.numerator + t.denominator + t.real + t.imag,
+    "itertools": lambda t: len(list(itertools.combinations(range(5), t))),
+    "default_rng": lambda t: float(np.random.default_rng(t).random()),
+    "sizes": lambda t: float(np.ones((t, 2)).size + np.eye(t + 1).sum() + np.arange(9.0)[t]),
+    "arrays": lambda t: float((np.ones(2) * t + np.power(2.0, t)).sum()),
+}
+
+
+def taken(self, x):
+    self.t += 1
+    use = self.use
+    self.found = use(self.t)
+    return self.a(x) * self.found
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("use", TAKERS.values(), ids=list(TAKERS))
+def test_whatever_takes_a_counter_gives_what_it_gives_in_define_by_run(use):
+    plain, static = models(taken, {"use": use, "found": None})
+    sdbr.static_graph(static)
+    for i in range(6):
+        assert_same(plain, static, [i])
+        assert static.found == plain.found and type(static.found) is type(plain.found)
+        assert static.t == plain.t and type(static.t) is int

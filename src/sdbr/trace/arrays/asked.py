@@ -16,7 +16,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.asking import ask_layout
 from sdbr.trace.arrays.stripping import LEAVING, TRACED, is_traced, strip
 from sdbr.trace.arrays.telling import leave_by
-from sdbr.trace.arrays.traced_float import FOLLOWED, computed
+from sdbr.trace.arrays.traced_float import FOLLOWED, computed, strip_floats
 from sdbr.trace.code.class_tests import TESTS, passes_on, tells_class
 from sdbr.trace.current import current
 
@@ -136,8 +136,32 @@ class Int(metaclass=_Converting):
 
 LEAVING[_Converting] = lambda cls: cls.builtin
 
+
+class _Power:
+    """``pow`` for user code: of three numbers Python asks the first one alone."""
+
+    def __call__(self, base, exp, mod=None):
+        if mod is not None:
+            base, exp, mod = strip_floats((base, exp, mod))
+        return builtins.pow(base, exp, mod)
+
+    def __eq__(self, other):
+        return other is self or other is builtins.pow
+
+    def __hash__(self):
+        return hash(builtins.pow)
+
+    def __repr__(self):
+        return repr(builtins.pow)
+
+    def __getattr__(self, name):
+        return getattr(builtins.pow, name)
+
+
+LEAVING[_Power] = lambda power: builtins.pow
+
 #: Names of builtins, and what stands in their place.
-ASKED = {"type": Type, "memoryview": View, "float": Float, "int": Int}
+ASKED = {"type": Type, "memoryview": View, "float": Float, "int": Int, "pow": _Power()}
 
 
 def _may_convert(around, holder: dict, name: str) -> bool:

@@ -280,8 +280,19 @@ def watched_math(original: Callable) -> Callable:
     return call
 
 
+def _of_plain(original: Callable) -> Callable:
+    """A function that looks at the classes of numbers; for the time of a trace."""
+
+    def call(*args, **kwargs):
+        return original(*strip_floats(args), **strip_floats(kwargs))
+
+    call.__name__ = original.__name__
+    return call
+
+
 def register(patches) -> None:
     """Add the patches that are in place while any call is traced."""
+    patches.register(np.random, "default_rng", _of_plain)
     for name, thing in vars(math).items():
         if callable(thing) and name[:1] != "_":
             patches.register(math, name, watched_math)

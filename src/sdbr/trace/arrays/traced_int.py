@@ -99,6 +99,9 @@ class TracedInt:
     def __copy__(self):
         return self.leave()
 
+    def __complex__(self):  # an int has none
+        return complex(self.leave())
+
     def __array__(self, dtype=None, copy=None):
         return _ARRAY(self.leave(), dtype)
 
@@ -139,7 +142,7 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(TracedInt, f"__{_name}__", binary(getattr(operator, _name), compared, False))
 for _name in ("neg", "abs", "invert"):
     setattr(TracedInt, f"__{_name}__", _unary(getattr(operator, _name)))
-for _name in ("__float__", "__complex__", "__round__", "__repr__", "__str__", "__format__"):
+for _name in ("__float__", "__round__", "__repr__", "__str__", "__format__"):
     setattr(TracedInt, _name, _leaving(_name))
 
 

@@ -55,7 +55,7 @@ _NUMBERS = frozenset({
 })  # fmt: skip
 _OF_LINKS = frozenset({"_params", "_persistent", "_within_init_scope", "_device"})
 # Builtins that tell what an array is; see `sdbr.trace.arrays.asked`.
-ASKED = frozenset({"type", "memoryview", "float", "int"})
+ASKED = frozenset({"type", "memoryview", "float", "int", "pow"})
 
 
 class Outside:
