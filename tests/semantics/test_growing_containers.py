@@ -361,17 +361,10 @@ def parameter_kept(self, x, t):
     return loss
 
 
-def returned_row(self, x, t):
-    loss = loss_of(self, x, t)
-    found = {"loss": loss}
-    self.history.append(found)
-    return found
-
-
 DYNAMIC = [
     read_before, read_after, capped, other_name, by_getattr, by_fields, by_vars, counted,
     read_after_a_constant, arrays_read_after, replaced, something_else, its_own_list, argument_kept,
-    parameter_kept, returned_row,
+    parameter_kept,
 ]  # fmt: skip
 STATIC = [
     number, item, computed_number, whole_number, several, constants, pair, row, row_by_name,

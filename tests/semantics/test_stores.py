@@ -119,7 +119,7 @@ def test_results_are_stored_by_replays(forward):
 
 
 def test_without_the_mend_they_are_lost(monkeypatch):
-    monkeypatch.setattr(StoreRecording, "collect_stores", lambda self, leaves, containers: [])
+    monkeypatch.setattr(StoreRecording, "collect_stores", lambda self, *_: [])
     static = sdbr.static_graph(Net(to_function, l=L.Linear(4, 3)))
     for i in range(6):
         static(X + i)

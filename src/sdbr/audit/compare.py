@@ -18,15 +18,20 @@ _MOST_DEPTH = 8
 _OF_VARIABLES = frozenset(chainer.Parameter(shape=(1,)).__dict__) | {"_has_chainerx_array"}
 
 
-def flat(name: str, thing, facts: dict[str, Any], depth: int = 0) -> None:
-    """Take `thing` apart: arrays, numbers and types by name, into `facts`."""
+def flat(name: str, thing, facts: dict[str, Any], met: dict[int, tuple], depth: int = 0) -> None:
+    """Take `thing` apart: arrays, numbers and types by name, into `facts`.
+
+    `met` receives the lists and dicts by id, each with its names, for `one_object`.
+    """
+    if isinstance(thing, (list, dict)):
+        met.setdefault(id(thing), (thing, []))[1].append(name)
     if isinstance(thing, chainer.Variable):
         facts[name] = thing._data[0]
         facts[f"{name}: requires_grad"] = bool(thing.requires_grad)
         facts[f"{name}: name"] = thing.name
         for key in list(thing.__dict__):
             if depth < _MOST_DEPTH and key not in _OF_VARIABLES:
-                flat(f"{name}.{key}", thing.__dict__[key], facts, depth + 1)
+                flat(f"{name}.{key}", thing.__dict__[key], facts, met, depth + 1)
     elif isinstance(thing, np.ndarray):
         facts[name] = thing
     elif isinstance(thing, np.generic):
@@ -36,12 +41,12 @@ def flat(name: str, thing, facts: dict[str, Any], depth: int = 0) -> None:
         facts[f"{name}: keys"] = [repr(key)[:80] for key in list(thing)]
         if depth < _MOST_DEPTH:
             for key, item in list(thing.items()):
-                flat(f"{name}[{key!r:.40}]", item, facts, depth + 1)
+                flat(f"{name}[{key!r:.40}]", item, facts, met, depth + 1)
     elif isinstance(thing, (list, tuple)):
         facts[f"{name}: length"] = (type(thing).__name__, len(thing))
         if depth < _MOST_DEPTH:
             for i, item in enumerate(thing):
-                flat(f"{name}[{i}]", item, facts, depth + 1)
+                flat(f"{name}[{i}]", item, facts, met, depth + 1)
     elif isinstance(thing, (bool, int, float, complex, str, bytes, type(None))):
         facts[name] = thing
     elif isinstance(thing, chainer.Link) or callable(thing):
@@ -51,7 +56,13 @@ def flat(name: str, thing, facts: dict[str, Any], depth: int = 0) -> None:
         attributes = getattr(thing, "__dict__", None)
         if depth < _MOST_DEPTH and type(attributes) is dict:
             for key, item in list(attributes.items()):
-                flat(f"{name}.{key}", item, facts, depth + 1)
+                flat(f"{name}.{key}", item, facts, met, depth + 1)
+
+
+def one_object(met: dict[int, tuple]) -> dict[str, Any]:
+    """Facts on the lists and dicts that lie in more than one place."""
+    groups = [sorted(names) for _, names in met.values() if len(names) > 1]
+    return {f"{first}: the same object as": others for first, *others in groups}
 
 
 def differences(got: dict[str, Any], want: dict[str, Any], tolerances=None) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.audit.compare import flat
+from sdbr.audit.compare import flat, one_object
 from sdbr.audit.reports import Reported, noting
 from sdbr.audit.snapshot import MISSING, Changes, Snapshot
 from sdbr.trace.effects.sides import Side, entered
@@ -69,18 +69,20 @@ class Outcome:
     def facts(self) -> dict[str, Any]:
         """Everything to compare, by name."""
         facts: dict[str, Any] = {}
-        flat("the result", self.result, facts)
+        met: dict[int, tuple] = {}
+        flat("the result", self.result, facts, met)
         # Of static_code: it runs once, and in a replay before the call reports.
         for i, report in enumerate(r for r in self.reports if not r.by_code):
             of = "" if report.observer is None else f" of {type(report.observer).__name__}"
             for name, value in report.values.items():
-                flat(f"report {i}, {name!r}{of}", value, facts)
-        facts.update(self._written())
+                flat(f"report {i}, {name!r}{of}", value, facts, met)
+        facts.update(self._written(met))
+        facts.update(one_object(met))
         for name, (state, _) in self.changes.random.items():
             facts[f"the state of {name}"] = _comparable(state)
         return facts
 
-    def _written(self) -> dict[str, Any]:
+    def _written(self, met: dict[int, tuple]) -> dict[str, Any]:
         facts: dict[str, Any] = {}
         for place, name, value in self.changes.entries:
             if name in _INSIDE:
@@ -90,9 +92,9 @@ class Outcome:
             if value is MISSING:
                 facts[f"{what}: taken away"] = True
             else:
-                flat(what, value, facts)
+                flat(what, value, facts, met)
         for place, contents in self.changes.contents:
-            flat(f"the contents of {place.name}", _listed(contents), facts)
+            flat(f"the contents of {place.name}", _listed(contents), facts, met)
         for place, array in self.changes.arrays:
             facts[f"{place.name} in place"] = "written" if array is None else array
         return facts

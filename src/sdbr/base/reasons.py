@@ -38,6 +38,7 @@ class Remedy(Enum):
     RETURN_IT = "Return it, or keep it in an attribute of the chain" + _OR_CODE
     SET_OUTSIDE = "Set it outside the call" + _OR_CODE
     CHANGE_A_COPY = "Let the call change a copy of it" + _OR_CODE
+    KEEP_A_COPY = "Return or keep a copy of it (list(x), dict(x))" + _OR_CODE
     STAY_ARRAYS = (
         "Keep it an array: functions of chainer.functions on Variables (F.where, F.maximum, "
         "F.clip, F.sum) do what a branch, float() or a selection does" + _OR_CODE

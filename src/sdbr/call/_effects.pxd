@@ -25,12 +25,15 @@ cdef class Effects:
     cdef list kinds               # per output: requires_grad of a Variable, None for an array
     cdef list keep                # per output: whether its array stays in place
     cdef list things              # what is handed out in this run: outputs, then leaves
+    cdef bint shares              # whether a list or dict is left in more than one place
+    cdef dict made                # the lists and dicts of this run, by the id of their structures
     cdef int n_outputs
     cdef object node_class
     cdef Outputs outputs
     cdef list in_place(self)
     cdef object thing(self, int place)
     cdef object filled(self, structure, dict places)
+    cdef object made_of(self, structure, dict things)
     cdef void keep_written(self)
     cdef void forget(self)
     cdef void forget_things(self)

@@ -2,7 +2,7 @@
 
 from sdbr.compat.link_version import bump as bump_link_version
 from sdbr.trace.arrays.scalars import Scalar
-from sdbr.trace.structure import fill_values
+from sdbr.trace.structure import fill_shared, fill_values
 from sdbr.trace.values import AttributeWrite, Report, Value, values_in
 
 import chainer
@@ -113,6 +113,7 @@ cdef class Effects:
 
     def __init__(self, Outputs outputs, values, returned, trace, node_class, control_base):
         self.exact = trace.numbers
+        self.shares = bool(trace.shared)
         self.places = {value.index: i for i, (value, _, _, _) in enumerate(values)}
         for value in returned:
             self.places[value.index] = len(self.places)
@@ -271,7 +272,16 @@ cdef class Effects:
 
     cdef object filled(self, structure, dict places):
         """A structure of values with what is handed out for them."""
-        return fill_values(structure, {index: self.thing(<int> at) for index, at in places.items()})
+        things = {index: self.thing(<int> at) for index, at in places.items()}
+        return self.made_of(structure, things)
+
+    cdef object made_of(self, structure, dict things):
+        """The structure with `things` in it; a list or dict of many places is one for the run."""
+        if not self.shares:
+            return fill_values(structure, things)
+        if self.made is None:
+            self.made = {}
+        return fill_shared(structure, things, self.made)
 
     cdef void keep_written(self):
         """Hand out what stays in place: the very objects that the attributes keep."""
@@ -293,6 +303,7 @@ cdef class Effects:
         cdef Py_ssize_t i
         for i in range(len(self.things)):
             self.things[i] = None
+        self.made = None
 
     cdef bint can_report(self) except -1:
         """Whether Chainer's own Reporter knows every observer; else reporting raises.

@@ -7,7 +7,6 @@ from sdbr.program._memory import claim
 from sdbr.call.autograd import anchor, call_class
 from sdbr.schedule.questions import Before
 from sdbr.schedule.results import output_values, returned_as_is
-from sdbr.trace.structure import fill_values
 from sdbr.trace.values import Value
 
 import chainer
@@ -305,7 +304,7 @@ cdef class Replay:
             result = effects.thing(self.result_place)
         else:
             result = {index: effects.thing(<int> at) for index, at in self.places.items()}
-            result = fill_values(self.result, numbers.show(result))
+            result = effects.made_of(self.result, numbers.show(result))
         effects.numbers = numbers.kept
         effects.apply()
         return result

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sdbr.trace.arrays.stripping import shown
 from sdbr.trace.arrays.traced_float import plain_float
-from sdbr.trace.structure import mapped, rebuild
+from sdbr.trace.structure import rebuild
 
 
 class Handed:
@@ -24,7 +24,9 @@ class Handed:
     def __init__(self, given: tuple, filled: tuple):
         self._pairs: list = []
         self._made: dict = {}
-        self._origins: dict = {}
+        #: By id of what the call got: what the caller gave, and that.
+        self.origins: dict[int, tuple] = {}
+        self.plain = Plain(self.origins)
         self.arguments = tuple(map(self._hand, given, filled))
 
     def _hand(self, given, filled):
@@ -37,7 +39,7 @@ class Handed:
             self._pairs.append((given, filled, _contents(filled)))
         elif isinstance(given, tuple):
             filled = rebuild(filled, list(map(self._hand, given, filled)))
-        self._origins[id(filled)] = (given, filled)  # `filled` keeps its id while it is here
+        self.origins[id(filled)] = (given, filled)  # `filled` keeps its id while it is here
         return filled
 
     def give_back(self) -> bool:
@@ -50,11 +52,11 @@ class Handed:
         for given, filled in self._changed():
             changed = True
             if isinstance(given, dict):
-                items = {key: self._back(x) for key, x in filled.items()}
+                items = {key: self.plain.of(x) for key, x in filled.items()}
                 given.clear()
                 given.update(items)
             else:
-                given[:] = [self._back(x) for x in filled]
+                given[:] = [self.plain.of(x) for x in filled]
         return changed
 
     def changed(self) -> bool:
@@ -70,10 +72,42 @@ class Handed:
             if len(now) != len(before) or not all(map(_is, now, before)):
                 yield given, filled
 
-    def _back(self, thing):
+
+class Plain:
+    """What define-by-run has in the place of what a traced call has made or got.
+
+    Lists and dicts of the call stay the objects that they are: whoever holds one holds what the
+    others hold.
+
+    Parameters
+    ----------
+    origins : dict
+        By id of what the call got: ``(what the caller gave, what the call got)``.
+    """
+
+    def __init__(self, origins: dict[int, tuple]):
+        self._origins = origins
+        self._done: dict[int, object] = {}
+
+    def of(self, thing):
+        """A list, tuple, dict, array or number without anything traced in it."""
         if id(thing) in self._origins:
             return self._origins[id(thing)][0]
-        return mapped(thing, lambda x: self._origins.get(id(x), (plain_float(shown(x)),))[0])
+        if isinstance(thing, tuple):
+            items = [self.of(x) for x in thing]
+            same = all(map(_is, items, thing))
+            return thing if same else rebuild(thing, items)
+        if not isinstance(thing, (list, dict)):
+            return plain_float(shown(thing))
+        if id(thing) not in self._done:
+            self._done[id(thing)] = thing
+            # Past the methods of the user's classes.
+            kind = list if isinstance(thing, list) else dict
+            for key, x in list(enumerate(thing) if kind is list else dict.items(thing)):
+                found = self.of(x)
+                if found is not x:
+                    kind.__setitem__(thing, key, found)
+        return thing
 
 
 def _contents(container) -> list:

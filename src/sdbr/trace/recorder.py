@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable
 
@@ -12,18 +13,18 @@ from sdbr.trace.arrays._exports import is_writeable
 from sdbr.trace.arrays.known import ValueRecording
 from sdbr.trace.arrays.leaving import LeavingRecording
 from sdbr.trace.arrays.memories import MemoryRecording
-from sdbr.trace.arrays.stripping import shown
 from sdbr.trace.arrays.traced_float import ScalarRecording, plain_float
 from sdbr.trace.arrays.traced_int import CounterRecording
 from sdbr.trace.arrays.views import ViewRecording, replace_everywhere
 from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.code.generators import Generators
 from sdbr.trace.code.profile_calls import calls_seen
-from sdbr.trace.containers import Handed
+from sdbr.trace.containers import Handed, Plain
 from sdbr.trace.current import current, set_current
 from sdbr.trace.effects._own_forwards import OwnForwards
 from sdbr.trace.effects.attributes import AttributeRecording
 from sdbr.trace.effects.growing import GrowthRecording
+from sdbr.trace.effects.keeping import KeepingRecording
 from sdbr.trace.effects.output import finish_streams
 from sdbr.trace.effects.reports import RecordingReporter, ReportRecording
 from sdbr.trace.effects.stores import StoreRecording
@@ -59,6 +60,7 @@ class Recorder(
     CapturedRecording,
     StoreRecording,
     GrowthRecording,
+    KeepingRecording,
     QuestionRecording,
     LeavingRecording,
     PassingRecording,
@@ -91,6 +93,7 @@ class Recorder(
         self._watches_nodes = False
         self.why_plain = lambda name: ""  # why numbers of this kind are not followed
         self.names_nodes = False  # whether user code may reach them unseen
+        self.plain = Plain({})
         self.streams: dict[int, tuple] = {}  # texts in memory that the call wrote to
 
     @property
@@ -170,13 +173,13 @@ class Recorder(
         finish_streams(self)
         out_leaves: list = []
         returned = flatten(result, "the result", out_leaves)
+        self.plain = Plain({}) if handed is None else handed.plain
         self._collect(returned, out_leaves, containers_in(result), handed)
         self.finish_lasting(leaves)
         self.finish_floats(floats)
         self.not_forgotten = why_not_through(self)
-        plain = [x if isinstance(x, chainer.Variable) else shown(x) for x in out_leaves]
-        result = returned = fill(mapped(returned, plain_float), plain)
-        del own, filled, args, kwargs, handed, floats  # which hold what the call was given
+        result = self.plain.of(result)
+        del self.plain, returned, own, filled, args, kwargs, handed, floats  # which hold some
         self.settle_floats()
         return result
 
@@ -213,7 +216,7 @@ class Recorder(
                 _drop_recording(reporters)
         return result
 
-    def _collect(self, returned, leaves: list, containers: set, handed: Handed | None) -> None:
+    def _collect(self, returned, leaves: list, containers: dict, handed: Handed | None) -> None:
         """After the call: what it returned, what it has written, and what that makes of it."""
         structure = mapped(returned, self.shown_scalar)
         values = [
@@ -230,12 +233,26 @@ class Recorder(
             self.mark_dynamic(
                 "a list or dict among the arguments was changed", Remedy.CHANGE_A_COPY
             )
-        self._collect_writes(leaves, containers)
+        given = {} if handed is None else handed.origins
+        settle = functools.partial(self._settle, leaves, values, containers, given)
+        self._collect_writes(leaves, containers, settle)
         self.finish_passing()
         if handed is not None:
             handed.give_back()
         self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(structure)
         mapped(structure, self.note_number)
+
+    def _settle(self, leaves: list, values: list, containers: dict, given: dict) -> None:
+        """All that the call leaves somewhere is known: what is handed out is plain from now on."""
+        if containers:
+            # The first is the result. No variable here may hold it: references to it are counted.
+            known = {id(x): value for x, value in zip(leaves, values, strict=True)}
+            self.trace.result = self.template_of(
+                next(iter(containers.values())),
+                lambda x: known[id(x)] if id(x) in known else self.shown_scalar(x),
+            )
+        self.check_holders(containers, given)
+        self.settle(self.plain.of)
 
 
 def traced_by_caller() -> bool:

@@ -163,15 +163,14 @@ def holds_itself(structure) -> bool:
     return walk(structure)
 
 
-def containers_in(structure) -> set[int]:
-    """The identities of the lists, tuples and dicts in a structure."""
-    if isinstance(structure, dict):
-        inside = structure.values()
-    elif isinstance(structure, (list, tuple)):
-        inside = structure
-    else:
-        return set()
-    return {id(structure)}.union(*map(containers_in, inside))
+def containers_in(structure, found: dict[int, object] | None = None) -> dict[int, object]:
+    """The lists, tuples and dicts in a structure, by identity; `found` are those known by now."""
+    found = {} if found is None else found
+    if isinstance(structure, (list, tuple, dict)) and id(structure) not in found:
+        found[id(structure)] = structure
+        for x in structure.values() if isinstance(structure, dict) else structure:
+            containers_in(x, found)
+    return found
 
 
 def floats_in(structure) -> list[float]:
@@ -205,6 +204,21 @@ def fill_values(structure, things):
     if isinstance(structure, (list, tuple)):
         return rebuild(structure, [fill_values(x, things) for x in structure])
     return structure
+
+
+def fill_shared(structure, things, made: dict[int, object]):
+    """The same as `fill_values`; one list or dict of structures gives one, which `made` keeps."""
+    if not isinstance(structure, (dict, list, tuple)):
+        return fill_values(structure, things)
+    key = id(structure)
+    if key not in made:
+        items = (
+            {k: fill_shared(x, things, made) for k, x in structure.items()}
+            if isinstance(structure, dict)
+            else [fill_shared(x, things, made) for x in structure]
+        )
+        made[key] = rebuild(structure, items)
+    return made[key]
 
 
 def freeze_arguments(structure):

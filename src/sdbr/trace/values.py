@@ -319,6 +319,8 @@ class Trace:
         Values that show an array in an attribute, or a part of it, at each moment.
     grown : dict
         (id(link), name) of each attribute to whose container the call only adds -> its class.
+    shared : frozenset of frozenset
+        The places of each list or dict that lies in more than one; see `sharing`.
     asks_layout : bool
         Whether the code may learn how arrays that the call was given, or finds, lie in memory.
     compares_objects : bool
@@ -352,6 +354,7 @@ class Trace:
     lasting: list = dataclasses.field(default_factory=list)
     windows: set = dataclasses.field(default_factory=set)
     grown: dict = dataclasses.field(default_factory=dict)
+    shared: frozenset = frozenset()
     asks_layout: bool = False
     compares_objects: bool = False
 
@@ -401,3 +404,27 @@ def handed_out(trace: Trace) -> Iterator[Value]:
         yield from values_in((store.value, store.target))
     for report in trace.reports:
         yield from values_in(report.items)
+
+
+def sharing(trace: Trace) -> frozenset[frozenset[tuple]]:
+    """The places, by name and path, of each list or dict that a call leaves in more than one."""
+    places: dict[int, set] = {}
+
+    def walk(thing, path: tuple) -> None:
+        if not isinstance(thing, (list, tuple, dict)):
+            return
+        if not isinstance(thing, tuple):
+            known = places.setdefault(id(thing), set())
+            known.add(path)
+            if len(known) > 1:
+                return
+        for key, x in thing.items() if isinstance(thing, dict) else enumerate(thing):
+            walk(x, (*path, key))
+
+    walk(trace.result, ("result",))
+    for write in trace.writes:
+        walk(write.value, (id(write.link), write.name))
+    for n, store in enumerate(trace.stores):
+        # Another Variable, and another key, in each trace.
+        walk(store.value, store.sink.key if store.target is None else (n, store.sink.name))
+    return frozenset(frozenset(paths) for paths in places.values() if len(paths) > 1)

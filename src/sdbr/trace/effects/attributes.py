@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 
@@ -18,7 +19,7 @@ from sdbr.trace.code.moving import moves_on
 from sdbr.trace.effects._reads import INTERNAL, SeenReads, containers_of
 from sdbr.trace.guards.link_hooks import unknown_hook
 from sdbr.trace.guards.prints import is_constant
-from sdbr.trace.structure import holds_itself, mapped
+from sdbr.trace.structure import holds_itself
 from sdbr.trace.values import ABSENT, ARGUMENT, ATTRIBUTE, AttributeWrite, Read, Value
 
 import chainer
@@ -200,11 +201,11 @@ class AttributeRecording:
             self._seen_reads.add((id(link), name))
             self.trace.reads.append(Read(link, name, thing))
 
-    def _collect_writes(self, leaves: list, containers: set) -> None:
+    def _collect_writes(self, leaves: list, containers: dict, settle) -> None:
         # No variable here may keep a result: references to them are counted.
         self._collect_attributes()
         kept = self.write_fields()
-        kept += self.collect_stores(leaves, containers)
+        kept += self.collect_stores(leaves, containers, settle)
         self.finish_prints(kept)
         for key, (thing, contents) in self._containers.items():
             name = key[1]
@@ -300,25 +301,19 @@ class AttributeRecording:
     def _write_tree(self, link, name, thing) -> None:
         """A list, tuple or dict of results: each replay makes a new one."""
 
-        traced = []
-
         def value(x):
-            if is_traced(x) or self.is_left(x):
-                traced.append(x)
             if self.is_left(x):
                 return x.origin.value
             if isinstance(x, chainer.Variable):
                 return self.of_variable(x)
             if self.follows(x):
-                traced.append(x)
                 x.origin.must_stay()
                 return plain_float(x)
             # A number of a state that was read is compared before each replay.
             return x if x is None or isinstance(x, _NUMBERS) else self.of_array(x)
 
-        self._write(link, name, mapped(thing, value), thing)
-        if traced:
-            link.__dict__[name] = mapped(thing, lambda x: plain_float(shown(x)))
+        self._write(link, name, self.template_of(thing, value), thing)
+        self.settle_later(functools.partial(link.__dict__.__setitem__, name), thing)
 
     def _is_tree(self, thing) -> bool:
         """Whether `thing` consists of what replays make anew; numbers and texts may lie beside."""

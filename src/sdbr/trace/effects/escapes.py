@@ -34,7 +34,7 @@ class References:
         self._given: list = []
         self._at_start: list[int] = []
         self._holders: set[int] = set()  # who was seen to hold them then, where that matters
-        self._held: collections.Counter = collections.Counter()
+        self._held: list = []
 
     def count(self, given: list) -> None:
         """Count the references to the arguments, before the call."""
@@ -55,9 +55,9 @@ class References:
 
     def held(self, tree) -> None:
         """Note a place that holds the things in `tree`, and is known."""
-        self._held.update(map(id, _leaves(tree)))
+        self._held.append(tree if isinstance(tree, _TREES) else id(tree))
 
-    def unknown(self, made: list, leaves: list, containers: set, recorder) -> list[tuple]:
+    def unknown(self, made: list, leaves: list, containers: dict, recorder) -> list[tuple]:
         """Things that are held by something unknown, each with who holds it.
 
         Parameters
@@ -66,15 +66,15 @@ class References:
             Variables and traced arrays of the call that are alive.
         leaves : list
             The Variables and arrays in the result.
-        containers : set of int
-            The identities of lists, tuples and dicts in the result.
+        containers : dict
+            Lists, tuples and dicts in the result, by identity.
         recorder : Recorder
 
         Returns
         -------
         list of (str, object)
         """
-        suspects = self._suspects(made, leaves, recorder)
+        suspects = self._suspects(made, leaves, containers, recorder)
         if not suspects:
             return []
         known = {*containers, *map(id, (made, leaves, suspects, self._given))}
@@ -84,7 +84,7 @@ class References:
         # Inner functions that name each other hold each other until the collector comes.
         del suspects  # which holds them, too
         gc.collect()
-        suspects = self._suspects(made, leaves, recorder)
+        suspects = self._suspects(made, leaves, containers, recorder)
         known.add(id(suspects))
         found = list(_holders(suspects, known)) if suspects else []
         if _others_run():
@@ -93,11 +93,19 @@ class References:
         found.sort(key=lambda pair: (tuple, list).count(type(pair[1])) * self.counted(pair[0]))
         return [(_described(holder), thing) for thing, holder in found]
 
-    def _suspects(self, made: list, leaves: list, recorder) -> list:
-        expected = self._held.copy()
-        # No variable here may keep one of the things: it would be counted.
-        expected.update(2 * [id(x) for x in leaves])  # the list of leaves, and the result itself
-        expected.update(id(x) for holder in _known_holders(recorder) for x in _leaves(holder))
+    def _suspects(self, made: list, leaves: list, containers: dict, recorder) -> list:
+        expected: collections.Counter = collections.Counter(map(id, leaves))
+        if not containers:
+            expected.update(map(id, leaves))  # the result itself
+        # One that lies in two places holds what is in it once. All live as long as their
+        # identities are told apart, and no longer: they hold things, too, as do variables.
+        holders = [*containers.values(), *self._held, *_known_holders(recorder)]
+        seen: set = set()
+        for i in range(len(holders)):
+            expected.update(
+                [holders[i]] if type(holders[i]) is int else map(id, _leaves(holders[i], seen))
+            )
+        del holders
         made.append(object())
         *counts, usual = _counts(made)
         made.pop()
@@ -150,16 +158,17 @@ def _counts(things: list) -> list[int]:
     return [sys.getrefcount(x) for x in things]
 
 
+_TREES = (list, tuple, dict, collections.deque)
 #: Most of what attributes of links hold.
 _NO_TREES = frozenset({bool, float, int, set, str, type(None)})
 
 
 def _leaves(tree, seen: set | None = None) -> Iterator:
-    """Variables and traced arrays in lists, tuples, dicts and what is made of these."""
+    """Variables and traced arrays in lists, tuples, dicts, deques and what is made of these."""
     seen = set() if seen is None else seen
     if isinstance(tree, (chainer.Variable, TracedArray)):
         yield tree
-    elif isinstance(tree, (dict, list, tuple)) and id(tree) not in seen:  # one may hold itself
+    elif isinstance(tree, _TREES) and id(tree) not in seen:  # one may hold itself
         seen.add(id(tree))
         # Another thread may write there.
         for x in list(tree.values() if isinstance(tree, dict) else tree):

@@ -9,16 +9,16 @@ is then compared, and a call that changes that is dynamic.
 from __future__ import annotations
 
 import collections
-import sys
+import functools
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.stripping import holds_traced, is_traced, shown
-from sdbr.trace.arrays.traced_float import FOLLOWED, plain_float
+from sdbr.trace.arrays.stripping import holds_traced, is_traced
+from sdbr.trace.arrays.traced_float import FOLLOWED
 from sdbr.trace.code.frames import line_of, written_into
 from sdbr.trace.effects.attributes import may_be_computed
 from sdbr.trace.effects.sinks import Sink
 from sdbr.trace.guards.prints import is_constant
-from sdbr.trace.structure import holds_itself, mapped
+from sdbr.trace.structure import holds_itself
 from sdbr.trace.values import RESULT, Store
 
 import chainer
@@ -138,21 +138,19 @@ class GrowthRecording:
         for key, grown in self._grown.items():
             reason = self._why_not_again(key, grown)
             for method, args, line in grown.additions:
-                if reason is None and not self._adds(grown, method, args):
+                if reason is None and not self._adds(grown, method, args, line):
                     reason = f"something was added to attribute {grown.name!r} that is no result"
                 if reason is not None:
                     self.mark_dynamic(reason, Remedy.PASS_NUMBERS, line=line)
                     break
-            _make_plain(grown)
+            self._settle_grown(grown)
             if reason is None:
                 self.trace.grown[key] = type(grown.thing)
         # Who holds a result is counted from here on.
         for grown in self._grown.values():
             grown.before = None
             grown.additions = []
-            self._references.held(
-                grown.thing if isinstance(grown.thing, dict) else list(grown.thing)
-            )
+            self._references.held(grown.thing)
 
     def _why_not_again(self, key: tuple, grown: _Grown) -> str | None:
         found = f"what attribute {grown.name!r} holds changed during the call"
@@ -162,16 +160,27 @@ class GrowthRecording:
             return found
         return None
 
-    def _adds(self, grown: _Grown, method: str, args: tuple) -> bool:
+    def _adds(self, grown: _Grown, method: str, args: tuple, line: str) -> bool:
         """Note an addition for replays; False where they cannot make what is added."""
         parts = _parts(method, args)
         if parts is None or holds_itself(parts) or not all(map(self._may_be_made, parts)):
             return False
-        value = mapped(args, lambda x: self.of_array(x) if is_traced(x) else self._value_of(x))
+        value = self.template_of(
+            args, lambda x: self.of_array(x) if is_traced(x) else self._value_of(x)
+        )
+        self.hold_more(_stored(method, args), line)
         self.trace.unconfirmed |= _may_be_computed(value)
         sink = GrowthSink(grown.link.__dict__, grown.name, method, len(self.trace.stores))
         self.trace.stores.append(Store(sink, value))
         return True
+
+    def _settle_grown(self, grown: _Grown) -> None:
+        """Let plain numbers and arrays take the place of those that the trace has followed."""
+        added = {id(x) for method, args, _ in grown.additions for x in _stored(method, args)}
+        thing = grown.thing
+        for place, x in list(thing.items() if isinstance(thing, dict) else enumerate(thing)):
+            if id(x) in added and not holds_itself(x) and _is_followed(x):
+                self.settle_later(functools.partial(thing.__setitem__, place), x)
 
     def _may_be_made(self, thing) -> bool:
         """Whether replays may make it: a number, a result of the call, a tuple of these."""
@@ -198,25 +207,9 @@ def _parts(method: str, args: tuple) -> list | None:
         return None
     if type(last) not in (list, dict):
         return [last]
-    # A container that is put in as it is has to be of the call alone: replays make another one.
-    if method != "update" and _references(args) > _of_one():
-        return None
     if type(last) is list:
         return last
     return list(last.values()) if all(map(_is_key, last)) else None
-
-
-def _references(args: tuple) -> int:
-    return sys.getrefcount(args[-1])
-
-
-def _of_one() -> int:
-    """`_references` to a container that nobody has but the arguments and what it was put into."""
-    args = ([],)
-    held = [args[-1]]
-    count = _references(args)
-    del held
-    return count + 1  # the variable of the caller
 
 
 def _is_key(thing) -> bool:
@@ -238,15 +231,6 @@ def _is_followed(thing) -> bool:
     if isinstance(thing, (list, tuple)):
         return any(map(_is_followed, thing))
     return type(thing) in FOLLOWED or holds_traced(thing)
-
-
-def _make_plain(grown: _Grown) -> None:
-    """Put plain numbers and arrays into the place of those that the trace has followed."""
-    added = {id(x) for method, args, _ in grown.additions for x in _stored(method, args)}
-    thing = grown.thing
-    for place, x in list(thing.items() if isinstance(thing, dict) else enumerate(thing)):
-        if id(x) in added and not holds_itself(x) and _is_followed(x):
-            thing[place] = mapped(x, lambda part: plain_float(shown(part)))
 
 
 def _stored(method: str, args: tuple) -> list:

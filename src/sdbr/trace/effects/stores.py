@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import TracedArray
-from sdbr.trace.arrays.stripping import PURE, holds_traced, shown, strip
+from sdbr.trace.arrays.stripping import PURE, holds_traced, strip
 from sdbr.trace.arrays.traced_float import FOLLOWED, TracedFloat, plain_float
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import get, place_key, used_names
@@ -23,7 +24,7 @@ from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of
 from sdbr.trace.guards.guards import changed_condition, stored_condition
 from sdbr.trace.guards.prints import is_constant
 from sdbr.trace.nodes import config_entries
-from sdbr.trace.structure import holds_itself, mapped
+from sdbr.trace.structure import holds_itself
 from sdbr.trace.values import ABSENT, CONSTANT, Store, handed_out
 
 import chainer
@@ -196,15 +197,17 @@ class StoreRecording:
         every = list({id(thing): thing for thing in [*given, *self.live_views()]}.values())
         self._references.count(every)
 
-    def collect_stores(self, leaves: list, containers: set) -> list:
+    def collect_stores(self, leaves: list, containers: dict, settle: Callable) -> list:
         """Make stores of what the call has left outside; anything else makes it dynamic.
 
         Parameters
         ----------
         leaves : list
             The Variables and arrays in what the call returned.
-        containers : set of int
-            The identities of lists, tuples and dicts there.
+        containers : dict
+            Lists, tuples and dicts there, by identity.
+        settle : callable
+            Called when all that replays leave somewhere is known.
 
         Returns
         -------
@@ -214,6 +217,7 @@ class StoreRecording:
         kept = self._changed_places()
         self.collect_growth()
         self._extras_of_variables()
+        settle()
         for name in _changed_config(self._config):
             self.mark_dynamic(
                 f"chainer.config.{name} was set during the call",
@@ -252,9 +256,9 @@ class StoreRecording:
                 )
                 return
             self._references.held(new)
-            value = mapped(new, self._value_of)
-            if holds_traced(new):
-                place.put(mapped(new, lambda x: plain_float(shown(x))))
+            self.hold_more([new], line)
+            value = self.template_of(new, self._value_of)
+            self.settle_later(place.put, new)
             self.trace.stores.append(Store(place, value, target))
             self._keep(place, old)
         elif type(new) in FOLLOWED or is_constant(new):
@@ -270,7 +274,7 @@ class StoreRecording:
         elif loads or place.is_compared:
             # Another one in every call, which no replay would leave there.
             if holds_traced(new):
-                place.put(mapped(new, lambda x: plain_float(shown(x))))
+                self.settle_later(place.put, new)
             if place.holder is not None:
                 self.stores.changed[place.key] = place
         else:
@@ -388,7 +392,7 @@ class StoreRecording:
     def _was_there(self, value) -> bool:
         return value.kind in ("argument", "attribute")
 
-    def _escaped(self, leaves: list, containers: set) -> None:
+    def _escaped(self, leaves: list, containers: dict) -> None:
         """Results of the call that are held by what was not looked at."""
         references = self._references
         made = [

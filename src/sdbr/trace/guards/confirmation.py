@@ -83,6 +83,11 @@ def confirm(trace, first, before) -> None:
                 trace.dynamic = trace.dynamic or Reason(
                     f"the reported value {name!r} was computed in Python", Remedy.USE_FUNCTIONS
                 )
+    _confirm_places(trace, first)
+
+
+def _confirm_places(trace, first) -> None:
+    """The same for what they leave in places and return."""
     written = {(id(w.link), w.name): repr_scalars(w.value) for w in first.writes}
     for write in trace.writes:
         if written.get((id(write.link), write.name)) != repr_scalars(write.value):
@@ -98,6 +103,11 @@ def confirm(trace, first, before) -> None:
                 f"{store.sink.name!r}, which the call sets, was computed in Python",
                 Remedy.USE_FUNCTIONS,
             )
+    if trace.shared != first.shared:
+        trace.dynamic = trace.dynamic or Reason(
+            "which lists and dicts lie in more than one place changes from call to call",
+            Remedy.KEEP_A_COPY,
+        )
     if repr_scalars(trace.result) != repr_scalars(first.result):
         trace.dynamic = trace.dynamic or Reason(
             "a returned number was computed in Python", Remedy.USE_FUNCTIONS
