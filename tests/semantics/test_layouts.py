@@ -186,8 +186,17 @@ def test_whole_steps_have_the_answer_of_each_layout():
     assert (statistics.traces, statistics.steps) == (2, len(layouts) - 2)
 
 
-def test_calls_that_do_not_ask_share_a_schedule():
-    model = sdbr.static_graph(Net(lambda x: F.exp(x.reshape(-1) * x.ravel()), "argument"))
+#: What no layout has a say in.
+UNASKED = {
+    "in C order": lambda x: F.exp(x.reshape(-1) * x.ravel()),
+    "of one axis": lambda x: F.exp(x[0].ravel("K")),
+    "elements of one size": lambda x: F.exp(x.view("f")),
+}
+
+
+@pytest.mark.parametrize("name", UNASKED)
+def test_calls_that_do_not_ask_share_a_schedule(name):
+    model = sdbr.static_graph(Net(UNASKED[name], "argument"))
     for i, layout in enumerate([*LAYOUTS] * 3):
         model(arrays(layout, i))
     statistics = model.schedule_manager.statistics
@@ -203,6 +212,91 @@ def test_elements_of_another_size_in_a_result():
     for got, wanted in zip(outcomes(model, "argument", ["Fortran"] * 4), want, strict=True):
         assert_near(got, wanted, RESULTS, "result")
     assert model.schedule_manager.statistics.replays == 3
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("first", ["C", "Fortran"])
+def test_elements_of_another_size_are_refused_where_numpy_refuses_them(first):
+    model = sdbr.static_graph(Net(lambda x: F.exp(x.view("u1").astype("f") / 256), "argument"))
+    for i, layout in enumerate([first] * 3 + ["Fortran", "C", "Fortran", "C"]):
+        x = arrays(layout, i)
+        if layout == "Fortran":
+            with pytest.raises(ValueError):
+                model(x)
+        else:
+            want = np.exp(x.view("u1").astype("f") / 256) + x.sum()
+            assert_near(model(x).array, want, RESULTS, f"call {i}")
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_an_order_that_reshape_does_not_know():
+    model = sdbr.static_graph(Net(lambda x: F.exp(np.reshape(x, (3, 2), "K")), "argument"))
+    for i in range(3):
+        with pytest.raises(ValueError):
+            model(arrays("C", i))
+
+
+def test_an_array_in_both_orders_is_reshaped_in_that_of_c():
+    def ask(x):
+        return F.exp(x.reshape(2, 3, order="A"))
+
+    model = sdbr.static_graph(ask)
+    for i in range(4):
+        x = arrays("C", i).reshape(1, 6)
+        assert_near(model(x).array, ask(x).array, RESULTS, f"call {i}")
+    assert model.schedule_manager.statistics.replays == 3
+
+
+def asks_parameter(model):
+    return model.w.array
+
+
+HELD = np.ones((2, 3), "f")
+CONTAINED = {"array": [HELD]}
+WEIGHT = chainer.Parameter(HELD)
+STATE = chainer.Variable(HELD)
+
+
+def asks_global(model):
+    return HELD
+
+
+def asks_container(model):
+    return CONTAINED["array"][0]
+
+
+def asks_global_parameter(model):
+    return WEIGHT.array
+
+
+def asks_global_variable(model):
+    return STATE.array
+
+
+FINDING = [
+    asks_parameter, asks_global_parameter, asks_global, asks_container, asks_global_variable,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("find", FINDING)
+def test_flags_of_what_the_call_finds(find):
+    class Finding(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.w = chainer.Parameter(np.ones((2, 3), "f"))
+
+        def forward(self, x):
+            return chosen(x, find(self).flags.writeable) * self.w
+
+    model = sdbr.static_graph(Finding())
+    array = model.w.array if find is asks_parameter else HELD
+    for i in range(12):
+        writeable = array.flags.writeable = i // 3 % 2 == 0
+        x = arrays("C", i)
+        assert_near(model(x).array, chosen(x, writeable).array, RESULTS, f"call {i}")
+    array.flags.writeable = True
+    assert model.schedule_manager.statistics.replays >= 4
 
 
 @pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")

@@ -24,6 +24,11 @@ FILL = np.ndarray.fill
 masked = np.ma.masked_less
 
 
+def masked_by_variable():
+    ma = np.ma
+    return lambda h, x: ma.masked_greater(h, 1).filled(0)
+
+
 # What is done to an array that the call has made; None: it has been written.
 ON_ARRAYS = {
     "fill": lambda h, x: np.ndarray.fill(h, 3),
@@ -47,9 +52,13 @@ ON_ARRAYS = {
     "a sum": lambda h, x: np.float32.__add__(h.sum(), np.float32(1)) * x,
     "a float": lambda h, x: x * np.ndarray.__float__(h[0, 0, ...]),
     "by xp": lambda h, x: chainer.get_device("@numpy").xp.ndarray.fill(h, 3),
+    "item by xp": lambda h, x: x * chainer.get_device("@numpy").xp.float32.item(h.sum()),
+    "items in a list": lambda h, x: x * sum([np.float32.item(v) for v in h[0]]),
     "resized": lambda h, x: h.resize((3, 2), refcheck=False),
     "masked": lambda h, x: np.ma.masked_greater(h, 1).filled(0),
     "masked by name": lambda h, x: masked(h, 0).filled(0),
+    "masked by a variable": masked_by_variable(),
+    "masked by xp": lambda h, x: chainer.get_device("@numpy").xp.ma.masked_greater(h, 1).filled(0),
     "masked mean": lambda h, x: x * np.ma.masked_greater(h, 1).mean(),
     "masked where": lambda h, x: x * np.ma.masked_where(h > 1, h).sum(),
     "from a buffer": lambda h, x: np.frombuffer(h, "f"),
@@ -61,6 +70,7 @@ STATIC = {
     "operator": lambda h, x: operator.setitem(h, 0, x[1]),
     "operator in place": lambda h, x: operator.iadd(h, x),
     "a method": lambda h, x: operator.methodcaller("fill", 3)(h),
+    "of what a class makes": lambda h, x: x * np.float32(2).item(),
     "windows": lambda h, x: np.lib.stride_tricks.sliding_window_view(h, 2, axis=1).mean(-1),
 }
 

@@ -80,11 +80,12 @@ def in_order(name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     """
     at = 2 if name == "reshape" else 1
     order = kwargs.get("order", args[at] if len(args) > at else None)
-    if not isinstance(order, str) or order not in "KkAa" or strip(args[0]).ndim < 2:
+    known = "Aa" if name == "reshape" else "KkAa"  # NumPy refuses others
+    if not isinstance(order, str) or order not in known or strip(args[0]).ndim < 2:
         return args, kwargs
     ask_layout()
     array, *rest = args
-    if order in "Kk" and name != "reshape":
+    if order in "Kk":
         array, order = array.transpose(c_order(strip(array))), "C"
     else:
         order = "F" if strip(array).flags.fnc else "C"

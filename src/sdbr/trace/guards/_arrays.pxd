@@ -9,6 +9,7 @@ cdef class ArrayPrint(Print):
     cdef readonly object array
     cdef readonly tuple kind
     cdef tuple strides
+    cdef int flags
     cdef bytes contents           # None: only a sample is compared
     cdef readonly object total    # of a large one, until the traced call is over
     cdef uint64_t sample

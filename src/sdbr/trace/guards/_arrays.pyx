@@ -80,6 +80,7 @@ cdef class ArrayPrint(Print):
         self.array = array
         self.kind = (array.shape, array.dtype)  # now: both may be set in place
         self.strides = array.strides
+        self.flags = cnp.PyArray_FLAGS(<cnp.ndarray?> array)
         if whole:
             self.contents = array.tobytes()
         else:
@@ -105,10 +106,10 @@ cdef class ArrayPrint(Print):
         return now is dtype or now == dtype
 
     cdef bint lies_alike(self, object thing) except -1:
-        """Whether another array lies in memory as this one did, of the same shape."""
+        """Whether an array lies in memory as this one did, of the same shape."""
         cdef int i
-        if not cnp.PyArray_CheckExact(thing):
-            return thing.strides == self.strides
+        if cnp.PyArray_FLAGS(<cnp.ndarray?> thing) != self.flags:
+            return False
         for i in range(len(self.strides)):
             if cnp.PyArray_STRIDE(<cnp.ndarray> thing, i) != <Py_ssize_t> self.strides[i]:
                 return False
@@ -130,7 +131,7 @@ cdef class ArrayPrint(Print):
             return True
         if self.contents is None:
             return self.looks_same(thing)
-        if thing is not self.array and not self.lies_alike(thing):
+        if not self.lies_alike(thing):  # flags and strides may be set in place, too
             return False
         if not has_no_gaps(thing):
             return thing.tobytes() == self.contents

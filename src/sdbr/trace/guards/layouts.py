@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sdbr.trace.guards._held import Given
-from sdbr.trace.values import PARAMETER, Trace
+from sdbr.trace.values import CONSTANT, PARAMETER, Trace
 
 import chainer
 import numpy as np
+
+#: What the call has found elsewhere than under a name of a link, by its values.
+_GIVEN = (PARAMETER, CONSTANT)
 
 
 def layout_of(array: np.ndarray) -> tuple:
@@ -34,7 +37,7 @@ def layout_conditions(trace: Trace) -> Iterator[tuple]:
     if trace.asks_layout:
         found = [(read.link.__dict__, read.name, read.value) for read in reads]
         found += [(place, place.label, thing) for place, thing, _ in trace.places]
-        found += [(Given(x.source), "array", x.source) for x in trace.values if x.kind == PARAMETER]
+        found += [(Given(x.source), "array", x.source) for x in trace.values if x.kind in _GIVEN]
         for holder, name, thing in found:
             array = _array_of(thing)
             if array is not None:
