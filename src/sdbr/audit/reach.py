@@ -11,10 +11,10 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sdbr.trace._node_copies import inner_function
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import Cell, Field
-from sdbr.trace.nodes import inner_function
 
 MISSING = object()
 _HOLDERS = (dict, types.MappingProxyType, Cell, Field)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sdbr.base.dtypes import DTYPES
 from sdbr.program._walks import output_counts
-from sdbr.trace.nodes import inner_function
+from sdbr.trace._node_copies import inner_function
 
 import numpy as np
 

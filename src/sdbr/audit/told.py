@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 
 from sdbr.audit.reach import reached_by_node
 from sdbr.audit.snapshot import Changes, Roots, Snapshot
+from sdbr.trace._node_copies import GRAPH, inner_function
 from sdbr.trace.code._profile import CallWatch
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.effects.output import tells
 from sdbr.trace.effects.sides import side
-from sdbr.trace.nodes import GRAPH, inner_function
 
 import chainer
 import numpy as np

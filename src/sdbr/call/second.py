@@ -15,9 +15,10 @@ from sdbr.functions import registry
 from sdbr.lowering.python_op import fill_holes, kept_arrays, rebind, set_scalars
 from sdbr.schedule.parts import Pattern
 from sdbr.trace import values as v
+from sdbr.trace._node_copies import copy_node
 from sdbr.trace.effects.side_effects import EFFECTS
 from sdbr.trace.gradients import GradientNode
-from sdbr.trace.nodes import configured, copy_node
+from sdbr.trace.nodes import configured
 from sdbr.trace.whole import LinkCall
 
 import chainer

@@ -16,6 +16,7 @@ from sdbr.lowering.caught import caught_error
 from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.ways import in_turn
+from sdbr.trace._node_copies import inner_function
 from sdbr.trace.arrays.asked import answering, why_plain
 from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
@@ -28,7 +29,7 @@ from sdbr.trace.forgotten import frozen
 from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
 from sdbr.trace.guards.confirmation import given as given_now
 from sdbr.trace.guards.guards import Guards, outside_conditions
-from sdbr.trace.nodes import METHODS, inner_function
+from sdbr.trace.nodes import METHODS
 from sdbr.trace.questions import answers
 from sdbr.trace.recorder import Recorder
 from sdbr.trace.values import Trace

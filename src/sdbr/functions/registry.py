@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
-from sdbr.trace.nodes import inner_function, methods_of
+from sdbr.trace._node_copies import inner_function
+from sdbr.trace.nodes import methods_of
 
 import numpy as np
 

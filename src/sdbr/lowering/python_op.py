@@ -15,9 +15,10 @@ from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.compat.splitting import count_backwards
 from sdbr.program.buffers import BOUND, CONSTANT, Row
+from sdbr.trace._node_copies import copy_node, inner_function
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.effects.sides import side
-from sdbr.trace.nodes import configured, copy_node, inner_function
+from sdbr.trace.nodes import configured
 from sdbr.trace.values import Hole, VariableHole
 
 import chainer

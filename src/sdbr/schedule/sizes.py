@@ -20,6 +20,7 @@ from sdbr.lowering.forward import Forward
 from sdbr.program.buffers import BufferTable
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace import values as v
+from sdbr.trace._node_copies import inner_function
 from sdbr.trace.arrays.scalars import (
     Condition,
     Derived,
@@ -28,7 +29,6 @@ from sdbr.trace.arrays.scalars import (
     ScalarAttribute,
 )
 from sdbr.trace.code.generators import UNWATCHED
-from sdbr.trace.nodes import inner_function
 from sdbr.trace.values import Trace, TracedNode, Value
 
 import chainer

@@ -17,16 +17,13 @@ from sdbr.trace.effects.raising import told_of_values
 from sdbr.trace.effects.sides import side
 from sdbr.trace.forgotten import Forgotten, trace_through
 from sdbr.trace.node_state import changed_by, variables_around
+from sdbr.trace._node_copies import GRAPH, attributes_of, copy_node, spent_node
 from sdbr.trace.nodes import (
-    GRAPH,
     config_changes,
     config_entries,
-    attributes_of,
-    copy_node,
     entry_of_config,
     has_own_backward,
     may_write_gradients,
-    spent_node,
     watch_backward,
 )
 from sdbr.trace.not_static import may_update, why_not_static

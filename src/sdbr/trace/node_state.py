@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import types
 
+from sdbr.trace._node_copies import inner_function
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.guards.prints import same, taken
-from sdbr.trace.nodes import inner_function
 
 _METHODS = ("forward", "forward_cpu", "forward_gpu")
 

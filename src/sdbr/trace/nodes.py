@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import inspect
 import weakref
 
 from sdbr.base.settings import OUTSIDE_KEY
 from sdbr.compat.splitting import count_backwards
+from sdbr.trace._node_copies import inner_function
 
 import chainer
-import numpy as np
 from chainer.functions.util.forget import Forget
 
 
@@ -54,34 +53,6 @@ def _configured(entries: dict):
         for name, thing in entries.items():
             stack.enter_context(chainer.using_config(name, thing))
         yield
-
-
-def _copied(function):
-    """A shallow copy; `copy.copy` asks first in which of many ways, which takes as long again."""
-    kind = type(function)
-    if kind.__module__[:8] != "chainer.":
-        return copy.copy(function)
-    made = kind.__new__(kind)
-    made.__dict__.update(function.__dict__)
-    return made
-
-
-def copy_node(function):
-    """The node before its first forward; containers are copied one level deep."""
-    template = _copied(function)
-    for name, thing in template.__dict__.items():
-        if type(thing) in (list, dict, set):
-            template.__dict__[name] = copy.copy(thing)
-    if hasattr(template.__dict__.get("backward"), "watches"):
-        del template.__dict__["backward"]  # a node that is applied again
-    old = inner_function(template)
-    if old is not None:
-        # An old-style Function keeps its state on itself and a weak reference to its node.
-        inner = copy.copy(old)
-        template._function = inner
-        inner._node = weakref.ref(template)
-        inner._owned_node = None
-    return template
 
 
 #: Names that a backward uses which writes gradients itself.
@@ -175,12 +146,6 @@ def watch_backward(function, node) -> None:
     function.backward = backward
 
 
-def inner_function(node):
-    """The old-style Function behind a node, or None."""
-    # Not `isinstance`: it asks a node for its class, and so its `__getattribute__`.
-    return node._function if issubclass(type(node), chainer.function.FunctionAdapter) else None
-
-
 #: What a function node does when it is applied and differentiated.
 METHODS = ("apply", "forward", "forward_cpu", "backward", "backward_cpu", "backward_accumulate")
 
@@ -189,44 +154,3 @@ def methods_of(function_class: type) -> list:
     """Those of `METHODS` that a class of function nodes has, inherited ones included."""
     found = (getattr(function_class, name, None) for name in METHODS)
     return [method for method in found if method is not None]
-
-
-def attributes_of(template, function):
-    """What a node and the old-style Function behind it hold, while both copies are changed.
-
-    Yields
-    ------
-    owner, spent : object
-        The copy from before the forward and the node itself, or the Functions behind them.
-    inner : bool
-        Whether they are the Functions.
-    name : str
-    thing : object
-    """
-    pairs = [(template, function, False)]
-    if inner_function(template) is not None:
-        pairs.append((inner_function(template), inner_function(function), True))
-    for owner, spent, inner in pairs:
-        for name, thing in list(owner.__dict__.items()):
-            yield owner, spent, inner, name, thing
-
-
-GRAPH = frozenset({
-    "inputs", "outputs", "_retained_output_data", "stack", "_chainerx_retained_inputs",
-})  # fmt: skip
-
-
-def spent_node(function, template):
-    """The node after its forward, without graph and without arrays that the call made."""
-    spent = _copied(function)
-    for name in GRAPH:
-        spent.__dict__.pop(name, None)
-    before = template.__dict__
-    arrays = [(n, x) for n, x in spent.__dict__.items() if isinstance(x, np.ndarray)]
-    for name, thing in arrays:
-        if before.get(name) is not thing:
-            if name in before:
-                spent.__dict__[name] = before[name]
-            else:
-                del spent.__dict__[name]
-    return spent

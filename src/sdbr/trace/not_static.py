@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sdbr.base.reasons import Reason, Remedy
-from sdbr.trace.nodes import inner_function
+from sdbr.trace._node_copies import inner_function
 from sdbr.trace.values import CONSTANT, Value
 
 from chainer.functions.array.as_strided import AsStrided

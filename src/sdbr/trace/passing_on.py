@@ -9,9 +9,9 @@ its own time in the forward and the last ones in the backward: such calls are dy
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
+from sdbr.trace._node_copies import inner_function
 from sdbr.trace.arrays.stripping import strip
 from sdbr.trace.code.foreign import is_users
-from sdbr.trace.nodes import inner_function
 from sdbr.trace.values import ALIAS, CONSTANT, TracedNode, Value, values_in
 
 import chainer

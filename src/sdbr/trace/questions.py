@@ -11,9 +11,9 @@ from __future__ import annotations
 import dataclasses
 
 from sdbr.base.reasons import Remedy
+from sdbr.trace._node_copies import inner_function
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.frames import user_line
-from sdbr.trace.nodes import inner_function
 from sdbr.trace.values import Trace, TracedNode
 
 #: Questions of one call at most.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.trace._node_copies import GRAPH, inner_function
 from sdbr.trace.arrays._exports import new_fields
 from sdbr.trace.arrays.numbers import in_backward, is_written_out
 from sdbr.trace.arrays.stripping import PURE, is_traced, strip
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import user_line
-from sdbr.trace.nodes import GRAPH, inner_function
 from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, RESULT, TracedNode, Value
 
 import chainer

@@ -6,6 +6,7 @@ import weakref
 from typing import NamedTuple
 
 from sdbr.base.reasons import Remedy
+from sdbr.trace._node_copies import GRAPH, inner_function
 from sdbr.trace.arrays._exports import (
     address,
     arrays_in,
@@ -17,7 +18,6 @@ from sdbr.trace.arrays._exports import (
 from sdbr.trace.arrays.rewriting import Place, Rewriting, Window
 from sdbr.trace.arrays.stripping import strip
 from sdbr.trace.code.frames import user_line
-from sdbr.trace.nodes import GRAPH, inner_function
 from sdbr.trace.values import RESULT, Hole, TracedNode, Value
 
 import chainer

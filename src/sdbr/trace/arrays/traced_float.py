@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from sdbr.trace._node_copies import attributes_of
 from sdbr.trace.arrays.scalars import (
     KINDS,
     Condition,
@@ -25,7 +26,6 @@ from sdbr.trace.arrays.scalars import (
 from sdbr.trace.arrays.stripping import LEAVING, is_traced
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.current import current
-from sdbr.trace.nodes import attributes_of
 
 import numpy as np
 
@@ -352,6 +352,8 @@ class ScalarRecording:
         for owner, spent, inner, name, thing in attributes_of(template, function):
             if type(thing) is float and id(thing) in self._stored:
                 thing = TracedFloat(thing, self._stored[id(thing)][1])
+            if type(thing) not in FOLLOWED:  # nearly always
+                continue
             if self.is_left_whole(thing):
                 thing = self.as_python(thing) if _is_operand(function, name) else self.asked(thing)
                 owner.__dict__[name] = spent.__dict__[name] = thing
