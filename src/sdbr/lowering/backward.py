@@ -22,11 +22,13 @@ def differentiable(
         traced = lowered.traced
         if not _is_gone_through(traced, nodes):
             continue
-        if (everything and traced.own and any(x.requires_grad for x in traced.inputs)) or any(
-            x.index in needs and x.requires_grad and (x.index in wanted or not x.unchained)
-            for x in traced.inputs
-        ):
-            needs.update([y.index for y in traced.outputs if y.requires_grad])
+        own = everything and traced.own
+        for x in traced.inputs:
+            if x.requires_grad and (
+                own or (x.index in needs and (x.index in wanted or not x.unchained))
+            ):
+                needs.update([y.index for y in traced.outputs if y.requires_grad])
+                break
     return needs
 
 

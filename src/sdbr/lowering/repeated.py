@@ -38,7 +38,8 @@ def without_repeats(nodes: list, trace: v.Trace, function_rows: registry.Lookups
     fixed = {x.index for x in v.handed_out(trace)}
     fixed.update(x.source.index for x in trace.values if x.kind == v.ALIAS)
     for node in nodes:
-        fixed.update(x.index for x in v.values_in([r.values for r in node.rebind]))
+        if node.rebind:
+            fixed.update(x.index for x in v.values_in([r.values for r in node.rebind]))
     known: dict[tuple, v.TracedNode] = {}
     moved: set[int] = set()  # results that are made of parameters by moving data
     stands_for: dict[int, v.Value] = {}

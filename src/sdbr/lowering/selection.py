@@ -26,6 +26,7 @@ def live_nodes(trace: v.Trace) -> list[v.TracedNode]:
         ):
             live.append(node)
             use(node.inputs)
-            use(v.values_in([r.values for r in node.rebind]))
+            if node.rebind:
+                use(v.values_in([r.values for r in node.rebind]))
     live.reverse()
     return live

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from sdbr.base.reasons import Reason
@@ -383,27 +383,31 @@ def keeps_history(node: TracedNode) -> bool:
     return any(x.is_variable and x.requires_grad for r in node.rebind for x in r.values)
 
 
-def values_in(thing) -> Iterator[Value]:
+def values_in(thing) -> list[Value]:
     """The values in a structure of dicts, lists and tuples, in order."""
-    if isinstance(thing, Value):
-        yield thing
-    elif isinstance(thing, dict):
-        for t in thing.values():
-            yield from values_in(t)
-    elif isinstance(thing, (list, tuple)):
-        for t in thing:
-            yield from values_in(t)
+    found: list[Value] = []
+    _find_values([thing], found)
+    return found
 
 
-def handed_out(trace: Trace) -> Iterator[Value]:
+def _find_values(things: Iterable, found: list[Value]) -> None:
+    for thing in things:
+        if isinstance(thing, Value):
+            found.append(thing)
+        elif isinstance(thing, dict):
+            _find_values(thing.values(), found)
+        elif isinstance(thing, (list, tuple)):
+            _find_values(thing, found)
+
+
+def handed_out(trace: Trace) -> list[Value]:
     """What a call returns, assigns and reports, in order; a value may come more than once."""
-    yield from values_in(trace.result)
-    for write in trace.writes:
-        yield from values_in(write.value)
+    found = values_in(trace.result)
+    _find_values([write.value for write in trace.writes], found)
     for store in trace.stores:
-        yield from values_in((store.value, store.target))
-    for report in trace.reports:
-        yield from values_in(report.items)
+        _find_values((store.value, store.target), found)
+    _find_values([report.items for report in trace.reports], found)
+    return found
 
 
 def sharing(trace: Trace) -> frozenset[frozenset[tuple]]:

@@ -27,16 +27,23 @@ def constant_folding(
         Root row indices that are read after the program.
     table : BufferTable
     """
-    if not any(_starts(instruction, table) for instruction in instructions):
+    if not _starts(instructions, table.private):
         return instructions
     return _Folding(instructions, kept, table).run()
 
 
-def _starts(instruction: Instruction, table: BufferTable) -> bool:
+def _starts(instructions: list[Instruction], private: set[int]) -> bool:
     """Whether an op may be the first of those that depend on constants alone."""
-    if instruction.op.name == "fill":
-        return instruction.outs[0].root.slot is None
-    return any(table.is_private(x.root.slot) for x in instruction.ins)
+    for instruction in instructions:
+        if instruction.op.name == "fill":
+            if instruction.outs[0].root.slot is None:
+                return True
+        elif private:
+            for x in instruction.ins:
+                slot = x.root.slot
+                if slot is not None and slot.index in private:
+                    return True
+    return False
 
 
 class _Folding:

@@ -32,6 +32,11 @@ def inplace(instructions: list[Instruction], kept: set[int]) -> dict[int, Row]:
     for i, instruction in enumerate(instructions):
         if not (instruction.op.inplace or instruction.op.sharing):
             continue
+        for y in instruction.outs:
+            if y.root.slot is None:
+                break
+        else:
+            continue
         taken: set[int] = set()
         for o, k in instruction.memory_sharing():
             x, y = instruction.ins[k], instruction.outs[o]
