@@ -6,7 +6,7 @@ import collections
 import warnings
 
 import sdbr  # noqa: F401  (first: it makes Chainer importable)
-from sdbr.call.misses import BACKING_OFF, FULL, FULL_AND_NEW
+from sdbr.schedule.back_off import BACKING_OFF, FULL, FULL_AND_NEW, WAITING
 
 from hypothesis import strategies as st
 
@@ -172,7 +172,7 @@ def replayed(run, plan, settings, tally: Tally) -> None:
         tally.no_step.update([manager.step_reason] if manager.step_reason else [])
         assert s.traces + s.replays + s.define_by_run_calls == s.calls, s
         few = settings["options"].get("max_schedules")
-        backed_off = {BACKING_OFF, FULL, FULL_AND_NEW} if few else set()
+        backed_off = {BACKING_OFF, FULL, FULL_AND_NEW, WAITING} if few else set()
         assert not manager.define_by_run_reasons.keys() - backed_off, manager.define_by_run_reasons
     if NEW_OBJECTS & {kind for kind, _ in plan} or not run.second_pass:
         return

@@ -11,8 +11,8 @@ import weakref
 from types import SimpleNamespace
 
 import sdbr
-from sdbr.call.misses import BACKING_OFF, FULL, FULL_AND_NEW
 from sdbr.functions.registry import is_transparent
+from sdbr.schedule.back_off import BACKING_OFF, FULL, FULL_AND_NEW, WAITING
 from sdbr.trace.effects.escapes import References
 from sdbr.trace.guards import prints
 from sdbr.trace.guards.link_contents import changed_fields
@@ -187,7 +187,7 @@ def test_evicted_at_the_same_time(n_threads):
     assert sum(map(len, manager.schedules.values())) <= 2
     served = manager.statistics
     assert served.traces + served.replays + served.define_by_run_calls == served.calls
-    assert set(manager.define_by_run_reasons) <= {BACKING_OFF, FULL, FULL_AND_NEW}
+    assert set(manager.define_by_run_reasons) <= {BACKING_OFF, FULL, FULL_AND_NEW, WAITING}
 
 
 def test_cleared_at_the_same_time():

@@ -26,7 +26,7 @@ from sdbr.call._runners import CallRunner, call_watcher
 from sdbr.call._table import Table
 from sdbr.call.cache_key import CallKey, ConfigKeys
 from sdbr.call.find import Lookup, arrays_of, look_up, off_reason
-from sdbr.call.misses import SWEPT, BackOff, Misses, new_size, remember_plain, warn_full
+from sdbr.call.misses import SWEPT, BackOff, Misses, new_size, remember_plain, waits, warn_full
 from sdbr.call.second import CallSnapshot
 from sdbr.call.trace_call import trace_call
 from sdbr.program._memory import claim
@@ -164,7 +164,7 @@ class ScheduleManager:
         What no longer fits is dropped, and the next one tried.
         """
         leaves, floats = lookup.leaves, lookup.floats
-        while (schedule := lookup.schedule) is not None:
+        while (schedule := lookup.schedule) and not waits(self, lookup, self.statistics.calls):
             if schedule.dynamic is not None or not is_settled(schedule, leaves):
                 if schedule.dynamic is None or schedule.fits_parameters():
                     return NotImplemented
@@ -319,7 +319,7 @@ class ScheduleManager:
         for key, group in list(self.schedules.items()):
             for schedule in list(group):
                 usage = schedule.usage
-                if usage.served <= 1 and now - usage.last_call > SWEPT:
+                if usage.served <= 1 and not schedule.waited and now - usage.last_call > SWEPT:
                     self.drop(key, schedule)
 
     def _n_schedules(self) -> int:

@@ -12,6 +12,7 @@ from sdbr.call._entry import PlainCall
 from sdbr.call._spec import signature
 from sdbr.call.cache_key import CallKey, describe_difference
 from sdbr.call.find import Lookup
+from sdbr.schedule.back_off import BACKING_OFF, FREE, FULL, WAITING, BackOff, keep
 from sdbr.schedule.ways import MOST as MOST_WAYS
 from sdbr.schedule.ways import n_ways
 from sdbr.trace.code.frames import user_line
@@ -25,25 +26,13 @@ _SAME_PLACE = 4  # keys that were dynamic at one place: the others will be, too
 
 _PLAIN = 4  # kinds of dynamic calls that are told without a look-up
 
-_FREE = 16  # misses in a row that are traced; after them the 32nd, the 64th and so on
-_FAR = 1024  # from here on every so many, not the double
-_FIRST = 16  # calls that may cost traces nobody has paid for
-_REPLAYS = 24  # that pay for one trace
-_CALLS = 128  # that pay for one, whether they are replays or not
-_OWED = 1  # traces, for one more: a training call may come with several kinds of its own
-_UNPAID = 2  # for one more of what comes often
-_BUILT = 2  # schedules that are built of other traces cost what one trace costs
-_SAVED = 16  # traces that may be paid for in advance
-_REMEMBERED = 4096  # misses
+_FEW_WAYS = 8
 
 #: Calls after which a schedule that was never replayed is of no use where calls keep being missed.
 SWEPT = 32
 
 #: Why calls run define-by-run that could be traced.
-BACKING_OFF = "no schedule serves it, and tracing such calls has been of no use"
-FULL = "max_schedules schedules are kept, and each is used more often than this one would be"
 WAYS = f"calls with the same arguments go more than {MOST_WAYS} ways"
-FULL_AND_NEW = "max_schedules schedules are kept, and no such call came before"
 
 
 class Misses:
@@ -69,7 +58,8 @@ class Misses:
         # By hash of the signature: those with a schedule, those looked at in full, others.
         self._traced: set[int] = set()
         self._met: dict[int, int] = {}
-        self._declined: dict[int, int] = {}
+        self._declined: dict[int, tuple[int, int]] = {}
+        self._skipped: dict[int, int] = {}  # of those with a schedule, since the last look
 
     def note(self, call: int, known: bool = False) -> None:
         """Call number `call` is traced; its key is new, or `known` and other state than before."""
@@ -100,8 +90,8 @@ class Misses:
         return (
             f"{name}: {often} because this part of the key keeps changing: {part}. Pad batches to "
             "few shapes, pass what changes as an array, or put code that changes it into "
-            f"sdbr.static_code. After {_FREE} such calls in a row only the 32nd, the 64th and so "
-            "on is traced; the others run define-by-run."
+            f"sdbr.static_code. After {FREE} such calls in a row only the 32nd, the 64th and so "
+            "on may be traced; the others run define-by-run."
         )
 
     def traced(self, key: CallKey, reason: Reason | None) -> None:
@@ -113,9 +103,10 @@ class Misses:
             self._dynamic.setdefault((key.config, reason), set()).add(key)
 
     def why_not_looked_up(self, manager, args: tuple, kwargs: dict) -> str | None:
-        """Why a call that cannot have a schedule runs define-by-run at once, or None.
+        """Why a call that will hardly have a schedule runs define-by-run at once, or None.
 
-        It is declined as it would be after a look-up in full, which takes longer.
+        One that cannot have any is declined as it would be after a look-up in full, which takes
+        longer. Of those that could, few are looked up while all look-ups are in vain.
         """
         back_off = self.back_off
         if not (back_off.backs_off and self._static and manager.has_warned("misses")):
@@ -125,20 +116,35 @@ class Misses:
             return None
         mark = hash(found)
         with manager.lock:
-            if any(mark in known for known in (self._traced, self._met, self._declined)):
-                return None
             if back_off.will_try(manager.statistics) or not back_off.backs_off:
                 return None
-            _keep(self._declined, mark, manager.statistics.calls)
+            if mark in self._traced:
+                if not back_off.skips():
+                    return None
+                self._skipped[mark] = self._skipped.get(mark, 0) + 1
+            elif not back_off.declines_unseen(*self._seen(mark)):
+                return None
+            else:
+                _, times = self._declined.pop(mark, (None, 0))
+                keep(self._declined, mark, (manager.statistics.calls, times + 1))
             back_off.decline_new()
         return BACKING_OFF
 
-    def met(self, found: tuple | None, what: Any, call: int) -> None:
-        """A call with this signature is missed; `what` tells it from others."""
+    def _seen(self, mark: int) -> tuple[bool, int]:
+        """Whether a call with this signature was missed before; how often without a look-up."""
+        again = mark in self._met or mark in self._declined
+        return again, self._declined.get(mark, (None, 0))[1]
+
+    def met(self, found: tuple | None, what: Any, call: int) -> int:
+        """A call with this signature is missed; `what` tells it from others.
+
+        How many like it were not looked up since the last one that was.
+        """
         mark = hash(found)
         if mark in self._declined:
-            self.back_off.has_seen(what, self._declined.pop(mark))
-        _keep(self._met, mark, call)
+            self.back_off.has_seen(what, *self._declined.pop(mark))
+        keep(self._met, mark, call)
+        return self._skipped.pop(mark, 0)
 
     def is_traced(self, found: tuple | None) -> None:
         """A call with this signature gets a schedule."""
@@ -161,15 +167,8 @@ class Misses:
         self._known.clear()
         self._dynamic.clear()
         self._static = False
-        for known in (self._traced, self._met, self._declined):
+        for known in (self._traced, self._met, self._declined, self._skipped):
             known.clear()
-
-
-def _keep(known: dict, mark: int, thing: Any) -> None:
-    """Put something into a dictionary that forgets the oldest."""
-    known[mark] = thing
-    if len(known) > _REMEMBERED:
-        del known[next(iter(known))]
 
 
 def why_not_traced(manager, lookup: Lookup, call: int) -> tuple[tuple | None, str | None]:
@@ -197,12 +196,13 @@ def why_not_traced(manager, lookup: Lookup, call: int) -> tuple[tuple | None, st
         always = None if known else misses.always_dynamic(key)
         reason = None if always is None else always.text
         if always is None:
-            misses.met(lookup.signature, what, call)
+            skipped = misses.met(lookup.signature, what, call)
             if misses.back_off.will_try(manager.statistics):
                 manager.sweep()
             # A further way of a call takes no other schedule's place.
             idle = None if lookup.answers or counted else manager.least_used()
-            reason = misses.back_off.decide(what, call, idle)
+            few = bool(lookup.answers) and n_ways(known) <= _FEW_WAYS
+            reason = misses.back_off.decide(what, call, idle, few, skipped)
         if manager.schedules and (reason is None or not _has_told(manager, reason)):
             differs = lookup.differs or describe_difference(key, list(manager.schedules))
             if not lookup.answers and known and known[-1].guards.failed:
@@ -219,10 +219,27 @@ def why_not_traced(manager, lookup: Lookup, call: int) -> tuple[tuple | None, st
     elif reason is None and sum(bool(s.guards.changed) for s in known or ()) == CYCLE - 1:
         pass  # the trace may find that the call itself changes it, and says so
     elif misses.entries and (
-        reason == BACKING_OFF or misses.keep_coming(call) or misses.back_off.declined > _FREE
+        reason == BACKING_OFF or misses.keep_coming(call) or misses.back_off.declined > FREE
     ):
         manager.warn("misses", misses.advice(manager.name, call))
     return what, reason
+
+
+def waits(manager, lookup: Lookup, call: int) -> bool:
+    """Whether the first replay of the schedule of call number `call` has to wait."""
+    schedule = lookup.schedule
+    if schedule is None or schedule.may_be_replayed or schedule.dynamic is not None:
+        return False
+    if schedule.unconfirmed or schedule.family is not None or manager.options.validate_every:
+        return False
+    with manager.lock:
+        manager.back_off.settle(manager.statistics)
+        if manager.back_off.may_build(schedule.traced_at, call, bool(schedule.answers)):
+            schedule.may_be_replayed = True
+            return False
+        schedule.usage.last_call, schedule.waited = call, True
+    lookup.schedule, lookup.missed = None, (None, WAITING)
+    return True
 
 
 def new_size(manager, lookup: Lookup, call: int) -> None:
@@ -243,7 +260,7 @@ def new_size(manager, lookup: Lookup, call: int) -> None:
         schedule.due.pending = not schedule.family.proven
         manager.take_up(schedule)
         manager.statistics.builds += 1
-        manager.back_off.built(what, call)
+        manager.back_off.built(what)
     lookup.missed = None, None
     lookup.schedule = schedule
 
@@ -285,150 +302,3 @@ def remember_plain(manager, lookup: Lookup, args: tuple, kwargs: dict) -> None:
         if PlainCall.suits(args, kwargs, always):
             made = PlainCall(manager, schedule, always, args, kwargs)
             manager.plain = [made, *manager.plain[: _PLAIN - 1]]
-
-
-class BackOff:
-    """Which of the calls that no schedule serves are worth a trace.
-
-    A trace costs several calls, and pays when its schedule is replayed. Those of the first calls
-    are free. Later ones are paid for by replays, which save what they cost, and by calls of any
-    kind, a small part each: so what traces cost in all stays a small part of the calls. The first
-    misses in a row are traced, then ever fewer; replays end the row when all traces are paid for.
-    What has been missed before is traced when it comes again, if all are paid for, too.
-    Calls are counted, and no times are taken: the same calls are served alike in each run.
-
-    Attributes
-    ----------
-    in_a_row : int
-        Misses since the last replay that ended a row of them.
-    missed : int
-        All misses.
-    declined : int
-        Those of them that were not traced.
-    """
-
-    def __init__(self):
-        self.in_a_row = 0
-        self.missed = 0
-        self.declined = 0
-        self._debt = 0  # in calls that pay for a part of a trace; a replay counts as several
-        self._first: int | None = None  # the call that was missed first
-        self._calls = 0  # when it was last looked at
-        self._replays = 0  # then
-        self._builds = 0  # since
-        self._seen: dict[int, tuple[int, int]] = {}  # by hash: number of the call, how often
-        self._under_way: collections.Counter[int] = collections.Counter()  # traces, by hash
-
-    @property
-    def backs_off(self) -> bool:
-        """Whether misses are traced more rarely by now."""
-        return self.in_a_row > _FREE
-
-    @property
-    def next_trial(self) -> int:
-        """Which miss of the row is traced, whatever it is."""
-        n = max(self.in_a_row + 1, 2 * _FREE)
-        return 1 << (n - 1).bit_length() if n <= _FAR else -(-n // _FAR) * _FAR
-
-    def to_dict(self) -> dict:
-        """What reports show."""
-        return {
-            "missed": self.missed,
-            "declined": self.declined,
-            "in_a_row": self.in_a_row,
-            "next_trial": self.next_trial,
-            "active": self.backs_off,
-        }
-
-    def will_try(self, statistics: Any) -> bool:
-        """Whether a miss after these calls is one that is tried although others were not."""
-        self._settle(statistics.calls, statistics.replays)
-        return self.in_a_row >= _FREE and _is_trial(self.in_a_row + 1)
-
-    def decide(self, what: Any, call: int, idle: int | None) -> str | None:
-        """Note a miss; why it is not to be traced, or None.
-
-        Parameters
-        ----------
-        what : hashable
-            What tells it from others.
-        call : int
-            Its number.
-        idle : int or None
-            For how many calls the schedule that would have to go has not been used; None where
-            there is room.
-        """
-        mark = hash(what)
-        if self._under_way[mark]:
-            self._under_way[mark] += 1
-            return None  # another thread is tracing it, which says nothing of what comes
-        self.in_a_row += 1
-        self.missed += 1
-        last, times = self._seen.pop(mark, (None, 0))
-        _keep(self._seen, mark, (call, times + 1))
-        reason = self._objection(call, idle, None if last is None else call - last, times + 1)
-        if reason is None:
-            self._under_way[mark] += 1
-        else:
-            self.declined += 1
-        return reason
-
-    def decline_new(self) -> None:
-        """Note a miss that nobody has met before, which is not traced."""
-        self.in_a_row += 1
-        self.missed += 1
-        self.declined += 1
-
-    def has_seen(self, what: Any, call: int) -> None:
-        """What is missed now has been missed at `call`, and was not looked at."""
-        self._seen.setdefault(hash(what), (call, 1))
-
-    def built(self, what: Any, call: int) -> None:
-        """What was missed at `call` was built of other traces, which costs less than a trace."""
-        self._builds += 1
-        if self._costs(call):
-            self._debt -= _CALLS - _CALLS // _BUILT
-        self.ended(what)
-
-    def ended(self, what: Any) -> None:
-        """The trace of a miss has ended, or was given up; None: it was not counted."""
-        if what is None:
-            return
-        mark = hash(what)
-        self._under_way[mark] -= 1
-        if self._under_way[mark] <= 0:
-            del self._under_way[mark]
-
-    def _settle(self, calls: int, replays: int) -> None:
-        """Pay for traces by what came since the last miss; replays may end the row."""
-        # The replay for which a schedule was built is none that has come again.
-        hits, self._replays = max(0, replays - self._replays - self._builds), replays
-        passed, self._calls = max(0, calls - self._calls), calls
-        self._builds = 0
-        self._debt = max(self._debt - passed - hits * _CALLS // _REPLAYS, -_CALLS * _SAVED)
-        if hits and self._debt <= 0:
-            self.in_a_row = 0
-
-    def _objection(
-        self, call: int, idle: int | None, interval: int | None, times: int
-    ) -> str | None:
-        again = interval is not None
-        if self._first is None:
-            self._first = call
-        if idle is not None and not (again and idle > 2 * interval):
-            return FULL if again else BACKING_OFF if self.backs_off else FULL_AND_NEW
-        paid = self._debt <= _CALLS * _OWED and (again or not self.backs_off)
-        often = idle is None and _is_trial(times) and self._debt <= _UNPAID * _CALLS
-        if not (paid or often or _is_trial(self.in_a_row)):
-            return BACKING_OFF
-        if self._costs(call):
-            self._debt += _CALLS
-        return None
-
-    def _costs(self, call: int) -> bool:
-        """Whether a trace at this call has to be paid for."""
-        return self._first is not None and call - self._first >= _FIRST
-
-
-def _is_trial(n: int) -> bool:
-    return n >= _FREE and (n & (n - 1) == 0 if n <= _FAR else n % _FAR == 0)

@@ -15,7 +15,7 @@ from sdbr.call._runners import StepRunner
 from sdbr.call._table import Steps
 from sdbr.call.find import Lookup, arrays_of
 from sdbr.call.managers import has_mixin_call, manager_of
-from sdbr.call.misses import new_size
+from sdbr.call.misses import new_size, waits
 from sdbr.compat.splitting import watch_asked, watch_behind
 from sdbr.lowering.backward import differentiable
 from sdbr.optimizers.flow import clears_itself
@@ -201,6 +201,8 @@ def _made_whole(manager, lookup, optimizer, lossfun, args, kwargs) -> bool:
             manager.find_other(lookup, last.schedule, last.met)
         last.met = None
     for _ in range(1 + len(manager.schedules.get(lookup.key, ()))):
+        if waits(manager, lookup, manager.statistics.calls + 1):
+            return False
         runner = _ready_runner(manager, lookup.schedule, optimizer, lossfun)
         if runner is None or not steps.learn(runner, lossfun, args, kwargs):
             return False

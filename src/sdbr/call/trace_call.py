@@ -92,7 +92,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     _settle_changes(manager, schedule, recorder.stores)
     schedule.due = _due(manager, schedule, lookup)
     schedule.line = line
-    schedule.created = time.time()
+    schedule.created, schedule.traced_at = time.time(), manager.statistics.calls
     schedule.trace_seconds = time.perf_counter() - start
     manager.add(schedule, lookup.floats)
     _tell(manager, schedule)

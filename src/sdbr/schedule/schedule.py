@@ -67,6 +67,9 @@ class Schedule:
         self.guards = None
         self.line = ""
         self.created = 0.0
+        self.traced_at = 0  # number of the call
+        self.may_be_replayed = False  # the first replay, which builds a program, need not wait
+        self.waited = False  # a call that it fitted ran define-by-run
         self.trace_seconds = 0.0
         self._forward: ForwardPlan | None = None
         self.lock = reentrant_lock()  # while a program is built

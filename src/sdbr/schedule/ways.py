@@ -15,11 +15,15 @@ def in_turn(candidates: Sequence[Schedule], answers: tuple[int, ...]) -> list[Sc
     """The schedules of one key that give `answers`, as they are tried: the newest first.
 
     Where a call asks, a replay tells which way it goes: what can be replayed comes before what
-    cannot, and what served the last call before all others.
+    cannot, what has been replayed before what has not, and what served the last call before others.
     """
     newest = [schedule for schedule in reversed(candidates) if schedule.follows(answers)]
     if any(schedule.answers or schedule.counts for schedule in newest):
-        newest.sort(key=lambda s: (s.dynamic is not None, s.unconfirmed, -s.usage.last_call))
+        newest.sort(
+            key=lambda s: (
+                s.dynamic is not None, s.unconfirmed, not s.usage.replays, -s.usage.last_call
+            )
+        )  # fmt: skip
     return newest
 
 
