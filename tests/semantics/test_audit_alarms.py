@@ -355,6 +355,82 @@ def test_a_run_that_writes_the_very_numbers_that_were_there(monkeypatch):
     assert model.schedule_manager.statistics.replays == 5 and audits.passed >= 5
 
 
+LAST = 0.0
+
+
+class Thing:
+    last = 0.0
+
+
+class Place:
+    def __init__(self):
+        self.last = 0.0
+
+
+PLACE = Place()
+
+
+def thing():
+    """Has an attribute."""
+
+
+def in_a_global(x):
+    global LAST
+    LAST = float(x.array.mean())
+
+
+def in_a_function(x):
+    thing.last = float(x.array.mean())
+
+
+def in_a_class(x):
+    Thing.last = float(x.array.mean())
+
+
+def in_an_object(x):
+    PLACE.last = float(x.array.mean())
+
+
+def in_a_cell():
+    last = 0.0
+
+    def note(x):
+        nonlocal last
+        last = float(x.array.mean())
+
+    def disturb():
+        nonlocal last
+        last *= 1 + 1e-7
+
+    return note, disturb
+
+
+@pytest.mark.parametrize("note", [in_a_global, in_a_function, in_a_class, in_an_object, in_a_cell])
+def test_the_very_numbers_that_were_there_outside_of_links(note, monkeypatch):
+    def disturb():
+        if note is in_a_global:
+            globals()["LAST"] *= 1 + 1e-7
+        else:
+            holder = {in_a_function: thing, in_a_class: Thing, in_an_object: PLACE}[note]
+            holder.last *= 1 + 1e-7
+
+    if note is in_a_cell:
+        note, disturb = in_a_cell()
+
+    def noted(x):
+        y = F.tanh(x) * 2
+        note(y)
+        return y
+
+    static = sdbr.static_graph(noted, on_dynamic="raise")
+    disturb_define_by_run(monkeypatch, disturb)
+    for _ in range(6):
+        static(X[0])
+    audits = static.schedule_manager.audits
+    assert (audits.failed, audits.failures, audits.noisy) == (0, [], 0)
+    assert static.schedule_manager.statistics.replays == 5 and audits.passed >= 5
+
+
 @pytest.mark.parametrize("name", ["other", "last"])
 def test_numbers_that_only_define_by_run_changes_are_no_rounding(monkeypatch, name):
     """However near they are: replays would leave it as it was for ever."""

@@ -336,8 +336,9 @@ def roots_of(manager, schedule, owner, arguments, optimizer=None, gradients: boo
     for store in trace.stores:
         # Else on a Variable that each call makes anew.
         if store.sink.holder is not None and store.sink not in grown:
-            place = Named(f"{store.sink.name!r} outside of links", Entries(store.sink))
-            roots.dicts.append(place)
+            entries = Entries(store.sink)
+            roots.dicts.append(Named(f"{store.sink.name!r} outside of links", entries))
+            roots.written.add((id(entries), store.sink.name))
     return roots
 
 

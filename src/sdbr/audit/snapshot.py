@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sdbr.audit._budget import checksum, same_bytes
 from sdbr.trace.code.moving import moves_on
+from sdbr.trace.code.reading import place_key
 
 import chainer
 import numpy as np
@@ -89,7 +90,7 @@ class Roots:
         self.moves_on = False
         self._seen: set[int] = set()
         self.written = {
-            (id(thing[0]), thing[1]) if isinstance(thing, tuple) else id(thing) for thing in written
+            place_key(*thing) if isinstance(thing, tuple) else id(thing) for thing in written
         }
         self._whole = whole or optimizer is not None
         self._gradients = gradients
@@ -107,6 +108,8 @@ class Roots:
                     self._parameter(parameter, path)
         self._look(arguments, "the arguments", 0)
         for entry in reached:
+            if place_key(entry.holder, entry.name) in self.written:
+                self.written.add((id(entry), entry.name))
             self.dicts.append(Named("", entry))
             self._look(entry.get(entry.name), entry.name, 0)
         if optimizer is not None:
