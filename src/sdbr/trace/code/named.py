@@ -8,6 +8,7 @@ attribute may be read.
 from __future__ import annotations
 
 import abc
+import dis
 import functools
 import re
 import types
@@ -15,6 +16,8 @@ import typing
 
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import get
+
+import chainer
 
 #: Methods that no call of a static function runs, and what is no method.
 NOT_ASKED = frozenset({
@@ -33,6 +36,7 @@ _UNNAMED = frozenset({
     "hasattr", "locals", "setattr", "vars",
 })  # fmt: skip
 _BUILTIN = (getattr, setattr, delattr, hasattr, vars, dir)
+_STORE_ATTR = dis.opmap["STORE_ATTR"]
 _WORD = re.compile(r"[^\W\d]\w*")
 _OF_PYTHON = (object, abc.ABC, typing.Generic, typing.Protocol)
 _METHODS = (types.FunctionType, types.MemberDescriptorType, types.GetSetDescriptorType, type)
@@ -40,8 +44,14 @@ _METHODS = (types.FunctionType, types.MemberDescriptorType, types.GetSetDescript
 
 @functools.lru_cache(maxsize=4096)
 def names_shown(code: types.CodeType) -> frozenset:
-    """Every name in `code`, and every word in its texts."""
+    """Every name in `code` but attributes that it only assigns, and every word in its texts."""
     found = set(code.co_names)
+    if _STORE_ATTR in code.co_code[::2]:
+        found = {
+            instruction.argval
+            for instruction in dis.get_instructions(code)
+            if instruction.opcode in dis.hasname and instruction.opcode != _STORE_ATTR
+        }
     for constant in code.co_consts:
         found |= names_shown(constant) if isinstance(constant, types.CodeType) else _words(constant)
     return frozenset(found)
@@ -111,3 +121,8 @@ def _words(constant) -> set:
     if isinstance(constant, (tuple, frozenset)):
         return set().union(*map(_words, constant))
     return set()
+
+
+def is_link(cls: type) -> bool:
+    # Link is an abstract class: isinstance would remember its answer in each of its subclasses.
+    return chainer.Link in cls.__mro__

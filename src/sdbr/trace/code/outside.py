@@ -20,16 +20,18 @@ from sdbr.trace.code.definitions import Definitions
 from sdbr.trace.code.floats import asks_past_methods, obscure, takes_plain_floats
 from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.code.moving import is_global_draw, moves_on, tells_time
-from sdbr.trace.code.named import MAKES_CODE, NOT_ASKED, asks_unnamed, names_read
+from sdbr.trace.code.named import MAKES_CODE, NOT_ASKED, asks_unnamed, is_link, names_read
 from sdbr.trace.code.reading import (
     Cell,
     Field,
     entries,
     get,
     is_format,
+    makes_text,
     names_imported,
     names_in,
     plain_fields,
+    tells_text,
     uses_percent,
 )
 from sdbr.trace.code.unbound import unbound_methods
@@ -107,7 +109,7 @@ class Outside:
         self._members: dict[type, Any] = {}
         self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
-        self._past_links = self._by_name = self._unnamed = False
+        self._past_links = self._by_name = self._unnamed = self._makes_text = False
         self._modulo = self._text = self._has_float = False
         self._follow(function)
         if owner is not None:
@@ -138,7 +140,7 @@ class Outside:
         self.opaque = self.opaque or past or ("a text and the operator %" if formats else "")
 
     def _extent(self) -> tuple:
-        return len(self._classes), len(self._attributes), self._by_name
+        return len(self._classes), len(self._attributes), self._by_name, self._makes_text
 
     @property
     def classes(self) -> list[type]:
@@ -199,6 +201,7 @@ class Outside:
             return
         self._walked[id(thing)] = thing
         self._unnamed |= asks_unnamed(thing)
+        self._makes_text |= tells_text(thing)
         if isinstance(thing, type):
             self._unnamed |= issubclass(thing, _NODES) and not is_library(thing)
             if not is_library(thing) and not issubclass(thing, _NODES):
@@ -207,7 +210,7 @@ class Outside:
         if isinstance(thing, _NODES):
             self._unnamed |= not is_library(type(thing))
             return
-        if _is_link(type(thing)):
+        if is_link(type(thing)):
             self._link(thing)
             return
         if not is_library(type(thing)):
@@ -254,7 +257,7 @@ class Outside:
         before: list[type] = []
         for base in cls.__mro__:
             if is_library(base):
-                if _is_link(base):
+                if is_link(base):
                     for function in self.definitions.add_of_link(base, self._attributes):
                         self._walk(function)
                 continue
@@ -265,6 +268,7 @@ class Outside:
                 asked = members.keys() - NOT_ASKED
             # Python itself calls these.
             asked |= {n for n in members.keys() - NOT_ASKED if n[:2] == n[-2:] == "__"}
+            asked |= members.keys() & {"__repr__"} if self._makes_text else set()
             for name in asked:
                 thing = members[name]
                 self.definitions.add_function(members, name, thing, before)
@@ -277,7 +281,7 @@ class Outside:
                 elif isinstance(thing, _SCALARS):
                     self._add(members, name, thing)
                     self.definitions.add_absent(name, before)
-                elif _is_link(type(thing)):
+                elif is_link(type(thing)):
                     self._walk(thing)
                     self._add(members, name, thing)
                     self.definitions.add_absent(name, before)
@@ -309,7 +313,7 @@ class Outside:
         names, enclosed, attributes = names_in(function.__code__)
         self.functions.append(function)
         self.modules[id(function.__globals__)] = function.__globals__
-        self._attributes |= attributes
+        self._attributes |= attributes | (names & {"getattr"})
         self._by_name |= "getattr" in names
         self._note_unreadable(names - holder.keys(), attributes)
         if sees_hidden():
@@ -317,13 +321,13 @@ class Outside:
         self.askers += [(holder, name) for name in ASKED & names]
         self.definitions.add_builtins(names - holder.keys() - ASKED, holder)
         modulo, text = uses_percent(function.__code__)
+        self._makes_text = self._makes_text or makes_text(function.__code__)
         self._modulo |= modulo
         self._text |= text
         self._has_float |= "float" in names or "type" in names  # ``type(x).hex(x)``
         past, reason = unbound_methods(function)
         self.opaque = self.opaque or past or obscure(function, names, MAKES_CODE & attributes)
         self.reason = self.reason or reason
-        self._attributes |= names & {"getattr"}
         self.asks_types |= "type" in names
         self._past_links |= "vars" in names or "__dict__" in attributes
         for name, thing in entries(holder, names):
@@ -370,6 +374,7 @@ class Outside:
         self.opaque = self.opaque or (f"{name!r}" if takes_plain_floats(thing) else "")
         self._text |= is_format(thing)
         self._has_float |= thing is float or thing is np.float64
+        self._makes_text |= thing is str
         self._note_reason(name, thing, attributes)
         if isinstance(thing, types.ModuleType):
             self.definitions.add(holder, name, thing)
@@ -416,10 +421,9 @@ class Outside:
                 self._thing(module.__dict__, name, thing, attributes)
 
     def _note_reason(self, name: str, thing, attributes) -> None:
-        if self.reason is None:
-            reason = moves_on(thing) or tells_time(thing, attributes)
-            if reason is not None:
-                self.reason = Reason(f"{name!r} {reason.text}", reason.remedy)
+        reason = self.reason or moves_on(thing) or tells_time(thing, attributes)
+        if reason is not self.reason:
+            self.reason = Reason(f"{name!r} {reason.text}", reason.remedy)
 
     def _add(self, holder, name: str, thing) -> None:
         key = (holder.key if isinstance(holder, (Cell, Field)) else id(holder), name)
@@ -438,13 +442,8 @@ def sees_hidden() -> bool:
     return True
 
 
-def _is_link(cls: type) -> bool:
-    # Link is an abstract class: isinstance would remember its answer in each of its subclasses.
-    return chainer.Link in cls.__mro__
-
-
 def _is_plain(thing) -> bool:
     """Whether `thing` is an object of a user's class that holds data."""
-    if _is_link(type(thing)) or isinstance(thing, (type, *_LEAVES)) or callable(thing):
+    if is_link(type(thing)) or isinstance(thing, (type, *_LEAVES)) or callable(thing):
         return False
     return not is_library(type(thing)) and plain_fields(thing) is not None

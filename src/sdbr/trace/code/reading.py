@@ -143,6 +143,28 @@ def uses_percent(code: types.CodeType) -> tuple[bool, bool]:
     return modulo, text
 
 
+_TEXTS = frozenset({"ascii", "format", "format_map", "print", "repr", "str"})
+_TELLERS = (str, repr, ascii, format, print)
+_FORMATS = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
+
+
+@functools.lru_cache(maxsize=1024)
+def makes_text(code: types.CodeType) -> bool:
+    """Whether `code` may ask things for their text, of which `repr` is the last resort."""
+    if not _TEXTS.isdisjoint(code.co_names) or all(uses_percent(code)):
+        return True
+    if any(instruction.opname in _FORMATS for instruction in dis.get_instructions(code)):
+        return True
+    return any(makes_text(c) for c in code.co_consts if isinstance(c, types.CodeType))
+
+
+def tells_text(thing) -> bool:
+    """Whether `thing` is compiled code that asks what it is given for its text."""
+    if any(thing is x for x in _TELLERS):
+        return True
+    return type(getattr(thing, "__self__", None)) is str and thing.__name__ in _TEXTS
+
+
 @functools.lru_cache(maxsize=1024)
 def compares_objects(code: types.CodeType) -> bool:
     """Whether `code` may ask whether two things are one: ``a is b``, not ``a is None``."""

@@ -15,6 +15,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.stripping import PURE, holds_traced, strip
 from sdbr.trace.arrays.traced_float import FOLLOWED, TracedFloat, plain_float
+from sdbr.trace.code.named import reads_by_name
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import get, place_key, used_names
 from sdbr.trace.effects._reads import extras_of
@@ -271,7 +272,7 @@ class StoreRecording:
         elif _is_named(new):
             self.trace.stores.append(Store(place, new, target))
             self._keep(place, old)
-        elif loads or place.is_compared:
+        elif loads or (place.is_compared and self._is_read(place)):
             # Another one in every call, which no replay would leave there.
             if holds_traced(new):
                 self.settle_later(place.put, new)
@@ -283,6 +284,12 @@ class StoreRecording:
                 Remedy.PASS_NUMBERS,
                 line=line,
             )
+
+    def _is_read(self, place) -> bool:
+        """Whether an attribute of a plain object is among what the code of the call may read."""
+        if self.names_read is None or not reads_by_name(type(place.owner)):
+            return True
+        return place.name in self.names_read
 
     def _keep(self, place, old) -> None:
         if place.holder is not None:
