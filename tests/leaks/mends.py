@@ -99,5 +99,5 @@ OFF[13] = _classes_unseen
 OFF[15] = lambda: mock.patch("sdbr.trace.code.outside.sees_hidden", lambda: False)
 OFF[19] = lambda: mock.patch("sdbr.lowering.gap.follows", lambda: False)  # results' arrays
 OFF[14] = lambda: mock.patch(
-    "sdbr.trace.effects.stores.StoreRecording.collect_stores", lambda self, leaves, containers: []
+    "sdbr.trace.effects.stores.StoreRecording.collect_stores", lambda self, *_: []
 )
