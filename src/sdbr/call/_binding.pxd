@@ -25,10 +25,12 @@ cdef class Parameters:
 cdef class Arguments:
     cdef list positions           # of (argument, slot)
     cdef list attributes          # of (dict, name, slot, shape, dtype)
+    cdef list compared            # of (dict, name): none of these may be an argument as well
     cdef frozenset held           # slots of arrays that a function may update in place
     cdef Shown shown
     cdef Memory memory
     cdef bint bind(self, Leaves now, list positions) except -1
+    cdef bint are_others(self, Leaves now, list positions) except -1
 
 
 cdef class Written:

@@ -86,9 +86,10 @@ cdef class Parameters:
 cdef class Arguments:
     """Binds array arguments, and captured attributes."""
 
-    def __init__(self, Memory memory, leaves, Shown shown=None):
+    def __init__(self, Memory memory, leaves, Shown shown=None, compared=()):
         self.memory = memory
         self.shown = Shown(()) if shown is None else shown
+        self.compared = list(compared)
         self.positions = []
         self.attributes = []
         self.held = frozenset([slot for value, slot in leaves if value.held])
@@ -121,6 +122,20 @@ cdef class Arguments:
             if slot in self.held and not (thing.flags.c_contiguous and thing.flags.aligned):
                 return False
             self.memory.bind(slot, self.shown.copied(slot, thing))
+        return not self.compared or self.are_others(now, positions)
+
+    cdef bint are_others(self, Leaves now, list positions) except -1:
+        """Whether no attribute that code may compare with arguments is one of them."""
+        cdef int position
+        cdef tuple given = now.now
+        for d, name in self.compared:
+            thing = d.get(name)
+            if thing is None:
+                continue
+            array = thing._data[0] if isinstance(thing, _Variable) else thing
+            for position in positions:
+                if given[position] is thing or <PyObject *> array == now.arrays[position]:
+                    return False
         return True
 
 
@@ -217,7 +232,12 @@ cdef class Binder:
         shown = Shown([slot for value, slot, _, _ in outputs if value.index in windows])
         self.shown = shown
         self.parameters = Parameters(memory, items, watched, shown)
-        self.arguments = Arguments(memory, leaves, shown)
+        compared = trace.reads if trace.compares_objects else ()
+        self.arguments = Arguments(memory, leaves, shown, [
+            (read.link.__dict__, read.name)
+            for read in compared
+            if isinstance(read.value, np.ndarray) or isinstance(read.value, _Variable)
+        ])
         if trace.lasting:
             self.written = Written(memory, leaves, items, trace.lasting, shown)
         self.outputs = Outputs(memory, outputs, windows, hidden, shown)

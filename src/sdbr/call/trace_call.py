@@ -29,6 +29,7 @@ from sdbr.trace.forgotten import frozen
 from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
 from sdbr.trace.guards.confirmation import given as given_now
 from sdbr.trace.guards.guards import Guards, outside_conditions
+from sdbr.trace.guards.identities import comparable
 from sdbr.trace.nodes import METHODS
 from sdbr.trace.questions import answers
 from sdbr.trace.recorder import Recorder
@@ -66,7 +67,12 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     outside = outside_conditions(around.entries, recorder)
     _know(recorder, around)
     _settle(recorder, manager)
-    result = _recorded(recorder, around, function, lookup, given)
+    unlike = comparable(around, getattr(function, "__self__", None), lookup.leaves)
+    if unlike is None:
+        result = _recorded(recorder, around, function, lookup, given)
+    else:  # with the very arrays, since what it sees of them is not the same
+        recorder.mark_dynamic(unlike.text, unlike.remedy)
+        result = function(*given[0], **given[1])
     trace = recorder.trace
     settle_scalars(trace)
     trace.dynamic = trace.dynamic or changed_number(trace, recorder) or caught_error(trace)
