@@ -13,7 +13,7 @@ _FIRST = 16  # calls that may cost traces nobody has paid for
 _REPLAYS = 24  # that pay for one trace
 _CALLS = 160  # that pay for one, whether they are replays or not
 _OWED = 1  # traces, for one more: a training call may come with several kinds of its own
-_UNPAID = 2  # for one more of what comes often, or is tried although others were not
+_UNPAID = 2  # for one more of what comes often, or where most calls have schedules
 _CARRIED = 40  # calls that pay, after the first calls, for a miss among these
 _MANY = 8  # of which no more are to be paid for
 _BUILT = 2  # schedules that are built of other traces cost what one trace costs
@@ -226,7 +226,8 @@ class BackOff:
         if idle is not None and not (again and idle > 2 * interval):
             return FULL if again else BACKING_OFF if self.backs_off else FULL_AND_NEW
         free = not self._costs(call)
-        paid = free or self._debt <= _CALLS * _OWED
+        owed = _UNPAID if self._with >= self._without else _OWED
+        paid = free or self._debt <= _CALLS * owed
         if often or _is_trial(self.in_a_row):
             wanted = free or self._debt <= _CALLS * _UNPAID
         else:
