@@ -8,7 +8,10 @@ import chainer
 import numpy as np
 import pytest
 from chainer import functions as F
+from chainer import links as L
 
+from tests.harness.comparison import assert_near
+from tests.harness.twins import counts
 from tests.tolerances import RESULTS
 
 ARRAYS = [np.full((2, 2), i + 1.0, "f") for i in range(3)]
@@ -125,3 +128,25 @@ def test_the_warning_names_what_holds_it():
     with pytest.warns(sdbr.SdbrWarning, match="compares objects .* 'PLACE' holds an array"):
         model(ARRAYS[0])
     hold_outside(model, None)
+
+
+class Tree(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.tree = L.BinaryHierarchicalSoftmax(2, ((1, (2, 3)), 0))
+
+    def forward(self, x, t):
+        return None if x is t else self.tree(x, t)
+
+
+def test_what_chainer_and_the_schedules_hold_is_no_matter():
+    """By the second trace the manager of the schedules holds arrays like the arguments."""
+    plain, static = chainer.Sequential(Tree()), sdbr.static_graph(Tree())
+    static.copyparams(plain[0])
+    x, t = np.ones((3, 2), "f"), np.array([0, 2, 3], "i")
+    for train in (True, False):
+        with chainer.using_config("train", train):
+            for _ in range(3):
+                assert_near(static(x, t).array, plain(x, t).array, RESULTS, "result")
+    assert counts(static) == (4, 2, 0)
