@@ -10,9 +10,10 @@ import os
 import sys
 import tracemalloc
 import types
+import weakref
 
 import sdbr
-from sdbr.trace.guards.prints import same, settle, taken
+from sdbr.trace.guards.prints import LIKE, same, settle, taken
 
 import chainer
 import numpy as np
@@ -368,6 +369,9 @@ def test_what_is_large_is_looked_through_until_the_traced_call_is_over(make, cha
     class Told:
         names_read = None
 
+        def __init__(self):
+            self.variables_read = []
+
         def note_beyond(self, name, places, large):
             self.large = large
 
@@ -428,3 +432,19 @@ def test_variables_of_the_environment(read, monkeypatch):
             static(X)
     else:
         np.testing.assert_array_equal(static(X).array, np.maximum(X, 0) * want)
+
+
+def test_a_variable_that_a_call_has_read_is_not_held_by_it():
+    """With it would stay the graph that has made it."""
+    variable = chainer.Variable(np.ones(3, "f"))
+    holder = types.SimpleNamespace(h=variable)
+    print_ = taken(holder)
+    dead = weakref.ref(variable)
+    assert same(holder, print_, {})
+    live = {id(variable): LIKE}
+    del variable
+    holder.h = None
+    assert dead() is None
+    holder.h = chainer.Variable(np.ones(3, "f"))
+    assert not same(holder, print_, {})
+    assert same(holder, print_, live)

@@ -18,5 +18,6 @@ cdef class ArrayPrint(Print):
 
 
 cdef class VariablePrint(Print):
-    cdef readonly object variable
+    cdef object reference
+    cdef size_t identity
     cdef readonly tuple kind

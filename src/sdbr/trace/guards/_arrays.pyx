@@ -1,5 +1,7 @@
 """Arrays and Variables as they were when their prints were taken."""
 
+import weakref
+
 import chainer
 import numpy as np
 
@@ -157,13 +159,24 @@ cdef tuple kind_of(object variable):
 
 
 cdef class VariablePrint(Print):
-    """A Variable: by identity and kind; by kind alone if the schedule reads it anew."""
+    """A Variable: by identity and kind; by kind alone if the schedule reads it anew.
+
+    It is not held: with it would stay the graph that has made it, and all activations. Who looks
+    at `variable` while the call is traced holds it himself.
+    """
 
     def __init__(self, variable):
-        self.variable = variable
+        self.reference = weakref.ref(variable)
+        self.identity = <size_t> <PyObject *> variable
         self.kind = kind_of(variable)
 
+    @property
+    def variable(self):
+        """The Variable, or None when nobody has it any more."""
+        return self.reference()
+
     cdef bint matches(self, object thing, dict live) except -1:
-        if thing is not self.variable and how_used(self.variable, live) is not _LIKE:
-            return False
+        if thing is not self.reference():
+            if not live or live.get(self.identity) is not _LIKE:
+                return False
         return isinstance(thing, _Variable) and kind_of(thing) == self.kind

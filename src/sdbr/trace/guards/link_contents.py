@@ -42,6 +42,7 @@ class PrintRecording:
         self.looked_at: set[int] = set()  # ids of nodes of strange Variables whose array was read
         self.names_read: frozenset | None = None  # attributes of plain objects; None: any
         self._large: list[Print] = []
+        self.variables_read: list = []  # which live till the end of the trace
 
     def look_into(self, link, name: str, thing) -> None:
         """Note what an attribute holds, when it is first read."""

@@ -81,6 +81,8 @@ class _Walk:
         Places of what is not compared in full, because there is so much.
     large : list of Print
         What is compared in full only until the traced call is over.
+    variables : list of Variable
+        Which no print holds.
     """
 
     def __init__(self, names: frozenset | None = None):
@@ -91,6 +93,7 @@ class _Walk:
         self.moving: list[tuple] = []
         self.beyond: list[tuple] = []
         self.large: list = []
+        self.variables: list = []
 
     def note_moving(self, thing, place: tuple) -> None:
         """Whether `thing` is one of those that give something else each time they are asked."""
@@ -104,7 +107,10 @@ class _Walk:
         if isinstance(thing, np.ndarray):
             return self._array(thing, place)
         if isinstance(thing, chainer.Variable):
-            return thing if isinstance(thing, chainer.Parameter) else VariablePrint(thing)
+            if isinstance(thing, chainer.Parameter):
+                return thing
+            self.variables.append(thing)
+            return VariablePrint(thing)
         self.note_moving(thing, place)
         if id(thing) in self.seen:
             return thing
@@ -194,6 +200,7 @@ def taken(thing, recorder=None, name: str = "") -> Any:
     if recorder is None:
         settle(walk.large)
         return print_
+    recorder.variables_read += walk.variables
     for place, part in walk.moving:
         recorder.note_moving(name + _text(place), part)
     if walk.beyond:
