@@ -162,7 +162,9 @@ def tells_text(thing) -> bool:
     """Whether `thing` is compiled code that asks what it is given for its text."""
     if any(thing is x for x in _TELLERS):
         return True
-    return type(getattr(thing, "__self__", None)) is str and thing.__name__ in _TEXTS
+    if type(thing) not in (types.BuiltinMethodType, types.MethodWrapperType):
+        return False
+    return type(thing.__self__) is str and thing.__name__ in _TEXTS
 
 
 @functools.lru_cache(maxsize=1024)
