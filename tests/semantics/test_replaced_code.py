@@ -77,7 +77,7 @@ class Net(chainer.Chain, Base):
     def forward(self, x):
         h = F.relu(self.l(self.before(self.held.use(x))))
         h = relu(helper(h)) * sqrt(4.0) + np.exp(h.array * 0) * math.hypot(3, 4)
-        return h + cosh(h.array * 0) * pow(3, 2) + functions.tanh(h)
+        return h + cosh(h.array * 0) * pow(3, 2) * divmod(3, 2)[1] * int(1.5) + functions.tanh(h)
 
 
 functions = F  # under another name
@@ -94,11 +94,14 @@ CHANGES = {
     "by mock.patch": "chainer.functions.relu",
     "a function of NumPy": (np, "exp", np.sin),
     "a function of Python": (math, "hypot", math.atan2),
-    "a builtin": (builtins, "pow", lambda x, y: 7),
+    "a builtin": (builtins, "divmod", lambda x, y: (1, 2)),
+    "a builtin that traces replace": (builtins, "pow", lambda x, y: 7),
     "imported from Chainer": ("relu", F.sigmoid),
     "imported from NumPy": ("cosh", np.sinh),
     "imported from Python": ("sqrt", math.exp),
-    "a builtin in the module": ("pow", lambda x, y: 7),
+    "a builtin in the module": ("divmod", lambda x, y: (1, 2)),
+    "one that traces replace in the module": ("pow", lambda x, y: 7),
+    "a class that traces replace in the module": ("int", lambda x: 2),
     "a module": ("functions", mock.Mock(tanh=doubled)),
     "a link of Chainer": (L.Linear, "forward", another_linear),
     "a call of a link": (L.Linear, "__call__", another_linear),

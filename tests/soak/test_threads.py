@@ -407,7 +407,7 @@ def test_who_holds_an_argument_while_it_is_traced(keeps):
             references.count([x])
             asked.set()
             holds.wait()
-            found = references.unknown([], [], set(), Recorder(is_transparent))
+            found = references.unknown([], [], {}, Recorder(is_transparent))
     finally:
         over.set()
         other.join()

@@ -140,10 +140,12 @@ LEAVING[_Converting] = lambda cls: cls.builtin
 class _Power:
     """``pow`` for user code: of three numbers Python asks the first one alone."""
 
-    def __call__(self, base, exp, mod=None):
-        if mod is not None:
-            base, exp, mod = strip_floats((base, exp, mod))
-        return builtins.pow(base, exp, mod)
+    _sdbr_stands_in = True
+
+    def __call__(self, *args, **kwargs):
+        if len(args) + len(kwargs) > 2:
+            args, kwargs = strip_floats(args), strip_floats(kwargs)
+        return builtins.pow(*args, **kwargs)
 
     def __eq__(self, other):
         return other is self or other is builtins.pow

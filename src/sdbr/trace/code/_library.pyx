@@ -46,7 +46,8 @@ def stands_in(thing) -> bool:
     if isinstance(thing, _Function) or type(thing) is _Compiled:
         name = thing.__globals__.get("__name__")
     else:
-        name = thing.__module__ if isinstance(thing, type) else None
+        kind = thing if isinstance(thing, type) else type(thing)
+        name = kind.__module__ if kind is thing or "_sdbr_stands_in" in kind.__dict__ else None
     return isinstance(name, str) and _root(name) == "sdbr"
 
 

@@ -319,7 +319,7 @@ class Outside:
         if sees_hidden():
             self._settings(attributes)
         self.askers += [(holder, name) for name in ASKED & names]
-        self.definitions.add_builtins(names - holder.keys() - ASKED, holder)
+        self.definitions.add_builtins(names - holder.keys(), holder)
         modulo, text = uses_percent(function.__code__)
         self._makes_text = self._makes_text or makes_text(function.__code__)
         self._modulo |= modulo
