@@ -152,6 +152,42 @@ def test_look_ups_in_vain_are_few(monkeypatch):
     assert manager.statistics.replays >= 16
 
 
+class Ways(Net):
+    """Each number that the array begins with is a way of its own."""
+
+    def forward(self, x, m=1):
+        """The layer times the number."""
+        return super().forward(x, m) * int(x[0, 0] > 0) * len(np.zeros(int(x[0, 1])))
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_calls_that_wait_are_looked_up_now_and_then(monkeypatch):
+    """Nobody knows yet which way they go; what is known is not asked each time."""
+    static = sdbr.static_graph(Ways())
+
+    def call(n):
+        x = X.copy()
+        x[0, :2] = 1, n
+        check(static, x)
+
+    for i in range(1, 21):
+        call(i)
+    manager, seen = static.schedule_manager, []
+    find = manager.find
+    monkeypatch.setattr(manager, "find", lambda *a: seen.append(a) or find(*a))
+    for i in range(100, 180):
+        call(i)
+    assert 8 <= len(seen) <= 24
+    assert manager.statistics.replays == 0
+    assert manager.define_by_run_reasons[WAITING] >= 70
+    monkeypatch.undo()
+    for _ in range(160):  # one way comes again and again
+        call(3)
+    replays = manager.statistics.replays
+    call(3)
+    assert manager.statistics.replays == replays + 1
+
+
 def test_ways_are_few():
     """A new way through a call whose ways are few is traced on credit, another one is not."""
     for few in (False, True):

@@ -109,7 +109,12 @@ class Misses:
         longer. Of those that could, few are looked up while all look-ups are in vain.
         """
         back_off = self.back_off
-        if not (back_off.backs_off and self._static and manager.has_warned("misses")):
+        if not self._static:
+            return None
+        with manager.lock:
+            if back_off.skips_waiting(manager.statistics):
+                return WAITING
+        if not (back_off.backs_off and manager.has_warned("misses")):
             return None
         found = signature(args, kwargs)
         if found is None:

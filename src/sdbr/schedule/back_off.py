@@ -62,6 +62,7 @@ class BackOff:
         self._first: int | None = None  # the call that was missed first
         self._last = 0  # and last
         self._in_vain = 0  # calls since the last replay that might have had a schedule
+        self._waiting = 0  # calls one after the other whose schedules had to wait
         self._with = 0  # calls of late that had a schedule for certain
         self._without = _DOUBT  # and those that had none
         self._calls = 0  # when it was last looked at
@@ -155,6 +156,16 @@ class BackOff:
         self._in_vain += 1
         return self._in_vain > _IN_VAIN and self._in_vain % _LOOKED_AT != 0
 
+    def skips_waiting(self, statistics: Any) -> bool:
+        """Whether a call is not looked up, as those before it have found schedules that wait."""
+        if self._waiting <= _IN_VAIN:
+            return False
+        self.settle(statistics)
+        if self._waiting <= _IN_VAIN or self._debt <= _CALLS * _OWED:
+            return False
+        self._waiting += 1
+        return self._waiting % _LOOKED_AT != 0
+
     def has_seen(self, what: Any, call: int, times: int = 1) -> None:
         """What is missed now has been missed so often, at `call` last, and was not looked at."""
         last, before = self._seen.pop(hash(what), (call, 0))
@@ -182,6 +193,7 @@ class BackOff:
             return True
         if self._debt > _CALLS * _OWED:
             self._in_vain = 0
+            self._waiting += 1
             if asks:
                 self._last = call  # nobody knows whether it goes that way
             return False
@@ -212,7 +224,7 @@ class BackOff:
         self._builds = 0
         self._debt = max(self._debt - passed - hits * _CALLS // _REPLAYS, -_CALLS * _SAVED)
         if hits:
-            self._in_vain = 0
+            self._in_vain = self._waiting = 0
             self._came(hits)
         if hits and self._debt <= 0:
             self.in_a_row = 0
@@ -242,6 +254,7 @@ class BackOff:
     def _missed(self, call: int) -> None:
         self.in_a_row += 1
         self.missed += 1
+        self._waiting = 0
         self._came(without=int(self._costs(call)))
 
     def _came(self, with_schedule: int = 0, without: int = 0) -> None:
