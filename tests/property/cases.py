@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import re
 import warnings
 
 import sdbr  # noqa: F401  (first: it makes Chainer importable)
@@ -146,7 +147,8 @@ def check(case, tally: Tally | None = None) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             run, loose = networks.compare(source, plan, settings)
-        replayed(run, plan, settings, tally)
+        if not dynamic(run, source, tally):
+            replayed(run, plan, settings, tally)
     except Refused:
         tally["refused by Chainer"] += 1
         return
@@ -157,6 +159,23 @@ def check(case, tally: Tally | None = None) -> None:
     tally["arrays"] += len(run.records)
     tally["arrays without digits"] += loose
     tally.used.update(body.used)
+
+
+#: What makes a network dynamic that takes gradients itself: Chainer's backwards that look at
+#: arrays, differentiated in turn, and gradients that are None, as Variables.
+_OF_GRADIENTS = re.compile(
+    r"a gradient was taken through .*, which ran before|the result.* is a Variable without an array"
+)
+
+
+def dynamic(run, source: str, tally: Tally) -> bool:
+    """Whether a network is dynamic for what it does with gradients of its own."""
+    managers = [m for model in run.managers if (m := getattr(model, "schedule_manager", None))]
+    reasons = {reason for manager in managers for reason in manager.define_by_run_reasons}
+    if "chainer.grad(" not in source or not any(map(_OF_GRADIENTS.match, reasons)):
+        return False
+    tally["dynamic for gradients"] += 1
+    return True
 
 
 def replayed(run, plan, settings, tally: Tally) -> None:

@@ -151,6 +151,7 @@ F.scatter_add({a}, {t} % 2, {b})
 F.upsampling_2d(*F.max_pooling_2d({a}, 2, return_indices=True), 2)
 F.classification_summary({a}, {t}, 4)[:3]
 F.contrastive({a}, {b}, {t} % 2)
+F.permutate({a}, np.arange({a}.shape[0])[::-1])
 F.binary_accuracy({a}, np.stack([{t} % 2] * {a}.shape[1], 1))
 F.connectionist_temporal_classification(F.separate({a}, 1), {t}[:, None], 3)
 F.negative_sampling({a}, {t}, self.embed.W, lambda shape: np.random.randint(0, 3, shape), 2)

@@ -15,7 +15,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, state_of
 from tests.harness.models import MLP, Net, floats
 from tests.harness.nodes import Moody
-from tests.harness.twins import X, mlp, step
+from tests.harness.twins import X, counts, mlp, step
 from tests.tolerances import HALF, RESULTS, ROUNDINGS, SUMS
 
 
@@ -46,6 +46,28 @@ def test_results_that_cannot_be_traced():
     static = sdbr.static_graph(lambda x: {"y": F.relu(x), "z": Strange()})
     with pytest.raises(sdbr.TraceError, match=r"the result\['z'\] .*Strange"):
         static(X)
+
+
+def test_a_gradient_that_is_none_as_a_variable():
+    """Without backprop ``chainer.grad`` gives None, of which functions make a Variable."""
+
+    class Net(chainer.Chain):
+        def forward(self, x):
+            h = x * 2
+            [g] = chainer.grad([F.sum(h * h)], [h], enable_double_backprop=True)
+            return F.identity(g), h
+
+    static, x = sdbr.static_graph(Net()), chainer.Variable(np.ones((2, 3), "f"))
+    with chainer.using_config("enable_backprop", False):
+        with pytest.warns(sdbr.SdbrWarning, match="a Variable without an array"):
+            first = static(x)
+        for g, h in (first, static(x)):
+            assert g.array is None
+            assert_near(h.array, 2 * x.array, RESULTS, "result")
+    for _ in range(3):
+        g, _ = static(x)
+        assert_near(g.array, 4 * x.array, RESULTS, "gradient")
+    assert counts(static) == (2, 2, 1)
 
 
 def test_cyclic_containers_end():

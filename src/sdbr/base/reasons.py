@@ -34,6 +34,7 @@ class Remedy(Enum):
         "differentiated again."
     )
     CUT_OUTSIDE = "Cut it before or after the static call."
+    GIVE_ARRAY = "Give it an array, or return None in its place."
     # What it could.
     RETURN_IT = "Return it, or keep it in an attribute of the chain" + _OR_CODE
     SET_OUTSIDE = "Set it outside the call" + _OR_CODE

@@ -172,7 +172,7 @@ class Recorder(
         # Nobody else may hold the result by now: references to it are counted, see `escapes`.
         finish_streams(self)
         out_leaves: list = []
-        returned = flatten(result, "the result", out_leaves)
+        returned = flatten(result, "the result", out_leaves, empty=self._returned_empty)
         self.plain = Plain({}) if handed is None else handed.plain
         self._collect(returned, out_leaves, containers_in(result), handed)
         self.finish_lasting(leaves)
@@ -182,6 +182,9 @@ class Recorder(
         del self.plain, returned, own, filled, args, kwargs, handed, floats  # which hold some
         self.settle_floats()
         return result
+
+    def _returned_empty(self, path: str) -> None:
+        self.mark_dynamic(f"{path} is a Variable without an array", Remedy.GIVE_ARRAY)
 
     def leave_plain(self) -> None:
         """The call has raised: whatever it has kept by then is what define-by-run keeps.

@@ -53,7 +53,7 @@ class Leaf:
         return hash(("leaf", self.index))
 
 
-def flatten(thing, path: str, leaves: list, depth: int = 0):
+def flatten(thing, path: str, leaves: list, depth: int = 0, empty=None):
     """Replace arrays and Variables in `thing` by leaves, appending them to `leaves`.
 
     Parameters
@@ -64,6 +64,9 @@ def flatten(thing, path: str, leaves: list, depth: int = 0):
         How an error names the place.
     leaves : list
         Receives the arrays and Variables.
+    empty : callable, optional
+        Is told the place of a Variable without an array, which stays as it is; without it that is
+        an error.
 
     Returns
     -------
@@ -83,9 +86,12 @@ def flatten(thing, path: str, leaves: list, depth: int = 0):
         or is_device_array(thing)
     ):
         if isinstance(thing, chainer.Variable) and thing._data[0] is None:
-            raise TraceError(
-                f"{path} is a {kind.__name__} without an array; initialise it before the call"
-            )
+            if empty is None:
+                raise TraceError(
+                    f"{path} is a {kind.__name__} without an array; initialise it before the call"
+                )
+            empty(path)
+            return thing
         leaves.append(thing)
         return Leaf(len(leaves) - 1)
     if isinstance(thing, _SCALARS) or (
@@ -95,13 +101,11 @@ def flatten(thing, path: str, leaves: list, depth: int = 0):
     if depth > 100:
         raise TraceError(f"{path}: containers are nested more than 100 deep (a cycle?)")
     if isinstance(thing, dict):
-        return rebuild(
-            thing, {k: flatten(v, f"{path}[{k!r}]", leaves, depth + 1) for k, v in thing.items()}
-        )
+        pairs = [(k, v, f"{path}[{k!r}]") for k, v in thing.items()]
+        return rebuild(thing, {k: flatten(v, p, leaves, depth + 1, empty) for k, v, p in pairs})
     if isinstance(thing, (list, tuple)):
-        return rebuild(
-            thing, [flatten(v, f"{path}[{i}]", leaves, depth + 1) for i, v in enumerate(thing)]
-        )
+        parts = [(v, f"{path}[{i}]") for i, v in enumerate(thing)]
+        return rebuild(thing, [flatten(v, p, leaves, depth + 1, empty) for v, p in parts])
     raise TraceError(
         f"{path} is of type {kind.__module__}.{kind.__qualname__}, which cannot be traced; "
         "expected a Variable, an array, None, a number, a string, or lists, tuples and "
