@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1] / "src" / "sdbr"
 #: From below: what stands on one line shares a floor. A folder, or a file at the root.
 FLOORS = (
     ("base",),
-    ("compat",),
+    ("compat", "devices"),
     ("ops",),
     ("program", "trace"),
     ("audit",),

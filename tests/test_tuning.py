@@ -5,6 +5,7 @@ import json
 from sdbr.backends.cpu.onednn import library
 from sdbr.backends.cpu.onednn.convolution import FORWARD, Convolution
 from sdbr.backends.cpu.tuning import cache, convolution, race, wanted
+from sdbr.base.cache_folder import cache_folder
 from sdbr.base.errors import BackendError
 
 import chainer
@@ -228,16 +229,16 @@ def test_nothing_is_left_beside_the_file_and_old_builds_go(tmp_path):
 
 def test_where_the_file_lies(monkeypatch, tmp_path):
     monkeypatch.setenv("SDBR_CACHE", str(tmp_path))
-    assert cache.folder() == tmp_path
+    assert cache_folder() == tmp_path
     monkeypatch.setenv("SDBR_CACHE", "")
-    assert cache.folder() is None
+    assert cache_folder() is None
     monkeypatch.delenv("SDBR_CACHE")
-    monkeypatch.setattr(cache.sys, "platform", "linux")
+    monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.folder() == tmp_path / "sdbr"
+    assert cache_folder() == tmp_path / "sdbr"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(cache.os.path, "expanduser", lambda path: path)  # there is no home
-    assert cache.folder() is None
+    assert cache_folder() is None
 
 
 # --- the race ------------------------------------------------------------------------------------

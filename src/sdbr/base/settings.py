@@ -57,6 +57,8 @@ SETTINGS = (
     Setting(None, "SDBR_SIMD", "avx512"),
     Setting(None, "SDBR_CACHE", None),  # empty: no files at all
     Setting(None, "XDG_CACHE_HOME", None),
+    Setting(None, "CUDA_PATH", None),  # of a toolkit; NVRTC in wheels comes first
+    Setting(None, "CUDA_HOME", None),
 )
 #: Entries that are not in the cache key.
 OUTSIDE_KEY = tuple(setting.entry for setting in SETTINGS if not setting.in_key)

@@ -151,7 +151,8 @@ def blas() -> Iterator[Finding]:
 def onednn() -> Iterator[Finding]:
     """The library that convolutions may use, and where measurements are kept."""
     from sdbr.backends.cpu.onednn import library
-    from sdbr.backends.cpu.tuning import cache, wanted
+    from sdbr.backends.cpu.tuning import wanted
+    from sdbr.base.cache_folder import cache_folder
 
     found, text = library.find()
     # Without it everything works, so only a file that cannot be used wants mending.
@@ -160,7 +161,7 @@ def onednn() -> Iterator[Finding]:
     yield Finding("library", text, mend if broken else None)
     yield Finding("sdbr_onednn", wanted.onednn())
     yield Finding("sdbr_tune", str(wanted.tune()))
-    folder = cache.folder()
+    folder = cache_folder()
     yield Finding("measurements", "not kept on disk" if folder is None else str(folder))
 
 

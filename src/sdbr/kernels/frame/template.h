@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 #include <string.h>
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__CUDACC__)
 #include <immintrin.h>
 #endif
 
@@ -23,7 +23,16 @@
 #define SDBR_STRING_(x) #x
 #define SDBR_STRING(x) SDBR_STRING_(x)
 
+/* Functions that kernels consist of, and what these have in tables: also of kernels for GPUs. */
+#if defined(__CUDACC__)
+#define SDBR_INLINE static __device__ __forceinline__
+#define SDBR_HELPER static __device__
+#define SDBR_TABLE static __device__ const
+#else
 #define SDBR_INLINE static inline __attribute__((always_inline, unused))
+#define SDBR_HELPER static
+#define SDBR_TABLE static const
+#endif
 
 /* Iterations are independent although an output may be the very array of an input: in-place
  * execution rules out `restrict`, but never carries a value from one iteration to another. */

@@ -8,7 +8,7 @@
 #include "math/polynomial_f8.h"
 
 /* erfcx(x) for x = 0.5 + t from 0 to 1. Within 9.7e-18 of it. */
-static const double sdbr_erfcx_0_1[] = {
+SDBR_TABLE double sdbr_erfcx_0_1[] = {
     0.6156903441929259, -0.5126888229025867, 0.35934593274162946, -0.22201057102117938, 0.12417032361584944,
     -0.06397016368546442, 0.030728413910816012, -0.013887416202677147, 0.00594617673162726,
     -0.0024254062988525267, 0.000946691485706293, -0.0003549188603805336, 0.00012822729427882921,
@@ -17,7 +17,7 @@ static const double sdbr_erfcx_0_1[] = {
 };
 
 /* erfcx(x) for x = 2.0 + t from 1 to 3. Within 5.6e-18 of it. */
-static const double sdbr_erfcx_1_3[] = {
+SDBR_TABLE double sdbr_erfcx_1_3[] = {
     0.25539567631050575, -0.10679646185348957, 0.04180275260352654, -0.015460637764292899,
     0.0054407385374726875, -0.0018316642756976823, 0.000592469995322701, -0.00018477836756841212,
     5.572831533966739e-05, -1.6293717067101197e-05, 4.628174864564031e-06, -1.2795286873189962e-06,
@@ -27,7 +27,7 @@ static const double sdbr_erfcx_1_3[] = {
 };
 
 /* erfcx(x) for x = 4.5 + t from 3 to 6. Within 1.5e-17 of it. */
-static const double sdbr_erfcx_3_6[] = {
+SDBR_TABLE double sdbr_erfcx_3_6[] = {
     0.12248480427384141, -0.026015928630939815, 0.005413125434612401, -0.0011045761167898314,
     0.0002212664545267827, -4.355082856325626e-05, 8.429242010499353e-06, -1.6054970233291964e-06,
     3.011263133347139e-07, -5.5650759459572296e-08, 1.0139642471173957e-08, -1.8223096993770447e-09,
@@ -36,21 +36,21 @@ static const double sdbr_erfcx_3_6[] = {
 };
 
 /* x erfcx(x) for 1 / x^2 = 1/72 + t from 0 to 1/36. Within 5.5e-18 of it. */
-static const double sdbr_erfcx_far[] = {
+SDBR_TABLE double sdbr_erfcx_far[] = {
     0.5603505205560211, -0.2709161908615832, 0.38294925015701137, -0.8800565747963738, 2.7643699926540655,
     -10.908404807774383, 51.443863312248226, -280.4757071577475, 1727.8750206399775, -12218.019554369477,
     92075.12002292661,
 };
 
 /* erfinv(x) / x for x^2 = 1/8 + t from 0 to 1/4. Within 4.0e-18 of it. */
-static const double sdbr_erfinv_near[] = {
+SDBR_TABLE double sdbr_erfinv_near[] = {
     0.9174083670522701, 0.26853944237639576, 0.1672977500966559, 0.12916467464937703, 0.11049779615915697,
     0.10039275108415621, 0.09489255792141059, 0.09223856098711128, 0.0915471066280031, 0.09233429838344906,
     0.09418936493657569, 0.0972312023462761, 0.10778160369804848, 0.11314166859159029,
 };
 
 /* erfcinv(exp(-w^2)) for w = 1.165 + t from 0.83 to 1.5. Within 1.9e-18 of it. */
-static const double sdbr_erfcinv_1_5[] = {
+SDBR_TABLE double sdbr_erfcinv_1_5[] = {
     0.8008830575268647, 1.0093178450997946, 0.07320593549699742, -0.07465460534877276, 0.05193087794414148,
     -0.027983279734751537, 0.010822146649410365, -0.0013381375519370248, -0.002410292107742318,
     0.0028791907319422826, -0.002003898295419359, 0.0009383455815290872, -0.00017932420813120378,
@@ -58,7 +58,7 @@ static const double sdbr_erfcinv_1_5[] = {
 };
 
 /* erfcinv(exp(-w^2)) for w = 2.125 + t from 1.5 to 2.75. Within 1.7e-17 of it. */
-static const double sdbr_erfcinv_2_75[] = {
+SDBR_TABLE double sdbr_erfcinv_2_75[] = {
     1.7993836197317574, 1.0494782713575108, -0.0013557911817998556, -0.004966775059894401, 0.003687458849670598,
     -0.001962255550280218, 0.0008977058774043779, -0.0003696010421804636, 0.00013818777990688979,
     -4.6258209388323856e-05, 1.3168216460199145e-05, -2.642739005627889e-06, -9.038096120001289e-08,
@@ -67,7 +67,7 @@ static const double sdbr_erfcinv_2_75[] = {
 };
 
 /* erfcinv(exp(-w^2)) for w = 3.875 + t from 2.75 to 5. Within 1.3e-17 of it. */
-static const double sdbr_erfcinv_5[] = {
+SDBR_TABLE double sdbr_erfcinv_5[] = {
     3.622309895596629, 1.03294566080491, -0.004460727482205787, 0.00048173638572066664, -2.1823491551754014e-06,
     -2.2424902604949147e-05, 1.008666104415733e-05, -3.3764383808161483e-06, 9.990905995240012e-07,
     -2.752196917908354e-07, 7.213360692421459e-08, -1.818278323221901e-08, 4.438018032822004e-09,
@@ -76,7 +76,7 @@ static const double sdbr_erfcinv_5[] = {
 };
 
 /* erfcinv(exp(-w^2)) for w = 7.5 + t from 5 to 10. Within 9.3e-18 of it. */
-static const double sdbr_erfcinv_10[] = {
+SDBR_TABLE double sdbr_erfcinv_10[] = {
     7.326461289322561, 1.0144057645555173, -0.0013479095656182413, 0.00012946624534329723,
     -1.2295462505758708e-05, 1.1162764586003094e-06, -9.162759530209596e-08, 5.8163179163921184e-09,
     -4.987086242440469e-11, -7.614678721485328e-11, 1.9616910458988685e-11, -3.6921808410473695e-12,
@@ -85,7 +85,7 @@ static const double sdbr_erfcinv_10[] = {
 };
 
 /* erfcinv(exp(-w^2)) for w = 18.75 + t from 10 to 27.5. Within 6.8e-18 of it. */
-static const double sdbr_erfcinv_27_5[] = {
+SDBR_TABLE double sdbr_erfcinv_27_5[] = {
     18.656433544692785, 1.003577687579749, -0.00015344508679627974, 6.865612844793386e-06,
     -3.1381784067802456e-07, 1.4517528172615435e-08, -6.761684070475554e-10, 3.159908177985601e-11,
     -1.4778693808955752e-12, 6.902329650676479e-14, -3.212477360913702e-15, 1.4868861071876347e-16,
@@ -94,7 +94,7 @@ static const double sdbr_erfcinv_27_5[] = {
     -4.45251102351996e-28, 2.4882873309121146e-29, 1.6886102418138256e-30, -1.0827336306176306e-31,
 };
 
-static double sdbr_erfcx_f8(double x) {
+SDBR_HELPER double sdbr_erfcx_f8(double x) {
     const double t = fabs(x);
     double y;
     if (t < 1)
@@ -109,10 +109,10 @@ static double sdbr_erfcx_f8(double x) {
 }
 
 /* For |x| <= 1/2. */
-static double sdbr_erfinv_near_f8(double x) { return x * SDBR_POLYNOMIAL(sdbr_erfinv_near, x * x - 0.125); }
+SDBR_HELPER double sdbr_erfinv_near_f8(double x) { return x * SDBR_POLYNOMIAL(sdbr_erfinv_near, x * x - 0.125); }
 
 /* For 0 <= q <= 1/2. */
-static double sdbr_erfcinv_tail_f8(double q) {
+SDBR_HELPER double sdbr_erfcinv_tail_f8(double q) {
     const double w = sqrt(-log(q * 0.5 > 0 ? q : 0)); /* SciPy halves it */
     if (w < 1.5)
         return SDBR_POLYNOMIAL(sdbr_erfcinv_1_5, w - 1.165);
@@ -125,14 +125,14 @@ static double sdbr_erfcinv_tail_f8(double q) {
     return w < 28 ? SDBR_POLYNOMIAL(sdbr_erfcinv_27_5, w - 18.75) : w;
 }
 
-static double sdbr_erfinv_f8(double x) {
+SDBR_HELPER double sdbr_erfinv_f8(double x) {
     const double t = fabs(x);
     if (t <= 0.5)
         return sdbr_erfinv_near_f8(x) + 0.0; /* -0 becomes 0, as in SciPy */
     return t <= 1 ? copysign(sdbr_erfcinv_tail_f8(1 - t), x) : (double)NAN;
 }
 
-static double sdbr_erfcinv_f8(double q) {
+SDBR_HELPER double sdbr_erfcinv_f8(double q) {
     if (q >= 0.5 && q <= 1.5)
         return -sdbr_erfinv_near_f8(q - 1);
     if (q >= 0 && q < 0.5)

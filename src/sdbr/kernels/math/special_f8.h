@@ -14,7 +14,7 @@ SDBR_INLINE double sdbr_ndtr_tail_f8(double x) {
     return sum;
 }
 
-static double sdbr_log_ndtr_f8(double x) {
+SDBR_HELPER double sdbr_log_ndtr_f8(double x) {
     const double half = 0.70710678118654752440; /* sqrt(1/2) */
     if (x > -1)
         return log1p(-0.5 * erfc(x * half));
@@ -24,7 +24,7 @@ static double sdbr_log_ndtr_f8(double x) {
 }
 
 /* exp(-x^2 / 2) / sqrt(2 pi) over the function. */
-static double sdbr_log_ndtr_slope_f8(double x) {
+SDBR_HELPER double sdbr_log_ndtr_slope_f8(double x) {
     if (x > -20)
         return 0.79788456080286535588 * exp(-0.5 * x * x) / erfc(x * -0.70710678118654752440);
     return -x / sdbr_ndtr_tail_f8(x);

@@ -13,31 +13,16 @@ import json
 import logging
 import os
 import platform
-import sys
 import tempfile
 from pathlib import Path
 
 from sdbr.backends.cpu import _kernels
 from sdbr.base.forks import reentrant_lock
-from sdbr.base.settings import variable
 from sdbr.base.version import VERSION
 
 #: How many files of other builds are left alone.
 KEPT = 16
 _log = logging.getLogger("sdbr")
-
-
-def folder() -> Path | None:
-    """Where the files lie: ``SDBR_CACHE`` (empty: nowhere), else the user's cache folder."""
-    given = variable("SDBR_CACHE")
-    if given is not None:
-        return Path(given) if given else None
-    if sys.platform == "darwin":
-        base = "~/Library/Caches"
-    else:
-        base = variable("XDG_CACHE_HOME") or "~/.cache"
-    path = Path(os.path.expanduser(base))  # as it is where there is no home
-    return path / "sdbr" if path.is_absolute() else None
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from sdbr.backends.cpu.onednn import convolution as onednn
 from sdbr.backends.cpu.onednn.convolution import Convolution
 from sdbr.backends.cpu.tuning import cache, wanted
 from sdbr.backends.cpu.tuning.race import operands, race
+from sdbr.base.cache_folder import cache_folder
 from sdbr.base.errors import BackendError
 
 import numpy as np
@@ -209,4 +210,4 @@ def _usual(problem: Convolution, makers) -> str:
 def _measurements(threads: int) -> cache.Measurements:
     found, _ = library.find()
     version = "none" if found is None else ".".join(map(str, found.version))
-    return cache.Measurements({"oneDNN": version, "threads": str(threads)}, cache.folder())
+    return cache.Measurements({"oneDNN": version, "threads": str(threads)}, cache_folder())

@@ -1,0 +1,4 @@
+"""Programs on GPUs: which kernel runs each op, on how many threads.
+
+Nothing launches them yet: what is here is proven without a device (`docs/gpu.md`).
+"""

@@ -1,0 +1,1 @@
+"""GPUs, without what runs on them: what compiles for them."""
