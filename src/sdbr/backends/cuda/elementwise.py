@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from sdbr.backends.cpu import elementwise
 from sdbr.backends.cpu.prepare.operands import Operand
 from sdbr.backends.cpu.prepare.space import product
-from sdbr.backends.cuda.launch import AXES, Launch
+from sdbr.backends.cuda.launch import AXES, Launch, Launches, teams_for
 from sdbr.base.errors import BackendError
 from sdbr.ops.op import Op
 
 
-def prepare(op: Op, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]) -> Launch:
-    """The launch of an elementwise op.
+def prepare(
+    op: Op, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
+) -> Launches:
+    """The launches of an elementwise op.
 
     Raises
     ------
@@ -26,7 +28,8 @@ def prepare(op: Op, ins: Sequence[Operand], outs: Sequence[Operand], ints: Seque
         raise BackendError(
             f"op {op.name!r} walks over at most {AXES} axes on a GPU; got {numbers[0]}"
         )
-    return Launch(kernel, text(op, layout), tuple(numbers), product(outs[0][1]))
+    teams = teams_for(product(outs[0][1]))
+    return (Launch(kernel, text(op, layout), tuple(numbers), teams, kernel[-2:]),)
 
 
 def text(op: Op, layout: str) -> str:

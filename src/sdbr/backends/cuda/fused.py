@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from sdbr.backends.cpu.prepare.operands import Operand, suffix
 from sdbr.backends.cpu.prepare.space import describe
-from sdbr.backends.cuda.launch import FLOATS, OPERANDS, Launch
+from sdbr.backends.cuda.launch import OPERANDS, Launch, Launches, teams_for
 from sdbr.base.errors import BackendError
 from sdbr.ops.fused import Step, decode, load_axes
 from sdbr.ops.op import Op
@@ -22,24 +22,24 @@ _LANES = {"f4": 4, "f8": 2}  # in 16 bytes
 _DIRECT = {"fill": "p", "copy": "a"}  # steps that are no function of kernels/math
 
 
-def prepare(op: Op, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]) -> Launch:
+def prepare(
+    op: Op, ins: Sequence[Operand], outs: Sequence[Operand], ints: Sequence[int]
+) -> Launches:
     """The launch of a fused op.
 
     Raises
     ------
     BackendError
-        For outputs with gaps, or more operands or numbers than a launch holds.
+        For outputs with gaps, or more operands than a launch holds.
     """
     dtype = suffix(outs[0])
     itemsize = int(dtype[1])
     if not all(is_c_contiguous(shape, strides, itemsize) for _, shape, strides in outs):
         raise BackendError(f"op {op.name!r} writes C-contiguous operands; got {describe(outs)}")
     steps = list(decode(ints, _Zeros()))
-    n_floats = sum(len(step.op.floats) for step in steps)
-    if len(ins) + len(outs) > OPERANDS or n_floats > FLOATS:
+    if len(ins) + len(outs) > OPERANDS:
         raise BackendError(
-            f"op {op.name!r} has at most {OPERANDS} operands and {FLOATS} numbers on a GPU; got "
-            f"{len(ins) + len(outs)} and {n_floats}"
+            f"op {op.name!r} has at most {OPERANDS} operands on a GPU; got {len(ins) + len(outs)}"
         )
     axes = [
         None if is_c_contiguous(shape, strides, itemsize) else load_axes(shape, strides)
@@ -48,7 +48,8 @@ def prepare(op: Op, ins: Sequence[Operand], outs: Sequence[Operand], ints: Seque
     body = "\n".join(_lines(steps, axes, len(outs), dtype))
     name = "fused_" + hashlib.sha256(body.encode()).hexdigest()[:16]
     work = math.prod(outs[0][1])
-    return Launch(f"{name}_{dtype}", body.replace("@", name), (work,), -(-work // _LANES[dtype]))
+    teams = teams_for(-(-work // _LANES[dtype]))
+    return (Launch(f"{name}_{dtype}", body.replace("@", name), (work,), teams, dtype),)
 
 
 def _lines(steps: list[Step], axes: list, n_out: int, dtype: str) -> Iterator[str]:
@@ -66,23 +67,24 @@ def _lines(steps: list[Step], axes: list, n_out: int, dtype: str) -> Iterator[st
             )
     yield "SDBR_INLINE void FN(@_team)(sdbr_team team, const sdbr_device_op *op) {"
     yield f"    const int64_t n = op->ints[0], packs = sdbr_packs(op, {n_in + n_out}, n, {lanes});"
-    yield "    for (int64_t k = team.rank; k < packs; k += team.size) {"
+    yield "    const int64_t step = sdbr_stride(team);"
+    for k in range(n_in + n_out):
+        yield f"    char *at_{k} = sdbr_at(op, {k});"
+    yield "    for (int64_t k = sdbr_first(team); k < packs; k += step) {"
     yield f"        FN(sdbr_pack) y[{n_out}];"
     if None in axes:
         yield f"        FN(sdbr_pack) x[{n_in}];"
     for k, walked in enumerate(axes):
         if walked is None:
-            yield f"        x[{k}] = ((const FN(sdbr_pack) *)op->operands[{k}])[k];"
+            yield f"        x[{k}] = ((const FN(sdbr_pack) *)at_{k})[k];"
     yield f"        for (int lane = 0; lane < {lanes}; lane++) {{"
     yield from _one(axes, n_out, f"k * {lanes} + lane", "x[{0}].v[lane]", "y[{0}].v[lane]", 12)
     yield "        }"
     for k in range(n_out):
-        yield f"        ((FN(sdbr_pack) *)op->operands[{n_in + k}])[k] = y[{k}];"
+        yield f"        ((FN(sdbr_pack) *)at_{n_in + k})[k] = y[{k}];"
     yield "    }"
-    yield f"    for (int64_t i = packs * {lanes} + team.rank; i < n; i += team.size) {{"
-    yield from _one(
-        axes, n_out, "i", "((const T *)op->operands[{0}])[i]", "((T *)op->operands[{1}])[i]", 8
-    )
+    yield f"    for (int64_t i = packs * {lanes} + sdbr_first(team); i < n; i += step) {{"
+    yield from _one(axes, n_out, "i", "((const T *)at_{0})[i]", "((T *)at_{1})[i]", 8)
     yield "    }"
     yield "}"
     yield "SDBR_KERNEL(FN(@), FN(@_team))"
@@ -93,7 +95,7 @@ def _one(axes: list, n_out: int, i: str, read: str, write: str, indent: int) -> 
     space = " " * indent
     yield f"{space}T in[{len(axes) + 1}], out[{n_out}];"
     for k, walked in enumerate(axes):
-        place = f"*(const T *)(op->operands[{k}] + FN(@_at_{k})((uint64_t)({i})))"
+        place = f"*(const T *)(at_{k} + FN(@_at_{k})((uint64_t)({i})))"
         yield f"{space}in[{k}] = {read.format(k) if walked is None else place};"
     yield f"{space}FN(@_element)(op->floats, in, out);"
     for k in range(n_out):

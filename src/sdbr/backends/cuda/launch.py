@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+from collections.abc import Sequence
 
 #: As in ``kernels/device/team.cuh``.
-OPERANDS, INTS, FLOATS, AXES = 16, 48, 32, 8
+OPERANDS, INTS, AXES, THREADS, SCRATCH = 16, 48, 8, 256, 2048
 
-THREADS = 256  # of a block
 _BLOCKS = 132 * 8  # at most: more threads than a device holds at once only take turns
+
+
+class Fault(ctypes.Structure):
+    """``sdbr_fault``: what went wrong first in a program; `number` is that of the op, from 1 on."""
+
+    _fields_ = (
+        ("number", ctypes.c_uint64),
+        ("value", ctypes.c_int64),
+        ("bound", ctypes.c_int64),
+        ("position", ctypes.c_int64),
+    )
 
 
 class DeviceOp(ctypes.Structure):
@@ -17,8 +28,12 @@ class DeviceOp(ctypes.Structure):
 
     _fields_ = (
         ("operands", ctypes.c_void_p * OPERANDS),
+        ("moving", ctypes.c_uint64),
+        ("floats", ctypes.c_void_p),
+        ("fault", ctypes.c_void_p),
+        ("work", ctypes.c_void_p),
+        ("number", ctypes.c_int64),
         ("ints", ctypes.c_int64 * INTS),
-        ("floats", ctypes.c_double * FLOATS),
     )
 
 
@@ -29,29 +44,62 @@ class Launch:
     Attributes
     ----------
     kernel : str
-        Its name: op, layout and dtype.
+        Its name.
     text : str
         Its source, in the terms of ``kernels/device``.
     ints : tuple of int
         What the kernel reads first.
+    teams : int
+        Blocks of `THREADS` threads that have something to do.
+    section : str
+        ``'f4'``, ``'f8'`` or ``''``: of what dtype the source is.
+    is_listed : bool
+        Whether addresses and integers stand in lists in memory: there may be any number of them.
     work : int
-        How much its threads have to do: one does a piece at a time.
+        Doubles that the launches of one op hand on.
+    operands : tuple of int
+        Which operands of the op the kernel has; none: all of them.
     """
 
     kernel: str
     text: str
     ints: tuple[int, ...]
-    work: int
+    teams: int = 1
+    section: str = ""
+    is_listed: bool = False
+    work: int = 0
+    operands: tuple[int, ...] = ()
 
     @property
     def grid(self) -> int:
-        """Blocks of `THREADS` threads."""
-        return max(1, min(-(-self.work // THREADS), _BLOCKS))
+        """Blocks."""
+        return max(1, min(self.teams, _BLOCKS))
 
-    def op(self, operands, floats) -> DeviceOp:
-        """What the kernel gets, for operands at these addresses."""
-        made = DeviceOp()
+    def op(
+        self, operands: Sequence[int], floats: int, fault: int, number: int, work: int = 0
+    ) -> DeviceOp:
+        """What the kernel gets.
+
+        Parameters
+        ----------
+        operands : sequence of int
+            Addresses; where `is_listed`, of the list of addresses and of that of the integers.
+        floats, fault, work : int
+            Addresses of the float attributes, of the program's `Fault`, and of `work` doubles.
+        number : int
+            Of the op in its program, from 1 on.
+        """
+        made = DeviceOp(floats=floats, fault=fault, number=number, work=work)
         made.operands[: len(operands)] = operands
-        made.ints[: len(self.ints)] = self.ints
-        made.floats[: len(floats)] = floats
+        if not self.is_listed:
+            made.ints[: len(self.ints)] = self.ints
         return made
+
+
+#: What an op is launched as, one after the other.
+Launches = tuple[Launch, ...]
+
+
+def teams_for(elements: int) -> int:
+    """So many teams that each thread has one of `elements`."""
+    return -(-elements // THREADS)

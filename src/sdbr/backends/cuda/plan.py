@@ -5,26 +5,37 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable
 
-from sdbr.backends.cuda.launch import Launch
+from sdbr.backends.cuda.launch import Launch, Launches
 from sdbr.base.errors import BackendError
 from sdbr.ops.table import OPS
 from sdbr.program.program import Program
 
 #: Families of ops with kernels for GPUs; all other ops are Chainer's own code.
-FAMILIES = ("elementwise", "fused", "special")
+FAMILIES = (
+    "array",
+    "data",
+    "elementwise",
+    "fused",
+    "loss",
+    "product",
+    "recurrent",
+    "reduction",
+    "special",
+    "update",
+)
 _PREPARE = {
     family: importlib.import_module(f"sdbr.backends.cuda.{family}").prepare for family in FAMILIES
 }
 _WANTED = "wanted.cuh"
-_SOURCE = f'#define SDBR_WANTED "{_WANTED}"\n#include "device/elementwise.cuh"\n'
+_SOURCE = f'#define SDBR_WANTED "{_WANTED}"\n#include "device/kernels.cuh"\n'
 
 
-def launches(program: Program) -> list[Launch | None]:
-    """The launch of each op; None for an op without a kernel for GPUs."""
-    return [_launch(program, i) for i in range(len(program))]
+def launches(program: Program) -> list[Launches | None]:
+    """The launches of each op; None for an op without a kernel for GPUs."""
+    return [_launches(program, i) for i in range(len(program))]
 
 
-def _launch(program: Program, i: int) -> Launch | None:
+def _launches(program: Program, i: int) -> Launches | None:
     op = OPS[int(program.opcodes[i])]
     prepare = _PREPARE.get(op.family)
     if prepare is None:
@@ -48,8 +59,9 @@ def source(wanted: Iterable[Launch]) -> tuple[str, dict[str, str]]:
 
     Each kernel is there once, whatever the order of the launches.
     """
-    texts: dict[str, set[str]] = {"f4": set(), "f8": set()}
+    texts: dict[str, set[str]] = {"f4": set(), "f8": set(), "": set()}
     for launch in wanted:
-        texts[launch.kernel[-2:]].add(launch.text)
-    parts = ["#if SDBR_FLOATS", *sorted(texts["f4"]), "#else", *sorted(texts["f8"]), "#endif", ""]
-    return _SOURCE, {_WANTED: "\n".join(parts)}
+        texts[launch.section].add(launch.text)
+    single, double, other = (sorted(texts[section]) for section in ("f4", "f8", ""))
+    lines = ["#if SDBR_FLOATS == 1", *single, "#elif SDBR_FLOATS == 0", *double, "#else", *other]
+    return _SOURCE, {_WANTED: "\n".join([*lines, "#endif", ""])}

@@ -1,6 +1,4 @@
-/* What device/elementwise.cuh has once per dtype: the element functions, and the kernels of them that are wanted. */
-#include "math/arithmetic.h"
-#include "math/special.h"
+/* Element functions by dtype that choose between others. */
 
 /* See elementwise/kernels.h, where whole kernels are chosen: here all threads go one way. */
 SDBR_INLINE T FN(op_pow_constant)(T a, T p, T q) {
@@ -18,6 +16,3 @@ SDBR_INLINE T FN(op_pow_constant_grad)(T x, T gy, T p, T q) {
            : p == (T)1.5 ? FN(op_sqrt_cube_grad)(x, gy, p, q)
                          : FN(op_pow_any_grad)(x, gy, p, q);
 }
-
-/* Wanted are lines SDBR_ELEMENTS_<layout>(op, number of inputs, number of float attributes). */
-#include SDBR_WANTED

@@ -1,12 +1,11 @@
-/* Elementwise ops, of the element functions that the kernels of the CPU consist of. Integers as there (elementwise/
- * walks.h): `contiguous`: [n]; `strided`: [ndim, shape, strides of each operand in bytes]. SDBR_WANTED is a file that
- * names the kernels, or has those of fused ops; it is read once per dtype. */
+/* Elementwise ops, of the element functions that the kernels of the CPU consist of. SDBR_ELEMENTS_<layout>(op, number of
+ * inputs, number of float attributes) is a kernel. */
 #ifndef SDBR_DEVICE_ELEMENTWISE_CUH
 #define SDBR_DEVICE_ELEMENTWISE_CUH
 
 #include <math.h>
 
-#include "device/team.cuh"
+#include "device/places.cuh"
 
 #include "math/erf_f8.h"
 #include "math/gamma_f4.h"
@@ -16,42 +15,11 @@
 #include "math/special_f8.h"
 #include "math/trigonometry_f4.h"
 
-/* Where element i lies in each of `n_operands` operands. */
-SDBR_INLINE void sdbr_place_contiguous(const int64_t *ints, int n_operands, int64_t i, char *const *operands,
-                                       char **at, int64_t bytes) {
-    (void)ints;
-    for (int k = 0; k < n_operands; k++)
-        at[k] = operands[k] + i * bytes;
-}
-
-SDBR_INLINE void sdbr_place_strided(const int64_t *ints, int n_operands, int64_t i, char *const *operands, char **at,
-                                    int64_t bytes) {
-    const int64_t ndim = ints[0], *shape = ints + 1, *strides = shape + ndim;
-    uint64_t rest = (uint64_t)i;
-    (void)bytes;
-    for (int k = 0; k < n_operands; k++)
-        at[k] = operands[k];
-    for (int64_t d = ndim - 1; d >= 0; d--) {
-        const uint64_t length = (uint64_t)shape[d], left = rest / length;
-        const int64_t index = (int64_t)(rest - left * length);
-        for (int k = 0; k < n_operands; k++)
-            at[k] += index * strides[k * ndim + d];
-        rest = left;
-    }
-}
-
-SDBR_INLINE int64_t sdbr_count(const int64_t *ints) {
-    int64_t n = 1;
-    for (int64_t d = 0; d < ints[0]; d++)
-        n *= ints[1 + d];
-    return n;
-}
-
 /* How many times `lanes` elements at once: none, where an operand does not begin at 16 bytes. */
 SDBR_INLINE int64_t sdbr_packs(const sdbr_device_op *op, int n_operands, int64_t n, int lanes) {
     uintptr_t bits = 0;
     for (int k = 0; k < n_operands; k++)
-        bits |= (uintptr_t)op->operands[k];
+        bits |= (uintptr_t)sdbr_at(op, k);
     return bits & 15 ? 0 : n / lanes;
 }
 
@@ -71,9 +39,11 @@ typedef struct sdbr_pack_f8 {
     SDBR_INLINE void FN(name##_##layout##_team)(sdbr_team team, const sdbr_device_op *op) { \
         const T p = (count) > 0 ? (T)op->floats[0] : (T)0, q = (count) > 1 ? (T)op->floats[1] : (T)0; \
         const int64_t n = length; \
-        for (int64_t i = team.rank; i < n; i += team.size) { \
-            char *at[(inputs) + 1]; \
-            places(op->ints, (inputs) + 1, i, op->operands, at, (int64_t)sizeof(T)); \
+        char *operands[(inputs) + 1], *at[(inputs) + 1]; \
+        for (int k = 0; k < (inputs) + 1; k++) \
+            operands[k] = sdbr_at(op, k); \
+        for (int64_t i = sdbr_first(team); i < n; i += sdbr_stride(team)) { \
+            places(op->ints, (inputs) + 1, i, operands, at, (int64_t)sizeof(T)); \
             *(T *)at[inputs] = SDBR_CALL_##inputs(name); \
         } \
     } \
@@ -83,8 +53,5 @@ typedef struct sdbr_pack_f8 {
     SDBR_ELEMENTS(name, contiguous, inputs, count, op->ints[0], sdbr_place_contiguous)
 #define SDBR_ELEMENTS_strided(name, inputs, count) \
     SDBR_ELEMENTS(name, strided, inputs, count, sdbr_count(op->ints), sdbr_place_strided)
-
-#define SDBR_BY_DTYPE "device/elements.cuh"
-#include "frame/by_dtype.h"
 
 #endif

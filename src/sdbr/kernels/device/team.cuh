@@ -1,43 +1,87 @@
 /* What kernels for GPUs are written in: the part of C that C99 and CUDA C++ share, so that the same source is a
  * kernel of a device, and a function of the host that tests call.
  *
- * An op is one function over a team: threads that share its work, whoever launched them. A kernel is the team of a
- * whole grid. */
+ * An op is one function over a team: threads that wait for each other and share scratch memory. Several teams share
+ * an op, each with a part of its own. A kernel is a grid of teams, one per block. */
 #ifndef SDBR_TEAM_CUH
 #define SDBR_TEAM_CUH
 
 #include "frame/template.h"
 
 /* Python that prepares launches has these, too (backends/cuda/launch.py), and compares them. */
-enum { SDBR_DEVICE_OPERANDS = 16, SDBR_DEVICE_INTS = 48, SDBR_DEVICE_FLOATS = 32, SDBR_DEVICE_AXES = 8 };
+enum {
+    SDBR_DEVICE_OPERANDS = 16,
+    SDBR_DEVICE_INTS = 48,
+    SDBR_DEVICE_AXES = 8,
+    SDBR_DEVICE_THREADS = 256, /* of a team, at most */
+    SDBR_DEVICE_SCRATCH = 2048 /* doubles */
+};
+
+/* What went wrong first; `number` is 0 as long as nothing has. See SDBR_INDEX_ERROR in frame/abi.h. */
+typedef struct sdbr_fault {
+    unsigned long long number;
+    int64_t value, bound, position;
+} sdbr_fault;
 
 /* An op as a launch hands it over, by value; see sdbr_op in frame/abi.h. */
 typedef struct sdbr_device_op {
     char *operands[SDBR_DEVICE_OPERANDS];
+    uint64_t moving;      /* bit k: operand k lies where *operands[k] says, since its address changes from run to run */
+    const double *floats; /* those of the op in the control block */
+    sdbr_fault *fault;    /* of the program */
+    double *work;         /* between the launches of one op */
+    int64_t number;       /* of the op in its program, from 1 on */
     int64_t ints[SDBR_DEVICE_INTS];
-    double floats[SDBR_DEVICE_FLOATS];
 } sdbr_device_op;
 
 typedef struct sdbr_team {
-    int64_t rank, size;
+    int64_t rank, size;    /* of a thread in its team */
+    int64_t group, groups; /* of the team among those of the op */
+    double *scratch;       /* SDBR_DEVICE_SCRATCH doubles that the team shares */
 } sdbr_team;
 
+/* The first of the elements that a thread does, and how far it is to the next, where each is by itself. */
+SDBR_INLINE int64_t sdbr_first(sdbr_team team) { return team.group * team.size + team.rank; }
+SDBR_INLINE int64_t sdbr_stride(sdbr_team team) { return team.groups * team.size; }
+
+SDBR_INLINE char *sdbr_at(const sdbr_device_op *op, int k) {
+    char *at = op->operands[k];
+    return op->moving >> k & 1 ? *(char *const *)at : at;
+}
+#define SDBR_IN(k) ((const T *)sdbr_at(op, k))
+#define SDBR_OUT(k) ((T *)sdbr_at(op, k))
+
 #if defined(__CUDACC__)
+#define SDBR_SYNC(team) __syncthreads()
 #define SDBR_KERNEL(name, body) \
-    extern "C" __global__ void name(const __grid_constant__ sdbr_device_op op) { \
-        const sdbr_team team = {(int64_t)blockIdx.x * blockDim.x + threadIdx.x, (int64_t)gridDim.x * blockDim.x}; \
+    extern "C" __global__ void __launch_bounds__(SDBR_DEVICE_THREADS) \
+        name(const __grid_constant__ sdbr_device_op op) { \
+        __shared__ double scratch[SDBR_DEVICE_SCRATCH]; \
+        const sdbr_team team = {(int64_t)threadIdx.x, (int64_t)blockDim.x, (int64_t)blockIdx.x, (int64_t)gridDim.x, \
+                                scratch}; \
         body(team, &op); \
     }
+#define SDBR_FIRST_TO(word, value) (atomicCAS(word, 0ull, value) == 0ull)
+#define SDBR_ADD(at, value) atomicAdd(at, value)
 #else
-/* One thread of the team at a time: for ops whose threads do not wait for each other. */
+/* Of who calls kernels on the host: SDBR_SYNC lets all other threads of the team come to it,
+ * sdbr_run_teams runs a body on all threads of all teams. */
+#include "teams_on_host.h"
 #define SDBR_KERNEL(name, body) \
-    void name(const sdbr_device_op *op, int64_t size) { \
-        for (int64_t rank = 0; rank < size; rank++) { \
-            const sdbr_team team = {rank, size}; \
-            body(team, op); \
-        } \
-    }
+    void name(const sdbr_device_op *op, int64_t size, int64_t groups) { sdbr_run_teams(body, op, size, groups); }
+#define SDBR_FIRST_TO(word, value) (*(word) == 0 ? (*(word) = (value), 1) : 0)
+#define SDBR_ADD(at, value) (*(at) += (value))
 const int64_t sdbr_device_op_bytes = sizeof(sdbr_device_op);
 #endif
+
+/* Notes what is wrong, unless something was before. */
+SDBR_INLINE void sdbr_note_fault(const sdbr_device_op *op, int64_t value, int64_t bound, int64_t position) {
+    sdbr_fault *fault = op->fault;
+    if (!SDBR_FIRST_TO(&fault->number, (unsigned long long)op->number))
+        return;
+    fault->value = value;
+    fault->bound = bound;
+    fault->position = position;
+}
 
 #endif

@@ -12,12 +12,6 @@ SDBR_INLINE void FN(read_labels)(const char *t, int64_t code, int64_t begin, int
     }
 }
 
-/* -valid (x (t - (x >= 0)) - log1p(exp(-|x|))) */
-SDBR_INLINE T FN(sigmoid_loss)(T x, T t, T valid) {
-    const T positive = x >= 0 ? (T)1 : (T)0;
-    return -(valid * (x * (t - positive) - FN(sdbr_log1p_unit)(FN(sdbr_exp)(-FABS(x)))));
-}
-
 /* ints: [n, label dtype, normalize, batch]; operands: x, t, loss, count. */
 static int FN(sigmoid_cross_entropy)(const sdbr_op *op) {
     const int64_t n = op->ints[0], code = op->ints[1], normalize = op->ints[2], batch = op->ints[3];
@@ -67,7 +61,7 @@ SDBR_INLINE void FN(sigmoid_loss_grad)(const sdbr_op *op, const T *gloss, int st
         FN(read_labels)(op->operands[1], code, i, length, labels, valid);
         SDBR_IVDEP
         for (int64_t k = 0; k < length; k++)
-            gx[k] = g[k * step] * valid[k] * (FN(sdbr_sigmoid)(x[k]) - labels[k]) / count;
+            gx[k] = FN(sigmoid_loss_slope)(x[k], labels[k], valid[k], g[k * step]) / count;
     }
 }
 

@@ -3,6 +3,7 @@
 #include "frame/vector.h"
 #include "reduction/groups.h"
 #include "loss/labels.h"
+#include "loss/sigmoid.h"
 #include "loss/elements.h"
 #undef LANES
 #undef SUM_BLOCK

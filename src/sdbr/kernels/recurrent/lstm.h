@@ -1,19 +1,6 @@
 /* LSTM cells, by dtype. The four numbers of a cell lie side by side: x[m, 4] holds cell input,
  * input gate, forget gate and output gate of m cells. C-contiguous operands. */
 
-/* tanh of the cell input and sigmoid of the gates are one formula, s(|x| k) p + q with the sign of
- * x, so that a vector goes over all four at once. Adding -0 keeps the sign of a zero. */
-#define SDBR_GATES(first, other) \
-    {first, other, other, other, first, other, other, other, first, other, other, other, first, other, other, other}
-static const T FN(gate_scale)[16] = SDBR_GATES(2, 1);
-static const T FN(gate_factor)[16] = SDBR_GATES(1, (T)0.5);
-static const T FN(gate_shift)[16] = SDBR_GATES((T)-0.0, (T)0.5);
-#undef SDBR_GATES
-
-SDBR_INLINE T FN(gate)(T x, int k) {
-    return COPYSIGN(FN(sdbr_tanh_half)(FN(gate_scale)[k] * FABS(x)), x) * FN(gate_factor)[k] + FN(gate_shift)[k];
-}
-
 /* y[m, 4] from x[m, 4], which may be the same array. */
 static void FN(open_gates)(const T *x, T *y, int64_t m) {
     const int64_t n = 4 * m;
@@ -35,7 +22,7 @@ static int FN(lstm)(const sdbr_op *op) {
     FN(open_gates)((const T *)op->operands[1], g, m);
     SDBR_IVDEP
     for (int64_t j = 0; j < m; j++) {
-        const T next = g[4 * j] * g[4 * j + 1] + g[4 * j + 2] * c_prev[j];
+        const T next = FN(lstm_next)(g + 4 * j, c_prev[j]);
         c[j] = next;
         h[j] = g[4 * j + 3] * FN(sdbr_tanh)(next);
     }
@@ -47,14 +34,7 @@ SDBR_INLINE void FN(lstm_back)(int64_t m, const T *g, const T *c_prev, const T *
                                const T *gh, T *gx, T *gc_prev) {
     SDBR_IVDEP
     for (int64_t j = 0; j < m; j++) {
-        const T a = g[4 * j], i = g[4 * j + 1], f = g[4 * j + 2], o = g[4 * j + 3];
-        const T above = has_gh ? gh[j] : (T)0, co = FN(sdbr_tanh)(c[j]);
-        const T d = above * o * ((T)1 - co * co) + (has_gc ? gc[j] : (T)0);
-        gx[4 * j] = d * i * ((T)1 - a * a);
-        gx[4 * j + 1] = d * a * i * ((T)1 - i);
-        gx[4 * j + 2] = d * c_prev[j] * f * ((T)1 - f);
-        gx[4 * j + 3] = above * co * o * ((T)1 - o);
-        gc_prev[j] = d * f;
+        gc_prev[j] = FN(lstm_slopes)(g + 4 * j, c_prev[j], c[j], has_gc ? gc[j] : (T)0, has_gh ? gh[j] : (T)0, gx + 4 * j);
     }
 }
 

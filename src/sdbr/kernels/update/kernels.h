@@ -1,16 +1,16 @@
-/* Update kernels for one dtype; operands are C-contiguous, ints[0] is the size. Scalars are
- * rounded to T first, as NumPy does with Python floats next to an array of T. */
+/* Update kernels, by dtype; operands are C-contiguous, ints[0] is the size. */
+#include "update/elements.h"
 
 /* p_out = p - lr * g */
 static int FN(sgd)(const sdbr_op *op) {
     const T *g = (const T *)op->operands[0];
     const T *p = (const T *)op->operands[1];
     T *p_out = (T *)op->operands[2];
-    const T lr = (T)op->floats[0];
     const int64_t n = op->ints[0];
+    SDBR_ROUNDED(f, op->floats, 1);
     SDBR_IVDEP
     for (int64_t i = 0; i < n; ++i)
-        p_out[i] = p[i] - lr * g[i];
+        p_out[i] = FN(sgd_of)(g[i], p[i], f);
     return SDBR_OK;
 }
 
@@ -21,25 +21,16 @@ static int FN(momentum_sgd)(const sdbr_op *op) {
     const T *v = (const T *)op->operands[2];
     T *p_out = (T *)op->operands[3];
     T *v_out = (T *)op->operands[4];
-    const T lr = (T)op->floats[0];
-    const T momentum = (T)op->floats[1];
     const int64_t n = op->ints[0];
+    SDBR_ROUNDED(f, op->floats, 2);
     SDBR_IVDEP
     for (int64_t i = 0; i < n; ++i) {
-        T next = momentum * v[i] - lr * g[i];
+        const T next = FN(momentum_of)(g[i], v[i], f);
         v_out[i] = next;
         p_out[i] = p[i] + next;
     }
     return SDBR_OK;
 }
-
-/* One element: m += (1 - beta1)(g - m); v += (1 - beta2)(g g - v); s = max(vhat, v) or v;
- * step = alpha_t / (sqrt(s) + eps) in [lower, upper]; p = decay p - eta step m. A NaN stays one. */
-#define SDBR_ADAM_SCALARS                                                                            \
-    const T alpha_t = (T)op->floats[0], rate1 = (T)op->floats[1], rate2 = (T)op->floats[2];          \
-    const T eps = (T)op->floats[3], eta = (T)op->floats[4], decay = (T)op->floats[5];                \
-    const T lower = (T)op->floats[6], upper = (T)op->floats[7];                                      \
-    const int64_t n = op->ints[0];
 
 static int FN(adam)(const sdbr_op *op) {
     const T *g = (const T *)op->operands[0];
@@ -49,17 +40,14 @@ static int FN(adam)(const sdbr_op *op) {
     T *p_out = (T *)op->operands[4];
     T *m_out = (T *)op->operands[5];
     T *v_out = (T *)op->operands[6];
-    SDBR_ADAM_SCALARS
+    const int64_t n = op->ints[0];
+    SDBR_ROUNDED(f, op->floats, 8);
     SDBR_IVDEP
     for (int64_t i = 0; i < n; ++i) {
-        T mi = m[i] + rate1 * (g[i] - m[i]);
-        T vi = v[i] + rate2 * (g[i] * g[i] - v[i]);
-        T step = alpha_t / (SQRT(vi) + eps);
-        step = step < lower ? lower : step;
-        step = step > upper ? upper : step;
+        const T mi = FN(adam_mean)(g[i], m[i], f), vi = FN(adam_square)(g[i], v[i], f);
         m_out[i] = mi;
         v_out[i] = vi;
-        p_out[i] = decay * p[i] - eta * (step * mi);
+        p_out[i] = FN(adam_of)(p[i], mi, vi, f);
     }
     return SDBR_OK;
 }
@@ -74,41 +62,33 @@ static int FN(adam_vhat)(const sdbr_op *op) {
     T *m_out = (T *)op->operands[6];
     T *v_out = (T *)op->operands[7];
     T *vhat_out = (T *)op->operands[8];
-    SDBR_ADAM_SCALARS
+    const int64_t n = op->ints[0];
+    SDBR_ROUNDED(f, op->floats, 8);
     SDBR_IVDEP
     for (int64_t i = 0; i < n; ++i) {
-        T mi = m[i] + rate1 * (g[i] - m[i]);
-        T vi = v[i] + rate2 * (g[i] * g[i] - v[i]);
-        T hi = vhat[i];
-        hi = hi < vi || vi != vi ? vi : hi;
-        T step = alpha_t / (SQRT(hi) + eps);
-        step = step < lower ? lower : step;
-        step = step > upper ? upper : step;
+        const T mi = FN(adam_mean)(g[i], m[i], f), vi = FN(adam_square)(g[i], v[i], f);
+        const T hi = FN(adam_largest)(vhat[i], vi);
         m_out[i] = mi;
         v_out[i] = vi;
         vhat_out[i] = hi;
-        p_out[i] = decay * p[i] - eta * (step * mi);
+        p_out[i] = FN(adam_of)(p[i], mi, hi, f);
     }
     return SDBR_OK;
 }
 
-#undef SDBR_ADAM_SCALARS
-
-/* ms = alpha ms + (1 - alpha) g g; p -= lr g / (sqrt(ms + eps) + eps), one of the two eps being 0. */
 static int FN(rmsprop)(const sdbr_op *op) {
     const T *g = (const T *)op->operands[0];
     const T *p = (const T *)op->operands[1];
     const T *ms = (const T *)op->operands[2];
     T *p_out = (T *)op->operands[3];
     T *ms_out = (T *)op->operands[4];
-    const T lr = (T)op->floats[0], alpha = (T)op->floats[1], rate = (T)op->floats[2];
-    const T inside = (T)op->floats[3], outside = (T)op->floats[4];
     const int64_t n = op->ints[0];
+    SDBR_ROUNDED(f, op->floats, 5);
     SDBR_IVDEP
     for (int64_t i = 0; i < n; ++i) {
-        const T mi = ms[i] * alpha + rate * g[i] * g[i];
+        const T mi = FN(rmsprop_square)(g[i], ms[i], f);
         ms_out[i] = mi;
-        p_out[i] = p[i] - lr * g[i] / (SQRT(mi + inside) + outside);
+        p_out[i] = FN(rmsprop_of)(g[i], p[i], mi, f);
     }
     return SDBR_OK;
 }
@@ -118,11 +98,11 @@ static int FN(weight_decay)(const sdbr_op *op) {
     const T *g = (const T *)op->operands[0];
     const T *p = (const T *)op->operands[1];
     T *g_out = (T *)op->operands[2];
-    const T rate = (T)op->floats[0];
     const int64_t n = op->ints[0];
+    SDBR_ROUNDED(f, op->floats, 1);
     SDBR_IVDEP
     for (int64_t i = 0; i < n; ++i)
-        g_out[i] = g[i] + rate * p[i];
+        g_out[i] = FN(weight_decay_of)(g[i], p[i], f);
     return SDBR_OK;
 }
 
@@ -131,13 +111,11 @@ static int FN(lasso)(const sdbr_op *op) {
     const T *g = (const T *)op->operands[0];
     const T *p = (const T *)op->operands[1];
     T *g_out = (T *)op->operands[2];
-    const T rate = (T)op->floats[0];
     const int64_t n = op->ints[0];
+    SDBR_ROUNDED(f, op->floats, 1);
     SDBR_IVDEP
-    for (int64_t i = 0; i < n; ++i) {
-        T sign = p[i] > 0 ? (T)1 : (p[i] < 0 ? (T)-1 : p[i]); /* NaN stays NaN */
-        g_out[i] = g[i] + rate * sign;
-    }
+    for (int64_t i = 0; i < n; ++i)
+        g_out[i] = FN(lasso_of)(g[i], p[i], f);
     return SDBR_OK;
 }
 

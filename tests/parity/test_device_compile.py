@@ -1,0 +1,83 @@
+"""Kernels for GPUs compile for them, which takes a compiler and no GPU."""
+
+import re
+import shutil
+import subprocess
+
+from sdbr.backends.cuda.plan import source
+from sdbr.base.errors import BackendError
+from sdbr.devices.compiled import OPTIONS, cubin, headers
+from sdbr.devices.nvrtc import nvrtc
+
+import pytest
+
+from . import device_sim
+from .device_sim import every_elementwise, every_other, launches_of
+from .generators import cases_of
+
+ARCHITECTURES = ("sm_80", "sm_90")
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    try:
+        return nvrtc()
+    except BackendError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("which", [every_elementwise, every_other])
+def test_kernels_compile(compiler, architecture, which):
+    """Without a word of the compiler's."""
+    wanted = which()
+    text, header = source(wanted)
+    code, log = compiler.compile(text, {**headers(), **header}, architecture, OPTIONS)
+    assert code[:4] == b"\x7fELF"
+    assert log == ""
+    assert all(launch.kernel.encode() in code for launch in wanted)
+
+
+def test_fused_kernels_compile(compiler):
+    wanted = launches_of([c for dtype in ("f4", "f8") for c in cases_of("fused", dtype)[::23]])
+    assert len(wanted) > 50
+    text, header = source(wanted)
+    code, log = compiler.compile(text, {**headers(), **header}, "sm_90", OPTIONS)
+    assert log == ""
+    assert all(launch.kernel.encode() in code for launch in wanted)
+
+
+def test_what_was_compiled_is_kept(compiler, tmp_path, monkeypatch):
+    monkeypatch.setenv("SDBR_CACHE", str(tmp_path))
+    text, wanted = source(every_elementwise()[:1])
+    first = cubin(text, wanted, "sm_90")
+    [path] = (tmp_path / "cuda").iterdir()
+    assert path.read_bytes() == first
+    path.write_bytes(b"kept")
+    assert cubin(text, wanted, "sm_90") == b"kept"
+    assert cubin(text, wanted, "sm_80") != b"kept"
+
+
+def test_errors_show_what_the_compiler_said(compiler):
+    with pytest.raises(BackendError, match=r"cannot compile for sm_90: .*\n.*unknown_type"):
+        compiler.compile("unknown_type x;", {}, "sm_90")
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is missing")
+@pytest.mark.parametrize(("which", "registers"), [(every_elementwise, 64), (every_other, 128)])
+def test_kernels_spill_no_registers(tmp_path, which, registers):
+    """But for a few bytes of functions of mathematics in double."""
+    wanted = which()
+    text, header = source(wanted)
+    for name, body in header.items():
+        (tmp_path / name).write_text(body)
+    (tmp_path / "sdbr.cu").write_text(text)
+    command = ["nvcc", "-arch=sm_90", f"-I{device_sim.KERNELS}", f"-I{tmp_path}", "-Xptxas", "-v"]
+    done = subprocess.run(
+        [*command, "-cubin", "-o", "x.cubin", "sdbr.cu"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    spilled = [int(n) for n in re.findall(r"(\d+) bytes spill stores", done.stderr)]
+    assert len(spilled) >= len(wanted)
+    assert max(spilled) <= 48 and sum(n > 0 for n in spilled) <= 4
+    assert max(int(n) for n in re.findall(r"Used (\d+) registers", done.stderr)) <= registers
