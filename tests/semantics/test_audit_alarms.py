@@ -199,6 +199,8 @@ def test_functions_that_are_nothing_but_rounding_where_they_saturate(function, p
         (F.sigmoid, 0.1, 1.0001),
         (F.sigmoid, -10, 1.1),
         (lambda x: F.lstm(x, F.concat([x, x, x, x]))[1], 1e-4, 1.01),
+        (lambda x: F.softmax(F.concat([x, -x])), 0.1, 1.0001),
+        (lambda x: F.softmax(F.concat([x, -x]))[:, 1:], 5, 1.001),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*a replay differs")
@@ -217,6 +219,25 @@ def test_other_numbers_of_such_functions_are_no_rounding(function, place, factor
             assert_near(static(x).array, function(x).array, ANOTHER_ORDER, "result")
             monkeypatch.setattr(ScheduleManager, "replay", wrong)
     assert static.schedule_manager.audits.failed == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_policy_that_is_sure(seed):
+    """The gradient of softmax takes numbers from others that are nearly the same."""
+    rng = np.random.RandomState(seed)
+    first, second = rng.randn(2, 4, 4)
+    weights = np.array([0.3, -0.7, 1.1, 0.4])
+
+    def f(x):
+        h = F.tanh(F.matmul(x, first))
+        return F.softmax(F.matmul(h, second) * 40)
+
+    static = sdbr.static_graph(f)
+    for _ in range(6):
+        F.sum(static(chainer.Variable(rng.randn(1, 4))) * weights).backward()
+    audits = static.schedule_manager.audits
+    assert (audits.failed, audits.failures) == (0, [])
+    assert static.schedule_manager.statistics.replays == 5
 
 
 @pytest.mark.parametrize("train", [True, False])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import chainer
 import numpy as np
-from chainer.functions.activation import elu, log_softmax, sigmoid, softplus, tanh
+from chainer.functions.activation import elu, log_softmax, sigmoid, softmax, softplus, tanh
 from chainer.functions.loss import sigmoid_cross_entropy, softmax_cross_entropy
 
 #: Sizes of the disturbance, in units of the last place; one run each, until one explains it.
@@ -138,6 +138,7 @@ def _array(x):
 SATURATING = {
     elu.ELU: _of_itself,
     sigmoid.Sigmoid: _of_one,
+    softmax.Softmax: _of_itself,
     softplus.SoftplusGrad: _of_gradient,
     tanh.Tanh: _of_itself,
     log_softmax.LogSoftmax: _of_inputs,
@@ -145,6 +146,7 @@ SATURATING = {
     softmax_cross_entropy.SoftmaxCrossEntropy: _of_inputs,
     softmax_cross_entropy._SoftmaxCrossEntropyGrad_NoDoubleBackprop: _of_coefficient,
 }
+_UP_TO_ONE = (sigmoid.Sigmoid, softmax.Softmax, tanh.Tanh)
 #: In units in the last place of that size: the least that moves a number just below it. What counts
 #: as rounding is `compare.AMPLIFIED` times as much.
 _MOVED_BY = 0.5
@@ -177,6 +179,6 @@ class Rounding:
             size = self._rng.choice((-1, 1), array.shape) * size
             with np.errstate(all="ignore"):
                 moved = np.abs(array) + size
-                if type(function) in (sigmoid.Sigmoid, tanh.Tanh):
+                if type(function) in _UP_TO_ONE:
                     moved = np.where(moved > 1, moved - 2 * size, moved)
                 array[...] = np.copysign(np.abs(moved), array)
