@@ -8,6 +8,8 @@ import sdbr
 
 import pytest
 
+from tests.harness import device
+
 from .cases import CASES
 from .harness import TEST, TRAINING, Mode, check, check_batches, check_dynamic, check_second
 from .variations import check_among_others, check_step, check_two_live_calls
@@ -54,6 +56,13 @@ def test_plain_function(case, dtype):
 @each([case for case in STATIC if case.native])
 def test_numpy_backend(case):
     check(case, "f", "function", backend="numpy")
+
+
+@each([case for case in STATIC if case.native])
+def test_device(case):
+    with device.simulated() as made:
+        check(case, "f", "function", backend=device.NAME)
+    assert made and all(x.recorded for x in made if any(x.launches))
 
 
 @each([case for case in STATIC if case.parameters])

@@ -4,16 +4,17 @@ import re
 import shutil
 import subprocess
 
-from sdbr.backends.cuda.plan import source
+from sdbr.backends.cuda.plan import launches, source
 from sdbr.base.errors import BackendError
 from sdbr.devices.compiled import OPTIONS, cubin, headers
 from sdbr.devices.nvrtc import nvrtc
 
 import pytest
 
-from . import device_sim
-from .device_sim import every_elementwise, every_other, launches_of
+from tests.harness.device import KERNELS, every_elementwise, every_other
+
 from .generators import cases_of
+from .harness import Prepared
 
 ARCHITECTURES = ("sm_80", "sm_90")
 
@@ -39,7 +40,8 @@ def test_kernels_compile(compiler, architecture, which):
 
 
 def test_fused_kernels_compile(compiler):
-    wanted = launches_of([c for dtype in ("f4", "f8") for c in cases_of("fused", dtype)[::23]])
+    cases = [case for dtype in ("f4", "f8") for case in cases_of("fused", dtype)[::23]]
+    wanted = [x for of_op in launches(Prepared(cases, "numpy").program) for x in of_op]
     assert len(wanted) > 50
     text, header = source(wanted)
     code, log = compiler.compile(text, {**headers(), **header}, "sm_90", OPTIONS)
@@ -72,7 +74,7 @@ def test_kernels_spill_no_registers(tmp_path, which, registers):
     for name, body in header.items():
         (tmp_path / name).write_text(body)
     (tmp_path / "sdbr.cu").write_text(text)
-    command = ["nvcc", "-arch=sm_90", f"-I{device_sim.KERNELS}", f"-I{tmp_path}", "-Xptxas", "-v"]
+    command = ["nvcc", "-arch=sm_90", f"-I{KERNELS}", f"-I{tmp_path}", "-Xptxas", "-v"]
     done = subprocess.run(
         [*command, "-cubin", "-o", "x.cubin", "sdbr.cu"],
         cwd=tmp_path, capture_output=True, text=True, check=True,

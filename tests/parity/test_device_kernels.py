@@ -1,20 +1,21 @@
 """Kernels for GPUs, as far as no GPU is needed: on the host they are right."""
 
 import ctypes
+import os
 import re
 
-import sdbr.backends
 from sdbr.backends.cuda import launch
-from sdbr.backends.cuda.launch import DeviceOp, Launch
+from sdbr.backends.cuda.launch import DeviceOp, Fault, Launch
 from sdbr.backends.cuda.plan import FAMILIES, launches
+from sdbr.backends.cuda.words import MOST, _Words
 from sdbr.devices.compiled import headers
 from sdbr.ops.table import OPS
 
 import numpy as np
 import pytest
 
-from . import device_sim
-from .device_sim import SimExecutable, every, launches_of
+from tests.harness import device
+
 from .generators import cases_of
 from .harness import Case, Prepared, assert_parity, execute
 from .values import Operand, blank, whole
@@ -24,23 +25,15 @@ NOT_YET = {
     "cumsum", "cumprod", "cumprod_grad", "prod", "prod_grad", "resize", "resize_grad",
     "slstm", "slstm_grad", "tree_lstm", "tree_lstm_grad",
 }  # fmt: skip
-NAMES = [op.name for op in OPS if op.family in FAMILIES and op.name not in NOT_YET]
-ARCHITECTURES = ("sm_80", "sm_90")
+#: Ops whose kernels do not say in which order; define-by-run does.
+IN_TURN = ("put", "scatter_add")
+NAMES = [op.name for op in OPS if op.family in FAMILIES and op.name not in (*NOT_YET, *IN_TURN)]
 
 
 @pytest.fixture
-def simulated(monkeypatch):
-    """The backend ``device-sim``, and the executables that were made for it."""
-    made = []
-
-    class Noted(SimExecutable):
-        def __init__(self, program, memory):
-            super().__init__(program, memory)
-            made.append(self)
-
-    monkeypatch.setattr(device_sim, "Noted", Noted, raising=False)
-    monkeypatch.setitem(sdbr.backends.BACKENDS, "device-sim", (device_sim.__name__, "Noted"))
-    return made
+def simulated():
+    with device.simulated() as made:
+        yield made
 
 
 @pytest.mark.long_table
@@ -48,18 +41,36 @@ def simulated(monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_op(simulated, name, dtype):
     assert_parity(cases_of(name, dtype), "device-sim")
-    assert simulated
-    for executable in simulated:
-        assert executable.launched == len(executable.program)
+    assert all_in_one_graph(simulated)
 
 
-def test_the_op_of_a_launch_is_that_of_the_kernels():
-    bytes_of = ctypes.c_int64.in_dll(every()[0], "sdbr_device_op_bytes")
-    assert bytes_of.value == ctypes.sizeof(DeviceOp)
-    text = headers()["device/team.cuh"]
-    for name in ("OPERANDS", "INTS", "AXES", "THREADS", "SCRATCH"):
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("name", IN_TURN)
+def test_op_in_turn(simulated, name, dtype):
+    with device.one_thread():
+        assert_parity(cases_of(name, dtype), "device-sim")
+    assert all_in_one_graph(simulated)
+
+
+def all_in_one_graph(executables):
+    """Whether the programs ran as one graph each."""
+    return executables and all(
+        (len(x.parts), x.recorded, x.others) == (1, 1, []) for x in executables
+    )
+
+
+def test_what_kernels_get_is_what_they_read():
+    made = ctypes.CDLL(os.fspath(device.every()[0]))
+    for name, struct in (("device_op", DeviceOp), ("fault", Fault), ("words", _Words)):
+        bytes_of = ctypes.c_int64.in_dll(made, f"sdbr_{name}_bytes")
+        assert bytes_of.value == ctypes.sizeof(struct)
+    text = headers()["device/team.cuh"] + headers()["device/words.cuh"]
+    wanted = {
+        name: getattr(launch, name) for name in ("OPERANDS", "INTS", "AXES", "THREADS", "SCRATCH")
+    }
+    for name, number in {**wanted, "WORDS": MOST}.items():
         [value] = re.findall(rf"SDBR_DEVICE_{name} = (\d+)", text)
-        assert int(value) == getattr(launch, name)
+        assert int(value) == number
 
 
 @pytest.mark.parametrize(("teams", "grid"), [(0, 1), (1, 1), (2, 2), (10**9, 1056)])
@@ -72,24 +83,23 @@ def test_ops_without_a_kernel_are_nobodys_launch():
     x = np.ones((3,) * 9, "f4")
     operand = Operand(x, x[(slice(None, None, 2),) * 9])
     many = Case("negative", "", [operand], [blank((2,) * 9, "f4")])
-    others = [cases_of(name, "f4")[0] for name in sorted(NOT_YET | {"convolution", "dropout"})]
+    others = [cases_of(name, "f4")[0] for name in sorted(NOT_YET | {"convolution", "ctc"})]
     assert set(launches(Prepared([many, *others], "numpy").program)) == {None}
 
 
-def test_rows_are_added_by_many_threads(simulated, monkeypatch):
+def test_rows_are_added_by_many_threads(simulated):
     """To the same places, in whatever order."""
-    monkeypatch.setattr(device_sim, "IN_TURN", ())
     rng = np.random.RandomState(0)
     rows = whole(rng.randint(-9, 9, (2, 50, 4)).astype("f4"))  # exact in any order
     t = whole(rng.randint(0, 3, 50))
     case = Case("scatter_add", "", [rows, t], [blank((2, 3, 4), "f4")], (0, 0, 0))
     assert_parity([case], "device-sim")
-    assert simulated[0].launched == 1
+    assert all_in_one_graph(simulated)
 
 
 def test_equal_fused_ops_share_a_kernel():
     cases = [case for case in cases_of("fused", "f4") if case.what == "in place"]
-    kernels = {x.kernel for x in launches_of(cases)}
+    kernels = {x.kernel for of_op in launches(Prepared(cases, "numpy").program) for x in of_op}
     assert len(cases) == 4 and len(kernels) == 1
 
 
@@ -117,16 +127,22 @@ def test_labels_out_of_range(simulated, name, x, t, outs, ints):
     case = Case(name, "", operands, [blank(shape, "f4") for shape in outs], ints)
     with pytest.raises(IndexError, match=r"index (3|-4) at position [23] is out of range for 3"):
         execute([case], "device-sim")
-    assert simulated[0].launches[0] is not None
+    assert all_in_one_graph(simulated)
 
 
 @pytest.mark.parametrize("name", [op.name for op in OPS if op.updates])
-def test_nothing_is_updated_after_a_fault(simulated, monkeypatch, name):
-    monkeypatch.setattr(device_sim, "Fault", lambda: launch.Fault(number=1))
+def test_nothing_is_updated_after_a_fault(simulated, name):
+    """The labels of an op before it are wrong."""
+    t = whole(np.array([7]))
+    wrong = Case("select_item", "", [whole(np.ones((1, 3), "f4")), t], [blank((1,), "f4")])
     for case in cases_of(name, "f4"):
-        prepared = Prepared([case], "device-sim")
+        prepared = Prepared([wrong, case], "device-sim")
         before = {key: x.copy() for key, x in prepared.arrays.items()}
-        with pytest.raises(IndexError):
+        with pytest.raises(IndexError, match="index 7 at position 0") as caught:
             prepared.executable.run()
-        assert all(np.array_equal(before[key], x, True) for key, x in prepared.arrays.items())
-    assert simulated
+        assert "select_item" in caught.value.__notes__[0]
+        for operand in case.operands:
+            key = id(operand)
+            assert np.array_equal(before[key], prepared.arrays[key], True)
+        prepared.arrays[id(t)][...] = 1
+        prepared.executable.run()  # as if nothing had been

@@ -1,1 +1,1 @@
-"""GPUs, without what runs on them: what compiles for them."""
+"""GPUs, without what runs on them: their driver, and what compiles for them."""

@@ -149,6 +149,14 @@ cdef class Memory:
         self.check_slot(slot)
         return self.owners[slot]
 
+    def addresses(self):
+        """Where the memory of each slot lies, as uint64; 0 where nothing is bound."""
+        cdef int i
+        cdef ndarray made = np.empty(self.n_slots, np.uint64)
+        for i in range(self.n_slots):
+            (<size_t *> cnp.PyArray_DATA(made))[i] = <size_t> self.pointers[i]
+        return made
+
     cpdef set_control(self, int index, double value):
         """Write one value of the control block."""
         if not 0 <= index < self.n_control:

@@ -33,6 +33,7 @@ class DeviceOp(ctypes.Structure):
         ("fault", ctypes.c_void_p),
         ("work", ctypes.c_void_p),
         ("number", ctypes.c_int64),
+        ("is_lasting", ctypes.c_int64),
         ("ints", ctypes.c_int64 * INTS),
     )
 
@@ -57,6 +58,8 @@ class Launch:
         Whether addresses and integers stand in lists in memory: there may be any number of them.
     work : int
         Doubles that the launches of one op hand on.
+    draws : int
+        Doubles in [0, 1) that are drawn for the op before the program runs.
     operands : tuple of int
         Which operands of the op the kernel has; none: all of them.
     """
@@ -68,6 +71,7 @@ class Launch:
     section: str = ""
     is_listed: bool = False
     work: int = 0
+    draws: int = 0
     operands: tuple[int, ...] = ()
 
     @property
@@ -85,7 +89,7 @@ class Launch:
         operands : sequence of int
             Addresses; where `is_listed`, of the list of addresses and of that of the integers.
         floats, fault, work : int
-            Addresses of the float attributes, of the program's `Fault`, and of `work` doubles.
+            Addresses of the float attributes, of the program's `Fault`, and of `work` or `draws`.
         number : int
             Of the op in its program, from 1 on.
         """

@@ -18,6 +18,7 @@ FAMILIES = (
     "fused",
     "loss",
     "product",
+    "random",
     "recurrent",
     "reduction",
     "special",

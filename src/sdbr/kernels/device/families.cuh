@@ -12,6 +12,7 @@
 #include "device/update.cuh"
 #include "recurrent/gates.h"
 #include "device/recurrent.cuh"
+#include "device/random.cuh"
 
 /* A kernel of a team function. */
 #define SDBR_TEAM_KERNEL(name) SDBR_KERNEL(FN(name), FN(name##_team))

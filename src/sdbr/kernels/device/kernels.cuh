@@ -7,5 +7,6 @@
 #include "frame/by_dtype.h"
 
 #include "device/data.cuh"
+#include "device/words.cuh"
 #define SDBR_FLOATS -1
 #include SDBR_WANTED

@@ -29,8 +29,9 @@ typedef struct sdbr_device_op {
     uint64_t moving;      /* bit k: operand k lies where *operands[k] says, since its address changes from run to run */
     const double *floats; /* those of the op in the control block */
     sdbr_fault *fault;    /* of the program */
-    double *work;         /* between the launches of one op */
+    double *work;         /* between the launches of one op, or what was drawn for it */
     int64_t number;       /* of the op in its program, from 1 on */
+    int64_t is_lasting;   /* writes what outlives the run: not after a fault */
     int64_t ints[SDBR_DEVICE_INTS];
 } sdbr_device_op;
 
@@ -56,6 +57,8 @@ SDBR_INLINE char *sdbr_at(const sdbr_device_op *op, int k) {
 #define SDBR_KERNEL(name, body) \
     extern "C" __global__ void __launch_bounds__(SDBR_DEVICE_THREADS) \
         name(const __grid_constant__ sdbr_device_op op) { \
+        if (op.is_lasting && op.fault->number) \
+            return; \
         __shared__ double scratch[SDBR_DEVICE_SCRATCH]; \
         const sdbr_team team = {(int64_t)threadIdx.x, (int64_t)blockDim.x, (int64_t)blockIdx.x, (int64_t)gridDim.x, \
                                 scratch}; \
@@ -63,15 +66,23 @@ SDBR_INLINE char *sdbr_at(const sdbr_device_op *op, int k) {
     }
 #define SDBR_FIRST_TO(word, value) (atomicCAS(word, 0ull, value) == 0ull)
 #define SDBR_ADD(at, value) atomicAdd(at, value)
+/* In double, and never one operation. */
+#define SDBR_ROUNDED_PRODUCT(a, b) __dmul_rn(a, b)
+#define SDBR_SUM_OF_ROUNDED(a, b) __dadd_rn(a, b)
 #else
 /* Of who calls kernels on the host: SDBR_SYNC lets all other threads of the team come to it,
  * sdbr_run_teams runs a body on all threads of all teams. */
 #include "teams_on_host.h"
 #define SDBR_KERNEL(name, body) \
-    void name(const sdbr_device_op *op, int64_t size, int64_t groups) { sdbr_run_teams(body, op, size, groups); }
+    void name(const sdbr_device_op *op, int64_t size, int64_t groups) { \
+        if (!(op->is_lasting && op->fault->number)) \
+            sdbr_run_teams(body, op, size, groups); \
+    }
 #define SDBR_FIRST_TO(word, value) (*(word) == 0 ? (*(word) = (value), 1) : 0)
 #define SDBR_ADD(at, value) (*(at) += (value))
-const int64_t sdbr_device_op_bytes = sizeof(sdbr_device_op);
+#define SDBR_ROUNDED_PRODUCT(a, b) ((a) * (b)) /* compiled without contractions */
+#define SDBR_SUM_OF_ROUNDED(a, b) ((a) + (b))
+const int64_t sdbr_device_op_bytes = sizeof(sdbr_device_op), sdbr_fault_bytes = sizeof(sdbr_fault);
 #endif
 
 /* Notes what is wrong, unless something was before. */

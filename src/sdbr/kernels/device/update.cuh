@@ -1,13 +1,10 @@
-/* Updates of parameters, by dtype. Nothing is written after a fault: parameters and moments stay what they were.
- * ints: [n]. */
+/* Updates of parameters, by dtype. ints: [n]. */
 
 #define SDBR_UPDATE(name, count, ...) \
     SDBR_INLINE void FN(name##_team)(sdbr_team team, const sdbr_device_op *op) { \
         const int64_t n = op->ints[0]; \
         SDBR_ROUNDED(f, op->floats, count); \
         const T *g = SDBR_IN(0), *p = SDBR_IN(1); \
-        if (op->fault->number) \
-            return; \
         for (int64_t i = sdbr_first(team); i < n; i += sdbr_stride(team)) { \
             __VA_ARGS__ \
         } \
@@ -67,8 +64,6 @@ SDBR_INLINE void FN(clip_norm_team)(sdbr_team team, const sdbr_device_op *op) {
     for (int64_t k = 0; k < count; k++)
         total += (T)op->work[k];
     const T norm = SQRT(total), rate = (T)op->floats[0] / norm;
-    if (op->fault->number)
-        return;
     if (sdbr_first(team) == 0)
         *(double *)FN(listed)(op, count) = (double)norm;
     if (rate >= 1)

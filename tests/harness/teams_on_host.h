@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
+#define SDBR_TORN_TEAM UINT64_MAX
+
 enum { SDBR_HOST_THREADS = SDBR_DEVICE_THREADS, SDBR_HOST_STACK = 64 * 1024 };
 
 typedef void (*sdbr_team_body)(sdbr_team team, const sdbr_device_op *op);
@@ -17,9 +19,6 @@ static int64_t sdbr_turn;
 static sdbr_team sdbr_now;
 static sdbr_team_body sdbr_body_now;
 static const sdbr_device_op *sdbr_op_now;
-/* Syncs of threads that had come to an end before others of their team: never right. */
-int64_t sdbr_torn_teams;
-
 static __attribute__((unused)) void sdbr_wait(void) { swapcontext(&sdbr_fibers[sdbr_turn], &sdbr_host); }
 #define SDBR_SYNC(team) sdbr_wait()
 
@@ -48,8 +47,8 @@ static void sdbr_run_team(int64_t size) {
             done += sdbr_is_done[sdbr_turn];
         }
     }
-    if (done != size)
-        sdbr_torn_teams++;
+    if (done != size) /* some threads came to an end before others of their team: never right */
+        sdbr_op_now->fault->number = SDBR_TORN_TEAM;
 }
 
 static void sdbr_run_teams(sdbr_team_body body, const sdbr_device_op *op, int64_t size, int64_t groups) {
