@@ -67,6 +67,9 @@ def every_other() -> list[Launch]:
         r"void FN\((\w+)_team\)\(sdbr_team team, const sdbr_device_op \*op\) {", sources
     )
     names += re.findall(rf"^SDBR_(?:{_IN_MACROS})\((\w+),", sources, re.MULTILINE)
+    names += [
+        f"{name}_together" for name in re.findall(r"^SDBR_UPDATE\((\w+),", sources, re.MULTILINE)
+    ]
     made = [by_dtype(name, dtype, (), 0) for name in names for dtype in ("f4", "f8")]
     kinds = [("CAST", (a, b)) for a in _DTYPES for b in _DTYPES]
     kinds += [("FILL", (a,)) for a in _DTYPES] + [("SCATTER", (a,)) for a in ("f4", "f8")]

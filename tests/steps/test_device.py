@@ -58,6 +58,26 @@ def test_fifty_steps(simulated, name):
     assert step.program.name == "step"
     assert is_one_graph(step)
     assert len(step.moving) == 2  # the batch, which is another array in each step
+    updates = [x.kernel for unit in step.units[0] for x in unit.launches if x.is_update]
+    assert (
+        len(updates)
+        == len(set(updates))
+        == 1 + (name in ("lasso", "clipped", "momentum_with_hooks"))
+    )
+
+
+def test_the_same_hook_twice(simulated):
+    """Parameters are updated together by one kernel, but no gradient twice by the same."""
+
+    def twice(model):
+        optimizer = optimizers.SGD(0.1).setup(model)
+        optimizer.add_hook(WeightDecay(0.1), "first")
+        optimizer.add_hook(WeightDecay(0.2), "second")
+        return optimizer
+
+    compare(classifier, BATCH, twice, backend=device.NAME, steps=6)
+    (step,) = simulated
+    assert sum(x.is_update for unit in step.units[0] for x in unit.launches) == 3
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 
-from sdbr.backends.cuda.launch import THREADS, DeviceOp
+from sdbr.backends.cuda.launch import THREADS, DeviceOp, Launch
 from sdbr.backends.cuda.plan import launches, source
+from sdbr.backends.cuda.together import Place, Unit, listed, units
 from sdbr.backends.cuda.words import FAULT, KERNEL, Words
 from sdbr.backends.numpy.executable import explain_error
+from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
 from sdbr.devices.driver import Buffer, Device, Graph
 from sdbr.ops.table import OPS
@@ -103,29 +105,55 @@ class CudaExecutable:
 
     def _load(self, compile: Compile) -> None:
         program, device = self.program, self.device
-        every = [launch for of_op in self.launches if of_op for launch in of_op]
+        self.units = [
+            []
+            if self.launches[part.start] is None
+            else list(units(part, self.launches, self._places))
+            for part in self.parts
+        ]
+        all_units = [unit for of_part in self.units for unit in of_part]
+        every = [launch for unit in all_units for launch in unit.launches]
         self.stream = device.stream()
         module = device.load(compile(*source(every)))
         self._functions = {launch.kernel: module.function(launch.kernel) for launch in every}
         self._module = module
-        listed = [i for i, of_op in enumerate(self.launches) if of_op and of_op[0].is_listed]
-        operands = {i: self._operands(i) for i in listed}
-        self._list_rows = np.array([r for rows in operands.values() for r in rows], np.intp)
+        listed_units = [unit for unit in all_units if unit.launches[0].is_listed]
+        operands = [[r for i in unit.ops for r in self._operands(i)] for unit in listed_units]
+        self._list_rows = np.array([r for rows in operands for r in rows], np.intp)
         self.words = Words(
             device, self.stream, module.function(KERNEL), program.float_attributes,
             len(program.rows), len(self._list_rows),
         )  # fmt: skip
-        # Where the lists of each such op begin: addresses, and integers, which never change.
-        ints = [np.array(self.launches[i][0].ints, np.int64) for i in listed]
+        # Where the lists of each such unit begin: addresses, and integers, which never change.
+        ints = [listed(unit.launches[0], self._floats_of(unit)) for unit in listed_units]
         joined = np.concatenate([np.zeros(0, np.int64), *ints])
         self._ints = device.allocate(joined.nbytes)
         self.stream.to_device(self._ints.address, joined)
         self._lists, at, begin = {}, self.words.lists, self._ints.address
-        for i, numbers in zip(listed, ints, strict=True):
-            self._lists[i] = (self.words.address(at), begin)
-            at, begin = at + len(operands[i]), begin + numbers.nbytes
+        for unit, rows, numbers in zip(listed_units, operands, ints, strict=True):
+            self._lists[unit.ops[0]] = (self.words.address(at), begin)
+            at, begin = at + len(rows), begin + numbers.nbytes
         self._work, self._draws = self._lay_out(every)
         self.stream.synchronize()
+
+    def _places(self, i: int) -> tuple[list[Place], list[Place]]:
+        """What an op reads and writes: the bytes from the first to the last of each operand."""
+
+        def place(r: int) -> Place:
+            itemsize = DTYPES[self.program.rows["type"][r]].itemsize
+            low = high = int(self._offsets[r])
+            shape, strides = self.program.row_shape(r), self.program.row_strides(r)
+            for length, step in zip(shape, strides, strict=True):
+                low, high = low + min(0, (length - 1) * step), high + max(0, (length - 1) * step)
+            return int(self._row_slots[r]), low, high + itemsize
+
+        ins, outs = self.program.operands_of(i)
+        return [place(r) for r in ins], [place(r) for r in outs]
+
+    def _floats_of(self, unit: Unit) -> list[int]:
+        """Where the float attributes of its ops lie."""
+        starts = self.program.attribute_offsets[:, 1]
+        return [self.words.address(FAULT + int(starts[i])) for i in unit.ops]
 
     def _lay_out(self, every: list) -> tuple[Buffer, dict[int, int]]:
         """Memory for what launches hand on, and behind it for draws; where those of each op lie."""
@@ -176,7 +204,7 @@ class CudaExecutable:
         self.words.send()
         self._draw(part)
         if k not in self._graphs:
-            self._graphs[k] = self._record(part, rows)
+            self._graphs[k] = self._record(self.units[k], rows)
         self._graphs[k].launch(self.stream)
 
     def _draw(self, part: range) -> None:
@@ -208,12 +236,12 @@ class CudaExecutable:
             self._fixed = addresses
             self._graphs.clear()
 
-    def _record(self, part: range, rows: np.ndarray) -> Graph:
+    def _record(self, of_part: list[Unit], rows: np.ndarray) -> Graph:
         with self.stream.capture() as made:
-            for i in part:
-                for launch in self.launches[i]:
+            for unit in of_part:
+                for launch in unit.launches:
                     function = self._functions[launch.kernel]
-                    self.stream.launch(function, launch.grid, THREADS, self._op(i, launch, rows))
+                    self.stream.launch(function, launch.grid, THREADS, self._op(unit, launch, rows))
         self.recorded += 1
         return made[0]
 
@@ -221,18 +249,18 @@ class CudaExecutable:
         ins, outs = self.program.operands_of(i)
         return [*ins, *outs]
 
-    def _op(self, i: int, launch, rows: np.ndarray) -> DeviceOp:
-        place = FAULT + int(self.program.attribute_offsets[i, 1])
-        floats, fault = self.words.address(place), self.words.address(0)
+    def _op(self, unit: Unit, launch: Launch, rows: np.ndarray) -> DeviceOp:
+        i = unit.ops[0]
         work = self._draws.get(i, self._work.address)
         operands, moving = self._lists.get(i, ()), 0
         if not launch.is_listed:
             operands, moving = self._where(i, launch, rows)
+        floats, fault = self._floats_of(unit)[0], self.words.address(0)
         op = launch.op(operands, floats, fault, i + 1, work)
         op.moving, op.is_lasting = moving, self._is_lasting(i)
         return op
 
-    def _where(self, i: int, launch, rows: np.ndarray) -> tuple[list[int], int]:
+    def _where(self, i: int, launch: Launch, rows: np.ndarray) -> tuple[list[int], int]:
         """Addresses of the operands; a bit for each that says where the address stands."""
         every = self._operands(i)
         operands, moving = [], 0

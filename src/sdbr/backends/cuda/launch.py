@@ -56,6 +56,8 @@ class Launch:
         ``'f4'``, ``'f8'`` or ``''``: of what dtype the source is.
     is_listed : bool
         Whether addresses and integers stand in lists in memory: there may be any number of them.
+    is_update : bool
+        Whether it updates one parameter, or several in one launch, by a rule.
     work : int
         Doubles that the launches of one op hand on.
     draws : int
@@ -70,6 +72,7 @@ class Launch:
     teams: int = 1
     section: str = ""
     is_listed: bool = False
+    is_update: bool = False
     work: int = 0
     draws: int = 0
     operands: tuple[int, ...] = ()

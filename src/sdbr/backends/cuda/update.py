@@ -24,7 +24,7 @@ def prepare(
     kernel, numbers = update.prepare(op.name, list(ins), list(outs), tuple(ints))
     name, dtype = kernel[:-3], kernel[-2:]
     if name != "clip_norm":
-        return (by_dtype(name, dtype, numbers, teams_for(numbers[0])),)
+        return (by_dtype(name, dtype, numbers, teams_for(numbers[0]), is_update=True),)
     count, *sizes = numbers
     return (
         by_dtype("clip_norm_sums", dtype, numbers, count, is_listed=True, work=count),

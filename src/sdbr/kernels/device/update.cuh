@@ -1,43 +1,69 @@
-/* Updates of parameters, by dtype. ints: [n]. */
+/* Updates of parameters, by dtype: `name` of one parameter, ints [n]; `name_together` of any number by one rule.
+ *
+ * Together: operands[0] and operands[1] are lists. Of addresses: those of each parameter after one another. Of
+ * integers: [parameters, pieces], then sizes and addresses of floats of the parameters, then which parameter each
+ * piece is of, and where in it it begins; a piece has SDBR_PIECE elements at most. */
+#ifndef SDBR_PIECE
+#define SDBR_PIECE 1024 /* as in backends/cuda/together.py */
+#endif
 
-#define SDBR_UPDATE(name, count, ...) \
-    SDBR_INLINE void FN(name##_team)(sdbr_team team, const sdbr_device_op *op) { \
-        const int64_t n = op->ints[0]; \
-        SDBR_ROUNDED(f, op->floats, count); \
-        const T *g = SDBR_IN(0), *p = SDBR_IN(1); \
-        for (int64_t i = sdbr_first(team); i < n; i += sdbr_stride(team)) { \
+#define SDBR_READ(k) (((const T *)at[k])[i])
+#define SDBR_WRITTEN(k) (((T *)at[k])[i])
+
+#define SDBR_UPDATE(name, n_operands, count, ...) \
+    SDBR_INLINE void FN(name##_some)(char *const *at, const double *floats, int64_t from, int64_t to, int64_t step) { \
+        SDBR_ROUNDED(f, floats, count); \
+        for (int64_t i = from; i < to; i += step) { \
             __VA_ARGS__ \
+        } \
+    } \
+    SDBR_INLINE void FN(name##_team)(sdbr_team team, const sdbr_device_op *op) { \
+        char *at[n_operands]; \
+        for (int k = 0; k < (n_operands); k++) \
+            at[k] = sdbr_at(op, k); \
+        FN(name##_some)(at, op->floats, sdbr_first(team), op->ints[0], sdbr_stride(team)); \
+    } \
+    SDBR_INLINE void FN(name##_together_team)(sdbr_team team, const sdbr_device_op *op) { \
+        char *const *lists = (char *const *)op->operands[0]; \
+        const int64_t *ints = (const int64_t *)op->operands[1], parameters = ints[0], pieces = ints[1]; \
+        const int64_t *sizes = ints + 2, *floats = sizes + parameters, *whose = floats + parameters, *begins = whose + pieces; \
+        for (int64_t piece = team.group; piece < pieces; piece += team.groups) { \
+            const int64_t k = whose[piece], begin = begins[piece]; \
+            const int64_t end = sizes[k] - begin < SDBR_PIECE ? sizes[k] : begin + SDBR_PIECE; \
+            FN(name##_some)(lists + k * (n_operands), (const double *)floats[k], begin + team.rank, end, team.size); \
         } \
     }
 
-SDBR_UPDATE(sgd, 1, SDBR_OUT(2)[i] = FN(sgd_of)(g[i], p[i], f);)
-SDBR_UPDATE(momentum_sgd, 2, {
-    const T next = FN(momentum_of)(g[i], SDBR_IN(2)[i], f);
-    SDBR_OUT(4)[i] = next;
-    SDBR_OUT(3)[i] = p[i] + next;
+SDBR_UPDATE(sgd, 3, 1, SDBR_WRITTEN(2) = FN(sgd_of)(SDBR_READ(0), SDBR_READ(1), f);)
+SDBR_UPDATE(momentum_sgd, 5, 2, {
+    const T next = FN(momentum_of)(SDBR_READ(0), SDBR_READ(2), f);
+    SDBR_WRITTEN(4) = next;
+    SDBR_WRITTEN(3) = SDBR_READ(1) + next;
 })
-SDBR_UPDATE(adam, 8, {
-    const T m = FN(adam_mean)(g[i], SDBR_IN(2)[i], f), v = FN(adam_square)(g[i], SDBR_IN(3)[i], f);
-    SDBR_OUT(5)[i] = m;
-    SDBR_OUT(6)[i] = v;
-    SDBR_OUT(4)[i] = FN(adam_of)(p[i], m, v, f);
+SDBR_UPDATE(adam, 7, 8, {
+    const T m = FN(adam_mean)(SDBR_READ(0), SDBR_READ(2), f), v = FN(adam_square)(SDBR_READ(0), SDBR_READ(3), f);
+    SDBR_WRITTEN(5) = m;
+    SDBR_WRITTEN(6) = v;
+    SDBR_WRITTEN(4) = FN(adam_of)(SDBR_READ(1), m, v, f);
 })
-SDBR_UPDATE(adam_vhat, 8, {
-    const T m = FN(adam_mean)(g[i], SDBR_IN(2)[i], f), v = FN(adam_square)(g[i], SDBR_IN(3)[i], f);
-    const T largest = FN(adam_largest)(SDBR_IN(4)[i], v);
-    SDBR_OUT(6)[i] = m;
-    SDBR_OUT(7)[i] = v;
-    SDBR_OUT(8)[i] = largest;
-    SDBR_OUT(5)[i] = FN(adam_of)(p[i], m, largest, f);
+SDBR_UPDATE(adam_vhat, 9, 8, {
+    const T m = FN(adam_mean)(SDBR_READ(0), SDBR_READ(2), f), v = FN(adam_square)(SDBR_READ(0), SDBR_READ(3), f);
+    const T largest = FN(adam_largest)(SDBR_READ(4), v);
+    SDBR_WRITTEN(6) = m;
+    SDBR_WRITTEN(7) = v;
+    SDBR_WRITTEN(8) = largest;
+    SDBR_WRITTEN(5) = FN(adam_of)(SDBR_READ(1), m, largest, f);
 })
-SDBR_UPDATE(rmsprop, 5, {
-    const T ms = FN(rmsprop_square)(g[i], SDBR_IN(2)[i], f);
-    SDBR_OUT(4)[i] = ms;
-    SDBR_OUT(3)[i] = FN(rmsprop_of)(g[i], p[i], ms, f);
+SDBR_UPDATE(rmsprop, 5, 5, {
+    const T ms = FN(rmsprop_square)(SDBR_READ(0), SDBR_READ(2), f);
+    SDBR_WRITTEN(4) = ms;
+    SDBR_WRITTEN(3) = FN(rmsprop_of)(SDBR_READ(0), SDBR_READ(1), ms, f);
 })
-SDBR_UPDATE(weight_decay, 1, SDBR_OUT(2)[i] = FN(weight_decay_of)(g[i], p[i], f);)
-SDBR_UPDATE(lasso, 1, SDBR_OUT(2)[i] = FN(lasso_of)(g[i], p[i], f);)
+SDBR_UPDATE(weight_decay, 3, 1, SDBR_WRITTEN(2) = FN(weight_decay_of)(SDBR_READ(0), SDBR_READ(1), f);)
+SDBR_UPDATE(lasso, 3, 1, SDBR_WRITTEN(2) = FN(lasso_of)(SDBR_READ(0), SDBR_READ(1), f);)
 #undef SDBR_UPDATE
+#undef SDBR_READ
+#undef SDBR_WRITTEN
 
 /* Gradients of any number of arrays: operands[0] and operands[1] are lists, of the addresses of g... and norm, and of
  * the integers [count, sizes...]. */
