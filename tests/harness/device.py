@@ -159,10 +159,10 @@ class SimExecutable(CudaExecutable):
         Ops without a kernel that ran.
     """
 
-    def __init__(self, program, memory):
+    def __init__(self, program, memory, chained=False):
         self._plain = NumpyExecutable(program, memory)
         self.others = []
-        super().__init__(program, memory, device(), machine_code)
+        super().__init__(program, memory, device(), machine_code, chained)
 
     def has_other(self, i):
         return True
@@ -182,13 +182,16 @@ class SimExecutable(CudaExecutable):
 
 
 @contextlib.contextmanager
-def simulated(machine: Machine | None = None) -> Iterator[list[SimExecutable]]:
-    """Make ``device-sim`` a backend; its executables, as they are made."""
+def simulated(chained: bool = False) -> Iterator[list[SimExecutable]]:
+    """Make ``device-sim`` a backend; its executables, as they are made.
+
+    `chained`: kernels of several ops, which have to be compiled for each program.
+    """
     made: list[SimExecutable] = []
 
     class Noted(SimExecutable):
         def __init__(self, program, memory):
-            super().__init__(program, memory)
+            super().__init__(program, memory, chained)
             made.append(self)
 
     names = (*options.BACKEND_NAMES, NAME)
@@ -196,7 +199,7 @@ def simulated(machine: Machine | None = None) -> Iterator[list[SimExecutable]]:
         place = __name__, "_noted"
         for entered in (
             mock.patch.dict(sdbr.backends.BACKENDS, {NAME: place}),
-            mock.patch.dict(sdbr.backends.MACHINES, {NAME: machine or Machine()}),
+            mock.patch.dict(sdbr.backends.MACHINES, {NAME: Machine()}),
             mock.patch.object(options, "BACKEND_NAMES", names),
             mock.patch.object(find, "BACKEND_NAMES", names),
             mock.patch.dict(globals(), {"_noted": Noted}),

@@ -11,7 +11,9 @@ from sdbr.devices.nvrtc import nvrtc
 
 import pytest
 
+from tests.harness import device
 from tests.harness.device import KERNELS, every_elementwise, every_other
+from tests.harness.steps import BATCH, OPTIMIZERS, classifier, train
 
 from .generators import cases_of
 from .harness import Prepared
@@ -47,6 +49,19 @@ def test_fused_kernels_compile(compiler):
     code, log = compiler.compile(text, {**headers(), **header}, "sm_90", OPTIONS)
     assert log == ""
     assert all(launch.kernel.encode() in code for launch in wanted)
+
+
+def test_whole_steps_compile(compiler):
+    """Kernels of several ops, as the driver gets them."""
+    with device.simulated(chained=True) as made:
+        train(classifier, BATCH, OPTIMIZERS["adam"], static=True, steps=2, backend=device.NAME)
+    kernels = [call.kernel for call in made[0].calls[0]]
+    members = [launch for call in made[0].calls[0] for _, launch in call.links]
+    text, header = source([*kernels, *members])
+    code, log = compiler.compile(text, {**headers(), **header}, "sm_90", OPTIONS)
+    assert log == ""
+    assert sum(launch.kernel.startswith("chain_") for launch in kernels) > 1
+    assert all(launch.kernel.encode() in code for launch in kernels)
 
 
 def test_what_was_compiled_is_kept(compiler, tmp_path, monkeypatch):

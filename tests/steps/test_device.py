@@ -3,6 +3,7 @@
 import gc
 
 import sdbr
+from sdbr.backends.cuda.chains import MOST
 
 import chainer
 import numpy as np
@@ -109,6 +110,17 @@ class Recurrent(chainer.Chain):
         return loss
 
 
+@pytest.mark.parametrize("name", ["adam", "clipped"])
+def test_small_ops_are_one_kernel(name):
+    with device.simulated(chained=True) as made:
+        compare(classifier, BATCH, RULES[name], backend=device.NAME, steps=12)
+    (step,) = made
+    assert is_one_graph(step)
+    assert len(step.program) > 20
+    assert len(step.calls[0]) <= 8
+    assert max(len(call.links) for call in step.calls[0]) == MOST
+
+
 @pytest.mark.parametrize("name", ["adam", "momentum_with_hooks"])
 def test_recurrent_networks(simulated, name):
     compare(
@@ -122,7 +134,13 @@ def test_recurrent_networks(simulated, name):
     assert is_one_graph(step)
 
 
-def test_labels_out_of_range_leave_everything_as_it_was(simulated):
+@pytest.mark.parametrize("chained", [False, True])
+def test_labels_out_of_range_leave_everything_as_it_was(chained):
+    with device.simulated(chained):
+        check_labels_out_of_range()
+
+
+def check_labels_out_of_range():
     _, model, optimizer = train(
         classifier, BATCH, RULES["clipped"], static=True, steps=4, backend=device.NAME
     )
@@ -169,6 +187,13 @@ def test_nothing_is_allocated_in_replays(simulated):
     assert [device.setting(name).value for name in names] == before
     assert device.setting("graph_launches").value == launched + 200
     assert model.schedule_manager.statistics.replays == 203
+
+
+def test_recurrent_networks_of_small_ops():
+    batch = data(labels(10, 3, 4), labels(10, 3, 4))
+    with device.simulated(chained=True) as made:
+        compare(Recurrent, batch, OPTIMIZERS["adam"], backend=device.NAME, steps=6)
+    assert is_one_graph(made[0])
 
 
 def test_what_is_let_go_is_given_back(simulated):

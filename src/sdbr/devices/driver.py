@@ -227,7 +227,11 @@ class Stream(_Owned):
         super().__init__(device, handle, "cuStreamDestroy_v2")
 
     def launch(
-        self, function: ctypes.c_void_p, blocks: int, threads: int, parameters: ctypes.Structure
+        self,
+        function: ctypes.c_void_p,
+        blocks: int,
+        threads: int,
+        parameters: ctypes.Structure | ctypes.Array,
     ) -> None:
         """Launch a kernel that gets one struct by value."""
         size = ctypes.c_size_t(ctypes.sizeof(parameters))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 
+from sdbr.backends.cuda.chains import Call, calls
 from sdbr.backends.cuda.launch import THREADS, DeviceOp, Launch
 from sdbr.backends.cuda.plan import launches, source
 from sdbr.backends.cuda.together import Place, Unit, listed, units
@@ -38,6 +39,8 @@ class CudaExecutable:
     device : Device
     compile : callable
         Source and headers to machine code for the device.
+    chained : bool
+        Whether small ops that follow each other are one kernel.
 
     Attributes
     ----------
@@ -45,6 +48,8 @@ class CudaExecutable:
         Number of ops of each kind.
     parts : list of range
         Ops that run together: one graph each, or one op without a kernel.
+    calls : list of list of Call
+        The kernels of each part.
     moving : set of int
         Slots whose address is read from the table.
     recorded : int
@@ -58,7 +63,9 @@ class CudaExecutable:
         If an op has no kernel, or the kernels cannot be compiled.
     """
 
-    def __init__(self, program: Program, memory, device: Device, compile: Compile) -> None:
+    def __init__(
+        self, program: Program, memory, device: Device, compile: Compile, chained: bool = True
+    ) -> None:
         program.validate()
         self.watch: Callable[[int], None] | None = None
         self.program = program
@@ -77,7 +84,7 @@ class CudaExecutable:
         self._row_slots = np.asarray(program.rows["slot"], np.intp)
         self._offsets = program.rows["offset"].astype(np.uint64)
         with device.current():
-            self._load(compile)
+            self._load(compile, chained)
 
     def _refuse(self, ops: range) -> None:
         """Raise for the first op that nothing here can run."""
@@ -103,7 +110,7 @@ class CudaExecutable:
             )
             at += n
 
-    def _load(self, compile: Compile) -> None:
+    def _load(self, compile: Compile, chained: bool) -> None:
         program, device = self.program, self.device
         self.units = [
             []
@@ -112,10 +119,12 @@ class CudaExecutable:
             for part in self.parts
         ]
         all_units = [unit for of_part in self.units for unit in of_part]
+        self.calls = [list(calls(of_part, chained)) for of_part in self.units]
         every = [launch for unit in all_units for launch in unit.launches]
+        kernels = [call.kernel for of_part in self.calls for call in of_part]
         self.stream = device.stream()
-        module = device.load(compile(*source(every)))
-        self._functions = {launch.kernel: module.function(launch.kernel) for launch in every}
+        module = device.load(compile(*source([*every, *kernels])))
+        self._functions = {launch.kernel: module.function(launch.kernel) for launch in kernels}
         self._module = module
         listed_units = [unit for unit in all_units if unit.launches[0].is_listed]
         operands = [[r for i in unit.ops for r in self._operands(i)] for unit in listed_units]
@@ -204,7 +213,7 @@ class CudaExecutable:
         self.words.send()
         self._draw(part)
         if k not in self._graphs:
-            self._graphs[k] = self._record(self.units[k], rows)
+            self._graphs[k] = self._record(self.calls[k], rows)
         self._graphs[k].launch(self.stream)
 
     def _draw(self, part: range) -> None:
@@ -236,12 +245,12 @@ class CudaExecutable:
             self._fixed = addresses
             self._graphs.clear()
 
-    def _record(self, of_part: list[Unit], rows: np.ndarray) -> Graph:
+    def _record(self, of_part: list[Call], rows: np.ndarray) -> Graph:
         with self.stream.capture() as made:
-            for unit in of_part:
-                for launch in unit.launches:
-                    function = self._functions[launch.kernel]
-                    self.stream.launch(function, launch.grid, THREADS, self._op(unit, launch, rows))
+            for call in of_part:
+                ops = [self._op(unit, launch, rows) for unit, launch in call.links]
+                function = self._functions[call.kernel.kernel]
+                self.stream.launch(function, call.kernel.grid, THREADS, (DeviceOp * len(ops))(*ops))
         self.recorded += 1
         return made[0]
 

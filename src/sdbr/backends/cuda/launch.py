@@ -53,7 +53,7 @@ class Launch:
     teams : int
         Blocks of `THREADS` threads that have something to do.
     section : str
-        ``'f4'``, ``'f8'`` or ``''``: of what dtype the source is.
+        ``'f4'``, ``'f8'`` or ``''``: of what dtype the source is; ``'chain'``: of other kernels.
     is_listed : bool
         Whether addresses and integers stand in lists in memory: there may be any number of them.
     is_update : bool
@@ -76,6 +76,13 @@ class Launch:
     work: int = 0
     draws: int = 0
     operands: tuple[int, ...] = ()
+
+    @property
+    def team(self) -> str:
+        """The team function that the kernel consists of."""
+        if not self.section:
+            return f"{self.kernel}_team"
+        return f"{self.kernel[: -len(self.section) - 1]}_team_{self.section}"
 
     @property
     def grid(self) -> int:

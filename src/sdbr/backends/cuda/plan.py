@@ -60,9 +60,17 @@ def source(wanted: Iterable[Launch]) -> tuple[str, dict[str, str]]:
 
     Each kernel is there once, whatever the order of the launches.
     """
-    texts: dict[str, set[str]] = {"f4": set(), "f8": set(), "": set()}
+    texts: dict[str, set[str]] = {"f4": set(), "f8": set(), "": set(), "chain": set()}
     for launch in wanted:
         texts[launch.section].add(launch.text)
-    single, double, other = (sorted(texts[section]) for section in ("f4", "f8", ""))
-    lines = ["#if SDBR_FLOATS == 1", *single, "#elif SDBR_FLOATS == 0", *double, "#else", *other]
+    single, double, other, chains = (sorted(texts[section]) for section in texts)
+    lines = [
+        "#if SDBR_FLOATS == 1",
+        *single,
+        "#elif SDBR_FLOATS == 0",
+        *double,
+        "#else",
+        *other,
+        *chains,
+    ]
     return _SOURCE, {_WANTED: "\n".join([*lines, "#endif", ""])}

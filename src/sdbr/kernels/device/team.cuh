@@ -64,6 +64,15 @@ SDBR_INLINE char *sdbr_at(const sdbr_device_op *op, int k) {
                                 scratch}; \
         body(team, &op); \
     }
+#define SDBR_CHAIN_KERNEL(name, body, count) \
+    typedef struct name##_ops { \
+        sdbr_device_op ops[count]; \
+    } name##_ops; \
+    extern "C" __global__ void __launch_bounds__(SDBR_DEVICE_THREADS) name(const __grid_constant__ name##_ops chain) { \
+        __shared__ double scratch[SDBR_DEVICE_SCRATCH]; \
+        const sdbr_team team = {(int64_t)threadIdx.x, (int64_t)blockDim.x, 0, 1, scratch}; \
+        body(team, chain.ops); \
+    }
 #define SDBR_FIRST_TO(word, value) (atomicCAS(word, 0ull, value) == 0ull)
 #define SDBR_ADD(at, value) atomicAdd(at, value)
 /* In double, and never one operation. */
@@ -78,12 +87,28 @@ SDBR_INLINE char *sdbr_at(const sdbr_device_op *op, int k) {
         if (!(op->is_lasting && op->fault->number)) \
             sdbr_run_teams(body, op, size, groups); \
     }
+#define SDBR_CHAIN_KERNEL(name, body, count) \
+    void name(const sdbr_device_op *ops, int64_t size, int64_t groups) { \
+        (void)groups; \
+        sdbr_run_teams(body, ops, size, 1); \
+    }
 #define SDBR_FIRST_TO(word, value) (*(word) == 0 ? (*(word) = (value), 1) : 0)
 #define SDBR_ADD(at, value) (*(at) += (value))
 #define SDBR_ROUNDED_PRODUCT(a, b) ((a) * (b)) /* compiled without contractions */
 #define SDBR_SUM_OF_ROUNDED(a, b) ((a) + (b))
 const int64_t sdbr_device_op_bytes = sizeof(sdbr_device_op), sdbr_fault_bytes = sizeof(sdbr_fault);
 #endif
+
+/* One of several ops that one team does one after the other. Whether anything was wrong is the same for all threads:
+ * they have all looked before one of them goes on. */
+#define SDBR_LINK(body, op) \
+    do { \
+        const int is_off = (op)->is_lasting && (op)->fault->number; \
+        SDBR_SYNC(team); \
+        if (!is_off) \
+            body(team, op); \
+        SDBR_SYNC(team); \
+    } while (0)
 
 /* Notes what is wrong, unless something was before. */
 SDBR_INLINE void sdbr_note_fault(const sdbr_device_op *op, int64_t value, int64_t bound, int64_t position) {
