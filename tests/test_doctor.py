@@ -5,12 +5,17 @@ import sys
 import types
 
 import sdbr  # noqa: F401
+from sdbr.base.errors import BackendError
 from sdbr.cli import doctor
 from sdbr.cli.doctor import Finding
+from sdbr.devices import driver
+from sdbr.devices import nvrtc as compiler
 
 import numpy
 import pytest
 import scipy
+
+from tests.harness import device
 
 
 def lines_of(section):
@@ -133,9 +138,28 @@ def test_blas_user(path, user):
 def test_without_cupy_the_report_is_cpu_only(monkeypatch):
     monkeypatch.setattr(doctor, "cupy_packages", list)
     found = lines_of("GPU")
-    assert list(found) == ["CuPy"]
+    assert list(found)[-1] == "CuPy"
     assert found["CuPy"].value.startswith("not installed, CPU only")
     assert found["CuPy"].mend is None
+
+
+def test_driver_and_devices(monkeypatch):
+    monkeypatch.setattr(driver.Driver.__init__, "__defaults__", ("nothing.so",))
+    assert lines_of("GPU")["CUDA driver"].value.startswith("none: nothing.so: cannot open")
+    path = device.device().driver._library._name
+    monkeypatch.setattr(driver.Driver.__init__, "__defaults__", (path,))
+    found = lines_of("GPU")
+    assert found["CUDA driver"].value == "up to CUDA 13.0"
+    assert found["device 0"].value == "fake 0, sm_90"
+
+
+def test_without_a_compiler_for_gpus(monkeypatch):
+    def missing():
+        raise BackendError("NVRTC was not found: pip install it; others: none")
+
+    monkeypatch.setattr(compiler, "nvrtc", missing)
+    found = lines_of("GPU")["NVRTC"]
+    assert (found.value, found.mend) == ("none: NVRTC was not found: pip install it", None)
 
 
 def test_two_cupy_packages_get_a_mend(monkeypatch):
@@ -165,7 +189,6 @@ def test_cupy_that_raises_is_reported(monkeypatch, driver, off):
 def test_gpu_with_its_versions(monkeypatch):
     runtime = types.SimpleNamespace(
         runtimeGetVersion=lambda: 12090,
-        driverGetVersion=lambda: 13010,
         getDeviceCount=lambda: 1,
         getDeviceProperties=lambda index: {"name": b"Test Card"},
     )
@@ -176,7 +199,6 @@ def test_gpu_with_its_versions(monkeypatch):
     monkeypatch.setattr("chainer.backends.cuda.available", False)
     found = lines_of("GPU")
     assert found["CUDA runtime"].value == "12.9"
-    assert found["CUDA driver"].value == "13.1"
     assert found["GPU 0"].value == "Test Card"
     assert "libcublas" in found["Chainer sees it"].mend
 

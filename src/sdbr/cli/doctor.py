@@ -166,6 +166,35 @@ def onednn() -> Iterator[Finding]:
 
 
 def gpu() -> Iterator[Finding]:
+    """What is here of the way to a GPU: driver, compiler, CuPy and the CUDA that it finds."""
+    from sdbr.base.errors import BackendError
+    from sdbr.devices.nvrtc import nvrtc
+
+    yield from cuda_driver()
+    try:
+        yield Finding("NVRTC", f"{nvrtc().name}, {nvrtc().path}")
+    except BackendError as error:
+        yield Finding("NVRTC", "none: " + str(error).partition("; ")[0])
+    yield from cuda_of_cupy()
+
+
+def cuda_driver() -> Iterator[Finding]:
+    """The driver, and the devices that it has."""
+    from sdbr.base.errors import BackendError
+    from sdbr.devices.driver import Device, Driver
+
+    try:
+        driver = Driver()
+    except BackendError as error:
+        yield Finding("CUDA driver", "none: " + str(error).removeprefix("no CUDA driver: "))
+        return
+    yield Finding("CUDA driver", "up to CUDA {}.{}".format(*driver.version))
+    for ordinal in range(driver.count):
+        device = Device(driver, ordinal)
+        yield Finding(f"device {ordinal}", f"{device.name}, {device.architecture}")
+
+
+def cuda_of_cupy() -> Iterator[Finding]:
     """CuPy and the CUDA installation it finds."""
     packages = cupy_packages()
     driver = os.path.exists(DRIVER)
@@ -210,7 +239,6 @@ def cuda_state() -> Iterator[Finding]:
 
     runtime = cupy.cuda.runtime
     yield Finding("CUDA runtime", cuda_version(runtime.runtimeGetVersion()))
-    yield Finding("CUDA driver", cuda_version(runtime.driverGetVersion()))
     for index in range(runtime.getDeviceCount()):
         yield Finding(f"GPU {index}", runtime.getDeviceProperties(index)["name"].decode())
     from chainer.backends import cuda
