@@ -130,19 +130,27 @@ def test_labels_out_of_range(simulated, name, x, t, outs, ints):
     assert all_in_one_graph(simulated)
 
 
+@pytest.mark.parametrize("chained", [False, True])
 @pytest.mark.parametrize("name", [op.name for op in OPS if op.updates])
-def test_nothing_is_updated_after_a_fault(simulated, name):
-    """The labels of an op before it are wrong."""
-    t = whole(np.array([7]))
-    wrong = Case("select_item", "", [whole(np.ones((1, 3), "f4")), t], [blank((1,), "f4")])
-    for case in cases_of(name, "f4"):
-        prepared = Prepared([wrong, case], "device-sim")
-        before = {key: x.copy() for key, x in prepared.arrays.items()}
-        with pytest.raises(IndexError, match="index 7 at position 0") as caught:
-            prepared.executable.run()
-        assert "select_item" in "".join(getattr(caught.value, "__notes__", caught.value.args))
-        for operand in case.operands:
-            key = id(operand)
-            assert np.array_equal(before[key], prepared.arrays[key], True)
-        prepared.arrays[id(t)][...] = 1
-        prepared.executable.run()  # as if nothing had been
+def test_nothing_is_updated_after_a_fault(name, chained):
+    """The last of the labels of an op before it, which not the first thread looks at, is wrong."""
+    t = whole(np.array([0, 1, 2, 0, 1, 7]))
+    wrong = Case("select_item", "", [whole(np.ones((6, 3), "f4")), t], [blank((6,), "f4")])
+    with device.simulated(chained) as made:
+        for case in cases_of(name, "f4")[: 2 if chained else None]:
+            check_nothing_is_updated(wrong, t, case)
+    lengths = [max(len(call.links) for call in x.calls[0]) for x in made]
+    assert max(lengths) == (1 if not chained else 3 if name == "clip_norm" else 2)
+
+
+def check_nothing_is_updated(wrong, t, case):
+    prepared = Prepared([wrong, case], "device-sim")
+    before = {key: x.copy() for key, x in prepared.arrays.items()}
+    with pytest.raises(IndexError, match="index 7 at position 5") as caught:
+        prepared.executable.run()
+    assert "select_item" in "".join(getattr(caught.value, "__notes__", caught.value.args))
+    for operand in case.operands:
+        key = id(operand)
+        assert np.array_equal(before[key], prepared.arrays[key], True)
+    prepared.arrays[id(t)][...] = 1
+    prepared.executable.run()  # as if nothing had been

@@ -15,7 +15,7 @@ from chainer.optimizer_hooks import GradientClipping, Lasso, WeightDecay
 
 from tests.harness import device
 from tests.harness.comparison import assert_near
-from tests.harness.models import MODELS, Net, data, labels
+from tests.harness.models import MLP, MODELS, Net, data, floats, labels
 from tests.harness.steps import BATCH, OPTIMIZERS, classifier, compare, train
 from tests.tolerances import GRADIENTS
 
@@ -65,6 +65,24 @@ def test_fifty_steps(simulated, name):
         == len(set(updates))
         == 1 + (name in ("lasso", "clipped", "momentum_with_hooks"))
     )
+
+
+@pytest.mark.parametrize("chained", [False, True])
+def test_bias_gradients_are_summed_by_the_products(chained):
+    """More rows and columns than a tile has, and odd numbers of them."""
+
+    def make():
+        return L.Classifier(MLP(70, 131, 3))
+
+    with device.simulated(chained) as made:
+        compare(
+            make, data(floats(37, 70), labels(3, 37)), OPTIMIZERS["adam"],
+            backend=device.NAME, steps=5,
+        )  # fmt: skip
+    (step,) = made
+    kernels = [x.kernel for unit in step.units[0] for x in unit.launches]
+    assert kernels.count("gemm_sums_f4") == 3
+    assert "sum_f4" not in kernels
 
 
 def test_the_same_hook_twice(simulated):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from sdbr.backends.cuda.chains import Call, calls
 from sdbr.backends.cuda.launch import THREADS, DeviceOp, Launch
 from sdbr.backends.cuda.plan import launches, source
+from sdbr.backends.cuda.riding import product_with_sums
 from sdbr.backends.cuda.together import Place, Unit, listed, units
 from sdbr.backends.cuda.words import FAULT, KERNEL, Words
 from sdbr.backends.numpy.executable import explain_error
@@ -115,7 +116,7 @@ class CudaExecutable:
         self.units = [
             []
             if self.launches[part.start] is None
-            else list(units(part, self.launches, self._places))
+            else list(units(part, self.launches, self._places, self._rides))
             for part in self.parts
         ]
         all_units = [unit for of_part in self.units for unit in of_part]
@@ -158,6 +159,9 @@ class CudaExecutable:
 
         ins, outs = self.program.operands_of(i)
         return [place(r) for r in ins], [place(r) for r in outs]
+
+    def _rides(self, i: int, j: int) -> Launch | None:
+        return product_with_sums(self.program, self.launches, i, j)
 
     def _floats_of(self, unit: Unit) -> list[int]:
         """Where the float attributes of its ops lie."""
@@ -263,15 +267,15 @@ class CudaExecutable:
         work = self._draws.get(i, self._work.address)
         operands, moving = self._lists.get(i, ()), 0
         if not launch.is_listed:
-            operands, moving = self._where(i, launch, rows)
+            operands, moving = self._where(unit, launch, rows)
         floats, fault = self._floats_of(unit)[0], self.words.address(0)
         op = launch.op(operands, floats, fault, i + 1, work)
-        op.moving, op.is_lasting = moving, self._is_lasting(i)
+        op.moving, op.is_lasting = moving, any(map(self._is_lasting, unit.ops))
         return op
 
-    def _where(self, i: int, launch: Launch, rows: np.ndarray) -> tuple[list[int], int]:
+    def _where(self, unit: Unit, launch: Launch, rows: np.ndarray) -> tuple[list[int], int]:
         """Addresses of the operands; a bit for each that says where the address stands."""
-        every = self._operands(i)
+        every = [r for i in unit.ops for r in self._operands(i)]
         operands, moving = [], 0
         for bit, r in enumerate([every[k] for k in launch.operands] or every):
             does_move = int(self._row_slots[r]) in self.moving

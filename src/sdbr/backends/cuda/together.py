@@ -1,4 +1,4 @@
-"""Ops that are launched as one: updates of many parameters by one rule."""
+"""Ops that are launched as one: updates of many parameters by one rule, products with sums."""
 
 from __future__ import annotations
 
@@ -39,8 +39,11 @@ def units(
     part: Iterable[int],
     launches: Sequence[Launches],
     places: Callable[[int], tuple[list[Place], list[Place]]],
+    rides: Callable[[int, int], Launch | None],
 ) -> Iterator[Unit]:
-    """The units of a stretch of ops that have kernels: neighbours that update alike are one.
+    """The units of a stretch of ops that have kernels.
+
+    Neighbours that update alike are one, and so are two for which there is a launch of both.
 
     Parameters
     ----------
@@ -50,6 +53,8 @@ def units(
     places : callable
         What an op reads and what it writes. What one writes no other of the same unit may touch,
         for nobody says which comes first.
+    rides : callable
+        The launch of two neighbours, or None.
     """
     group: list[int] = []
     read: list[Place] = []
@@ -59,13 +64,18 @@ def units(
         ops = tuple(group)
         if len(ops) == 1:
             return Unit(ops, launches[ops[0]])
-        return Unit(ops, (_as_one([launches[i][0] for i in ops]),))
+        both = rides(*ops) if len(ops) == 2 else None
+        return Unit(ops, (both or _as_one([launches[i][0] for i in ops]),))
+
+    def joins(i: int) -> bool:
+        first = launches[i][0]
+        if first.is_update and first.kernel == launches[group[0]][0].kernel:
+            return True
+        return len(group) == 1 and rides(group[0], i) is not None
 
     for i in part:
         reads, writes = places(i)
-        first = launches[i][0]
-        joins = group and first.is_update and first.kernel == launches[group[0]][0].kernel
-        if group and (not joins or _meet(writes, read + written) or _meet(reads, written)):
+        if group and (not joins(i) or _meet(writes, read + written) or _meet(reads, written)):
             yield unit()
             group, read, written = [], [], []
         group.append(i)

@@ -19,11 +19,13 @@ SDBR_INLINE void FN(load_tile)(sdbr_team team, const T *x, int64_t row, int64_t 
     }
 }
 
-/* op(a) @ op(b), and what follows for each element. */
-#define SDBR_PRODUCT(name, finished) \
+/* op(a) @ op(b), and what follows for each element; `sums`: where the sums of the rows of op(a) go as well, which lie in
+ * scratch memory anyway, or NULL. */
+#define SDBR_PRODUCT(name, sums_, finished) \
     SDBR_INLINE void FN(name##_team)(sdbr_team team, const sdbr_device_op *op) { \
         const int64_t *p = op->ints, n = p[0], m = p[1], depth = p[2]; \
         const int64_t down = (n + SDBR_TILE - 1) / SDBR_TILE, across = (m + SDBR_TILE - 1) / SDBR_TILE; \
+        T *const row_sums = sums_; \
         T *a_tile = (T *)team.scratch, *b_tile = a_tile + SDBR_TILE * SDBR_TILE_DEPTH; \
         for (int64_t tile = team.group; tile < p[7] * down * across; tile += team.groups) { \
             const int64_t matrix = tile / (down * across), i0 = tile / across % down * SDBR_TILE, \
@@ -33,7 +35,8 @@ SDBR_INLINE void FN(load_tile)(sdbr_team team, const T *x, int64_t row, int64_t 
                 const int64_t at = round + team.rank, per = SDBR_TILE / SDBR_TILE_SUMS; \
                 const int64_t di = at / per * SDBR_TILE_SUMS, dj = at % per * SDBR_TILE_SUMS; \
                 const int is_mine = at < SDBR_DEVICE_THREADS; \
-                T sums[SDBR_TILE_SUMS][SDBR_TILE_SUMS] = {{0}}; \
+                const int adds = row_sums && is_mine && j0 == 0 && dj == 0; \
+                T sums[SDBR_TILE_SUMS][SDBR_TILE_SUMS] = {{0}}, of_rows[SDBR_TILE_SUMS] = {0}; \
                 for (int64_t k0 = 0; k0 < depth; k0 += SDBR_TILE_DEPTH) { \
                     SDBR_SYNC(team); \
                     FN(load_tile)(team, a, p[3], p[4], i0, n, k0, depth, a_tile); \
@@ -43,7 +46,16 @@ SDBR_INLINE void FN(load_tile)(sdbr_team team, const T *x, int64_t row, int64_t 
                         for (int i = 0; i < SDBR_TILE_SUMS; i++) \
                             for (int j = 0; j < SDBR_TILE_SUMS; j++) \
                                 sums[i][j] += a_tile[k * SDBR_TILE + di + i] * b_tile[k * SDBR_TILE + dj + j]; \
+                    for (int i = 0; adds && i < SDBR_TILE_SUMS; i++) { \
+                        T of_tile = 0; /* apart: the error of a long sum grows with its length */ \
+                        for (int k = 0; k < SDBR_TILE_DEPTH; k++) \
+                            of_tile += a_tile[k * SDBR_TILE + di + i]; \
+                        of_rows[i] += of_tile; \
+                    } \
                 } \
+                for (int i = 0; adds && i < SDBR_TILE_SUMS; i++) \
+                    if (i0 + di + i < n) \
+                        row_sums[i0 + di + i] = of_rows[i]; \
                 for (int i = 0; is_mine && i < SDBR_TILE_SUMS; i++) \
                     for (int j = 0; j < SDBR_TILE_SUMS; j++) { \
                         const int64_t row = i0 + di + i, column = j0 + dj + j, place = (matrix * n + row) * m + column; \
@@ -70,11 +82,13 @@ SDBR_INLINE T FN(activation_slope)(int64_t activation, T y, T v) {
 }
 
 /* operands: a, b, c. */
-SDBR_PRODUCT(gemm, SDBR_OUT(2)[place] = p[11] ? SDBR_OUT(2)[place] + v : v)
+SDBR_PRODUCT(gemm, NULL, SDBR_OUT(2)[place] = p[11] ? SDBR_OUT(2)[place] + v : v)
+/* operands: a, b, c, sums of the rows of op(a). */
+SDBR_PRODUCT(gemm_sums, SDBR_OUT(3), SDBR_OUT(2)[place] = v)
 /* operands: x, w, y. */
-SDBR_PRODUCT(linear, SDBR_OUT(2)[place] = FN(activated)(p[10], v))
+SDBR_PRODUCT(linear, NULL, SDBR_OUT(2)[place] = FN(activated)(p[10], v))
 /* operands: x, w, bias, y. */
-SDBR_PRODUCT(linear_bias, SDBR_OUT(3)[place] = FN(activated)(p[10], v + SDBR_IN(2)[column]))
+SDBR_PRODUCT(linear_bias, NULL, SDBR_OUT(3)[place] = FN(activated)(p[10], v + SDBR_IN(2)[column]))
 /* operands: a, b, y, c. */
-SDBR_PRODUCT(gemm_mask, SDBR_OUT(3)[place] = FN(activation_slope)(p[10], SDBR_IN(2)[place], v))
+SDBR_PRODUCT(gemm_mask, NULL, SDBR_OUT(3)[place] = FN(activation_slope)(p[10], SDBR_IN(2)[place], v))
 #undef SDBR_PRODUCT
