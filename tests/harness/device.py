@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -31,14 +31,26 @@ from sdbr.backends.cuda.team import by_dtype
 from sdbr.backends.numpy.executable import NumpyExecutable
 from sdbr.base import options
 from sdbr.call import find
-from sdbr.devices.driver import Device, Driver
+from sdbr.devices.compiled import cubin
+from sdbr.devices.driver import Buffer, Device, Driver
+from sdbr.devices.nvrtc import nvrtc
 from sdbr.ops.table import OPS
 from sdbr.program.machine import Machine
+
+import numpy as np
 
 NAME = "device-sim"
 KERNELS = Path(sdbr.__file__).parent / "kernels"
 HERE = Path(__file__).parent
 FLAGS = ["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-O0", "-ffp-contract=off"]
+
+#: Ops of families with kernels that have none yet.
+NOT_YET = {
+    "cumsum", "cumprod", "cumprod_grad", "prod", "prod_grad", "resize", "resize_grad",
+    "slstm", "slstm_grad", "tree_lstm", "tree_lstm_grad",
+}  # fmt: skip
+#: Ops whose kernels do not say in which order; define-by-run does.
+IN_TURN = ("put", "scatter_add")
 
 _DTYPES = ("f4", "f8", "f2", "b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 _SIZES = {
@@ -159,10 +171,10 @@ class SimExecutable(CudaExecutable):
         Ops without a kernel that ran.
     """
 
-    def __init__(self, program, memory, chained=False):
+    def __init__(self, program, memory, chained=False, on=None, compile=machine_code):
         self._plain = NumpyExecutable(program, memory)
         self.others = []
-        super().__init__(program, memory, device(), machine_code, chained)
+        super().__init__(program, memory, on or device(), compile, chained)
 
     def has_other(self, i):
         return True
@@ -181,17 +193,94 @@ class SimExecutable(CudaExecutable):
         self._plain._run_op(i, [None] * len(self.program.rows))
 
 
+class CopiedExecutable(SimExecutable):
+    """The same with memory of the device, to which arrays are copied for each run, and back."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._buffers: dict[tuple[int, int], Buffer] = {}
+        written = {r for i in range(len(self.program)) for r in self._written_by(i)}
+        self._written = {int(self._row_slots[r]) for r in written}
+
+    def _written_by(self, i):
+        ins, outs = self.program.operands_of(i)
+        return [*ins, *outs] if OPS[int(self.program.opcodes[i])].updates else outs
+
+    def run(self):
+        with self.device.current():
+            self._copy_there()
+            try:
+                super().run()
+            finally:
+                self._copy_back()
+
+    def run_other(self, i):
+        self._copy_back()
+        super().run_other(i)
+        self._copy_there()
+
+    def _addresses(self):
+        return np.array([self._buffer(array).address for array in self._arrays()], np.uint64)
+
+    def _arrays(self):
+        arrays = [self.memory.array(int(slot)) for slot in self._slots]
+        assert all(array is not None for array in arrays)
+        return arrays
+
+    def _buffer(self, array):
+        """One for the same memory, whatever slots are bound to it."""
+        key = array.ctypes.data, array.nbytes
+        if key not in self._buffers:
+            self._buffers[key] = self.device.allocate(array.nbytes)
+        return self._buffers[key]
+
+    def _copy_there(self):
+        for array in self._arrays():
+            self.stream.to_device(self._buffer(array).address, array)
+        self.stream.synchronize()
+
+    def _copy_back(self):
+        self.stream.synchronize()
+        for k, array in enumerate(self._arrays()):
+            if k in self._written:
+                self.stream.to_host(array, self._buffer(array).address)
+        self.stream.synchronize()
+
+
+@functools.cache
+def real() -> tuple[Device, Callable]:
+    """The GPU of this machine, and what compiles for it.
+
+    Raises
+    ------
+    BackendError
+        Where there is none, or no compiler.
+    """
+    found = Device(Driver())
+    nvrtc()
+    return found, lambda text, headers: cubin(text, headers, found.architecture)
+
+
 @contextlib.contextmanager
-def simulated(chained: bool = False) -> Iterator[list[SimExecutable]]:
+def simulated(
+    chained: bool = False, copied: bool = False, on_gpu: bool = False
+) -> Iterator[list[SimExecutable]]:
     """Make ``device-sim`` a backend; its executables, as they are made.
 
-    `chained`: kernels of several ops, which have to be compiled for each program.
+    Parameters
+    ----------
+    chained : bool
+        Kernels of several ops, which have to be compiled for each program.
+    copied : bool
+        Arrays are copied to the device for each run, and back.
+    on_gpu : bool
+        On the GPU of this machine; copied.
     """
     made: list[SimExecutable] = []
 
-    class Noted(SimExecutable):
+    class Noted(CopiedExecutable if copied or on_gpu else SimExecutable):
         def __init__(self, program, memory):
-            super().__init__(program, memory, chained)
+            super().__init__(program, memory, chained, *(real() if on_gpu else ()))
             made.append(self)
 
     names = (*options.BACKEND_NAMES, NAME)

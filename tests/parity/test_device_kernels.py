@@ -15,18 +15,12 @@ import numpy as np
 import pytest
 
 from tests.harness import device
+from tests.harness.device import IN_TURN, NOT_YET
 
 from .generators import cases_of
 from .harness import Case, Prepared, assert_parity, execute
 from .values import Operand, blank, whole
 
-#: Ops of the families that Chainer's own code does on a GPU, till there are kernels.
-NOT_YET = {
-    "cumsum", "cumprod", "cumprod_grad", "prod", "prod_grad", "resize", "resize_grad",
-    "slstm", "slstm_grad", "tree_lstm", "tree_lstm_grad",
-}  # fmt: skip
-#: Ops whose kernels do not say in which order; define-by-run does.
-IN_TURN = ("put", "scatter_add")
 NAMES = [op.name for op in OPS if op.family in FAMILIES and op.name not in (*NOT_YET, *IN_TURN)]
 
 

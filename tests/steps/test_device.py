@@ -128,6 +128,15 @@ class Recurrent(chainer.Chain):
         return loss
 
 
+@pytest.mark.parametrize("name", ["momentum_with_hooks", "clipped"])
+def test_memory_of_its_own(name):
+    """Nothing of the host's is reached but what is copied."""
+    with device.simulated(copied=True) as made:
+        compare(classifier, BATCH, RULES[name], backend=device.NAME, steps=12)
+    (step,) = made
+    assert len(step.parts) == 1
+
+
 @pytest.mark.parametrize("name", ["adam", "clipped"])
 def test_small_ops_are_one_kernel(name):
     with device.simulated(chained=True) as made:
