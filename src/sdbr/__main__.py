@@ -9,6 +9,7 @@ from collections.abc import Sequence
 COMMANDS = {
     "doctor": ("sdbr.cli.doctor", "check this environment and say what to mend"),
     "demo": ("sdbr.cli.demo", "train a digit classifier, define-by-run and static"),
+    "gpu-check": ("sdbr.cli.gpu_check", "check and measure this machine's GPU"),
     "bench": ("sdbr.cli.bench", "run the benchmarks"),
     "run": ("sdbr.cli.run", "run an unmodified Chainer script with the compatibility layer on"),
 }
@@ -16,7 +17,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command named first in `argv`; the rest of `argv` belongs to that command."""
-    lines = "\n".join(f"  {name:<8}{text}" for name, (_, text) in COMMANDS.items())
+    lines = "\n".join(f"  {name:<11}{text}" for name, (_, text) in COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="python -m sdbr",
         description=f"commands:\n{lines}",

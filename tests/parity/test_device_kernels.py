@@ -7,7 +7,7 @@ import re
 from sdbr.backends.cuda import launch
 from sdbr.backends.cuda.launch import DeviceOp, Fault, Launch
 from sdbr.backends.cuda.plan import FAMILIES, launches
-from sdbr.backends.cuda.words import MOST, _Words
+from sdbr.backends.cuda.words import MOST, WordsStruct
 from sdbr.devices.compiled import headers
 from sdbr.ops.table import OPS
 
@@ -55,7 +55,7 @@ def all_in_one_graph(executables):
 
 def test_what_kernels_get_is_what_they_read():
     made = ctypes.CDLL(os.fspath(device.every()[0]))
-    for name, struct in (("device_op", DeviceOp), ("fault", Fault), ("words", _Words)):
+    for name, struct in (("device_op", DeviceOp), ("fault", Fault), ("words", WordsStruct)):
         bytes_of = ctypes.c_int64.in_dll(made, f"sdbr_{name}_bytes")
         assert bytes_of.value == ctypes.sizeof(struct)
     text = headers()["device/team.cuh"] + headers()["device/words.cuh"]

@@ -19,7 +19,7 @@ FAULT = ctypes.sizeof(Fault) // 8
 MOST = 255  # in one launch, as in kernels/device/words.cuh
 
 
-class _Words(ctypes.Structure):
+class WordsStruct(ctypes.Structure):
     """``sdbr_words``."""
 
     _fields_ = (
@@ -79,7 +79,7 @@ class Words:
         changed = np.flatnonzero(self.now != self._sent)
         for begin in range(0, len(changed), MOST):
             places = changed[begin : begin + MOST]
-            words = _Words(base=self._buffer.address, count=len(places))
+            words = WordsStruct(base=self._buffer.address, count=len(places))
             pairs = np.ctypeslib.as_array(words.words)
             pairs[: 2 * len(places) : 2] = places
             pairs[1 : 2 * len(places) : 2] = self.now[places]
