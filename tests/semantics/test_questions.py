@@ -468,6 +468,7 @@ def test_a_question_inside_of_forget(twice):
 
 
 def test_gradients_inside_the_call_and_of_gradients():
+    np.random.seed(2)  # with these weights both ways are gone
     layer = L.Linear(3, 1)
 
     def f(x):
