@@ -58,7 +58,7 @@ _SIZES = {
     "ZERO": (4, 8),
     **dict.fromkeys(("WHERE", "TAKE", "PUT"), (1, 2, 4, 8)),
 }
-_IN_MACROS = "REDUCTION|SOFTMAX|SOFTMAX_GRAD|MEAN_OF|MEAN_OF_GRAD|PLACES_OF|UPDATE|PRODUCT"
+_IN_MACROS = "REDUCTIONS|SOFTMAX|SOFTMAX_GRAD|MEAN_OF|MEAN_OF_GRAD|PLACES_OF|UPDATE|PRODUCT"
 
 
 def every_elementwise() -> list[Launch]:
@@ -82,6 +82,8 @@ def every_other() -> list[Launch]:
     names += [
         f"{name}_together" for name in re.findall(r"^SDBR_UPDATE\((\w+),", sources, re.MULTILINE)
     ]
+    reductions = re.findall(r"^SDBR_REDUCTIONS\((\w+),", sources, re.MULTILINE)
+    names += [f"{name}_{what}" for name in reductions for what in ("parts", "of_parts")]
     made = [by_dtype(name, dtype, (), 0) for name in names for dtype in ("f4", "f8")]
     kinds = [("CAST", (a, b)) for a in _DTYPES for b in _DTYPES]
     kinds += [("FILL", (a,)) for a in _DTYPES] + [("SCATTER", (a,)) for a in ("f4", "f8")]

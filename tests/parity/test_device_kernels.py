@@ -91,6 +91,20 @@ def test_rows_are_added_by_many_threads(simulated):
     assert all_in_one_graph(simulated)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min"])
+def test_long_rows_are_taken_in_parts(simulated, name, dtype):
+    x = np.random.RandomState(0).randn(3, 9001, 1).astype(dtype)
+    cases = [Case(name, "", [whole(x)], [blank((3, 1), dtype)])]
+    x = x.copy()
+    x[1, 8000] = np.nan
+    cases.append(Case(name, "nan", [whole(x)], [blank((3, 1), dtype)]))
+    assert_parity(cases, "device-sim")
+    assert all_in_one_graph(simulated)
+    kernels = [x.kernel for unit in simulated[0].units[0] for x in unit.launches]
+    assert kernels == [f"{name}_parts_{dtype}", f"{name}_of_parts_{dtype}"] * 2
+
+
 def test_equal_fused_ops_share_a_kernel():
     cases = [case for case in cases_of("fused", "f4") if case.what == "in place"]
     kernels = {x.kernel for of_op in launches(Prepared(cases, "numpy").program) for x in of_op}

@@ -20,11 +20,49 @@
         } \
     }
 
-SDBR_REDUCTION(sum, (T)0, v + e, strand_sum, v)
-SDBR_REDUCTION(mean, (T)0, v + e, strand_sum, v / (T)n)
-SDBR_REDUCTION(max, -(T)INFINITY, FN(op_maximum)(v, e, (T)0, (T)0), strand_max, v)
-SDBR_REDUCTION(min, (T)INFINITY, FN(op_minimum)(v, e, (T)0, (T)0), strand_min, v)
+/* The same of long rows, in two launches: `parts` of each row by a team each, to op->work, then these.
+ * ints: [rows, n, parts]. */
+#define SDBR_LONG_REDUCTION(name, start, taken, combined, result) \
+    SDBR_INLINE void FN(name##_parts_team)(sdbr_team team, const sdbr_device_op *op) { \
+        const int64_t n = op->ints[1], parts = op->ints[2]; \
+        for (int64_t piece = team.group; piece < op->ints[0] * parts; piece += team.groups) { \
+            const int64_t row = piece / parts, part = piece % parts, end = n * (part + 1) / parts; \
+            T v = start; \
+            for (int64_t k = n * part / parts + team.rank; k < end; k += team.size) { \
+                const T e = SDBR_IN(0)[row * n + k]; \
+                v = taken; \
+            } \
+            v = FN(combined)(sdbr_strand_of(team, 1), v); \
+            if (team.rank == 0) \
+                op->work[piece] = (double)v; \
+        } \
+    } \
+    SDBR_INLINE void FN(name##_of_parts_team)(sdbr_team team, const sdbr_device_op *op) { \
+        const int64_t n = op->ints[1], parts = op->ints[2]; \
+        for (int64_t row = team.group; row < op->ints[0]; row += team.groups) { \
+            T v = start; \
+            for (int64_t part = team.rank; part < parts; part += team.size) { \
+                const T e = (T)op->work[row * parts + part]; \
+                v = taken; \
+            } \
+            v = FN(combined)(sdbr_strand_of(team, 1), v); \
+            (void)n; \
+            if (team.rank == 0) \
+                SDBR_OUT(1)[row] = result; \
+        } \
+    }
+
+#define SDBR_REDUCTIONS(name, start, taken, combined, result) \
+    SDBR_REDUCTION(name, start, taken, combined, result) \
+    SDBR_LONG_REDUCTION(name, start, taken, combined, result)
+
+SDBR_REDUCTIONS(sum, (T)0, v + e, strand_sum, v)
+SDBR_REDUCTIONS(mean, (T)0, v + e, strand_sum, v / (T)n)
+SDBR_REDUCTIONS(max, -(T)INFINITY, FN(op_maximum)(v, e, (T)0, (T)0), strand_max, v)
+SDBR_REDUCTIONS(min, (T)INFINITY, FN(op_minimum)(v, e, (T)0, (T)0), strand_min, v)
 #undef SDBR_REDUCTION
+#undef SDBR_LONG_REDUCTION
+#undef SDBR_REDUCTIONS
 
 /* The largest of a row, and the sum of exp(x - largest): of all threads of the strand. */
 SDBR_INLINE T FN(strand_exp_sum)(sdbr_strand strand, const T *x, int64_t from, int64_t n, int64_t inner, T *largest) {
