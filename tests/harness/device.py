@@ -30,6 +30,7 @@ from sdbr.backends.cuda.plan import source
 from sdbr.backends.cuda.team import by_dtype
 from sdbr.backends.numpy.executable import NumpyExecutable
 from sdbr.base import options
+from sdbr.base.errors import BackendError
 from sdbr.call import find
 from sdbr.devices.compiled import cubin
 from sdbr.devices.driver import Buffer, Device, Driver
@@ -38,6 +39,7 @@ from sdbr.ops.table import OPS
 from sdbr.program.machine import Machine
 
 import numpy as np
+import pytest
 
 NAME = "device-sim"
 KERNELS = Path(sdbr.__file__).parent / "kernels"
@@ -261,6 +263,14 @@ def real() -> tuple[Device, Callable]:
     found = Device(Driver())
     nvrtc()
     return found, lambda text, headers: cubin(text, headers, found.architecture)
+
+
+def needs_gpu() -> None:
+    """Skip a test where there is no GPU, or no compiler for it."""
+    try:
+        real()
+    except BackendError as error:
+        pytest.skip(str(error))
 
 
 @contextlib.contextmanager

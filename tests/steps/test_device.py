@@ -235,6 +235,35 @@ def test_what_is_let_go_is_given_back(simulated):
     assert [device.setting(name).value for name in names] == before
 
 
+@pytest.mark.parametrize("chained", [False, True])
+def test_calls_that_ask(chained):
+    """Each way is a schedule of its own; a run that has to turn back leaves nothing behind."""
+
+    def f(net, x):
+        h = net.l(x)
+        if F.sum(h * h).array > 1:
+            h = h * 0.5
+        return F.tanh(h) if h.array[0, 0] > 0 else F.dropout(h)
+
+    np.random.seed(0)
+    plain = Net(f, l=L.Linear(4, 3))
+    with device.simulated(chained) as made:
+        static = sdbr.static_graph(plain.copy("copy"), backend=device.NAME, on_dynamic="raise")
+        rng = np.random.RandomState(1)
+        for i in range(30):
+            x = (rng.randn(5, 4) * rng.choice([0.1, 1, 3])).astype("f")
+            for net in (plain, static):
+                np.random.seed(i)
+                net.cleargrads()
+                F.sum(net(chainer.Variable(x))).backward()
+            for got, want in zip(static.params(), plain.params(), strict=True):
+                assert_near(got.grad, want.grad, GRADIENTS, got.name)
+    statistics = static.schedule_manager.statistics
+    assert statistics.define_by_run_calls == 0
+    assert statistics.replays > 15 and statistics.traces > 2
+    assert any("question" in x.others for x in made)
+
+
 def test_calls_and_backwards(simulated):
     """By hand: the forward and the backward are graphs of their own."""
     plain = Net(lambda net, x: F.tanh(net.l(x)), l=L.Linear(4, 3))

@@ -84,6 +84,7 @@ class CudaExecutable:
         self._slots = np.array([s.index for s in program.slots], np.intp)
         self._row_slots = np.asarray(program.rows["slot"], np.intp)
         self._offsets = program.rows["offset"].astype(np.uint64)
+        self._controls = program.control_references.tolist()
         with device.current():
             self._load(compile, chained)
 
@@ -196,12 +197,20 @@ class CudaExecutable:
         Exception
             Whatever a Python op raises. All errors carry a note that names the op.
         """
-        for position, slot in self.program.control_references.tolist():
+        for i in self.step():
+            if self.watch is not None:
+                self.watch(i)
+
+    def step(self) -> Iterator[int]:
+        """Run part by part; yields the index of each op that has run, those of a part together."""
+        for position, slot in self._controls:
             self.words.set_float(position, self.memory.get_control(slot))
-        with self.device.current():
-            for k in range(len(self.parts)):
+        for k, part in enumerate(self.parts):
+            with self.device.current():  # not while somebody else goes on
                 self._run_part(k)
-            self.check()
+                if k == len(self.parts) - 1:
+                    self.check()
+            yield from part
 
     def _run_part(self, k: int) -> None:
         part = self.parts[k]
