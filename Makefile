@@ -4,12 +4,14 @@
 #   make test  ARGS="-k relu -x"     the test suite           make lint      ruff, cython-lint, C warnings
 #   make fuzz  ARGS="--seconds 3600" random nets, programs    make soak      long runs: leaks, threads
 #   make sanitize                    kernels and loop with the address and undefined-behaviour sanitizers
+#   make gpu-bundle                  what gpu-check needs on a machine without a network
+#   make docs                        the pages of docs/ as a site, into site/
 #
 # PYTHON=python3.12 chooses the interpreter, VENV=folder the environment.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench doctor fuzz soak sanitize lint build clean
+.PHONY: help demo test bench doctor fuzz soak sanitize gpu-bundle docs lint build clean
 
 # The first interpreter that can make an environment and compile against its headers.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
@@ -53,6 +55,14 @@ soak: build
 sanitize: build
 	PYTHON=$(venv_python) .ci/sanitize $(ARGS)
 
+# ARGS="--python python3.13" names another Python than 3.12, "--with NAME" what is missing there.
+gpu-bundle:
+	$(PYTHON) -m benchmarks.gpu_bundle $(ARGS)
+
+# Docstrings of compiled classes are found by importing them. ARGS="-d FOLDER" names another folder.
+docs: build $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(venv_python) -m mkdocs build --strict --clean $(ARGS)
+
 # cython-lint looks for pycodestyle on PATH.
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
@@ -73,7 +83,7 @@ $(VENV)/.installed: pyproject.toml build-constraints.txt | $(venv_python)
 	SDBR_EXTENSIONS=0 $(pip) install --quiet -e '.[demo,test,dev]'
 	@touch $@
 
-$(VENV)/.lint $(VENV)/.bench: $(VENV)/.%: pyproject.toml $(VENV)/.installed
+$(VENV)/.lint $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: pyproject.toml $(VENV)/.installed
 	SDBR_EXTENSIONS=0 $(pip) install --quiet -e '.[$*]'
 	@touch $@
 
@@ -82,4 +92,4 @@ $(venv_python):
 	$(PYTHON) -m venv --clear $(VENV)
 
 clean:
-	rm -rf build dist .venv src/*.egg-info $(shell find src -name "_*.so")
+	rm -rf build dist site .venv src/*.egg-info $(shell find src -name "_*.so")

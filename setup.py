@@ -1,4 +1,4 @@
-"""Builds the extension modules; everything else is declared in pyproject.toml.
+"""Builds the extension modules, and the description; everything else is declared in pyproject.toml.
 
 Every ``_*.pyx`` under ``src/sdbr`` becomes an extension module. The kernels in
 ``src/sdbr/kernels`` are linked into ``sdbr.backends.cpu._kernels``: ``frame/unit.c`` is compiled
@@ -39,6 +39,10 @@ C_FLAGS.append("-Werror=implicit-function-declaration")
 # Python's own flags often ask for debug information: slow to write and large in a wheel.
 if "-g" not in os.environ.get("CFLAGS", ""):
     C_FLAGS.append("-g0")
+
+# Every operation of these units rounds, as NumPy's do: what a step leaves is what the next begins
+# with, and differences of close numbers (n - mean * mean) show each rounding.
+ROUNDED_UNITS = frozenset({"update"})
 
 # A finding ends the process. The frames must be there for the report to name them, and gcc's null
 # checks stay on Cython's own code, which is C like any other.
@@ -147,7 +151,11 @@ class BuildExt(build_ext):
             output_dir=folder,
             macros=macros,
             include_dirs=[str(KERNELS)],
-            extra_postargs=[*ext.extra_compile_args, "-MMD", "-MF", notes],
+            extra_postargs=[
+                *ext.extra_compile_args,
+                *(["-ffp-contract=off"] if unit in ROUNDED_UNITS else []),
+                *("-MMD", "-MF", notes),
+            ],
         )
         return target
 
@@ -215,4 +223,27 @@ def extensions() -> list[Extension]:
     ]
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})
+def description() -> str:
+    """README.md without links into the repository, which lead nowhere from package metadata.
+
+    Files keep their names. Once ``[project.urls]`` has a ``Source``, where they can be read, they
+    are links to there.
+    """
+    source = re.search(r'^Source = "(.+?)/?"', Path("pyproject.toml").read_text("utf-8"), re.M)
+
+    def link(found: re.Match) -> str:
+        text, target = found.groups()
+        if source:
+            return f"[{text}]({source[1]}/{target})"
+        return text if text == target else f"{text} ({target})"
+
+    text = Path("README.md").read_text("utf-8")
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)([^)]+)\)", link, text)
+
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildExt},
+    long_description=description(),
+    long_description_content_type="text/markdown",
+)

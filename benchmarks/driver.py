@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import sys
+import tempfile
+import time
 from datetime import datetime, timezone
 from typing import Any
 
 from benchmarks import cases, machine, micro, plot, report
-from benchmarks.measure import Settings, measure
-from benchmarks.peers import PEERS
+from benchmarks.conditions import Settings
+from benchmarks.crew import Crew
+from benchmarks.measure import Outcome, measure
+from benchmarks.peers import PEERS, of_device
 
 PEER_PYTHON = "SDBR_BENCH_PEER_PYTHON"
 
@@ -30,16 +35,20 @@ def main(argv: list[str] | None = None) -> int:
     if problem:
         print(f"sdbr bench: error: {problem}", file=sys.stderr)
         return 2
-    facts = machine.describe()
+    facts = machine.describe(options.device)
     print("\n".join(f"{name}: {text}" for name, text in facts.items()))
+    on_gpu = options.device == "cuda"
     settings = Settings(
         rounds=options.rounds,
         seconds=options.seconds,
         timeout=options.timeout,
-        cpus=machine.last_cores(options.threads),
+        # Whoever launches and whoever goes backward are different threads in some frameworks.
+        cpus=() if on_gpu else machine.last_cores(options.threads),
         threads=options.threads,
         peer_python=options.peer_python,
         peers=tuple(options.peers),
+        device=options.device,
+        end=time.monotonic() + 60 * options.minutes,
     )
     if settings.peer_python is None:
         print("torch and jax are left out: no --peer-python (see benchmarks/README.md)")
@@ -48,23 +57,43 @@ def main(argv: list[str] | None = None) -> int:
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": facts,
         "load_at_start": machine.load(),
+        "device": settings.device,
         "settings": {
             "rounds": settings.rounds,
             "seconds_per_turn": settings.seconds,
             "threads": settings.threads,
         },
     }
-    outcomes = []
-    for name in options.cases:
-        outcomes.append(measure(name, settings, _progress))
-        _progress("")
-        print("\n" + report.table(outcomes[-1]), flush=True)
-    result["cases"] = report.as_json(outcomes)
+    outcomes = _measure_all(options, settings, result)
     if options.micro:
         result["micro"] = micro.main(settings, _progress)
     result["load_at_end"] = machine.load()
     _write(options, result, outcomes)
     return 1 if any(outcome.wrong for outcome in outcomes) else 0
+
+
+def _measure_all(
+    options: argparse.Namespace, settings: Settings, result: dict[str, Any]
+) -> list[Outcome]:
+    """Measure the cases; the file with the figures is right after each of them."""
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryFile() as log:
+        crew = Crew(settings, log)
+        try:
+            for name in options.cases:
+                if settings.left():
+                    outcomes.append(measure(name, settings, crew, _progress))
+                else:
+                    left_out = dict.fromkeys(settings.peers, "no time was left for it")
+                    outcomes.append(Outcome(name, settings.device, left_out=left_out))
+                _progress("")
+                print("\n" + report.table(outcomes[-1]), flush=True)
+                result["cases"] = report.as_json(outcomes)
+                _write_json(options, result)
+        finally:
+            crew.close()
+    result.setdefault("cases", [])
+    return outcomes
 
 
 def _parse(arguments: list[str]) -> tuple[argparse.Namespace, str]:
@@ -79,6 +108,13 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, str]:
     parser.add_argument("--rounds", type=int, default=15, metavar="N")
     parser.add_argument("--seconds", type=float, default=0.1, help="per turn of one peer")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="per peer")
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu",
+        help="cuda: the first GPU; latency and the time of processors are measured as well",
+    )  # fmt: skip
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, metavar="M", help="after which none begins"
+    )
     parser.add_argument("--timeout", type=float, default=900.0, help="for one answer of a peer")
     parser.add_argument(
         "--peer-python",
@@ -86,8 +122,9 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, str]:
         default=os.environ.get(PEER_PYTHON),
         help=f"the interpreter that has torch and jax (default: ${PEER_PYTHON})",
     )
-    parser.add_argument("--peers", type=lambda text: text.split(","), default=list(PEERS))
+    parser.add_argument("--peers", type=lambda text: text.split(","), help="default: all there")
     options = parser.parse_args(arguments)
+    options.peers = options.peers or list(of_device(options.device))
     options.micro = "micro" in options.names
     options.cases = [name for name in options.names if name != "micro"]
     if not options.names:
@@ -102,8 +139,11 @@ def _problem(options: argparse.Namespace) -> str:
     for name in options.peers:
         if name not in PEERS:
             return f"no peer {name!r}; there are {', '.join(PEERS)}"
-    if min(options.rounds, options.threads) < 1 or min(options.seconds, options.timeout) <= 0:
-        return "--rounds, --seconds, --threads and --timeout must be above 0"
+        if options.device not in PEERS[name].devices:
+            return f"peer {name!r} does not run with --device {options.device}"
+    times = options.seconds, options.timeout, options.minutes
+    if min(options.rounds, options.threads) < 1 or min(times) <= 0:
+        return "--rounds, --seconds, --threads, --timeout and --minutes must be above 0"
     if options.peer_python is not None:
         found = shutil.which(options.peer_python)
         if found is None:
@@ -121,18 +161,25 @@ def _progress(text: str) -> None:
         print(f"\r\033[K{text[:100]}", end="", file=sys.stderr, flush=True)
 
 
-def _write(options: argparse.Namespace, result: dict[str, Any], outcomes: list[Any]) -> None:
+def _write_json(options: argparse.Namespace, result: dict[str, Any]) -> None:
+    """Whoever reads the file meanwhile finds the one before, or this one."""
     if options.json:
-        with open(options.json, "w") as file:
+        with open(f"{options.json}.new", "w") as file:
             json.dump(result, file, indent=1)
             file.write("\n")
+        os.replace(f"{options.json}.new", options.json)
+
+
+def _write(options: argparse.Namespace, result: dict[str, Any], outcomes: list[Any]) -> None:
+    if options.json:
+        _write_json(options, result)
         print(f"\nwrote {options.json}")
     if options.plot:
         try:
             machine_name = result["machine"]["processor"]
             plot.draw(options.plot, outcomes, machine_name, options.threads)
         except ImportError:
-            print("no picture: matplotlib is missing (pip install 'sdbr[bench]')")
+            print("no picture: matplotlib is missing (pip install '.[bench]')")
         else:
             print(f"wrote {options.plot}")
 

@@ -11,15 +11,32 @@ from pathlib import Path
 from typing import Any
 
 
-def describe() -> dict[str, str]:
-    """Return processor, system and compiler; nothing that tells one user from another."""
-    return {
+def describe(device: str = "cpu") -> dict[str, str]:
+    """Return processor, system and compiler, and the GPU where figures are of one.
+
+    Nothing that tells one user from another.
+    """
+    found = {
         "processor": processor(),
         "cores": str(os.cpu_count()),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": platform.python_version(),
         "compiler": compiler(),
     }
+    return {**found, "gpu": gpu()} if device == "cuda" else found
+
+
+def gpu() -> str:
+    """Return what the driver says of the first GPU, or why there is none."""
+    from sdbr.base.errors import BackendError
+    from sdbr.devices.driver import Device, Driver
+
+    try:
+        device = Device(Driver())
+    except BackendError as error:
+        return f"none: {error}"
+    version = ".".join(map(str, device.driver.version))
+    return f"{device.name}, {device.architecture}, up to CUDA {version}"
 
 
 def save(path: str, **results: Any) -> None:

@@ -1,89 +1,66 @@
-"""Measures one case: starts its workers, checks that they agree, and times them in turn."""
+"""Measures one case: checks that its workers agree, and times them in turn."""
 
 from __future__ import annotations
 
 import math
-import tempfile
 from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks import cases
-from benchmarks.peers import PEERS, REFERENCE, Peer
-from benchmarks.pool import Worker, WorkerError, interpreter
+from benchmarks.conditions import Settings
+from benchmarks.crew import Crew
+from benchmarks.peers import REFERENCE
+from benchmarks.pool import Worker, WorkerError
 from benchmarks.stats import Spread, spread
 
-
-@dataclass(frozen=True)
-class Settings:
-    """How to measure."""
-
-    rounds: int = 15
-    seconds: float = 0.1
-    timeout: float = 600.0
-    cpus: tuple[int, ...] = ()
-    threads: int = 1
-    peer_python: str | None = None
-    peers: tuple[str, ...] = tuple(PEERS)
+#: What is timed beside ``time``, many steps that are waited for together: on a GPU each step waited
+#: for, and the time that it takes a processor to launch it.
+ON_GPU = ("latency", "processor")
+FEWEST = 3  # rounds, where time is over
 
 
 @dataclass
 class Outcome:
-    """What came out for one case."""
+    """What came out for one case.
+
+    Attributes
+    ----------
+    times : dict
+        Seconds by part and peer.
+    more : dict
+        The same by what was timed, part and peer: ``latency``, ``processor``, ``process``.
+    """
 
     case: str
-    times: dict[tuple[str, str], Spread] = field(default_factory=dict)  # (part, peer), seconds
+    device: str = "cpu"
+    times: dict[tuple[str, str], Spread] = field(default_factory=dict)
+    more: dict[tuple[str, str, str], Spread] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def measure(name: str, settings: Settings, say: Any) -> Outcome:
+def measure(name: str, settings: Settings, crew: Crew, say: Any) -> Outcome:
     """Measure a case; `say` takes lines about the progress."""
     case = cases.load(name)
-    outcome = Outcome(name)
-    workers: dict[str, Worker] = {}
-    with tempfile.TemporaryFile() as log:
-        try:
-            for peer_name in settings.peers:
-                say(f"{name}: starting {peer_name}")
-                worker = _start(PEERS[peer_name], name, settings, outcome, log)
-                if worker is not None:
-                    workers[peer_name] = worker
-            _check(case, workers, outcome, say)
-            for part in case.parts:
-                _time(case, part, workers, settings, outcome, say)
-            for peer_name, worker in workers.items():
+    outcome = Outcome(name, settings.device)
+    try:
+        workers = crew.take_up(name, outcome, say)
+        _check(case, workers, outcome, say, crew)
+        for part in case.parts:
+            _time(case, part, workers, settings, outcome, say, crew)
+        for peer_name, worker in workers.items():
+            try:
                 outcome.facts[peer_name] = worker.ask(do="facts")["facts"]
-        finally:
-            for worker in workers.values():
-                worker.close()
+            except WorkerError as error:
+                outcome.facts[peer_name] = {"error": str(error)}
+    finally:
+        crew.end_of_case()
     return outcome
 
 
-def _start(peer: Peer, name: str, settings: Settings, outcome: Outcome, log: Any) -> Worker | None:
-    python = interpreter(peer, settings.peer_python)
-    if python is None:
-        outcome.left_out[peer.name] = "no --peer-python"
-        return None
-    try:
-        worker = Worker(peer, name, python, settings.cpus, settings.threads, settings.timeout, log)
-    except OSError as error:
-        outcome.left_out[peer.name] = f"{python}: {error.strerror}"
-        return None
-    try:
-        answer = worker.receive()
-    except WorkerError as error:
-        answer = {"left_out": str(error)}
-    if "left_out" in answer:
-        outcome.left_out[peer.name] = answer["left_out"]
-        worker.close()
-        return None
-    outcome.versions[peer.name] = answer["versions"]
-    return worker
-
-
-def _check(case: Any, workers: dict[str, Worker], outcome: Outcome, say: Any) -> None:
+def _check(case: Any, workers: dict[str, Worker], outcome: Outcome, say: Any, crew: Crew) -> None:
     """Leave out, loudly, every peer that does not compute what the reference computes."""
     expected: dict[str, list[float]] = {}
     names = sorted(workers, key=lambda name: name != REFERENCE)
@@ -95,7 +72,8 @@ def _check(case: Any, workers: dict[str, Worker], outcome: Outcome, say: Any) ->
             }
         except WorkerError as error:
             outcome.left_out[name] = str(error)
-            workers.pop(name).close()
+            workers.pop(name)
+            crew.drop(name)
             continue
         expected = expected or found
         for part, values in found.items():
@@ -106,7 +84,7 @@ def _check(case: Any, workers: dict[str, Worker], outcome: Outcome, say: Any) ->
                     f"at most {case.tolerance:.0e} is allowed"
                 )
         if name in outcome.wrong:
-            workers.pop(name).close()
+            workers.pop(name)
 
 
 def relative_difference(expected: list[float], found: list[float]) -> float:
@@ -120,11 +98,14 @@ def relative_difference(expected: list[float], found: list[float]) -> float:
 
 
 def _time(
-    case: Any, part: str, workers: Any, settings: Settings, outcome: Outcome, say: Any
+    case: Any, part: str, workers: Any, settings: Settings, outcome: Outcome, say: Any, crew: Crew
 ) -> None:
     counts: dict[str, int] = {}
-    samples: dict[str, list[float]] = {}
+    samples: dict[str, dict[str, list[float]]] = {}
+    wanted = ("time", *ON_GPU) if settings.device == "cuda" else ("time",)
     for turn in range(settings.rounds + 1):
+        if turn > FEWEST and not settings.left():
+            break
         say(f"{case.name} {part}: round {turn} of {settings.rounds}")
         for name in list(workers):
             try:
@@ -132,11 +113,18 @@ def _time(
                     answer = workers[name].ask(do="calibrate", part=part, seconds=settings.seconds)
                     counts[name] = answer["n"]
                     continue
-                answer = workers[name].ask(do="time", part=part, n=counts[name])
-                samples.setdefault(name, []).append(answer["seconds"])
+                for what in wanted:
+                    answer = workers[name].ask(do=what, part=part, n=counts[name])
+                    of_peer = samples.setdefault(name, {})
+                    of_peer.setdefault(what, []).append(answer["seconds"])
+                    if "process" in answer:
+                        of_peer.setdefault("process", []).append(answer["process"])
             except WorkerError as error:
                 outcome.left_out[name] = f"{part}: {error}"
-                workers.pop(name).close()
+                workers.pop(name)
+                crew.drop(name)
                 samples.pop(name, None)
-    for name, seconds in samples.items():
-        outcome.times[part, name] = spread(seconds)
+    for name, of_peer in samples.items():
+        outcome.times[part, name] = spread(of_peer.pop("time"))
+        for what, seconds in of_peer.items():
+            outcome.more[what, part, name] = spread(seconds)

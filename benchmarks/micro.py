@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.measure import Settings
+from benchmarks.conditions import Settings
 from benchmarks.probe import ProbeError, ask
 from benchmarks.stats import spread
 

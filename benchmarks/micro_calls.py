@@ -8,7 +8,7 @@ from typing import Any
 
 import sdbr
 from sdbr._executor import loop_seconds
-from sdbr.call.step import last_runner
+from sdbr.call.step.whole import last_runner
 
 import chainer
 import chainer.functions as F

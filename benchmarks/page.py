@@ -1,4 +1,4 @@
-"""Writes measured results into docs/performance.md and README.md, between their markers.
+"""Writes measured results into performance.md, migration.md and README.md, between markers.
 
 ``python -m benchmarks.page benchmarks/results/FILE.json ...`` after ``sdbr bench --json``.
 Each file has tables of its own: files may come from different machines.
@@ -84,6 +84,21 @@ def readme_table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def static_table(results: dict[str, Any]) -> str:
+    """What docs/migration.md compares; empty where Chainer's static graph was not measured."""
+    lines = [
+        "| case | plain Chainer | `chainer.static_graph` on the network | sdbr, the whole step |",
+        "| --- | --- | --- | --- |",
+    ]
+    for case in results["cases"]:
+        for part in dict.fromkeys(t["part"] for t in case["times_us"]):
+            times = {t["peer"]: t["median"] for t in case["times_us"] if t["part"] == part}
+            if part != "act" and "chainer.static_graph" in times:
+                cells = [_text(times[p]) for p in ("chainer", "chainer.static_graph", OWN)]
+                lines.append(f"| {_name(case, part)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) if len(lines) > 2 else ""
+
+
 def machine_text(results: dict[str, Any]) -> str:
     """Machine, versions and command, as a list."""
     machine = results["machine"]
@@ -129,13 +144,15 @@ def together(paths: list[Path], text: Callable[[dict[str, Any]], str]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Write the tables of result files into both pages."""
+    """Write the tables of result files into the pages."""
     paths = [Path(name) for name in argv]
     page = ROOT / "docs" / "performance.md"
     replace(page, "machine", together(paths, machine_text))
     replace(page, "cases", together(paths, cases_table))
     replace(page, "targets", together(paths, targets_table))
     replace(ROOT / "README.md", "figures", together(paths, readme_table))
+    compared = [path for path in paths if static_table(json.loads(path.read_text()))]
+    replace(ROOT / "docs" / "migration.md", "worth", together(compared, static_table))
     return 0
 
 

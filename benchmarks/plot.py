@@ -10,6 +10,7 @@ from benchmarks.measure import Outcome
 from benchmarks.stats import seconds_as_text, threads_as_text
 
 OWN, LIGHT, OTHER, INK = "#d1495b", "#2e7d5b", "#a8b1bb", "#1f2328"
+_DECADES = 3  # an axis with more has labels at powers of ten alone
 
 
 def draw(path: str, outcomes: list[Outcome], machine: str, threads: int = 1) -> None:
@@ -61,10 +62,13 @@ def _panel(axes: Any, outcome: Outcome, part: str) -> None:
         text = seconds_as_text(times[peer].median)
         axes.text(1.12e6 * times[peer].p90, row, text, va="center", fontsize=8, color=INK)
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    lowest, highest = min(medians) / 2.5, max(medians) * 6
+    # Labels between powers of ten lie upon each other where there are many.
+    wide = math.log10(highest / lowest) > _DECADES
+    axes.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlim(min(medians) / 2.5, max(medians) * 6)
+    axes.set_xlim(lowest, highest)
     case = cases.load(outcome.case)
     title = case.name if len(case.parts) == 1 else f"{case.name}: {part}"
     axes.set_title(

@@ -18,7 +18,7 @@ THREADS = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
 
 
 def thread_variables(n: int) -> dict[str, str]:
-    """Return the variables that give every peer `n` threads."""
+    """Return the variables that give every peer `n` threads of the host, and no GPU."""
     eigen = "true" if n > 1 else "false"
     return {
         **{f"{name}_NUM_THREADS": str(n) for name in THREADS},
@@ -30,18 +30,28 @@ def thread_variables(n: int) -> dict[str, str]:
     }
 
 
+def gpu_variables() -> dict[str, str]:
+    """Return the variables with which peers share a GPU: none takes all of its memory."""
+    threads = {name: value for name, value in thread_variables(1).items() if "THREADS" in name}
+    return {**threads, "JAX_PLATFORMS": "cuda", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+
 class WorkerError(Exception):
     """A worker died, took too long or answered with an error; the message is one line."""
 
 
 def environment(
-    own: bool, cpus: tuple[int, ...], threads: int = 1, root: Path = ROOT
+    own: bool, cpus: tuple[int, ...], threads: int = 1, root: Path = ROOT, device: str = "cpu"
 ) -> dict[str, str]:
     """Return the environment variables of a worker: its threads, and the sources on the path."""
     path = [str(root)]
     if own:  # the peers' environment must not pick up this one's packages
-        path += [entry for entry in (str(root / "src"), os.environ.get("PYTHONPATH")) if entry]
-    variables = {**os.environ, **thread_variables(threads), "PYTHONPATH": os.pathsep.join(path)}
+        # Where the extension modules were not built in place, the package is installed.
+        if any((root / "src" / "sdbr").glob("_executor*.so")):
+            path.append(str(root / "src"))
+        path += [entry for entry in (os.environ.get("PYTHONPATH"),) if entry]
+    there = gpu_variables() if device == "cuda" else thread_variables(threads)
+    variables = {**os.environ, **there, "PYTHONPATH": os.pathsep.join(path)}
     variables.pop("SDBR_BENCH_CPU", None)
     if cpus:
         variables["SDBR_BENCH_CPU"] = ",".join(map(str, cpus))
@@ -72,6 +82,8 @@ class Worker:
         Takes what the worker prints.
     root : Path
         The tree whose benchmarks and package the worker runs.
+    device : str
+        ``'cpu'`` or ``'cuda'``.
     """
 
     def __init__(
@@ -84,16 +96,18 @@ class Worker:
         timeout: float,
         log: Any,
         root: Path = ROOT,
+        device: str = "cpu",
     ):
         self.peer = peer
         self.timeout = timeout
         self.process = subprocess.Popen(
-            [python, "-m", "benchmarks.worker", peer.name, case],
+            # Those of other trees may know of no devices.
+            [python, "-m", "benchmarks.worker", peer.name, case, *[device] * (device != "cpu")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             cwd=root,
-            env=environment(peer.own, cpus, threads, root),
+            env=environment(peer.own, cpus, threads, root, device),
         )
         self._pending = b""
 
@@ -122,18 +136,22 @@ class Worker:
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """Send a request and wait for its answer."""
+        self.send(**request)
+        return self.receive()
+
+    def send(self, **request: Any) -> None:
+        """Send a request."""
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             self.process.stdin.flush()
         except OSError:
             raise WorkerError(f"the worker ended with exit code {self.process.wait()}") from None
-        return self.receive()
 
-    def close(self) -> None:
-        """End the process."""
+    def close(self, patience: float = 5.0) -> None:
+        """End the process, by force when it takes longer than so many seconds."""
         try:
             self.process.stdin.close()
-            self.process.wait(timeout=5)
+            self.process.wait(timeout=patience)
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import cases, targets
 from benchmarks.measure import Outcome
-from benchmarks.peers import REFERENCE
+from benchmarks.peers import OWN, REFERENCE
 from benchmarks.stats import Spread, seconds_as_text
 
 
@@ -24,20 +24,26 @@ def table(outcome: Outcome) -> str:
         lines.append(f"  WRONG RESULT, not timed: {name}: {reason}")
     for name, reason in outcome.left_out.items():
         lines.append(f"  left out: {name}: {reason}")
-    for verdict in targets.judge(outcome.case, outcome.times):
-        lines.append(f"  target {verdict.target.part}: {verdict.target.text}: {_measured(verdict)}")
+    if outcome.device == "cpu":  # those of GPUs need more than one case: benchmarks/gpu_targets.py
+        for verdict in targets.judge(outcome.case, outcome.times):
+            target = verdict.target
+            lines.append(f"  target {target.part}: {target.text}: {_measured(verdict)}")
     return "\n".join(lines)
 
 
 def _part(part: str, outcome: Outcome) -> list[str]:
     times = {peer: s for (of, peer), s in outcome.times.items() if of == part}
-    own = times.get(targets.SDBR)
+    own = times.get(OWN[outcome.device])
     base = times.get(REFERENCE)
     header = f"  {part:<22}{'median':>10}{'p10':>10}{'p90':>10}{'of chainer':>14}{'of sdbr':>12}"
     lines = [header]
     for peer, s in sorted(times.items(), key=lambda item: item[1].median):
         cells = "".join(f"{seconds_as_text(value):>10}" for value in (s.median, s.p10, s.p90))
         lines.append(f"    {peer:<20}{cells}{ratio(s, base):>14}{ratio(s, own):>12}")
+    for what in dict.fromkeys(what for what, of, _ in outcome.more if of == part):
+        found = {peer: s for (w, of, peer), s in outcome.more.items() if (w, of) == (what, part)}
+        texts = (f"{peer} {seconds_as_text(s.median)}" for peer, s in found.items())
+        lines.append(f"    {what}: {', '.join(texts)}")
     return lines
 
 
@@ -79,7 +85,17 @@ def _case_as_json(outcome: Outcome) -> dict[str, Any]:
             {"part": part, "peer": peer, **spread_as_json(s)}
             for (part, peer), s in outcome.times.items()
         ],
-        "targets": [
+        **{
+            f"{what}_us": [
+                {"part": part, "peer": peer, **spread_as_json(s)}
+                for (of, part, peer), s in outcome.more.items()
+                if of == what
+            ]
+            for what in dict.fromkeys(what for what, _, _ in outcome.more)
+        },
+        "targets": []
+        if outcome.device != "cpu"
+        else [
             {
                 "part": verdict.target.part,
                 "limit": verdict.target.limit,

@@ -1,8 +1,12 @@
 """One BLAS thread, so that results and timing of a test run do not depend on the machine."""
 
 import gc
+import hashlib
 import os
+import sys
+import time
 import zlib
+from pathlib import Path
 
 # BLAS libraries read these once, when they are loaded: before anything imports NumPy.
 for _name in ("OPENBLAS", "MKL", "BLIS", "OMP", "VECLIB_MAXIMUM"):
@@ -15,6 +19,18 @@ os.environ.setdefault("SDBR_AUDIT", "off")
 # Our own kernels, nothing timed, nothing kept on disk; tests of the choice say so themselves.
 os.environ.update(SDBR_ONEDNN="off", SDBR_TUNE="0", SDBR_CACHE="")
 
+# Tests with arrays of CuPy have processes of their own: on a look-alike of it ("cupy",
+# tests/test_on_cupy.py), on CuPy itself with a GPU that runs nothing ("null",
+# tests/test_on_null_gpu.py), which have to be there before Chainer, or on the GPU of this machine
+# ("gpu").
+ON = os.environ.get("SDBR_TESTS_ON", "")
+if ON == "cupy":
+    sys.path.insert(0, str(Path(__file__).parent / "harness" / "host_cupy"))
+elif ON == "null":
+    from tests.harness import null_gpu
+
+    null_gpu.install()
+
 import sdbr  # noqa: E402, F401  (first: it makes Chainer importable)
 
 import scipy.linalg  # noqa: E402, F401  (loads SciPy's own BLAS)
@@ -23,8 +39,12 @@ import threadpoolctl  # noqa: E402
 # A plugin may have loaded NumPy before this file; held for the whole run.
 _LIMIT = threadpoolctl.threadpool_limits(1)
 
+from sdbr.call import outside  # noqa: E402
+
 import chainer  # noqa: E402
 import pytest  # noqa: E402
+
+collect_ignore = [] if ON else ["on_cupy", "on_null_gpu"]
 
 # Tests look at the instructions that programs were made from.
 chainer.global_config.sdbr_keep_instructions = True
@@ -38,22 +58,54 @@ def pytest_addoption(parser):
         metavar="N",
         help="of the tables in modules marked long_table, about every Nth case",
     )
+    parser.addoption(
+        "--at-most", type=int, metavar="N", help="so many tests, from all over those chosen"
+    )
+    parser.addoption(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="in any order; those that have not begun by then are skipped",
+    )
 
 
+def pytest_configure(config):
+    seconds = config.getoption("seconds")
+    config.stash[_END] = float("inf") if seconds is None else time.monotonic() + seconds
+
+
+@pytest.hookimpl(trylast=True)  # after -m and -k
 def pytest_collection_modifyitems(config, items):
-    """Leave out what `--sample` does: by the name of the case, so that all workers agree."""
-    every = config.getoption("sample")
-    left_out = [
+    """Leave out what options do: by the name of the case, so that all workers agree."""
+    every, most = config.getoption("sample"), config.getoption("at_most")
+    gone = {
         item
         for item in items
         if item.get_closest_marker("long_table")
         and hasattr(item, "callspec")
         and zlib.crc32(item.nodeid.encode()) % every
-    ]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
+    }
+    if most is not None:
+        gone.update(sorted((item for item in items if item not in gone), key=_drawn)[most:])
+    if gone:
+        config.hook.pytest_deselected(items=[item for item in items if item in gone])
         items[:] = [item for item in items if item not in gone]
+    if config.getoption("seconds") is not None:
+        items.sort(key=_drawn)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if time.monotonic() > item.config.stash[_END]:
+        pytest.skip("the time that --seconds gives was over")
+
+
+_END = pytest.StashKey()
+
+
+def _drawn(item) -> bytes:
+    """A draw that is the same each time; of names that are alike as well."""
+    return hashlib.blake2b(item.nodeid.encode(), digest_size=8).digest()
 
 
 def pytest_collection_finish(session):
@@ -84,3 +136,9 @@ def leave_the_configuration_as_it_was():
         config.__dict__.clear()
         config.__dict__.update(entries)
     assert after == before
+
+
+@pytest.fixture(autouse=True)
+def losses_outside_of_calls_are_seen_anew():
+    """Which of them are static calls does not depend on the tests before."""
+    outside.forget()

@@ -37,6 +37,9 @@ def test_the_checkout_is_found():
         (["--peers", "chainer,tensorflow"], "no peer 'tensorflow'"),
         (["--rounds", "0"], "must be above 0"),
         (["--threads", "0"], "must be above 0"),
+        (["--minutes", "0"], "must be above 0"),
+        (["--device", "cuda", "--peers", "chainer,c"], "'c' does not run with --device cuda"),
+        (["--peers", "sdbr-cuda"], "'sdbr-cuda' does not run with --device cpu"),
         (["--peer-python", "/no/such/python"], "no such program"),
         (["--json", "/no/such/directory/f.json"], "no such directory"),
     ],
@@ -277,7 +280,7 @@ def test_a_peer_that_computes_something_else_is_not_timed(monkeypatch):
     from benchmarks import cases
 
     workers = {"torch": Fake([2.0]), "chainer": Fake([1.0])}
-    measure._check(cases.load("infer_tiny"), workers, outcome, lambda text: None)
+    measure._check(cases.load("infer_tiny"), workers, outcome, lambda text: None, None)
     assert list(workers) == ["chainer"]
     assert "differs from chainer" in outcome.wrong["torch"]
 

@@ -8,6 +8,7 @@ from sdbr.cli.demo import datasets
 
 import numpy as np
 import pytest
+from chainer.backends import cuda
 
 from tests.tolerances import SUMS
 
@@ -79,6 +80,17 @@ def test_commands_that_cannot_be_carried_out(capsys, arguments, message):
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(cuda.available, reason="there is a GPU here")
+@pytest.mark.parametrize("device", ["@cupy:0", "0"])
+def test_without_a_gpu_it_says_what_is_missing_and_what_helps(capsys, device):
+    code, out, err = run(capsys, "--device", device)
+    assert code == 2 and not out
+    assert f"sdbr demo: error: --device {device}: not available (" in err and err.count("\n") == 1
+    assert "sdbr doctor" in err and "pip install '.[cuda13]'" in err
+    _, _, err = run(capsys, "--device", "no-such-device")
+    assert "doctor" not in err
 
 
 def test_a_backend_that_cannot_run_says_so_before_the_training(capsys, monkeypatch):

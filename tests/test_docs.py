@@ -1,6 +1,9 @@
 """The pages say what is there: their code runs, their names and files exist."""
 
+import importlib
 import inspect
+import json
+import operator
 import os
 import pathlib
 import re
@@ -15,6 +18,8 @@ from sdbr.program import passes
 import chainer
 import numpy as np
 import pytest
+
+from benchmarks.page import static_table
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -55,14 +60,25 @@ def test_readme_has_ten_lines_of_its_own():
     assert len(ours) <= 10
 
 
-def test_usage(elsewhere):
+#: What blocks of a page print or write, besides running through.
+PROVES = {"inspection.md": ("whole step: native", "steps.json")}
+
+
+def with_blocks():
+    """Pages of docs/ whose blocks run anywhere; those of gpu.md want a GPU."""
+    names = [page.name for page in PAGES[2:] if "```python\n" in TEXT[page.name]]
+    return [name for name in names if name != "gpu.md"]
+
+
+@pytest.mark.parametrize("page", with_blocks())
+def test_blocks_of_pages_run(page, elsewhere):
     """In a process of its own, as a user runs it; lines are those of the page."""
-    lines = [""] * TEXT["usage.md"].count("\n")
-    for found in re.finditer(r"^```python\n(.*?)^```", TEXT["usage.md"], re.M | re.S):
-        before = TEXT["usage.md"].count("\n", 0, found.start(1))
+    lines = [""] * TEXT[page].count("\n")
+    for found in re.finditer(r"^```python\n(.*?)^```", TEXT[page], re.M | re.S):
+        before = TEXT[page].count("\n", 0, found.start(1))
         block = found[1].splitlines()
         lines[before : before + len(block)] = block
-    script = elsewhere / "usage.py"
+    script = elsewhere / f"page_{page.replace('.md', '.py')}"  # there is a module `numbers`
     script.write_text("\n".join(lines), encoding="utf-8")
     paths = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
@@ -70,13 +86,54 @@ def test_usage(elsewhere):
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert (elsewhere / "steps.json").exists()
-    assert "whole step: native" in done.stdout
+    printed, written = PROVES.get(page, ("", "."))
+    assert printed in done.stdout
+    assert (elsewhere / written).exists()
+
+
+def test_the_site_has_every_page():
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+    named = re.findall(r"^ +- (?:[^:\n]+: )?([\w-]+\.md)$", nav, re.M)
+    assert sorted(named) == [page.name for page in PAGES[2:]]
+
+
+def test_names_have_their_docstrings_on_the_site():
+    """`:::` of mkdocstrings, with another heading where the path is not the public one."""
+    entries = re.findall(
+        r"^::: ([\w.]+)(?:\n    options:\n      heading: ([\w.]+))?", TEXT["api.md"], re.M
+    )
+    headings = {heading or path for path, heading in entries}
+    wanted = {f"sdbr.{name}" for name in sdbr.__all__ if not inspect.ismodule(getattr(sdbr, name))}
+    wanted |= {
+        f"sdbr.training.{name}" for name in sdbr.training.__all__ if name not in sdbr.__all__
+    }
+    assert wanted - headings == {"sdbr.__version__"}
+    for name in ("__version__", "errors", "training"):
+        assert f"`sdbr.{name}`" in TEXT["api.md"]
+    for path, heading in entries:
+        module, _, name = path.rpartition(".")
+        found = getattr(importlib.import_module(module), name)
+        assert found.__doc__, path
+        if heading and heading.startswith("sdbr."):
+            assert found is operator.attrgetter(heading.removeprefix("sdbr."))(sdbr)
+
+
+def test_errors_have_their_docstrings_on_the_site():
+    for name, found in vars(sdbr.errors).items():
+        if inspect.isclass(found) and issubclass(found, (sdbr.SdbrError, sdbr.SdbrWarning)):
+            assert re.search(
+                rf"^(::: sdbr|      heading: sdbr\.errors)\.{name}$", TEXT["api.md"], re.M
+            ), name
+
+
+def test_what_the_static_graph_of_chainer_takes_is_what_was_measured():
+    results = json.loads((ROOT / "benchmarks" / "results" / "cpu.json").read_text())
+    assert static_table(results) in TEXT["migration.md"]
 
 
 def test_options_of_static_graph_are_all_explained():
     wanted = set(inspect.signature(Options.__init__).parameters) - {"self"}
-    table = TEXT["usage.md"].split("## Options of `static_graph`")[1].split("\n## ")[0]
+    table = TEXT["options.md"].split("# Options of `static_graph`")[1]
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.M))
     assert set(rows) == wanted
     for name, parameter in inspect.signature(Options.__init__).parameters.items():
@@ -85,7 +142,8 @@ def test_options_of_static_graph_are_all_explained():
 
 
 def test_public_names_are_all_explained():
-    words = TEXT["README.md"] + TEXT["usage.md"]
+    reference = ("api.md", "CONTRIBUTING.md")
+    words = "".join(text for page, text in TEXT.items() if page not in reference)
     for name in sdbr.__all__:
         if name not in ("errors", "SdbrError", "__version__"):
             assert re.search(rf"\b{name}\b", words), name
@@ -95,7 +153,7 @@ def test_public_names_are_all_explained():
 def test_names_exist(page):
     for name in re.findall(r"\bsdbr\.(\w+)(?=\()", TEXT[page]):
         assert hasattr(sdbr, name), name
-    paths = r"(?<![\w/.])(?:src|tests|docs|benchmarks)/[\w./]*\w(?![\w*<])"
+    paths = r"(?<![\w/.])(?:src|tests|docs|benchmarks)/[\w./-]*\w(?![\w*<])"
     for path in re.findall(paths, TEXT[page]):
         assert (ROOT / path).exists(), path
     folder = ROOT if page in os.listdir(ROOT) else ROOT / "docs"
@@ -125,7 +183,7 @@ def test_variables_of_the_environment_are_read():
 
 def test_passes_are_named():
     for name in passes.PASSES:
-        assert f"`{name}`" in TEXT["usage.md"], name
+        assert f"`{name}`" in TEXT["troubleshooting.md"], name
         assert f"`{name}`" in TEXT["architecture.md"], name
 
 

@@ -1,14 +1,16 @@
 """``python -m sdbr doctor``: the report, the exit code, and that nothing makes it fail."""
 
+import os
 import subprocess
 import sys
 import types
 
 import sdbr  # noqa: F401
 from sdbr.base.errors import BackendError
+from sdbr.base.settings import SETTINGS
 from sdbr.cli import doctor
 from sdbr.cli.doctor import Finding
-from sdbr.devices import driver
+from sdbr.devices import cublaslt, driver
 from sdbr.devices import nvrtc as compiler
 
 import numpy
@@ -84,6 +86,24 @@ def test_another_chainer_gets_a_mend(monkeypatch):
     assert "chainer==7.8.1" in lines_of("Versions")["Chainer"].mend
 
 
+def test_variables_that_are_settings_and_others(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("SDBR_")]:
+        monkeypatch.delenv(name)
+    entries = {setting.entry for setting in SETTINGS if setting.what} - {None}
+    assert set(lines_of("Settings")) == entries and "sdbr_audit" in entries
+    monkeypatch.setenv("SDBR_AUDIT", "off")
+    monkeypatch.setenv("SDBR_BAKEND", "numpy")
+    monkeypatch.setenv("SDBR_X", "1")
+    monkeypatch.setenv("SDBR_SIMD", "sse")
+    found = lines_of("Settings")
+    assert (found["SDBR_AUDIT"].value, found["SDBR_AUDIT"].mend) == ("'off'", None)
+    assert found["SDBR_BAKEND"].mend == "no setting; did you mean SDBR_BACKEND?"
+    assert found["SDBR_SIMD"].mend == (
+        "SDBR_SIMD: expected one of baseline, avx2, avx512, got 'sse'"
+    )
+    assert found["SDBR_X"].mend.startswith("no setting; there are SDBR_AUDIT, SDBR_BACKEND, ")
+
+
 def test_native_code_names_flags_and_simd_level(executor):
     assert lines_of("Native code") == {
         "flags": Finding("flags", "-O3"),
@@ -97,6 +117,31 @@ def test_missing_extension_module_gets_a_mend(monkeypatch):
     found = lines_of("Native code")[doctor.KERNELS]
     assert found.value == "not built"
     assert "build_ext --inplace" in found.mend
+
+
+def test_another_extension_module_is_missing(monkeypatch, executor):
+    monkeypatch.setitem(sys.modules, "sdbr.training", None)
+    found = lines_of("Native code")["sdbr.training"]
+    assert found.value.startswith("cannot be imported: ")
+    assert "build_ext --inplace" in found.mend
+
+
+def asked(*command, **variables):
+    return subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, env={**os.environ, **variables}
+    )
+
+
+def test_what_cannot_be_imported_can_be_asked_about():
+    """The package refuses to be imported; the doctor says why."""
+    wrong = "SDBR_SIMD: expected one of baseline, avx2, avx512, got 'sse'"
+    done = asked("-m", "sdbr", "doctor", SDBR_SIMD="sse")
+    assert done.returncode == 1
+    assert wrong in done.stdout and "Traceback" not in done.stderr
+    for command in (["-c", "import sdbr"], ["-m", "sdbr", "bench"], ["-m", "sdbr"]):
+        done = asked(*command, SDBR_SIMD="sse")
+        assert done.returncode == 1
+        assert wrong in done.stderr
 
 
 def test_each_blas_library_with_its_threads():
@@ -162,6 +207,19 @@ def test_without_a_compiler_for_gpus(monkeypatch):
     assert (found.value, found.mend) == ("none: NVRTC was not found: pip install it", None)
 
 
+def test_the_library_for_large_products(monkeypatch):
+    def missing():
+        raise BackendError("cuBLASLt was not found: pip install it; others: none")
+
+    monkeypatch.setattr(cublaslt, "cublaslt", missing)
+    found = lines_of("GPU")["cuBLASLt"]
+    assert found.value == "none, own kernels: cuBLASLt was not found: pip install it"
+    assert found.mend is None
+    monkeypatch.setattr(cublaslt, "cublaslt", device.cublaslt)
+    found = lines_of("GPU")["cuBLASLt"]
+    assert found.value == f"13.1.0, {device.cublaslt().path}"
+
+
 def test_two_cupy_packages_get_a_mend(monkeypatch):
     monkeypatch.setattr(doctor, "cupy_packages", lambda: ["cupy 14.0", "cupy-cuda12x 14.0"])
     monkeypatch.setattr(doctor, "cuda_available", lambda: (False, "CuPy finds none"))
@@ -201,6 +259,45 @@ def test_gpu_with_its_versions(monkeypatch):
     assert found["CUDA runtime"].value == "12.9"
     assert found["GPU 0"].value == "Test Card"
     assert "libcublas" in found["Chainer sees it"].mend
+    assert found["cuRAND"].value.startswith("none: ")
+    assert "'.[cuda13]'" in found["cuRAND"].mend
+    assert found["cuDNN"].mend is None
+
+
+def test_libraries_that_cupy_finds(monkeypatch):
+    cupy = types.ModuleType("cupy")
+    cupy.cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(driverGetVersion=lambda: 13010))
+    for name, number in (("curand", 10400), ("cudnn", 8907)):
+        module = types.ModuleType(f"cupy_backends.cuda.libs.{name}")
+        module.getVersion = lambda number=number: number
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert list(doctor.libraries_of_cupy(cupy)) == [
+        Finding("driver, as CuPy sees it", "up to CUDA 13.1"),
+        Finding("cuRAND", "10400"),
+        Finding("cuDNN", "8907"),
+    ]
+
+
+def test_mpi_with_its_ranks():
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed: pip install '.[mpi]'")
+    found = lines_of("Several processes")
+    assert found["rank"].value == "0 of 1"
+    assert found["thread level"].value in ("single", "funneled", "serialized", "multiple")
+    assert "MPI" in found["MPI library"].value and found["MPI library"].mend is None
+
+
+def test_without_mpi4py(monkeypatch):
+    monkeypatch.setattr(doctor, "installed", lambda name: None)
+    (finding,) = lines_of("Several processes").values()
+    assert "one process" in finding.value and finding.mend is None
+
+
+def test_mpi4py_without_a_library(monkeypatch):
+    monkeypatch.setattr(doctor, "installed", lambda name: "4.1")
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", None)
+    found = lines_of("Several processes")
+    assert found["MPI library"].value.startswith("cannot be loaded: ")
+    assert found["MPI library"].mend is not None and "rank" not in found
 
 
 def test_fixes_come_from_the_compatibility_layer(monkeypatch):

@@ -459,7 +459,7 @@ def test_simd_level_from_the_environment(level):
     if level == "baseline":
         assert done.stdout.strip() == "baseline", done.stderr
     else:
-        assert "SDBR_SIMD must be one of baseline, avx2, avx512; got 'neon'" in done.stderr
+        assert "SDBR_SIMD: expected one of baseline, avx2, avx512, got 'neon'" in done.stderr
 
 
 def test_dispatch_helpers():

@@ -1,7 +1,7 @@
 """Footguns: what may surprise, each with a sentence and with what happens.
 
 A surprise is either an error or a warning that says what to do, or an outcome that
-``docs/usage.md`` documents. Everything else here is what define-by-run gives as well.
+a page of ``docs`` documents. Everything else here is what define-by-run gives as well.
 """
 
 from __future__ import annotations
@@ -467,11 +467,13 @@ def test_functions_of_chainer_replaced(monkeypatch):
 
 # --- arguments -----------------------------------------------------------------------------------
 def test_objects_as_arguments():
-    """An argument that is no array, number, string or container of these is an error by name."""
+    """With one that is no array, number, string or container of these calls are define-by-run."""
     static = sdbr.static_graph(lambda x, thing=None: F.relu(x))
-    with pytest.raises(sdbr.TraceError, match=r"argument 'thing' .*object"):
+    with pytest.warns(sdbr.SdbrWarning, match=r"argument 'thing' .*object"):
         static(X, thing=object())
     static(X)
+    with pytest.raises(sdbr.TraceError, match=r"argument 'thing' .*object"):
+        sdbr.static_graph(lambda x, thing: F.relu(x), on_dynamic="raise")(X, thing=object())
 
 
 def test_a_new_lambda_in_every_call(caught):
@@ -846,11 +848,14 @@ def test_hooks_see_what_they_always_saw():
     for _ in range(3):
         static(X)
     hook = chainer.function_hooks.TimerHook()
-    with hook:
+    with hook, pytest.warns(sdbr.SdbrWarning, match=r"a function hook is active; .* define-by-run"):
         static(X)
     assert [name for name, _ in hook.call_history] == ["ReLU", "Tanh"]
     static(X)
-    assert counts(static) == (1, 3, 1)
+    with hook, warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is said once
+        static(X)
+    assert counts(static) == (1, 3, 2)
 
 
 def test_debug_mode_finds_nan():

@@ -1,11 +1,15 @@
 """What the package says about itself in several places agrees, and what it refuses, it names."""
 
+import importlib.metadata
 import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import sdbr
+from sdbr import __main__
+from sdbr.base import version
 from sdbr.cli import doctor
 
 import pytest
@@ -18,6 +22,17 @@ def project():
     tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no tomllib")
     with open(ROOT / "pyproject.toml", "rb") as file:
         return tomllib.load(file)["project"]
+
+
+def test_every_installer_gets_the_constraint_of_chainers_build():
+    lines = (ROOT / "build-constraints.txt").read_text().splitlines()
+    (constraint,) = [line for line in lines if not line.startswith("#")]
+    uv = f'[tool.uv]\nbuild-constraint-dependencies = ["{constraint}"]'
+    assert uv in (ROOT / "pyproject.toml").read_text()
+    readme = (ROOT / "README.md").read_text()
+    assert uv in readme and f"`{constraint}`" in readme
+    script = (ROOT / ".ci" / "downstream").read_text()
+    assert uv in script and f"echo '{constraint}' > " in script
 
 
 @pytest.fixture
@@ -37,8 +52,51 @@ def test_doctor_asks_for_what_the_package_depends_on(project):
 def test_extras_are_those_that_readme_names(project):
     text = (ROOT / "README.md").read_text()
     named = set(re.findall(r"'\.\[(\w+)\]'", text))
-    assert named == {"demo", "test", "bench", "cuda12", "cuda13", "onednn"}
+    assert named == {"demo", "examples", "test", "bench", "cuda12", "cuda13", "mpi", "onednn"}
     assert named <= set(project["optional-dependencies"])
+
+
+def test_the_version_stands_in_one_place(project):
+    assert "version" not in project
+    found = {sdbr.__version__, importlib.metadata.version("sdbr"), version.VERSION}
+    assert found == {version.VERSION}
+    literal = f'"{version.VERSION}"'
+    places = [path for path in (ROOT / "src").rglob("*.py*") if path.suffix != ".pyc"]
+    places += [ROOT / "pyproject.toml", ROOT / "setup.py"]
+    where = [path.name for path in places if literal in path.read_text(encoding="utf-8")]
+    assert where == ["version.py"]
+
+
+@pytest.fixture(params=["script", "module"])
+def run(request):
+    """Starts ``sdbr``, or ``python -m sdbr``."""
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="sdbr")
+    assert script.load() is __main__.main
+    command = {
+        # As pip writes it; the file itself lies where the installer puts such files.
+        "script": ["-c", "import sys; from sdbr.__main__ import main; sys.exit(main())"],
+        "module": ["-m", "sdbr"],
+    }[request.param]
+
+    def start(*arguments):
+        words = [sys.executable, *command, *arguments]
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+    return start
+
+
+def test_version_on_the_command_line(run):
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"sdbr {sdbr.__version__}\n", "")
+
+
+def test_the_bare_command_helps_and_is_an_error(run):
+    done, helped = run(), run("--help")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert done.stderr == helped.stdout
+    for name, (_, text) in __main__.COMMANDS.items():
+        assert re.search(rf"^  {name} +{text}$", helped.stdout, re.M)
 
 
 def test_no_upper_limit_on_python(project):

@@ -85,7 +85,7 @@ def test_a_traced_program_runs_by_itself(backend):
     x = np.random.rand(4, 3).astype("f")
     want = [model(x).array for _ in range(2)][-1]
     program = model.schedule_manager.static_schedule.programs["forward"]
-    inputs = {"argument 0": x, "parameter W": model.W.array, "parameter b": model.b.array}
+    inputs = {"argument 0": x, "parameter /W": model.W.array, "parameter /b": model.b.array}
     arrays = [inputs[s.name] for s in program.slots if s.kind == BOUND]
     (got,) = program.run(arrays, backend)
     np.testing.assert_allclose(got, want, rtol=ROUNDINGS)

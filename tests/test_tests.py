@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import functools
 import pathlib
+import subprocess
+import sys
 import types
 from collections.abc import Iterator
 
@@ -134,19 +136,48 @@ class _Item:
         return self.long or None
 
 
+def _chosen(every_item, **given):
+    """What is left under these options, and what is left out."""
+    items, left_out = list(every_item), []
+    options = {"sample": 1, "at_most": None, "seconds": None, **given}
+    config = types.SimpleNamespace(
+        getoption=options.__getitem__,
+        hook=types.SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items)),
+    )
+    pytest_collection_modifyitems(config, items)
+    return items, left_out
+
+
 @pytest.mark.parametrize("every", [1, 4])
 def test_a_sample_leaves_out_cases_of_long_tables_alone(every):
     kinds = [(long, case) for long in (True, False) for case in (True, False)]
     every_item = [_Item(f"{kind}[{i}]", *kind) for kind in kinds for i in range(200)]
-    items, left_out = list(every_item), []
-    config = types.SimpleNamespace(
-        getoption=lambda name: every,
-        hook=types.SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items)),
-    )
-    pytest_collection_modifyitems(config, items)
+    items, left_out = _chosen(every_item, sample=every)
     assert all(item.long and hasattr(item, "callspec") for item in left_out)
     assert sorted(x.nodeid for x in items + left_out) == sorted(x.nodeid for x in every_item)
     assert len(left_out) == 0 if every == 1 else 120 < len(left_out) < 180
+
+
+def test_some_tests_are_from_all_over():
+    every_item = [_Item(f"{part}[{i}]", True, True) for part in "ab" for i in range(200)]
+    items, left_out = _chosen(every_item, at_most=40)
+    assert len(items) == 40 and len(left_out) == 360
+    assert items == [x for x in every_item if x in items]
+    assert 8 < sum(x.nodeid[0] == "a" for x in items) < 32
+    assert _chosen(every_item, at_most=500) == (every_item, [])
+
+
+def test_what_runs_until_a_time_is_in_any_order_and_then_skipped(tmp_path):
+    every_item = [_Item(f"a[{i}]", True, True) for i in range(200)]
+    items, left_out = _chosen(every_item, seconds=5.0)
+    assert left_out == [] and set(items) == set(every_item)
+    assert items != every_item and items == _chosen(every_item, seconds=9.0)[0]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--seconds", "0"]
+    done = subprocess.run(
+        [*command, "tests/test_layout.py", "-k", "circle"],
+        cwd=TESTS.parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "1 skipped" in done.stdout and "--seconds gives was over" in done.stdout
 
 
 def test_ci_runs_every_case():

@@ -47,8 +47,6 @@ DOUBLE_TRAINING = 1e-10
 DOUBLE_LONG = 1e-9
 
 # --- float16 ------------------------------------------------------------------------------------
-#: One rounding is 5e-4 of the magnitude already.
-HALF = 1e-3
 #: Results: two roundings.
 HALF_RESULTS = 2e-3
 #: Gradients: sums in float16.
@@ -59,7 +57,7 @@ HALF_SUMS = 1e-2
 HALF_ROUNDED = 2.0**-9
 
 # --- tables of single folders -------------------------------------------------------------------
-#: tests/equivalence: results, gradients. float16 runs as Chainer's own code.
+#: tests/equivalence: results, gradients. What is not native in float16 is Chainer's own code.
 EQUIVALENCE = {**CONTRACT, "e": (0.0, HALF_ROUNDED)}
 #: tests/equivalence, float16 inside of a call: ops around it are compared as well.
 INSIDE = {"e": (HALF_RESULTS, HALF_RESULTS)}

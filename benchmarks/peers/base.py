@@ -13,10 +13,17 @@ class LeftOut(Exception):
 
 
 class Runner(abc.ABC):
-    """Runs one case in one framework."""
+    """Runs one case in one framework.
 
-    def __init__(self, case: Case):
-        self.case = case
+    Parameters
+    ----------
+    case : Case
+    device : str
+        ``'cpu'``, or ``'cuda'``: the first GPU, where all batches lie before the clock starts.
+    """
+
+    def __init__(self, case: Case, device: str = "cpu"):
+        self.case, self.device = case, device
 
     @abc.abstractmethod
     def reset(self) -> None:
@@ -24,7 +31,15 @@ class Runner(abc.ABC):
 
     @abc.abstractmethod
     def run(self, part: str, n: int) -> None:
-        """Do n iterations of a part; all work is finished on return. This is what is timed."""
+        """Do n iterations of a part, each with the next batch; `wait` finishes what it begins."""
+
+    def wait(self) -> None:
+        """Wait until all that was begun is finished."""
+        return  # this thread has done it
+
+    def prepare(self) -> None:
+        """Compile what takes long to compile: others may do so at the same time, on a GPU."""
+        return  # with the first steps
 
     @abc.abstractmethod
     def check(self, part: str) -> list[float]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 
+from sdbr.training import StandardUpdater
+
 import chainer
 import chainer.links as L
 import numpy as np
@@ -23,12 +25,14 @@ class Trained(ChainerRunner):
         self.with_optimizer(chainer.optimizers.Adam(), model)
         x = case.inputs().reshape(-1, case.sizes[0])
         self.dataset = chainer.datasets.TupleDataset(x, case.labels().ravel())
+        fed = case.name == "trainer_fed" and style.startswith("sdbr")
+        self.updater = StandardUpdater if fed else training.StandardUpdater
         self.directory = tempfile.TemporaryDirectory()
 
     def trainer(self, n: int) -> training.Trainer:
         """Return a new trainer: one cannot be run twice."""
         iterator = chainer.iterators.SerialIterator(self.dataset, self.case.batch)
-        updater = training.StandardUpdater(iterator, self.optimizer)
+        updater = self.updater(iterator, self.optimizer)
         trainer = training.Trainer(updater, (n, "iteration"), self.directory.name)
         trainer.extend(extensions.LogReport(trigger=(1, "epoch")))
         return trainer

@@ -1,4 +1,7 @@
-"""JAX: the whole step in one jit, parameters and optimizer state donated."""
+"""JAX: the whole step in one jit, parameters and optimizer state donated.
+
+On a GPU factors of products are not rounded (TF32), as Chainer does not.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,30 @@ from benchmarks.peers import jax_networks
 from benchmarks.peers.base import LeftOut, Runner
 
 
-def make(case: Case, style: str) -> Runner:
+def make(case: Case, style: str, device: str = "cpu") -> Runner:
     """Return the runner of a case; the style is 'jit', or 'scan' for the deep chain."""
     if case.kind == "trainer":
         raise LeftOut("Chainer's Trainer is what this case is about")
+    if device == "cuda":
+        _use_gpu(case)
     if style == "scan":
         if case.kind != "chain":
             raise LeftOut("lax.scan needs layers that are all alike")
-        return ScannedChain(case)
-    return {"train": Train, "chain": DeepChain, "infer": Infer, "dqn": Dqn}[case.kind](case)
+        return ScannedChain(case, device)
+    runner = {"train": Train, "chain": DeepChain, "infer": Infer, "dqn": Dqn}[case.kind]
+    return runner(case, device)
+
+
+def _use_gpu(case: Case) -> None:
+    if case.kind == "dqn":
+        raise LeftOut("its environment and its data lie on the host")
+    try:
+        backend = jax.default_backend()
+    except Exception as error:  # of many kinds
+        backend = f"{type(error).__name__} {error}"
+    if backend != "gpu":
+        raise LeftOut(f"no GPU that JAX can use: {backend}")
+    jax.config.update("jax_default_matmul_precision", "highest")
 
 
 def perceptron(params, x):
@@ -66,8 +84,9 @@ def adam(params, state, grads, eps=1e-8):
 class JaxRunner(Runner):
     """What all cases share."""
 
-    def __init__(self, case: Case):
-        super().__init__(case)
+    def __init__(self, case: Case, device: str = "cpu"):
+        super().__init__(case, device)
+        self.unfinished: Any = ()
         self.network = jax_networks.NETWORKS.get(case.network, perceptron)
         self.weights = case.weights()
         self.reset()
@@ -75,6 +94,14 @@ class JaxRunner(Runner):
     def reset(self) -> None:
         self.params = placed(self.weights)
         self.state = adam_start(self.params)
+
+    def wait(self) -> None:
+        jax.block_until_ready(self.unfinished)
+
+    def prepare(self) -> None:
+        self.run(self.case.parts[0], 1)
+        self.wait()
+        self.reset()
 
     def versions(self) -> dict[str, str]:
         return {"jax": jax.__version__, "numpy": np.__version__}
@@ -86,9 +113,10 @@ class JaxRunner(Runner):
 class Train(JaxRunner):
     """Softmax cross entropy, gradient and Adam in one jit."""
 
-    def __init__(self, case: Case):
-        super().__init__(case)
+    def __init__(self, case: Case, device: str = "cpu"):
+        super().__init__(case, device)
         self.batches = self.make_batches()
+        self.ring = cycle(self.batches)
         self.step = jax.jit(self.make_step(), donate_argnums=(0, 1))
 
     def make_batches(self) -> list[tuple[Any, ...]]:
@@ -110,10 +138,9 @@ class Train(JaxRunner):
 
     def run(self, part: str, n: int) -> None:
         step, params, state = self.step, self.params, self.state
-        for batch in islice(cycle(self.batches), n):
+        for batch in islice(self.ring, n):
             params, state, loss = step(params, state, *batch)
-        jax.block_until_ready((params, loss))
-        self.params, self.state = params, state
+        self.params, self.state, self.unfinished = params, state, (params, loss)
 
     def check(self, part: str) -> list[float]:
         self.reset()
@@ -166,17 +193,20 @@ class ScannedChain(DeepChain):
 
 
 class Infer(JaxRunner):
-    """A forward pass, waited for."""
+    """A forward pass, waited for on a CPU, where others do it on this thread."""
 
-    def __init__(self, case: Case):
-        super().__init__(case)
+    def __init__(self, case: Case, device: str = "cpu"):
+        super().__init__(case, device)
         self.inputs = [jnp.array(x) for x in as_input(case.inputs())]
+        self.ring = cycle(self.inputs)
         self.call = jax.jit(self.network)
 
     def run(self, part: str, n: int) -> None:
-        call, params = self.call, self.params
-        for x in islice(cycle(self.inputs), n):
-            call(params, x).block_until_ready()
+        call, params, waits = self.call, self.params, self.device == "cpu"
+        for x in islice(self.ring, n):
+            self.unfinished = call(params, x)
+            if waits:
+                self.unfinished.block_until_ready()
 
     def check(self, part: str) -> list[float]:
         outputs = [self.call(self.params, x) for x in self.inputs[: self.case.check_steps]]
@@ -186,9 +216,9 @@ class Infer(JaxRunner):
 class Dqn(JaxRunner):
     """Updates and greedy actions; the replay buffer is on the device, rows are drawn by NumPy."""
 
-    def __init__(self, case: Case):
+    def __init__(self, case: Case, device: str = "cpu"):
         self.sampler = replay.Sampler(case)
-        super().__init__(case)
+        super().__init__(case, device)
         b = replay.buffer(case)
         arrays = (as_input(b.obs), b.action, b.reward, b.done, as_input(b.obs_next))
         self.buffer = tuple(map(jnp.array, arrays))

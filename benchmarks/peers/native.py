@@ -23,8 +23,8 @@ FLAGS = (
 )
 
 
-def make(case: Case, style: str) -> Runner:
-    """Return the runner of a case."""
+def make(case: Case, style: str, device: str = "cpu") -> Runner:
+    """Return the runner of a case; there is none for a GPU."""
     if case.kind == "trainer":
         raise LeftOut("Chainer's Trainer is what this case is about")
     if case.network != "perceptron":

@@ -1,4 +1,8 @@
-"""PyTorch: eager with fused optimizers, and with the loss compiled."""
+"""PyTorch: eager with fused optimizers, with the loss compiled, and as one CUDA graph.
+
+On a GPU compiled code takes the mode ``reduce-overhead``, which makes graphs of it. No style rounds
+factors of products (TF32), as Chainer does not.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +24,59 @@ from benchmarks.peers.base import LeftOut, Runner
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
 
-def make(case: Case, style: str) -> Runner:
-    """Return the runner of a case; the style is 'eager' or 'compiled'."""
+#: Compiling takes too long to do so for each case.
+COMPILED_ON_GPU = ("mlp_tiny", "mlp_digits", "mlp_mnist")
+
+
+def make(case: Case, style: str, device: str = "cpu") -> Runner:
+    """Return the runner of a case; the style is 'eager', 'compiled', or 'graph' on a GPU."""
     if case.kind == "trainer":
         raise LeftOut("Chainer's Trainer is what this case is about")
+    if device == "cuda":
+        _use_gpu(case, style)
     runner = {"train": Train, "chain": DeepChain, "infer": Infer, "dqn": Dqn}[case.kind]
-    return runner(case, torch.compile if style == "compiled" else _as_it_is)
+    return runner(case, style, device)
 
 
-def _as_it_is(function: Any) -> Any:
-    return function
+def _use_gpu(case: Case, style: str) -> None:
+    if case.kind == "dqn":
+        raise LeftOut("its environment and its data lie on the host")
+    if style == "compiled" and case.name not in COMPILED_ON_GPU:
+        raise LeftOut(f"it is compiled for {', '.join(COMPILED_ON_GPU)} only")
+    if not torch.cuda.is_available():
+        raise LeftOut("no GPU that PyTorch can use")
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+
+
+class Recorded:
+    """A function as one CUDA graph, on inputs that stay where they are: others are copied there.
+
+    Parameters
+    ----------
+    function : callable
+        Of tensors; gives a tensor, which later calls write again.
+    example : tuple of torch.Tensor
+        What it is called with here, some times as it is, and once to record it.
+    """
+
+    def __init__(self, function: Any, example: tuple[torch.Tensor, ...]):
+        self.inputs = tuple(x.clone() for x in example)
+        aside, now = torch.cuda.Stream(), torch.cuda.current_stream()
+        aside.wait_stream(now)
+        with torch.cuda.stream(aside):
+            for _ in range(3):
+                function(*self.inputs)
+        now.wait_stream(aside)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.output = function(*self.inputs)
+
+    def __call__(self, *batch: torch.Tensor) -> torch.Tensor:
+        for place, x in zip(self.inputs, batch, strict=True):
+            place.copy_(x)
+        self.graph.replay()
+        return self.output
 
 
 def perceptron(layers: Layers, last_relu: bool = False) -> nn.Sequential:
@@ -51,10 +98,10 @@ class TorchRunner(Runner):
     optimizer: torch.optim.Optimizer | None = None
     last_relu = False
 
-    def __init__(self, case: Case, compiler: Any):
-        super().__init__(case)
-        self.compiler = compiler
-        self.model = self.network(case.weights())
+    def __init__(self, case: Case, style: str, device: str = "cpu"):
+        super().__init__(case, device)
+        self.style = style
+        self.model = self.network(case.weights()).to(device)
         self.first = copy.deepcopy(self.model.state_dict())
 
     def network(self, weights: Weights) -> nn.Module:
@@ -62,6 +109,30 @@ class TorchRunner(Runner):
         if isinstance(weights, dict):
             return torch_networks.build(self.case.network, weights)
         return perceptron(weights, self.last_relu)
+
+    def compiled(self, function: Any) -> Any:
+        """Compile a function, where the style is that."""
+        if self.style != "compiled":
+            return function
+        mode = "reduce-overhead" if self.device == "cuda" else None
+        return torch.compile(function, mode=mode)
+
+    def recorded(self, function: Any, example: tuple[torch.Tensor, ...]) -> Any:
+        """Record a function as a graph, where the style is that."""
+        return Recorded(function, example) if self.style == "graph" else function
+
+    def on_device(self, array: np.ndarray) -> torch.Tensor:
+        """Return the batches in an array, on the device."""
+        return torch.from_numpy(array).to(self.device)
+
+    def wait(self) -> None:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def prepare(self) -> None:
+        self.run(self.case.parts[0], 3)
+        self.wait()
+        self.reset()
 
     def reset(self) -> None:
         with torch.no_grad():
@@ -77,25 +148,29 @@ class TorchRunner(Runner):
         return {"torch": torch.__version__, "numpy": np.__version__}
 
     def facts(self) -> dict[str, Any]:
+        if self.device == "cuda":
+            return {"gpu": torch.cuda.get_device_name()}
         return {"threads": torch.get_num_threads()}
 
 
 class Train(TorchRunner):
     """Loss, backward, fused Adam."""
 
-    def __init__(self, case: Case, compiler: Any):
-        super().__init__(case, compiler)
+    def __init__(self, case: Case, style: str, device: str = "cpu"):
+        super().__init__(case, style, device)
         self.optimizer = self.make_optimizer()
         self.batches = self.make_batches()
-        self.loss = compiler(self.make_loss())
+        self.ring = cycle(self.batches)
+        self.loss = self.compiled(self.make_loss())
+        self.step = self.recorded(self.eager_step, self.batches[0])
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        return torch.optim.Adam(trained, fused=True)
+        return torch.optim.Adam(trained, fused=True, capturable=self.style == "graph")
 
     def make_batches(self) -> list[tuple[torch.Tensor, ...]]:
-        labels = torch.from_numpy(self.case.labels()).long()
-        return list(zip(torch.from_numpy(self.case.inputs()), labels, strict=True))
+        labels = self.on_device(self.case.labels()).long()
+        return list(zip(self.on_device(self.case.inputs()), labels, strict=True))
 
     def make_loss(self) -> Any:
         model = self.model
@@ -105,7 +180,7 @@ class Train(TorchRunner):
 
         return loss
 
-    def step(self, *batch: torch.Tensor) -> torch.Tensor:
+    def eager_step(self, *batch: torch.Tensor) -> torch.Tensor:
         """One training step."""
         loss = self.loss(*batch)
         self.optimizer.zero_grad()
@@ -115,7 +190,7 @@ class Train(TorchRunner):
 
     def run(self, part: str, n: int) -> None:
         step = self.step
-        for batch in islice(cycle(self.batches), n):
+        for batch in islice(self.ring, n):
             step(*batch)
 
     def check(self, part: str) -> list[float]:
@@ -138,7 +213,7 @@ class DeepChain(Train):
         return torch.optim.SGD(self.model.parameters(), lr=rate, fused=True)
 
     def make_batches(self) -> list[tuple[torch.Tensor, ...]]:
-        return [(x,) for x in torch.from_numpy(self.case.inputs())]
+        return [(x,) for x in self.on_device(self.case.inputs())]
 
     def make_loss(self) -> Any:
         model = self.model
@@ -148,28 +223,32 @@ class DeepChain(Train):
 class Infer(TorchRunner):
     """A forward pass without gradients."""
 
-    def __init__(self, case: Case, compiler: Any):
-        super().__init__(case, compiler)
-        self.inputs = list(torch.from_numpy(case.inputs()))
-        self.call = compiler(self.model)
+    def __init__(self, case: Case, style: str, device: str = "cpu"):
+        super().__init__(case, style, device)
+        self.inputs = list(self.on_device(case.inputs()))
+        self.ring = cycle(self.inputs)
+        with torch.inference_mode():
+            self.call = self.recorded(self.compiled(self.model), (self.inputs[0],))
 
     def run(self, part: str, n: int) -> None:
         call = self.call
-        for x in islice(cycle(self.inputs), n):
+        for x in islice(self.ring, n):
             with torch.inference_mode():
                 call(x)
 
     def check(self, part: str) -> list[float]:
         with torch.inference_mode():
-            outputs = [self.call(x) for x in self.inputs[: self.case.check_steps]]
+            # Those of graphs are written again.
+            outputs = [self.call(x).clone() for x in self.inputs[: self.case.check_steps]]
         return torch.cat(outputs).ravel().tolist()
 
 
 class Dqn(TorchRunner):
     """Updates and greedy actions; the replay buffer is tensors."""
 
-    def __init__(self, case: Case, compiler: Any):
-        super().__init__(case, compiler)
+    def __init__(self, case: Case, style: str, device: str = "cpu"):
+        super().__init__(case, style, device)
+        compiler = self.compiled
         self.q_target = self.network(replay.target_weights(case))
         self.optimizer = torch.optim.Adam(self.model.parameters(), eps=replay.ADAM_EPS, fused=True)
         b = replay.buffer(case)

@@ -1,8 +1,8 @@
 """What other compiled modules may use of the executor: executables."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
-from sdbr.program._abi cimport sdbr_op, sdbr_runtime
+from sdbr.program._abi cimport sdbr_flight, sdbr_op, sdbr_runtime
 from sdbr.program._memory cimport Memory
 from sdbr.program._prepared cimport Prepared, PythonOp
 
@@ -19,20 +19,24 @@ cdef class Executable:
     cdef char **operands
     cdef char **last
     cdef double *floats
-    cdef int32_t *control_references
-    cdef int64_t n_control_references
-    cdef object references
     cdef sdbr_runtime runtime
+    cdef sdbr_flight flight           # collectives that are under way
+    cdef bint out_of_step             # a run failed between two collectives
     cdef int flush                    # which denormals become zero: enum sdbr_flush
+    cdef bint by_op                   # whether times are those of each op, in `run_timed`
+    cdef bint whole                   # whether the next run that is observed is not
     cdef public object watch          # called with the index of each op that has run, or None
 
     cpdef run(self)
     cdef int run_c(self) except -1
     cdef int enter(self) except -1
+    cdef int leave(self) except -1
     cdef int sync(self) except -1
     cdef int raise_unbound(self, int64_t local) except -1
     cdef int64_t run_native(
         self, int64_t begin, int64_t end, double *seconds, int *status) noexcept nogil
     cdef int run_segment(self, int64_t begin, int64_t end, double *seconds) except -1
+    cdef int64_t run_stretch(
+        self, int64_t begin, int64_t end, double *seconds, int *status) noexcept nogil
     cdef int run_python(self, PythonOp op) except -1
     cdef int fail(self, int64_t index, int status) except -1

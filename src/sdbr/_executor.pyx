@@ -22,7 +22,7 @@ cimport numpy as cnp
 from numpy cimport ndarray
 
 from sdbr.base._python cimport sdbr_view
-from sdbr.program._abi cimport sdbr_bitgen, sdbr_op, set_blas
+from sdbr.program._abi cimport sdbr_bitgen, sdbr_land, sdbr_op, set_blas
 from sdbr.program._memory cimport Memory
 from sdbr.program._prepared cimport Prepared, PythonOp
 
@@ -39,8 +39,11 @@ cdef extern from "frame/loop.h":
     enum: SDBR_INDEX_ERROR
     enum: SDBR_OTHER_ANSWER
     enum: SDBR_NO_MEMORY
+    enum: SDBR_AHEAD
     int64_t sdbr_run_segment(const sdbr_op *, int64_t, int64_t, int *) noexcept nogil
+    int64_t sdbr_run_ahead(const sdbr_op *, int64_t, int64_t, int *) noexcept nogil
     int64_t sdbr_run_timed(const sdbr_op *, int64_t, int64_t, int *, double *) noexcept nogil
+    double sdbr_clock_cost(int64_t) noexcept nogil
     double sdbr_time_kernel(const sdbr_op *, int64_t) noexcept nogil
     double sdbr_seconds() noexcept nogil
     int64_t sdbr_sync_slots(
@@ -50,7 +53,7 @@ cdef extern from "frame/loop.h":
 cdef enum:
     MAX_DIMS = 64
 
-# Called with (executable, start, seconds of each op) after every run; None while nobody profiles.
+# Called with (executable, start, seconds, by op) after every run; None while nobody profiles.
 cdef object _observer = None
 
 
@@ -60,8 +63,9 @@ def observe(observer):
     Parameters
     ----------
     observer : callable or None
-        ``observer(executable, start, seconds)``: `start` by the clock of `time.perf_counter`,
-        `seconds` float64[n], one per op.
+        ``observer(executable, start, seconds, by_op)``: `start` by the clock of
+        `time.perf_counter`, `seconds` float64[n]. With `by_op` each entry is the time of an op,
+        with a look at the clock; without, that of a stretch of native ops stands at its first.
 
     Returns
     -------
@@ -74,6 +78,11 @@ def observe(observer):
     return before
 
 
+def measure_clock():
+    """How many seconds one look at the clock takes: the least of many."""
+    return min([sdbr_clock_cost(200) for _ in range(25)])
+
+
 def observer():
     """The callable that sees every run, or None."""
     return _observer
@@ -81,8 +90,11 @@ def observer():
 
 cdef int _observed(Executable executable) except -1:
     watching = _observer
+    # In turn: a look at the clock costs what it does only in this very program.
+    by_op = not executable.whole
+    executable.whole = by_op
     start = time.perf_counter()
-    watching(executable, start, executable.run_timed())
+    watching(executable, start, executable.run_timed(by_op), by_op)
     return 0
 
 
@@ -120,13 +132,11 @@ cdef class Executable:
         if prepared.blas is not None:
             set_blas(&self.runtime, prepared.blas)
         self.runtime.threads = prepared.threads
+        memset(&self.flight, 0, sizeof(self.flight))
+        self.runtime.flight = &self.flight
         self.flush = flushed_denormals()
-        references = np.ascontiguousarray(program.control_references, np.int32)
-        self.references = references
-        self.control_references = <int32_t *> cnp.PyArray_DATA(references)
-        self.n_control_references = len(references)
         self.ops = <sdbr_op *> _zeroed(prepared.n_ops, sizeof(sdbr_op))
-        self.operands = <char **> _zeroed(prepared.n_operands, sizeof(char *))
+        self.operands = <char **> _zeroed(prepared.n_operands + SDBR_AHEAD, sizeof(char *))
         self.last = <char **> _zeroed(prepared.n_slots, sizeof(char *))
         floats = np.ascontiguousarray(program.float_attributes, np.float64)
         self.floats = <double *> _zeroed(len(floats), sizeof(double))
@@ -177,18 +187,21 @@ cdef class Executable:
                     at = op.index + 1
             self.run_segment(at, self.prepared.n_ops, NULL)
         finally:
-            self.running = False
+            self.leave()
         self.runs += 1
         return 0
 
-    def step(self):
-        """Run the program op by op: a generator that yields the index of each op after it ran."""
+    def step(self, int64_t first=0):
+        """Run the program op by op: a generator that yields the index of each op after it ran.
+
+        From op `first` on: what those before make lies in the memory already.
+        """
         cdef int64_t i
         self.enter()
         try:
             self.sync()
             python = {(<PythonOp> op).index: op for op in self.prepared.python}
-            for i in range(self.prepared.n_ops):
+            for i in range(first, self.prepared.n_ops):
                 if i in python:
                     self.run_python(python[i])
                 else:
@@ -196,16 +209,21 @@ cdef class Executable:
                 yield i
             self.runs += 1
         finally:
-            self.running = False
+            self.leave()
 
-    def run_timed(self):
-        """Run once and return the seconds that each op took (float64[n])."""
+    def run_timed(self, bint by_op=True):
+        """Run once and return the seconds that each op took (float64[n]).
+
+        Otherwise than `by_op` the clock is looked at before and after stretches of native ops
+        alone: what they took stands at the first op of each, that of the others is zero.
+        """
         cdef int64_t at = 0
         cdef PythonOp op
         cdef double start
         times = np.zeros(self.prepared.n_ops)
         cdef double *seconds = <double *> cnp.PyArray_DATA(times)
         self.enter()
+        self.by_op = by_op
         try:
             self.sync()
             for op in self.prepared.python:
@@ -216,14 +234,29 @@ cdef class Executable:
                 at = op.index + 1
             self.run_segment(at, self.prepared.n_ops, seconds)
         finally:
-            self.running = False
+            self.leave()
         self.runs += 1
         return times
 
     cdef int enter(self) except -1:
         if self.running:
             raise BackendError(f"program {self.program.name!r} is running already on this memory")
+        if self.out_of_step:
+            raise BackendError(
+                f"program {self.program.name!r} failed after it had begun to send gradients: ranks "
+                "are not at the same place any more, and this process has to end"
+            )
         self.running = True
+        return 0
+
+    cdef int leave(self) except -1:
+        """End a run. One that failed waits for the collectives that it has begun: MPI uses their
+        memory, and other ranks take part in them."""
+        if self.flight.begun != self.flight.ended:
+            self.out_of_step = True
+            with nogil:
+                sdbr_land(&self.flight, self.flight.begun)
+        self.running = False
         return 0
 
     cdef int sync(self) except -1:
@@ -236,9 +269,8 @@ cdef class Executable:
             p.patch_starts, p.patch_operands, p.patch_offsets)
         if wrong >= 0:
             self.raise_unbound(wrong)
-        for i in range(self.n_control_references):
-            self.floats[self.control_references[2 * i]] = \
-                memory.control[self.control_references[2 * i + 1]]
+        for i in range(p.n_references):
+            self.floats[p.references[2 * i]] = memory.control[p.references[2 * i + 1]]
         return 0
 
     cdef int raise_unbound(self, int64_t local) except -1:
@@ -274,25 +306,43 @@ cdef class Executable:
             self, int64_t begin, int64_t end, double *seconds, int *status) noexcept nogil:
         """Run them, in stretches that flush alike; the index of the op that failed, or `end`."""
         cdef int64_t stop
+        cdef int64_t ahead = self.prepared.ahead
         cdef uint64_t before = 0
         while begin < end:
-            stop = end
+            stop = end if begin >= ahead else min(end, ahead)
             self.runtime.flush = self.flush
             if self.flush == SDBR_FLUSH_RESULTS:
-                stop = min(end, <int64_t> self.prepared.stretches[begin])
+                stop = min(stop, <int64_t> self.prepared.stretches[begin])
                 if not self.prepared.flushes[begin]:
                     self.runtime.flush = SDBR_KEEP
             if self.runtime.flush != SDBR_KEEP:
                 before = sdbr_flush_begin(self.runtime.flush)
-            if seconds == NULL:
-                begin = sdbr_run_segment(self.ops, begin, stop, status)
+            if seconds != NULL:
+                begin = self.run_stretch(begin, stop, seconds, status)
+            elif begin >= ahead:
+                begin = sdbr_run_ahead(self.ops, begin, stop, status)
             else:
-                begin = sdbr_run_timed(self.ops, begin, stop, status, seconds)
+                begin = sdbr_run_segment(self.ops, begin, stop, status)
             if self.runtime.flush != SDBR_KEEP:
                 sdbr_flush_end(before)
             if begin != stop:
                 return begin
         return end
+
+    cdef int64_t run_stretch(
+            self, int64_t begin, int64_t end, double *seconds, int *status) noexcept nogil:
+        """The same of ops that flush alike, with times: by op, or together at the first."""
+        cdef double start
+        cdef int64_t at
+        if self.by_op:
+            return sdbr_run_timed(self.ops, begin, end, status, seconds)
+        start = sdbr_seconds()
+        if begin >= self.prepared.ahead:
+            at = sdbr_run_ahead(self.ops, begin, end, status)
+        else:
+            at = sdbr_run_segment(self.ops, begin, end, status)
+        seconds[begin] = sdbr_seconds() - start
+        return at
 
     cdef int run_python(self, PythonOp op) except -1:
         cdef char **operands = self.operands + op.first_operand

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
+from sdbr.base.options import names_what_it_takes
 from sdbr.trace.current import current
 from sdbr.trace.effects.side_effects import record_static_code
 from sdbr.trace.effects.sides import run_code
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def static_code(func: Callable | None = None, *, func_name: str | None = None) -> Callable:
+
+class Decorator(Protocol):
+    """What ``static_code(...)`` without a function gives."""
+
+    def __call__(self, func: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def static_code(func: Callable[P, R], *, func_name: str | None = ...) -> Callable[P, R]: ...
+
+
+@overload
+def static_code(func: None = None, *, func_name: str | None = ...) -> Decorator: ...
+
+
+@names_what_it_takes
+def static_code(func: Callable[..., Any] | None = None, *, func_name: str | None = None) -> Any:
     """Mark a function whose code has to run in every iteration.
 
     While a static chain is traced, a call of the function becomes one Python op of the schedule,

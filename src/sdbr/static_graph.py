@@ -4,19 +4,118 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from sdbr.base.options import Options
+from sdbr.base.options import Backend, MemoryUse, OnDynamic, Options, names_what_it_takes
 from sdbr.call._entry import is_static, link_call, static_entry
 from sdbr.call.manager import ScheduleManager
 from sdbr.call.managers import MANAGERS, Managers, has_mixin_call, manager_of, name_of
 
 import chainer
 
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+LinkT = TypeVar("LinkT", bound=chainer.Link)
+
 _Managers = Managers  # as pickles name it that were made before it moved
 
 
-def static_graph(target: Any = None, **options: Any) -> Any:
+class StaticFunction(Protocol[P, R_co]):
+    """What type checkers know of a decorated function or method: to be called as before.
+
+    Attributes
+    ----------
+    schedule_manager : ScheduleManager or None
+        Of a function, from its first call on; methods have theirs at the link.
+    """
+
+    schedule_manager: ScheduleManager | None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> StaticFunction[P, R_co]: ...
+
+    @overload
+    def __get__(
+        self: StaticFunction[Concatenate[Any, Q], R_co], owner: object, kind: type | None = None
+    ) -> Callable[Q, R_co]: ...
+
+
+class Decorator(Protocol):
+    """What ``static_graph(...)`` without a target gives."""
+
+    @overload
+    def __call__(self, target: LinkT, /) -> LinkT: ...
+
+    @overload
+    def __call__(self, target: Callable[P, R], /) -> StaticFunction[P, R]: ...
+
+
+@overload
+def static_graph(
+    target: LinkT,
+    *,
+    force_test_define_by_run: bool = ...,
+    minimize_cache_size: bool = ...,
+    verbosity_level: int = ...,
+    enable_double_backprop: bool = ...,
+    backend: Backend | None = ...,
+    on_dynamic: OnDynamic = ...,
+    validate_every: int = ...,
+    max_schedules: int = ...,
+    memory: MemoryUse = ...,
+) -> LinkT: ...
+
+
+@overload
+def static_graph(
+    target: Callable[P, R],
+    *,
+    force_test_define_by_run: bool = ...,
+    minimize_cache_size: bool = ...,
+    verbosity_level: int = ...,
+    enable_double_backprop: bool = ...,
+    backend: Backend | None = ...,
+    on_dynamic: OnDynamic = ...,
+    validate_every: int = ...,
+    max_schedules: int = ...,
+    memory: MemoryUse = ...,
+) -> StaticFunction[P, R]: ...
+
+
+@overload
+def static_graph(
+    target: None = None,
+    *,
+    force_test_define_by_run: bool = ...,
+    minimize_cache_size: bool = ...,
+    verbosity_level: int = ...,
+    enable_double_backprop: bool = ...,
+    backend: Backend | None = ...,
+    on_dynamic: OnDynamic = ...,
+    validate_every: int = ...,
+    max_schedules: int = ...,
+    memory: MemoryUse = ...,
+) -> Decorator: ...
+
+
+@names_what_it_takes
+def static_graph(
+    target: Any = None,
+    *,
+    force_test_define_by_run: bool = False,
+    minimize_cache_size: bool = True,
+    verbosity_level: int = 0,
+    enable_double_backprop: bool = False,
+    backend: Backend | None = None,
+    on_dynamic: OnDynamic = "fallback",
+    validate_every: int = 0,
+    max_schedules: int = 16,
+    memory: MemoryUse = "default",
+) -> Any:
     """Trace the first call and replay it from then on.
 
     Parameters
@@ -33,19 +132,17 @@ def static_graph(target: Any = None, **options: Any) -> Any:
     enable_double_backprop : bool, default False
         Allow second derivatives through the chain, taken outside of it. Inside the call,
         ``chainer.grad(..., enable_double_backprop=True)`` needs no switch.
-    backend : str, optional
-        ``'auto'``, ``'cython'``, ``'numpy'``, ``'cuda'`` or ``'off'``; wins over
-        ``chainer.config.sdbr_backend``.
-    on_dynamic : str, default 'fallback'
-        What to do when a call cannot be static: ``'fallback'`` warns once and runs
-        define-by-run, ``'raise'`` raises `NotStaticError`.
+    backend : {'auto', 'cython', 'numpy', 'cuda', 'off'}, optional
+        Wins over ``chainer.config.sdbr_backend``.
+    on_dynamic : {'fallback', 'raise'}
+        A call that cannot be static warns once and runs define-by-run, or is a `NotStaticError`.
     validate_every : int, default 0
         Compare every N-th replay with define-by-run; 0 never.
     max_schedules : int, default 16
-    memory : str, default 'default'
-        ``'low'`` computes cheap functions again in the backward instead of keeping what they made
-        (elementwise ones, normalization, dropout without a new draw): less memory, the same
-        numbers, some more time. ``'no_reuse'`` gives every buffer its own memory (for debugging).
+    memory : {'default', 'low', 'no_reuse'}
+        ``'low'`` computes cheap functions again in the backward (elementwise ones, normalization,
+        dropout without a new draw): less memory, the same numbers, some more time. ``'no_reuse'``
+        gives every buffer its own memory (for debugging).
 
     Returns
     -------
@@ -59,16 +156,13 @@ def static_graph(target: Any = None, **options: Any) -> Any:
     BackendError
         At a call, if the backend is not available or does not fit the arrays.
     """
-    for name in options:
-        if name not in Options.__slots__:
-            raise TypeError(
-                f"static_graph() got an unexpected keyword argument {name!r}; it takes "
-                + ", ".join(Options.__slots__)
-            )
-    opts = Options(**options)
+    options = Options(
+        force_test_define_by_run, minimize_cache_size, verbosity_level, enable_double_backprop,
+        backend, on_dynamic, validate_every, max_schedules, memory,
+    )  # fmt: skip
     if target is None:
-        return lambda t: _decorate(t, opts)
-    return _decorate(target, opts)
+        return lambda t: _decorate(t, options)
+    return _decorate(target, options)
 
 
 def _decorate(target, options: Options):

@@ -4,50 +4,80 @@ from __future__ import annotations
 
 import copyreg
 import functools
-from typing import TypeVar
+import types
+from typing import Any, Protocol, TypeVar
 
 from sdbr.backends import AUTO
-from sdbr.call.step import MADE, STEPS, look_out, whole_step
+from sdbr.call._entry import is_static
+from sdbr.call.step.whole import MADE, STEPS, look_out, resolve, whole_step
+from sdbr.compat.splitting import onlookers
+from sdbr.optimizers import multi_node
 from sdbr.optimizers.engine import UpdateEngine, UpdateStatistics
+from sdbr.optimizers.ranks.averaging import AVERAGING
+from sdbr.schedule import sightings
+from sdbr.trace.effects.sides import side
 
 import chainer
 from chainer.optimizer import GradientMethod
 
-T = TypeVar("T", bound=GradientMethod)
+
+class Updating(Protocol):
+    """What optimizers, and those of ChainerMN, which are no `chainer.Optimizer`, have in common."""
+
+    def setup(self, link: Any) -> Any: ...
+
+    def update(self, lossfun: Any = None, *args: Any, **kwds: Any) -> Any: ...
+
+
+T = TypeVar("T", bound=Updating)
 
 _KEY = "_sdbr_engine"
+#: After so many updates, some steps are looked at again.
+_LOOKED_AT = 1024
 
 
-def static_optimizer(optimizer: T) -> T:
+def static_optimizer(optimizer: T, *, validate_every: int = 0) -> T:
     """Make the update of an optimizer part of the static schedule.
 
     The object stays the same; its class becomes a subclass of what it was. With a static loss
     function, ``optimizer.update(loss, *args)`` is one native call for forward, backward and
-    update; ``optimizer.update()`` is one native call for all parameters. SGD, MomentumSGD,
-    RMSprop and Adam with all its options, WeightDecay, Lasso and GradientClipping are native;
-    other rules and hooks run Chainer's own code (``optimizer.update_plan.describe()`` says which).
+    update; ``optimizer.update()`` is one native call for all parameters. All update rules and
+    hooks of Chainer's are native; others run as they are around the native part
+    (``optimizer.update_plan.describe()`` says which).
 
     Parameters
     ----------
-    optimizer : chainer.GradientMethod
+    optimizer : chainer.GradientMethod or a multi-node optimizer of ChainerMN
         Set up or not.
+    validate_every : int
+        For those of ChainerMN: after so many updates ranks compare their parameters bit by bit, and
+        ``ValidationError`` names ranks and parameter where they differ. 0: never.
 
     Returns
     -------
-    chainer.GradientMethod
+    the same type
         `optimizer` itself.
 
     Raises
     ------
     TypeError
         If `optimizer` is no ``GradientMethod``.
+    ValueError
+        If there are no ranks to compare.
     """
+    if multi_node.is_multi_node(optimizer):
+        static_optimizer(optimizer.actual_optimizer)  # type: ignore[attr-defined]
+        multi_node.make_static(optimizer, validate_every)
+        return optimizer
     if not isinstance(optimizer, GradientMethod):
+        is_class = isinstance(optimizer, type)
+        got = f"the class {optimizer.__name__}" if is_class else type(optimizer).__name__
         raise TypeError(
             "optimizer: expected an instance of chainer.GradientMethod such as "
-            f"chainer.optimizers.Adam(), got {type(optimizer).__name__}"
-            + (" (the class itself)" if isinstance(optimizer, type) else "")
+            f"chainer.optimizers.Adam(), got {got}"
         )
+    if validate_every:
+        raise ValueError("validate_every: only optimizers of ChainerMN have ranks to compare")
     if not isinstance(optimizer, StaticUpdate):
         optimizer.__class__ = _static_class(type(optimizer))
     return optimizer
@@ -57,6 +87,8 @@ class StaticUpdate:
     """Mixed in before the class of a static optimizer."""
 
     _sdbr_base: type
+    #: What ChainerMN's optimizer asks before its update, where it was made around this one.
+    _sdbr_join = staticmethod(multi_node.join)
 
     def update(self, lossfun=None, *args, **kwds) -> None:
         """As ``GradientMethod.update``."""
@@ -64,6 +96,9 @@ class StaticUpdate:
         if lossfun is not None:
             if self._sdbr_base.update is not GradientMethod.update:
                 return super().update(lossfun, *args, **kwds)
+            if args and isinstance(args[0], chainer.Link) and is_static(lossfun):
+                # A decorated function of a link is served as a method of it.
+                lossfun, args = types.MethodType(lossfun, args[0]), args[1:]
             # A step like one before, most often; else what makes one, where that can be.
             steps = self.__dict__.get(STEPS)
             if steps is not None and steps.make(self, lossfun, args, kwds):
@@ -71,6 +106,9 @@ class StaticUpdate:
             loss, traced, manager = whole_step(self, lossfun, args, kwds)
             if loss is MADE:
                 return None
+            if onlookers:
+                found = resolve(lossfun) is not None
+                sightings.gave_loss(self, lossfun, found, args, kwds)
             if getattr(self, "_use_cleargrads", True):
                 self.target.cleargrads()
             else:
@@ -79,10 +117,30 @@ class StaticUpdate:
             if manager is not None:
                 look_out(manager, loss, traced)
             del loss
+        averaging = self.__dict__.get(AVERAGING)
+        if averaging is not None and averaging.active:
+            averaging.average(self.target)
+            traced = False  # the update is never part of a step's program
         backend = _backend()
         if backend == "off" or self._hookable is None:
             return super().update()
-        return _engine(self).update(backend, traced)
+        engine = _engine(self)
+        if onlookers:
+            sightings.updates(self)
+        elif not engine.made % _LOOKED_AT:
+            sightings.look()
+        engine.made += 1
+        return engine.update(backend, traced)
+
+    def check_nan_in_grads(self) -> None:
+        """As ``Optimizer.check_nan_in_grads``; warns nobody where an audit repeats a step."""
+        now = side()
+        if now is None or not now.is_quiet or not self._loss_scaling_is_dynamic:
+            return super().check_nan_in_grads()
+        finite = all(bool(p.xp.isfinite(p.grad).all()) for p in self.target.params())
+        self._loss_scaling_isnan = not finite
+        if not finite:
+            self._loss_scaling_isnan_ever = True
 
     @property
     def update_statistics(self) -> UpdateStatistics:

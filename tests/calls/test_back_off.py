@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 
 import sdbr
+from sdbr.base.errors import Retrace
 from sdbr.schedule.back_off import BACKING_OFF, FULL, FULL_AND_NEW, WAITING, BackOff
-from sdbr.schedule.instance import Retrace
 
 import chainer
 import numpy as np
@@ -55,7 +55,7 @@ def _sizes(static, i):
 
 
 def _argument(static, i):
-    check(static, X, i)
+    check(static, X, np.int64(i))  # a whole number of Python's that scales would be free
 
 
 def _attribute(static, i):
@@ -64,7 +64,7 @@ def _attribute(static, i):
 
 
 def _float(static, i):
-    check(static, X, np.float32(i))
+    check(static, X, np.longdouble(i))
 
 
 NEW = {"size": _sizes, "argument": _argument, "attribute": _attribute, "NumPy number": _float}
@@ -196,9 +196,9 @@ def test_it_is_said_once_with_what_changes():
     static = sdbr.static_graph(Net())
     with pytest.warns(sdbr.SdbrWarning) as caught:
         for i in range(1, 100):
-            static(X, i)
+            static(X, np.int64(i))
     (said,) = [str(w.message) for w in caught]
-    assert "argument 1: 7 -> 8" in said
+    assert "argument 1: np.int64(7) -> np.int64(8)" in said
     assert "only the 32nd, the 64th" in said
 
 
@@ -206,7 +206,7 @@ def test_it_is_said_where_it_never_was_five_of_eight():
     static = sdbr.static_graph(Net())
     with pytest.warns(sdbr.SdbrWarning, match="9 calls had no sch.*argument 1: ") as caught:
         for i in range(200):
-            static(X, 1 if i % 3 else 10 + i)
+            static(X, np.int64(1 if i % 3 else 10 + i))
     assert len(caught) == 1
 
 
@@ -255,7 +255,7 @@ def test_explain_shows_misses_and_back_off():
     static = sdbr.static_graph(Net())
     with pytest.warns(sdbr.SdbrWarning):
         for i in range(1, 41):
-            static(X, i)
+            static(X, np.int64(i))
     report = sdbr.explain(static)
     (facts,) = report.to_dict()["managers"]
     assert facts["back_off"] == {
@@ -417,7 +417,7 @@ def test_arguments_of_other_kinds_are_looked_up(monkeypatch):
     static, manager = backed_off()
     x = sized(300)
     found_in_full(monkeypatch, manager, lambda: static(x, 1.5))
-    assert found_in_full(monkeypatch, manager, lambda: static(x, m=np.float32(2)))
+    assert found_in_full(monkeypatch, manager, lambda: static(x, m=np.longdouble(2)))
 
 
 def test_signatures_tell_what_keys_tell():
@@ -435,3 +435,21 @@ def test_signatures_tell_what_keys_tell():
     assert None not in found and len(set(found)) == len(found)
     assert signature((x, 1.0), {}) == signature((x, 2.0), {})
     assert signature((object(),), {}) is None
+
+
+def test_what_is_told_of_sizes_and_of_others():
+    """Padding mends sizes, and does nothing for a number."""
+    static = sdbr.static_graph(Net())
+    with pytest.warns(sdbr.SdbrWarning, match="five of the last eight") as caught:
+        for i in range(1, 12):
+            _sizes(static, i)
+    text = str(caught[0].message)
+    assert "Pad batches to few shapes" in text and "sdbr.warm_up" in text
+    assert "static_code" not in text and "as an array" not in text
+    for new in (_argument, _attribute):
+        static = sdbr.static_graph(Net())
+        with pytest.warns(sdbr.SdbrWarning, match="five of the last eight") as caught:
+            for i in range(1, 12):
+                new(static, i)
+        text = str(caught[0].message)
+        assert "Pad" not in text and "an array, or put" in text

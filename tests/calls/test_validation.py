@@ -82,7 +82,7 @@ def test_the_first_op_that_differs_is_named(backend, set_factor):
     with pytest.raises(sdbr.ValidationError) as caught:
         static(X)
     message = str(caught.value)
-    assert "op 1 of the forward program (LeakyReLU at" in message
+    assert "op 1 of the forward program (LeakyReLU / at" in message
     assert "test_validation.py" in message and "leaky_relu" in message
     # An error ends a replay that does not count: the next one is looked at, too.
     set_factor(1.0)

@@ -60,14 +60,14 @@ def test_a_first_replay_waits_where_few_calls_have_schedules():
     """What the first calls have traced is not built for a call now and then; equal results."""
     static = sdbr.static_graph(Net())
     for i in range(1, 61):
-        check(static, X, 15 if i % 12 == 0 and i > 16 else i)
+        check(static, X, np.int64(15 if i % 12 == 0 and i > 16 else i))
     manager = static.schedule_manager
     assert manager.statistics.replays == 0
     assert manager.define_by_run_reasons[WAITING] >= 1
     for _ in range(40):  # nothing new comes any more
-        check(static, X, 15)
+        check(static, X, np.int64(15))
     replays = manager.statistics.replays
-    check(static, X, 15)
+    check(static, X, np.int64(15))
     assert manager.statistics.replays == replays + 1 >= 24
     assert manager.statistics.traces == 16
 
@@ -76,7 +76,7 @@ def test_first_replays_do_not_wait_where_all_calls_have_schedules():
     static = sdbr.static_graph(Net())
     for _ in range(10):
         for m in range(2, 10):
-            check(static, X, m)
+            check(static, X, np.int64(m))
     assert served(static) == (8, 72, 0)
     assert WAITING not in static.schedule_manager.define_by_run_reasons
 

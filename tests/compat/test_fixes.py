@@ -18,7 +18,14 @@ import pytest
 from compat_probes import PROBES
 
 STACK = Stack()
-OPTIONAL = {"hdf5-text": "h5py", "cudnn-warning": "cupy"}
+OPTIONAL = {
+    "hdf5-text": "h5py",
+    "hdf5-text-written": "h5py",
+    "cudnn-warning": "cupy",
+    "cuda-available": "cupy",
+    "cuda-reason": "cupy",
+    **{fix.name: "mpi4py" for fix in FIXES if fix.module.startswith("chainermn.")},
+}
 # A warning at the first import is all that breaks on some stacks: these need a new process.
 NEW_PROCESS = {"environment-check", "testing-helper", "testing-doctest"}
 
@@ -29,6 +36,12 @@ def need_optional(name: str) -> None:
     package = OPTIONAL.get(name)
     if package is not None and importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
+    if getattr(PROBES[name], "on_null_gpu", False):
+        from tests.harness import null_gpu
+
+        reason = null_gpu.why_not()
+        if reason is not None:
+            pytest.skip(reason)
 
 
 def unmended_fails(name: str) -> bool:
@@ -51,7 +64,7 @@ def test_every_fix_has_a_probe():
 def test_every_fix_says_what_it_is():
     for fix in FIXES:
         assert fix.reason and fix.stacks and fix.chainer == "7.8.1"
-        assert fix.module.startswith("chainer.")
+        assert fix.module.startswith(("chainer.", "chainermn."))
 
 
 @each_fix
@@ -85,6 +98,76 @@ def test_cudnn_advice_is_silenced():
     module = SimpleNamespace(check_cuda_available=check_cuda_available)
     objects.CUDNN_WARNING.apply(module)
     assert check_cuda_available._already_warned is True
+
+
+def cuda_with(is_available):
+    """A module like ``chainer.backends.cuda`` where CuPy is installed."""
+    cupy = SimpleNamespace(cuda=SimpleNamespace(is_available=is_available))
+    return SimpleNamespace(available=True, cupy=cupy, _resolution_error=None)
+
+
+def insufficient():
+    raise RuntimeError("cudaErrorInsufficientDriver")
+
+
+@pytest.mark.parametrize("is_available", [lambda: False, insufficient])
+def test_cupy_without_a_gpu(is_available, monkeypatch):
+    """Chainer does not take CuPy for a GPU, and says why."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    module = cuda_with(is_available)
+    objects.CUDA_AVAILABLE.apply(module)
+    assert module.available is False
+    text = "CuPy is here, but no GPU: CUDA_VISIBLE_DEVICES hides every GPU"
+    assert module._resolution_error == text
+
+
+@pytest.mark.parametrize("driver", [True, False])
+@pytest.mark.parametrize(
+    ("error", "helps"),
+    [
+        ("libcublas.so.12: cannot open shared object file\nmore of it", True),
+        ("numpy.core failed", False),
+        ("", False),
+    ],
+)
+def test_cupy_that_chainer_cannot_use(error, helps, driver, monkeypatch):
+    """Which library is missing, and what brings it; and that there is no driver either."""
+    why = None if driver else "there is no CUDA driver"
+    monkeypatch.setattr("sdbr.compat.objects.Stack", lambda: SimpleNamespace(no_gpu=why))
+    module = SimpleNamespace(_resolution_error=ImportError(error))
+    objects.CUDA_REASON.apply(module)
+    text = module._resolution_error
+    assert text.startswith("CuPy is here, but Chainer cannot use it: ")
+    assert error.partition("\n")[0] in text and "\n" not in text
+    assert ("pip install 'cupy-cuda12x[ctk]'" in text) == helps
+    assert text.endswith("; besides, there is no CUDA driver") != driver
+
+
+def test_cupy_with_a_gpu(monkeypatch):
+    """CUDA is not asked where there may be one: forked processes could not use it then."""
+
+    def asked():
+        raise AssertionError
+
+    monkeypatch.setattr("sdbr.compat.objects.Stack", lambda: SimpleNamespace(no_gpu=None))
+    module = cuda_with(asked)
+    objects.CUDA_AVAILABLE.apply(module)
+    assert module.available is True
+
+
+def test_why_there_is_no_gpu(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("ctypes.CDLL", lambda path: None)
+    assert Stack().no_gpu is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert Stack().no_gpu == "CUDA_VISIBLE_DEVICES hides every GPU"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+
+    def missing(path):
+        raise OSError(f"{path}: not there")
+
+    monkeypatch.setattr("ctypes.CDLL", missing)
+    assert Stack().no_gpu == "there is no CUDA driver (libcuda.so.1: not there)"
 
 
 def test_caffe_model_is_read(tmp_path):

@@ -91,6 +91,8 @@ from sdbr.compat.stack import Stack
 if Stack().setuptools is None or Stack().setuptools >= (67, 5):
     assert 'pkg_resources' not in sys.modules
 import chainer.testing.doctest_helper, chainer.links.caffe
+if Stack().has_mpi4py:
+    import chainermn.communicators.mpi_communicator_base
 assert not any(isinstance(finder, FixFinder) for finder in sys.meta_path)
 """
     run(code)

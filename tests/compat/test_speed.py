@@ -18,8 +18,8 @@ def context(request):
 
 
 def test_it_is_in_place():
-    assert type(chainer.using_config("train", False)).__module__ == "sdbr.compat._config"
-    assert type(chainer.no_backprop_mode().contexts[0]).__module__ == "sdbr.compat._config"
+    assert type(chainer.using_config("train", False)).__module__ == "sdbr.compat.speed._config"
+    assert type(chainer.no_backprop_mode().contexts[0]).__module__ == "sdbr.compat.speed._config"
     assert sdbr.compat.speed.install()
     assert len(speed.REPLACED) == 1
 

@@ -22,8 +22,8 @@ from tests.harness.comparison import copy_of, state_of, structure_of, variables_
 from tests.tolerances import EQUIVALENCE
 
 # Of docs/contract.md: (outputs, gradients), relative to the largest magnitude in the array.
-# float16 has no native kernels: Python ops compute what define-by-run computes, and only the order
-# in which several gradients are added up may differ.
+# In float16 Python ops compute what define-by-run computes, and only the order in which several
+# gradients are added up may differ; native functions round at fewer places (tests/functions).
 REPLAYS = 3
 
 

@@ -21,6 +21,13 @@ static sdbr_team_body sdbr_body_now;
 static const sdbr_device_op *sdbr_op_now;
 static __attribute__((unused)) void sdbr_wait(void) { swapcontext(&sdbr_fibers[sdbr_turn], &sdbr_host); }
 #define SDBR_SYNC(team) sdbr_wait()
+/* Of the driver: lets the kernel in front of this one run, if it has not yet. */
+void (*sdbr_on_begin)(void);
+#define SDBR_BEGIN() \
+    do { \
+        if (sdbr_on_begin) \
+            sdbr_on_begin(); \
+    } while (0)
 
 static void sdbr_fiber(void) {
     sdbr_team team = sdbr_now;
@@ -48,17 +55,22 @@ static void sdbr_run_team(int64_t size) {
         }
     }
     if (done != size) /* some threads came to an end before others of their team: never right */
-        sdbr_op_now->fault->number = SDBR_TORN_TEAM;
+        sdbr_op_now->fault->number = sdbr_op_now->fault->on_host->number = SDBR_TORN_TEAM;
 }
 
-static void sdbr_run_teams(sdbr_team_body body, const sdbr_device_op *op, int64_t size, int64_t groups) {
-    static double scratch[SDBR_DEVICE_SCRATCH];
+/* Teams come one after the other, those of every other op backwards, and each looks for itself whether anything was wrong before. */
+static __attribute__((unused)) void sdbr_run_teams(sdbr_team_body body, const sdbr_device_op *op, int64_t size,
+                                                   int64_t groups, int64_t room, int is_counted) {
+    static double scratch[SDBR_DEVICE_ROOM];
     sdbr_body_now = body;
     sdbr_op_now = op;
-    for (int64_t group = 0; group < groups; group++) {
-        for (int64_t i = 0; i < SDBR_DEVICE_SCRATCH; i++)
+    for (int64_t k = 0; k < groups; k++) {
+        const int64_t group = op->number % 2 ? k : groups - 1 - k;
+        if (!is_counted && sdbr_is_off(op))
+            return;
+        for (int64_t i = 0; i < SDBR_DEVICE_ROOM; i++)
             scratch[i] = -1e300; /* nobody may rely on what is there */
-        const sdbr_team team = {0, size, group, groups, scratch};
+        const sdbr_team team = {0, size, group, groups, scratch, room};
         sdbr_now = team;
         sdbr_run_team(size);
     }

@@ -19,14 +19,29 @@ RULES: dict[str, Callable] = {
         amsgrad=True, adabound=True, weight_decay_rate=0.1, eta=0.3, gamma=0.1
     ),
     "rmsprop": lambda: optimizers.RMSprop(lr=0.02, alpha=0.9),
+    "corrected_momentum_sgd": lambda: optimizers.CorrectedMomentumSGD(lr=0.05, momentum=0.8),
+    "nesterov_ag": lambda: optimizers.NesterovAG(lr=0.05, momentum=0.8),
+    "ada_grad": lambda: optimizers.AdaGrad(lr=0.05, eps=1e-6),
+    "ada_delta": lambda: optimizers.AdaDelta(rho=0.9, eps=1e-4),
+    "rmsprop_graves": lambda: optimizers.RMSpropGraves(lr=0.01, alpha=0.9, momentum=0.8),
+    "smorms3": lambda: optimizers.SMORMS3(lr=0.02),
+    "msvag": lambda: optimizers.MSVAG(lr=0.05, beta=0.8, eta=0.7, weight_decay_rate=0.02),
     "rmsprop_inside": lambda: optimizers.RMSprop(lr=0.02, eps=0.01, eps_inside_sqrt=True),
 }
 HOOKS: dict[str, Callable] = {
     "decay": lambda: optimizer_hooks.WeightDecay(0.1),
     "clip": lambda: optimizer_hooks.GradientClipping(3.0),
     "lasso": lambda: optimizer_hooks.Lasso(0.05),
+    "hard_clip": lambda: optimizer_hooks.GradientHardClipping(-0.2, 0.1),
+    "lars": lambda: optimizer_hooks.GradientLARS(0.01, weight_decay=0.05),
+    "noise": lambda: optimizer_hooks.GradientNoise(0.3),
     "clip_far": lambda: optimizer_hooks.GradientClipping(1e6),
 }
+
+
+#: Gradients as long as their parameters shrink these until rounding is all that is left: together
+#: with others they are left as they are.
+TOGETHER = {**HOOKS, "lars": lambda: optimizer_hooks.GradientLARS(1e6, weight_decay=0.05)}
 
 
 def add_all_hooks(optimizer) -> None:
@@ -34,5 +49,5 @@ def add_all_hooks(optimizer) -> None:
 
     Under our names: Chainer's own is that of the class, which two of them share.
     """
-    for name, make in HOOKS.items():
+    for name, make in TOGETHER.items():
         optimizer.add_hook(make(), name)

@@ -1,6 +1,9 @@
 """explain names what was traced, what is native, what is not and why."""
 
+import gc
 import json
+import random
+import time
 import warnings
 
 import sdbr
@@ -46,7 +49,7 @@ def test_whole_step():
     facts = facts_of(model)
     assert facts["simd"] == _kernels.simd_level()
     (manager,) = facts["managers"]
-    assert manager["whole_step"] == {"native": True, "reason": None}
+    assert manager["whole_step"] == {"native": True, "reason": None, "after": None}
     assert manager["statistics"] == model.schedule_manager.statistics.to_dict()
     assert manager["misses"] == []
     (schedule,) = manager["schedules"]
@@ -72,6 +75,16 @@ def test_whole_step():
     assert len(text.splitlines()) < 25
     assert facts_of(optimizer)["managers"][0]["name"] == manager["name"]
     assert facts_of(model.schedule_manager)["managers"][0]["name"] == manager["name"]
+
+
+def test_whole_steps_of_an_optimizer_that_is_gone():
+    model, optimizer = trained()
+    steps = model.schedule_manager.statistics.steps
+    assert steps >= 3 and "whole step: native" in str(sdbr.explain(model))
+    del optimizer
+    gc.collect()
+    text = str(sdbr.explain(model))
+    assert f"whole step: {steps} so far, by an optimizer or a schedule that is gone" in text
 
 
 def test_memory_without_reuse_is_what_the_debug_mode_takes():
@@ -136,13 +149,37 @@ def test_misses_name_the_part_of_the_key():
     assert "traced anew 2 times" in str(sdbr.explain(model))
 
 
-def test_reason_why_there_is_no_whole_step():
-    model, optimizer = trained(rule=chainer.optimizers.AdaGrad)
+def test_calls_that_were_not_traced_are_no_traces():
+    model = sdbr.static_graph(Net(lambda h: h * float(str(np.float32(h.array.max())))))
+    with pytest.warns(sdbr.SdbrWarning, match="is not static"):
+        for n in [*range(2, 12)] * 2:
+            model(batch(n)[0])
     (manager,) = facts_of(model)["managers"]
-    assert manager["whole_step"]["native"] is False
-    assert manager["whole_step"]["reason"]
-    assert f"whole step: no, {manager['whole_step']['reason']}" in str(sdbr.explain(model))
+    n = len(manager["misses"])
+    assert n > manager["statistics"]["traces"]
+    text = str(sdbr.explain(model))
+    assert "traced anew" not in text
+    assert f"the last {n} calls without a schedule had none because of" in text
+
+
+def test_reason_why_there_is_no_whole_step():
+    class Own(type(chainer.optimizers.SGD().create_update_rule())):
+        """A rule of the user's."""
+
+    class OwnSGD(chainer.optimizers.SGD):
+        def create_update_rule(self):
+            return Own(self.hyperparam)
+
+    model, optimizer = trained(rule=OwnSGD)
+    (manager,) = facts_of(model)["managers"]
+    reason = "update rule Own has no native code (4 times)"
+    assert manager["whole_step"] == {"native": True, "reason": None, "after": reason}
+    text = f"whole step: forward and backward; then the update, for {reason}"
+    assert text in str(sdbr.explain(model))
     assert "Chainer:" in facts_of(optimizer)["optimizers"][0]["plan"]
+    model.cleargrads = model.cleargrads
+    optimizer.update(model, *batch())
+    (manager,) = facts_of(model)["managers"]
 
 
 def test_calls_that_are_switched_off():
@@ -397,6 +434,37 @@ def test_what_made_a_trace_dynamic_and_what_would_mend_it():
     assert "F.where" in dynamic["remedy"] and "sdbr.static_code" in dynamic["remedy"]
     text = assert_fits(sdbr.explain(model))
     assert "F.where" in text and "whole step: no, the call is not static" in text
+
+
+def between_with_much_to_mend(h):
+    x = h * float(str(h.array.sum()))
+    print("inside")
+    h = x * random.random()
+    if time.time() < 0:  # pragma: no cover
+        print("never")
+    return h * float(str(h.array.max()))
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_every_reason_that_made_a_trace_dynamic():
+    """What is not followed any more after the first tells nothing; the rest is to be mended."""
+    model, _ = trained(between=between_with_much_to_mend)
+    (schedule,) = facts_of(model)["managers"][0]["schedules"]
+    dynamic = schedule["dynamic"]
+    told = [reason["reason"] for reason in (dynamic, *dynamic["others"])]
+    assert [
+        "str()" in told[0],
+        "print" in told[1],
+        "random." in told[2],
+        "time." in told[3],
+    ] == 4 * [True]
+    assert len(told) == 4
+    first = between_with_much_to_mend.__code__.co_firstlineno
+    lines = [first + 1, first + 2, first + 3, first + 4]
+    for line, reason in zip(lines, (dynamic, *dynamic["others"]), strict=True):
+        assert f"test_explain.py:{line} " in reason["line"]
+        assert f"test_explain.py:{line}" in str(sdbr.explain(model))
+    assert "and: print" in assert_fits(sdbr.explain(model))
 
 
 def test_memory():

@@ -5,7 +5,7 @@ import json
 
 import sdbr
 from sdbr import _executor
-from sdbr.call._runners import call_watcher
+from sdbr.call._watching import call_watcher
 
 import chainer
 import chainer.functions as F
@@ -56,6 +56,10 @@ def test_calls_backwards_and_update(backend):
                     optimizer.update()
     runs = {program["name"]: program["runs"] for program in p.to_dict()["programs"]}
     assert runs == {"forward": 2, "backward": 2, "update": 2}
+    lines = str(p).splitlines()
+    for name in ("forward", "backward"):
+        (line,) = (line for line in lines if line.startswith(f"{name}: "))
+        assert line.endswith("; Classifier.forward(float32[4,3], int32[4])")
 
 
 def test_calls_without_backprop_on_the_compiled_path():
@@ -99,6 +103,26 @@ def test_everything_nested_and_ended():
     assert outer.runs == 2
 
 
+def test_blocks_that_end_in_any_order():
+    """As those of two threads do; and one in itself."""
+    model, optimizer = trained()
+    first, second = sdbr.profile(model), sdbr.profile(model)
+    assert "nothing was measured" in str(first)
+    first.__exit__(None, None, None)  # was not begun
+    with contextlib.ExitStack() as last, first:
+        last.enter_context(second)
+        with first:
+            optimizer.update(model, *batch())
+        optimizer.update(model, *batch())
+        first.__exit__(None, None, None)
+        optimizer.update(model, *batch())
+        assert (first.runs, second.runs) == (2, 3)
+    assert call_watcher() is None and _executor.observer() is None
+    optimizer.update(model, *batch())
+    assert (first.runs, second.runs) == (2, 3)
+    assert first.breakdown()["calls"] == 2
+
+
 def test_an_error_in_the_block_ends_it():
     model, optimizer = trained()
     x, t = batch()
@@ -127,7 +151,7 @@ def test_chrome_trace(tmp_path):
     whole = [e for e in events if e["name"] == "step"]
     ops = [e for e in events if e["name"] != "step"]
     assert len(whole) == 2
-    assert len(ops) == sum(row["calls"] for row in p.rows())
+    assert len(ops) == len(p.rows())  # the second run was timed as a whole
     first, second = whole
     assert first["ts"] + first["dur"] <= second["ts"]
     for e in ops:

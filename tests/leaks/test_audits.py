@@ -9,7 +9,7 @@ import pytest
 from .harness import FOLDER, judge, names_in
 from .mends import OFF
 
-#: What audits cannot see, each with the reason; docs/usage.md, Audits, lists them for users.
+#: What audits cannot see, each with the reason; docs/audits.md lists them for users.
 UNSEEN = {
     "p_01_checkpoint_first_layer": "no gradient leaves the call: no backward to compare",
     "p_06_bytes": "the last bits of a number decide, which rounding changes, too",

@@ -28,3 +28,18 @@ def test_kernels(network):
     assert {name for executable in made for name in executable.others} == NETWORKS[network]
     if not NETWORKS[network]:
         assert all(len(executable.parts) == 1 for executable in made)
+
+
+@pytest.mark.parametrize("form", ["branches", "programmatic", "programmatic branches"])
+@pytest.mark.parametrize(
+    "network", [sequences.PtbUnrolled, sequences.TransformerEncoder, agents.Dqn]
+)
+def test_kernels_in_another_order(network, form):
+    """Backwards, as far as what they wait for allows."""
+    with (
+        device.in_order(2),
+        device.simulated(form=form) as made,
+        chainer.using_config("sdbr_backend", device.NAME),
+    ):
+        check(network)
+    assert all(set(x.program.forms.values()) == {form} for x in made if x.graphs)

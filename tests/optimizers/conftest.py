@@ -42,8 +42,12 @@ class Pair:
             self.each(prepare)
 
     def each(self, action):
-        """Do the same to both optimizers; the results."""
-        return action(self.plain), action(self.static)
+        """Do the same to both optimizers, with the same draws; the results."""
+        results, seed = [], self.plain.t
+        for optimizer in (self.plain, self.static):
+            np.random.seed(seed)
+            results.append(action(optimizer))
+        return tuple(results)
 
     def gradients(self, skip=()):
         """New gradients for both; None for the parameters whose index is in `skip`."""
@@ -58,8 +62,11 @@ class Pair:
     def step(self, n=1, **kwds):
         for _ in range(n):
             self.gradients(**kwds)
-            self.each(lambda o: o.update())
+            self.update()
             self.compare()
+
+    def update(self):
+        self.each(lambda o: o.update())
 
     def compare(self):
         assert self.plain.t == self.static.t

@@ -406,3 +406,26 @@ def test_backend_is_switched(pair, backend):
     with chainer.using_config("use_static_graph", False):
         both.step()
     assert both.static.update_statistics.native_calls == 3
+
+
+@pytest.mark.parametrize("which", [slice(0, 1), slice(3, 4), slice(None)])
+@pytest.mark.parametrize(
+    ("make", "attribute", "value"),
+    [
+        (lambda: optimizers.MSVAG(beta=0.8), "beta_power", 0.3),
+        (lambda: optimizers.AdaBound(gamma=0.1), "initial_alpha", 0.01),
+    ],
+    ids=["beta_power", "initial_alpha"],
+)
+def test_what_a_rule_itself_holds(pair, make, attribute, value, which):
+    """Snapshots leave it out, so who resumes a training sets it."""
+    both = pair(make, np.float64)
+    both.step(3)
+    for optimizer in (both.plain, both.static):
+        for p in list(optimizer.target.params())[which]:
+            setattr(p.update_rule, attribute, value)
+    both.step(3)
+    for a, b in zip(both.plain.target.params(), both.static.target.params(), strict=True):
+        assert getattr(a.update_rule, attribute) == getattr(b.update_rule, attribute)
+    statistics = both.static.update_statistics
+    assert (statistics.native_calls, statistics.python_updates) == (6, 0)

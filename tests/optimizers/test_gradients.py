@@ -1,10 +1,12 @@
 """What becomes of gradient arrays: bound, copied, made, written, refused as in Chainer."""
 
 import gc
+import warnings
 import weakref
 
 import sdbr  # noqa: F401
 
+import chainer
 import numpy as np
 import pytest
 from chainer import optimizers
@@ -31,7 +33,7 @@ def test_a_gradient_stays_the_users_array(both):
     for _ in range(2):
         both.gradients()
         held = [p.grad for p in params(both.static)]
-        both.each(lambda o: o.update())
+        both.update()
         both.compare()
         assert all(p.grad is g for p, g in zip(params(both.static), held, strict=True))
     both.assert_native(2)
@@ -66,7 +68,7 @@ def test_one_read_only_gradient_for_two_parameters(pair):
             optimizer.target.p0.grad = optimizer.target.p1.grad = shared
 
         both.each(share)
-        both.each(lambda o: o.update())
+        both.update()
         both.compare()
     both.assert_native(2)
 
@@ -90,7 +92,7 @@ def test_one_writeable_gradient_for_two_parameters(pair):
             optimizer.target.p0.grad = optimizer.target.p1.grad
 
         both.each(share)
-        both.each(lambda o: o.update())
+        both.update()
         both.compare()
     both.assert_native(2)
 
@@ -138,7 +140,7 @@ def test_scalar_gradient(pair):
     both.gradients()
     for optimizer in (both.plain, both.static):
         optimizer.target.p0._grad = np.float32(0.25)
-    both.each(lambda o: o.update())
+    both.update()
     both.compare()
     assert both.static.update_statistics.python_updates == 1
 
@@ -151,7 +153,7 @@ def test_gradient_that_is_the_parameter(pair):
         optimizer.target.p0.grad = optimizer.target.p0.array
 
     both.each(tie)
-    both.each(lambda o: o.update())
+    both.update()
     both.compare()
 
 
@@ -160,7 +162,7 @@ def test_no_gradient_is_written_without_need(pair):
     both.gradients()
     for p in params(both.static):
         p.grad.flags.writeable = False
-    both.each(lambda o: o.update())
+    both.update()
     both.compare()
     both.assert_native(1)
 
@@ -183,3 +185,61 @@ def test_an_optimizer_is_freed(pair):
     del optimizer
     gc.collect()
     assert gone() is None
+
+
+def by_variable(param, other):
+    param.grad_var = chainer.Variable(other)
+
+
+def in_the_variable(param, other):
+    param.grad_var = chainer.Variable(np.zeros_like(other))
+    param.grad_var.array = other
+
+
+def replaced(param, other):
+    param.grad = other
+
+
+def past_the_property(param, other):
+    param.__dict__["_grad"] = other
+
+
+def in_place(param, other):
+    param.grad[...] = other
+
+
+def cleared(param, other):
+    param.cleargrad()
+
+
+@pytest.mark.parametrize(
+    "change", [by_variable, in_the_variable, replaced, past_the_property, in_place, cleared]
+)
+def test_what_becomes_of_gradients_that_stayed_is_seen(pair, change):
+    both = pair(optimizers.MomentumSGD)
+    both.gradients()
+    for _ in range(3):
+        both.update()  # from the very same arrays
+        both.compare()
+    rng = np.random.RandomState(1)
+    for k in range(len(params(both.plain))):
+        other = np.asarray(rng.randn(*params(both.plain)[k].shape), "f")
+        both.each(lambda o, k=k, other=other: change(params(o)[k], other.copy()))
+        both.update()
+        both.compare()
+    both.assert_native(3 + len(params(both.plain)))
+
+
+def test_a_gradient_that_stayed_gets_another_shape(pair):
+    both = pair(optimizers.SGD, shapes=[(2, 3)])
+    both.gradients()
+    both.update()
+    both.compare()
+    gradient = both.static.target.p0.grad
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy advises against it
+        gradient.shape = (3, 2)
+    before = both.static.target.p0.array.copy()
+    with pytest.raises(ValueError):
+        both.static.update()
+    np.testing.assert_array_equal(both.static.target.p0.array, before)

@@ -6,6 +6,7 @@ import subprocess
 
 from sdbr.backends.cuda.plan import launches, source
 from sdbr.base.errors import BackendError
+from sdbr.cli.gpu_check import empty
 from sdbr.devices.compiled import OPTIONS, cubin, headers
 from sdbr.devices.nvrtc import nvrtc
 
@@ -39,6 +40,15 @@ def test_kernels_compile(compiler, architecture, which):
     assert code[:4] == b"\x7fELF"
     assert log == ""
     assert all(launch.kernel.encode() in code for launch in wanted)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_kernels_that_do_nothing_compile(compiler, architecture):
+    """With instructions that only newer devices have."""
+    text, header = empty.SOURCE
+    code, log = compiler.compile(text, {**headers(), **header}, architecture, OPTIONS)
+    assert log == ""
+    assert all(name.encode() in code for name in (empty.EMPTY, empty.OVERLAPPING))
 
 
 def test_fused_kernels_compile(compiler):

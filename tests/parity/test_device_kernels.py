@@ -3,10 +3,12 @@
 import ctypes
 import os
 import re
+from unittest import mock
 
-from sdbr.backends.cuda import launch
+from sdbr.backends.cuda import launch, plan
 from sdbr.backends.cuda.launch import DeviceOp, Fault, Launch
-from sdbr.backends.cuda.plan import FAMILIES, launches
+from sdbr.backends.cuda.machine import FAMILIES, NOT_YET
+from sdbr.backends.cuda.plan import launches
 from sdbr.backends.cuda.words import MOST, WordsStruct
 from sdbr.devices.compiled import headers
 from sdbr.ops.table import OPS
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 
 from tests.harness import device
-from tests.harness.device import IN_TURN, NOT_YET
+from tests.harness.device import IN_TURN
 
 from .generators import cases_of
 from .harness import Case, Prepared, assert_parity, execute
@@ -46,6 +48,16 @@ def test_op_in_turn(simulated, name, dtype):
     assert all_in_one_graph(simulated)
 
 
+@pytest.mark.long_table
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "dropout"])
+def test_op_beside_others(name, order):
+    """Nothing waits but for what it must wait for, and begins before the rest has ended."""
+    with device.in_order(order), device.simulated(form="programmatic branches") as made:
+        assert_parity(cases_of(name, "f4"), "device-sim")
+    assert all_in_one_graph(made)
+
+
 def all_in_one_graph(executables):
     """Whether the programs ran as one graph each."""
     return executables and all(
@@ -60,7 +72,8 @@ def test_what_kernels_get_is_what_they_read():
         assert bytes_of.value == ctypes.sizeof(struct)
     text = headers()["device/team.cuh"] + headers()["device/words.cuh"]
     wanted = {
-        name: getattr(launch, name) for name in ("OPERANDS", "INTS", "AXES", "THREADS", "SCRATCH")
+        name: getattr(launch, name)
+        for name in ("OPERANDS", "INTS", "AXES", "THREADS", "SCRATCH", "ROOM")
     }
     for name, number in {**wanted, "WORDS": MOST}.items():
         [value] = re.findall(rf"SDBR_DEVICE_{name} = (\d+)", text)
@@ -138,8 +151,12 @@ def test_labels_out_of_range(simulated, name, x, t, outs, ints):
     assert all_in_one_graph(simulated)
 
 
+#: Of two launches each.
+TWICE = ("clip_norm", "lars", "all_finite")
+
+
 @pytest.mark.parametrize("chained", [False, True])
-@pytest.mark.parametrize("name", [op.name for op in OPS if op.updates])
+@pytest.mark.parametrize("name", [op.name for op in OPS if op.updates and op.family != "control"])
 def test_nothing_is_updated_after_a_fault(name, chained):
     """The last of the labels of an op before it, which not the first thread looks at, is wrong."""
     t = whole(np.array([0, 1, 2, 0, 1, 7]))
@@ -148,7 +165,7 @@ def test_nothing_is_updated_after_a_fault(name, chained):
         for case in cases_of(name, "f4")[: 2 if chained else None]:
             check_nothing_is_updated(wrong, t, case)
     lengths = [max(len(call.links) for call in x.calls[0]) for x in made]
-    assert max(lengths) == (1 if not chained else 3 if name == "clip_norm" else 2)
+    assert max(lengths) == (1 if not chained else 3 if name in TWICE else 2)
 
 
 def check_nothing_is_updated(wrong, t, case):
@@ -162,3 +179,36 @@ def check_nothing_is_updated(wrong, t, case):
         assert np.array_equal(before[key], prepared.arrays[key], True)
     prepared.arrays[id(t)][...] = 1
     prepared.executable.run()  # as if nothing had been
+
+
+def test_a_loss_into_arrays_of_the_users_is_a_launch_of_its_own(simulated):
+    """Nobody knows whether one of these is another one, which a launch may still read."""
+    rng = np.random.RandomState(0)
+    x = whole(rng.randn(40, 5, 1).astype("f4"))
+    t = whole(rng.randint(0, 5, (40, 1)))
+    outs = [blank(shape, "f4") for shape in ((), (40, 1), ())]
+    loss = Case("softmax_cross_entropy", "", [x, t], outs, (1, -1))
+    accuracy = Case("accuracy", "", [x, t], [blank((), "f4")], (0, 0))
+    assert_parity([loss, accuracy], "device-sim")
+    assert [len(unit.ops) for unit in simulated[0].units[0]] == [1, 1]
+
+
+def test_copies_into_arrays_of_the_users_are_launches_of_their_own(simulated):
+    """Nobody knows whether one of these is another one."""
+    arrays = [np.random.RandomState(k).randn(40).astype("f4") for k in range(2)]
+    cases = [Case("copy", "", [whole(x)], [blank((40,), "f4")], exact=True) for x in arrays]
+    assert_parity(cases, "device-sim")
+    assert [len(unit.ops) for unit in simulated[0].units[0]] == [1, 1]
+
+
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_copies_with_any_strides_are_one_kernel(dtype, chained):
+    """As if the arrays were no user's."""
+    with (
+        mock.patch.object(plan, "lasting", lambda program: frozenset()),
+        device.simulated(chained) as made,
+    ):
+        assert_parity(cases_of("copy", dtype), "device-sim")
+    sizes = [len(unit.ops) for unit in made[0].units[0]]
+    assert sum(sizes) > 20 and max(sizes) > 5

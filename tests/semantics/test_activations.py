@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+import weakref
 
 import sdbr
 
@@ -264,3 +265,56 @@ def test_activations_that_nobody_needs_any_more_go():
         static(X)
     assert static.schedule_manager.statistics.replays == 639
     assert len(schedules[0].instances) == 2
+
+
+# --- histories that the call does not take --------------------------------------------------------
+class Cut(chainer.Chain):
+    """State of which the call takes the array alone."""
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.l = L.Linear(4, 3)
+        self.h = chainer.Variable(np.ones((5, 3), "f"))
+
+    def forward(self, x):
+        h = chainer.Variable(self.h.array)
+        self.h = F.tanh(self.l(x) + h)
+        return F.sum(self.h**2)
+
+
+def test_graphs_of_earlier_calls_are_gone_where_state_is_read_as_an_array():
+    plain, static = pair(Cut)
+    graphs = {plain: [], static: []}
+
+    def iteration(model, i):
+        model.cleargrads()
+        model(SIX[i]).backward()
+        gc.collect()
+        graphs[model].append(weakref.ref(model.h.creator_node))
+        return {**gradients_of(model), "h": copy_of(model.h.array)}
+
+    both(plain, static, iteration)
+    for model in (plain, static):
+        assert [graph() is not None for graph in graphs[model][:-1]] == [False] * (
+            len(graphs[model]) - 1
+        )
+    assert static.schedule_manager.statistics.replays == len(graphs[static]) - 1 >= 3
+
+
+def test_the_history_of_an_argument_is_gone_where_it_is_read_as_an_array():
+    link = L.Linear(4, 3)
+
+    @sdbr.static_graph(on_dynamic="raise")
+    def follow(x, h):
+        return F.tanh(link(x) + h.array)
+
+    h = chainer.Variable(np.ones((5, 3), "f"))
+    graphs = []
+    for x in SIX:
+        h = follow(x, h)
+        F.sum(h).backward()
+        graphs.append(weakref.ref(h.creator_node))
+    gc.collect()
+    assert [graph() is not None for graph in graphs] == [False] * 5 + [True]
+    assert follow.schedule_manager.statistics.replays >= 4

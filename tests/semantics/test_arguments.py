@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import collections
+import copy
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import pathlib
 import types
+import warnings
 from typing import NamedTuple
 
 import sdbr
@@ -154,7 +162,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_other_arguments_are_errors_that_name_them(name, keyword):
     thing, text = BAD[name]
-    static = sdbr.static_graph(lambda x, other=None: F.relu(x))
+    static = sdbr.static_graph(lambda x, other=None: F.relu(x), on_dynamic="raise")
     static(X)
     with pytest.raises(sdbr.TraceError) as caught:
         static(X, other=thing) if keyword else static(X, thing)
@@ -168,10 +176,135 @@ def test_other_arguments_are_errors_that_name_them(name, keyword):
     assert static.schedule_manager.statistics.replays >= 1
 
 
-def test_a_result_of_another_kind_is_an_error():
-    static = sdbr.static_graph(lambda x: {"y": {1, 2}})
-    with pytest.raises(sdbr.TraceError, match=r"the result\['y'\] is of type builtins.set"):
+@pytest.mark.parametrize("keyword", [False, True])
+@pytest.mark.parametrize("name", BAD)
+def test_calls_with_other_arguments_run_define_by_run(name, keyword):
+    """One warning that names the argument; the other calls are as static as before."""
+    thing, text = BAD[name]
+    got = []
+    static = sdbr.static_graph(lambda x, other=None: got.append(other) or F.relu(x))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            y = static(X, other=thing) if keyword else static(X, thing)
+            np.testing.assert_array_equal(y.array, np.maximum(X, 0))
+    assert len(got) == 3 and all(x is thing for x in got)
+    [message] = [str(w.message) for w in told if issubclass(w.category, sdbr.SdbrWarning)]
+    assert ("argument 'other'" if keyword else "argument 1") in message and text in message
+    assert static.schedule_manager.statistics.define_by_run_calls == 3
+    assert ("argument 'other'" if keyword else "argument 1") in str(sdbr.explain(static))
+
+
+def test_a_result_of_another_kind_runs_define_by_run():
+    static = sdbr.static_graph(lambda x: {"y": {1, 2}, "z": x * 2})
+    with pytest.warns(sdbr.SdbrWarning, match=r"the result\['y'\] is of type builtins.set"):
+        assert static(X)["y"] == {1, 2}
+    for k in range(3):
+        found = static(X + k)
+        assert found["y"] == {1, 2} and np.array_equal(found["z"], 2 * (X + k))
+    static = sdbr.static_graph(lambda x: {"y": {1, 2}}, on_dynamic="raise")
+    with pytest.raises(sdbr.NotStaticError, match=r"the result\['y'\] is of type builtins.set"):
         static(X)
+
+
+@dataclasses.dataclass
+class Pack:
+    """What people put results into."""
+
+    first: object
+    more: dict
+
+
+def test_arrays_in_a_result_of_another_kind_are_plain():
+    static = sdbr.static_graph(lambda x: Pack(F.relu(x), {"a": [x.array * 3, 2 * x.array.sum()]}))
+    with pytest.warns(sdbr.SdbrWarning, match="Pack, which cannot be traced"):
+        found = [static(chainer.Variable(X + k)) for k in range(3)]
+    for k, pack in enumerate(found):
+        tripled, total = pack.more["a"]
+        assert type(pack.first.array) is type(tripled) is np.ndarray
+        assert type(total) is np.float32
+        np.testing.assert_array_equal(pack.first.array, np.maximum(X + k, 0))
+        np.testing.assert_array_equal(tripled, 3 * (X + k))
+        assert total == 2 * (X + k).sum()
+
+
+class Mode(enum.Enum):
+    DOUBLE, TRIPLE = "double", "triple"
+
+
+CONSTANTS = {
+    "members of an enumeration": (Mode.DOUBLE, Mode.TRIPLE),
+    "ranges": (range(2), range(1, 3)),
+    "equal ranges": (range(0, 3, 2), range(0, 4, 2)),
+    "frozen sets": (frozenset({1}), frozenset({2})),
+    "equal frozen sets": (frozenset({1}), frozenset({True})),
+    "paths": (pathlib.PurePosixPath("a"), pathlib.PurePosixPath("b")),
+    "equal paths": (pathlib.PureWindowsPath("a"), pathlib.PureWindowsPath("A")),
+    "decimals": (decimal.Decimal("1.5"), decimal.Decimal("1.50")),
+    "fractions": (fractions.Fraction(1, 2), fractions.Fraction(1, 3)),
+    "times": (datetime.timedelta(1), datetime.timedelta(2)),
+    "days": (datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants_are_compared_by_value(name):
+    one, other = CONSTANTS[name]
+    text = repr(one)
+    static = sdbr.static_graph(
+        lambda x, c: (x * (2 if repr(c) == text else 3), c, [c]), on_dynamic="raise"
+    )
+    for k in range(4):
+        for c, factor in ((one, 2), (other, 3)):
+            y, again, [inside] = static(chainer.Variable(X + k), copy.deepcopy(c))
+            np.testing.assert_array_equal(y.array, factor * (X + k))
+            assert repr(again) == repr(inside) == repr(c) and type(again) is type(c)
+    statistics = static.schedule_manager.statistics
+    assert statistics.traces == 2 and statistics.replays == 6
+
+
+class Weight(enum.Enum):
+    ONE = 1
+
+
+class Span(datetime.timedelta):
+    """One of a user's, with more in it than its text tells."""
+
+
+class Listed(enum.Enum):
+    FEW = [2.0]  # noqa: RUF012
+
+
+@pytest.mark.parametrize("thing", [Weight.ONE, Span(1)], ids=["member", "class of a user"])
+def test_attributes_of_constants_are_seen(thing):
+    static = sdbr.static_graph(lambda x, c: x * c.factor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdbr.SdbrWarning)
+        for factor in (2.0, 2.0, 3.0, 3.0, 2.0, 5.0):
+            thing.factor = factor
+            y = static(chainer.Variable(X), thing)
+            np.testing.assert_array_equal(y.array, np.float32(factor) * X)
+    assert (static.schedule_manager.statistics.replays > 0) == isinstance(thing, Weight)
+
+
+def test_a_member_whose_value_may_change_is_no_constant():
+    static = sdbr.static_graph(lambda x, c: x * c.value[0])
+    with pytest.warns(sdbr.SdbrWarning, match="Listed, which cannot be traced"):
+        for factor in (2.0, 2.0, 3.0, 3.0):
+            Listed.FEW.value[0] = factor
+            y = static(chainer.Variable(X), Listed.FEW)
+            np.testing.assert_array_equal(y.array, np.float32(factor) * X)
+
+
+def test_devices_as_arguments():
+    static = sdbr.static_graph(
+        lambda x, device: (device.send(x.array) * 2, device.name), on_dynamic="raise"
+    )
+    for k in range(4):
+        y, name = static(chainer.Variable(X + k), chainer.get_device("@numpy"))
+        np.testing.assert_array_equal(y, 2 * (X + k))
+        assert name == "@numpy"
+    assert static.schedule_manager.statistics.replays == 3
 
 
 # --- results ------------------------------------------------------------------------------------

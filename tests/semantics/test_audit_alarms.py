@@ -465,3 +465,102 @@ def test_numbers_that_only_define_by_run_changes_are_no_rounding(monkeypatch, na
     with pytest.raises(sdbr.SdbrError, match=rf"Noting.{name} differs"):
         model(X[0])
     assert model.schedule_manager.audits.failed == 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_steps_by_hand_whose_loss_goes_to_zero(seed):
+    """What the call has assigned is the replay's; only the gradients are looked into."""
+    rng = np.random.RandomState(seed)
+    x, t = rng.rand(64, 64).astype("f"), rng.randint(0, 10, 64).astype("i")
+    np.random.seed(seed)
+    model = sdbr.static_graph(
+        L.Classifier(chainer.Sequential(L.Linear(64, 128), F.relu, L.Linear(128, 10)))
+    )
+    optimizer = sdbr.static_optimizer(chainer.optimizers.Adam(0.01)).setup(model)
+    for n in range(1500):
+        with chainer.using_config("sdbr_audit", 1e9 if n > 1380 else "off"):
+            loss = model(x, t)
+            model.cleargrads()
+            loss.backward()
+        optimizer.update()
+    audits = model.schedule_manager.audits
+    assert (audits.failed, audits.failures, audits.inconclusive) == (0, [], 0)
+    assert audits.gradients >= 20 and audits.noisy >= 5
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("rule", [chainer.optimizers.RMSprop, chainer.optimizers.Adam])
+def test_a_bias_before_batch_normalization_of_images_with_a_background(rule, whole):
+    """Where most pixels are the same, sums round the same way whatever disturbs their elements."""
+    for seed in range(3):
+        rng = np.random.RandomState(seed)
+        np.random.seed(seed)
+        model = chainer.Sequential(
+            L.Convolution2D(1, 8, 3, pad=1),
+            L.BatchNormalization(8),
+            F.relu,
+            lambda h: F.dropout(F.max_pooling_2d(h, 2), 0.3),
+            L.Linear(None, 10),
+        )
+        model = sdbr.static_graph(L.Classifier(model))
+        optimizer = sdbr.static_optimizer(rule(0.01)).setup(model)
+        optimizer.add_hook(chainer.optimizer_hooks.WeightDecay(1e-4))
+        for _ in range(12):
+            x = np.zeros((64, 1, 8, 8), "f")
+            x[:, :, :, 2:6] = np.rint(16 * rng.beta(0.5, 0.5, (64, 1, 8, 4))) / 16
+            t = rng.randint(0, 10, 64).astype("i")
+            if whole:
+                optimizer.update(model, x, t)
+            else:
+                loss = model(x, t)
+                model.cleargrads()
+                loss.backward()
+                optimizer.update()
+        audits = model.schedule_manager.audits
+        assert (audits.failed, audits.failures, audits.inconclusive) == (0, [], 0)
+        assert audits.passed >= 5 and audits.noisy >= 1
+
+
+def audited(function, calls):
+    """Audits of replays with a backward each."""
+    static = sdbr.static_graph(function)
+    for args in calls:
+        F.sum(static(*args)).backward()
+    audits = static.schedule_manager.audits
+    assert (audits.failed, audits.failures, audits.inconclusive) == (0, [], 0)
+    assert audits.gradients == len(calls) - 1
+    return audits
+
+
+def test_sums_next_to_zero_before_a_relu():
+    """Whether one is above or below is rounding, and half of the disturbances leave it there."""
+
+    def call(seed):
+        rng = np.random.RandomState(seed)
+        x, w = rng.randn(1, 32).astype("f"), rng.randn(1, 32).astype("f")
+        w[0, -1] = -(x[0, :-1].astype("d") @ w[0, :-1]) / x[0, -1]
+        return chainer.Variable(x), chainer.Variable(w)
+
+    audits = audited(lambda x, w: F.relu(F.linear(x, w)), [call(seed) for seed in range(120)])
+    assert audits.noisy >= 20
+
+
+def test_means_that_are_rounded_otherwise_before_a_relu():
+    """What a batch normalization subtracts is a long sum: no disturbance of elements shows it."""
+
+    def call(seed):
+        rng = np.random.RandomState(seed)
+        x = rng.randint(2**19, 2**20, (64, 1, 8, 8)).astype("f")  # whole numbers stay
+        nearest = np.unravel_index(abs(x - x.mean()).argmin(), x.shape)
+        weights = np.full(x.shape, 0.01, "f")
+        weights[nearest] = 100
+        d = x.astype("d")
+        beta = np.array([(d.mean() - d[nearest]) / d.std()], "f")
+        variables = x, np.ones(1, "f"), beta
+        return *map(chainer.Variable, variables), weights
+
+    def weighed(x, gamma, beta, weights):
+        y = F.batch_normalization(x, gamma, beta, axis=(0, 2, 3))
+        return F.sum(F.relu(y) * weights)
+
+    assert audited(weighed, [call(seed) for seed in range(40)]).noisy >= 5

@@ -114,10 +114,8 @@ def test_off(setting):
 def test_bad_settings(setting):
     model = sdbr.static_graph(Net(scaled, l=L.Linear(4, 3)))
     model(fresh())
-    with (
-        chainer.using_config("sdbr_audit", setting),
-        pytest.raises(ValueError, match=r"sdbr_audit.*'auto', 'off' or a share"),
-    ):
+    wrong = pytest.raises(ValueError, match=r"sdbr_audit.*'auto', 'off' or a share")
+    with wrong, chainer.using_config("sdbr_audit", setting):
         model(fresh())
     model(fresh())
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import sdbr
 from sdbr.call import manager as managers
-from sdbr.call.step import STEPS
+from sdbr.call.step.whole import STEPS
 
 import chainer
 import numpy as np

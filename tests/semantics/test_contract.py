@@ -224,8 +224,10 @@ def test_row_13_arguments_and_results():
         found = static({"pair": (X, chainer.Variable(X)), "extra": None}, names=("a", "b"))
         assert list(found) == ["a", "b"] and found["b"] == 3.5
         assert isinstance(found["a"][0], chainer.Variable) and found["a"][1][1] is None
+    with pytest.warns(sdbr.SdbrWarning, match="argument 0"), pytest.raises(TypeError):
+        static(object(), names=("a", "b"))  # define-by-run, which has its own error
     with pytest.raises(sdbr.TraceError, match="argument 0"):
-        static(object(), names=("a", "b"))
+        sdbr.static_graph(f, on_dynamic="raise")(object(), names=("a", "b"))
 
 
 def test_row_14_the_outermost_static_chain_wins():

@@ -416,5 +416,29 @@ class Losses:
 
 def test_a_method_of_what_is_no_link_as_loss_function():
     optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(1.0)).setup(Losses.fc)
-    with pytest.raises(sdbr.SdbrError, match=r"argument 0 is of type .*Losses"):
-        optimizer.update(Losses().loss, X, np.zeros(5, "i"))
+    with pytest.warns(sdbr.SdbrWarning, match=r"argument 0 is of type .*Losses.* define-by-run"):
+        for k in range(3):
+            optimizer.update(Losses().loss, X, np.zeros(5, "i"))
+            assert optimizer.t == k + 1
+
+
+def test_a_function_that_is_given_the_link_as_loss_function():
+    """It is served as a method of the link, in whole steps."""
+
+    def loss_of(model, x, t, scale=1.0):
+        return F.softmax_cross_entropy(model(x), t) * scale
+
+    static = sdbr.static_graph(loss_of)
+    own, plain = (mlp() for _ in range(2))
+    plain.copyparams(own)
+    fast = sdbr.static_optimizer(chainer.optimizers.Adam()).setup(own)
+    slow = chainer.optimizers.Adam().setup(plain)
+    for k in range(12):
+        x, t = X + k, np.full(5, k % 2, "i")
+        fast.update(static, own, x, t, scale=0.5)
+        slow.update(loss_of, plain, x, t, scale=0.5)
+        for (name, a), (_, b) in zip(own.namedparams(), plain.namedparams(), strict=True):
+            assert_near(a.array, b.array, RESULTS, name)
+    statistics = own.schedule_manager.statistics
+    assert (statistics.calls, statistics.traces, statistics.steps) == (12, 1, 11)
+    assert statistics.python_ops == 0

@@ -228,7 +228,7 @@ def test_link_hooks_see_what_chainer_shows():
     assert statistics_of(static).replays == 2
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore:.* hook is active:sdbr.SdbrWarning")
 @pytest.mark.parametrize("backprop", [True, False])
 def test_local_link_hooks(backprop):
     """A hook on a link inside the chain, added before or after the trace, and deleted again."""

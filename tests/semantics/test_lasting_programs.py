@@ -643,7 +643,7 @@ def helper_and_lambda(self, x, t):
 
 
 #: A counter in an arithmetic of arrays; a `float` of a module that looks at types.
-DYNAMIC = [weights_averaged, number_taken_before]
+DYNAMIC = [number_taken_before]
 #: Two ways each: one more trace.
 BRANCHING = [target_every_third_call, branch_on_what_was_written]
 

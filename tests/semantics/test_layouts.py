@@ -352,3 +352,22 @@ def test_an_argument_that_an_attribute_holds_as_well():
         model.a = a = arrays("C", i)
         assert_near(model(a).array, chosen(a, True).array, RESULTS, f"call {i}")
     assert model.schedule_manager.statistics.replays == 0
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("first", [False, True])
+def test_what_lies_otherwise_is_copied(order, first):
+    def plain(x):
+        return np.ascontiguousarray(x.T) if order == "C" else np.asfortranarray(x)
+
+    call = sdbr.static_graph(lambda x: plain(x))
+    for k in range(8):
+        found = []
+        for way in (plain, call):
+            x = np.arange(12, dtype="f").reshape((3, 4) if (k % 2 > 0) is first else (4, 3)) + k
+            x = x if x.shape == (4, 3) else x.T
+            y = way(x)
+            x[...] = -1
+            found.append(y.copy())
+        np.testing.assert_array_equal(*found)
+    assert call.schedule_manager.statistics.replays == 6

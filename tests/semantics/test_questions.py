@@ -9,7 +9,8 @@ import sdbr
 from sdbr._executor import Executable
 from sdbr.backends import make_executable
 from sdbr.base.errors import OtherAnswer
-from sdbr.call import manager, misses, step
+from sdbr.call import manager, misses
+from sdbr.call.step import whole as whole_step
 from sdbr.program._memory import Memory
 from sdbr.program.builder import Builder
 from sdbr.program.memory import plan
@@ -577,7 +578,7 @@ def test_an_audit_that_is_due_waits_for_a_call_of_its_way(whole, monkeypatch):
         return audited
 
     monkeypatch.setattr(manager, "audited_call", noted(manager.audited_call))
-    monkeypatch.setattr(step, "audited_step", noted(step.audited_step))
+    monkeypatch.setattr(whole_step, "audited_step", noted(whole_step.audited_step))
     model = Asking(lambda self, x: self.l(x) * int(x[0, 0]))
     model = sdbr.static_graph(model, on_dynamic="raise")
     optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(model)

@@ -46,6 +46,13 @@ class OldStyleScale(chainer.Function):
 
 T = np.linspace(-1, 1, 15, dtype="f").reshape(5, 3)
 
+
+def _filled(c):
+    array = np.ones((5, 3), "f")
+    array[0] = c
+    return array
+
+
 # name -> (function of y = l(x) and the float, whether all is native)
 ANNEALED = {
     "y * c": (lambda y, c: y * c, True),
@@ -69,6 +76,14 @@ ANNEALED = {
     "NumPy function": (lambda y, c: y * np.exp(-c) + np.minimum(c, 1), True),
     "twice": (lambda y, c: (y * c + 1) * c, True),
     "zoneout": (lambda y, c: F.zoneout(y, y * 2, c), True),
+    "NumPy scalar before": (lambda y, c: y * (np.float32(1.5) * c), True),
+    "NumPy scalar behind": (lambda y, c: y * (c * np.float32(2)), True),
+    "array": (lambda y, c: y * (np.ones((5, 3), "f") * c), True),
+    "array after": (lambda y, c: y * (c * np.ones((5, 3), "f")), True),
+    "filled array": (lambda y, c: y * np.full((5, 3), c, "f"), False),
+    "array of": (lambda y, c: y * np.array([c, 1, c], "f"), False),
+    "written into an array": (lambda y, c: y * _filled(c), True),
+    "where": (lambda y, c: y * np.where(T > 0, c, 0).astype("f"), False),
     "a node of the user": (lambda y, c: ScaledInPython(c).apply((y,))[0], False),
     "an old-style function": (lambda y, c: OldStyleScale(c)(y), False),
 }
@@ -237,14 +252,6 @@ USED_BY_PYTHON = {
     "float()": lambda y, c: y * float(c),
     "int()": lambda y, c: y * int(10 * c),
     "round()": lambda y, c: y * round(c, 1),
-    "NumPy scalar before": lambda y, c: y * (np.float32(1.5) * c),
-    "NumPy scalar behind": lambda y, c: y * (c * np.float32(2)),
-    "array": lambda y, c: y * (np.ones((5, 3), "f") * c),
-    "array after": lambda y, c: y * (c * np.ones((5, 3), "f")),
-    "filled array": lambda y, c: y * np.full((5, 3), c, "f"),
-    "array of": lambda y, c: y * np.array([c, 1, c], "f"),
-    "written into an array": lambda y, c: y * _filled(c),
-    "where": lambda y, c: y * np.where(T > 0, c, 0).astype("f"),
     "arange": lambda y, c: y * len(np.arange(0, c, 0.05)),
     "key of a dict": lambda y, c: y * {0.05: 2}.get(c, 3),
     "text": lambda y, c: y * len(f"{c}"),
@@ -258,12 +265,6 @@ class InAList(ScaledInPython):
 
     def backward(self, indexes, grads):
         return (grads[0] * self.scale[0],)
-
-
-def _filled(c):
-    array = np.ones((5, 3), "f")
-    array[0] = c
-    return array
 
 
 @pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")

@@ -71,12 +71,13 @@ def test_an_update_in_an_update_of_another_thread_is_chainers_own():
     model(*batch).backward()
     optimizer.update()
     calls = optimizer.update_statistics.native_calls
-    memory = optimizer._sdbr_engine.native.memory
+    (program,) = optimizer._sdbr_engine.native.programs
+    memory = program.memory
     assert memory.take() and not memory.take()
     together(1, lambda _: optimizer.update())
     assert optimizer.update_statistics.native_calls == calls
     optimizer.update()  # on memory of its own
-    assert memory is not optimizer._sdbr_engine.native.memory
+    assert memory is not optimizer._sdbr_engine.native.programs[0].memory
     assert optimizer.update_statistics.native_calls == calls + 1
 
 

@@ -4,6 +4,7 @@ import gc
 
 import sdbr
 from sdbr.backends.cuda.chains import MOST
+from sdbr.ops.table import OPS
 
 import chainer
 import numpy as np
@@ -11,10 +12,17 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 from chainer import optimizers
-from chainer.optimizer_hooks import GradientClipping, Lasso, WeightDecay
+from chainer.optimizer_hooks import WeightDecay
 
 from tests.harness import device
 from tests.harness.comparison import assert_near
+from tests.harness.launched import (
+    RULES,
+    WORDS,
+    Recurrent,
+    check_labels_out_of_range,
+    is_one_graph,
+)
 from tests.harness.models import MLP, MODELS, Net, data, floats, labels
 from tests.harness.steps import BATCH, OPTIMIZERS, classifier, compare, train
 from tests.tolerances import GRADIENTS
@@ -24,32 +32,6 @@ from tests.tolerances import GRADIENTS
 def simulated():
     with device.simulated() as made:
         yield made
-
-
-def with_hooks(rule, *hooks):
-    def setup(model):
-        optimizer = rule().setup(model)
-        for hook in hooks:
-            optimizer.add_hook(hook())
-        return optimizer
-
-    return setup
-
-
-RULES = {
-    **OPTIMIZERS,
-    "amsgrad": with_hooks(lambda: optimizers.Adam(amsgrad=True)),
-    "adamw": with_hooks(lambda: optimizers.AdamW(weight_decay_rate=0.01)),
-    "adabound": with_hooks(optimizers.AdaBound),
-    "rmsprop": with_hooks(lambda: optimizers.RMSprop(0.01)),
-    "lasso": with_hooks(optimizers.Adam, lambda: Lasso(1e-3)),
-    "clipped": with_hooks(optimizers.Adam, lambda: GradientClipping(0.1), lambda: WeightDecay(0.1)),
-}
-
-
-def is_one_graph(executable):
-    """Whether a program runs as one, recorded again only when it was known what moves."""
-    return (len(executable.parts), executable.others) == (1, []) and executable.recorded <= 2
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -109,25 +91,6 @@ def test_models(simulated, name):
     assert any(x.recorded for x in simulated)
 
 
-class Recurrent(chainer.Chain):
-    def __init__(self):
-        super().__init__()
-        with self.init_scope():
-            self.embed = L.EmbedID(10, 8, ignore_label=-1)
-            self.lstm, self.gru = L.LSTM(8, 12), L.StatefulGRU(12, 12)
-            self.out = L.Linear(12, 10)
-
-    def forward(self, x, t):
-        self.lstm.reset_state()
-        self.gru.reset_state()
-        loss = 0
-        for i in range(x.shape[1]):
-            y = self.out(self.gru(self.lstm(self.embed(x[:, i]))))
-            loss += F.softmax_cross_entropy(y, t[:, i])
-        chainer.report({"loss": loss}, self)
-        return loss
-
-
 @pytest.mark.parametrize("name", ["momentum_with_hooks", "clipped"])
 def test_memory_of_its_own(name):
     """Nothing of the host's is reached but what is copied."""
@@ -152,7 +115,7 @@ def test_small_ops_are_one_kernel(name):
 def test_recurrent_networks(simulated, name):
     compare(
         Recurrent,
-        data(labels(10, 3, 4), labels(10, 3, 4)),
+        WORDS,
         OPTIMIZERS[name],
         backend=device.NAME,
         steps=8,
@@ -165,28 +128,6 @@ def test_recurrent_networks(simulated, name):
 def test_labels_out_of_range_leave_everything_as_it_was(chained):
     with device.simulated(chained):
         check_labels_out_of_range()
-
-
-def check_labels_out_of_range():
-    _, model, optimizer = train(
-        classifier, BATCH, RULES["clipped"], static=True, steps=4, backend=device.NAME
-    )
-    x = np.ones((8, 4), "f")
-    before = [p.array.copy() for p in model.params()]
-    grads = [p.grad.copy() for p in model.params()]
-    states = [{k: np.copy(v) for k, v in p.update_rule.state.items()} for p in model.params()]
-    with pytest.raises(IndexError, match="index 3 at position 5 is out of range for 3") as caught:
-        optimizer.update(model, x, np.array([0, 1, 2, 0, 1, 3, 0, 1], "i"))
-    notes = getattr(caught.value, "__notes__", caught.value.args)
-    assert "softmax_cross_entropy" in "".join(notes)
-    for p, array, grad, state in zip(model.params(), before, grads, states, strict=True):
-        np.testing.assert_array_equal(p.array, array)
-        np.testing.assert_array_equal(p.grad, grad)
-        for k, v in state.items():
-            np.testing.assert_array_equal(p.update_rule.state[k], v)
-    optimizer.update(model, x, np.zeros(8, "i"))
-    assert model.schedule_manager.statistics.replays == 4  # the one that failed is none
-    assert not np.array_equal(next(iter(model.params())).array, before[0])
 
 
 def test_parameters_that_are_replaced(simulated):
@@ -217,10 +158,40 @@ def test_nothing_is_allocated_in_replays(simulated):
     assert model.schedule_manager.statistics.replays == 203
 
 
+def three(net, x):
+    """Of several lengths."""
+    rows = [net.l(x), net.m(x[:5]), net.l(x * 2)]
+    return F.sum(F.tanh(F.concat(rows, axis=0)))
+
+
+def two_times_two(net, x):
+    """The second copies take what the first ones have put there."""
+    y = F.concat([net.l(x), net.m(x)], axis=0)
+    return F.sum(F.tanh(F.concat([y, y], axis=0)) ** 2)
+
+
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("rows", [7, 402])
+@pytest.mark.parametrize(("of", "copies"), [(three, [3]), (two_times_two, [2, 2])])
+def test_copies_that_follow_each_other_are_one_kernel(of, copies, rows, chained):
+    """Also of more elements than a team does at a time."""
+
+    def make():
+        return Net(of, l=L.Linear(4, 3), m=L.Linear(4, 3))
+
+    with device.simulated(chained) as made:
+        settings = {"backend": device.NAME, "steps": 4}
+        compare(make, data(floats(rows, 4)), OPTIMIZERS["sgd"], **settings)
+    (step,) = made
+    names = [OPS[int(opcode)].name for opcode in step.program.opcodes]
+    units = [{names[i] for i in unit.ops} for unit in step.units[0]]
+    sizes = [len(u.ops) for u, of in zip(step.units[0], units, strict=True) if of == {"copy"}]
+    assert sizes[: len(copies)] == copies
+
+
 def test_recurrent_networks_of_small_ops():
-    batch = data(labels(10, 3, 4), labels(10, 3, 4))
     with device.simulated(chained=True) as made:
-        compare(Recurrent, batch, OPTIMIZERS["adam"], backend=device.NAME, steps=6)
+        compare(Recurrent, WORDS, OPTIMIZERS["adam"], backend=device.NAME, steps=6)
     assert is_one_graph(made[0])
 
 

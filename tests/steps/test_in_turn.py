@@ -8,7 +8,7 @@ import weakref
 from contextlib import nullcontext
 
 import sdbr
-from sdbr.call.step import STEPS
+from sdbr.call.step.whole import STEPS
 from sdbr.schedule.schedule import Schedule
 
 import chainer

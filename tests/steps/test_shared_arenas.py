@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import sdbr
-from sdbr.call.step import STEPS
+from sdbr.call.step.whole import STEPS
 
 import chainer
 import numpy as np

@@ -13,6 +13,19 @@ cdef class Budget:
 
     cdef double start(self) noexcept
     cdef int stop(self, double start, double share) except -1
+    cdef void count(self, double took, double share) noexcept
+
+
+cdef class Clock:
+    cdef Budget budget
+    cdef object device
+    cdef double mean
+    cdef long long n, next            # how many runs; the next that is waited for
+
+    cdef double start(self) except? -1
+    cdef int stop(self, double start, double share) except -1
+    cdef wait(self)
 
 
 cdef uint64_t sum_bytes(const char *data, Py_ssize_t n) noexcept nogil
+cdef double seconds() noexcept nogil

@@ -1,5 +1,7 @@
 """What audits may cost, counted in the compiled path; checksums of arrays."""
 
+from sdbr.devices.runs import wait_quietly
+
 import numpy as np
 
 from libc.stdint cimport uint64_t
@@ -16,7 +18,7 @@ cdef double TIMED = 2e-5
 cdef double OUTLIER = 8
 
 
-cdef inline double seconds() noexcept nogil:
+cdef double seconds() noexcept nogil:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)
     return now.tv_sec + 1e-9 * now.tv_nsec
@@ -163,6 +165,10 @@ cdef class Budget:
 
     def add(self, double took, double share):
         """Count seconds of a replay that was timed elsewhere (a backward)."""
+        self.count(took, share)
+
+    cdef void count(self, double took, double share) noexcept:
+        """The same for compiled code."""
         self.replayed += took
         self.due = self.audited < share * self.replayed
 
@@ -170,3 +176,46 @@ cdef class Budget:
         """Count seconds of an audit."""
         self.audited += took
         self.due = self.audited < share * self.replayed
+
+
+cdef class Clock:
+    """The time that runs on a GPU take. Nobody waits for a run, so a few of them are waited for.
+
+    The first one, the fourth, the sixteenth and so on; the others count as the last of these.
+
+    Parameters
+    ----------
+    budget : Budget
+    device : int
+    """
+
+    def __init__(self, Budget budget, device):
+        self.budget, self.device, self.next = budget, device, 1
+
+    cdef double start(self) except? -1:
+        """To be called before a run; -1 for one that nobody waits for."""
+        self.n += 1
+        if self.n < self.next:
+            return -1
+        self.wait()
+        return seconds()
+
+    cdef int stop(self, double start, double share) except -1:
+        """To be called after a run, with what `start` gave."""
+        if start != -1:
+            self.wait()
+            self.mean = seconds() - start
+            self.next *= 4
+        self.budget.add(self.mean, share)
+        return 0
+
+    cdef wait(self):
+        wait_quietly(self.device)
+
+    def begin(self):
+        """As `start`."""
+        return self.start()
+
+    def end(self, double start, double share):
+        """As `stop`."""
+        self.stop(start, share)

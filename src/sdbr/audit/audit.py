@@ -4,81 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
-from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, is_noise
-from sdbr.audit.noise import DISTURBANCES, Disturbed
-from sdbr.audit.outcome import Outcome
-from sdbr.audit.reach import reached
+from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, rounding_explains
+from sdbr.audit.noise import Disturbed
+from sdbr.audit.outcome import Outcome, raise_without_memory
 from sdbr.audit.reports import deliver
-from sdbr.audit.samples import Watch, kind_of, traced_nodes
+from sdbr.audit.roots import Roots
+from sdbr.audit.samples import Watch, described, kind_of, traced_nodes
 from sdbr.audit.sides import Again, PlainSide, ReplaySide
-from sdbr.audit.snapshot import Named, Roots, Snapshot
+from sdbr.audit.snapshot import Changes, Snapshot
+from sdbr.audit.verdict import Found, Retraced, Unaudited, Verdict
 from sdbr.base.errors import BackendError, OtherAnswer
-from sdbr.trace.effects.growing import GrowthSink
-from sdbr.trace.effects.sinks import Entries
+from sdbr.devices import runs
+from sdbr.devices.arrays import NO_MEMORY
+from sdbr.devices.choices import is_philox, tf32
 from sdbr.trace.patches import APPLIES
 from sdbr.trace.questions import happens_once
-from sdbr.trace.values import ATTRIBUTE, PARAMETER
 
-import chainer
-import numpy as np
-
+_OF_GRADIENTS = ("_grad", "_grad_var", "_grad_valid")
 #: Facts that tell of code that drew numbers in another thread as well.
 _RANDOM = ("the state of ",)
-
-
-class Found(NamedTuple):
-    """A difference.
-
-    Attributes
-    ----------
-    text : str
-        The first, in words.
-    line : str
-        The user's line that it belongs to.
-    names : list of str
-        The facts that differ; empty where the runs cannot be compared fact by fact.
-    """
-
-    text: str
-    line: str
-    names: Sequence[str] = ()
-
-
-class Verdict:
-    """What an audit found.
-
-    Attributes
-    ----------
-    outcome : Outcome
-        The one that counts.
-    problem : str
-        The first difference; empty if there is none.
-    line : str
-        The user's line that it belongs to.
-    error : Exception or None
-        What the replay alone has raised.
-    """
-
-    def __init__(self, outcome: Outcome, problem: str = "", line: str = "", error=None):
-        self.outcome = outcome
-        self.problem = problem
-        self.line = line
-        self.error = error
-
-
-class Retraced(Exception):
-    """The schedule does not fit the call: define-by-run counts, nothing was compared.
-
-    `for_good` tells that it will fit no other call either.
-    """
-
-    def __init__(self, verdict: Verdict, for_good: bool):
-        super().__init__()
-        self.verdict = verdict
-        self.for_good = for_good
 
 
 class Audit:
@@ -101,46 +48,66 @@ class Audit:
     def __init__(self, manager, schedule, roots: Roots, plain, args, kwargs, gradients=False):
         self.manager = manager
         self.schedule = schedule
-        self.before = Snapshot(roots)
+        self.tf32 = schedule.device is not None and tf32()
         self.call: Callable[[tuple, dict], Any] = plain
         self.args = args
         self.kwargs = kwargs
         self.tolerances = GRADIENT_TOLERANCES if gradients else None
         self.watch: Watch | None = None
+        try:
+            self.before = Snapshot(roots)
+        except NO_MEMORY as error:
+            raise Unaudited(None, error) from error
+        philox = schedule.device is not None and is_philox()
+        self.philox_seed = manager.statistics.calls if philox else None
+        side = PlainSide(self.before, self.philox_seed)
         with APPLIES:
-            self.plain = Outcome(lambda: plain(args, kwargs), self.before, PlainSide(self.before))
+            self.plain = Outcome(lambda: plain(args, kwargs), self.before, side)
+        if self.plain.unseen is not None:
+            self.before.put_all_back()
         self.lost = self.before.put_back(self.plain.changes)
+        missing = self.plain.unseen
+        if schedule.device is not None and isinstance(self.plain.error, MemoryError):
+            missing = self.plain.error
+        if missing is not None:
+            raise Unaudited(ReplaySide(side, goes_on=True), missing)
 
-    def compare(self, replay: Callable[[], Any]) -> Verdict:
-        """Run the replay; what counts is in place afterwards, reports included."""
+    def compare(self, replay: Callable[[bool], Any]) -> Verdict:
+        """Run the replay; what counts is in place afterwards, reports included.
+
+        Parameters
+        ----------
+        replay : callable
+            ``replay(closely)``: whether the ops of a GPU are looked at one by one.
+        """
         plain = self.plain
         if self.lost:
             problem = f"define-by-run wrote into {self.lost[0]} in place"
-            plain.changes.put()
-            deliver(plain.reports)
-            return Verdict(plain, problem, self.schedule.line)
+            return self._plain_counts(Found(problem, self.schedule.line))
         calls = self.manager.statistics.calls
         side = ReplaySide(plain.side)
-        start = time.perf_counter()
-        outcome = Outcome(replay, self.before, side)
-        self.manager.audits.budget.add(time.perf_counter() - start, 0.0)
+        outcome, is_faulty = self._replayed(replay, side)
+        if is_faulty or outcome.unseen is not None:
+            # As without an audit: a fault is told by the next call, if not by this one.
+            if is_faulty:
+                self._take_gradients_back(outcome)
+            return self._not_compared(outcome)
         if outcome.error is not None and type(outcome.error) is type(plain.error):
             # As it should: with what the replay says about it, and what it did until then.
             deliver(plain.reports)
             return Verdict(outcome)
-        if isinstance(outcome.error, BackendError):  # of a setting: define-by-run does not look
+        if isinstance(outcome.error, BackendError) and not isinstance(outcome.error, MemoryError):
+            # Of a setting: define-by-run does not look.
             self.before.put_back(outcome.changes)
             return Verdict(outcome)
-        went_on = isinstance(outcome.error, OtherAnswer)
-        if went_on and not any(map(happens_once, self.schedule.trace.nodes)):
+        self._stop_where_it_goes_on(outcome)
+        if self.schedule.device is not None and isinstance(outcome.error, MemoryError):
             self.before.put_back(outcome.changes)
-            raise outcome.error  # as if there had been no audit
-        if went_on or type(outcome.error).__name__ in ("Retrace", "Declined"):
-            self.before.put_back(outcome.changes)
-            plain.changes.put()
-            deliver(plain.reports)
-            raise Retraced(Verdict(plain), not went_on)
-        found = self._found(outcome, side)
+            raise Unaudited(ReplaySide(plain.side, goes_on=True), outcome.error)
+        try:
+            found = self._found(outcome, side)
+        except NO_MEMORY:
+            return self._not_compared(outcome)
         if found is not None and self._disturbed_by_others(found, calls):
             found = None
             self.manager.audits.inconclusive += 1
@@ -148,14 +115,79 @@ class Audit:
             deliver(outcome.reports)
             return Verdict(outcome)
         self.before.put_back(outcome.changes)
-        if self._is_noise(outcome, found.names):
+        try:
+            is_noise = self._is_noise(outcome, found.names)
+        except NO_MEMORY:
+            outcome.changes.put()
+            return self._not_compared(outcome)
+        if is_noise:
             self.manager.audits.noisy += 1
             outcome.changes.put()
             deliver(outcome.reports)
             return Verdict(outcome)
-        plain.changes.put()
-        deliver(plain.reports)
-        return Verdict(plain, found.text, found.line, outcome.error)
+        if self.schedule.device is not None and outcome.error is None:
+            found = self._closer(found, replay)
+        return self._plain_counts(found, outcome.error)
+
+    def _replayed(self, replay, side: ReplaySide) -> tuple[Outcome, bool]:
+        """What the replay did, and whether a fault was noted in it."""
+        start = time.perf_counter()
+        outcome = Outcome(lambda: replay(False), self.before, side)
+        runs.wait_quietly(self.schedule.device)
+        self.manager.audits.budget.add(time.perf_counter() - start, 0.0)
+        return outcome, runs.is_fault(outcome.error) or runs.is_noted(self.schedule.device)
+
+    def _take_gradients_back(self, outcome: Outcome) -> None:
+        """After a fault a step has written no gradients; those from before are still there."""
+        changes = Changes()
+        changes.entries = [entry for entry in outcome.changes.entries if entry[1] in _OF_GRADIENTS]
+        self.before.put_back(changes)
+
+    def _not_compared(self, outcome: Outcome) -> Verdict:
+        self.manager.audits.inconclusive += 1
+        deliver(outcome.reports)
+        return Verdict(outcome, compared=False)
+
+    def _plain_counts(self, found: Found, error: Exception | None = None) -> Verdict:
+        self.plain.changes.put()
+        deliver(self.plain.reports)
+        return Verdict(self.plain, found.text, found.line, error)
+
+    def _stop_where_it_goes_on(self, outcome: Outcome) -> None:
+        """Where the call goes another way, or does not fit: nothing is compared.
+
+        Raises
+        ------
+        OtherAnswer
+            As if there had been no audit, where nothing has happened for good.
+        Retraced
+        """
+        plain = self.plain
+        went_on = isinstance(outcome.error, OtherAnswer)
+        if not went_on and type(outcome.error).__name__ not in ("Retrace", "Declined"):
+            return
+        self.before.put_back(outcome.changes)
+        has_happened = plain.side.draws.found or any(map(happens_once, self.schedule.trace.nodes))
+        if went_on and not has_happened:
+            raise outcome.error
+        raise Retraced(self._plain_counts(Found("", "")), not went_on)
+
+    def _closer(self, found: Found, replay: Callable[[bool], Any]) -> Found:
+        """Where a difference begins: of a GPU's ops only some were seen, as they run together."""
+        statistics, usage = self.manager.statistics, self.schedule.usage
+        mark = statistics.mark(usage)
+        side = ReplaySide(self.plain.side)
+        outcome = Outcome(lambda: replay(True), self.before, side)
+        statistics.go_back(mark, usage)
+        self.before.put_back(outcome.changes)
+        try:
+            again = None if outcome.error is not None else self._found(outcome, side)
+        except NO_MEMORY:
+            return found
+        if again is not None or outcome.error is not None:
+            return again or found
+        text = f"{found.text}; kernels that are launched one by one give what define-by-run gives"
+        return found._replace(text=text)
 
     def forget(self) -> None:
         """Let go of what only the comparison of the forward needs."""
@@ -183,19 +215,27 @@ class Audit:
             return None
         name, how = next(iter(problems.items()))
         place = self._places().get(name)
+        writer = ""
         if place is not None:
             name, line = self._describe(*place)
-        return Found(f"{name} differs: {how}", line, list(problems))
+        elif self.watch is not None:
+            writer = self.watch.writer(outcome.live(name))
+        text = f"{name} differs: {how}{writer and '; '}{writer}"
+        return Found(text, line, list(problems))
 
     def _describe(self, node, i: int, _) -> tuple[str, str]:
         """What a message calls an output of a function node, and the line of the node."""
         program = self.watch.program
         op = self.watch.samples[node, i][1]
-        return (
-            f"op {op} of the {program.name} program ({node.label} at {node.line}) "
-            f"[{' '.join(program.describe_op(op).split())}]",
-            node.line,
+        label = " ".join(filter(None, (node.label, program.links[op] if program.links else "")))
+        text = (
+            f"op {op} of the {program.name} program ({label} at {node.line}) "
+            f"[{described(program, op)}]"
         )
+        others = self.watch.together.get(op)
+        if others is not None:
+            text += f", in one kernel with those from {others[0]} to {others[-1]},"
+        return text, node.line
 
     def _other_functions(self) -> Found | None:
         """How the sequence of function nodes differs; None if it does not."""
@@ -250,11 +290,7 @@ class Audit:
 
     def _all_facts(self, outcome: Outcome) -> dict[str, Any]:
         """Also of arrays that this run has not written, and another one by rounding alone."""
-        facts = self._facts(outcome)
-        for (place, _), contents in zip(self.before.roots.arrays, self.before.arrays, strict=True):
-            if isinstance(contents, np.ndarray):
-                facts.setdefault(f"{place.name} in place", contents)
-        return facts
+        return {**self.before.held(), **self._facts(outcome)}
 
     def _disturbed_by_others(self, found: Found, calls: int) -> bool:
         """Whether another thread may be behind the difference: then nothing is known."""
@@ -268,96 +304,56 @@ class Audit:
         """Whether rounding errors explain every difference."""
         if not names or self.before.roots.moves_on:
             return False
-        got, want = self._all_facts(outcome), self._all_facts(self.plain)
-        if any(name not in got or name not in want for name in names):
-            return False
-        parameters = [p.thing for p in self.before.roots.parameters]
-        disturbed = Disturbed(self.args, self.kwargs, parameters)
-        seen: list[dict[str, Any]] = []
-        for units in DISTURBANCES:
-            seen.append(self._once_more(disturbed, units))
-            if all(
-                is_noise(got[name], want[name], [facts[name] for facts in seen if name in facts])
-                for name in names
-            ):
-                # Else define-by-run depends on something that nothing here puts back.
-                same = self._once_more(disturbed, 0)
-                return not differences(same, want, self.tolerances)
-        return False
+        parameters = [p.thing._data[0] for p in self.before.roots.parameters]
+        disturbed = Disturbed(self.args, self.kwargs, parameters, self.tf32)
+        return rounding_explains(
+            self._all_facts(outcome),
+            self._all_facts(self.plain),
+            names,
+            lambda units: self._once_more(disturbed, units),
+            disturbed.sizes,
+            self.tolerances,
+            self.schedule.device is not None,
+        )
 
     def _once_more(self, disturbed: Disturbed, units: int) -> dict[str, Any]:
         """The facts of define-by-run on disturbed inputs; nothing of it stays."""
         side = Again(self.plain.side, units)
         with disturbed.by(units) as (args, kwargs), APPLIES:
             again = Outcome(lambda: self.call(args, kwargs), self.before, side)
+            if again.unseen is not None:
+                self.before.put_all_back()
             facts = {} if again.error else self._all_facts(again)
             self.before.put_back(again.changes)
+        raise_without_memory(again)
         return facts
 
 
-def roots_of(manager, schedule, owner, arguments, optimizer=None, gradients: bool = False) -> Roots:
-    """What a call of `owner` that `schedule` was made of may write."""
-    trace = schedule.trace
-    links = {} if owner is None else {id(owner): owner}
-    things = [*trace.reads, *trace.writes]
-    for link in [x.link for x in things]:
-        if isinstance(link, chainer.Link):
-            links.setdefault(id(link), link)
-    parameters, captured = [], []
-    for value in trace.values:
-        if value.kind == PARAMETER:
-            parameters.append(value.source)
-        elif value.kind == ATTRIBUTE:
-            holder, name = value.source
-            if isinstance(holder, chainer.Link):
-                links.setdefault(id(holder), holder)
-            else:
-                captured.append(holder.get(name))
-    arguments = (arguments, captured)
-    # Who may write to parameters: static_code, and functions that update an input in place.
-    whole = any(node.effect for node in trace.nodes) or any(
-        value.kind == PARAMETER and value.held for value in trace.values
-    )
-    near: Sequence = ()
-    if threading.active_count() == 1:
-        if schedule.reached is None:
-            schedule.reached = reached(manager.function, owner, trace)
-        near = schedule.reached
-    held = [value.source for value in trace.lasting if value.kind == ATTRIBUTE]
-    written = [link.__dict__.get(name) for link, name in held]
-    written += [x.source._data[0] for x in trace.lasting if x.kind == PARAMETER]
-    grown = [store.sink for store in trace.stores if isinstance(store.sink, GrowthSink)]
-    written += [sink.container for sink in grown]
-    written += [(x.sink.holder, x.sink.name) for x in trace.stores if x.sink not in grown]
-    written += [(x.link.__dict__, x.name) for x in trace.writes]
-    roots = Roots(
-        list(links.values()), arguments, parameters, optimizer, gradients, whole, near, written
-    )
-    for store in trace.stores:
-        # Else on a Variable that each call makes anew.
-        if store.sink.holder is not None and store.sink not in grown:
-            entries = Entries(store.sink)
-            roots.dicts.append(Named(f"{store.sink.name!r} outside of links", entries))
-            roots.written.add((id(entries), store.sink.name))
-    return roots
-
-
 class Timer:
-    """Counts what an audit costs.
+    """Counts what an audit costs: on a GPU what ran there before is waited for, and what it runs.
 
     Parameters
     ----------
     audits : Audits
     share : float
+    device : int or None
+
+    Raises
+    ------
+    IndexError
+        For what went wrong in runs before, as a call without an audit.
     """
 
-    def __init__(self, audits, share: float):
+    def __init__(self, audits, share: float, device: int | None):
         self.audits = audits
         self.share = share
+        self.device = device
 
     def __enter__(self):
+        runs.wait(self.device)
         self.start = time.perf_counter()
         return self
 
     def __exit__(self, *error):
+        runs.wait_quietly(self.device)
         self.audits.budget.spend(time.perf_counter() - self.start, self.share)

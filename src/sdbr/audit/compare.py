@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sdbr.audit._budget import largest_difference
+from sdbr.devices.arrays import ARRAYS, Array, device_of, on_host
+from sdbr.devices.contents import Extent, extents
 
 import chainer
 import numpy as np
@@ -32,7 +35,7 @@ def flat(name: str, thing, facts: dict[str, Any], met: dict[int, tuple], depth: 
         for key in list(thing.__dict__):
             if depth < _MOST_DEPTH and key not in _OF_VARIABLES:
                 flat(f"{name}.{key}", thing.__dict__[key], facts, met, depth + 1)
-    elif isinstance(thing, np.ndarray):
+    elif isinstance(thing, ARRAYS):
         facts[name] = thing
     elif isinstance(thing, np.generic):
         facts[name] = np.asarray(thing)
@@ -68,7 +71,8 @@ def one_object(met: dict[int, tuple]) -> dict[str, Any]:
 def differences(got: dict[str, Any], want: dict[str, Any], tolerances=None) -> dict[str, str]:
     """The names whose facts differ, and how; in the order of `want`."""
     found = {}
-    floors = _floors(want)
+    measured = _measured(got, want)
+    floors = _floors(want, measured)
     for name in [*want, *[name for name in got if name not in want]]:
         if name not in got:
             found[name] = "only define-by-run has it"
@@ -76,7 +80,9 @@ def differences(got: dict[str, Any], want: dict[str, Any], tolerances=None) -> d
             found[name] = "define-by-run does not have it"
         else:
             floor = floors.get(_group(name), 0.0)
-            problem = difference(got[name], want[name], tolerances or TOLERANCES, floor)
+            problem = difference(
+                got[name], want[name], tolerances or TOLERANCES, floor, measured.get(name)
+            )
             if problem:
                 found[name] = problem
     return found
@@ -95,23 +101,49 @@ def _group(name: str) -> str:
 _CANCELLED = 16
 
 
-def _floors(facts: dict[str, Any]) -> dict[str, float]:
+def _measured(got: dict[str, Any], want: dict[str, Any]) -> dict[str, Extent]:
+    """The extents of what lies on GPUs, by name; what has nothing like it by its own size."""
+    pairs = {}
+    for name, fact in want.items():
+        if isinstance(fact, Array):
+            other = got.get(name)
+            pairs[name] = (other if _are_alike(other, fact) else fact, fact)
+    return dict(zip(pairs, extents(list(pairs.values())), strict=True))
+
+
+def _are_alike(got, want) -> bool:
+    """Whether the one is an array as the other is: shape, dtype, device."""
+    return isinstance(got, ARRAYS) and (
+        (got.shape, got.dtype, device_of(got)) == (want.shape, want.dtype, device_of(want))
+    )
+
+
+def _floors(facts: dict[str, Any], measured: dict[str, Extent]) -> dict[str, float]:
     """By group: the size of errors that sums of such numbers have."""
     floors: dict[str, float] = {}
     for name, fact in facts.items():
         group = _group(name)
-        if group and isinstance(fact, np.ndarray) and fact.dtype.kind == "f" and fact.size:
-            with np.errstate(all="ignore"):
-                largest = float(np.max(np.abs(fact), where=np.isfinite(fact), initial=0.0))
+        if group and isinstance(fact, ARRAYS) and fact.dtype.kind == "f" and fact.size:
+            largest = measured[name].scale if name in measured else _largest(fact)
             size = _CANCELLED * float(np.finfo(fact.dtype).eps) * largest
             floors[group] = max(floors.get(group, 0.0), size)
     return floors
 
 
-def difference(got, want, tolerances=None, floor: float = 0.0) -> str:
-    """How two arrays, numbers or other things differ beyond rounding; empty when they do not."""
-    if isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
-        return _array_difference(got, want, tolerances or TOLERANCES, floor)
+def _largest(array: np.ndarray) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.max(np.abs(array), where=np.isfinite(array), initial=0.0))
+
+
+def difference(
+    got, want, tolerances=None, floor: float = 0.0, measured: Extent | None = None
+) -> str:
+    """How two arrays, numbers or other things differ beyond rounding; empty when they do not.
+
+    `measured` is how far apart arrays of GPUs are.
+    """
+    if isinstance(want, ARRAYS) and isinstance(got, ARRAYS):
+        return _array_difference(got, want, tolerances or TOLERANCES, floor, measured)
     if isinstance(want, float) and isinstance(got, float):
         near = got == want or abs(got - want) <= 1e-4 * abs(want) or (got != got and want != want)
         return "" if near else f"{got!r}, in define-by-run {want!r}"
@@ -128,32 +160,70 @@ def _flushed(dtype: np.dtype) -> float:
     return float(np.finfo(dtype).tiny) * (4 if dtype.itemsize < 4 else 1e8)
 
 
-def _array_difference(got: np.ndarray, want: np.ndarray, tolerances, floor: float) -> str:
-    if (got.shape, got.dtype) != (want.shape, want.dtype):
-        return (
-            f"{got.dtype.name}{list(got.shape)}, in define-by-run "
-            f"{want.dtype.name}{list(want.shape)}"
-        )
-    if want.dtype.kind not in "fc":
-        same = np.array_equal(got, want)
-        return "" if same else f"{np.count_nonzero(got != want)} of {want.size} elements"
-    if not want.size or got is want:
+def _array_difference(got, want, tolerances, floor: float, measured: Extent | None) -> str:
+    if not _are_alike(got, want):
+        return f"{_described(got)}, in define-by-run {_described(want)}"
+    if got is want:
         return ""
+    extent = measured or _extent(got, want)
+    if want.dtype.kind not in "fc":
+        return f"{extent.wrong} of {want.size} elements" if extent.wrong else ""
+    if extent.wrong:
+        return "infinities or NaNs in other places"
+    limit = tolerances[want.dtype.itemsize if want.dtype.kind == "f" else 8] * extent.scale
+    if extent.largest <= max(limit, floor, _flushed(want.real.dtype)):
+        return ""
+    return f"by up to {extent.largest:.3g}, where the largest magnitude is {extent.scale:.3g}"
+
+
+def _described(array) -> str:
+    device = device_of(array)
+    return f"{array.dtype.name}{list(array.shape)}" + (
+        "" if device is None else f" of GPU {device}"
+    )
+
+
+def _extent(got: np.ndarray, want: np.ndarray) -> Extent:
+    """How far two arrays of the host are apart."""
+    if want.dtype.kind not in "fc":
+        return Extent(int(np.count_nonzero(got != want)), 0.0, 0.0)
+    if not want.size:
+        return Extent(0, 0.0, 0.0)
     at_once = largest_difference(got, want)
     if at_once is not None:
-        largest, scale = at_once
-    else:
-        with np.errstate(all="ignore"):
-            error = np.abs(got - want)
-            odd = ~(np.isfinite(got) & np.isfinite(want))
-            if not np.array_equal(got[odd], want[odd], equal_nan=True):
-                return "infinities or NaNs in other places"
-            scale = np.max(np.abs(want[~odd]), initial=0.0)
-            largest = np.max(error[~odd], initial=0.0)
-    limit = tolerances[want.dtype.itemsize if want.dtype.kind == "f" else 8] * scale
-    if largest <= max(limit, floor, _flushed(want.real.dtype)):
-        return ""
-    return f"by up to {largest:.3g}, where the largest magnitude is {scale:.3g}"
+        return Extent(0, *at_once)
+    with np.errstate(all="ignore"):
+        error = np.abs(got - want)
+        odd = ~(np.isfinite(got) & np.isfinite(want))
+        if not np.array_equal(got[odd], want[odd], equal_nan=True):
+            return Extent(1, 0.0, 0.0)
+        scale = np.max(np.abs(want[~odd]), initial=0.0)
+        return Extent(0, float(np.max(error[~odd], initial=0.0)), float(scale))
+
+
+def is_itself(got, want, disturbed: list[dict], tolerances, unordered: bool) -> bool:
+    """Whether a run of define-by-run gives what another one gave.
+
+    Parameters
+    ----------
+    got, want : dict
+        Facts.
+    disturbed : list of dict
+        Facts of runs on disturbed inputs.
+    tolerances : dict or None
+    unordered : bool
+        Whether sums may come out otherwise each time, as rounding goes.
+    """
+    found = differences(got, want, tolerances)
+    return not found or (
+        unordered
+        and all(
+            name in got
+            and name in want
+            and is_noise(got[name], want[name], [x[name] for x in disturbed if name in x])
+            for name in found
+        )
+    )
 
 
 #: A difference counts as rounding when it is at most this many times what a disturbance of a few
@@ -171,6 +241,7 @@ def is_noise(got, want, disturbed) -> bool:
     disturbed : list
         The same fact of runs of define-by-run on inputs that were disturbed by rounding errors.
     """
+    got, want, disturbed = on_host(got), on_host(want), list(map(on_host, disturbed))
     if isinstance(want, float) and isinstance(got, float):
         got, want = np.asarray(got), np.asarray(want)
         disturbed = [np.asarray(x) for x in disturbed if isinstance(x, float)]
@@ -190,8 +261,50 @@ def is_noise(got, want, disturbed) -> bool:
         return wrong <= AMPLIFIED * max(np.count_nonzero(x != want) for x in disturbed)
     with np.errstate(all="ignore"):
         odd = ~(np.isfinite(got) & np.isfinite(want))
-        if odd.any() and not np.array_equal(got[odd], want[odd], equal_nan=True):
+        # Replays overflow later in float16: they compute in float32 on the way.
+        late = np.isfinite(got) if want.dtype == np.float16 else np.zeros_like(odd)
+        told = odd & ~late
+        if told.any() and not np.array_equal(got[told], want[told], equal_nan=True):
             return False
         error = np.max(np.abs(got[~odd] - want[~odd]), initial=0.0)
         spread = max(np.nanmax(np.where(odd, 0, np.abs(x - want)), initial=0.0) for x in disturbed)
     return bool(error <= AMPLIFIED * spread)
+
+
+def rounding_explains(
+    got: dict[str, Any],
+    want: dict[str, Any],
+    names: Iterable[str],
+    once_more: Callable[[int], dict[str, Any]],
+    sizes: Iterable[int],
+    tolerances: dict[int, float],
+    unordered: bool,
+) -> bool:
+    """Whether rounding errors explain every difference, and define-by-run repeats itself.
+
+    Parameters
+    ----------
+    got, want : dict
+        Facts of the replay and of define-by-run.
+    names : iterable of str
+        The facts that differ.
+    once_more : callable
+        Gives the facts of define-by-run on inputs that are disturbed by so many units.
+    sizes : iterable of int
+        One run each, until one explains it.
+    tolerances : dict
+    unordered : bool
+        See `is_itself`.
+    """
+    names = list(names)
+    if any(name not in got or name not in want for name in names):
+        return False
+    seen: list[dict[str, Any]] = []
+    for units in sizes:
+        seen.append(once_more(units))
+        if all(
+            is_noise(got[n], want[n], [facts[n] for facts in seen if n in facts]) for n in names
+        ):
+            # Else define-by-run depends on something that nothing here puts back.
+            return is_itself(once_more(0), want, seen, tolerances, unordered)
+    return False

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from sdbr.audit._budget import checksum
-from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, is_noise
-from sdbr.audit.noise import DISTURBANCES, Disturbed, shaken
-from sdbr.audit.outcome import Outcome
-from sdbr.audit.samples import Watch
+from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, rounding_explains
+from sdbr.audit.contents import checksums, copy_of, overwrite
+from sdbr.audit.draws import Given, Noted
+from sdbr.audit.noise import Disturbed
+from sdbr.audit.outcome import Outcome, raise_without_memory
+from sdbr.audit.samples import Watch, written_by
 from sdbr.audit.sides import Again, PlainSide, ReplaySide
 from sdbr.audit.snapshot import Snapshot
 from sdbr.audit.state import fails
+from sdbr.devices import runs
+from sdbr.devices.arrays import ARRAYS, NO_MEMORY, PLAIN, device_of, is_writeable, new
 from sdbr.trace.patches import APPLIES
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, PARAMETER, Value
 
@@ -31,12 +34,19 @@ class GradientAudit:
         ``roots()``: what a backward may write.
     validated : bool
         Whether a difference is an error.
+
+    Attributes
+    ----------
+    closely : bool
+        Whether the ops of a GPU are looked at one by one.
     """
 
     def __init__(self, audit, roots: Callable[[], Any], validated: bool):
         self.audit = audit
         self.roots = roots
         self.validated = validated
+        self.closely = False
+        self._draws = Noted()  # of the backward
         #: Index of a value -> the array that the replay has handed out for it, its checksum then,
         #: and the list that holds the array of the Variable.
         self._handed: dict[int, tuple[weakref.ref, int, list | None]] = {}
@@ -44,8 +54,12 @@ class GradientAudit:
     def watch(self, schedule, instance) -> Watch:
         """What looks at the ops of the replay."""
         plan = schedule.forward
-        self.audit.watch = Watch(plan.program, instance.memory, plan.node_rows)
+        self.audit.watch = Watch(plan.program, instance.memory, plan.node_rows, self.closely)
         return self.audit.watch
+
+    def drop(self) -> None:
+        """Compare no backward: nothing is known of the forward."""
+        self.audit = None
 
     def backward(
         self, replay: Callable[[], list], plan, pattern, gys: list, inputs: list, whole: bool
@@ -63,56 +77,99 @@ class GradientAudit:
         inputs : list of chainer.Variable
         whole : bool
             Whether the backward is one to everything that wants a gradient.
+
+        Raises
+        ------
+        IndexError
+            For what went wrong in runs on a GPU before, as where nothing is compared.
         """
         audit = self.audit
-        self._write_again(audit.plain)
+        if audit is None:
+            return replay()
+        runs.wait(audit.schedule.device)
+        try:
+            self._write_again(audit.plain)
+            before = Snapshot(roots := self.roots())
+        except NO_MEMORY as e:
+            self._inconclusive(e)
+            return replay()
         ys = self._outputs(audit.plain, plan, pattern)
         compared = [k for k, i in enumerate(pattern.wanted) if _is_shared(plan.differentiable[i])]
         if ys is None:
             return replay()
-        roots = self.roots()
-        before = Snapshot(roots)
         indices = [pattern.wanted[k] for k in compared]
         wanted = [inputs[i] for i in indices]
         names = [_name(plan.differentiable[i]) for i in indices]
         others = roots.variables if whole else []
         more: dict[str, np.ndarray] = {}
-        plain_side = PlainSide(before)
-        plain_side.depth = 1  # its function nodes are of no interest
-        plain = Outcome(
-            lambda: gradients(ys, wanted, gys, inputs, others, more), before, plain_side
+        plain, outcome = self._both(
+            lambda: gradients(ys, wanted, gys, inputs, others, more), replay, before
         )
-        before.put_back(plain.changes)
-        outcome = Outcome(replay, before, ReplaySide(plain_side))
-        if outcome.error is not None:
-            raise outcome.error
         grads = outcome.result
         outcome.result = [grads[k] for k in compared]
-        if plain.error is not None:
-            self._inconclusive(plain.error)
+        facts = self._facts(plain, outcome, names, wanted, more)
+        if facts is None or not facts[-1]:
             return grads
-        audit.manager.audits.gradients += 1
-        got, want = _facts(outcome, names, wanted), _facts(plain, names, wanted)
-        want.update({f"the gradient of {name}": g for name, g in more.items()})
-        problems = differences(got, want, GRADIENT_TOLERANCES)
-        if not problems:
-            return grads
-        if not more and self._is_noise(plan, pattern, indices, gys, inputs, got, want, problems):
-            audit.manager.audits.noisy += 1
+        if not more and self._is_noise_or_unknown(plan, pattern, indices, gys, inputs, *facts):
             return grads
         before.put_back(outcome.changes)
         _give(others, more)
-        problem = " differs: ".join(next(iter(problems.items())))
+        name, how = next(iter(facts[-1].items()))
+        problem = f"{name} differs: {how}{self._writer(plan, pattern, compared, names, name)}"
         fails(audit.manager, audit.schedule, problem, audit.schedule.line, self.validated)
         for k, g in zip(compared, plain.result, strict=True):
-            grads[k] = None if g is None else np.array(g)
+            grads[k] = None if g is None else copy_of(g)
         return grads
+
+    def _facts(self, plain, outcome, names, wanted, more) -> tuple[dict, dict, dict] | None:
+        """What the replay gave, what define-by-run did, and what differs; None: it is not known."""
+        missing = plain.error or plain.unseen or outcome.unseen
+        if missing is not None:
+            self._inconclusive(missing)
+            return None
+        if runs.is_noted(self.audit.schedule.device):
+            self.audit.manager.audits.inconclusive += 1
+            return None
+        try:
+            got, want = _facts(outcome, names, wanted), _facts(plain, names, wanted)
+            want.update({f"the gradient of {name}": g for name, g in more.items()})
+            problems = differences(got, want, GRADIENT_TOLERANCES)
+        except NO_MEMORY as e:
+            self._inconclusive(e)
+            return None
+        self.audit.manager.audits.gradients += 1
+        return got, want, problems
+
+    def _writer(self, plan, pattern, compared: list, names: list, name: str) -> str:
+        """Which op has written a gradient, in words."""
+        made = plan.backward(pattern)
+        for k, other in zip(compared, names, strict=True):
+            if name == f"the gradient of {other}" and made.grads[k] is not None:
+                text = written_by(made.program, made.grads[k].slot)
+                return text and f"; {text}"
+        return ""
+
+    def _both(self, plainly: Callable, replay: Callable, before: Snapshot):
+        """The backward of define-by-run, put back, and the replay's, whose errors are raised."""
+        side = PlainSide(before, self.audit.philox_seed)
+        side.depth = 1  # its function nodes are of no interest
+        self._draws = side.draws
+        plain = Outcome(plainly, before, side)
+        if plain.unseen is not None:
+            before.put_all_back()
+        before.put_back(plain.changes)
+        again = ReplaySide(side, goes_on=isinstance(plain.error, NO_MEMORY))
+        outcome = Outcome(replay, before, again)
+        if outcome.error is not None:
+            raise outcome.error
+        runs.wait_quietly(self.audit.schedule.device)
+        return plain, outcome
 
     def _inconclusive(self, error: BaseException) -> None:
         """Count a comparison that define-by-run's `error` has ended; say so where it is ours."""
         manager = self.audit.manager
         manager.audits.inconclusive += 1
-        if not raised_in_a_backward(error):
+        if not (raised_in_a_backward(error) or isinstance(error, NO_MEMORY)):
             text = f"{type(error).__name__}: {error}"
             manager.warn(
                 f"audit error {text}",
@@ -122,20 +179,33 @@ class GradientAudit:
 
     def handed_out(self, outcome) -> None:
         """Note what the replay has handed out: the user may write to it before the backward."""
+        try:
+            self._note_handed(outcome)
+        except NO_MEMORY:
+            self.drop()
+
+    def _note_handed(self, outcome) -> None:
+        found = []
         for index, thing in things_of(self.audit.schedule.trace, outcome).items():
             data = thing._data if isinstance(thing, chainer.Variable) else None
             array = thing if data is None else data[0]
-            if type(array) is np.ndarray:
-                self._handed[index] = (weakref.ref(array), checksum(array), data)
+            if type(array) in PLAIN:
+                found.append((index, array, data))
+        sums = checksums([array for _, array, _ in found])
+        for (index, array, data), before in zip(found, sums, strict=True):
+            self._handed[index] = (weakref.ref(array), before, data)
 
     def _write_again(self, outcome) -> None:
         """Write into what `outcome` has handed out what the user has written since."""
         things = {}
         replaced = []
-        for index, (reference, before, data) in self._handed.items():
-            array = reference()
+        arrays = {index: reference() for index, (reference, _, _) in self._handed.items()}
+        held = {index: array for index, array in arrays.items() if array is not None}
+        sums = dict(zip(held, checksums(list(held.values())), strict=True))
+        for index, (_, before, data) in self._handed.items():
+            array = arrays[index]
             other_array = data is not None and data[0] is not array
-            written = array is not None and checksum(array) != before
+            written = array is not None and sums[index] != before
             if not (written or other_array):
                 continue
             things = things or things_of(self.audit.schedule.trace, outcome)
@@ -143,11 +213,11 @@ class GradientAudit:
             if other_array and isinstance(other, chainer.Variable):
                 replaced.append((other, data[0]))
             other = other._data[0] if isinstance(other, chainer.Variable) else other
-            if written and type(other) is np.ndarray and other.flags.writeable:
-                np.copyto(other, array)
+            if written and type(other) in PLAIN and is_writeable(other):
+                overwrite(other, array)
         # What is written to memory that views show comes first.
         for other, array in replaced:
-            other.array = None if array is None else np.array(array)
+            other.array = None if array is None else copy_of(array)
 
     def _outputs(self, outcome, plan, pattern) -> list | None:
         """The Variables of define-by-run for the outputs that carry a gradient; None if unknown."""
@@ -155,31 +225,39 @@ class GradientAudit:
         ys = [known.get(plan.graph_outputs[i].index) for i in pattern.given]
         return ys if all(isinstance(y, chainer.Variable) for y in ys) else None
 
+    def _is_noise_or_unknown(self, *call) -> bool:
+        """Whether rounding errors explain the difference, or there was no memory to see."""
+        try:
+            is_noise = self._is_noise(*call)
+        except NO_MEMORY as e:
+            self._inconclusive(e)
+            return True
+        self.audit.manager.audits.noisy += is_noise
+        return is_noise
+
     def _is_noise(self, plan, pattern, indices, gys, inputs, got, want, problems) -> bool:
         """Whether rounding errors of forward and backward explain the difference."""
         audit = self.audit
-        if audit.before.roots.moves_on or any(
-            name not in got or name not in want for name in problems
-        ):
+        if audit.before.roots.moves_on:
             return False
         now = Snapshot(audit.before.roots)
-        parameters = [p.thing for p in audit.before.roots.parameters]
-        disturbed = Disturbed(audit.args, audit.kwargs, parameters)
-        seen: list[dict] = []
+        parameters = [p.thing._data[0] for p in audit.before.roots.parameters]
+        disturbed = Disturbed(audit.args, audit.kwargs, parameters, audit.tf32)
+
+        def once_more(units: int) -> dict:
+            facts = self._once_more(disturbed, units, plan, pattern, indices, gys, inputs)
+            return _only(problems, facts)
+
         # The call once more, from what was there before it.
         changed = audit.before.changes()
         audit.before.put_back(changed)
+        on_gpu = audit.schedule.device is not None
         try:
-            for units in DISTURBANCES:
-                seen.append(self._once_more(disturbed, units, plan, pattern, indices, gys, inputs))
-                if all(
-                    is_noise(got[n], want[n], [facts[n] for facts in seen if n in facts])
-                    for n in problems
-                ):
-                    # Else define-by-run depends on something that nothing here puts back.
-                    same = self._once_more(disturbed, 0, plan, pattern, indices, gys, inputs)
-                    return not differences(same, want, GRADIENT_TOLERANCES)
-            return False
+            # What the call has assigned is the replay's in `want`, and no part of the question.
+            return rounding_explains(
+                got, _only(problems, want), problems, once_more, disturbed.sizes,
+                GRADIENT_TOLERANCES, on_gpu,
+            )  # fmt: skip
         finally:
             changed.put()
             now.put_back(now.changes())
@@ -194,20 +272,29 @@ class GradientAudit:
             again = Outcome(lambda: audit.call(args, kwargs), audit.before, side)
             self._write_again(again)
             ys = None if again.error else self._outputs(again, plan, pattern)
+            last = again
             if units:  # also of whole numbers, such as the gradient of a loss
                 rng = np.random.RandomState(units)
                 gys = [
-                    shaken(g, units, rng, whole=False) if g.dtype.kind == "f" else g for g in gys
+                    disturbed.shaken(g, units, rng, whole=False) if g.dtype.kind == "f" else g
+                    for g in gys
                 ]
             if ys is not None:
                 wanted = [disturbed.pairs.get(id(inputs[i]), inputs[i]) for i in indices]
                 entry = Snapshot(audit.before.roots)
                 side = Again(audit.plain.side, units)
+                side.draws = Given(self._draws)
                 side.backward_begins()
                 last = Outcome(lambda: gradients(ys, wanted, gys, inputs), entry, side)
                 facts = {} if last.error else _facts(last, names, wanted)
             audit.before.put_back(audit.before.changes())
+        raise_without_memory(again)
+        raise_without_memory(last)
         return facts
+
+
+def _only(names: Iterable[str], facts: dict) -> dict:
+    return {name: facts[name] for name in names if name in facts}
 
 
 def gradients(
@@ -277,11 +364,13 @@ def _facts(outcome, names: list[str], wanted: list) -> dict:
     facts = {}
     for i, (name, g, x) in enumerate(zip(names, outcome.result, wanted, strict=True)):
         # None and zeros: an optimizer may tell, rounding cannot.
-        g = np.zeros(x.shape, x.dtype) if g is None else g
+        if g is None:
+            g = new(x.shape, x.dtype, device_of(x.array))
+            overwrite(g, 0)
         facts[f"the gradient of {name}" + (f" ({i})" if name in names[:i] else "")] = g
     outcome.result = list(outcome.result)
     written = {k: x for k, x in outcome.facts().items() if not k.startswith("the result")}
-    return {**facts, **written}
+    return {**facts, **written, **outcome.side.draws.facts()}
 
 
 def _is_shared(value: Value) -> bool:
@@ -310,7 +399,7 @@ def things_of(trace, outcome) -> dict[int, Any]:
 
 def _pair(structure, thing, found: dict) -> None:
     if isinstance(structure, Value):
-        if isinstance(thing, (chainer.Variable, np.ndarray)):
+        if isinstance(thing, (chainer.Variable, *ARRAYS)):
             found.setdefault(structure.index, thing)
     elif isinstance(structure, dict) and isinstance(thing, dict):
         for key, part in structure.items():

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.audit.compare import flat, one_object
+from sdbr.audit.draws import DRAWING
 from sdbr.audit.reports import Reported, noting
+from sdbr.audit.roots import RULE
 from sdbr.audit.snapshot import MISSING, Changes, Snapshot
+from sdbr.devices.arrays import ARRAYS, NO_MEMORY
 from sdbr.trace.effects.sides import Side, entered
 
 import numpy as np
@@ -26,6 +29,8 @@ _INSIDE = frozenset(
         "_loss_scaling_isnan",
     }
 )
+#: What Chainer's own update on a GPU keeps on a rule for its kernels.
+_OF_RULES = frozenset({"_dummy"})
 
 
 class Outcome:
@@ -44,6 +49,8 @@ class Outcome:
     error : Exception or None
     changes : Changes
     reports : list of Reported
+    unseen : MemoryError or None
+        A GPU had no memory to look at what the run has changed: nothing is known of it.
     """
 
     def __init__(self, run: Callable[[], Any], before: Snapshot, side: Side):
@@ -51,7 +58,7 @@ class Outcome:
         self.result: Any = None
         self.error: Exception | None = None
         self.reports: list[Reported] = []
-        with noting() as self.reports, entered(side):
+        with noting() as self.reports, entered(side), DRAWING:
             try:
                 self.result = run()
             except Exception as e:
@@ -59,7 +66,11 @@ class Outcome:
             except BaseException:
                 before.put_back(self._changes(before))
                 raise
-        self.changes: Changes = self._changes(before)
+        self.unseen: BaseException | None = None
+        try:
+            self.changes: Changes = self._changes(before)
+        except NO_MEMORY as e:
+            self.changes, self.unseen = Changes(), e
 
     def _changes(self, before: Snapshot) -> Changes:
         changes = before.changes(written=True)
@@ -82,10 +93,18 @@ class Outcome:
             facts[f"the state of {name}"] = _comparable(state)
         return facts
 
+    def live(self, name: str) -> Any:
+        """The array that a fact tells of; None where it tells of none."""
+        for place, _ in self.changes.arrays:
+            if name == f"{place.name} in place":
+                return place.thing
+        fact = self.facts().get(name)
+        return fact if isinstance(fact, ARRAYS) else None
+
     def _written(self, met: dict[int, tuple]) -> dict[str, Any]:
         facts: dict[str, Any] = {}
         for place, name, value in self.changes.entries:
-            if name in _INSIDE:
+            if name in _INSIDE or (name in _OF_RULES and place.name.startswith(RULE)):
                 continue
             what = f"the gradient of {place.name}" if name == "_grad" else f"{place.name}.{name}"
             what = what.removeprefix(".")
@@ -98,6 +117,13 @@ class Outcome:
         for place, array in self.changes.arrays:
             facts[f"{place.name} in place"] = "written" if array is None else array
         return facts
+
+
+def raise_without_memory(outcome: Outcome) -> None:
+    """Raise the error of a GPU that had no memory for a run, or to look at it."""
+    missing = outcome.unseen or outcome.error
+    if isinstance(missing, NO_MEMORY):
+        raise missing
 
 
 def _listed(contents):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from sdbr.base.dtypes import DTYPES
+from sdbr.devices.arrays import Array, current, device_of
+from sdbr.ops.table import OPS
+from sdbr.program._memory import view_of
 from sdbr.program._walks import output_counts
 from sdbr.trace._node_copies import inner_function
 
@@ -18,9 +22,12 @@ KEPT = 4096
 _NOTHING = np.empty(0)
 
 
-def sample(array: np.ndarray) -> np.ndarray:
-    """A copy of `array`, or of every n-th of its items, without shape."""
+def sample(array):
+    """A copy of `array`, or of every n-th of its items, without shape, where they lie."""
     step = -(-array.size // KEPT) if array.size > KEPT else 1
+    if isinstance(array, Array):
+        with current(device_of(array)):
+            return array.ravel()[::step].copy()
     if array.flags.c_contiguous:
         return array.reshape(-1)[::step].copy()
     return np.array(array.flat[::step])
@@ -86,6 +93,23 @@ def node_rows(lowered) -> dict[int, tuple[Any, int]]:
     }
 
 
+def written_by(program, slot: int) -> str:
+    """Which op of a program has written a slot last, in words; empty if none has."""
+    slots = program.rows["slot"]
+    for i in reversed(range(len(program))):
+        ins, outs = program.operands_of(i)
+        op = OPS[int(program.opcodes[i])]
+        rows = [*ins, *outs] if op.updates and op.direct else outs  # it writes into inputs
+        if any(program.slots[slots[r]].index == slot for r in rows):
+            return f"op {i} of the {program.name} program wrote it [{described(program, i)}]"
+    return ""
+
+
+def described(program, i: int) -> str:
+    """One line for an op."""
+    return " ".join(program.describe_op(i).split())
+
+
 class Watch:
     """Keeps samples of what the ops of a running program write.
 
@@ -95,28 +119,54 @@ class Watch:
     memory : Memory
     rows : dict
         See `node_rows`.
+    closely : bool
+        Whether each kernel of a GPU is launched by itself, so that nothing is lost in between: what
+        later ops write over cannot be seen once they have run.
     """
 
-    def __init__(self, program, memory, rows: dict):
+    def __init__(self, program, memory, rows: dict, closely: bool = False):
         self.program = program
         self.memory = memory
         self.rows = rows
+        self.closely = closely
+        #: Op of a GPU -> the ops that its kernel did as well.
+        self.together: dict[int, Sequence[int]] = {}
         #: (node, output) -> sample, op that wrote it
         self.samples: dict[tuple[Any, int], tuple[np.ndarray, int]] = {}
 
-    def __call__(self, i: int) -> None:
+    def writer(self, array) -> str:
+        """Which op has written an array last that is bound to the memory, in words."""
+        for slot in self.program.slots:
+            if array is not None and self.memory.array(slot.index) is array:
+                return written_by(self.program, slot.index)
+        return ""
+
+    def looks_at(self, r: int) -> bool:
+        """Whether a row of the program is an output of a function node."""
+        return int(self.program.sources[r]) in self.rows
+
+    def __call__(
+        self, i: int, rows: Sequence[int] | None = None, together: Sequence[int] = ()
+    ) -> None:
+        """Op `i` has run.
+
+        Parameters
+        ----------
+        i : int
+        rows : list of int, optional
+            Those of its outputs that are still what it wrote; all of them if it is not given.
+        together : sequence of int
+            Ops that ran as one.
+        """
         program = self.program
-        for r in program.operands_of(i)[1]:
+        if self.closely and len(together) > 1:
+            self.together[i] = together
+        for r in program.operands_of(i)[1] if rows is None else rows:
             place = self.rows.get(int(program.sources[r]))
             if place is None:
                 continue
             row = program.rows[r]
             owner = self.memory.array(program.slots[row["slot"]].index)
-            view = np.ndarray(
-                program.row_shape(r),
-                DTYPES[row["type"]],
-                owner,
-                int(row["offset"]),
-                program.row_strides(r),
-            )
+            shape, strides = tuple(program.row_shape(r)), tuple(program.row_strides(r))
+            view = view_of(owner, shape, strides, int(row["offset"]), False, DTYPES[row["type"]])
             self.samples[place] = (sample(view), i)

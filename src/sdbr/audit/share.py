@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sdbr.base.settings import check
+
 import chainer
 
 #: What audits may cost, as a share of the time in replays, where the setting is ``'auto'``.
@@ -13,7 +15,7 @@ def share_now() -> float:
 
     Raises
     ------
-    ValueError
+    SettingError
         If the setting is neither ``'auto'``, ``'off'`` nor a number of 0 or more.
     """
     local = chainer.config._local.__dict__
@@ -22,13 +24,5 @@ def share_now() -> float:
         return SHARE
     if setting == "off":
         return 0.0
-    try:
-        share = float(setting)
-        if isinstance(setting, bool) or not share >= 0:
-            raise ValueError
-    except (TypeError, ValueError):
-        raise ValueError(
-            "chainer.config.sdbr_audit (or SDBR_AUDIT) must be 'auto', 'off' or a share of the "
-            f"time in replays, 0 or more; got {setting!r}"
-        ) from None
-    return share
+    check("sdbr_audit", setting)
+    return float(setting)

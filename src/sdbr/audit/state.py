@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sdbr.audit._budget import Budget
-from sdbr.audit.share import share_now
 from sdbr.base.errors import ValidationError
 from sdbr.base.reasons import Reason, Remedy
 
@@ -55,12 +54,12 @@ class Audits:
             "failures": [{"problem": text, "line": line} for text, line in self.failures],
         }
 
-    def count_backward(self, seconds: float, reference) -> None:
+    def count_backward(self, seconds: float, share: float, reference) -> None:
         """Count a backward, which belongs to the replays unless a `reference` ran beside it."""
         if reference is None:
-            self.budget.add(seconds, share_now())
+            self.budget.add(seconds, share)
         else:
-            self.budget.spend(seconds, share_now())
+            self.budget.spend(seconds, share)
 
     def passes(self, schedule) -> None:
         """Note that a replay of `schedule` was as define-by-run."""
@@ -82,7 +81,7 @@ def fails(manager, schedule, problem: str, line: str, validated: bool) -> None:
     audits.failed += 1
     audits.failures.append((problem, line))
     del audits.failures[:-20]
-    since = max(0, schedule.usage.served - schedule.good - 1)
+    since = max(0, schedule.usage.served - (schedule.good or 1) - 1)  # the first call was traced
     where = f" (at {line})" if line and line not in problem else ""
     text = f"{manager.name}: a replay differs from define-by-run: {problem}{where}"
     if validated:

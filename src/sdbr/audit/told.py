@@ -13,8 +13,11 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 
+from sdbr.audit.contents import copy_of
+from sdbr.audit.draws import Noted
 from sdbr.audit.reach import reached_by_node
-from sdbr.audit.snapshot import Changes, Roots, Snapshot
+from sdbr.audit.roots import Roots
+from sdbr.audit.snapshot import Changes, Snapshot
 from sdbr.trace._node_copies import GRAPH, inner_function
 from sdbr.trace.code._profile import CallWatch
 from sdbr.trace.code.foreign import is_users
@@ -62,8 +65,8 @@ class Told:
     def keep(self, function, before: dict, inputs, outputs) -> None:
         """Note what a forward was given and gave."""
         inner = inner_function(function) or function
-        self.inputs = [np.array(getattr(x, "array", x)) for x in inputs]
-        self.outputs = [y.array.copy() for y in outputs]
+        self.inputs = [copy_of(getattr(x, "array", x)) for x in inputs]
+        self.outputs = [copy_of(y.array) for y in outputs]
         self.left = {
             name: thing
             for name, thing in inner.__dict__.items()
@@ -84,7 +87,7 @@ class Told:
             self.changes.put()
             inner.__dict__.update({name: copy.copy(x) for name, x in self.left.items()})
             node.__dict__.update(self.retained)
-            return tuple([y.copy() for y in self.outputs])
+            return tuple([copy_of(y) for y in self.outputs])
 
         inner.forward = forward
 
@@ -93,9 +96,12 @@ class Told:
         this, original = weakref.ref(function), type(function).backward
 
         def backward(indexes, gys):
+            draws = getattr(side(), "draws", Noted())
+            n_drawn = len(draws.found)
             with changing(this()) as changed:
                 gxs, told = watched(lambda: original(this(), indexes, gys))
             if told and changed:  # not after the audit
+                del draws.found[n_drawn:]
                 arrays = [None if g is None else g.array for g in gxs]
                 self.gradients.append((indexes, arrays, changed[-1][1]))
             return gxs
@@ -112,17 +118,26 @@ class Told:
                     if asked == indexes:
                         del self.gradients[i]
                         changes.put()
-                        return tuple([g if g is None else chainer.Variable(g.copy()) for g in gxs])
+                        return tuple(
+                            [g if g is None else chainer.Variable(copy_of(g)) for g in gxs]
+                        )
                 return original(this(), indexes, gys)
 
         node.backward = backward
 
 
 class Telling:
-    """The user's function nodes of a run of define-by-run, in order."""
+    """The user's function nodes of a run of define-by-run, in order.
 
-    def __init__(self):
+    Parameters
+    ----------
+    draws : Noted
+        Of the run.
+    """
+
+    def __init__(self, draws: Noted):
         self.found: list[Told] = []
+        self.draws = draws
 
     def apply(self, original: Callable, function, inputs):
         """Apply a node, and note whether it tells the world something."""
@@ -133,9 +148,11 @@ class Telling:
         self.found.append(told)
         before = dict(inner.__dict__)
         told.watch_backward(function)
+        n_drawn = len(self.draws.found)
         with changing(function) as changed:
             outputs, tells_something = watched(lambda: original(function, inputs))
         if tells_something:
+            del self.draws.found[n_drawn:]  # the other run does not draw them
             told.changes = changed[-1][1]
             told.keep(function, before, inputs, outputs)
         return outputs
@@ -173,7 +190,7 @@ class Repeating:
         self.left.remove(told)
         told.feed_backward(function)
         if told.inputs is not None:
-            self.given.update(told.given([np.array(getattr(x, "array", x)) for x in inputs]))
+            self.given.update(told.given([copy_of(getattr(x, "array", x)) for x in inputs]))
             told.feed(function)
         with changing(function):
             return original(function, inputs)

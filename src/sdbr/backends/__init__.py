@@ -1,10 +1,13 @@
-"""Executors of programs: ``cython`` (`sdbr.backends.cpu`, compiled), ``numpy`` (the reference)."""
+"""Executors of programs: ``cython`` (`sdbr.backends.cpu`, compiled), ``cuda`` (GPUs), ``numpy``
+(the reference)."""
 
 from __future__ import annotations
 
 import importlib
+import sys
 
 from sdbr.backends.cpu.passes import MACHINE as CPU
+from sdbr.backends.cuda.machine import MACHINE as GPU
 from sdbr.base.errors import BackendError
 from sdbr.program.executors import provides
 from sdbr.program.machine import Machine
@@ -13,11 +16,14 @@ from sdbr.program.machine import Machine
 BACKENDS = {
     "cython": ("sdbr.backends.cpu.executable", "executable"),
     "numpy": ("sdbr.backends.numpy.executable", "NumpyExecutable"),
+    "cuda": ("sdbr.backends.cuda.arrays", "executable"),
 }
 #: What ``'auto'`` stands for.
 AUTO = "cython"
+#: And where arrays lie on a GPU.
+ON_GPU = "cuda"
 #: Backend -> what programs for it are shaped by; the reference takes them as they are.
-MACHINES: dict[str, Machine] = {"cython": CPU, "numpy": Machine()}
+MACHINES: dict[str, Machine] = {"cython": CPU, "numpy": Machine(), "cuda": GPU}
 
 
 def available() -> list[str]:
@@ -25,11 +31,44 @@ def available() -> list[str]:
     names = []
     for name in BACKENDS:
         try:
-            _load(name)
+            require(name)
         except BackendError:
             continue
         names.append(name)
     return names
+
+
+def require(name: str) -> None:
+    """See to it that a backend can be used here.
+
+    Raises
+    ------
+    BackendError
+        If it cannot; it says why.
+    """
+    _load(name)
+    if name == "cuda":
+        importlib.import_module("sdbr.backends.cuda.gpus").require()
+
+
+def synchronize() -> None:
+    """Wait for everything that runs on GPUs, and raise for what went wrong there.
+
+    Calls and steps on arrays of CuPy are launched, not waited for. Whatever reads numbers of an
+    array waits for them by itself; this is for measuring time, and to learn of errors here and not
+    at the next call. On the host there is nothing to wait for.
+
+    Raises
+    ------
+    IndexError
+        For a label or an index that was out of range in a call or step: it names the op. What was
+        launched after it has left parameters, moments, and arrays that were there before alone.
+    BackendError
+        For errors of the driver.
+    """
+    name = "sdbr.backends.cuda._in_flight"
+    if name in sys.modules:  # nothing has run there, otherwise
+        sys.modules[name].synchronize()
 
 
 @provides("executable")
@@ -42,11 +81,11 @@ def make_executable(program, memory, backend: str = AUTO):
     memory : sdbr.program._memory.Memory
         Memory of the schedule; grown to the slots of the program.
     backend : str
-        ``'cython'`` or ``'numpy'``.
+        ``'cython'``, ``'numpy'`` or ``'cuda'``.
 
     Returns
     -------
-    Executable or NumpyExecutable
+    Executable, NumpyExecutable or CudaExecutable
         Objects with ``run()``, ``step()``, ``program`` and ``memory``.
 
     Raises

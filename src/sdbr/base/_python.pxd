@@ -71,3 +71,14 @@ cdef extern from *:
     """
     object sdbr_view(cnp.dtype dtype, int ndim, cnp.npy_intp *shape, cnp.npy_intp *strides,
                      char *data, object owner)
+
+cdef extern from *:
+    """
+    /* An uninitialised array in C order. */
+    static inline PyObject *sdbr_empty(PyArray_Descr *dtype, int ndim, npy_intp *shape)
+    {
+        Py_INCREF(dtype);
+        return PyArray_Empty(ndim, shape, dtype, 0);
+    }
+    """
+    object sdbr_empty(cnp.dtype dtype, int ndim, cnp.npy_intp *shape)

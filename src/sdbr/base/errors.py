@@ -28,8 +28,61 @@ class ValidationError(SdbrError):
     """A replay differs from define-by-run, or a program is malformed."""
 
 
+class SnapshotError(SdbrError):
+    """A file is no snapshot of what it is to be loaded into; nothing was changed.
+
+    Attributes
+    ----------
+    key : str or None
+        The name in the file.
+    expected, found : str or None
+    """
+
+    def __init__(self, text: str, key=None, expected=None, found=None):
+        super().__init__(text)
+        self.key, self.expected, self.found = key, expected, found
+
+
+class WorkerError(SdbrError):
+    """A process that fetches examples has ended, and not by itself."""
+
+
 class BackendError(SdbrError):
-    """The requested executor is unknown, unavailable or does not fit the arrays."""
+    """The requested executor is unknown, unavailable or does not fit the arrays.
+
+    Attributes
+    ----------
+    ops : sequence of int or None
+        Those of the program that ran, where it is one of a GPU's.
+    """
+
+    ops = None
+
+
+class SettingError(BackendError, ValueError):
+    """An entry of ``chainer.config``, or a variable of the environment, is no allowed value."""
+
+
+class DriverError(BackendError):
+    """The CUDA driver refused something.
+
+    Attributes
+    ----------
+    status : int
+        What its function gave.
+    """
+
+    def __init__(self, text: str, status: int):
+        super().__init__(text)
+        self.status = status
+
+
+class OutOfMemoryError(BackendError, MemoryError):
+    """There is no memory for what a call needs; it can be made again when there is."""
+
+
+class Retrace(Exception):
+    """A replay found that its schedule no longer fits; internal."""
 
 
 class OtherAnswer(Exception):

@@ -34,6 +34,7 @@ class Remedy(Enum):
         "differentiated again."
     )
     CUT_OUTSIDE = "Cut it before or after the static call."
+    RETURN_OTHER = "Return what it holds, in lists, tuples or dicts."
     GIVE_ARRAY = "Give it an array, or return None in its place."
     # What it could.
     RETURN_IT = "Return it, or keep it in an attribute of the chain" + _OR_CODE
@@ -56,7 +57,12 @@ class Remedy(Enum):
     GIVE_TO_FORGET = "Hand it over as one more argument of F.forget" + _OR_CODE
     PASS_WHAT_IT_GIVES = "Pass what it gives as an argument" + _OR_CODE
     CALL_METHOD = "Call the method of the array or number itself (x.fill(0), x.item())" + _OR_CODE
+    OTHER_THREADS = (
+        "Make the first calls while no other thread changes what their code may name: globals of "
+        "its modules and attributes of its classes. Replays do not mind."
+    )
     DO_OUTSIDE = "Do that outside the call" + _OR_CODE
+    MOVE_THERE = "Move it there before, once: chainer.get_device('@cupy:0').send(x)" + _OR_CODE
     CAST_BEFORE = "Cast it to a number type in native byte order before" + _OR_CODE
     HAND_OVER_WHOLE = (
         "Hand over the array itself, contiguous, in inputs=[...] or outputs=[...]" + _OR_CODE
@@ -64,6 +70,14 @@ class Remedy(Enum):
     USE_FUNCTIONS = (
         "Use a function of chainer.functions on Variables, or put the code into sdbr.static_code."
     )
+
+
+#: What is to be mended whatever else is: for reasons that do not lie in what is known of arrays.
+#: Nothing is followed any more once a call is dynamic, so that others may only seem to be some.
+OF_THEMSELVES = frozenset({
+    Remedy.RUN_EVERY_TIME, Remedy.PASS_WHAT_IT_GIVES, Remedy.DRAW_ARRAYS, Remedy.BACKWARD_OUTSIDE,
+    Remedy.CUT_OUTSIDE,
+})  # fmt: skip
 
 
 class Reason(NamedTuple):

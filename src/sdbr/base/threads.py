@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 
 from sdbr.base import limits
-from sdbr.base.errors import BackendError
-
-import chainer
+from sdbr.base.settings import entry
 
 #: More would have to share the workers (kernels/runtime/threads.c).
 MOST = limits.THREADS
@@ -26,18 +24,10 @@ def flushed_denormals() -> int:
 
     Raises
     ------
-    BackendError
+    SettingError
         If the setting is neither a bool nor ``'auto'``.
     """
-    setting = chainer.config.sdbr_flush_denormals
-    if isinstance(setting, bool):
-        return ALL if setting else KEPT
-    if isinstance(setting, str) and setting == "auto":
-        return OF_GRADIENTS
-    raise BackendError(
-        "chainer.config.sdbr_flush_denormals (or SDBR_FLUSH_DENORMALS) must be True, False or "
-        f"'auto'; got {setting!r}"
-    )
+    return {False: KEPT, True: ALL, "auto": OF_GRADIENTS}[entry("sdbr_flush_denormals")]
 
 
 def num_threads() -> int:
@@ -48,22 +38,11 @@ def num_threads() -> int:
 
     Raises
     ------
-    BackendError
+    SettingError
         If the setting is no number of threads.
     """
-    setting = chainer.config.sdbr_num_threads
-    if setting is None:
-        return min(max(blas_threads(), 1), MOST)
-    try:
-        n = int(setting)
-        if isinstance(setting, bool) or n != float(setting) or not 1 <= n <= MOST:
-            raise ValueError
-    except (TypeError, ValueError):
-        raise BackendError(
-            "chainer.config.sdbr_num_threads (or SDBR_NUM_THREADS) must be None or a number of "
-            f"threads from 1 to {MOST}; got {setting!r}"
-        ) from None
-    return n
+    setting = entry("sdbr_num_threads")
+    return min(max(blas_threads(), 1), MOST) if setting is None else int(setting)
 
 
 def blas_threads() -> int:

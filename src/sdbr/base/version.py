@@ -1,3 +1,3 @@
-"""The version of the package; the same as in ``pyproject.toml``."""
+"""The version of the package, which ``pyproject.toml`` reads here; it stands nowhere else."""
 
 VERSION = "0.1.0"

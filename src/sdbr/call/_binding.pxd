@@ -6,7 +6,8 @@ from sdbr._executor cimport Executable
 from sdbr.call._effects cimport Effects
 from sdbr.call._outputs cimport Outputs, Shown
 from sdbr.call._spec cimport Leaves
-from sdbr.program._memory cimport Lodger, Memory
+from sdbr.program._arenas cimport Lodger
+from sdbr.program._memory cimport Memory
 
 
 cdef class Parameters:
@@ -20,6 +21,7 @@ cdef class Parameters:
     cdef int_array places         # per parameter: where its array keeps the shape
     cdef Memory memory
     cdef bint bind(self) except -1
+    cdef bint bind_on_device(self, Py_ssize_t i, now) except -1
 
 
 cdef class Arguments:
@@ -30,7 +32,15 @@ cdef class Arguments:
     cdef Shown shown
     cdef Memory memory
     cdef bint bind(self, Leaves now, list positions) except -1
+    cdef bint bind_on_device(self, int slot, thing, shape, dtype) except -1
     cdef bint are_others(self, Leaves now, list positions) except -1
+
+
+cdef class Staged:
+    cdef object executable
+    cdef list positions           # of (argument, slot)
+    cdef list others              # of (dict or None, name or array, slot, shape, dtype)
+    cdef bint bind(self, Leaves now, list positions) except -1
 
 
 cdef class Written:
@@ -48,6 +58,7 @@ cdef class Binder:
     cdef Shown shown
     cdef Parameters parameters
     cdef Arguments arguments
+    cdef Staged staged            # None where nothing comes from the host
     cdef Written written          # None where the call writes nothing that it is given
     cdef Outputs outputs
     cdef Effects effects

@@ -1,5 +1,6 @@
 """Bind what a call brings: arguments, parameters and captured state."""
 
+from sdbr.devices.arrays import ARRAYS, may_share_memory
 import chainer
 import numpy as np
 
@@ -19,7 +20,9 @@ from sdbr.base._python cimport (
 from sdbr.call._effects cimport Effects
 from sdbr.call._outputs cimport Outputs, Shown
 from sdbr.call._spec cimport Leaves
-from sdbr.program._memory cimport Lodger, Memory
+from sdbr.devices._arrays cimport is_alike, is_contiguous, on_device
+from sdbr.program._arenas cimport Lodger
+from sdbr.program._memory cimport Memory
 
 cnp.import_array()
 
@@ -69,6 +72,10 @@ cdef class Parameters:
                     return False
             now = sdbr_list_item(data, 0)
             slot = self.slots.data.as_ints[i]
+            if self.memory.device is not None:
+                if not self.bind_on_device(i, <object> now):
+                    return False
+                continue
             if sdbr_list_item(<PyObject *> self.memory.owners, slot) == now:
                 if sdbr_data(now) == self.memory.pointers[slot]:
                     if <long long> sdbr_dims(now) == self.places.data.as_longlongs[i]:
@@ -80,6 +87,18 @@ cdef class Parameters:
                 return False
             self.memory.bind(slot, self.shown.copied(slot, current))
             self.places.data.as_longlongs[i] = <long long> sdbr_dims(now)
+        return True
+
+    cdef bint bind_on_device(self, Py_ssize_t i, now) except -1:
+        """The same for an array of CuPy: all of it but its shape stays as it is."""
+        cdef int slot = self.slots.data.as_ints[i]
+        if not on_device(<PyObject *> now):
+            return False
+        if sdbr_list_item(<PyObject *> self.memory.owners, slot) == <PyObject *> now:
+            return now.shape == self.shapes[i]
+        if not is_alike(now, <PyObject *> self.dtypes[i], self.shapes[i], self.memory.device):
+            return False
+        self.memory.bind(slot, self.shown.copied(slot, now))
         return True
 
 
@@ -102,10 +121,15 @@ cdef class Arguments:
 
     cdef bint bind(self, Leaves now, list positions) except -1:
         cdef int position, slot
+        cdef bint plain
         cdef PyObject *array
         for position, slot in self.positions:
             array = now.arrays[<int> positions[position]]
-            if sdbr_is_plain(array):
+            if on_device(array):
+                plain = is_contiguous(<object> array)
+            else:
+                plain = sdbr_is_plain(array)
+            if plain:
                 self.memory.bind_fast(slot, array)
                 continue
             if slot in self.held:  # a function may update it: a copy will not do
@@ -117,12 +141,27 @@ cdef class Arguments:
                 thing = thing._data[0]
             elif isinstance(thing, np.generic):
                 thing = np.asarray(thing)
+            if self.memory.device_of(slot) is not None:
+                if not self.bind_on_device(slot, thing, shape, dtype):
+                    return False
+                continue
             if not isinstance(thing, np.ndarray) or thing.shape != shape or thing.dtype != dtype:
                 return False
             if slot in self.held and not (thing.flags.c_contiguous and thing.flags.aligned):
                 return False
             self.memory.bind(slot, self.shown.copied(slot, thing))
         return not self.compared or self.are_others(now, positions)
+
+    cdef bint bind_on_device(self, int slot, thing, shape, dtype) except -1:
+        """Bind an attribute; False when it no longer has its shape and dtype."""
+        if not on_device(<PyObject *> thing):
+            return False
+        if not is_alike(thing, <PyObject *> dtype, shape, self.memory.device):
+            return False
+        if slot in self.held and not is_contiguous(thing):
+            return False
+        self.memory.bind(slot, self.shown.copied(slot, thing))
+        return True
 
     cdef bint are_others(self, Leaves now, list positions) except -1:
         """Whether no attribute that code may compare with arguments is one of them."""
@@ -136,6 +175,46 @@ cdef class Arguments:
             for position in positions:
                 if given[position] is thing or <PyObject *> array == now.arrays[position]:
                     return False
+        return True
+
+
+cdef class Staged:
+    """What lies on the host and is copied to a GPU before a run.
+
+    The caller may write to it as soon as the call is back.
+
+    Parameters
+    ----------
+    executable : CudaExecutable
+    items : list of (Value, int)
+        Arguments, attributes and arrays of other places, with their slots.
+    """
+
+    def __init__(self, executable, items):
+        self.executable = executable
+        self.positions = [(v.source, slot) for v, slot in items if v.kind == "argument"]
+        self.others = []
+        for value, slot in items:
+            if value.kind == "attribute":
+                link, name = value.source
+                self.others.append((link.__dict__, name, slot, value.shape, value.dtype))
+            elif value.kind == "constant":
+                self.others.append((None, value.source, slot, value.shape, value.dtype))
+
+    cdef bint bind(self, Leaves now, list positions) except -1:
+        """Begin to copy; False when an array no longer has its shape and dtype."""
+        cdef int position, slot
+        for d, name, slot, shape, dtype in self.others:
+            thing = name if d is None else d.get(name)
+            if isinstance(thing, _Variable):
+                thing = thing._data[0]
+            elif isinstance(thing, np.generic):
+                thing = np.asarray(thing)
+            if not isinstance(thing, np.ndarray) or thing.shape != shape or thing.dtype != dtype:
+                return False
+            self.executable.stage(slot, thing)
+        for position, slot in self.positions:
+            self.executable.stage(slot, <object> now.arrays[<int> positions[position]])
         return True
 
 
@@ -176,7 +255,7 @@ cdef class Written:
                 return False  # a copy will not do
         for slot in self.slots:
             array = memory.owners[slot]
-            if not cnp.PyArray_ISWRITEABLE(array):
+            if isinstance(array, np.ndarray) and not cnp.PyArray_ISWRITEABLE(array):
                 return False
             start = memory.pointers[slot]
             end = start + memory.sizes[slot]
@@ -185,7 +264,7 @@ cdef class Written:
                     if start < memory.pointers[other] + memory.sizes[other]:
                         return False
             for copied in self.shown.copies:
-                if np.may_share_memory(array, copied):
+                if may_share_memory(array, copied):
                     return False
         return True
 
@@ -214,11 +293,14 @@ cdef class Binder:
         See `Effects`.
     lodger : Lodger or None
         Where the program works in an arena with others.
+    staged : list of (Value, int)
+        See `Staged`.
     """
 
     def __init__(
         self, executable, leaves, outputs, trace, node_class, more=(), watched=frozenset(),
         control_base=0, windows=frozenset(), hidden=(), returned=(), Lodger lodger=None,
+        staged=(),
     ):
         self.lodger = lodger
         memory = executable.memory
@@ -236,8 +318,10 @@ cdef class Binder:
         self.arguments = Arguments(memory, leaves, shown, [
             (read.link.__dict__, read.name)
             for read in compared
-            if isinstance(read.value, np.ndarray) or isinstance(read.value, _Variable)
+            if isinstance(read.value, ARRAYS) or isinstance(read.value, _Variable)
         ])
+        if staged:
+            self.staged = Staged(executable, staged)
         if trace.lasting:
             self.written = Written(memory, leaves, items, trace.lasting, shown)
         self.outputs = Outputs(memory, outputs, windows, hidden, shown)
@@ -248,7 +332,9 @@ cdef class Binder:
         self.shown.clear()
         if not (self.parameters.bind() and self.arguments.bind(now, positions)):
             return False
-        return self.written is None or self.written.lies_apart()
+        if self.written is not None and not self.written.lies_apart():
+            return False
+        return self.staged is None or self.staged.bind(now, positions)
 
     cdef int enter(self) except -1:
         """Take the arena, where it is shared; `leave` gives it back."""

@@ -1,6 +1,6 @@
 """What the compiled path of a call asks of audits."""
 
-from sdbr.audit._budget cimport Budget
+from sdbr.audit._budget cimport Budget, Clock
 from sdbr.call._spec cimport Leaves
 
 
@@ -10,4 +10,13 @@ cdef class Due:
     cdef public list sums             # per array of the arguments: its checksum when traced
     cdef public int n_same            # how many have had these contents in all calls
 
+    cdef object device                # the GPU that replays run on; None: the host
+    cdef Clock clock                  # of replays there
+    cdef readonly Clock backwards     # of their backwards
+    cdef long long n_looks, next_look
+    cdef bint met_other               # the last look there found other contents
+
+    cdef double start(self) except? -1
+    cdef int stop(self, double start, double share) except -1
     cdef bint is_due(self, Leaves now, list positions) except *
+    cdef bint is_other_there(self, Leaves now, list positions) except *

@@ -1,17 +1,26 @@
 """When to audit a replay, decided in the compiled path."""
 
-from sdbr.audit._budget import checksum
+from sdbr.audit.contents import checksums
+from sdbr.devices.arrays import NO_MEMORY
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 cimport numpy as cnp
 
-from sdbr.audit._budget cimport Budget, sum_bytes
+from sdbr.audit._budget cimport Budget, Clock, sum_bytes
 from sdbr.base._python cimport sdbr_data, sdbr_is_plain
 from sdbr.call._spec cimport Leaves, leaves_of
 
 cnp.import_array()
+
+
+cdef list sums_of(list arrays):
+    """Checksums; None for each where a GPU has no memory to compute them."""
+    try:
+        return checksums(arrays)
+    except NO_MEMORY:
+        return [None] * len(arrays)
 
 
 cdef class Due:
@@ -23,6 +32,9 @@ cdef class Due:
         Of the manager.
     leaves : list of ndarray
         The arrays among the arguments of the traced call.
+    device : int, optional
+        The GPU that they lie on. Looking at what they hold there takes kernels and a wait: it is
+        done in the first eight replays, and then ever more rarely.
 
     Attributes
     ----------
@@ -32,37 +44,67 @@ cdef class Due:
         Of how many arrays no call has brought other contents than the traced one.
     """
 
-    def __init__(self, Budget budget, list leaves):
+    def __init__(self, Budget budget, list leaves, device=None):
         self.budget = budget
         self.pending = True
-        self.sums = [checksum(x) for x in leaves]
+        self.sums = sums_of(leaves)
         self.n_same = len(leaves)
+        self.device = device
+        self.next_look = 1
+        if device is not None:
+            self.clock, self.backwards = Clock(budget, device), Clock(budget, device)
+
+    cdef double start(self) except? -1:
+        """To be called before a replay; 0 for one that is not counted."""
+        return self.budget.start() if self.clock is None else self.clock.start()
+
+    cdef int stop(self, double start, double share) except -1:
+        """To be called after a replay, with what `start` gave."""
+        return self.budget.stop(start, share) if self.clock is None else self.clock.stop(
+            start, share
+        )
 
     cdef bint is_due(self, Leaves now, list positions) except *:
         """Whether to audit the call with these leaves; its arrays are at `positions`."""
         cdef Py_ssize_t i
         cdef PyObject *array
         cdef object wanted
-        if self.pending or self.budget.due:
+        if self.pending or self.budget.due or self.met_other:
             return True
-        if self.n_same:
-            for i in range(len(self.sums)):
-                wanted = self.sums[i]
-                if wanted is None:
-                    continue
-                array = now.arrays[<int> positions[i]]
-                if sdbr_is_plain(array):
-                    if sum_bytes(
-                        sdbr_data(array), cnp.PyArray_NBYTES(<cnp.ndarray> array)
-                    ) != <uint64_t> wanted:
-                        return True
-                elif checksum(<object> array) != wanted:
+        if not self.n_same:
+            return False
+        if self.device is not None:
+            return self.is_other_there(now, positions)
+        for i in range(len(self.sums)):
+            wanted = self.sums[i]
+            if wanted is None:
+                continue
+            array = now.arrays[<int> positions[i]]
+            if sdbr_is_plain(array):
+                if sum_bytes(
+                    sdbr_data(array), cnp.PyArray_NBYTES(<cnp.ndarray> array)
+                ) != <uint64_t> wanted:
                     return True
+            elif checksums([<object> array]) != [wanted]:
+                return True
         return False
+
+    cdef bint is_other_there(self, Leaves now, list positions) except *:
+        """Whether arrays of a GPU hold something else than those of the traced call."""
+        self.n_looks += 1
+        if self.n_looks < self.next_look:
+            return False
+        self.next_look += 1 + self.n_looks // 8
+        places = [i for i, wanted in enumerate(self.sums) if wanted is not None]
+        found = sums_of([<object> now.arrays[<int> positions[i]] for i in places])
+        self.met_other = any([
+            x is not None and x != self.sums[i] for i, x in zip(places, found)
+        ])
+        return self.met_other
 
     def again(self):
         """The same for another schedule of the same call."""
-        other = Due(self.budget, [])
+        other = Due(self.budget, [], self.device)
         other.sums = list(self.sums)
         other.n_same = self.n_same
         return other
@@ -73,8 +115,8 @@ cdef class Due:
 
     def audited(self, list leaves):
         """Note that a call with these arrays has been audited."""
-        self.pending = False
-        for i, x in enumerate(leaves):
-            if self.sums[i] is not None and checksum(x) != self.sums[i]:
+        self.pending = self.met_other = False
+        for i, found in enumerate(sums_of(leaves) if self.n_same else []):
+            if self.sums[i] is not None and found is not None and found != self.sums[i]:
                 self.sums[i] = None
                 self.n_same -= 1

@@ -34,6 +34,7 @@ cdef class Effects:
     cdef object thing(self, int place)
     cdef object filled(self, structure, dict places)
     cdef object made_of(self, structure, dict things)
+    cdef int take(self, list leaves) except -1
     cdef void keep_written(self)
     cdef void forget(self)
     cdef void forget_things(self)

@@ -1,5 +1,6 @@
 """What a run leaves behind: attributes, places outside of links, reports; in their order."""
 
+from sdbr.devices.arrays import on_host
 from sdbr.compat.link_version import bump as bump_link_version
 from sdbr.trace.arrays.scalars import Scalar
 from sdbr.trace.structure import fill_shared, fill_values
@@ -16,7 +17,9 @@ from sdbr.base._python cimport (
     sdbr_list_item,
     sdbr_refcount,
 )
-from sdbr.call._outputs cimport Outputs, new_variable, without_history
+from sdbr.call._outputs cimport Outputs
+from sdbr.compat.graph._variables cimport new_variable, without_history
+from sdbr.devices._arrays cimport memory_is_held, on_device
 
 cdef str _DATA = "_data"
 cdef str _NODE = "_node"
@@ -228,10 +231,9 @@ cdef class Effects:
                 inside = (<object> variable).__dict__
                 data = PyDict_GetItemWithError(<PyObject *> inside, K_DATA)
                 node = PyDict_GetItemWithError(<PyObject *> inside, K_NODE)
-                if data == NULL or node == NULL:
-                    self.written[i] = None
-                    continue
-                if sdbr_refcount(data) != 1 or sdbr_refcount(node) != 1:
+                if data == NULL or node == NULL or (
+                    sdbr_refcount(data) != 1 or sdbr_refcount(node) != 1
+                ):
                     self.written[i] = None
                     continue
                 if PyDict_GetItemWithError(<PyObject *> inside, K_GRAD) != NONE:
@@ -246,6 +248,9 @@ cdef class Effects:
                 if array != found or sdbr_refcount(array) != 4:
                     self.written[i] = None
                     continue
+            if on_device(array) and memory_is_held(<object> array):
+                self.written[i] = None
+                continue
             self.keep[<int> place] = True
         return self.keep
 
@@ -256,7 +261,7 @@ cdef class Effects:
             made = self.outputs.arrays[place]
             kind = self.kinds[place]
             if kind is _SCALAR:
-                made = made[()]
+                made = on_host(made)[()]
             elif kind is _NUMBER:
                 made = made.item()
             elif kind is not None:
@@ -282,6 +287,14 @@ cdef class Effects:
         if self.made is None:
             self.made = {}
         return fill_shared(structure, things, self.made)
+
+    cdef int take(self, list leaves) except -1:
+        """Take the leaves that are handed out as they are."""
+        cdef int place = self.n_outputs
+        for thing in leaves:
+            self.things[place] = thing
+            place += 1
+        return 0
 
     cdef void keep_written(self):
         """Hand out what stays in place: the very objects that the attributes keep."""

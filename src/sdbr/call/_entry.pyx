@@ -2,8 +2,9 @@
 
 import logging
 from functools import update_wrapper
+from weakref import WeakValueDictionary
 
-from sdbr.call._runners import call_watcher
+from sdbr.call._watching import call_watcher
 
 import chainer
 
@@ -16,7 +17,7 @@ from sdbr.call._table cimport Table
 from sdbr.schedule._statistics cimport Statistics, Usage
 
 cdef object _Link = chainer.Link
-cdef object _logger = logging.getLogger("sdbr")
+cdef object _logger = logging.getLogger("sdbr.dynamic")
 
 cdef int _IN_FULL = 256  # every so many calls one is looked at in full, whatever it is
 
@@ -105,6 +106,7 @@ cdef class Entry:
     cdef object managers_key
     cdef object slow
     cdef object call              # what stands in the place of the function
+    cdef readonly object of_links  # the managers that links have for it, by id
 
     cdef object serve(self, tuple args, dict kwargs, bint unhooked):
         """One call; `unhooked` tells that there are no hooks, as the caller has just seen."""
@@ -167,6 +169,7 @@ def static_entry(function, managers_key, slow):
         return entry.serve(args, kwargs, False)
 
     entry.function, entry.managers_key, entry.slow, entry.call = function, managers_key, slow, call
+    entry.of_links = WeakValueDictionary()
     update_wrapper(call, function)
     call._sdbr_serves = entry  # not that of a static function that `function` is wrapped around
     return call

@@ -1,10 +1,6 @@
-"""What other compiled modules may use of the arrays and Variables that are handed out."""
+"""What other compiled modules may use of the arrays that are handed out."""
 
 from sdbr.program._memory cimport Memory
-
-
-cdef object new_variable(object array, object requires_grad, object node_class, shape, dtype)
-cdef object without_history(value)
 
 
 cdef class Shown:

@@ -1,90 +1,12 @@
 """Arrays and Variables that a run hands out: one array is used again only when nobody holds it."""
 
-from weakref import ref as _ref
-
-from sdbr.schedule.instance import contiguous
-
-import chainer
-import numpy as np
+from sdbr.devices.arrays import contiguous, new
 
 from cpython.object cimport PyObject
 
-from sdbr.base._python cimport (
-    sdbr_bare,
-    sdbr_list_item,
-    sdbr_refcount,
-    sdbr_set_attributes,
-)
+from sdbr.base._python cimport sdbr_list_item, sdbr_refcount
+from sdbr.devices._arrays cimport memory_is_held, on_device
 from sdbr.program._memory cimport Memory
-
-cdef object _Variable = chainer.Variable
-cdef object _VariableNode = chainer.variable.VariableNode
-
-
-cdef dict _variable_template = {
-    "_requires_grad": None,
-    "_loss_scale": None,
-    "_grad_var": None,
-    "_device": None,
-    "_grad_valid": True,
-    "_layout": None,
-    "_data": None,
-    "_node": None,
-    "_grad": None,
-}
-cdef dict _node_template = {
-    "_variable": None,
-    "name": None,
-    "_requires_grad": None,
-    "_layout": None,
-    "dtype": None,
-    "shape": None,
-}
-
-
-cdef object new_variable(object array, object requires_grad, object node_class, shape, dtype):
-    """A `chainer.Variable` as ``_init_unchecked`` makes it."""
-    cdef dict inside = _node_template.copy()
-    cdef dict outside = _variable_template.copy()
-    variable = sdbr_bare(_Variable)
-    node = sdbr_bare(node_class)
-    inside["_variable"] = _ref(variable)
-    inside["_requires_grad"] = requires_grad
-    inside["dtype"] = dtype
-    inside["shape"] = shape
-    sdbr_set_attributes(node, inside)
-    outside["_requires_grad"] = requires_grad
-    outside["_data"] = [array]
-    outside["_node"] = node
-    sdbr_set_attributes(variable, outside)
-    return variable
-
-
-def variables_of(list arrays):
-    """A `chainer.Variable` of each array, None in the place of None."""
-    return tuple([
-        None if x is None else new_variable(x, True, _VariableNode, x.shape, x.dtype)
-        for x in arrays
-    ])
-
-
-cdef object without_history(value):
-    """``copy.copy`` of a variable: the same array, a node of its own."""
-    cdef dict inside = _node_template.copy()
-    cdef dict outside = (<dict> value.__dict__).copy()
-    array = (<list> outside["_data"])[0]
-    variable = sdbr_bare(_Variable)
-    node = sdbr_bare(_VariableNode)
-    inside["_variable"] = _ref(variable)
-    inside["name"] = value.name
-    inside["_requires_grad"] = outside["_requires_grad"]
-    inside["dtype"] = array.dtype
-    inside["shape"] = array.shape
-    sdbr_set_attributes(node, inside)
-    outside["_node"] = node
-    sdbr_set_attributes(variable, outside)
-    return variable
-
 
 cdef class Shown:
     """The leaves of which results are views.
@@ -167,11 +89,14 @@ cdef class Outputs:
                     held += 1
                 if sdbr_list_item(<PyObject *> self.memory.owners, <int> self.slots[i]) == item:
                     held += 1
-                if sdbr_refcount(item) == held:
+                if sdbr_refcount(item) == held and not (
+                    on_device(item) and memory_is_held(<object> item)
+                ):
                     array = <object> item
                     break
             if array is None:
-                array = np.empty(self.shapes[i], self.dtypes[i])
+                device = self.memory.device_of(<int> self.slots[i])
+                array = new(self.shapes[i], self.dtypes[i], device, "a result")
                 if len(pool) >= 4:
                     pool.pop(0)
                 pool.append(array)

@@ -7,6 +7,13 @@ from sdbr.call._spec cimport Leaves
 from sdbr.schedule._statistics cimport Statistics, Usage
 
 
+cdef class Sources:
+    # Per leaf: (its place among the leaves of the call or a number of `Source`, object or dict,
+    # name).
+    cdef list described
+    cdef list of(self, tuple args, list positions, Effects effects)
+
+
 cdef class Replay:
     cdef readonly object manager
     cdef readonly object schedule
@@ -16,11 +23,9 @@ cdef class Replay:
     cdef object result
     cdef int result_place         # of a result that is one Variable or array, else NOWHERE
     cdef dict places              # value index -> its place among what is handed out
-    cdef list returned_sources    # of the leaves that are handed out as they are
-    # Per leaf: (its place among the leaves of the call or a number of `Source`, object or dict,
-    # name).
-    cdef list leaf_sources
-    cdef list graph_sources       # the same of the inputs of the autograd node
+    cdef Sources returned         # of the leaves that are handed out as they are, or None
+    cdef Sources leaf_sources
+    cdef Sources graph_sources    # of the inputs of the autograd node
     cdef list graph_places        # places of the outputs of the autograd node
     cdef list followed            # places of the Variables whose arrays backwards read, or None
     cdef list graph_ranks         # of these: by how much they are above the inputs
@@ -35,7 +40,6 @@ cdef class Replay:
     cdef int until_trim           # calls until those behind it go
     cdef object taken_back        # what is put back of a run that meets another answer, or None
     cdef int run(self, Binder binder) except -1
-    cdef list sources(self, list wanted, tuple args, list positions, Effects effects)
     cdef object idle_instance(self)
     cdef int trim(self, list instances) except -1
     cdef object serve(self, Leaves now, list positions, Numbers numbers, bint quick, reference)

@@ -40,7 +40,7 @@ cdef Binder binder_of(instance):
         binder = instance.binder = Binder(
             instance.executable, plan.leaves, plan.outputs, trace, _VariableNode,
             windows=plan.views, hidden=plan.hidden, returned=returned_leaves(trace),
-            lodger=instance.lodger,
+            lodger=instance.lodger, staged=plan.staged,
         )
     return binder
 
@@ -48,6 +48,62 @@ cdef Binder binder_of(instance):
 def returned_leaves(trace):
     """Arguments, parameters and captured state that a call hands out as they are."""
     return [value for value in output_values(trace) if returned_as_is(value)]
+
+
+def without_history(plan, leaves) -> set[int]:
+    """Numbers of the Variables of whose arrays alone the call has made something (``h.array``)."""
+    reached = {value.index for value in plan.differentiable}
+    return {
+        value.index
+        for value in leaves
+        if value.kind in ("argument", "attribute")
+        and value.is_variable
+        and value.requires_grad
+        and value.index not in reached
+    }
+
+
+cdef class Sources:
+    """Where leaves of a trace lie in a call.
+
+    Parameters
+    ----------
+    values : list of Value
+    places : dict
+        By number of a value the place of what the call hands out for it.
+    bare : set of int
+        Numbers of values of which the call has taken the array alone: a Variable would keep a
+        history alive that define-by-run's graph does not hold.
+    """
+
+    def __init__(self, values, dict places, bare=frozenset()):
+        self.described = [
+            (*self.describe(value, places), value.index in bare) for value in values
+        ]
+
+    def describe(self, value, dict places):
+        if value.kind == "argument":
+            return (value.source, None, None)
+        if value.kind == "parameter":
+            return (PARAMETER, value.source, None)
+        if value.index in places:
+            return (RESULT, None, places[value.index])
+        return (ATTRIBUTE, value.source[0].__dict__, value.source[1])
+
+    cdef list of(self, tuple args, list positions, Effects effects):
+        """The Variables and arrays themselves."""
+        cdef list found = []
+        cdef int place
+        for at, thing, name, bare in self.described:
+            place = at
+            if place >= 0:
+                thing = args[<int> positions[place]]
+            elif place == ATTRIBUTE:
+                thing = thing.get(name)  # a place may stand in for a dictionary
+            elif place == RESULT:
+                thing = effects.thing(<int> name)
+            found.append(thing._data[0] if bare else thing)
+        return found
 
 
 cdef class Replay:
@@ -72,9 +128,10 @@ cdef class Replay:
         self.result = trace.result
         self.places = {v.index: i for i, (v, _, _, _) in enumerate(plan.outputs)}
         returned = returned_leaves(trace)
-        self.returned_sources = [self.describe(value) for value in returned]
-        self.leaf_sources = [self.describe(value) for value, _ in plan.leaves]
-        self.graph_sources = [self.describe(value) for value in plan.differentiable]
+        self.returned = Sources(returned, self.places) if returned else None
+        leaves = [value for value, _ in plan.leaves]
+        self.leaf_sources = Sources(leaves, self.places, without_history(plan, leaves))
+        self.graph_sources = Sources(plan.differentiable, self.places)
         self.graph_places = [self.places[value.index] for value in plan.graph_outputs]
         for value in returned:
             self.places[value.index] = len(self.places)
@@ -85,37 +142,12 @@ cdef class Replay:
         self.call_class = call_class(plan)
         self.outputs_name = "every_output" if plan.comes_apart else "outputs"
         self.anchored = bool(plan.graph_outputs) and plan.parts[0].is_anchored
-        self.in_layouts = (None,) * (1 if self.anchored else len(self.graph_sources))
+        self.in_layouts = (None,) * (1 if self.anchored else len(self.graph_sources.described))
         self.out_layouts = (None,) * len(self.graph_places)
         self.joins_graph = bool(plan.graph_outputs)
         self.followed = plan.followed
         self.deepest = 0
         self.until_trim = TRIM_EVERY
-
-    def describe(self, value):
-        """Where a leaf lies."""
-        if value.kind == "argument":
-            return (value.source, None, None)
-        if value.kind == "parameter":
-            return (PARAMETER, value.source, None)
-        if value.index in self.places:
-            return (RESULT, None, self.places[value.index])
-        return (ATTRIBUTE, value.source[0].__dict__, value.source[1])
-
-    cdef list sources(self, list wanted, tuple args, list positions, Effects effects):
-        cdef list found = []
-        cdef int place
-        for at, thing, name in wanted:
-            place = at
-            if place >= 0:
-                found.append(args[<int> positions[place]])
-            elif place == PARAMETER:
-                found.append(thing)
-            elif place == ATTRIBUTE:
-                found.append(thing.get(name))  # a place may stand in for a dictionary
-            else:
-                found.append(effects.thing(<int> name))
-        return found
 
     cdef object idle_instance(self):
         """An instance whose activations no live call needs, marked as running."""
@@ -232,7 +264,7 @@ cdef class Replay:
             effects.forget()
             binder.outputs.bind(None)
             numbers.write(binder.outputs.memory, 0)
-            sources = self.sources(self.leaf_sources, args, positions, None)
+            sources = self.leaf_sources.of(args, positions, None)
             snapshot = None
             if self.double:
                 snapshot = self.manager.snapshot(self.schedule.forward, sources)
@@ -267,6 +299,9 @@ cdef class Replay:
         except OtherAnswer:
             before.put_back()
             raise
+        finally:
+            if binder.outputs.memory.device is not None:
+                before.end()
         return 0
 
     cdef object serve_alone(
@@ -294,12 +329,8 @@ cdef class Replay:
 
     cdef object finish(self, Effects effects, Numbers numbers, tuple args, list positions):
         """Take what the call leaves behind to its places; its result."""
-        cdef int place
-        if self.returned_sources:
-            place = effects.n_outputs
-            for thing in self.sources(self.returned_sources, args, positions, effects):
-                effects.things[place] = thing
-                place += 1
+        if self.returned is not None:
+            effects.take(self.returned.of(args, positions, effects))
         if self.result_place != NOWHERE:
             result = effects.thing(self.result_place)
         else:
@@ -317,7 +348,7 @@ cdef class Replay:
         cdef list outputs = []
         cdef int rank = 0
         cdef Py_ssize_t i
-        for x in self.sources(self.graph_sources, args, positions, effects):
+        for x in self.graph_sources.of(args, positions, effects):
             node = x._node
             if node._rank > rank:
                 rank = node._rank
@@ -340,6 +371,7 @@ cdef class Replay:
             ])
         attributes = {
             "instance": instance,
+            "sdbr_compiled": instance.backwards,
             "generation": instance.generation,
             "sources": sources,
             "results": results,

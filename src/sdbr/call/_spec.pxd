@@ -15,6 +15,7 @@ cdef enum LeafKind:
 ctypedef struct Leaf:
     LeafKind kind
     PyObject *descr
+    int device                # the GPU it lies on, or -1: the host
     int ndim
     cnp.npy_intp dims[8]
     PyObject *requires_grad
@@ -41,9 +42,12 @@ cdef class CallSpec(Leaves):
     cdef uint64_t local_version
     cdef dict local_config
     cdef tuple names
-    cdef list float_positions     # which arguments are floats
+    cdef list float_positions     # which arguments are numbers, where some may be others
     cdef bint laid_out            # whether it counts how arrays lie in memory
+    cdef list layouts             # per leaf on a GPU: its shape and strides
     cdef object shape             # how containers nest (see `shape_of`), None without any
+    cdef bint fits(self, int i, PyObject *array) except -1
+    cdef bint fits_on_device(self, int i, array) except -1
     cdef tuple flat(self, tuple args)
     cdef list array_positions(self, tuple args, dict kwargs)
     cdef bint config_matches(self)

@@ -1,9 +1,11 @@
 """Is it the same call as before? Arguments and configuration, compared in C."""
 
+from sdbr.trace.structure import NUMBERS
+
 import chainer
 import numpy as np
 
-from cpython.object cimport PyObject
+from cpython.object cimport Py_TYPE, PyObject
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 
@@ -20,7 +22,9 @@ from sdbr.base._python cimport (
     sdbr_is_array,
     sdbr_list_item,
     sdbr_ndim,
+    sdbr_tuple_item,
 )
+from sdbr.devices._arrays cimport is_alike as is_alike_there, on_device
 
 cnp.import_array()
 
@@ -30,6 +34,12 @@ cdef PyObject *K_DATA = <PyObject *> _DATA
 cdef PyObject *K_REQUIRES_GRAD = <PyObject *> _REQUIRES_GRAD
 
 cdef object _Variable = chainer.Variable
+# Classes of numbers that may be others in each call, and of what is compared by value.
+cdef frozenset _FLOATS = frozenset(NUMBERS)
+cdef frozenset _PLAIN = frozenset({
+    int, str, bool, type(None), np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8,
+    np.uint16, np.uint32, np.uint64,
+})
 cdef dict _global_config = chainer.global_config.__dict__
 cdef object _local_config = chainer.config._local
 cdef sdbr_own _own_config
@@ -45,14 +55,16 @@ def _is_comparable(x):
     kind = type(x)
     if kind is _Variable:
         x = x._data[0]
-        return type(x) is np.ndarray and x.ndim <= 8
-    if kind is np.ndarray:
+        kind = type(x)
+        if kind is not np.ndarray and not on_device(<PyObject *> x):
+            return False
+    if kind is np.ndarray or on_device(<PyObject *> x):
         return x.ndim <= 8
     if kind is list or kind is tuple:
         return all(map(_is_comparable, x))
     if kind is dict:
         return all(map(_is_comparable, x.values()))
-    return kind in (int, float, str, bool, type(None))
+    return kind in _PLAIN or kind in _FLOATS
 
 
 cdef bint has_containers(tuple args):
@@ -96,30 +108,37 @@ cdef bint gather(x, shape, list leaves) except -1:
     return True
 
 
-def signature(tuple args, dict kwargs):
+def signature(tuple args, dict kwargs, bint by_type=False):
     """What tells calls apart that no key has in common; None where it is not known.
+
+    Of whole numbers only that they are some, with `by_type`.
 
     Calls that differ here have different keys; those that do not may differ in what the key has
     besides.
     """
-    found = _signature(args)
+    found = _signature(args, by_type)
     if kwargs and found is not None:
-        named = _signature(kwargs)
+        named = _signature(kwargs, by_type)
         return None if named is None else (found, named)
     return found
 
 
-cdef object _signature(x):
+cdef object _signature(x, bint by_type):
     cdef list parts = []
     kind = type(x)
     if kind is np.ndarray:
         return x.dtype, x.shape
     if kind is _Variable:
         array = x._data[0]
-        return None if array is None else (x._requires_grad, array.dtype, array.shape)
-    if kind is float:
+        if array is None:
+            return None
+        device = array.data.device_id if on_device(<PyObject *> array) else None
+        return x._requires_grad, array.dtype, array.shape, device
+    if on_device(<PyObject *> x):
+        return x.dtype, x.shape, x.data.device_id
+    if kind in _FLOATS or (by_type and kind is int):
         return kind
-    if kind is int or kind is bool or kind is str or x is None:
+    if kind in _PLAIN:
         return kind, x
     if kind is dict:
         parts.append(tuple(x))
@@ -128,7 +147,7 @@ cdef object _signature(x):
         return None
     parts.append(kind)
     for y in x:
-        part = _signature(y)
+        part = _signature(y, by_type)
         if part is None:
             return None
         parts.append(part)
@@ -213,10 +232,12 @@ cdef class CallSpec(Leaves):
         The same by name; the order counts.
     laid_out : bool
         Whether the arrays have to lie in memory as these do.
+    places : frozenset of int
+        Which whole numbers may be others, by their places among all numbers.
     """
 
-    def __cinit__(self, tuple args, dict kwargs, bint laid_out=False):
-        cdef int i, j, k
+    def __cinit__(self, tuple args, dict kwargs, bint laid_out=False, places=frozenset()):
+        cdef int i, j, k, n_floats = 0
         cdef object array
         self.names = tuple(kwargs)
         self.laid_out = laid_out
@@ -228,6 +249,7 @@ cdef class CallSpec(Leaves):
         if self.leaves == NULL:
             raise MemoryError
         values = []
+        self.layouts = [None] * self.n
         self.float_positions = []
         for i in range(self.n):
             x = args[i]
@@ -236,29 +258,39 @@ cdef class CallSpec(Leaves):
                 self.leaves[i].kind = VARIABLE
                 array = x._data[0]
                 self.leaves[i].requires_grad = <PyObject *> x._requires_grad
-            elif type(x) is np.ndarray:
+            elif type(x) is np.ndarray or on_device(<PyObject *> x):
                 self.leaves[i].kind = ARRAY
                 array = x
-            elif type(x) is float:
+            elif type(x) in _FLOATS or (type(x) is int and len(self.float_positions) in places):
                 self.leaves[i].kind = FLOAT
+                n_floats += 1
                 self.float_positions.append(i)
-                values.append(None)
+                values.append(type(x))
             else:
                 self.leaves[i].kind = PLAIN
                 values.append(x)
+                if type(x) is int:
+                    self.float_positions.append(i)
             if array is not None:
                 self.leaves[i].descr = <PyObject *> array.dtype
                 self.leaves[i].ndim = array.ndim
+                self.leaves[i].device = -1
+                if on_device(<PyObject *> array):
+                    self.leaves[i].device = array.data.device_id
+                    self.layouts[i] = array.shape, array.strides
                 for k in range(array.ndim):
                     self.leaves[i].dims[k] = array.shape[k]
                     self.leaves[i].strides[k] = array.strides[k]
-                self.leaves[i].flags = array.flags.num
+                if self.leaves[i].device < 0:
+                    self.leaves[i].flags = array.flags.num
                 values.append(array.dtype)
             self.leaves[i].same_as = i
             for j in range(i):
                 if args[j] is x:
                     self.leaves[i].same_as = j
                     break
+        if not n_floats:
+            self.float_positions = []  # all are what they were
         self.values = tuple(values)
         self.config_keys = list(_global_config.keys())
         self.config_values = list(_global_config.values())
@@ -293,8 +325,25 @@ cdef class CallSpec(Leaves):
         everything = self.flat(args + tuple(kwargs.values()))
         return [
             i for i, x in enumerate(everything)
-            if isinstance(x, np.ndarray) or isinstance(x, _Variable)
+            if isinstance(x, np.ndarray) or isinstance(x, _Variable) or on_device(<PyObject *> x)
         ]
+
+    cdef bint fits(self, int i, PyObject *array) except -1:
+        """Whether something is an array like leaf `i`."""
+        if self.leaves[i].device >= 0:
+            return self.fits_on_device(i, <object> array)
+        if not is_alike(array, &self.leaves[i]):
+            return False
+        return not self.laid_out or lies_alike(array, &self.leaves[i])
+
+    cdef bint fits_on_device(self, int i, array) except -1:
+        """The same where that is one of CuPy."""
+        shape, strides = self.layouts[i]
+        if not on_device(<PyObject *> array):
+            return False
+        if not is_alike_there(array, self.leaves[i].descr, shape, self.leaves[i].device):
+            return False
+        return not self.laid_out or array.strides == strides
 
     cdef bint config_matches(self):
         """Whether the configuration is as before: looked at where it was written to since."""
@@ -365,7 +414,7 @@ cdef class CallSpec(Leaves):
             arg = args[i]
             x = <PyObject *> arg
             if leaf.kind == FLOAT:
-                if type(arg) is not float:
+                if <PyObject *> Py_TYPE(arg) != sdbr_tuple_item(<PyObject *> self.values, i):
                     return False
                 self.arrays[i] = x
                 continue
@@ -373,6 +422,7 @@ cdef class CallSpec(Leaves):
                 value = self.values[i]
                 if arg is not value and (type(arg) is not type(value) or arg != value):
                     return False
+                self.arrays[i] = x
                 continue
             if leaf.kind == VARIABLE:
                 if type(arg) is not _Variable:
@@ -387,9 +437,7 @@ cdef class CallSpec(Leaves):
                 self.held[i] = <object> array
             else:
                 array = x
-            if not is_alike(array, leaf):
-                return False
-            if self.laid_out and not lies_alike(array, leaf):
+            if not self.fits(i, array):
                 return False
             self.arrays[i] = array
             for j in range(i):

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-from sdbr.program._memory cimport Arena
+from sdbr.program._arenas cimport Arena
 
 
 cdef class Runner:
@@ -31,6 +31,7 @@ cdef class Table:
     cdef readonly Arena arena     # of programs that leave nothing in it
     cdef uint64_t config_version
     cdef uint64_t config_look
+    cdef bint free                # whether whole numbers may be others in some calls
     cdef object serve(self, callee, tuple args, dict kwargs, bint unhooked)
     cdef int note(self, Runner runner) except -1
     cdef int put(self, Runner runner, callee, tuple args, dict kwargs) except -1

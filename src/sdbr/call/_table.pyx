@@ -21,7 +21,7 @@ from sdbr.base._python cimport (
     sdbr_list_item,
     sdbr_ndim,
 )
-from sdbr.program._memory cimport Arena
+from sdbr.program._arenas cimport Arena
 
 cnp.import_array()
 
@@ -57,8 +57,8 @@ cdef uint64_t look_of_entries(dict entries) noexcept:
     return look
 
 
-cdef uint64_t with_argument(uint64_t look, x, int depth) except? 0:
-    """`look` and what a `CallSpec` compares of one argument."""
+cdef uint64_t with_argument(uint64_t look, x, int depth, bint free) except? 0:
+    """`look` and what a `CallSpec` compares of one argument, but for whole numbers with `free`."""
     cdef PyObject *array = <PyObject *> x
     cdef PyObject *data
     cdef PyTypeObject *kind = Py_TYPE(x)
@@ -77,14 +77,14 @@ cdef uint64_t with_argument(uint64_t look, x, int depth) except? 0:
         look = mixed(look, <uint64_t> sdbr_ndim(array))
         for k in range(sdbr_ndim(array)):
             look = mixed(look, <uint64_t> sdbr_dims(array)[k])
-    elif kind == <PyTypeObject *> int or kind == <PyTypeObject *> str:
+    elif kind == <PyTypeObject *> str or (kind == <PyTypeObject *> int and not free):
         look = mixed(look, <uint64_t> hash(x))
     elif kind == <PyTypeObject *> bool or kind == <PyTypeObject *> _None:
         look = mixed(look, <uint64_t> <PyObject *> x)
     elif depth < DEEPEST and type(x) in (list, tuple, dict):
         look = mixed(look, <uint64_t> len(x))
         for y in (x.values() if type(x) is dict else x):
-            look = with_argument(look, y, depth + 1)
+            look = with_argument(look, y, depth + 1, free)
     return look
 
 
@@ -148,8 +148,13 @@ cdef class Table:
         self.note(runner)
 
     cdef int put(self, Runner runner, callee, tuple args, dict kwargs) except -1:
-        cdef uint64_t look = self.look_of(callee, args, kwargs)
-        cdef Group group = self.groups.get(look)
+        cdef uint64_t look
+        cdef Group group
+        if runner.schedule.free and not self.free:
+            self.clear()  # looks are others from now on
+            self.free = True
+        look = self.look_of(callee, args, kwargs)
+        group = self.groups.get(look)
         if group is None:
             group = Group.__new__(Group)
             group.look = look
@@ -284,10 +289,10 @@ cdef class Table:
         else:
             look = mixed(look, <uint64_t> <PyObject *> callee)
         for x in args:
-            look = with_argument(look, x, 0)
+            look = with_argument(look, x, 0, self.free)
         if kwargs is not None:
             for name, x in kwargs.items():
-                look = with_argument(mixed(look, <uint64_t> hash(name)), x, 0)
+                look = with_argument(mixed(look, <uint64_t> hash(name)), x, 0, self.free)
         return look
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import time
 import weakref
 
-from sdbr.base.errors import MissingGradientError, SdbrError, StaleGraphError
+from sdbr.audit._budget import Clock
+from sdbr.audit.share import share_now
+from sdbr.base.errors import MissingGradientError, Retrace, SdbrError, StaleGraphError
 from sdbr.base.reasons import Reason, Remedy
-from sdbr.call._outputs import variables_of
 from sdbr.call.second import CallGradients
+from sdbr.compat.graph._variables import variables_of
 from sdbr.program._memory import claim_backward
-from sdbr.schedule.instance import Retrace
 from sdbr.schedule.parts import Pattern
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, PARAMETER
 
@@ -45,14 +47,12 @@ class StaticCall(chainer.FunctionNode):
         with self.instance.lock:
             given = tuple(i for i, g in enumerate(grad_outputs) if g is not None)
             if not given:
-                raise MissingGradientError(
-                    f"a backward through {self.manager.name} got no gradient of any output: "
-                    "set y.grad before y.backward(), for y is no scalar"
-                )
+                raise self.missing_gradient()
             found = self.instance.plan.parts[part]
             if found.is_anchored and not found.own:
                 return (None,)
-            self._claim()
+            if not claim_backward(self.instance, self.generation):
+                raise self.stale()
             everything = found.own and _is_whole_backward()
             targets = () if found.is_anchored else tuple(target_input_indexes)
             pattern = Pattern(given, targets, part, everything)
@@ -60,7 +60,8 @@ class StaticCall(chainer.FunctionNode):
             plan = self.instance.plan.backward(pattern) if found.own else None
             if plan is not None and plan.forgets and chainer.config.enable_backprop:
                 raise RuntimeError("double backpropagation in functions.forget is not allowed.")
-            start = time.perf_counter()
+            clock, share = self.clock()
+            start = time.perf_counter() if clock is None else clock.begin()
             grads = self._replayed(node, pattern, gys)
             if plan is not None and plan.hidden:
                 n = len(targets)
@@ -70,44 +71,63 @@ class StaticCall(chainer.FunctionNode):
                 return (None,)
             if everything:
                 grads = self._settled(found, targets, grads)
-            self.manager.audits.count_backward(time.perf_counter() - start, self.reference)
+            if clock is None:
+                took = time.perf_counter() - start
+                self.manager.audits.count_backward(took, share, self.reference)
+            else:
+                clock.end(start, share)
             if chainer.config.enable_backprop:
                 return self._with_history(node, pattern, grads, [grad_outputs[i] for i in given])
             return variables_of(grads)
 
-    def _claim(self) -> None:
-        """Take the activations for a backward; an error where another call has them."""
+    def clock(self) -> tuple[Clock | None, float]:
+        """What counts the time of a backward, None: as it passes; what audits may take of it."""
+        share, due = share_now(), self.instance.schedule.due
+        counts = share and due is not None and self.reference is None
+        return (due.backwards if counts else None), share
+
+    def missing_gradient(self) -> MissingGradientError:
+        """The error for a backward that got no gradient."""
+        return MissingGradientError(
+            f"a backward through {self.manager.name} got no gradient of any output: "
+            "set y.grad before y.backward(), for y is no scalar"
+        )
+
+    def stale(self) -> StaleGraphError:
+        """The error for activations that another call has."""
         instance = self.instance
-        if not claim_backward(instance, self.generation):
-            raise StaleGraphError(
-                f"the activations of call {self.call_number} of {self.manager.name} (traced at "
-                f"{instance.schedule.line}) were given back by end_forward(), and taken by call "
-                f"{instance.call_number} before this backward; end_forward() is not needed"
-            )
+        return StaleGraphError(
+            f"the activations of call {self.call_number} of {self.manager.name} (traced at "
+            f"{instance.schedule.line}) were given back by end_forward(), and taken by call "
+            f"{instance.call_number} before this backward; end_forward() is not needed"
+        )
 
     def _replayed(self, node, pattern: Pattern, gys: list) -> list:
         """What the backward program of a pattern gives, beside define-by-run in an audited call."""
-        instance, sources, results = self.instance, self.sources, self.results
+        instance = self.instance
+        run = functools.partial(
+            instance.backwards.run,
+            pattern, gys, self.sources, self.results, self.manager.statistics,
+        )  # fmt: skip
         try:
             if self.reference is None or pattern.part or _writes_gradients(instance.schedule.trace):
-                grads = instance.run_backward(pattern, gys, sources, results)
+                grads = run()
             else:
                 grads = self.reference.backward(
-                    lambda: instance.run_backward(pattern, gys, sources, results),
+                    run,
                     instance.plan,
                     pattern,
                     gys,
                     [x.get_variable() for x in node.inputs],
                     _is_whole_backward(),
                 )
-            self.manager.statistics.count_run(instance.backward_executables[pattern])
         except Retrace as e:
-            raise self._misfit(*e.args) from None
+            raise self.misfit(*e.args) from None
         finally:
             instance.running = False
         return grads
 
-    def _misfit(self, value, now) -> SdbrError:
+    def misfit(self, value, now) -> SdbrError:
         """The error for an array that got another shape or dtype after the forward."""
         if value.kind in (ARGUMENT, ATTRIBUTE, PARAMETER):
             name = f"{value.kind} {getattr(value.source, 'name', None) or value.source}"
@@ -125,7 +145,8 @@ class StaticCall(chainer.FunctionNode):
         inputs = [x.get_variable() for x in node.inputs]
         if self.snapshot is None:
             gxs = [None if g is None else chainer.Variable(g) for g in grads]
-            return tuple(_without_second_derivative(gxs, [*inputs, *given_grads]))
+            loss = self.manager.name if self.manager.is_outside else None
+            return tuple(_without_second_derivative(gxs, [*inputs, *given_grads], loss))
         if any(x.array is None for x in inputs):
             raise SdbrError(
                 f"a second derivative through a part of a call of {self.manager.name} "
@@ -229,51 +250,73 @@ class SeveralParts(StaticCall):
 
     def sdbr_covers(self, nodes: set) -> bool:
         """Whether going back from some of its outputs, by id, leads through every part."""
-        plan = self.instance.plan
-        reached = {
-            value.index
-            for value, ref in zip(plan.graph_outputs, self.every_output, strict=True)
-            if id(ref()) in nodes
-        }
-        for part in reversed(plan.parts[1:]):
-            if not any(y.index in reached for y in part.outputs):
-                return False
-            reached.update(x.index for x in part.inputs)
-        return True
+        return not self.instance.plan.behind(self._places(nodes)).left
+
+    def sdbr_cut(self, nodes: set) -> list[VariableNode]:
+        """Take away the parts behind some of its outputs, by id, and the node of the call.
+
+        Returns
+        -------
+        list of VariableNode
+            The inputs of the call that history leads to.
+        """
+        with self.instance.lock:
+            behind = self.instance.plan.behind(self._places(nodes))
+            inputs = [self.inputs[i] for i in behind.inputs]
+            if not behind.left:
+                self.unchain()
+            else:
+                self.is_split = True
+                self._split(behind)
+            return inputs
+
+    def _places(self, nodes: set) -> tuple[int, ...]:
+        return tuple([i for i, ref in enumerate(self.every_output) if id(ref()) in nodes])
 
     def sdbr_split(self) -> None:
         """Put a node for every part in the place of this one."""
         with self.instance.lock:
             if self.every_output is not None and not self.__dict__.get("is_split"):
                 self.is_split = True
-                self._split()
+                self._split(self.instance.plan.behind(()))
 
-    def _split(self) -> None:
+    def _split(self, behind) -> None:
+        """Take the call apart; what is `behind` is gone."""
         plan = self.instance.plan
         nodes: dict[int, VariableNode] = {}
         if not plan.parts[0].is_anchored:
-            nodes.update(zip((x.index for x in plan.differentiable), self.inputs, strict=True))
-        for value, ref in zip(plan.graph_outputs, self.every_output, strict=True):
+            nodes.update(zip(plan.input_indices, self.inputs, strict=True))
+        for index, ref in zip(plan.output_indices, self.every_output, strict=True):
             node = ref()
             if node is not None:
-                nodes[value.index] = node
-        for part in plan.parts[1:]:
-            function = PartOfCall(self, part)
-            function.inputs = tuple([nodes[x.index] for x in part.inputs])
-            if part.is_anchored:
-                function.inputs = (anchor(),)
-            for y in part.outputs:
-                node = nodes.get(y.index)
-                if node is None:
-                    node = nodes[y.index] = _hidden_node(y)
-                    node._creator_node = self
-                if node._creator_node is self:
-                    node._creator_node = function
-                    node._rank = function.rank + 1
-            function.outputs = tuple([weakref.ref(nodes[y.index]) for y in part.outputs])
-            function._input_layouts = (None,) * len(function.inputs)
-            function._output_layouts = (None,) * len(function.outputs)
-            function._output_count = len(function.outputs)
+                nodes[index] = node
+        for index in behind.outputs:
+            if index in nodes:
+                nodes[index]._creator_node = None
+        for part in behind.left:
+            self._show(part, nodes)
+
+    def _show(self, part, nodes: dict[int, VariableNode]) -> None:
+        """Put the node of one part in its place; `nodes` of values gains those that nobody has."""
+        function = PartOfCall(self, part)
+        for x in part.inputs:
+            if x.index not in nodes:  # nobody holds it, and what has made it is gone
+                nodes[x.index] = _hidden_node(x)
+        function.inputs = tuple([nodes[x.index] for x in part.inputs])
+        if part.is_anchored:
+            function.inputs = (anchor(),)
+        for y in part.outputs:
+            node = nodes.get(y.index)
+            if node is None:
+                node = nodes[y.index] = _hidden_node(y)
+                node._creator_node = self
+            if node._creator_node is self:
+                node._creator_node = function
+                node._rank = function.rank + 1
+        function.outputs = tuple([weakref.ref(nodes[y.index]) for y in part.outputs])
+        function._input_layouts = (None,) * len(function.inputs)
+        function._output_layouts = (None,) * len(function.outputs)
+        function._output_count = len(function.outputs)
 
 
 class PartOfCall(chainer.FunctionNode):
@@ -366,17 +409,22 @@ class _NoSecondDerivative(chainer.FunctionNode):
         return tuple(inputs[: self.n])
 
     def backward(self, target_input_indexes, grad_outputs):
+        if self.loss is not None:  # of Chainer's, which nobody has decorated: its kind of error
+            raise RuntimeError(
+                f"a second derivative was asked through F.{self.loss}, which was called without "
+                "enable_double_backprop=True"
+            )
         raise SdbrError(
             "a second derivative was asked through a static chain; decorate it with "
             "sdbr.static_graph(enable_double_backprop=True)"
         )
 
 
-def _without_second_derivative(gxs, inputs):
+def _without_second_derivative(gxs, inputs, loss: str | None):
     present = [g for g in gxs if g is not None]
     if not present:
         return gxs
     node = _NoSecondDerivative()
-    node.n = len(present)
+    node.n, node.loss = len(present), loss
     outs = iter(node.apply([*present, *[x for x in inputs if x.array is not None]]))
     return [None if g is None else next(outs) for g in gxs]

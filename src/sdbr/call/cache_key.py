@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.base.settings import unknown_entries
+from sdbr.devices.arrays import Array
 from sdbr.trace.guards.layouts import aliasing, layout_of
 from sdbr.trace.nodes import config_entries
 from sdbr.trace.structure import (
@@ -37,8 +39,12 @@ class CallKey(NamedTuple):
     config : tuple
         See `ConfigKeys`.
     backend : str
+    device : int or None
+        The GPU that the arrays lie on; None for the host.
     layouts : tuple
         How these arrays lie in memory, where a call may learn that; see `layouts_of`.
+    on_host : tuple of int
+        Which of them lie on the host, where the call runs on a GPU.
     """
 
     arguments: tuple
@@ -46,7 +52,9 @@ class CallKey(NamedTuple):
     same: tuple
     config: tuple
     backend: str
+    device: int | None = None
     layouts: tuple = ()
+    on_host: tuple = ()
 
 
 # What `freeze` looks into.
@@ -60,7 +68,9 @@ _PARTS = CallKey(
     "which arguments are the same object",
     "chainer.config",
     "backend",
+    "device",
     "how arguments lie in memory",
+    "which arguments lie on the host",
 )
 
 
@@ -80,7 +90,7 @@ def unusual_array(leaves) -> str | None:
     for x in leaves:
         array = x._data[0] if isinstance(x, chainer.Variable) else x
         kind = type(array)
-        if kind is not np.ndarray and kind is not np.memmap:
+        if kind is not np.ndarray and kind is not np.memmap and kind is not Array:
             return f"arguments of type {kind.__module__}.{kind.__qualname__}"
         if array.dtype not in DTYPE_CODES:
             return f"arguments of dtype {array.dtype}"
@@ -97,7 +107,7 @@ def unusual_value(trace) -> Reason | None:
     return None
 
 
-def call_key(structure, leaves, config: tuple, backend: str) -> CallKey:
+def call_key(structure, leaves, config: tuple, backend: str, device: int | None = None) -> CallKey:
     """The cache key of a call, without what the schedule's guards look at.
 
     Parameters
@@ -109,6 +119,7 @@ def call_key(structure, leaves, config: tuple, backend: str) -> CallKey:
     config : tuple
         See `ConfigKeys`.
     backend : str
+    device : int or None
     """
     specs = []
     for x in leaves:
@@ -116,9 +127,13 @@ def call_key(structure, leaves, config: tuple, backend: str) -> CallKey:
             a = x._data[0]
             specs.append((a.shape, a.dtype.str, x.requires_grad, type(x)))
         else:
-            specs.append((x.shape, x.dtype.str, None, np.ndarray))
-    arguments = freeze_arguments(structure)
-    return CallKey(arguments, tuple(specs), aliasing(leaves), config, backend)
+            specs.append((x.shape, x.dtype.str, None, type(x) if type(x) is Array else np.ndarray))
+    arguments, on_host = freeze_arguments(structure), ()
+    if device is not None:
+        arrays = [x._data[0] if isinstance(x, chainer.Variable) else x for x in leaves]
+        on_host = tuple([i for i, x in enumerate(arrays) if not isinstance(x, Array)])
+    same = aliasing(leaves)
+    return CallKey(arguments, tuple(specs), same, config, backend, device, on_host=on_host)
 
 
 def layouts_of(leaves) -> tuple:
@@ -131,12 +146,18 @@ class ConfigKeys:
     """Every entry of ``chainer.config`` that is no setting outside of the key, as a tuple.
 
     Made anew only where an entry is another object, or one whose contents may have changed.
+
+    Attributes
+    ----------
+    unknown : list of (str, str)
+        Entries that look like settings of sdbr and are none, with what to say of them.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "unknown")
 
     def __init__(self):
         self._known: tuple = [], [], ()
+        self.unknown: list[tuple[str, str]] = []
 
     def now(self) -> tuple:
         """The part of a key that this thread's configuration is."""
@@ -145,6 +166,8 @@ class ConfigKeys:
         known_names, known_entries, key = self._known
         if names == known_names and all(map(operator.is_, entries, known_entries)):
             return key
+        if names != known_names:
+            self.unknown = unknown_entries(names)
         key = tuple((k, freeze(config[k])) for k in sorted(config))
         if not any(isinstance(entry, _CONTAINERS) for entry in entries):
             self._known = names, entries, key

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from sdbr import backends
-from sdbr.base.errors import BackendError
-from sdbr.base.options import BACKEND_NAMES, Options
+from sdbr.base.errors import BackendError, TraceError
+from sdbr.base.logs import logger, tell
+from sdbr.base.options import Options
+from sdbr.base.settings import entry
 from sdbr.call._conditions import active_hook
 from sdbr.call._spec import signature
 from sdbr.call.cache_key import (
@@ -16,11 +18,14 @@ from sdbr.call.cache_key import (
     layouts_of,
     unusual_array,
 )
+from sdbr.devices.arrays import ARRAYS, device_of
 from sdbr.schedule.schedule import Schedule
-from sdbr.trace.structure import floats_in
+from sdbr.trace.structure import numbers_in
 
 import chainer
-import numpy as np
+from chainer.backends import cuda
+
+_log = logger("dynamic")
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -32,7 +37,7 @@ class Lookup:
     structure : tuple
         ``(args, kwargs)`` from `flatten_arguments`.
     leaves, floats : list
-        The arrays and Variables among the arguments, and the floats.
+        The arrays and Variables among the arguments, and the numbers.
     reason : str or None
         Why it has to run define-by-run.
     warning : tuple of (str, str) or None
@@ -71,7 +76,8 @@ def look_up(manager, args: tuple, kwargs: dict) -> Lookup:
     Raises
     ------
     TraceError
-        For an argument that cannot be traced.
+        For an argument that cannot be traced, with ``on_dynamic='raise'``; else the call is
+        define-by-run.
     BackendError
         See `backend_for`.
     """
@@ -79,14 +85,21 @@ def look_up(manager, args: tuple, kwargs: dict) -> Lookup:
     if reason is not None:
         return Lookup(((), {}), [], reason=reason)
     leaves: list = []
-    found = Lookup(flatten_arguments(args, kwargs, leaves), leaves)
+    try:
+        found = Lookup(flatten_arguments(args, kwargs, leaves), leaves)
+    except TraceError as error:
+        if manager.options.on_dynamic == "raise":
+            raise
+        told = f"{manager.name}: {error}. Such calls run define-by-run."
+        return Lookup(((), {}), [], reason=str(error), warning=(f"argument {error}", told))
     if any(
         type(x).__module__.partition(".")[0] in ("chainerx", "ideep4py") for x in arrays_of(leaves)
     ):
         found.reason = "ChainerX or iDeep arrays"
         found.warning = "device", "ChainerX and iDeep arrays run define-by-run"
         return found
-    found.backend = backend_for(manager.options, leaves)
+    owner = None if manager.owner is None else manager.owner()
+    found.backend, device = backend_for(manager.options, leaves, owner, manager.missed.gpu)
     if found.backend == "off":
         found.reason = "backend off"
         return found
@@ -94,13 +107,17 @@ def look_up(manager, args: tuple, kwargs: dict) -> Lookup:
     if unusual is not None:
         found.warning = unusual, f"{manager.name}: {unusual} run define-by-run"
         return found
-    found.key = call_key(found.structure, leaves, manager.config_keys.now(), found.backend)
+    config = manager.config_keys.now()
+    for name, text in manager.config_keys.unknown:
+        manager.warn(f"setting {name}", text)
+    found.key = call_key(found.structure, leaves, config, found.backend, device)
     if manager.asks_layout:
         found.key = found.key._replace(layouts=layouts_of(leaves))
-    found.floats = floats_in(found.structure)
+    found.key = manager.missed.free.shortened(found.key)
+    found.floats = numbers_in(found.structure)
     found.schedule = manager.find(found.key, found.floats)
     if found.schedule is None:
-        found.signature = signature(args, kwargs)
+        found.signature = signature(args, kwargs, bool(manager.missed.free))
     return found
 
 
@@ -119,31 +136,87 @@ def off_reason(options: Options) -> str | None:
     return None
 
 
-def backend_for(options: Options, leaves: list) -> str:
-    """The executor for these arrays.
+def note_define_by_run(manager, reason: str) -> None:
+    """Count a call that runs define-by-run, and tell why; of hooks, once, by a warning."""
+    manager.statistics.define_by_run_calls += 1
+    manager.define_by_run_reasons[reason] += 1
+    nth = manager.define_by_run_reasons[reason]
+    tell(_log, nth, "%s: define-by-run (%s)", manager.name, reason)
+    if nth == 1 and "hook is active" in reason:
+        manager.warn("hook", f"{manager.name}: {reason}; until it is not, calls run define-by-run")
+
+
+def backend_for(
+    options: Options, leaves: list, owner=None, gpu: int | None = None
+) -> tuple[str, int | None]:
+    """The executor for these arrays, and the GPU that the call runs on: None for the host.
+
+    Parameters
+    ----------
+    options : Options
+    leaves : list
+        The Variables and arrays among the arguments.
+    owner : chainer.Link, optional
+        Its device counts where none of them lies on a GPU.
+    gpu : int, optional
+        What counts where that is none either: where calls before met arrays of CuPy.
 
     Raises
     ------
     BackendError
-        If the one asked for is unknown, not available or does not fit the arrays.
+        If the one asked for is unknown, not available or does not fit the arrays, or if these lie
+        on several devices.
     """
-    name = options.backend or chainer.config.sdbr_backend
-    if name not in BACKEND_NAMES:
-        raise BackendError(f"backend: expected one of {', '.join(BACKEND_NAMES)}, got {name!r}")
+    name = options.backend or entry("sdbr_backend")
     if name == "off":
-        return "off"
-    foreign = [x for x in arrays_of(leaves) if x is not None and not isinstance(x, np.ndarray)]
+        return "off", None
+    device = _device(leaves, owner, gpu)
+    if device is None and name == "auto":
+        return backends.AUTO, None
+    if device is not None:
+        if name not in ("auto", backends.ON_GPU):
+            raise BackendError(
+                f"backend {name!r} takes arrays of NumPy, and those of the call lie on GPU "
+                f"{device}; 'auto' and 'cuda' run there"
+            )
+        backends.require(backends.ON_GPU)
+        return backends.ON_GPU, device
+    if name == backends.ON_GPU:
+        raise BackendError(
+            "backend 'cuda' takes arrays of CuPy, and those of the call are NumPy's; available: "
+            f"{', '.join(backends.available())}, off; to move a model: model.to_device('@cupy:0')"
+        )
+    return name, None
+
+
+def _device(leaves: list, owner, gpu: int | None) -> int | None:
+    """The GPU that a call runs on, which may be given arrays of the host as well.
+
+    Raises
+    ------
+    BackendError
+        If there are several.
+    """
+    arrays = arrays_of(leaves)
+    foreign = [x for x in arrays if x is not None and not isinstance(x, ARRAYS)]
     if foreign and len(foreign) < len(leaves):
         raise BackendError(
             "the arguments mix NumPy arrays and arrays of "
             f"{type(foreign[0]).__module__}; move them to one device"
         )
-    if name == "cuda" or foreign:
-        raise BackendError(
-            f"backend {'cuda' if name == 'cuda' else name!r} cannot run here; available: "
-            f"{', '.join(backends.available())}, off"
+    places = {device_of(x): i for i, x in reversed(list(enumerate(arrays)))}
+    places.pop(None, None)
+    if not places:
+        device = getattr(owner, "device", None)
+        return device.device.id if isinstance(device, cuda.GpuDevice) else gpu
+    if len(places) > 1:
+        where = ", ".join(
+            f"array {i} lies on GPU {place}"
+            for place, i in sorted(places.items(), key=lambda entry: entry[1])
         )
-    return backends.AUTO if name == "auto" else name
+        raise BackendError(f"the arrays of the arguments lie apart: {where}; move them together")
+    (device,) = places
+    return device
 
 
 def arrays_of(leaves: list) -> list:

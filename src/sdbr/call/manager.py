@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import logging
 import time
 import types
 import warnings
@@ -15,24 +14,25 @@ from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.share import share_now
 from sdbr.audit.state import Audits
 from sdbr.base.collector import collector_off
-from sdbr.base.errors import NotStaticError, OtherAnswer, SdbrWarning
+from sdbr.base.errors import NotStaticError, OtherAnswer, Retrace, SdbrWarning
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.logs import listen
 from sdbr.base.options import Options
 from sdbr.base.reasons import Reason
 from sdbr.call._entry import PlainCall, is_plain
 from sdbr.call._replay import Replay
-from sdbr.call._runners import CallRunner, call_watcher
+from sdbr.call._runners import CallRunner
 from sdbr.call._table import Table
+from sdbr.call._watching import call_watcher
 from sdbr.call.cache_key import CallKey, ConfigKeys
-from sdbr.call.find import Lookup, arrays_of, look_up, off_reason
+from sdbr.call.find import Lookup, arrays_of, look_up, note_define_by_run, off_reason
 from sdbr.call.misses import SWEPT, BackOff, Misses, new_size, remember_plain, waits, warn_full
 from sdbr.call.second import CallSnapshot
 from sdbr.call.trace_call import trace_call
 from sdbr.program._memory import claim
 from sdbr.schedule._statistics import Statistics
 from sdbr.schedule.families import Families
-from sdbr.schedule.instance import Instance, Retrace
+from sdbr.schedule.instance import Instance, spare_instance
 from sdbr.schedule.kept import KeptGraphs
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.ways import difference, in_turn, number_of
@@ -40,8 +40,6 @@ from sdbr.trace.code.frames import stack_level
 from sdbr.trace.effects.sides import plain_now
 from sdbr.trace.guards.confirmation import is_settled
 from sdbr.trace.recorder import traced_by_caller
-
-logger = logging.getLogger("sdbr")
 
 
 class ScheduleManager:
@@ -78,6 +76,7 @@ class ScheduleManager:
         self.runners = Table()
         self.plain: list[PlainCall] = []
         self.step_reason: str | None = None
+        self.is_outside = False  # whether its calls are losses that nobody has decorated
         self.keeps_graphs = False  # whether somebody goes back through steps after they are made
         self.graphs = KeptGraphs()
         self.asks_layout = False  # whether a call has learnt how its arguments lie in memory
@@ -395,13 +394,11 @@ class ScheduleManager:
         if not CallRunner.suits(args, kwargs):
             return
         replay = self._replay_of(schedule)
-        instance = None if replay.joins_graph else Instance(schedule, self.runners.arena)
+        instance = None if replay.joins_graph else spare_instance(schedule, self.runners.arena)
         self.runners.add(CallRunner(replay, instance, args, kwargs), None, args, kwargs)
 
     def _define_by_run(self, function, args, kwargs, reason):
-        self.statistics.define_by_run_calls += 1
-        self.define_by_run_reasons[reason] += 1
-        logger.debug("%s: define-by-run (%s)", self.name, reason)
+        note_define_by_run(self, reason)
         return function(*args, **kwargs)
 
     # --- the rest --------------------------------------------------------------------------

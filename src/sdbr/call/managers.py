@@ -25,9 +25,16 @@ def manager_of(owner: chainer.Link, call: Callable) -> ScheduleManager:
     if manager is None:
         name = f"{type(owner).__name__}.{name_of(function).rpartition('.')[2]}"
         manager = managers[function] = ScheduleManager(function, call._sdbr_options, owner, name)
+        call._sdbr_serves.of_links[id(manager)] = manager
         if "schedule_manager" not in owner.__dict__ or _is_main(owner, function):
             owner.__dict__["schedule_manager"] = manager
     return manager
+
+
+def of_function(call: Callable) -> list[ScheduleManager]:
+    """The managers that links have for a decorated function which was given them first."""
+    found = [reference() for reference in call._sdbr_serves.of_links.valuerefs()]  # in one go
+    return [manager for manager in found if manager is not None and manager.owner() is not None]
 
 
 def has_mixin_call(cls: type) -> bool:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from sdbr.base.errors import NotStaticError
+from sdbr.base.logs import logger
 from sdbr.base.reasons import Reason
 from sdbr.call._due import Due
 from sdbr.call._entry import PlainCall
 from sdbr.call._spec import signature
 from sdbr.call.cache_key import CallKey, describe_difference
 from sdbr.call.find import Lookup
-from sdbr.schedule.back_off import BACKING_OFF, FREE, FULL, WAITING, BackOff, keep
+from sdbr.schedule.back_off import BACKING_OFF, FREE, FULL, WAITING, BackOff, NoBackOff, keep
 from sdbr.schedule.ways import MOST as MOST_WAYS
 from sdbr.schedule.ways import n_ways
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.effects.changes import CYCLE
+from sdbr.trace.guards.free_numbers import FreeNumbers
 from sdbr.trace.guards.guards import Change
+
+_misses, _back_off = logger("misses"), logger("backoff")
 
 _WINDOW = 8  # calls
 _MANY = 5  # of them traced: keys keep changing
@@ -31,6 +38,21 @@ _FEW_WAYS = 8
 #: Calls after which a schedule that was never replayed is of no use where calls keep being missed.
 SWEPT = 32
 
+#: How a difference begins that is one of numbers.
+_OF_NUMBER = re.compile(r"argument ('.*'|\d+): (-?[\d.]+(e[-+]?\d+)?|-?inf|nan|np\.\w+\(.*?\)) -> ")
+_FOR_NUMBERS = (
+    "A number may change for free where it only meets variables and arrays, in arithmetic and "
+    "calls of NumPy, and in comparisons; whatever else Python or NumPy does with it (a shape, an "
+    "index, a text) makes its value part of the key. Pass it as"
+)
+
+#: And one of sizes alone.
+_OF_SHAPE = re.compile(r"\b(\w+)\[[\d,]*\] -> \1\[[\d,]*\]")
+_FOR_SHAPES = (
+    "Pad batches to few shapes. Where there are not very many, sdbr.warm_up makes their schedules "
+    "beforehand, as many as max_schedules of sdbr.static_graph says."
+)
+
 #: Why calls run define-by-run that could be traced.
 WAYS = f"calls with the same arguments go more than {MOST_WAYS} ways"
 
@@ -43,14 +65,25 @@ class Misses:
     entries : list of (str, str)
         The part of the key that differed, and the user's line; the newest 100.
     back_off : BackOff
+    free : FreeNumbers
     left : dict
         What traced calls have changed last of what they read themselves, by place.
+    gpu : int or None
+        Where calls met arrays of CuPy that they were not given.
+    sought : int
+        How often that was another one than was thought.
+    disturbed : int
+        How often another thread has changed something while a call was traced.
     """
 
     def __init__(self):
         self.entries: list[tuple[str, str]] = []
         self.back_off = BackOff()
+        self.free = FreeNumbers()
         self.left: dict[tuple, Change] = {}
+        self.gpu: int | None = None
+        self.sought = 0
+        self.disturbed = 0
         self._calls: collections.deque = collections.deque(maxlen=_MANY)
         self._known: collections.deque = collections.deque(maxlen=_MANY)
         self._dynamic: dict[tuple, set] = {}
@@ -87,12 +120,37 @@ class Misses:
             else f"{self.back_off.missed} calls had no schedule"
         )
         part = self.entries[-1][0] if self.entries else "the key"
+        if _OF_SHAPE.search(part):
+            advice = _FOR_SHAPES
+        else:
+            of_argument = part.startswith("argument ")
+            advice = "Pad batches to few shapes, pass what" if of_argument else "Pass what"
+            advice = _FOR_NUMBERS if _OF_NUMBER.match(part) else f"{advice} changes as"
+            advice += " an array, or put code that changes it into sdbr.static_code."
         return (
-            f"{name}: {often} because this part of the key keeps changing: {part}. Pad batches to "
-            "few shapes, pass what changes as an array, or put code that changes it into "
-            f"sdbr.static_code. After {FREE} such calls in a row only the 32nd, the 64th and so "
-            "on may be traced; the others run define-by-run."
+            f"{name}: {often} because this part of the key keeps changing: {part}. {advice} "
+            f"After {FREE} such calls in a row only the 32nd, the 64th and so on may be traced; "
+            "the others run define-by-run."
         )
+
+    @contextlib.contextmanager
+    def without_back_off(self, manager) -> Iterator[None]:
+        """Calls in this block are made for their schedules, and say nothing of those that come.
+
+        All of them are traced as long as there is room; no other schedule goes for one of theirs.
+        """
+        with manager.lock:
+            mine, calls, known = self.back_off, self._calls, self._known
+            mine.settle(manager.statistics)
+            self.back_off = NoBackOff()
+            self._calls = collections.deque(maxlen=_MANY)
+            self._known = collections.deque(maxlen=_MANY)
+        try:
+            yield
+        finally:
+            with manager.lock:
+                self.back_off, self._calls, self._known = mine, calls, known
+                mine.pass_over(manager.statistics)
 
     def traced(self, key: CallKey, reason: Reason | None) -> None:
         """A call was traced; it was dynamic for this reason, or static for None."""
@@ -116,7 +174,7 @@ class Misses:
                 return WAITING
         if not (back_off.backs_off and manager.has_warned("misses")):
             return None
-        found = signature(args, kwargs)
+        found = signature(args, kwargs, bool(self.free))
         if found is None:
             return None
         mark = hash(found)
@@ -166,7 +224,7 @@ class Misses:
 
     def clear(self) -> None:
         """Forget all but the entries, which reports show."""
-        self.back_off = BackOff()
+        self.back_off, self.free = BackOff(), FreeNumbers()
         self.left.clear()
         self._calls.clear()
         self._known.clear()
@@ -212,13 +270,17 @@ def why_not_traced(manager, lookup: Lookup, call: int) -> tuple[tuple | None, st
             differs = lookup.differs or describe_difference(key, list(manager.schedules))
             if not lookup.answers and known and known[-1].guards.failed:
                 differs = known[-1].guards.describe_failure()
-            misses.explain(differs, user_line())
+            line = user_line()
+            misses.explain(differs, line)
+            _misses.info("%s: no schedule at %s: %s", manager.name, line, differs)
         if reason is None:
             misses.is_traced(lookup.signature)
         if reason is None and not lookup.answers:
             misses.note(call, bool(known))
     if always is not None and manager.options.on_dynamic == "raise":
         raise NotStaticError(manager.dynamic_message(always))
+    if reason is not None and reason not in manager.define_by_run_reasons:
+        _back_off.info("%s: call %d is not traced: %s", manager.name, call, reason)
     if reason == FULL:
         warn_full(manager)
     elif reason is None and sum(bool(s.guards.changed) for s in known or ()) == CYCLE - 1:
@@ -260,7 +322,7 @@ def new_size(manager, lookup: Lookup, call: int) -> None:
         schedule = manager.families.build(manager.schedules, lookup.key, lookup.floats)
         if schedule is None:
             return
-        schedule.due = Due(manager.audits.budget, [])
+        schedule.due = Due(manager.audits.budget, [], schedule.device)
         schedule.due.sums = [None] * len(lookup.leaves)  # the traced calls were compared
         schedule.due.pending = not schedule.family.proven
         manager.take_up(schedule)
@@ -284,7 +346,8 @@ def warn_full(manager) -> None:
         "full",
         f"{manager.name}: there are max_schedules={manager.options.max_schedules} schedules, and "
         f"calls come that need more of them{differs}. Those that are used most are kept, the other "
-        "calls run define-by-run. Raise max_schedules, or pad batches to fewer shapes.",
+        "calls run define-by-run. sdbr.static_graph(..., max_schedules=...) keeps more; or pad "
+        "batches to fewer shapes.",
     )
 
 

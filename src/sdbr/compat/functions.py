@@ -149,6 +149,30 @@ AVERAGE_POOLING_ND = FunctionFix(
     apply=_fix_average_pooling_nd,
 )
 
+
+def _fix_embed_id(module: ModuleType) -> None:
+    def make(forward):
+        def with_wide_labels(self, inputs):
+            x, gy = inputs
+            if not isinstance(x, np.ndarray) and x.dtype.itemsize < 4:
+                inputs = x.astype(np.int32), gy
+            return forward(self, inputs)
+
+        return with_wide_labels
+
+    wrap(module.EmbedIDGrad, "forward", make)
+
+
+EMBED_ID = FunctionFix(
+    name="embed-id-small-labels",
+    module="chainer.functions.connection.embed_id",
+    reason="the kernel of its gradient has the width as a number of the labels' type: beyond int8 "
+    "or int16 it raises OverflowError (CuPy 14) or writes elsewhere (an error of 7.8.1)",
+    stacks="any with CuPy",
+    needed=lambda stack: stack.has_cupy,
+    apply=_fix_embed_id,
+)
+
 FIXES = (
     PAD_SEQUENCE,
     SPARSE_MATMUL,
@@ -156,4 +180,5 @@ FIXES = (
     CATEGORICAL,
     SOFTMAX_CROSS_ENTROPY,
     AVERAGE_POOLING_ND,
+    EMBED_ID,
 )

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
 
 from sdbr.base.errors import SdbrWarning
-from sdbr.compat.fix import Fix, ModuleFix, SourceFix
+from sdbr.compat.fix import Fix, FunctionFix, ModuleFix, SourceFix
 
 Report = Callable[[Fix], None]
 
@@ -75,19 +75,36 @@ class FillingLoader(Loader):
         self._report(self._fix)
 
 
+class ApplyingLoader(SourceFileLoader):
+    """Loads a module from its file, and then replaces functions of it."""
+
+    def __init__(self, fixes: Sequence[FunctionFix], path: str, report: Report) -> None:
+        super().__init__(fixes[0].module, path)
+        self._fixes = fixes
+        self._report = report
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        for fix in self._fixes:
+            fix.apply(module)
+            self._report(fix)
+
+
 class FixFinder(MetaPathFinder):
     """Hands out changed modules, each once, and leaves the search path after the last.
 
     Parameters
     ----------
-    fixes : iterable of SourceFix or ModuleFix
-        At most one for each module.
+    fixes : iterable of Fix
+        For each module one `SourceFix` or `ModuleFix`, or any number of `FunctionFix`.
     report : callable
         Called with a fix when its module has been loaded with it.
     """
 
-    def __init__(self, fixes: Iterable[SourceFix | ModuleFix], report: Report) -> None:
-        self._pending = {fix.module: fix for fix in fixes}
+    def __init__(self, fixes: Iterable[Fix], report: Report) -> None:
+        self._pending: dict[str, list[Fix]] = {}
+        for fix in fixes:
+            self._pending.setdefault(fix.module, []).append(fix)
         self._report = report
         self._lock = threading.Lock()
 
@@ -105,18 +122,21 @@ class FixFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        fix = self._pending.get(fullname)
-        if fix is None:
+        fixes = self._pending.get(fullname)
+        if fixes is None:
             return None
+        fix = fixes[0]
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.origin is None:
             return None
         if isinstance(fix, ModuleFix):
             spec.loader = FillingLoader(fix, self._done)
-        elif isinstance(spec.loader, SourceFileLoader):
-            spec.loader = SubstitutingLoader(fix, spec.origin, self._done)
-        else:
+        elif not isinstance(spec.loader, SourceFileLoader):
             return None
+        elif isinstance(fix, FunctionFix):
+            spec.loader = ApplyingLoader(fixes, spec.origin, self._done)
+        else:
+            spec.loader = SubstitutingLoader(fix, spec.origin, self._done)
         return spec
 
     def _done(self, fix: Fix) -> None:

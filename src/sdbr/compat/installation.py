@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import re
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from sdbr.base.errors import SdbrError, SdbrWarning
 from sdbr.compat import link_version, splitting
 from sdbr.compat.fix import Fix, FunctionFix, ModuleFix, SourceFix
 from sdbr.compat.import_hook import FixFinder, substitute_loaded
-from sdbr.compat.stack import Stack
+from sdbr.compat.stack import Stack, version_of
 from sdbr.compat.table import FIXES
 
 _INSTALL_LINE = "see sdbr's README for the line that installs it"
@@ -30,7 +27,7 @@ _AGE_WARNINGS = (
 )
 
 # Modules that `import chainer` does not load: their fixes wait until somebody imports them.
-_LATER = ("chainer.testing.", "chainer.links.caffe.")
+_LATER = ("chainer.testing.", "chainer.links.caffe.", "chainermn.")
 
 
 class Installation:
@@ -50,12 +47,25 @@ class Installation:
         with self._lock:
             if self.done:
                 return
-            fixes = [fix for fix in self._fitting() if fix.needed(self.stack)]
-            self._import_chainer(fixes)
+            fixes = self._fitting()
+            self._import_chainer(
+                [
+                    fix
+                    for fix in fixes
+                    if isinstance(fix, SourceFix | ModuleFix) and fix.needed(self.stack)
+                ]
+            )
+            later = []
             for fix in fixes:
-                if isinstance(fix, FunctionFix):
-                    fix.apply(importlib.import_module(fix.module))
-                    self.applied.append(fix)
+                # Asked now: who asks for CuPy imports it, which is Chainer's to do first.
+                if not isinstance(fix, FunctionFix) or not fix.needed(self.stack):
+                    continue
+                if fix.module.startswith(_LATER) and fix.module not in sys.modules:
+                    later.append(fix)
+                    continue
+                fix.apply(importlib.import_module(fix.module))
+                self.applied.append(fix)
+            FixFinder(later, self.applied.append).install()
             link_version.install()
             splitting.install()
             self.done = True
@@ -72,8 +82,7 @@ class Installation:
             )
         return fitting
 
-    def _import_chainer(self, fixes: list[Fix]) -> None:
-        changed = [fix for fix in fixes if isinstance(fix, SourceFix | ModuleFix)]
+    def _import_chainer(self, changed: list[SourceFix | ModuleFix]) -> None:
         later = [fix for fix in changed if fix.module.startswith(_LATER)]
         first = [fix for fix in changed if fix not in later]
         if "chainer" in sys.modules:
@@ -117,16 +126,12 @@ def chainer_version() -> str:
     ModuleNotFoundError
         If there is no Chainer.
     """
-    if "chainer" in sys.modules:
-        return importlib.import_module("chainer").__version__
-    spec = importlib.util.find_spec("chainer")
-    if spec is None or spec.origin is None:
+    version = version_of("chainer")
+    if version is None:
         raise ModuleNotFoundError(
             f"sdbr needs Chainer 7.8.1, which is not installed; {_INSTALL_LINE}", name="chainer"
         )
-    text = Path(spec.origin).with_name("_version.py").read_text(encoding="utf-8")
-    match = re.search(r"""^__version__\s*=\s*['"]([^'"]+)['"]""", text, re.MULTILINE)
-    return match.group(1) if match else "of unknown version"
+    return version or "of unknown version"
 
 
 def _forget_failed_import() -> None:
@@ -188,6 +193,7 @@ def install() -> None:
 def applied_fixes() -> list[tuple[str, str]]:
     """Return name and reason of each fix that took effect in this process.
 
-    Fixes for ``chainer.testing`` and ``chainer.links.caffe`` appear once those are imported.
+    Fixes for ``chainer.testing``, ``chainer.links.caffe`` and ``chainermn`` appear once those are
+    imported.
     """
     return [(fix.name, fix.reason) for fix in _INSTALLATION.applied]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from sdbr.compat.fix import FunctionFix, wrap
+from sdbr.compat.stack import Stack
 
 import numpy as np
 
@@ -75,4 +76,49 @@ CUDNN_WARNING = FunctionFix(
     apply=_fix_cudnn_warning,
 )
 
-FIXES = (DEBUG_PRINT, HDF5_TEXT, CUDNN_WARNING)
+
+def _fix_available(module: ModuleType) -> None:
+    why = Stack().no_gpu
+    if not module.available or why is None:
+        return
+    try:  # where there is none, nothing is begun by asking
+        found = bool(module.cupy.cuda.is_available())
+    except Exception:  # CuPy 13 raises
+        found = False
+    if not found:
+        module.available = False
+        module._resolution_error = f"CuPy is here, but no GPU: {why}"
+
+
+CUDA_AVAILABLE = FunctionFix(
+    name="cuda-available",
+    module="chainer.backends.cuda",
+    reason="chainer.backends.cuda.available is True without a GPU, and what looks at it fails",
+    stacks="any with CuPy and cuBLAS, where the driver is missing or hides all GPUs",
+    needed=lambda stack: stack.has_cupy and stack.no_gpu is not None and stack.has_cublas,
+    apply=_fix_available,
+)
+
+
+def _fix_reason(module: ModuleType) -> None:
+    lines = str(module._resolution_error).strip().splitlines() or ["it cannot be imported"]
+    text = f"CuPy is here, but Chainer cannot use it: {lines[0]}"
+    if "cublas" in text:
+        text += (
+            "; pip install 'cupy-cuda12x[ctk]' or 'cupy-cuda13x[ctk]' (CuPy 14) brings CUDA's "
+            "libraries, and LD_LIBRARY_PATH names the folder of those that are there"
+        )
+    why = Stack().no_gpu
+    module._resolution_error = text + (f"; besides, {why}" if why else "")
+
+
+CUDA_REASON = FunctionFix(
+    name="cuda-reason",
+    module="chainer.backends.cuda",
+    reason="nobody says what would help where CuPy finds no cuBLAS",
+    stacks="any with CuPy and without cuBLAS",
+    needed=lambda stack: stack.has_cupy and not stack.has_cublas,
+    apply=_fix_reason,
+)
+
+FIXES = (DEBUG_PRINT, HDF5_TEXT, CUDNN_WARNING, CUDA_AVAILABLE, CUDA_REASON)

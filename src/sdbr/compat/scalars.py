@@ -16,8 +16,13 @@ import numpy as np
 
 
 def python_number(value: Any) -> Any:
-    """Return a NumPy scalar (or array without dimensions) as a Python number, all else as is."""
-    if isinstance(value, np.generic | np.ndarray) and value.ndim == 0:
+    """Return a NumPy scalar (or array without dimensions) as a Python number, all else as is.
+
+    Arrays of CuPy count as well: CuPy 14 promotes as NumPy 2 does.
+    """
+    from chainer.backends import cuda
+
+    if isinstance(value, (np.generic, np.ndarray, cuda.ndarray)) and value.ndim == 0:
         return float(value) if value.dtype.kind == "f" else value.item()
     return value
 
@@ -87,4 +92,40 @@ SMORMS3 = FunctionFix(
     apply=_fix_smorms3,
 )
 
-FIXES = (LAYER_NORMALIZATION, LOCAL_RESPONSE_NORMALIZATION, SMORMS3)
+FIXED_BATCH_NORMALIZATION = FunctionFix(
+    name="fixed-batch-normalization-eps",
+    module="chainer.functions.normalization.batch_normalization",
+    reason="with a float64 scalar as eps F.fixed_batch_normalization has no backward, and no "
+    "forward on GPUs",
+    stacks="NumPy >= 2.0",
+    needed=_has_nep50,
+    apply=lambda module: _fix_init(module.FixedBatchNormalization),
+)
+
+BATCH_RENORMALIZATION = FunctionFix(
+    name="batch-renormalization-numbers",
+    module="chainer.functions.normalization.batch_renormalization",
+    reason="float64 scalars as rmax and dmax turn float32 results into float64",
+    stacks="NumPy >= 2.0",
+    needed=_has_nep50,
+    apply=lambda module: _fix_init(module.BatchRenormalizationFunction),
+)
+
+CLIP = FunctionFix(
+    name="clip-bounds",
+    module="chainer.functions.math.clip",
+    reason="a float64 scalar as a bound turns float32 results of GPUs into float64, and "
+    "F.huber_loss has no backward there",
+    stacks="CuPy >= 14",
+    needed=lambda stack: (stack.cupy or ()) >= (14,),
+    apply=lambda module: _fix_init(module.Clip),
+)
+
+FIXES = (
+    LAYER_NORMALIZATION,
+    LOCAL_RESPONSE_NORMALIZATION,
+    SMORMS3,
+    FIXED_BATCH_NORMALIZATION,
+    BATCH_RENORMALIZATION,
+    CLIP,
+)

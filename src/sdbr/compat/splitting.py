@@ -11,16 +11,21 @@ import weakref
 
 from sdbr.compat.fix import wrap
 
+#: Whose code was translated (`sdbr.compat.graph`); in others it stays in its place.
+VERSIONS = ("7.8.1",)
+
 _backwards = [0]
 #: Function nodes, each with what is called before somebody goes back through it.
 _watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 #: Whether there may be variable nodes with an attribute ``sdbr_asked``.
 _some_asked: list[bool] = []
+#: Told of backwards, cleared gradients and cut histories: nobody, most of the time.
+onlookers: list = []
 
 
 def watch_behind(node, told) -> None:
     """Call ``told()`` when somebody goes back through the graph behind a variable node."""
-    for function in _functions_behind([node]):
+    for function in functions_behind([node]):
         _watched[function] = told
 
 
@@ -35,16 +40,16 @@ def _tell_behind(nodes, asked: bool) -> None:
     if not (_watched or (asked and _some_asked)):
         return
     nodes = list(nodes)
-    told = [tell for f in _functions_behind(nodes) if (tell := _watched.pop(f, None)) is not None]
+    told = [tell for f in functions_behind(nodes) if (tell := _watched.pop(f, None)) is not None]
     for tell in told:
         tell()
-    for node in [*nodes, *[x for f in _functions_behind(nodes) for x in f.inputs]] if asked else ():
+    for node in [*nodes, *[x for f in functions_behind(nodes) for x in f.inputs]] if asked else ():
         tell = getattr(node, "sdbr_asked", None)
         if tell is not None:
             tell()
 
 
-def _functions_behind(nodes) -> list:
+def functions_behind(nodes) -> list:
     """The function nodes behind variable nodes."""
     stack, seen, found = list(nodes), set(), []
     while stack:
@@ -63,15 +68,57 @@ def count_backwards() -> int:
 
 def install() -> None:
     """Have replayed calls taken apart in time; must be called once."""
+    from sdbr.compat.graph._graph import put_in_place
+
     import chainer
     from chainer import _backprop, function_node
 
     wrap(_backprop, "_backprop_to_all", _splitting_backward)
+    if chainer.__version__ in VERSIONS:
+        wrap(chainer.Variable, "backward", _compiled_backward)
+        wrap(chainer.Link, "cleargrads", _compiled_cleargrads)
+        wrap(chainer.Link, "zerograds", _compiled_zerograds)
+        wrap(chainer.FunctionNode, "apply", _compiled_apply)
+        put_in_place(_backprop._backprop_to_all)
     wrap(function_node, "grad", _splitting_grad)
     chainer.grad = function_node.grad
     wrap(chainer.variable.VariableNode, "unchain", _splitting_node_unchain)
     wrap(chainer.Variable, "unchain", _splitting_unchain)
     wrap(chainer.Variable, "unchain_backward", _splitting_unchain_backward)
+
+
+def _compiled_apply(original):
+    from sdbr.compat.graph._apply import applied
+
+    def apply(self, inputs):
+        outputs = applied(self, inputs)
+        return original(self, inputs) if outputs is None else outputs
+
+    return apply
+
+
+def _compiled_cleargrads(original):
+    from sdbr.compat.graph._links import clear_gradients
+
+    def cleargrads(self):
+        for onlooker in onlookers:
+            onlooker.clears(self, "cleargrads")
+        if not clear_gradients(self):
+            original(self)
+
+    return cleargrads
+
+
+def _compiled_zerograds(original):
+    from sdbr.compat.graph._links import zero_gradients
+
+    def zerograds(self):
+        for onlooker in onlookers:
+            onlooker.clears(self, "zerograds")
+        if not zero_gradients(self):
+            original(self)
+
+    return zerograds
 
 
 def split_creator(node) -> None:
@@ -121,16 +168,36 @@ def _calls_behind(start) -> list[tuple]:
 
 
 def _splitting_backward(original):
+    from sdbr.compat.graph._walk import goes_back
+
     def backprop_to_all(outputs, retain_grad, loss_scale):
         _backwards[0] += 1
-        if retain_grad or _watched:
-            outputs = list(outputs)
+        outputs = list(outputs)
+        if _watched:
             _tell_behind([node for node, _ in outputs], False)
+        if goes_back(outputs, bool(retain_grad), loss_scale):
+            return None
         if retain_grad:
             split_behind([node for node, _ in outputs])
         return original(outputs, retain_grad, loss_scale)
 
     return backprop_to_all
+
+
+def _compiled_backward(original):
+    from sdbr.compat.graph._walk import backward_of
+
+    def backward(self, retain_grad=False, enable_double_backprop=False, loss_scale=None):
+        looked_at: list = []
+        if onlookers and not self._has_chainerx_array:
+            looked_at = [onlooker.begins(self, bool(retain_grad)) for onlooker in onlookers]
+        plain = enable_double_backprop or _watched
+        if plain or not backward_of(self, bool(retain_grad), loss_scale, _backwards):
+            original(self, retain_grad, enable_double_backprop, loss_scale)
+        for done in looked_at:
+            done()
+
+    return backward
 
 
 def _splitting_grad(original):
@@ -169,8 +236,18 @@ def _splitting_unchain(original):
 
 
 def _splitting_unchain_backward(original):
+    from sdbr.compat.graph._cutting import cut_behind
+
+    import chainer
+
+    cut = cut_behind if chainer.__version__ in VERSIONS else lambda node: False
+
     def unchain_backward(self):
         if not self._has_chainerx_array:
+            for onlooker in onlookers:
+                onlooker.cuts()
+            if cut(self._node):
+                return None
             split_partly_reached(self._node)
         return original(self)
 

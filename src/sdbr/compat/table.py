@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from sdbr.compat import backwards, functions, importing, objects, scalars
+from sdbr.compat import (
+    backwards,
+    functions,
+    importing,
+    kernels,
+    objects,
+    processes,
+    scalars,
+    snapshots,
+)
 from sdbr.compat.fix import Fix
 
 FIXES: tuple[Fix, ...] = (
@@ -10,5 +19,8 @@ FIXES: tuple[Fix, ...] = (
     *functions.FIXES,
     *backwards.FIXES,
     *scalars.FIXES,
+    *kernels.FIXES,
     *objects.FIXES,
+    *snapshots.FIXES,
+    *processes.FIXES,
 )

@@ -78,11 +78,11 @@ def cubin(source: str, wanted: Mapping[str, str], architecture: str) -> bytes:
     code, _ = compiler.compile(source, every, architecture, OPTIONS)
     if path is not None:
         with contextlib.suppress(OSError):
-            _replace(path, code)
+            replace(path, code)
     return code
 
 
-def _replace(path: Path, code: bytes) -> None:
+def replace(path: Path, code: bytes) -> None:
     """Write a file so that nobody ever reads a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".new")

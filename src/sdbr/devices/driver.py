@@ -9,8 +9,11 @@ import contextlib
 import ctypes
 import weakref
 from collections.abc import Iterator
+from typing import NoReturn
 
-from sdbr.base.errors import BackendError
+from sdbr.base.errors import BackendError, DriverError, OutOfMemoryError
+from sdbr.devices.signatures import ADDRESS, NEWER, SIGNATURES, early_launch
+from sdbr.devices.statuses import NOT_READY, OUT_OF_MEMORY, hint
 
 import numpy as np
 
@@ -19,46 +22,20 @@ LIBRARY = "libcuda.so.1"
 _COMPUTE_CAPABILITY = 75, 76  # attributes of a device: major, minor
 _NON_BLOCKING = 1  # streams that do not wait for the default one
 _THREAD_LOCAL = 1  # what other threads do meanwhile does not break a capture
+_NO_TIMES = 2  # events that only order
+
+_EARLY_IN_GRAPHS = 12, 3  # CUDA since which graphs have such launches, on GPUs of
+_EARLY_ARCHITECTURE = 9  # this architecture and later ones
+
+#: The handle of the default stream of each thread, where there are such.
+PER_THREAD = 2
 
 # Of `cuLaunchKernel`: all parameters lie in one buffer.
 _BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
 
-_PLACE = ctypes.POINTER(ctypes.c_void_p)
-_ADDRESS = ctypes.c_uint64
-_SIGNATURES = {
-    "cuInit": (ctypes.c_uint,),
-    "cuDriverGetVersion": (ctypes.POINTER(ctypes.c_int),),
-    "cuDeviceGetCount": (ctypes.POINTER(ctypes.c_int),),
-    "cuDeviceGet": (ctypes.POINTER(ctypes.c_int), ctypes.c_int),
-    "cuDeviceGetName": (ctypes.c_char_p, ctypes.c_int, ctypes.c_int),
-    "cuDeviceGetAttribute": (ctypes.POINTER(ctypes.c_int), ctypes.c_int, ctypes.c_int),
-    "cuDevicePrimaryCtxRetain": (_PLACE, ctypes.c_int),
-    "cuCtxPushCurrent_v2": (ctypes.c_void_p,),
-    "cuCtxPopCurrent_v2": (_PLACE,),
-    "cuModuleLoadData": (_PLACE, ctypes.c_char_p),
-    "cuModuleGetFunction": (_PLACE, ctypes.c_void_p, ctypes.c_char_p),
-    "cuModuleUnload": (ctypes.c_void_p,),
-    "cuMemAlloc_v2": (ctypes.POINTER(_ADDRESS), ctypes.c_size_t),
-    "cuMemFree_v2": (_ADDRESS,),
-    "cuMemcpyHtoDAsync_v2": (_ADDRESS, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
-    "cuMemcpyDtoHAsync_v2": (ctypes.c_void_p, _ADDRESS, ctypes.c_size_t, ctypes.c_void_p),
-    "cuStreamCreate": (_PLACE, ctypes.c_uint),
-    "cuStreamSynchronize": (ctypes.c_void_p,),
-    "cuStreamDestroy_v2": (ctypes.c_void_p,),
-    "cuStreamBeginCapture_v2": (ctypes.c_void_p, ctypes.c_int),
-    "cuStreamEndCapture": (ctypes.c_void_p, _PLACE),
-    "cuLaunchKernel": (
-        (ctypes.c_void_p,)
-        + (ctypes.c_uint,) * 7
-        + (ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
-    ),
-    "cuGraphInstantiateWithFlags": (_PLACE, ctypes.c_void_p, ctypes.c_ulonglong),
-    "cuGraphLaunch": (ctypes.c_void_p, ctypes.c_void_p),
-    "cuGraphDestroy": (ctypes.c_void_p,),
-    "cuGraphExecDestroy": (ctypes.c_void_p,),
-    "cuGetErrorName": (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)),
-    "cuGetErrorString": (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)),
-}
+
+class _NoMemory(DriverError, OutOfMemoryError):
+    """The status for memory."""
 
 
 class Driver:
@@ -83,13 +60,17 @@ class Driver:
     def __init__(self, path: str = LIBRARY) -> None:
         try:
             self._library = ctypes.CDLL(path)
-            for name, signature in _SIGNATURES.items():
+            for name, signature in SIGNATURES.items():
                 getattr(self._library, name).argtypes = signature
+            for name, signature in NEWER.items():
+                if hasattr(self._library, name):
+                    getattr(self._library, name).argtypes = signature
         except OSError as error:
             raise BackendError(f"no CUDA driver: {error}") from error
         except AttributeError as error:
             raise BackendError(f"the CUDA driver {path} is too old: {error}") from error
         number = ctypes.c_int()
+        self.version = (0, 0)
         self.call("cuInit", 0)
         self.call("cuDriverGetVersion", ctypes.byref(number))
         self.version = (number.value // 1000, number.value % 1000 // 10)
@@ -101,14 +82,32 @@ class Driver:
 
         Raises
         ------
-        BackendError
-            With the name and the description of the driver's error.
+        DriverError
+            With the name and the description of the driver's error, and what helps.
         """
         status = getattr(self._library, name)(*args)
         if status:
-            raise BackendError(
-                f"{name}: {self._text('Name', status)}, {self._text('String', status)}"
-            )
+            self.refuse(name, status)
+
+    def refuse(self, what: str, status: int) -> NoReturn:
+        """Raise the error for a status of the driver.
+
+        Raises
+        ------
+        DriverError
+            An `OutOfMemoryError` as well, where it is that.
+        """
+        said = f"{what}: {self._text('Name', status)}, {self._text('String', status)}"
+        text = "; ".join(filter(None, [said, hint(status, self.version)]))
+        raise _NoMemory(text, status) if status == OUT_OF_MEMORY else DriverError(text, status)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a function."""
+        return hasattr(self._library, name)
+
+    def address(self, name: str) -> int:
+        """Where a function lies, for compiled code."""
+        return ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value
 
     def _text(self, what: str, status: int) -> str:
         text = ctypes.c_char_p()
@@ -127,8 +126,12 @@ class Device:
 
     Attributes
     ----------
+    ordinal : int
     name, architecture : str
         ``'NVIDIA H200'``, ``'sm_90'``.
+    context : ctypes.c_void_p
+    launches_early : bool
+        Whether kernels in graphs may begin before the one in front of them has ended.
 
     Raises
     ------
@@ -139,7 +142,7 @@ class Device:
     def __init__(self, driver: Driver, ordinal: int = 0) -> None:
         if not 0 <= ordinal < driver.count:
             raise BackendError(f"there is no device {ordinal}: the driver has {driver.count}")
-        self.driver = driver
+        self.driver, self.ordinal = driver, ordinal
         handle, numbers = ctypes.c_int(), [ctypes.c_int(), ctypes.c_int()]
         driver.call("cuDeviceGet", ctypes.byref(handle), ordinal)
         name = ctypes.create_string_buffer(100)
@@ -148,17 +151,62 @@ class Device:
         for number, attribute in zip(numbers, _COMPUTE_CAPABILITY, strict=True):
             driver.call("cuDeviceGetAttribute", ctypes.byref(number), attribute, handle)
         self.architecture = "sm_" + "".join(str(number.value) for number in numbers)
-        self._context = ctypes.c_void_p()
-        driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), handle)
+        self.launches_early = (
+            numbers[0].value >= _EARLY_ARCHITECTURE
+            and driver.version >= _EARLY_IN_GRAPHS
+            and driver.has("cuLaunchKernelEx")
+        )
+        self.context = ctypes.c_void_p()
+        driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), handle)
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
         """Make this the device of the calling thread for a while: everything below needs it."""
-        self.driver.call("cuCtxPushCurrent_v2", self._context)
+        self.driver.call("cuCtxPushCurrent_v2", self.context)
         try:
             yield
         finally:
-            self.driver.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+            # What was done is done; where the context is lost, the next call says so.
+            with contextlib.suppress(DriverError):
+                self.driver.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def wait(self) -> None:
+        """Wait for all that was launched."""
+        try:
+            with self.current():
+                self.driver.call("cuCtxSynchronize")
+        except DriverError as error:
+            error.args = (f"{error}; on GPU {self.ordinal} ({self.name})",)
+            raise
+
+    def wait_quietly(self) -> None:
+        """The same where nobody can do anything about errors."""
+        with contextlib.suppress(BackendError):
+            self.wait()
+
+    def order(self, first: int, then: int) -> None:
+        """Let what is launched on a stream from now on wait for what another one has.
+
+        Parameters
+        ----------
+        first, then : int
+            Handles.
+        """
+        event = ctypes.c_void_p()
+        with self.current():
+            self.driver.call("cuEventCreate", ctypes.byref(event), _NO_TIMES)
+            try:
+                self.driver.call("cuEventRecord", event, first)
+                self.driver.call("cuStreamWaitEvent", then, event, 0)
+            finally:
+                self.driver.call("cuEventDestroy_v2", event)  # once it has come
+
+    def write(self, address: int, array: np.ndarray) -> None:
+        """Copy a C-contiguous array, and wait for it."""
+        with self.current():
+            stream = Borrowed(self, 0)
+            stream.to_device(address, array)
+            stream.synchronize()
 
     def load(self, code: bytes) -> Module:
         """Load machine code."""
@@ -168,9 +216,17 @@ class Device:
         """Memory of the device, given back when the buffer is let go."""
         return Buffer(self, nbytes)
 
+    def pin(self, nbytes: int) -> Pinned:
+        """Memory of the host that copies go to without another one in between."""
+        return Pinned(self, nbytes)
+
     def stream(self) -> Stream:
         """A stream of its own."""
         return Stream(self)
+
+    def event(self, timed: bool = True) -> Event:
+        """A place in a stream, of which it is known when it was reached, if it is `timed`."""
+        return Event(self, timed)
 
 
 class _Owned:
@@ -212,19 +268,78 @@ class Buffer(_Owned):
     """
 
     def __init__(self, device: Device, nbytes: int) -> None:
-        handle = _ADDRESS()
+        handle = ADDRESS()
         device.driver.call("cuMemAlloc_v2", ctypes.byref(handle), max(nbytes, 1))
         super().__init__(device, handle, "cuMemFree_v2")
         self.address, self.nbytes = handle.value, nbytes
 
 
-class Stream(_Owned):
-    """What runs one after the other."""
+class Pinned(_Owned):
+    """Memory of the host that stays where it is; zeros at first.
 
-    def __init__(self, device: Device) -> None:
+    Attributes
+    ----------
+    address : int
+    """
+
+    def __init__(self, device: Device, nbytes: int) -> None:
         handle = ctypes.c_void_p()
-        device.driver.call("cuStreamCreate", ctypes.byref(handle), _NON_BLOCKING)
-        super().__init__(device, handle, "cuStreamDestroy_v2")
+        device.driver.call("cuMemHostAlloc", ctypes.byref(handle), nbytes, 0)
+        super().__init__(device, handle, "cuMemFreeHost")
+        self.address = handle.value
+        ctypes.memset(self.address, 0, nbytes)
+
+
+class Event(_Owned):
+    """A place in a stream; with times, when it was reached."""
+
+    def __init__(self, device: Device, timed: bool = True) -> None:
+        handle = ctypes.c_void_p()
+        flags = 0 if timed else _NO_TIMES
+        device.driver.call("cuEventCreate", ctypes.byref(handle), flags)
+        super().__init__(device, handle, "cuEventDestroy_v2")
+
+    def record(self, stream: Borrowed) -> None:
+        """Be the place behind what the stream has."""
+        self.driver.call("cuEventRecord", self.handle, stream.handle)
+
+    def is_reached(self) -> bool:
+        """Whether all that the stream had in front of it is done."""
+        try:
+            self.driver.call("cuEventQuery", self.handle)
+        except DriverError as error:
+            if error.status != NOT_READY:
+                raise
+            return False
+        return True
+
+    def wait(self) -> None:
+        """Wait till this place was reached."""
+        self.driver.call("cuEventSynchronize", self.handle)
+
+    def seconds_since(self, other: Event) -> float:
+        """Wait till this place was reached; the time from the other one to it."""
+        self.wait()
+        milliseconds = ctypes.c_float()
+        self.driver.call(
+            "cuEventElapsedTime", ctypes.byref(milliseconds), other.handle, self.handle
+        )
+        return milliseconds.value / 1e3
+
+
+class Borrowed:
+    """What runs one after the other, on a stream of somebody else's.
+
+    Parameters
+    ----------
+    device : Device
+    handle : int
+        0: the default one.
+    """
+
+    def __init__(self, device: Device, handle: int) -> None:
+        self.device, self.driver = device, device.driver
+        self.handle = ctypes.c_void_p(handle)
 
     def launch(
         self,
@@ -232,8 +347,12 @@ class Stream(_Owned):
         blocks: int,
         threads: int,
         parameters: ctypes.Structure | ctypes.Array,
+        early: bool = False,
     ) -> None:
-        """Launch a kernel that gets one struct by value."""
+        """Launch a kernel that gets one struct by value.
+
+        With `early` it may begin before the one in front of it has ended, and waits for that.
+        """
         size = ctypes.c_size_t(ctypes.sizeof(parameters))
         extra = (ctypes.c_void_p * 5)(
             _BUFFER_POINTER,
@@ -242,9 +361,20 @@ class Stream(_Owned):
             ctypes.addressof(size),
             _END,
         )
+        if early:
+            config = early_launch(blocks, threads, self.handle)
+            self.driver.call("cuLaunchKernelEx", ctypes.byref(config), function, None, extra)
+            return
         self.driver.call(
             "cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0, self.handle, None, extra
         )
+
+    def wait_for(self, event: Event) -> None:
+        """Let what comes wait till a place in another stream is reached.
+
+        While that records, this one records as well.
+        """
+        self.driver.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 
     def to_device(self, address: int, array: np.ndarray) -> None:
         """Copy a C-contiguous array, which must stay as it is till the stream has done so."""
@@ -258,9 +388,22 @@ class Stream(_Owned):
             "cuMemcpyDtoHAsync_v2", array.ctypes.data, address, array.nbytes, self.handle
         )
 
+    def fill(self, address: int, nbytes: int, value: int) -> None:
+        """Set all bytes."""
+        self.driver.call("cuMemsetD8Async", address, value, nbytes, self.handle)
+
     def synchronize(self) -> None:
         """Wait till all is done."""
         self.driver.call("cuStreamSynchronize", self.handle)
+
+
+class Stream(Borrowed, _Owned):
+    """What runs one after the other."""
+
+    def __init__(self, device: Device) -> None:
+        handle = ctypes.c_void_p()
+        device.driver.call("cuStreamCreate", ctypes.byref(handle), _NON_BLOCKING)
+        _Owned.__init__(self, device, handle, "cuStreamDestroy_v2")
 
     @contextlib.contextmanager
     def capture(self) -> Iterator[list[Graph]]:
@@ -268,28 +411,40 @@ class Stream(_Owned):
         made: list[Graph] = []
         graph = ctypes.c_void_p()
         self.driver.call("cuStreamBeginCapture_v2", self.handle, _THREAD_LOCAL)
-        is_whole = False
         try:
             yield made
-            is_whole = True
-        finally:
+        except BaseException:
             # Whatever happened: a stream that still records is of no use to anybody.
-            self.driver.call("cuStreamEndCapture", self.handle, ctypes.byref(graph))
-            try:
-                if is_whole:
-                    made.append(Graph(self.device, graph))
-            finally:
+            with contextlib.suppress(DriverError):
+                self._end(graph)
                 self.driver.call("cuGraphDestroy", graph)
+            raise
+        self._end(graph)
+        try:
+            made.append(Graph(self.device, graph))
+        finally:
+            with contextlib.suppress(DriverError):
+                self.driver.call("cuGraphDestroy", graph)
+
+    def _end(self, graph: ctypes.c_void_p) -> None:
+        self.driver.call("cuStreamEndCapture", self.handle, ctypes.byref(graph))
 
 
 class Graph(_Owned):
-    """Launches that are launched as one."""
+    """Launches that are launched as one.
+
+    Attributes
+    ----------
+    nodes : int
+    """
 
     def __init__(self, device: Device, graph: ctypes.c_void_p) -> None:
-        handle = ctypes.c_void_p()
+        handle, count = ctypes.c_void_p(), ctypes.c_size_t()
+        device.driver.call("cuGraphGetNodes", graph, None, ctypes.byref(count))
+        self.nodes = count.value
         device.driver.call("cuGraphInstantiateWithFlags", ctypes.byref(handle), graph, 0)
         super().__init__(device, handle, "cuGraphExecDestroy")
 
-    def launch(self, stream: Stream) -> None:
+    def launch(self, stream: Borrowed) -> None:
         """Run it after what the stream has."""
         self.driver.call("cuGraphLaunch", self.handle, stream.handle)

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import ctypes.util
 import functools
 import glob
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from sdbr.base.errors import BackendError
-from sdbr.base.settings import variable
+from sdbr.devices import libraries
 
 #: Where wheels put it, below a folder of sys.path; the newest first.
 _WHEELS = ("nvidia/cu*/lib", "nvidia/cuda_nvrtc/lib")
-_LIBRARY = "libnvrtc.so*"
 _BUILTINS = "libnvrtc-builtins.so*"
 _LINES = 12  # of a log that an error shows
 
@@ -124,15 +120,7 @@ class Nvrtc:
 
 def candidates() -> Iterator[str]:
     """Files that may be NVRTC: those of wheels, of a CUDA toolkit, of the system."""
-    for folder in sys.path:
-        for pattern in _WHEELS:
-            yield from sorted(glob.glob(os.path.join(folder, pattern, _LIBRARY)), reverse=True)
-    for root in (variable("CUDA_PATH"), variable("CUDA_HOME"), "/usr/local/cuda"):
-        for lib in ("lib64", "lib") if root else ():
-            yield from sorted(glob.glob(str(Path(str(root), lib, _LIBRARY))), reverse=True)
-    found = ctypes.util.find_library("nvrtc")
-    if found:
-        yield found
+    return libraries.candidates("nvrtc", _WHEELS)
 
 
 @functools.cache

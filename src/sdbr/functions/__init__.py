@@ -21,6 +21,8 @@ FAMILIES = (
     "einsum",
     "evaluation",
     "gradients",
+    "half_recurrent",
+    "half_steps",
     "indexing",
     "joining",
     "loss",

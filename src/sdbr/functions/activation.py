@@ -15,6 +15,7 @@ BASE = "chainer.functions.activation."
 class ReLU(FunctionRow):
     """max(x, 0); the gradient looks at the output."""
 
+    half = True
     diagonal = True
     transparent = True
 
@@ -29,10 +30,11 @@ class ReLU(FunctionRow):
 class LeakyReLU(FunctionRow):
     """x, or slope * x where x <= 0."""
 
+    half = True
     diagonal = True
     transparent = True
 
-    scalars = ("slope",)
+    scalars = rounds = ("slope",)
 
     def reason(node):
         return number_reason(node, "slope")
@@ -51,6 +53,7 @@ class LeakyReLU(FunctionRow):
 class ELU(FunctionRow):
     """x, or alpha * (exp(x) - 1) where x <= 0."""
 
+    half = True
     scalars = ("alpha",)
     transparent = True
 
@@ -98,6 +101,7 @@ class ClippedReLU(FunctionRow):
 class Sigmoid(FunctionRow):
     """Logistic function; the gradient needs the output alone."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -111,6 +115,7 @@ class Sigmoid(FunctionRow):
 class Tanh(FunctionRow):
     """Hyperbolic tangent; the gradient needs the output alone."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -147,6 +152,7 @@ def _along_axis(b: Builder, name: str, axis: int, *xs: Row) -> Row:
 class Softmax(FunctionRow):
     """Softmax along any axis."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -160,6 +166,7 @@ class Softmax(FunctionRow):
 class LogSoftmax(FunctionRow):
     """Logarithm of softmax along any axis."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):

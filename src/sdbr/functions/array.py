@@ -15,9 +15,12 @@ BASE = "chainer.functions.array."
 class MovesData(FunctionRow):
     """A function row that moves elements and computes nothing: any native dtype."""
 
-    @staticmethod
-    def reason(node):
-        return data_reason(node)
+    #: Whether its gradient adds elements up, which no op does in float16.
+    adds = False
+
+    @classmethod
+    def reason(cls, node):
+        return data_reason(node, half=not cls.adds)
 
 
 class _Shape(MovesData):
@@ -208,7 +211,7 @@ class Broadcast(FunctionRow):
     transparent = True
 
     def reason(node):
-        return data_reason(node, mixed=True)
+        return data_reason(node, mixed=True, half=True)
 
     def forward(b, node, xs):
         return [b.broadcast(x, node.out_shapes[0]) for x in xs]

@@ -18,6 +18,7 @@ BASE = "chainer.functions.math.basic_math."
 class Neg(FunctionRow):
     """-x."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -31,6 +32,7 @@ class Neg(FunctionRow):
 class Absolute(FunctionRow):
     """abs(x); gradient 0 at 0."""
 
+    half = True
     diagonal = True
     transparent = True
 
@@ -46,6 +48,7 @@ class Absolute(FunctionRow):
 class Add(FunctionRow):
     """x + y."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -77,6 +80,7 @@ class MultiAdd(FunctionRow):
 class Sub(FunctionRow):
     """x - y."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -94,6 +98,7 @@ class Sub(FunctionRow):
 class Mul(FunctionRow):
     """x * y."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -112,6 +117,7 @@ class Mul(FunctionRow):
 class Div(FunctionRow):
     """x / y."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -152,7 +158,7 @@ class _Constant(FunctionRow):
     name = ""
     #: The operator of two arrays, and whether the number is the first of them.
     of_two = ("", False)
-    scalars = ("value",)
+    scalars = rounds = ("value",)
     arrays = ("value",)
 
     @staticmethod
@@ -161,17 +167,17 @@ class _Constant(FunctionRow):
 
     @classmethod
     def forward(cls, b, node, xs):
-        c = _computed(b, node, xs[0])
+        c = computed(b, node, xs[0])
         if c is None:
             return [b.elementwise(cls.name, xs[0], floats=(node.scalar("value"),))]
         name, first = cls.of_two
         return [b.elementwise(name, c, xs[0]) if first else b.elementwise(name, xs[0], c)]
 
 
-def _computed(b, node, x):
+def computed(b, node, x):
     """The row of a number that the call has computed, in the dtype of `x`; else None."""
     value = node.slots.get("value")
-    return b.cast(value, x.dtype) if isinstance(value, Row) else None
+    return node.rounded(b, b.cast(value, x.dtype)) if isinstance(value, Row) else None
 
 
 @function(BASE + "AddConstant")
@@ -181,6 +187,7 @@ class AddConstant(_Constant):
 
     name = "add_constant"
     of_two = ("add", False)
+    half = True
     transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
@@ -194,6 +201,7 @@ class SubFromConstant(_Constant):
 
     name = "rsub_constant"
     of_two = ("subtract", True)
+    half = True
     transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
@@ -207,10 +215,11 @@ class MulConstant(_Constant):
 
     name = "mul_constant"
     of_two = ("multiply", False)
+    half = True
     transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
-        c = _computed(b, node, xs[0])
+        c = computed(b, node, xs[0])
         if c is not None:
             return [b.elementwise("multiply", gys[0], c)]
         return [b.elementwise("mul_constant", gys[0], floats=(node.scalar("value"),))]
@@ -222,10 +231,11 @@ class DivFromConstant(_Constant):
 
     name = "rdiv_constant"
     of_two = ("divide", True)
+    half = True
     transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
-        c = _computed(b, node, xs[0])
+        c = computed(b, node, xs[0])
         if c is not None:
             return [b.elementwise("divide_grad_y", c, xs[0], gys[0])]
         return [b.elementwise("rdiv_constant_grad", xs[0], gys[0], floats=(node.scalar("value"),))]
@@ -240,7 +250,7 @@ class PowVarConst(_Constant):
     transparent = True
 
     def backward(b, node, xs, ys, gys, wanted):
-        c = _computed(b, node, xs[0])
+        c = computed(b, node, xs[0])
         if c is not None:
             return [b.elementwise("power_grad_x", xs[0], c, gys[0])]
         return [b.elementwise("pow_constant_grad", xs[0], gys[0], floats=(node.scalar("value"),))]

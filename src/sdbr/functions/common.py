@@ -7,20 +7,21 @@ import numbers
 from collections.abc import Sequence
 
 from sdbr.base.dtypes import DTYPE_CODES
-from sdbr.functions.registry import FLOATS, Node, float_reason
+from sdbr.functions.registry import FLOATS, HALF, Node, float_reason
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
 
 import numpy as np
 
 
-def data_reason(node: Node, mixed: bool = False) -> str | None:
+def data_reason(node: Node, mixed: bool = False, half: bool = False) -> str | None:
     """For function rows that move elements: float32, float64, integers, bool; one unless `mixed`.
 
-    Other floats are left out although they could be moved: their gradients are added up.
+    Also float16 where they say that it may be `half`: neither they nor their gradients add, but by
+    ``Builder.sum_to``.
     """
     for d in node.in_dtypes:
-        if not is_moved(d):
+        if not is_moved(d) and not (half and d == HALF):
             return f"dtype {d.name} has no native kernels"
     if not mixed and len(set(node.in_dtypes)) > 1:
         return "inputs of mixed dtypes: " + ", ".join(d.name for d in node.in_dtypes)

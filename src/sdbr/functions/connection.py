@@ -13,6 +13,7 @@ import numpy as np
 class Linear(FunctionRow):
     """x @ W.T + b on matrices; more batch axes are reshapes around the node."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):

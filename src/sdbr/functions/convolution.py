@@ -80,6 +80,8 @@ def _bias_gradient(b: Builder, gy: Row) -> Row:
 class _Convolution(FunctionRow):
     """Of x, w and perhaps b: patches of x times w."""
 
+    half = True
+
     reason = staticmethod(_reason)
 
     def forward(b, node, xs):
@@ -100,6 +102,8 @@ class _Convolution(FunctionRow):
 
 class _Deconvolution(FunctionRow):
     """Of x, w and perhaps b: what a convolution with w would have read to give x."""
+
+    half = True
 
     reason = staticmethod(_reason)
 

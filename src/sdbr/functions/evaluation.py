@@ -23,6 +23,8 @@ class _Evaluation(FunctionRow):
 class Accuracy(_Evaluation):
     """Share of samples whose largest score is the label; it has no gradient."""
 
+    half = True
+
     def reason(node):
         return label_reason(node)
 

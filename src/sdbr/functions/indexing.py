@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from sdbr.devices.arrays import ARRAYS, on_host
 from sdbr.functions.common import data_reason, is_moved
 from sdbr.functions.registry import FunctionRow, float_reason, function
 from sdbr.program.buffers import Row
@@ -29,9 +30,9 @@ def key_reason(key: Sequence) -> str | None:
             return "an index of type bool"
         if isinstance(s, (int, np.integer)):
             continue
-        if not isinstance(s, (list, np.ndarray)):
+        if not isinstance(s, (list, *ARRAYS)):
             return f"an index of type {type(s).__name__}"
-        array = np.asarray(s)
+        array = np.asarray(on_host(s))
         if not array.size:
             continue
         if array.dtype.kind not in "biu":
@@ -45,7 +46,7 @@ def _arrays(b: Builder, s) -> list[Row]:
     """The index arrays that an entry of an index stands for: a mask is one per axis."""
     if isinstance(s, Row):
         return [s]
-    array = np.asarray(s)
+    array = np.asarray(on_host(s))
     if not array.size and array.dtype.kind == "f":
         array = array.astype(np.intp)
     parts = array.nonzero() if array.dtype.kind == "b" else (array,)
@@ -245,7 +246,9 @@ class GetItem(_Selecting):
     linear = True
 
     def reason(node):
-        return key_reason(node.function.slices) or data_reason(node)
+        slices = node.function.slices
+        is_basic = not any(isinstance(s, (list, *ARRAYS)) for s in slices)
+        return key_reason(slices) or data_reason(node, half=is_basic)
 
     def forward(b, node, xs):
         chosen = node.state["chosen"] = GetItem.selection(b, node, xs[0].shape)
@@ -287,7 +290,7 @@ class Where(FunctionRow):
 
     def reason(node):
         condition = node.function.condition
-        if not isinstance(condition, np.ndarray) or condition.dtype != bool:
+        if not isinstance(condition, ARRAYS) or condition.dtype != bool:
             return f"a condition of type {type(condition).__name__}"
         return data_reason(node)
 

@@ -155,7 +155,7 @@ class SplitAxis(MovesData):
         axis = node.function.axis % len(node.in_shapes[0])
         if sum(s[axis] for s in node.out_shapes) != node.in_shapes[0][axis]:
             return "the indices to split at do not rise"
-        return data_reason(node)
+        return data_reason(node, half=True)
 
     def keys(node):
         axis = node.function.axis % len(node.in_shapes[0])

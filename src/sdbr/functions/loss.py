@@ -20,6 +20,7 @@ class SoftmaxCrossEntropy(FunctionRow):
     logarithms of its sums are kept: the gradient may then take the memory of the input.
     """
 
+    half = True
     checks = True
     arrays = ("class_weight",)
 

@@ -22,6 +22,7 @@ BASE = "chainer.functions.math."
 class Exp(FunctionRow):
     """exp(x)."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -35,6 +36,7 @@ class Exp(FunctionRow):
 class Log(FunctionRow):
     """Natural logarithm."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -48,6 +50,7 @@ class Log(FunctionRow):
 class Sqrt(FunctionRow):
     """Square root."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -61,6 +64,7 @@ class Sqrt(FunctionRow):
 class Square(FunctionRow):
     """x * x."""
 
+    half = True
     transparent = True
 
     def forward(b, node, xs):
@@ -73,6 +77,8 @@ class Square(FunctionRow):
 @function(BASE + "maximum.Maximum")
 class Maximum(FunctionRow):
     """Elementwise maximum; where both are equal the first gets the gradient."""
+
+    half = True
 
     def forward(b, node, xs):
         return [b.elementwise("maximum", *xs)]
@@ -87,6 +93,8 @@ class Maximum(FunctionRow):
 @function(BASE + "minimum.Minimum")
 class Minimum(FunctionRow):
     """Elementwise minimum; where both are equal the first gets the gradient."""
+
+    half = True
 
     def forward(b, node, xs):
         return [b.elementwise("minimum", *xs)]
@@ -142,7 +150,7 @@ class Identity(FunctionRow):
     transparent = True
 
     def reason(node):
-        return data_reason(node, mixed=True)
+        return data_reason(node, mixed=True, half=True)
 
     def forward(b, node, xs):
         return list(xs)
@@ -155,6 +163,7 @@ class Identity(FunctionRow):
 class _Reduction(FunctionRow):
     """Reduce over `axis` (None: all axes), with or without `keepdims`."""
 
+    half = True
     name = ""
 
     @classmethod

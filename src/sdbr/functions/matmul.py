@@ -93,6 +93,7 @@ class _Operands:
 class MatMul(FunctionRow):
     """np.matmul with either input (or the output) transposed; vectors, matrices, batches."""
 
+    half = True
     transparent = True
 
     def reason(node):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdbr.devices.arrays import ARRAYS
 from sdbr.functions.common import number_reason
 from sdbr.functions.matmul import product
 from sdbr.functions.registry import FunctionRow, float_reason, function
@@ -24,7 +25,7 @@ class Dropout(FunctionRow):
     """Scaled random mask, drawn in NumPy's order; or the mask that the caller gave."""
 
     diagonal = True
-    draws = True
+    draws = draws_once = half = True
 
     arrays = states = ("mask",)
     scalars = ("dropout_ratio",)
@@ -40,6 +41,9 @@ class Dropout(FunctionRow):
         else:
             y, mask = b.new(x.shape, x.dtype), b.new(x.shape, x.dtype)
             b.emit("dropout", [b.contiguous(x)], [y, mask], floats=(node.scalar("dropout_ratio"),))
+            rounded = node.rounded(b, mask)
+            if rounded is not mask:
+                y, mask = b.elementwise("multiply", x, rounded), rounded
         node.state["mask"] = mask
         return [y]
 
@@ -137,7 +141,7 @@ class SimplifiedDropconnect(FunctionRow):
         f, (x, w) = node.function, node.in_shapes[:2]
         if f.mask is not None:
             shape = (x[0], *w) if f.use_batchwise_mask else w
-            if not isinstance(f.mask, np.ndarray):
+            if not isinstance(f.mask, ARRAYS):
                 return f"a mask of type {type(f.mask).__name__}"
             if f.mask.shape != shape or f.mask.dtype not in (node.in_dtypes[0], np.bool_):
                 return f"a mask of dtype {f.mask.dtype.name} and shape {f.mask.shape}"

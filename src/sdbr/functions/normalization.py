@@ -93,6 +93,8 @@ def _empty_reason(node: Node) -> str | None:
 class BatchNormalization(FunctionRow):
     """Scaled by mean and variance of the batch; running averages are updated in place."""
 
+    half = True
+    singles = (1, 2)
     arrays = updated = ("running_mean", "running_var")
     scalars = ("decay", "eps")
 
@@ -146,6 +148,8 @@ class BatchNormalization(FunctionRow):
 class FixedBatchNormalization(FunctionRow):
     """Scaled by given statistics."""
 
+    half = True
+    singles = (1, 2, 3, 4)
     scalars = ("eps",)
 
     def reason(node):

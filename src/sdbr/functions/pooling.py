@@ -62,6 +62,7 @@ def _emit(b: Builder, name: str, ins: Sequence[Row], shape: Sequence[int], ints)
 class MaxPooling(_Pooling):
     """The largest of each window; where it was is kept in a byte where that is enough."""
 
+    half = True
     states = ("indexes",)
 
     def forward(b, node, xs):
@@ -94,6 +95,7 @@ class MaxPooling(_Pooling):
 class _Averages(_Pooling):
     """The mean of each window."""
 
+    half = True
     linear = True
 
     @staticmethod

@@ -18,6 +18,8 @@ BASE = "chainer.functions.array."
 class _Linear(MovesData):
     """What moves elements; the gradient of its gradient is itself."""
 
+    adds = True
+
     linear = True
 
 
@@ -150,6 +152,8 @@ class Pad(FunctionRow):
 class PadSequence(MovesData):
     """Sequences under each other, filled up to one length."""
 
+    adds = True
+
     scalars = ("padding",)
 
     def reason(node):
@@ -224,6 +228,7 @@ class Space2Depth(_Blocks):
 class Diagonal(_Linear):
     """A diagonal of two axes: a view."""
 
+    adds = False
     views = True
 
     def view(b: Builder, node, x: Row) -> Row:

@@ -40,9 +40,22 @@ def _given(gys) -> tuple[tuple[int, int], list[Row]]:
     return tuple(int(g is not None) for g in gys), [g for g in gys if g is not None]
 
 
+def gradient_of_rest(b: Builder, gc: Row | None, gc_prev: Row, n: int) -> None:
+    """Cells beyond the `n` of the batch are handed on as they are, and so is their gradient."""
+    if n == gc_prev.shape[0]:
+        return
+    rest = b.slice(gc_prev, slice(n, None))
+    if gc is None:
+        b.emit("fill", [], [rest], floats=(0.0,))
+    else:
+        b.copy_to(b.slice(gc, slice(n, None)), rest)
+
+
 @function(BASE + "lstm.LSTM")
 class LSTM(FunctionRow):
     """Long short-term memory; cells beyond the batch of x stay as they are."""
+
+    half = True
 
     def forward(b, node, xs):
         c_prev, x = xs
@@ -72,12 +85,7 @@ class LSTM(FunctionRow):
         gx, gc_prev = b.new(gates.shape, x.dtype), b.new(c_prev.shape, x.dtype)
         ins = [gates, _flat(b, c_prev, n), _flat(b, ys[0], n), *given]
         b.emit("lstm_grad", ins, [gx, _flat(b, gc_prev, n)], flags)
-        if n < c_prev.shape[0]:
-            rest = b.slice(gc_prev, slice(n, None))
-            if gc is None:
-                b.emit("fill", [], [rest], floats=(0.0,))
-            else:
-                b.copy_to(b.slice(gc, slice(n, None)), rest)
+        gradient_of_rest(b, gc, gc_prev, n)
         return [gc_prev, _uncells(b, gx, x.shape) if 1 in wanted else None]
 
 

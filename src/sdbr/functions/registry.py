@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sdbr.devices.arrays import on_host
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.trace._node_copies import inner_function
@@ -24,6 +25,7 @@ from sdbr.trace.nodes import methods_of
 import numpy as np
 
 FLOATS = (np.dtype("f4"), np.dtype("f8"))
+HALF = np.dtype("f2")
 
 
 class Node:
@@ -101,12 +103,16 @@ class Node:
             return slot
         return float(getattr(self.function, attribute))
 
+    def rounded(self, b: Builder, row: Row) -> Row:
+        """`row` as an array of Chainer's there would hold it: in float16 there are fewer digits."""
+        return row
+
     def array(self, b: Builder, attribute: str, dtype) -> Row:
         """An array on the node in this dtype: the row it is known as, else a constant."""
         row = self.slots.get(attribute)
         if row is not None:
             return b.cast(row, dtype)
-        return b.constant(np.asarray(getattr(self.function, attribute), dtype))
+        return b.constant(np.asarray(on_host(getattr(self.function, attribute)), dtype))
 
     def may_change(self, b: Builder, *rows: Row) -> bool:
         """Whether user code can write one of `rows` between the forward and the backward `b`."""
@@ -177,6 +183,15 @@ class FunctionRow:
     #: Whether the gradient is ``gy`` times what does not depend on the input where it has a
     #: derivative, element by element: a gradient of the gradient is taken by `backward`, too.
     diagonal: bool = False
+    #: Whether it takes float16 as well: it computes in float32 then (`sdbr.functions.half`). It
+    #: leaves no array on the node, its outputs are no views of inputs, and nothing that it computes
+    #: on the way would overflow in float16 where its outputs do not. Of what `Node` says about the
+    #: time before the backward, it asks `may_change` alone about its inputs.
+    half: bool = False
+    #: The inputs that have to be float32 then, as statistics are, by number.
+    singles: tuple[int, ...] = ()
+    #: Those of `scalars` that Chainer rounds to the dtype of the input.
+    rounds: tuple[str, ...] = ()
     #: Whether the output is a linear function of all inputs: `forward` takes gradients of the
     #: gradient.
     linear: bool = False
@@ -191,6 +206,8 @@ class FunctionRow:
     transparent: bool = False
     #: Whether the forward draws random numbers: it is not the same when it runs again.
     draws: bool = False
+    #: Whether it draws a number of single precision for each element where arrays are CuPy's.
+    draws_once: bool = False
     arrays: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
     structural: tuple[str, ...] = ()

@@ -6,13 +6,17 @@ import collections
 
 from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import SdbrError
+from sdbr.base.reasons import Reason
 from sdbr.call.find import off_reason
-from sdbr.call.step import last_runner
+from sdbr.call.step.whole import last_runner
+from sdbr.inspection.steps import way_of_step
 from sdbr.inspection.targets import schedules_of
 from sdbr.inspection.ways import ways_of
 from sdbr.ops.table import OPS
 from sdbr.program.buffers import ARENA, OWNED
 from sdbr.program.memory import ALIGNMENT
+from sdbr.schedule.sightings import is_wanted_whole
+from sdbr.trace.values import PARAMETER
 
 import numpy as np
 
@@ -22,7 +26,7 @@ _MODES = ("train", "enable_backprop")
 def manager_facts(manager, now: float) -> dict:
     """One static callable: its schedules, statistics, misses, and the whole step."""
     schedules = schedules_of(manager)
-    steps = any(schedule.step_plans for schedule in schedules)
+    steps = [plan for schedule in schedules for plan in schedule.step_plans.values()]
     calls = manager.statistics.calls
     memory = [arenas(schedule, list(manager.runners)) for schedule in schedules]
     facts = [
@@ -44,12 +48,39 @@ def manager_facts(manager, now: float) -> dict:
         if measured is None
         else {
             "age_seconds": max(0.0, now - measured["when"]),
-            **{k: v for k, v in measured.items() if k != "when"},
+            **{k: v for k, v in measured.items() if k not in ("when", "whole")},
         },
         "misses": [{"differs": text, "line": line} for text, line in list(manager.misses)],
         "back_off": manager.back_off.to_dict(),
-        "whole_step": {"native": steps, "reason": None if steps else _no_step(manager, facts)},
+        "whole_step": {
+            "native": bool(steps),
+            "reason": None if steps else _no_step(manager, facts),
+            "after": _after(steps),
+        },
+        "asked_whole": is_wanted_whole(manager),
+        "trains": any(_trains(schedule) for schedule in schedules),
+        "step": way_of_step(manager, schedules),
     }
+
+
+def _trains(schedule) -> bool:
+    """Whether calls leave a graph, and an optimizer updates parameters in it."""
+    return schedule.keep_graph and any(
+        value.source.update_rule is not None
+        for value in schedule.trace.values
+        if value.kind == PARAMETER
+    )
+
+
+def _after(steps: list) -> str | None:
+    """Why the update comes after the program of a step, or None."""
+    apart = [plan.update for plan in steps if not plan.in_step]
+    if not apart:
+        return None
+    update = apart[-1]
+    if update.in_step:
+        return "gradients are averaged over ranks before it, and not by MPI_Allreduce of float32"
+    return update.reason or "the loss scale is dynamic"
 
 
 def _no_step(manager, facts: list[dict]) -> str | None:
@@ -91,8 +122,8 @@ def schedule_facts(schedule, now: float, calls: int, nbytes: int) -> dict:
         "error": None,
     }
     if schedule.dynamic is not None:
-        text, remedy, line = schedule.dynamic
-        facts["dynamic"] = {"reason": text, "line": line, "remedy": remedy.value}
+        facts["dynamic"] = _reason(schedule.dynamic)
+        facts["dynamic"]["others"] = [_reason(other) for other in schedule.trace.others]
         return facts
     if schedule.unconfirmed:
         return facts
@@ -101,11 +132,7 @@ def schedule_facts(schedule, now: float, calls: int, nbytes: int) -> dict:
     except (SdbrError, ValueError, TypeError) as error:
         facts["error"] = f"{type(error).__name__}: {error}"
         return facts
-    facts["python_nodes"] = [
-        {"label": node.traced.label, "line": node.traced.line, "reason": node.reason}
-        for node in forward.lowered.nodes
-        if node.reason
-    ]
+    facts["python_nodes"] = _python_nodes(forward.lowered)
     facts["programs"] = [
         program_facts(program)
         for program in (
@@ -115,6 +142,24 @@ def schedule_facts(schedule, now: float, calls: int, nbytes: int) -> dict:
         )
     ]
     return facts
+
+
+def _python_nodes(lowered) -> list[dict]:
+    return [
+        {
+            "label": node.traced.label,
+            "link": lowered.names.of_node(node.traced),
+            "line": node.traced.line,
+            "reason": node.reason,
+        }
+        for node in lowered.nodes
+        if node.reason
+    ]
+
+
+def _reason(reason: Reason) -> dict:
+    text, remedy, line = reason
+    return {"reason": text, "line": line, "remedy": remedy.value}
 
 
 def program_facts(program) -> dict:
@@ -133,24 +178,53 @@ def program_facts(program) -> dict:
         + sum(_slot_bytes(s) for s in program.slots if s.kind == OWNED),
         "constant_bytes": sum(s.array.nbytes for s in program.slots if s.array is not None),
         "choices": choices(program),
+        "graphs": graphs(program),
+        "uncaptured": list(program.uncaptured.values()),
+        "moving": list(program.moving),
     }
+
+
+def graphs(program) -> list[dict] | None:
+    """The stretches of ops that a GPU runs as one graph each, and the op that ends each.
+
+    The nodes of a graph are those that its driver has recorded: None before, and where it does not.
+    None for programs of the host, and before one is prepared.
+    """
+    if program.graphs is None:
+        return None
+    return [
+        {
+            "ops": [start, stop],
+            "kernels": kernels,
+            "nodes": program.nodes.get(start),
+            "form": program.forms.get(start),
+            "cut_by": _name(program, stop) if stop < len(program) else None,
+        }
+        for start, stop, kernels in program.graphs
+    ]
+
+
+def _name(program, i: int) -> str:
+    """Of the node that an op was made from, else of the op."""
+    label = program.labels[i] if program.labels else ""
+    return label.split(" at ")[0] or OPS[int(program.opcodes[i])].name
 
 
 def choices(program) -> list[dict]:
     """Which kernel was chosen for each op that had a choice; empty before a program is prepared."""
     prepared = getattr(program, "prepared", None)
-    if prepared is None:
-        return []
+    chosen = program.chosen if prepared is None else prepared.choices
     return [
         {
             "op": i,
             "name": OPS[program.opcodes[i]].name,
             "label": program.labels[i] if program.labels else "",
+            "link": program.links[i] if program.links else "",
             "kernel": choice.name,
             "why": choice.why,
             "text": str(choice),
         }
-        for i, choice in sorted(prepared.choices.items())
+        for i, choice in sorted(chosen.items())
     ]
 
 
@@ -192,12 +266,21 @@ def bytes_without_reuse(program) -> int:
     return total
 
 
+def arguments_of(schedule) -> str:
+    """Dtypes and shapes of the arrays that a schedule serves."""
+    return ", ".join(
+        f"{np.dtype(dtype).name}[{','.join(map(str, shape))}]"
+        for shape, dtype, *_ in schedule.key.arrays
+    )
+
+
 def _key_facts(key) -> dict:
     """Arguments and modes out of the key of a call."""
     config = dict(key.config)
     return {
         "arguments": [_argument_facts(*spec) for spec in key.arrays],
         **{name: _plain(config.get(name)) for name in _MODES},
+        "device": None if key.device is None else f"@cupy:{key.device}",
     }
 
 
@@ -232,6 +315,8 @@ def optimizer_facts(optimizer) -> dict:
         "plan": None if plan is None else plan.describe(),
         "reason": None if plan is None else plan.reason,
         "declined": getattr(engine, "declined", None),
+        "feed": optimizer.__dict__.get("_sdbr_feed"),
+        "audits": None if engine is None else engine.audits.to_dict(),
         "statistics": None
         if statistics is None
         else {name: getattr(statistics, name) for name in statistics.__dataclass_fields__},

@@ -32,7 +32,8 @@ FUNCTIONS_HEADER = """
 
 Chainer's function nodes that are lowered to ops. A node that is not listed, or whose dtype or
 option its native code does not take, runs as a Python op; `sdbr.explain` says why. *Backward* tells
-whether the gradients are ops, too.
+whether the gradients are ops, too. *float16*: computed in float32 there, and rounded where Chainer
+has an array.
 
 | node | native | backward | remarks |
 | --- | --- | --- | --- |
@@ -41,11 +42,11 @@ whether the gradients are ops, too.
 REST_HEADER = """
 ## Python ops
 
-What has no native code runs as Chainer's own code, also in the middle of a program. So do float16
-(but for casts), mixed dtypes, user functions, and code outside of functions that is no NumPy call
-with an op. Some have one Python op in a native whole: `F.gaussian` its normal draw (NumPy's
-generator keeps a spare number), `F.negative_sampling` its sampler; so has `F.gumbel_softmax` its
-draw.
+What has no native code runs as Chainer's own code, also in the middle of a program. So do mixed
+dtypes, user functions, and code outside of functions that is no NumPy call with an op; in float16
+all but casts, what moves data, and functions with *float16* above. Some have one Python op in a
+native whole: `F.gaussian` its normal draw (NumPy's generator keeps a spare number),
+`F.negative_sampling` its sampler; so has `F.gumbel_softmax` its draw.
 
 | node | reason |
 | --- | --- |
@@ -102,7 +103,8 @@ def _function_line(name: str, row: type, base: type) -> str:
     native = "yes" if row.forward is not base.forward else "no"
     backward = "yes" if row.backward is not base.backward else "no"
     doc = row.__doc__ if row.__doc__ and row.__doc__ != base.__doc__ else ""
-    return _line([f"`{name}`", native, backward, _cell(doc.strip().split("\n")[0])])
+    half = " *float16*" if row.half else ""
+    return _line([f"`{name}`", native, backward, _cell(doc.strip().split("\n")[0]) + half])
 
 
 def _cell(text: str) -> str:

@@ -10,15 +10,24 @@ import time
 from typing import Any
 
 from sdbr import _executor
-from sdbr.call._runners import watch_calls
+from sdbr.base.forks import reentrant_lock
+from sdbr.call._watching import watch_calls
 from sdbr.inspection.breakdown import Breakdown
-from sdbr.inspection.targets import Target
-from sdbr.ops.table import OPS
+from sdbr.inspection.facts import arguments_of
+from sdbr.inspection.html.elements import fragment
+from sdbr.inspection.html.reports import profile_html
+from sdbr.inspection.targets import Target, programs_of, schedules_of
+from sdbr.inspection.times import ProgramTimes, grouped, rate
+from sdbr.inspection.traces import chrome_events, speedscope
+from sdbr.inspection.words import counted
 
 import numpy as np
 
 #: Runs whose ops are kept for the Chrome trace; the table counts all.
 KEPT_RUNS = 1000
+
+#: Characters of a link's path in a line of the table.
+MOST_OF_LINK = 60
 
 
 def profile(obj: Any = None) -> Profile:
@@ -37,7 +46,7 @@ def profile(obj: Any = None) -> Profile:
     Raises
     ------
     TypeError
-        If `obj` is nothing static.
+        If `obj` is none of these.
 
     Examples
     --------
@@ -57,45 +66,50 @@ class Profile:
     ----------
     runs : int
         How many programs were run.
-    seconds : float
-        In all their ops together.
     """
 
     def __init__(self, target: Target | None):
         self.target = target
         self.runs = 0
-        self.seconds = 0.0
-        self._programs: dict[int, _ProgramTimes] = {}
+        self._look = 0.0
+        self._programs: dict[int, ProgramTimes] = {}
         self._ours: dict[int, tuple] = {}
         self._history: collections.deque = collections.deque(maxlen=KEPT_RUNS)
-        self._before = self._watcher_before = None
+        self._entered = self._open = 0  # blocks that were begun, and that are not ended
         self._lock = threading.Lock()
         self._breakdown = Breakdown()
+        self._steps: dict[int, int] = {}  # whole steps of managers before
 
     def __enter__(self) -> Profile:
-        self._before = _executor.observe(self._see)
-        self._watcher_before = watch_calls(self._called)
+        with _OBSERVED.lock:
+            self._entered += 1
+            self._open += 1
+            if self._open == 1:
+                self._look = _executor.measure_clock()
+                managers = [] if self.target is None else self.target.managers()
+                self._steps = {id(manager): manager.statistics.steps for manager in managers}
+                _OBSERVED.begin(self)
         return self
 
     def __exit__(self, *error) -> None:
-        watch_calls(self._watcher_before)
-        _executor.observe(self._before)
-        self._before = self._watcher_before = None
+        with _OBSERVED.lock:
+            self._open = max(self._open - 1, 0)
+            if self._open:
+                return
+            _OBSERVED.end(self)
         self._breakdown.close()
         for manager in self._breakdown.managers():
             found = self._breakdown.of(manager)
             if found is not None:
-                manager.measured = {**found, "when": time.time()}
+                whole = manager.statistics.steps > self._steps[id(manager)]
+                manager.measured = {**found, "when": time.time(), "whole": whole}
 
     def _called(self, manager, start: float, seconds: float) -> None:
-        if self._watcher_before is not None:
-            self._watcher_before(manager, start, seconds)
         if self.target is None or any(m is manager for m in self.target.managers()):
+            self._steps.setdefault(id(manager), manager.statistics.steps)
             self._breakdown.call(manager, start, seconds)
 
-    def _see(self, executable, start: float, seconds: np.ndarray) -> None:
-        if self._before is not None:
-            self._before(executable, start, seconds)
+    def _see(self, executable, start: float, seconds: np.ndarray, by_op: bool) -> None:
         now = time.perf_counter()
         program = executable.program
         with self._lock:
@@ -103,19 +117,15 @@ class Profile:
                 return
             times = self._programs.get(id(program))
             if times is None:
-                times = self._programs[id(program)] = _ProgramTimes(
-                    program, self._free_name(program)
+                times = self._programs[id(program)] = ProgramTimes(
+                    program, self._free_name(program), self._look
                 )
-            times.runs += 1
-            times.seconds += seconds
+            native, python = times.add(seconds, by_op)
             self.runs += 1
-            self.seconds += float(seconds.sum())
-            self._history.append((times, start, seconds, threading.get_ident()))
-        python = float(seconds[times.python].sum())
+            self._history.append((times, start, seconds, by_op, threading.get_ident()))
         # What lies between the start of a run and this line, besides its ops, is measuring, too.
-        run = float(seconds.sum())
-        measuring = time.perf_counter() - now + max(now - start - run, 0.0)
-        self._breakdown.run(start, run - python, python, measuring)
+        measuring = time.perf_counter() - now + max(now - start - native - python, 0.0)
+        self._breakdown.run(start, native, python, measuring)
 
     def _is_ours(self, program) -> bool:
         if self.target is None:
@@ -144,10 +154,46 @@ class Profile:
         """
         return self._breakdown.of()
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of all ops of all runs."""
+        return sum((times.total() for times in self._programs.values()), 0.0)
+
     def rows(self) -> list[dict]:
-        """One dict per op: program, index, op, label, line, calls, seconds; slowest first."""
+        """One dict per op, slowest first.
+
+        Returns
+        -------
+        list of dict
+            ``program``, ``index``, ``op``, ``label``, ``link``, ``line``, ``calls``, ``seconds`` of
+            all calls; by the formula of the op ``flops`` (None of a Python op) and ``bytes`` of one
+            call, and ``gflops`` and ``gbytes`` a second (None where nothing was measured).
+        """
         rows = [row for times in self._programs.values() for row in times.rows()]
         return sorted(rows, key=lambda row: -row["seconds"])
+
+    def by(self, what: str) -> list[dict]:
+        """Times summed up, the largest first.
+
+        Parameters
+        ----------
+        what : str
+            ``'op'``, ``'link'`` or ``'line'``.
+
+        Returns
+        -------
+        list of dict
+            The name under `what`, ``ops``, ``calls``, ``seconds``, ``share`` of the whole, and
+            ``gflops`` and ``gbytes`` a second over all of its ops.
+
+        Raises
+        ------
+        ValueError
+            For any other word.
+        """
+        if what not in ("op", "link", "line"):
+            raise ValueError(f"what: expected 'op', 'link' or 'line', got {what!r}")
+        return grouped(self.rows(), what)
 
     def table(self, limit: int | None = 30) -> str:
         """The slowest ops as text.
@@ -157,11 +203,14 @@ class Profile:
         limit : int or None
             Number of lines; None shows every op.
         """
+        if not self._entered:
+            return "nothing was measured: with sdbr.profile(...) as p: what is to be measured"
         if not self.runs:
             return "nothing was replayed: see sdbr.explain for the reason"
+        whose = self._whose()
         lines = [
-            f"{times.name}: {times.runs} runs, {len(times.program)} ops, "
-            f"{times.seconds.sum() / times.runs * 1e6:.1f} us per run"
+            f"{times.name}: {counted(times.runs, 'run')}, {counted(len(times.program), 'op')}, "
+            f"{times.total() / times.runs * 1e6:.1f} us per run{whose.get(id(times.program), '')}"
             for times in self._programs.values()
         ]
         found = self.breakdown()
@@ -169,26 +218,33 @@ class Profile:
             lines.append(breakdown_line(found))
         lines.append(
             f"{'program':12s} {'op':>5s} {'name':26s} {'calls':>7s} {'total us':>11s} "
-            f"{'mean us':>9s} {'share':>6s}  label and line"
+            f"{'mean us':>9s} {'share':>6s} {'GFLOP/s':>8s} {'GB/s':>7s}  label, link and line"
         )
         rows = self.rows()
         total = self.seconds or 1.0
         for row in rows[:limit]:
-            where = row["label"] + (f" at {row['line']}" if row["line"] else "")
-            lines.append(
-                f"{row['program']:12s} {row['index']:5d} {row['op']:26s} {row['calls']:7d} "
-                f"{row['seconds'] * 1e6:11.1f} {row['seconds'] / row['calls'] * 1e6:9.2f} "
-                f"{row['seconds'] / total:6.1%}  {where}"
-            )
+            lines.append(_table_line(row, total))
         if limit is not None and len(rows) > limit:
             rest = sum(row["seconds"] for row in rows[limit:])
-            lines.append(f"... and {len(rows) - limit} more ops, {rest * 1e6:.1f} us")
+            lines.append(f"... and {counted(len(rows) - limit, 'more op')}, {rest * 1e6:.1f} us")
         return "\n".join(lines)
 
     __str__ = table
 
+    def _whose(self) -> dict[int, str]:
+        """Whose each program is that was run in a call of the block, as its line ends."""
+        return {
+            id(program): f"; {manager.name}({arguments_of(schedule)})"
+            for manager in self._breakdown.managers()
+            for schedule in schedules_of(manager)
+            for program in programs_of(schedule)
+        }
+
+    def _repr_html_(self) -> str:
+        return str(fragment(profile_html(self)))
+
     def __repr__(self) -> str:
-        return f"<Profile of {self.runs} runs>"
+        return f"<Profile of {counted(self.runs, 'run')}>"
 
     def to_dict(self) -> dict:
         """All figures as plain data: runs, seconds, breakdown, programs, ops."""
@@ -201,7 +257,7 @@ class Profile:
                     "name": t.name,
                     "runs": t.runs,
                     "ops": len(t.program),
-                    "seconds": float(t.seconds.sum()),
+                    "seconds": t.total(),
                 }
                 for t in self._programs.values()
             ],
@@ -211,33 +267,84 @@ class Profile:
     def chrome_trace(self, path: str | os.PathLike) -> None:
         """Write the last runs as a JSON file for ``chrome://tracing`` or Perfetto.
 
+        Native ops of every other run are timed together: such a run is one event.
+
         Parameters
         ----------
         path : str or path
             Overwritten.
         """
-        events = []
-        for times, start, seconds, thread in list(self._history):
-            begins = start + np.concatenate([[0.0], np.cumsum(seconds)])
-            common = {"ph": "X", "pid": os.getpid(), "tid": thread, "cat": times.name}
-            events.append(
-                {**common, "name": times.name, "ts": start * 1e6, "dur": float(seconds.sum()) * 1e6}
-            )
-            for row, begin, took in zip(
-                times.described(), begins.tolist(), seconds.tolist(), strict=False
-            ):
-                args = {"index": row["index"], "label": row["label"], "line": row["line"]}
-                events.append(
-                    {
-                        **common,
-                        "name": row["op"],
-                        "ts": begin * 1e6,
-                        "dur": took * 1e6,
-                        "args": args,
-                    }
-                )
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
+        events = chrome_events(list(self._history))
+        _write({"traceEvents": events, "displayTimeUnit": "ns"}, path)
+
+    def speedscope(self, path: str | os.PathLike) -> None:
+        """Write the last runs as a JSON file for https://www.speedscope.app.
+
+        Programs, below them links, part by part of their paths, and ops: a flame graph.
+
+        Parameters
+        ----------
+        path : str or path
+            Overwritten.
+        """
+        _write(speedscope(list(self._history)), path)
+
+
+class _Observed:
+    """The profiles whose blocks have not ended; these may end in any order, and in any thread."""
+
+    def __init__(self):
+        self.lock = reentrant_lock()
+        self._profiles: tuple[Profile, ...] = ()
+        self._observer = self._watcher = None
+
+    def begin(self, profile: Profile) -> None:
+        """Tell a profile of every run and call from now on."""
+        if not self._profiles:
+            self._observer = _executor.observe(self._see)
+            self._watcher = watch_calls(self._called)
+        self._profiles = (*self._profiles, profile)
+
+    def end(self, profile: Profile) -> None:
+        """Tell it of no more."""
+        if not any(p is profile for p in self._profiles):
+            return
+        self._profiles = tuple(p for p in self._profiles if p is not profile)
+        if not self._profiles:
+            watch_calls(self._watcher)
+            _executor.observe(self._observer)
+            self._observer = self._watcher = None
+
+    def _see(self, *run) -> None:
+        for observer in (self._observer, *[p._see for p in self._profiles]):
+            if observer is not None:
+                observer(*run)
+
+    def _called(self, *call) -> None:
+        for watcher in (self._watcher, *[p._called for p in self._profiles]):
+            if watcher is not None:
+                watcher(*call)
+
+
+_OBSERVED = _Observed()
+
+
+def _table_line(row: dict, total: float) -> str:
+    link = row["link"]
+    link = link if len(link) <= MOST_OF_LINK else f"...{link[3 - MOST_OF_LINK :]}"
+    origin = " ".join(filter(None, (row["label"], link)))
+    origin += f" at {row['line']}" if row["line"] else ""
+    rates = f"{rate(row['gflops']):>8s} {rate(row['gbytes']):>7s}"
+    return (
+        f"{row['program']:12s} {row['index']:5d} {row['op']:26s} {row['calls']:7d} "
+        f"{row['seconds'] * 1e6:11.1f} {row['seconds'] / row['calls'] * 1e6:9.2f} "
+        f"{row['seconds'] / total:6.1%} {rates}  {origin}"
+    )
+
+
+def _write(data: dict, path: str | os.PathLike) -> None:
+    with open(os.fspath(path), "w", encoding="utf-8") as file:
+        json.dump(data, file)
 
 
 def breakdown_line(found: dict) -> str:
@@ -249,36 +356,3 @@ def breakdown_line(found: dict) -> str:
         f"a call took {total} us: native ops {native}, Python ops {python}, wrapping {wrapping}, "
         f"outside {outside} (median of {found['calls']})"
     )
-
-
-class _ProgramTimes:
-    """The sums of one program."""
-
-    def __init__(self, program, name: str):
-        self.program = program
-        self.name = name
-        self.runs = 0
-        self.seconds = np.zeros(len(program))
-        self.python = np.flatnonzero(program.opcodes == 0)
-        self._described: list[dict] | None = None
-
-    def described(self) -> list[dict]:
-        if self._described is None:
-            p = self.program
-            self._described = [
-                {
-                    "program": self.name,
-                    "index": i,
-                    "op": OPS[code].name,
-                    "label": p.labels[i] if p.labels else "",
-                    "line": p.lines[i] if p.lines else "",
-                }
-                for i, code in enumerate(p.opcodes.tolist())
-            ]
-        return self._described
-
-    def rows(self) -> list[dict]:
-        return [
-            {**row, "calls": self.runs, "seconds": took}
-            for row, took in zip(self.described(), self.seconds.tolist(), strict=True)
-        ]

@@ -6,9 +6,11 @@ import collections
 import os
 from typing import NamedTuple
 
+from sdbr.inspection.steps import COLUMNS, lines_of
 from sdbr.inspection.ways import drawn
+from sdbr.inspection.words import counted
 
-LINES, COLUMNS = 40, 120
+LINES = 40
 
 
 class Limits(NamedTuple):
@@ -45,7 +47,7 @@ def render(facts: dict) -> str:
             break
     if len(lines) > LINES:
         hidden = len(lines) - LINES + 1
-        lines = [*lines[: LINES - 1], f"... {hidden} more lines: see to_dict()"]
+        lines = [*lines[: LINES - 1], f"... {counted(hidden, 'more line')}: see to_dict()"]
     return "\n".join(_short(line, COLUMNS) for line in lines)
 
 
@@ -59,15 +61,30 @@ def _lines(facts: dict, limits: Limits) -> list[str]:
     for i in sorted(order[: limits.managers]):
         lines += _manager(managers[i], limits)
     if len(managers) > limits.managers:
-        lines.append(f"and {len(managers) - limits.managers} more static callables, called less")
+        hidden = counted(len(managers) - limits.managers, "more static callable")
+        lines.append(f"and {hidden}, called less")
     for optimizer in facts["optimizers"][: limits.managers]:
         lines += _optimizer(optimizer, limits)
-    return lines
+    return lines + _compared(facts["compared"])
+
+
+def _compared(compared: dict | None) -> list[str]:
+    """What the lines that were tried instead save."""
+    if compared is None:
+        return []
+    run, instead = compared["run"], compared["instead"]
+    more = "less" if instead <= run else "more"
+    return [
+        f"an iteration {run * 1e6:.1f} us, instead {instead * 1e6:.1f} us: "
+        f"{abs(run - instead) / run:.0%} {more} (median of {compared['times']} each, in turn)"
+    ]
 
 
 def _nothing(facts: dict) -> str:
     if facts["static"]:
         return "not traced yet: no static call was made"
+    if facts["within"]:
+        return f"nothing static here by itself: it runs inside of {', '.join(facts['within'])}"
     if facts["kind"] == "optimizer":
         return "no static loss function is known yet"
     return "nothing static here: decorate a method with sdbr.static_graph, or wrap the link"
@@ -76,10 +93,9 @@ def _nothing(facts: dict) -> str:
 def _manager(m: dict, limits: Limits) -> list[str]:
     s = m["statistics"]
     if not limits.schedules:
-        n = len(m["schedules"])
         return [
             f"{m['name']}: calls {s['calls']}, replays {s['replays']}, traces {s['traces']}, "
-            f"define-by-run {s['define_by_run_calls']}; {n} schedule{'s' * (n != 1)}"
+            f"define-by-run {s['define_by_run_calls']}; {counted(len(m['schedules']), 'schedule')}"
         ]
     lines = [m["name"] + (f" (backend={m['backend']!r})" if m["backend"] else "")]
     if m["off"]:
@@ -95,28 +111,34 @@ def _manager(m: dict, limits: Limits) -> list[str]:
     for reason, n in reasons[: limits.reasons]:
         lines.append(f"  define-by-run x {n}: {reason}")
     if len(reasons) > limits.reasons:
-        lines.append(f"  and {len(reasons) - limits.reasons} more reasons for define-by-run")
+        hidden = counted(len(reasons) - limits.reasons, "more reason")
+        lines.append(f"  and {hidden} for define-by-run")
     lines += _audits(m["audits"], limits)
     lines.append(_time(m["time"]))
     for tree in m["ways"][: limits.reasons]:
         lines.append("  ways through a call, by what it asks:")
-        lines += drawn(tree, _where, 3 * limits.reasons)
+        lines += drawn(tree, where, 3 * limits.reasons)
     lines += _schedules(m, limits)
-    lines += _step(m["whole_step"])
+    lines += _step(m) if m["step"] is None else lines_of(m["step"], where)
     lines += _back_off(m["back_off"])
     if m["misses"]:
-        lines.append(f"  traced anew {len(m['misses'])} times, because of")
+        n, anew = len(m["misses"]), s["traces"] + s["builds"]
+        head = f"traced anew {counted(n, 'time')}, because of"
+        if n > anew:  # most were dynamic, or not worth a trace
+            head = f"the last {n} calls without a schedule had none because of"
+        lines.append(f"  {head}")
         for (text, line), n in _grouped(m["misses"])[: limits.misses]:
             times = f" ({n} times)" if n > 1 else ""
-            where = _where(line)
-            lines.append(f"    {_short(text, COLUMNS - 12 - len(where))}{times} at {where}")
+            place = where(line)
+            lines.append(f"    {_short(text, COLUMNS - 12 - len(place))}{times} at {place}")
     return lines
 
 
 def _back_off(b: dict) -> list[str]:
     if not b["declined"]:
         return []
-    lines = [f"  {b['missed']} calls had no schedule, {b['declined']} of them ran define-by-run"]
+    missed = counted(b["missed"], "call")
+    lines = [f"  {missed} had no schedule, {b['declined']} of them ran define-by-run"]
     if b["active"]:
         lines.append(
             f"  in a row by now {b['in_a_row']}, traced next: the {b['next_trial']}th, or one that "
@@ -128,7 +150,7 @@ def _back_off(b: dict) -> list[str]:
 def _audits(a: dict, limits: Limits) -> list[str]:
     if not (a["passed"] or a["failed"] or a["inconclusive"]):
         return ["  audits: no replay was compared with define-by-run yet"]
-    share = f", {a['seconds'] / a['replay_seconds']:.1%} of" if a["replay_seconds"] else " beside"
+    beside = f" beside {a['replay_seconds'] * 1e3:.1f} ms of replays" if a["replay_seconds"] else ""
     more = [
         f"{a[name]} {text}"
         for name, text in (("inconclusive", "inconclusive"), ("noisy", "within rounding noise"))
@@ -136,8 +158,7 @@ def _audits(a: dict, limits: Limits) -> list[str]:
     ]
     lines = [
         f"  audits {a['passed'] + a['failed'] + a['inconclusive']}: passed {a['passed']}, failed "
-        f"{a['failed']}{''.join(', ' + text for text in more)}; {a['seconds'] * 1e3:.1f} ms{share} "
-        "the time in replays"
+        f"{a['failed']}{''.join(', ' + text for text in more)}; {a['seconds'] * 1e3:.1f} ms{beside}"
     ]
     for failure in a["failures"][: limits.reasons]:
         lines.append(f"    {failure['problem']}")
@@ -173,11 +194,20 @@ def _time(t: dict | None) -> str:
     )
 
 
-def _step(step: dict) -> list[str]:
+def _step(m: dict) -> list[str]:
+    step = m["whole_step"]
+    if step["native"] and step["after"]:
+        return [f"  whole step: forward and backward; then the update, for {step['after']}"]
     if step["native"]:
         return ["  whole step: native (forward, backward and update in one call)"]
     if step["reason"]:
         return [f"  whole step: no, {step['reason']}"]
+    if made := m["statistics"]["steps"]:
+        return [f"  whole step: {made} so far, by an optimizer or a schedule that is gone"]
+    if m["asked_whole"]:
+        return ["  whole step: none so far; the first call is traced, those after it may be whole"]
+    if not m["trains"]:
+        return []  # nobody goes back through these calls
     return [
         "  whole step: none so far; optimizer.update(loss, ...) of a static optimizer makes one"
     ]
@@ -193,7 +223,7 @@ def _schedules(m: dict, limits: Limits) -> list[str]:
     if len(shown) < len(schedules) or m["memory_bytes"]:
         n = len(schedules)
         lines.append(
-            f"  {n} schedule{'s' * (n > 1)} in {_bytes(m['memory_bytes'])} of arenas"
+            f"  {counted(n, 'schedule')} in {_bytes(m['memory_bytes'])} of arenas"
             + (f"; used last ({len(shown)} shown):" if len(shown) < n else ":")
         )
     for schedule in shown:
@@ -201,25 +231,30 @@ def _schedules(m: dict, limits: Limits) -> list[str]:
     return lines
 
 
+def _reasons(dynamic: dict) -> list[str]:
+    """Why a call runs define-by-run, what would mend it, and what would have to be mended, too."""
+    lines = []
+    for told, reason in [("runs define-by-run", dynamic), *(("and", x) for x in dynamic["others"])]:
+        place = f" at {where(reason['line'])}" if reason["line"] else ""
+        lines += [f"    {told}: {reason['reason']}{place}", *_wrapped(reason["remedy"], "      ")]
+    return lines
+
+
 def _schedule(s: dict, limits: Limits) -> list[str]:
     arguments = ", ".join(_argument(a) for a in s["arguments"]) or "no arrays"
     mode = "train" if s["train"] else "test"
     backprop = "backprop" if s["enable_backprop"] else "no backprop"
-    last = "used last" if not s["calls_ago"] else f"used {s['calls_ago']} calls ago"
+    device = f", {s['device']}" if s["device"] else ""
+    last = "used last" if not s["calls_ago"] else f"used {counted(s['calls_ago'], 'call')} ago"
     how = "built for this size of what was traced" if s["built"] else "traced"
     sets = f", {s['instances']} sets of activations" if s["instances"] > 1 else ""
     lines = [
-        f"  schedule ({_short(arguments, 60)}; {mode}, {backprop}), {_age(s['age_seconds'])} old, "
-        f"{last}, served {s['served']}",
-        f"    {s['nodes']} nodes, {how} at {_where(s['line'])}{sets}",
+        f"  schedule ({_short(arguments, 60)}; {mode}, {backprop}{device}), "
+        f"{_age(s['age_seconds'])} old, {last}, served {s['served']}",
+        f"    {counted(s['nodes'], 'node')}, {how} at {where(s['line'])}{sets}",
     ]
     if s["dynamic"] is not None:
-        where = f" at {_where(s['dynamic']['line'])}" if s["dynamic"]["line"] else ""
-        return [
-            *lines,
-            f"    runs define-by-run: {s['dynamic']['reason']}{where}",
-            *_wrapped(s["dynamic"]["remedy"], "      "),
-        ]
+        return lines + _reasons(s["dynamic"])
     if s["unwatched"]:
         lines += _wrapped("not compared before replays: " + "; ".join(s["unwatched"]), "    ")
     if s["unconfirmed"]:
@@ -234,7 +269,8 @@ def _schedule(s: dict, limits: Limits) -> list[str]:
     else:
         native = sum(p["native_ops"] for p in s["programs"])
         python = sum(p["python_ops"] for p in s["programs"])
-        lines.append(f"    {len(s['programs'])} programs: {native} native, {python} Python ops")
+        programs = counted(len(s["programs"]), "program")
+        lines.append(f"    {programs}: {native} native, {python} Python ops")
     return lines + _python_nodes(s["python_nodes"], limits)
 
 
@@ -246,8 +282,13 @@ def _programs(programs: list[dict], limits: Limits) -> list[str]:
         if not any(p is h for h in hidden):
             lines += _program(p)
     if hidden:
-        lines.append(f"    and {len(hidden)} more backward programs, for other gradient patterns")
+        more = counted(len(hidden), "more backward program")
+        lines.append(f"    and {more}, for other gradient patterns")
     return lines
+
+
+#: Names of arrays that are others in each run; the others are counted.
+MOST_MOVING = 8
 
 
 def _program(p: dict) -> list[str]:
@@ -260,12 +301,38 @@ def _program(p: dict) -> list[str]:
     room = COLUMNS - len(head) - len(memory) - 3
     text = ""
     for k, name in enumerate(names):
-        more = f", {len(names) - k} more kinds"
+        more = f", {counted(len(names) - k, 'more kind')}"
         if len(text) + len(name) + 2 + len(more) > room:
-            text += more if text else f"{len(names)} kinds"
+            text += more if text else counted(len(names), "kind")
             break
         text += f", {name}" if text else name
-    return [f"{head} ({text}){memory}", *_choices(p["choices"])]
+    alone = [f"      launched one by one: {text}" for text in p["uncaptured"]]
+    moving = _moving(p["moving"])
+    lines = [f"{head} ({text}){memory}", *_choices(p["choices"]), *_graphs(p["graphs"])]
+    return [*lines, *moving, *alone]
+
+
+def _graphs(graphs: list[dict] | None) -> list[str]:
+    """How many graphs a GPU runs, and what lies between them."""
+    if graphs is None:
+        return []
+    n, kernels = len(graphs), sum(graph["kernels"] for graph in graphs)
+    text = f"{counted(n, 'graph')} with {counted(kernels, 'kernel')}"
+    cuts = collections.Counter(graph["cut_by"] for graph in graphs if graph["cut_by"])
+    names = ", ".join(name + (f" x {k}" if k > 1 else "") for name, k in cuts.most_common())
+    forms = collections.Counter(graph["form"] for graph in graphs if graph["form"])
+    formed = "; ".join(form + (f" x {k}" if k > 1 else "") for form, k in forms.most_common())
+    text += f", cut by Python ops: {names}" if names else ""
+    return _wrapped(text + (f"; launched as {formed}" if formed else ""), "      ")
+
+
+def _moving(names: list[str]) -> list[str]:
+    """Which arrays are others in each run, so that a GPU reads from memory where they lie."""
+    if not names:
+        return []
+    shown = ", ".join(dict.fromkeys(names[:MOST_MOVING]))
+    more = f" and {len(names) - MOST_MOVING} more" if len(names) > MOST_MOVING else ""
+    return _wrapped(f"other arrays in each run: {shown}{more}", "      ")
 
 
 def _choices(choices: list[dict]) -> list[str]:
@@ -281,14 +348,23 @@ def _choices(choices: list[dict]) -> list[str]:
 
 def _python_nodes(nodes: list[dict], limits: Limits) -> list[str]:
     groups: dict = collections.Counter((n["label"], n["reason"], n["line"]) for n in nodes)
+    links = {(n["label"], n["reason"], n["line"]): n["link"] for n in reversed(nodes)}
     lines = [
-        f"    Python op {label}" + (f" x {n}" if n > 1 else "") + f": {reason}; at {_where(line)}"
-        for (label, reason, line), n in groups.most_common(limits.python_ops)
+        f"    Python op {group[0]}"
+        + (f" x {n}" if n > 1 else "")
+        + f": {group[1]}; at {where(group[2])}"
+        + _in(links[group], n)
+        for group, n in groups.most_common(limits.python_ops)
     ]
     if len(groups) > limits.python_ops:
         rest = sum(groups.values()) - sum(n for _, n in groups.most_common(limits.python_ops))
-        lines.append(f"    and {rest} more Python ops")
+        lines.append(f"    and {counted(rest, 'more Python op')}")
     return lines
+
+
+def _in(link: str, n: int) -> str:
+    """The link of the first of `n` ops."""
+    return f" in {link}" + (" and others" if n > 1 else "") if link not in ("", "/") else ""
 
 
 def _optimizer(o: dict, limits: Limits) -> list[str]:
@@ -299,12 +375,18 @@ def _optimizer(o: dict, limits: Limits) -> list[str]:
         return [f"{o['name']}: static, no update was made yet"]
     plan = [f"  {line}" for line in o["plan"].splitlines()]
     if len(plan) > limits.reasons + 1:
-        plan = [*plan[: limits.reasons], f"  and {len(plan) - limits.reasons} more parts"]
+        hidden = counted(len(plan) - limits.reasons, "more part")
+        plan = [*plan[: limits.reasons], f"  and {hidden}"]
     lines = [f"{o['name']}: update", *plan]
     if o["program"]:
         lines += [f"  {line.strip()}" for line in _program(o["program"])]
+    if o["audits"] and any(o["audits"].values()):
+        counts = ", ".join(f"{name} {n}" for name, n in o["audits"].items() if n)
+        lines.append(f"  beside Chainer's own: {counts}")
     if o["declined"]:
         lines.append(f"  the last update that was Chainer's as a whole: {o['declined']}")
+    if o["feed"]:
+        lines.append(f"  {o['feed']}")
     return lines
 
 
@@ -325,7 +407,7 @@ def _bytes(n: int) -> str:
     return f"{n / 1024:.0f} KiB" if n < 10 * 1024**2 else f"{n / 1024**2:.1f} MiB"
 
 
-def _where(line: str, limit: int = 70) -> str:
+def where(line: str, limit: int = 70) -> str:
     """A source line, its file relative to the working directory where it lies below."""
     here = os.getcwd() + os.sep
     text = line[len(here) :] if line.startswith(here) else line or "?"

@@ -6,8 +6,9 @@ import types
 from typing import Any
 
 from sdbr.call.manager import ScheduleManager
-from sdbr.call.managers import MANAGERS
-from sdbr.call.step import last_runner
+from sdbr.call.managers import MANAGERS, of_function
+from sdbr.call.step.whole import last_runner
+from sdbr.optimizers.multi_node import is_multi_node
 
 import chainer
 
@@ -26,6 +27,8 @@ class Target:
     """
 
     def __init__(self, obj: Any):
+        if is_multi_node(obj):
+            obj = obj.actual_optimizer
         self.obj = obj
         self.kind = _kind(obj)
         self.name = _name(obj)
@@ -37,7 +40,7 @@ class Target:
             return [obj]
         if self.kind == "function":
             manager = getattr(obj, "schedule_manager", None)
-            return [] if manager is None else [manager]
+            return ([] if manager is None else [manager]) + of_function(obj)
         if self.kind == "method":
             found = _of_link(obj.__self__).get(obj.__func__._sdbr_function)
             return [] if found is None else [found]
@@ -66,11 +69,7 @@ class Target:
         found = []
         for manager in self.managers():
             for schedule in schedules_of(manager):
-                forward = schedule._forward
-                if forward is not None:
-                    found.append(forward.program)
-                    found += [plan.program for plan in list(forward.backwards.values())]
-                found += [plan.program for plan in list(schedule.step_plans.values())]
+                found += programs_of(schedule)
         for optimizer in self.optimizers():
             native = getattr(optimizer.__dict__.get("_sdbr_engine"), "native", None)
             if native is not None:
@@ -81,6 +80,32 @@ class Target:
 def schedules_of(manager: ScheduleManager) -> list:
     """All schedules of a manager, least recently used first."""
     return [schedule for group in list(manager.schedules.values()) for schedule in list(group)]
+
+
+def programs_of(schedule) -> list:
+    """The programs of a schedule that were built so far."""
+    forward = schedule._forward
+    plans = list(schedule.step_plans.values())
+    if forward is not None:
+        plans = [forward, *list(forward.backwards.values()), *plans]
+    return [plan.program for plan in plans]
+
+
+def serving(obj: Any, args: tuple) -> tuple[ScheduleManager | None, tuple]:
+    """The manager that would serve a call of `obj`, and the arguments that it would be given.
+
+    Raises
+    ------
+    TypeError
+        If `obj` is nothing static.
+    """
+    target = Target(obj)
+    managers = target.managers()
+    of_link = bool(args) and isinstance(args[0], chainer.Link)
+    if target.kind == "function" and of_link:
+        managers = [m for m in managers if m.owner is not None and m.owner() is args[0]]
+        args = args[1:]
+    return (managers[0] if managers else None), args
 
 
 def _kind(obj) -> str:
@@ -96,9 +121,17 @@ def _kind(obj) -> str:
         return "function"
     raise TypeError(
         "obj: expected a link, a function decorated with sdbr.static_graph, its schedule_manager, "
-        f"or an optimizer; got {type(obj).__name__}"
-        + (" that is not static" if callable(obj) else "")
+        f"or an optimizer; got {_what(obj)}"
     )
+
+
+def _what(obj) -> str:
+    if isinstance(obj, type):
+        return f"the class {obj.__name__}"
+    name = getattr(obj, "__name__", "")
+    if isinstance(obj, types.FunctionType | types.MethodType):
+        return f"the function {name}, which is not static"
+    return type(obj).__name__ + (" that is not static" if callable(obj) else "")
 
 
 def _name(obj) -> str:

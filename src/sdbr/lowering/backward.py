@@ -45,6 +45,7 @@ def generate_backward(
     wanted: list[v.Value],
     nodes: set[int] | None = None,
     everything: bool = False,
+    noted: dict[int, Row | None] | None = None,
 ) -> dict[int, Row]:
     """Emit the backward of `forward` for one gradient pattern.
 
@@ -62,42 +63,50 @@ def generate_backward(
     everything : bool
         Whether to run every backward that may do more than give gradients, as ``backward()`` does
         and ``chainer.grad`` does not.
+    noted : dict, optional
+        Indices of values between `seeds` and `wanted` whose gradient is wanted, too: gets the rows.
 
     Returns
     -------
     dict
         Value index -> row of its gradient; a leaf that no gradient reaches is missing.
     """
-    needs = differentiable(forward, {value.index for value in wanted}, nodes, everything)
+    noted = {} if noted is None else noted
+    ends = {value.index for value in wanted} | set(noted)
+    needs = differentiable(forward, ends, nodes, everything)
     gradients = _Gradients(builder, seeds)
     again: dict[int, LoweredNode] = {}  # nodes inside of ``F.forget``
     builder.are_gradients(seeds.values())
-    for lowered in reversed(forward.nodes):
+    through = [node for node in forward.nodes if _is_gone_through(node.traced, nodes)]
+    for lowered in reversed(through):
         traced = lowered.traced
-        if not _is_gone_through(traced, nodes):
-            continue
-        builder.label, builder.line = traced.label + " backward", traced.line
+        origin = f"{traced.label} backward", traced.line, forward.names.of_node(traced)
+        builder.at(*origin)
         gys = [None if y.unchained else gradients.collect(y.index) for y in traced.outputs]
-        targets = tuple(
-            i
-            for i, x in enumerate(traced.inputs)
-            if x.requires_grad and (x.index in needs or (everything and traced.own))
-        )
+        rows = zip(traced.outputs, gys, strict=True)
+        noted.update((y.index, g) for y, g in rows if y.index in noted)
+        targets = _targets(traced, needs, everything)
         if not targets or all(g is None for g in gys):
             continue
         if traced.forgotten:
             lowered = _made_again(forward, traced, again, builder)
-            builder.label, builder.line = traced.label + " backward", traced.line
+            builder.at(*origin)
         for i, g in zip(targets, node_gradients(lowered, builder, gys, targets), strict=True):
             if g is not None:
                 gradients.add(traced.inputs[i].index, g)
-    builder.label, builder.line = "gradient", ""
-    result = {}
-    for value in wanted:
-        g = gradients.collect(value.index)
-        if g is not None:
-            result[value.index] = g
-    return result
+    builder.at("gradient")
+    # A parameter that two links have is wanted twice; what was collected is given once.
+    found = [(index, gradients.collect(index)) for index in {x.index: None for x in wanted}]
+    return {index: g for index, g in found if g is not None}
+
+
+def _targets(traced: v.TracedNode, needs: set[int], everything: bool) -> tuple[int, ...]:
+    """Which inputs of a node are to get a gradient."""
+    return tuple(
+        i
+        for i, x in enumerate(traced.inputs)
+        if x.requires_grad and (x.index in needs or (everything and traced.own))
+    )
 
 
 def _made_again(

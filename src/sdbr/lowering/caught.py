@@ -1,9 +1,10 @@
-"""Errors of functions that user code inside the call would catch."""
+"""What no replay could take back: errors that user code inside the call catches, draws on a GPU."""
 
 from __future__ import annotations
 
 from sdbr.base.reasons import Reason, Remedy
-from sdbr.functions.registry import row_of
+from sdbr.functions.registry import draws, function_of, row_of
+from sdbr.trace.questions import Question
 from sdbr.trace.values import CONSTANT, Trace, TracedNode
 
 import numpy as np
@@ -42,3 +43,23 @@ def _is_python(node: TracedNode) -> bool:
     if node.template is None:
         return getattr(node.call[0], "__module__", "") == "numpy.linalg"
     return row_of(node.template) is None
+
+
+def asked_after_a_draw(trace: Trace) -> Reason | None:
+    """Why a run on a GPU that meets another answer could not be begun anew, or None.
+
+    For a CuPy whose generators cannot be set back to where they were.
+    """
+    drawn = ""
+    for node in trace.nodes:
+        if type(node) is Question and drawn:
+            text = f"a value decides about the way after {drawn} has drawn on a GPU"
+            return Reason(text, Remedy.STAY_ARRAYS, node.line)
+        of_numpy = node.draws and node.outputs[0].host
+        if (node.draws and not of_numpy) or node.effect or _draws(node):
+            drawn = drawn or node.label
+    return None
+
+
+def _draws(node: TracedNode) -> bool:
+    return node.function is not None and draws(type(function_of(node.function)))

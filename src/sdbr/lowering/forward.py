@@ -6,24 +6,30 @@ import collections
 import copy
 import dataclasses
 
-from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.errors import SdbrError
-from sdbr.functions import registry
+from sdbr.functions import half, registry
 from sdbr.lowering import python_only
 from sdbr.lowering.gap import Gap, keeps
 from sdbr.lowering.node_attributes import structural_arrays
 from sdbr.lowering.node_gradients import node_gradients
 from sdbr.lowering.numpy_calls import lower_call
 from sdbr.lowering.numpy_views import gives_view
-from sdbr.lowering.python_op import NumpyCall, PythonBackward, PythonForward, user_array
+from sdbr.lowering.python_op import (
+    Answer,
+    Copied,
+    NumpyCall,
+    PythonBackward,
+    PythonForward,
+    user_array,
+)
 from sdbr.lowering.repeated import without_repeats
 from sdbr.lowering.selection import live_nodes
+from sdbr.lowering.value_rows import ValueRows
 from sdbr.lowering.windows import HandedOut, apart, window
-from sdbr.program.buffers import ARENA, BOUND, CONSTANT, OWNED, BufferTable, Row
+from sdbr.program.buffers import ARENA, BOUND, OWNED, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.trace import values as v
 from sdbr.trace.arrays.scalars import KINDS
-from sdbr.trace.code.places import Place
 from sdbr.trace.effects.side_effects import StaticCode
 from sdbr.trace.gradients import GradientNode
 from sdbr.trace.questions import Question
@@ -61,17 +67,12 @@ class LoweredNode:
     gap: Gap | None = None
 
 
-class Forward:
+class Forward(ValueRows):
     """The forward of a trace as instructions.
 
     Attributes
     ----------
-    builder : Builder
-    rows : dict
-        Value index -> Row.
     nodes : list of LoweredNode
-    bound : list of (Value, Row)
-        What is bound at each call: arguments, parameters, attributes.
     control_base : int
         Where the scalars of the trace begin in the control block.
     gap : Gap
@@ -88,16 +89,13 @@ class Forward:
         control_base: int = 0,
         together: bool = False,
     ):
-        self.trace = trace
+        super().__init__(trace, table, Builder(table))
         self.control_base = control_base
-        self.table = table
         self.keep_graph = keep_graph
-        self.builder = Builder(table)
-        self.rows: dict[int, Row] = {}
         self.nodes: list[LoweredNode] = []
-        self.bound: list[tuple[v.Value, Row]] = []
         self.gap = Gap(self.builder, together or not keep_graph)
         self.n_questions = 0
+        self._copies: set[int] = set()  # rows that were sent, and are results as well
         self.structural = {r for r, _ in structural_arrays(trace)}
         gradients = [node for node in trace.nodes if isinstance(node, GradientNode)]
         self.differentiated = {id(node.of) for node in gradients}
@@ -105,7 +103,7 @@ class Forward:
         self.function_rows = registry.Lookups()
         nodes = without_repeats(live_nodes(trace), trace, self.function_rows)
         self.writes_left = collections.Counter(
-            self.row(v.first_of(node)).index for node in nodes if node.lasting
+            self.operand(v.first_of(node)).index for node in nodes if node.lasting
         )
         for node in nodes:
             self._lower(node)
@@ -128,6 +126,7 @@ class Forward:
         """
         other = copy.copy(self)
         other.builder, other.nodes, other.rows = builder, [], dict(self.rows)
+        other.host_rows = dict(self.host_rows)
         other.gap = Gap(builder, True)
         every = [lowered.traced for lowered in self.nodes if id(lowered.traced) in nodes]
         for traced in every:
@@ -142,70 +141,75 @@ class Forward:
             other._lower(traced)
         return {id(lowered.traced): lowered for lowered in other.nodes}
 
-    def row(self, value: v.Value) -> Row:
-        """The row of a value; leaves get their slot when first used."""
-        row = self.rows.get(value.index)
-        if row is None:
-            if value.kind == v.ALIAS:
-                return self.row(value.source)
-            if value.kind == v.RESULT:
-                raise SdbrError(f"{value!r} is used before the op that makes it")
-            if value.dtype not in DTYPE_CODES:
-                raise SdbrError(f"dtype {value.dtype} cannot be a program operand")
-            if value.kind == v.CONSTANT:
-                array = np.ascontiguousarray(value.source).reshape(value.shape)
-                slot = self.table.slot(CONSTANT, value.shape, value.dtype, "constant", array)
-                row = self.table.root(value.shape, value.dtype, slot, "constant")
-            else:
-                row = self.table.bound(value.shape, value.dtype, leaf_name(value))
-                self.bound.append((value, row))
-            self.rows[value.index] = row
-        return row
-
     def _lower(self, traced: v.TracedNode) -> None:
-        self.builder.label, self.builder.line = traced.label, traced.line
-        xs = [self.row(x) for x in traced.inputs]
+        self.builder.at(traced.label, traced.line, self.names.of_node(traced))
         if isinstance(traced, GradientNode):
-            self._lower_gradient(traced, xs)
+            self._lower_gradient(traced, [self.row(x) for x in traced.inputs])
         elif type(traced) is Question:
-            self._lower_question(traced, *xs)
+            self._lower_question(traced, *traced.inputs)
         elif traced.function is None:
-            self._lower_code(traced, xs)
+            self._lower_code(traced)
+        elif any(x.host for x in (*traced.inputs, *traced.outputs)):
+            self._lower_python(traced, "it takes or gives an array of the host")
         else:
-            self._lower_function(traced, xs)
+            self._lower_function(traced, [self.row(x) for x in traced.inputs])
 
-    def _lower_question(self, traced: Question, x: Row) -> None:
+    def _lower_question(self, traced: Question, asked: v.Value) -> None:
         """Ends the run where the answer is another one."""
-        b = self.builder
-        x = b.cast(x, bool if traced.kind is bool else np.int64)
+        b, dtype = self.builder, np.dtype(bool if traced.kind is bool else np.int64)
+        if asked.host:
+            x = self.table.on_host(ARENA, asked.shape, dtype, "what is asked")
+            b.emit("python", [self.host_row(asked)], [x], ints=(0, 1), obj=Answer())
+        else:
+            x = b.cast(self.row(asked), dtype)
         b.emit("question", [x], [], ints=(traced.answer, self.n_questions))
         self.n_questions += 1
 
-    def _lower_code(self, traced: v.TracedNode, xs: list) -> None:
+    def _lower_code(self, traced: v.TracedNode) -> None:
         """What is no function node: a NumPy call, a draw, code that runs every time."""
         b = self.builder
-        if not traced.inputs and traced.call[0] in KINDS:
-            ys = [self._lower_number(traced)]
-        else:
-            ys = None if traced.effect else lower_call(b, traced, xs)
+        xs, ys = self._lower_natively(traced)
         if ys is not None:
-            if not (traced.lasting or gives_view(traced.call)):
-                ys = apart(b, ys, xs)
             ys = self._as_they_were(traced, ys)
             self._finish(LoweredNode(traced, None, None, xs, ys))
             return
-        ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
+        xs = [self.operand(x) for x in traced.inputs]
+        in_place = traced.lasting and traced.inputs[0].host
+        ys = xs[:1] if in_place else [self.new(y) for y in traced.outputs]
         if traced.effect:
             places = {scalar: self._control(scalar) for _, _, scalar in traced.scalars}
             obj = StaticCode(traced, places)
         else:
             obj = NumpyCall(traced)
         b.emit("python", xs, ys, ints=(0, len(xs)), obj=obj)
-        if traced.lasting:
+        if traced.lasting and not in_place:
             b.copy_to(ys[0], xs[0])
             ys = xs[:1]
         reason = getattr(traced.call[0], "reason", _why_python(traced))
         self._finish(LoweredNode(traced, None, None, xs, ys, reason))
+
+    def _lower_natively(self, traced: v.TracedNode) -> tuple[list, list | None]:
+        """The ops of a call, where it is no Python op: operands, and results or None."""
+        b = self.builder
+        if not traced.inputs and traced.call[0] in KINDS:
+            return [], [self._lower_number(traced)]
+        if traced.effect or any(y.host for y in traced.outputs):
+            return [], None
+        before = len(b.instructions), dict(self.rows), list(self.staged)
+        xs = [self.row(x) for x in traced.inputs]
+        ys = lower_call(b, traced, xs)
+        if ys is None and any(x.host for x in traced.inputs):
+            # The code takes them as they are.
+            n, self.rows, self.staged = before
+            del b.instructions[n:]
+        if ys is None:
+            return xs, None
+        sent = {self.rows[x.index].index for x in traced.inputs if x.host and x.index in self.rows}
+        if len(ys) == 1 and ys[0].index in sent - self._copies:
+            self._copies.add(ys[0].index)  # which is a copy of its own, once
+        elif traced.copies or not (traced.lasting or gives_view(traced.call)):
+            ys = apart(b, ys, xs)
+        return xs, ys
 
     def _as_they_were(self, traced: v.TracedNode, ys: list) -> list:
         """`ys` for good: parts of what the call writes in place are copied, but for views of it."""
@@ -238,19 +242,21 @@ class Forward:
             tuple([x.requires_grad for x in traced.inputs]),
             train=traced.train,
         )
-        node.gap = self.gap
-        node.overwritten = self._overwritten(traced)
-        function_row = self.function_rows[type(function)]
+        node.gap, node.overwritten = self.gap, self._overwritten(traced)
+        function_row = half.row_for(self.function_rows[type(function)], node, self.table.machine)
         reason = self._why_not_native(traced, function_row, node)
         if reason is None:
             reason = self._slots(node, function_row, traced)
             for name, _, scalar in traced.scalars:
                 value = getattr(function, name)
                 node.slots[name] = ControlSlot(self._control(scalar), value, scalar.name)
+        reason = reason or half.why_not(function_row, node)
+        if reason is None and self.table.machine.lacks:
+            reason = self._why_lacking(function_row, node, xs)
         if reason is None:
             self._lower_native(traced, function_row, node, xs)
         else:
-            self._lower_python(traced, xs, reason)
+            self._lower_python(traced, reason)
 
     def _overwritten(self, traced: v.TracedNode) -> dict[int, Row]:
         """Arrays of links that a node is given and the call writes later: copies as they are now.
@@ -259,8 +265,8 @@ class Forward:
         """
         if not self.writes_left:
             return {}
-        given = [self.row(x) for x in traced.inputs]
-        given += [self.row(x) for r in traced.rebind for x in r.values if x.kind != v.CONSTANT]
+        given = [self.operand(x) for x in traced.inputs]
+        given += [self.operand(x) for r in traced.rebind for x in r.values if x.kind != v.CONSTANT]
         roots = {row.root.index: row.root for row in given}
         return {i: self.builder.copy(root) for i, root in roots.items() if i in self.writes_left}
 
@@ -271,10 +277,27 @@ class Forward:
             return getattr(traced.function, "reason", None) or python_only.reason_of(kind)
         if id(traced) in self.differentiated_twice and not function_row.differentiates_twice():
             return "the call differentiates its gradient"
+        if self.table.machine.draws_once and function_row.draws and not function_row.draws_once:
+            return "its draws are those of CuPy"
         handed_out = [name for name, _ in traced.states]
         if not set(handed_out) <= set(function_row.states):
             return f"its {handed_out[0]} is handed out"
         return function_row.reason(node)
+
+    def _why_lacking(self, function_row, node, xs: list) -> str | None:
+        """Which of the ops of a function the machine cannot run, or None."""
+        trial = copy.copy(node)
+        trial.state = {}
+        builder = Builder(self.table)
+        trial.gap = Gap(builder, True)  # nothing is kept for it
+        ys = list(function_row.forward(builder, trial, xs))
+        wanted = tuple(i for i, requires_grad in enumerate(node.requires_grad) if requires_grad)
+        if wanted and self.keep_graph and any(y.dtype.kind == "f" for y in ys):
+            gys = [builder.new(y.shape, y.dtype) if y.dtype.kind == "f" else None for y in ys]
+            function_row.backward(builder, trial, xs, ys, gys, wanted)
+        lacks = self.table.machine.lacks
+        missing = [i.op.name for i in builder.instructions if i.op.name in lacks]
+        return f"op {missing[0]} has no kernel there" if missing else None
 
     def _lower_native(self, traced: v.TracedNode, function_row, node, xs: list) -> None:
         """The ops of the forward of a function row."""
@@ -287,13 +310,13 @@ class Forward:
                 raise SdbrError(f"{traced.label}: the function row made {y!r} for {value!r}")
         self._finish(LoweredNode(traced, function_row, node, xs, ys, node.python))
 
-    def _lower_python(self, traced: v.TracedNode, xs: list, reason: str) -> None:
+    def _lower_python(self, traced: v.TracedNode, reason: str) -> None:
         """An island of define-by-run."""
-        b = self.builder
+        b, xs = self.builder, [self.operand(x) for x in traced.inputs]
         # An array that nobody knows stays on the node itself.
         rebind = [r for r in traced.rebind if any(x.kind != v.CONSTANT for x in r.values)]
-        ins = xs + [self.row(value) for r in rebind for value in r.values]
-        ys = [b.new(y.shape, y.dtype) for y in traced.outputs]
+        ins = xs + [self.operand(value) for r in rebind for value in r.values]
+        ys = [self.new(y) for y in traced.outputs]
         scalars = [(name, inner, self._control(s)) for name, inner, s in traced.scalars]
         slots = [user_array(row) for row in ins]
         keep_graph = self.keep_graph or id(traced) in self.differentiated
@@ -360,7 +383,7 @@ class Forward:
         lowered.gap = self.gap
         self.nodes.append(lowered)
         for value, row in zip(lowered.traced.outputs, lowered.ys, strict=True):
-            self.rows[value.index] = row
+            self.hold(value, row)
 
     def outputs(self, values: list[v.Value], forward_views: bool = True) -> HandedOut:
         """Put `values` on memory that is handed to the user.
@@ -372,12 +395,16 @@ class Forward:
         """
         found = HandedOut([], {}, [])
         mates = collections.Counter(
-            self.row(value).root.index for value in values if not value.is_scalar
+            self.operand(value).root.index for value in values if not value.is_scalar
         )
         for value in values:
-            row = self.row(value)
+            row = self.operand(value)
             root = row.root
             kind = ARENA if root.slot is None else root.slot.kind
+            if kind == ARENA and value.host:
+                root.slot.kind = OWNED  # it has memory of its own
+                found.places.append((value, root.slot.index, value.shape, value.dtype))
+                continue
             is_whole = row.offset == 0 and row.nbytes == root.nbytes and row.is_contiguous
             shared = False
             if keeps() and not value.is_scalar:
@@ -401,12 +428,17 @@ class Forward:
 
     def _output(self, value: v.Value, row: Row, direct: bool) -> Row:
         """A row of the user's own for `value`."""
-        owned = self.table.owned(row.shape, row.dtype, f"output {value.index}")
+        name = f"output {value.index}"
+        if value.host:
+            owned = self.table.on_host(OWNED, row.shape, row.dtype, name)
+            self.builder.emit("python", [row], [owned], ints=(0, 1), obj=Copied())
+            return owned
+        owned = self.table.owned(row.shape, row.dtype, name)
         if direct and value.kind in (v.RESULT, v.ALIAS) and row.root.slot is None:
             row.root.slot = owned.slot
             return owned
         self.gap.note_copy(row, owned)
-        self.builder.label, self.builder.line = "output", ""
+        self.builder.at("output")
         self.builder.emit("copy", [row], [owned])
         return owned
 
@@ -416,14 +448,3 @@ def _why_python(traced: v.TracedNode) -> str:
     if traced.effect:
         return "code that runs every time"
     return "a draw of NumPy's generator" if traced.draws else "a NumPy call of user code"
-
-
-def leaf_name(value: v.Value) -> str:
-    """How the disassembler names a leaf."""
-    if value.kind == v.ARGUMENT:
-        return f"argument {value.source}"
-    if value.kind == v.PARAMETER:
-        return f"parameter {value.source.name or value.index}"
-    if isinstance(value.source[0], Place):
-        return value.source[1]
-    return f"{type(value.source[0]).__name__}.{value.source[1]}"

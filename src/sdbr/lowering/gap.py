@@ -67,7 +67,7 @@ class Gap:
         copy = self._copies.get(row.index)
         if copy is None and not self.finished:
             forward = self.forward
-            forward.label, forward.line = b.label.removesuffix(" backward"), b.line
+            forward.at(b.label.removesuffix(" backward"), b.line, b.link)
             copy = self._copies[row.index] = forward.copy(row)
         return row if copy is None else copy
 

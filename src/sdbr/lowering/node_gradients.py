@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sdbr.base.errors import SdbrError
 from sdbr.functions import registry
+from sdbr.functions.half import SINGLE
 from sdbr.lowering.python_op import PythonBackward, Sum
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
@@ -13,6 +14,9 @@ def added(builder: Builder, a: Row, b: Row) -> Row:
     """The sum of two gradients."""
     if a.dtype in registry.FLOATS:
         return builder.elementwise("add", a, b)
+    if a.dtype == registry.HALF == b.dtype:
+        total = builder.elementwise("add", builder.cast(a, SINGLE), builder.cast(b, SINGLE))
+        return builder.cast(total, registry.HALF)
     total = builder.new(a.shape, a.dtype)
     builder.emit("python", [a, b], [total], ints=(0, 2), obj=Sum())
     return total

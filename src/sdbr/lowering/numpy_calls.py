@@ -61,6 +61,7 @@ def lower_call(b: Builder, traced, xs: list[Row]) -> list[Row] | None:
         The known arrays, in the order of their holes.
     """
     call, args, kwargs = traced.call
+    call = getattr(call, "as_numpy", None) or call
     if len(traced.outputs) != 1:
         return None
     want = traced.outputs[0]

@@ -12,7 +12,7 @@ from sdbr.functions.registry import FLOATS
 from sdbr.lowering.numpy_views import is_basic
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
-from sdbr.trace.arrays.rewriting import At, Rewriting, assign, fill, take_over
+from sdbr.trace.arrays.rewriting import Rewriting, assign, fill, take_over
 from sdbr.trace.values import Hole
 
 import numpy as np
@@ -41,14 +41,15 @@ def lower_write(
         return None
     start = len(b.instructions)
     found = _Write(b, call, xs, lasting)
-    if call.write is assign:
+    write = getattr(call.write, "as_numpy", None) or call.write
+    if write is assign:
         done = found.assign(*rest)
-    elif call.write in (take_over, fill):
+    elif write in (take_over, fill):
         done = not kwargs and len(rest) == 1 and found.whole(rest[0])
-    elif call.write is np.copyto:
+    elif write is np.copyto:
         done = found.copyto(*rest, **kwargs)
-    elif type(call.write) is At:
-        done = call.write.ufunc is np.add and len(rest) == 2 and found.add_at(*rest)
+    elif write == np.add.at:
+        done = not kwargs and len(rest) == 2 and found.add_at(*rest)
     else:
         done = False
     if not done:

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.compat.splitting import count_backwards
+from sdbr.devices.arrays import is_on_device, on_host
+from sdbr.program._memory import view_of
 from sdbr.program.buffers import BOUND, CONSTANT, Row
 from sdbr.trace._node_copies import copy_node, inner_function
 from sdbr.trace.code.foreign import is_users
@@ -40,14 +42,14 @@ class UserArray:
         if row is not row.root:
             self.view = (row.shape, row.dtype, row.offset, row.strides)
 
-    def now(self, memory) -> np.ndarray:
+    def now(self, memory):
         """The array that is bound now."""
         array = memory.array(self.slot)
         if self.view is None:
             # What is handed out reshaped is bound in that shape.
             return array if array.shape == self.shape else array.reshape(self.shape)
         shape, dtype, offset, strides = self.view
-        return np.ndarray(shape, dtype, array, offset, strides)
+        return view_of(array, shape, strides, offset, True, dtype)
 
 
 def user_array(row: Row, *kinds) -> UserArray | None:
@@ -250,10 +252,10 @@ class PythonBackward:
                 x.array = now  # replaced since the forward
         for x, slot, place in zip(xs, self.forward.slots, self.read, strict=False):
             if slot is None and place is not None:
-                np.copyto(x.array, place.now(memory))
+                x.array[...] = place.now(memory)
         for y, place in zip(ys, self.written, strict=False):
             if y is not None and place is not None and _is_own(y.array, xs):
-                np.copyto(y.array, place.now(memory))
+                y.array[...] = place.now(memory)
         gys = [chainer.Variable(g.copy()) for g in ins]
         pairs = [(ys[i], g) for i, g in zip(self.given, gys, strict=True) if ys[i] is not None]
         before = count_backwards()
@@ -293,6 +295,8 @@ class PythonBackward:
 
 def _is_own(array, xs) -> bool:
     """Whether an output is no view of an input: that is the user's."""
+    if is_on_device(array):
+        return not any(x.array.data.mem is array.data.mem for x in xs)
     return array.flags.writeable and not any(np.may_share_memory(array, x.array) for x in xs)
 
 
@@ -306,24 +310,57 @@ class Sum:
 
 
 class NumpyCall:
-    """A NumPy call of user code on known arrays."""
+    """A call of NumPy or CuPy in user code on known arrays."""
 
     def __init__(self, node):
         self.call, self.args, self.kwargs = node.call
         self.label = node.label
         self.traced = node
+        # NumPy takes the numbers of a call on a GPU from there, CuPy those of the host as such.
+        to_host = any(y.host for y in node.outputs)
+        self.numbers = [i for i, x in enumerate(node.inputs) if x.is_scalar and x.host != to_host]
 
     def __call__(self, memory, ins, outs) -> None:
+        for i in self.numbers:
+            ins[i] = on_host(ins[i])[()]
         result = self.call(*fill_holes(self.args, ins), **fill_holes(self.kwargs, ins))
         parts = result if isinstance(result, (tuple, list)) else (result,)
         for part, out in zip(parts, outs, strict=True):
-            part = np.asarray(part)
+            if not is_on_device(part):  # a number, where the others are CuPy's
+                part = np.asarray(part)
             if part.shape != out.shape or part.dtype != out.dtype:
                 raise NotStaticError(
                     f"{self.label} gave {out.dtype.name}{list(out.shape)} while tracing and gives "
                     f"{part.dtype.name}{list(part.shape)} now: its shape or dtype depends on values"
                 )
-            out[...] = part
+            out[...] = part if part.ndim or is_on_device(part) else part[()]
+
+
+class Sent:
+    """An array of the host, sent to the GPU that the call runs on."""
+
+    label = "copy to the GPU"
+
+    def __call__(self, memory, ins, outs) -> None:
+        outs[0].set(np.ascontiguousarray(ins[0]).reshape(outs[0].shape))
+
+
+class Copied:
+    """A copy for the user of an array of the host."""
+
+    label = "output"
+
+    def __call__(self, memory, ins, outs) -> None:
+        outs[0][...] = ins[0]
+
+
+class Answer:
+    """What is asked of a number on the host, as a question takes it."""
+
+    label = "question"
+
+    def __call__(self, memory, ins, outs) -> None:
+        outs[0][...] = ins[0].astype(outs[0].dtype)
 
 
 def fill_holes(thing, arrays):

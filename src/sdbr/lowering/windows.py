@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from sdbr.devices.arrays import contiguous, is_on_device
 from sdbr.program._memory import view_of
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
@@ -51,7 +52,7 @@ class Window(NamedTuple):
         )
         if np.array_equal(places, first + _spread(self.shape, strides)):
             return view_of(array, self.shape, strides, first, self.writeable)
-        copy = np.ascontiguousarray(array)
+        copy = contiguous(array)
         return view_of(copy, self.shape, self.strides, self.offset, self.writeable)
 
     def _places(self, array: np.ndarray) -> np.ndarray:
@@ -82,8 +83,9 @@ class Gradient(NamedTuple):
     def on(self, array: np.ndarray) -> np.ndarray:
         """The gradient, where `array` is bound to the slot; written to as `array` may be."""
         found = array if self.window is None else self.window.on(array)
-        if not array.flags.writeable and found is not array:
-            found.flags.writeable = False
+        if is_on_device(array) or array.flags.writeable or found is array:
+            return found
+        found.flags.writeable = False
         return found
 
 

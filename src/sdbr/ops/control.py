@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from sdbr.base.errors import OtherAnswer
+import ctypes
+
+from sdbr.base.errors import BackendError, OtherAnswer
 from sdbr.ops.op import Ops
 
+import numpy as np
+
 define = Ops()
+
+#: The number of the question whether gradients are finite: of no trace, and no way of a call.
+ALL_FINITE = -1
 
 
 define(
@@ -46,6 +53,111 @@ def question(ins, outs, attributes):
     got = int(ins[0].reshape(())[()])
     if got != attributes["answer"]:
         raise OtherAnswer(attributes["number"], got)
+
+
+_HANDLES = "communicator kind sum in_place wide"
+
+
+@define(
+    "allreduce",
+    "g:T*",
+    "flat:T[n]",
+    "g = share * (sum of g over ranks) in place, for each g, by one MPI_Allreduce: its address, "
+    "handles, MPI_IN_PLACE, and whether handles are pointers; flat is for several g, one after "
+    "the other",
+    ints=f"function {_HANDLES}",
+    floats="share",
+    direct=True,
+    effect=True,
+    updates=True,
+)
+def allreduce(ins, outs, attributes):
+    """Average gradients over ranks: an op that waits for another process."""
+    data = _together(ins)
+    _sum(data, attributes)
+    _apart(data, ins, attributes["share"])
+
+
+@define(
+    "allreduce_begin",
+    "g:T*",
+    "flat:T[n]",
+    "begin the sum of g over ranks, in flat where there are several g, else in place, by "
+    "MPI_Iallreduce; `allreduce_end` of the same number waits for it",
+    ints=f"function {_HANDLES} test wait number",
+    direct=True,
+    effect=True,
+    updates=True,
+)
+def allreduce_begin(ins, outs, attributes):
+    """Begin to average gradients. Here it is waited for at once; `flat` has the sums."""
+    data = _together(ins)
+    request = ctypes.c_int64()
+    _sum(data, attributes, ctypes.byref(request))
+    wait = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(attributes["wait"])
+    state = (ctypes.c_int64 * 16)()
+    _check(wait(ctypes.addressof(request), ctypes.addressof(state)), "MPI_Wait")
+    if len(ins) > 1:
+        outs[0][...] = data
+
+
+define(
+    "allreduce_progress",
+    "",
+    "",
+    "let what `allreduce_begin` has begun go on (MPI_Test)",
+    lambda ins, outs, attributes: None,
+    direct=True,
+    effect=True,
+)
+
+
+@define(
+    "allreduce_end",
+    "flat:T[n] g:T*",
+    "",
+    "wait for what `allreduce_begin` of that number has begun; g = share * (the sum of g over "
+    "ranks), which lies in flat where there are several g",
+    ints="number",
+    floats="share",
+    direct=True,
+    effect=True,
+    updates=True,
+)
+def allreduce_end(ins, outs, attributes):
+    """The average itself."""
+    flat, *gradients = ins
+    data = gradients[0] if len(gradients) == 1 else flat
+    _apart(data, gradients, attributes["share"])
+
+
+def _together(gradients):
+    """Numbers that one collective takes: those of one gradient, or all, one after the other."""
+    if len(gradients) == 1:
+        return gradients[0]
+    return np.concatenate([g.ravel() for g in gradients])
+
+
+def _apart(data, gradients, share: float) -> None:
+    ends = np.cumsum([g.size for g in gradients])[:-1]
+    for g, part in zip(gradients, np.split(data.ravel(), ends), strict=True):
+        g[...] = part.reshape(g.shape) * g.dtype.type(share)
+
+
+def _sum(data, attributes, *request) -> None:
+    """Call the library; with a request, one of its functions that only begin."""
+    handle = ctypes.c_void_p if attributes["wide"] else ctypes.c_int
+    address = ctypes.c_void_p
+    kinds = (address, address, ctypes.c_int, handle, handle, handle, *[address] * len(request))
+    function = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(attributes["function"])
+    handles = [attributes[name] for name in ("kind", "sum", "communicator")]
+    sent = attributes["in_place"], data.ctypes.data, data.size
+    _check(function(*sent, *handles, *request), "MPI_Iallreduce" if request else "MPI_Allreduce")
+
+
+def _check(status: int, name: str) -> None:
+    if status:
+        raise BackendError(f"{name} gave {status}")
 
 
 OPS = define.ops

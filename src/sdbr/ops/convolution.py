@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 from sdbr.ops.op import Layout, Ops
@@ -56,6 +57,16 @@ def sizes_of(shapes: Sequence[Sequence[int]], numbers: Sequence[int]) -> Sizes:
     return Sizes(x, w, y, tuple(numbers[:3]), tuple(numbers[3:6]), tuple(numbers[6:9]), numbers[9])
 
 
+def _work(w: int, y: int):
+    """The rule of the floating-point operations, with `w` and `y` among inputs and outputs."""
+
+    def flops(ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int]) -> int:
+        shapes = [shape for _, shape in (*ins[:2], outs[0])]
+        return 2 * math.prod(shapes[y]) * math.prod(shapes[w][1:])
+
+    return flops
+
+
 def _windows(w_shape, y_shape, a: dict) -> Iterator[tuple[tuple, tuple]]:
     """For each element of the kernel: its index, and the window of the padded x that it reads."""
     for tap in np.ndindex(*w_shape[2:]):
@@ -105,6 +116,7 @@ def _problem(x: Layout, w: Layout, y: Layout, ints: Sequence[int]) -> str:
     ints=f"{_NUMBERS} activation",
     direct=True,
     divides=True,
+    flops=_work(1, 2),
     rule=lambda ins, outs, ints, floats: _problem(ins[0], ins[1], outs[0], ints),
 )
 def convolution(ins: list, outs: list, a: dict) -> None:
@@ -128,6 +140,7 @@ def convolution(ins: list, outs: list, a: dict) -> None:
     ints=f"{_NUMBERS} activation",
     direct=True,
     divides=True,
+    flops=_work(1, 0),
     rule=lambda ins, outs, ints, floats: _problem(outs[0], ins[1], ins[0], ints),
 )
 def convolution_grad_x(ins: list, outs: list, a: dict) -> None:
@@ -155,6 +168,7 @@ def convolution_grad_x(ins: list, outs: list, a: dict) -> None:
     ints=f"{_NUMBERS} accumulate",
     direct=True,
     divides=True,
+    flops=_work(2, 1),
     rule=lambda ins, outs, ints, floats: _problem(ins[0], outs[0], ins[1], ints),
 )
 def convolution_grad_w(ins: list, outs: list, a: dict) -> None:

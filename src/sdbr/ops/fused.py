@@ -166,6 +166,16 @@ def _rule(
 define = Ops()
 
 
+def _flops(ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int]) -> int:
+    """One for each element in each step that makes a number."""
+    steps, at = 0, 0
+    while at < len(ints):
+        op = SINGLE[ints[at]]
+        steps += not op.moves
+        at += 2 + len(op.inputs)
+    return steps * math.prod(outs[0][1])
+
+
 @define(
     "fused",
     "x:T*",
@@ -178,6 +188,7 @@ define = Ops()
     rule=_rule,
     sharing=memory_sharing,
     spelled=describe,
+    flops=_flops,
     cut="elements",
 )
 def fused(ins, outs, attributes) -> None:

@@ -98,6 +98,9 @@ class Op:
         makes of gradients is never flushed.
     zero_sign_open : bool
         The sign of a zero may be either: where NumPy chooses one of two.
+    flops : callable or None
+        ``(ins, outs, ints) -> int``: floating-point operations, with operands as `Layout`. None:
+        one for each element of the largest operand, and none in an op that only `moves`.
     spelled : callable or None
         ``(inputs, outputs, ints, floats) -> list of str``: attributes as text, where operands are
         given by their places in the buffer table.
@@ -136,6 +139,7 @@ class Op:
     exact: bool = False
     keeps_denormals: bool = False
     zero_sign_open: bool = False
+    flops: Callable | None = None
     spelled: Callable | None = None
 
     @property
@@ -196,6 +200,25 @@ class Op:
         if self.sharing is not None:
             return self.sharing(n_in, n_out, ints, floats)
         return [(0, k) for k in self.inplace] if n_out else []
+
+    def work(
+        self, ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int]
+    ) -> tuple[int | None, int]:
+        """Floating-point operations (None: nobody knows, of a Python op), and bytes.
+
+        Each operand counts once, with all of its elements; memory to work in does not count.
+        """
+        if self.most_outputs and len(outs) == self.most_outputs:
+            outs = outs[:-1]
+        operands = [*ins, *outs]
+        nbytes = sum(dtype.itemsize * math.prod(shape) for dtype, shape in operands)
+        if self.python:
+            return None, nbytes
+        if self.flops is not None:
+            return self.flops(ins, outs, ints), nbytes
+        if self.moves:
+            return 0, nbytes
+        return max((math.prod(shape) for _, shape in operands), default=0), nbytes
 
     @np.errstate(all="ignore")  # kernels do not warn either; Python ops keep the caller's settings
     def compute(self, ins: list, outs: list, attributes: dict) -> None:

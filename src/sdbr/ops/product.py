@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from sdbr.ops import elementwise
@@ -41,6 +42,14 @@ def _factors(
     return "" if k == k2 and (n, m) == c[-2:] else "op(a) @ op(b) has the shape of c"
 
 
+def _multiplied(ins: Sequence[Layout], outs: Sequence[Layout], ints: Sequence[int]) -> int:
+    """A multiplication and an addition for each term of each sum: n m k of them."""
+    a, b, c = (math.prod(shape) for _, shape in (*ins[:2], outs[0]))
+    pairs = math.prod(outs[0][1][:-2])
+    # Of [n, k], [k, m] and [n, m] the square root of the product of all sizes is n m k.
+    return 2 * math.isqrt(a * b * c // pairs) if pairs else 0
+
+
 def _known(numbers: dict[int, Callable]) -> Callable[..., str]:
     """The rule that `activation` is one of some numbers."""
 
@@ -61,6 +70,7 @@ def _known(numbers: dict[int, Callable]) -> Callable[..., str]:
     by_row=(0,),
     cut="rows",
     product=True,
+    flops=_multiplied,
     rule=_known(ACTIVATIONS),
 )
 def linear(x: Array, w: Array, *b: Array, activation: int) -> Array:
@@ -80,6 +90,7 @@ def linear(x: Array, w: Array, *b: Array, activation: int) -> Array:
     by_row=(0,),
     cut="rows",
     product=True,
+    flops=_multiplied,
     rule=_factors,
 )
 def gemm(ins, outs, attributes) -> None:
@@ -97,6 +108,7 @@ define(
     ints="trans_a trans_b",
     cut="matrices",
     product=True,
+    flops=_multiplied,
     rule=_factors,
 )
 
@@ -110,6 +122,7 @@ define(
     by_row=(0, 2),
     cut="rows",
     product=True,
+    flops=_multiplied,
     rule=_known(ACTIVATION_GRADS),
 )
 

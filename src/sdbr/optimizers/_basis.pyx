@@ -16,9 +16,11 @@ from libc.stdlib cimport calloc, free
 from sdbr.base._dicts cimport SDBR_DICT_VERSIONS, sdbr_dict_version
 from sdbr.base._python cimport sdbr_dict_size, sdbr_list_item
 from sdbr.optimizers._arrays cimport (
-    is_native, lookup, sdbr_list_size, sdbr_same_shape, sdbr_type,
+    is_half, is_native, lookup, same_shape, sdbr_fetch, sdbr_list_size, sdbr_lookup_near, type_of,
 )
+from sdbr.devices._arrays cimport on_device
 from sdbr.optimizers._groups cimport Group
+from sdbr.optimizers._masters cimport Master
 
 cnp.import_array()
 
@@ -33,6 +35,8 @@ cdef str _STATE = "_state"
 cdef str _TARGET = "target"
 cdef str _HOOKABLE = "_hookable"
 cdef str _PARENT = "_parent"
+cdef str _FP32 = "_use_fp32_update"
+cdef str _MASTER = "_fp32_param"
 cdef PyObject *K_UPDATE_RULE = <PyObject *> _UPDATE_RULE
 cdef PyObject *K_DATA = <PyObject *> _DATA
 cdef PyObject *K_LOSS_SCALE = <PyObject *> _LOSS_SCALE
@@ -41,6 +45,8 @@ cdef PyObject *K_T = <PyObject *> _T
 cdef PyObject *K_HYPERPARAM = <PyObject *> _HYPERPARAM
 cdef PyObject *K_STATE = <PyObject *> _STATE
 cdef PyObject *K_PARENT = <PyObject *> _PARENT
+cdef PyObject *K_FP32 = <PyObject *> _FP32
+cdef PyObject *K_MASTER = <PyObject *> _MASTER
 cdef PyObject *NONE = <PyObject *> None
 
 
@@ -74,7 +80,7 @@ cdef class UpdateBasis:
         free(self.entries)
 
     def _watch_optimizer(
-        self, optimizer, tree, list scalar_hooks, loss_scale, int loss_scale_index
+        self, optimizer, tree, list scalar_hooks, list fixed, loss_scale, int loss_scale_index
     ):
         self.dynamic = optimizer._loss_scaling_is_dynamic
         self.optimizer = optimizer
@@ -85,6 +91,7 @@ cdef class UpdateBasis:
         self.post_hooks = self.hookable._post_update_hooks
         self.hooks = (*self.pre_hooks.values(), None, *self.post_hooks.values())
         self.scalar_hooks = scalar_hooks
+        self.fixed = fixed
         self.loss_scale = loss_scale
         self.loss_scale_index = loss_scale_index
 
@@ -133,8 +140,11 @@ cdef class UpdateBasis:
             e.data = self._keep(data)
             e.array = <PyObject *> self.arrays[i]
             e.group = group
+            self.n_idle += e.array == NONE and group >= 0
             e.native = native
             e.plain = is_native(e.array)
+            e.half = is_half(e.array)
+            e.scaled = param._loss_scale is not None
             e.param_slot = e.grad_slot = -1
             e.rule = self._keep(rules[i])
             if e.rule == NONE:
@@ -142,6 +152,9 @@ cdef class UpdateBasis:
             self._watch_rule(i, rules[i])
             if group < 0:
                 continue
+            if e.half:
+                e.master_data = self._keep((<object> e.master)._data)
+                e.master_array = self._keep((<object> e.master)._data[0])
             e.state = self._keep(state)
             e.n_states = len(names)
             for k in range(e.n_states):
@@ -158,6 +171,8 @@ cdef class UpdateBasis:
         e.rule_class = Py_TYPE(rule)
         e.rule_size = len(rule.__dict__)
         e.enabled = self._keep(rule.enabled)
+        e.fp32 = self._keep(rule.__dict__.get(_FP32))
+        e.master = self._keep(rule.__dict__.get(_MASTER))
         e.hyperparam = self._keep(rule.hyperparam)
         e.hyperparam_dict = self._keep(rule.hyperparam.__dict__)
         e.parent = self._keep(rule.hyperparam.__dict__.get("_parent"))
@@ -175,6 +190,10 @@ cdef class UpdateBasis:
         self.values = [None] * len(groups)
         self.group_t = [None] * len(groups)
         self.known_t = [None] * len(groups)
+        self.group_extra = [None] * len(groups)
+        self.next_extra = [None] * len(groups)
+        self.used_extra = [None] * len(groups)
+        self.known_extra = [None] * len(groups)
         for i in range(self.n_entries - 1, -1, -1):
             if self.entries[i].group >= 0:
                 (<Group> groups[self.entries[i].group]).first = i
@@ -195,16 +214,23 @@ cdef class UpdateBasis:
         if not self.check_parameters():
             self.found_right = False
             return False
+        if self.ahead:
+            self.refresh()
         return True
+
+    cdef int refresh(self) except -1:
+        cdef Master master
+        self.ahead = [master for master in self.ahead if master.refresh(self.counted)]
+        return 0
 
     cdef bint check_parameters(self):
         cdef Py_ssize_t i
         cdef Group group
         cdef PyObject *t
-        cdef bint same_t, has_scale
+        cdef PyObject *extra
+        cdef bint same_t
         cdef bint known = self.found_right
         cdef object scale = None
-        cdef bint scaled = False
         cdef Entry *e
         for i in range(len(self.groups)):
             group = <Group> self.groups[i]
@@ -212,51 +238,78 @@ cdef class UpdateBasis:
             if t == NULL:
                 return False
             self.group_t[i] = <object> t
+            if group.attribute is not None:
+                extra = lookup(self.entries[group.first].rule_dict, <PyObject *> group.attribute)
+                self.group_extra[i] = None if extra == NULL else <object> extra
             self.values[i] = group.values()
             if not group.options_hold(self.values[i]):
                 return False
         self.filled = True
         self.found_right = False  # comparing may raise
         for i in range(self.n_entries):
+            self.fetch(i + AHEAD)
             e = &self.entries[i]
             if not self.check_param(e) or sdbr_list_size(e.data) != 1:
                 return False
             held = None if e.loss_scale == NULL else <object> e.loss_scale
-            has_scale = e.loss_scale != NULL
             if sdbr_list_item(e.data, 0) != e.array:
                 if not self.array_changed(i):
                     return False
-            elif e.native and not is_native(e.array):
-                return False  # the same array, made read-only
+            elif e.native and not e.half and not on_device(e.array) and not is_native(e.array):
+                return False  # the same array, made read-only; those of CuPy cannot be
+            if e.master_data != NULL and sdbr_list_item(e.master_data, 0) != e.master_array:
+                return False
             same_t = known and e.group >= 0 and (
                 sdbr_list_item(<PyObject *> self.group_t, e.group)
                 == sdbr_list_item(<PyObject *> self.known_t, e.group)
+                and sdbr_list_item(<PyObject *> self.group_extra, e.group)
+                == sdbr_list_item(<PyObject *> self.known_extra, e.group)
             )
             if e.rule != NONE and not self.check_rule(e, same_t):
                 return False
-            if not e.native or not has_scale:
+            if not e.native:
                 continue
-            if not scaled or held is not scale:
-                if scaled and held != scale:
-                    return False
-                scale = held
-                scaled = True
-        if scaled:
-            if (scale is None) != (self.loss_scale is None):
+            if (held is None) == e.scaled:
                 return False
+            if held is None or held is scale:
+                continue
+            if scale is not None and held != scale:
+                return False
+            scale = held
+        if scale is not None:
             self.loss_scale = scale
         for i in range(len(self.groups)):
             self.known_t[i] = self.group_t[i]
+            self.known_extra[i] = self.group_extra[i]
         self.found_right = True
         return True
+
+    cdef void fetch(self, Py_ssize_t i) noexcept:
+        """Ask the memory for what is compared of an entry."""
+        cdef Entry *e
+        if i >= self.n_entries:
+            return
+        e = &self.entries[i]
+        sdbr_fetch(e.param)
+        sdbr_fetch(e.data)
+        sdbr_fetch(e.array)
+        sdbr_fetch(e.rule)
+        sdbr_fetch(e.rule_dict)
+        sdbr_fetch(e.pre)
+        sdbr_fetch(e.post)
+        sdbr_fetch(e.hyperparam_dict)
+        sdbr_fetch(e.state)
+        sdbr_fetch(e.grad)
 
     cdef bint check_param(self, Entry *e):
         cdef uint64_t now = sdbr_dict_version(e.param)
         if SDBR_DICT_VERSIONS and now == e.param_version:
             return True
-        if lookup(e.param, K_DATA) != e.data or lookup(e.param, K_UPDATE_RULE) != e.rule:
+        if sdbr_lookup_near(e.param, K_DATA, &self.places[AT_DATA]) != e.data:
             return False
-        e.loss_scale = lookup(e.param, K_LOSS_SCALE)
+        if sdbr_lookup_near(e.param, K_UPDATE_RULE, &self.places[AT_RULE]) != e.rule:
+            return False
+        e.loss_scale = sdbr_lookup_near(e.param, K_LOSS_SCALE, &self.places[AT_LOSS_SCALE])
         e.param_version = now
         return True
 
@@ -270,6 +323,9 @@ cdef class UpdateBasis:
             return False
         if len(self.hooks) > 1:
             if not _same(self.pre_hooks, self.post_hooks, self.hooks):
+                return False
+        for hook, attribute, expected in self.fixed:
+            if getattr(hook, attribute, None) is not expected:
                 return False
         return self.tree.check() and self.check_code()
 
@@ -312,6 +368,10 @@ cdef class UpdateBasis:
         cdef PyObject *t
         if lookup(e.rule_dict, K_ENABLED) != e.enabled:
             return False
+        if e.half and (
+            lookup(e.rule_dict, K_FP32) != e.fp32 or lookup(e.rule_dict, K_MASTER) != e.master
+        ):
+            return False
         if e.group < 0:
             return True
         # A method replaced on the rule itself makes its dictionary longer.
@@ -321,23 +381,36 @@ cdef class UpdateBasis:
             return False
         if e.n_states and lookup(e.rule_dict, K_STATE) != e.state:
             return False
-        if e.native:
-            t = lookup(e.rule_dict, K_T)
-            if t != sdbr_list_item(<PyObject *> self.group_t, e.group):
-                if t == NULL or <object> t != self.group_t[e.group]:
-                    return False
-        return True
+        t = lookup(e.rule_dict, K_T)
+        if t != sdbr_list_item(<PyObject *> self.group_t, e.group):
+            if t == NULL or <object> t != self.group_t[e.group]:
+                return False
+        return self.same_attribute(e)
+
+    cdef bint same_attribute(self, Entry *e):
+        """Whether the attribute that the scalars take is that of the group."""
+        cdef Group group = <Group> self.groups[e.group]
+        cdef PyObject *found
+        if group.attribute is None:
+            return True
+        found = lookup(e.rule_dict, <PyObject *> group.attribute)
+        if found == sdbr_list_item(<PyObject *> self.group_extra, e.group):
+            return True
+        return (None if found == NULL else <object> found) == self.group_extra[e.group]
 
     cdef bint array_changed(self, Py_ssize_t i):
         """Take another array of the same kind for a parameter; False if it is of another kind."""
         cdef Entry *e = &self.entries[i]
         cdef PyObject *new
         new = sdbr_list_item(e.data, 0)
-        if is_native(new) != e.plain:
+        if is_native(new) != e.plain or is_half(new) != e.half:
             return False
-        if e.native and sdbr_type(new) != sdbr_type(e.array):
+        if e.native and on_device(new) != on_device(e.array):
             return False
-        if e.native and not sdbr_same_shape(new, e.array):
+        if e.native and on_device(new):
+            if (<object> new).data.device_id != (<object> e.array).data.device_id:
+                return False
+        if e.native and (type_of(new) != type_of(e.array) or not same_shape(new, e.array)):
             return False
         self.arrays[i] = <object> new
         e.array = new

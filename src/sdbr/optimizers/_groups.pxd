@@ -9,7 +9,8 @@ cdef enum:
 cdef class Group:
     cdef readonly object rule_row
     cdef readonly object dtype
-    cdef readonly object extra
+    cdef str attribute                # of the rules, which the scalars take; or None
+    cdef object carry                 # what makes its next value, or None
     cdef readonly object hyperparam
     cdef readonly tuple options
     cdef readonly int number

@@ -17,10 +17,11 @@ class Missing:
 cdef class Group:
     """Rules that make the same step: one rule row, the same hyperparameters, the same `t`."""
 
-    def __init__(self, rule_row, dtype, extra, hyperparam, options, chain, int number, int offset):
+    def __init__(self, rule_row, dtype, hyperparam, options, chain, int number, int offset):
         self.rule_row = rule_row
         self.dtype = dtype
-        self.extra = extra
+        self.attribute = rule_row.attribute
+        self.carry = rule_row.carry
         self.hyperparam = hyperparam
         self.options = options
         self.chain = chain

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from sdbr.backends import make_executable
+from sdbr.backends import AUTO, ON_GPU
+from sdbr.compat.graph._variables import settle_scaled
+from sdbr.devices.arrays import contiguous, device_of
+from sdbr.optimizers.audits import DIFFERS, UpdateAudits
+from sdbr.optimizers.mixed import MixedStep
+from sdbr.optimizers.native import NativeProgram, NativeUpdate
 from sdbr.optimizers.plan import UpdatePlan
 from sdbr.optimizers.problems import is_native
-from sdbr.program import memory as memory_plan
-from sdbr.program._memory import Memory
-from sdbr.program.builder import Builder
-from sdbr.program.program import assemble
 
 import numpy as np
 
@@ -46,40 +47,6 @@ class UpdateStatistics:
 KEPT = 4
 
 
-class NativeUpdate:
-    """The update program of a plan, on memory of its own.
-
-    Parameters
-    ----------
-    plan : UpdatePlan
-        With something native.
-    backend : str
-        Executor of the program.
-    """
-
-    def __init__(self, plan: UpdatePlan, backend: str) -> None:
-        self.plan = plan
-        b = Builder()
-        params, grads, states = [], [], []
-        for i, (param, name) in enumerate(zip(plan.params, plan.names, strict=True)):
-            shape, dtype = param.shape, param.dtype
-            params.append(b.table.bound(shape, dtype, name))
-            grads.append(b.table.bound(shape, dtype, f"{name}.grad"))
-            states.append([b.table.bound(shape, dtype, f"{name}.{s}") for s, _ in plan.states(i)])
-        plan.emit(b, params, grads, states, 0)
-        arena = memory_plan.plan(b.instructions, b.table, name="update")
-        self.backend = backend
-        self.program = assemble(b.instructions, b.table, "update", arena)
-        self.memory = Memory(len(b.table.slots), plan.n_control)
-        self.grad_slots = [r.slot.index for r in grads]
-        plan.set_slots([r.slot.index for r in params], self.grad_slots)
-        for i, rows in enumerate(states):
-            for row, (_, array) in zip(rows, plan.states(i), strict=True):
-                self.memory.bind(row.slot.index, array)
-        self.memory.reserve(self.program)
-        self.run = make_executable(self.program, self.memory, backend).run
-
-
 class UpdateEngine:
     """Updates the parameters of one optimizer from gradients that are computed already.
 
@@ -99,6 +66,10 @@ class UpdateEngine:
         Its program; None while nothing is native.
     declined : str or None
         Why the last update that was Chainer's own code as a whole was that.
+    audits : UpdateAudits
+        Those of updates on a GPU.
+    made : int
+        Updates that came here.
     """
 
     def __init__(self, optimizer, chainer_update) -> None:
@@ -107,7 +78,9 @@ class UpdateEngine:
         self.plan: UpdatePlan | None = None
         self.native: NativeUpdate | None = None
         self.declined: str | None = None
+        self.made = 0
         self._chainer_update = chainer_update
+        self.audits = UpdateAudits(optimizer)
         self._kept: list[tuple[UpdatePlan, NativeUpdate]] = []
 
     def __reduce__(self):
@@ -148,30 +121,42 @@ class UpdateEngine:
         plan = self.current_plan()
         if plan.python_params:
             self._refuse_read_only(plan)
-        if not plan.native:
-            return self._in_python(plan, plan.reason)
-        if traced and self._is_first() and plan.reason is None:
+        if not plan.native or self.audits.problem:
+            return self._in_python(plan, self.audits.problem or plan.reason)
+        if plan.device is not None and backend == AUTO:
+            backend = ON_GPU
+        if (plan.device is None) == (backend == ON_GPU):
+            where = "on the host" if plan.device is None else f"on GPU {plan.device}"
+            return self._in_python(plan, f"backend {backend!r} updates no arrays {where}")
+        if traced and self._is_first() and plan.in_step:
             self.statistics.traced_updates += 1
-            return self._chainer_update()
+            try:
+                return self._chainer_update()
+            finally:
+                plan.release()  # of what has made no step: gradients may be infinite
         native = self.native
         # Another thread that asks for the plan may have found another one meanwhile.
         if native is None or native.backend != backend or native.plan is not plan:
             native = self._build(plan, backend)
-        if plan.reason is not None:
-            return self._mixed(plan, native)
-        copies = self._run(plan, native)
-        if copies is None:
+        if not plan.whole:
+            return MixedStep(self, plan, native).make()
+        program = native.programs[0]
+        done = self.audits.run(plan, program, lambda: self.run(plan, program), self._chainer_update)
+        if done is DIFFERS:
+            self.statistics.python_updates += 1
+            self.declined = self.audits.problem
+            return None
+        if done is None:
             return self._in_python(plan, "a gradient or hyperparameter of this step")
-        if copies or plan.loss_scale is not None:
-            self._finish(plan, copies)
+        self.statistics.native_calls += 1
 
     def _is_first(self) -> bool:
         """Whether a program for this update alone would likely be made for nothing."""
         statistics = self.statistics
         return not (statistics.native_calls or statistics.traced_updates or statistics.builds)
 
-    def _run(self, plan: UpdatePlan, native: NativeUpdate):
-        """Bind and run the program; gradients that were copied, or None: not native, not run."""
+    def run(self, plan: UpdatePlan, native: NativeProgram):
+        """Bind and run a program, to the end; None: it is not native, nothing was run."""
         memory = native.memory
         if not memory.take():
             # In another thread, which perhaps a fork has left behind: later ones get their own.
@@ -184,14 +169,22 @@ class UpdateEngine:
                 copies = self._bind(plan, native)
             if copies is None or not plan.prepare(memory, 0):
                 return None
-            self.optimizer._loss_scaling_isnan = False
-            native.run()
-            plan.commit()
+            native.masters.bind()
+            if plan.whole:
+                self.optimizer._loss_scaling_isnan = False
+                native.run()
+                plan.commit()
+            else:
+                if native.part.counts and not plan.counted:
+                    plan.count()
+                native.run()
+            native.masters.publish()
             plan.unbind_gradients(memory)
         finally:
             memory.taken = False
-        self.statistics.native_calls += 1
-        return copies
+        if copies or plan.loss_scale is not None:
+            self._finish(plan, copies, plan.updated_params if plan.whole else native.part.updated)
+        return True
 
     def _refuse_read_only(self, plan: UpdatePlan) -> None:
         """Raise what Chainer's rules would raise half-way, before anything is updated."""
@@ -219,7 +212,7 @@ class UpdateEngine:
         self.statistics.builds += 1
         return native
 
-    def _bind(self, plan: UpdatePlan, native: NativeUpdate):
+    def _bind(self, plan: UpdatePlan, native: NativeProgram):
         """Bind unusual gradients; those that were copied, or None: not native."""
         memory = native.memory
         # Missing gradients become zeros, and an invalid one raises, both in Chainer's words.
@@ -229,63 +222,30 @@ class UpdateEngine:
         copies = []
         for param, slot in zip(plan.params, native.grad_slots, strict=True):
             grad, array = param.grad, param.array
-            if type(grad) is not np.ndarray or grad.dtype != array.dtype:
+            if type(grad) is not type(array) or grad.dtype != array.dtype:
                 return None
-            if grad.shape != array.shape or (plan.writes_gradients and not grad.flags.writeable):
+            if grad.shape != array.shape or device_of(grad) != plan.device:
                 return None
-            copy = grad
-            if not (grad.flags.c_contiguous and grad.flags.aligned and grad.dtype.isnative):
+            copy = contiguous(grad) if plan.device is not None else grad
+            if copy is not grad:
+                copies.append((grad, copy))
+                memory.bind(slot, copy)
+                continue
+            if plan.device is None and plan.writes_gradients and not grad.flags.writeable:
+                return None
+            if plan.device is None and not (
+                grad.flags.c_contiguous and grad.flags.aligned and grad.dtype.isnative
+            ):
                 copy = np.array(grad, array.dtype, order="C")
                 copies.append((grad, copy))
             memory.bind(slot, copy)
         return copies
 
-    def _finish(self, plan: UpdatePlan, copies) -> None:
+    def _finish(self, plan: UpdatePlan, copies, updated) -> None:
+        """Take gradients that were copied back to where they are from."""
         if plan.writes_gradients:
             for grad, copy in copies:
                 grad[...] = copy
         if plan.loss_scale is not None:
             # Chainer assigns the divided gradient, which drops the variable around it.
-            for param in plan.updated_params:
-                param._set_grad_without_check(param.grad)
-
-    def _mixed(self, plan: UpdatePlan, native: NativeUpdate) -> None:
-        """Python hooks and rules around at most one native call, in Chainer's order."""
-        optimizer = self.optimizer
-        optimizer.reallocate_cleared_grads()
-        optimizer.check_nan_in_grads()
-        self.statistics.mixed_updates += 1
-        if plan.python_pre_hooks:
-            optimizer.call_hooks("pre")
-            if self.current_plan() is not plan:
-                return self._after_hooks(plan)
-        if not optimizer.is_safe_to_update():
-            if not plan.python_pre_hooks:
-                optimizer.call_hooks("pre")
-            return self._after_hooks(plan)
-        copies = self._run(plan, native)
-        if copies is None:
-            if not plan.python_pre_hooks:
-                optimizer.call_hooks("pre")
-            return self._after_hooks(plan)
-        self._finish(plan, copies)
-        for param in plan.python_params:
-            param.update()
-        optimizer.reallocate_cleared_grads()
-        if plan.python_post_hooks:
-            optimizer.call_hooks("post")
-        optimizer.update_loss_scale()
-
-    def _after_hooks(self, plan: UpdatePlan) -> None:
-        """The rest of a step by Chainer's own code, after the 'pre' hooks."""
-        optimizer = self.optimizer
-        plan.release()
-        self.statistics.python_updates += 1
-        self.statistics.mixed_updates -= 1
-        optimizer.t += 1
-        if optimizer.is_safe_to_update():
-            for param in optimizer.target.params():
-                param.update()
-        optimizer.reallocate_cleared_grads()
-        optimizer.call_hooks("post")
-        optimizer.update_loss_scale()
+            settle_scaled(list(updated))

@@ -23,10 +23,11 @@ FLOW = (
 )
 _OWN_FLOW = {name: as_it_is(getattr(GradientMethod, name)) for name in FLOW}
 #: What it calls of its target before the backward.
-CLEARING = "cleargrads"
-_OWN_CLEARING = tuple(
-    as_it_is(cls.cleargrads) for cls in (chainer.Link, chainer.Chain, chainer.ChainList)
-)
+CLEARING = ("cleargrads", "zerograds")
+_OWN_CLEARING = {
+    name: {as_it_is(getattr(cls, name)) for cls in (chainer.Link, chainer.Chain, chainer.ChainList)}
+    for name in CLEARING
+}
 
 
 def flow_problem(optimizer, params) -> str | None:
@@ -40,10 +41,10 @@ def flow_problem(optimizer, params) -> str | None:
     return None
 
 
-def clears_itself(target: chainer.Link) -> bool:
-    """Whether a target has its own code for clearing gradients."""
-    code = as_it_is(getattr(type(target), CLEARING))
-    return CLEARING in target.__dict__ or code not in _OWN_CLEARING
+def clears_itself(target: chainer.Link, name: str) -> bool:
+    """Whether a target has its own code for clearing gradients, or for filling them with zeros."""
+    code = as_it_is(getattr(type(target), name))
+    return name in target.__dict__ or code not in _OWN_CLEARING[name]
 
 
 def code_of(optimizer, rules: list, hooks: list) -> Definitions:
@@ -57,7 +58,7 @@ def code_of(optimizer, rules: list, hooks: list) -> Definitions:
     """
     classes: dict[type, tuple] = {
         _class_of(optimizer): FLOW,
-        type(optimizer.target): (CLEARING,),
+        type(optimizer.target): CLEARING,
     }
     classes.update((type(rule), METHODS) for rule in rules if rule is not None)
     classes.update((type(hook), ("__call__",)) for hook in hooks if type(hook) in CALLS)

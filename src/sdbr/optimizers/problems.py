@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdbr.devices.arrays import ARRAYS, PLAIN, device_of
 from sdbr.optimizers._basis import is_plain
 from sdbr.optimizers.flow import flow_problem
 from sdbr.optimizers.rows import HookRow, RuleRow
@@ -23,12 +24,38 @@ def param_problem(param) -> str | None:
     if not is_plain(param._data[0]):
         array = param._data[0]
         dtype = getattr(array, "dtype", None)
-        if type(array) is not np.ndarray:
+        if type(array) not in PLAIN:
             return f"parameter array is a {type(array).__module__}.{type(array).__name__}"
         if dtype not in (np.float32, np.float64):
             return f"parameter dtype {dtype}"
         return "parameter array is not C-contiguous and writeable"
     return None
+
+
+def is_halved(param, rule) -> bool:
+    """Whether a rule updates a copy of the parameter in float32: ``use_fp32_update``."""
+    array = param._data[0]
+    return (
+        bool(getattr(rule, "_use_fp32_update", False))
+        and getattr(array, "dtype", None) == np.float16
+    )
+
+
+def halved_problem(param, rule) -> str | None:
+    """Why such a parameter cannot be updated natively; its copy may not have been made yet."""
+    array, copy = param._data[0], rule._fp32_param
+    if type(param) is not chainer.Parameter:
+        return f"parameter class {type(param).__name__}"
+    if param._layout is not None:
+        return "parameter has a non-standard layout"
+    if type(array) is not np.ndarray or (copy is None and not array.flags.c_contiguous):
+        return param_problem(param)
+    if copy is None:
+        return None
+    problem = param_problem(copy)
+    if problem is None and copy.array.shape != array.shape:
+        problem = f"parameter is {list(array.shape)}, and {list(copy.array.shape)}"
+    return problem and f"in float32: {problem}"
 
 
 def rule_problem(rule, rule_row: RuleRow, param, state: dict, options) -> str | None:
@@ -49,6 +76,29 @@ def rule_problem(rule, rule_row: RuleRow, param, state: dict, options) -> str | 
     return None
 
 
+def hook_row_for(hook, params) -> HookRow | str:
+    """The row of a hook of the optimizer, or why it has none."""
+    found = row_of_hook(hook, False)
+    if not isinstance(found, HookRow):
+        return found
+    there = [param for param in params if param._data[0] is not None]  # others have no gradient
+    for param in there:
+        problem = param_problem(param)
+        if problem is not None:
+            return f"hook {type(hook).__name__}: {problem}"
+    if found.draw is not None and any(p.update_rule is None for p in params):
+        return f"hook {type(hook).__name__}: a parameter has no update rule"
+    if not found.for_each_param and len({p.dtype for p in there}) != 1:
+        return f"hook {type(hook).__name__}: parameters have no dtype in common"
+    return found
+
+
+def lies_elsewhere(state: dict, param) -> bool:
+    """Whether a state is on another device than its parameter."""
+    device = device_of(param._data[0])
+    return any(isinstance(x, ARRAYS) and device_of(x) != device for x in state.values())
+
+
 def options_of(rule, rule_row: RuleRow) -> tuple[bool, ...] | None:
     """The options of a rule, as its row names them; None where one is missing."""
     try:
@@ -63,6 +113,30 @@ def only_parent(hyperparam) -> Hyperparameter | None:
     if type(hyperparam) is not Hyperparameter or len(fields) != 1:
         return None
     return fields.get("_parent")
+
+
+def is_idle(param, rule) -> bool:
+    """Whether a parameter has no array yet, so that its rule, one of Chainer's, only counts."""
+    if type(param) is not chainer.Parameter or param._data[0] is not None:
+        return False
+    if rule._use_fp32_update:
+        return False  # it may make a copy without an array as well
+    hookable = rule._hookable
+    hooks = (*hookable._pre_update_hooks.values(), *hookable._post_update_hooks.values())
+    return isinstance(row_of_rule(rule, set()), RuleRow) and all(
+        isinstance(row_of_hook(hook, True), HookRow) for hook in hooks
+    )
+
+
+def may_ask(plan, params) -> bool:
+    """Whether a program may ask for finite gradients before the update that a plan describes.
+
+    A kernel sees all of them, and nothing else is before the answer: hooks of the optimizer are
+    called whatever it is.
+    """
+    is_asking = plan.native and plan.reason is None and plan.checks_finite
+    there = all(param._data[0] is not None for param in params)
+    return is_asking and there and plan.device is None and not plan.is_hooked
 
 
 def is_native(optimizer: GradientMethod) -> bool:
@@ -83,7 +157,11 @@ def is_native(optimizer: GradientMethod) -> bool:
         rule = param.update_rule
         if rule is None or not rule.enabled or rule.state is not None:
             return False
-        if param._loss_scale is not None or param_problem(param) is not None:
+        if is_idle(param, rule):
+            continue
+        problem = halved_problem if is_halved(param, rule) else None
+        problem = param_problem(param) if problem is None else problem(param, rule)
+        if param._loss_scale is not None or problem is not None:
             return False
         hookable = rule._hookable
         if hookable._pre_update_hooks or hookable._post_update_hooks:

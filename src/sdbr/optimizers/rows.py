@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+from chainer.optimizer import UpdateRule
 
 #: The largest number that float32 rounds to zero: half of its smallest denormal, ties to even.
 FLOAT32_UNDERFLOW = 2.0**-150
@@ -44,8 +45,14 @@ class RuleRow:
         (an array), makes Chainer's own code run this step.
     n_scalars : int
         Length of that tuple.
-    extra : callable
-        ``extra(rule) -> hashable``: what `scalars` needs of the rule itself.
+    attribute : str or None
+        An attribute of the rule itself whose value is the `extra` of `scalars`; None where the rule
+        lacks it.
+    carry : callable or None
+        ``carry(values, extra)``: what that attribute is after the step.
+    rounding : bool
+        Whether a step may be nothing but rounding, by as much as the step itself: audits of updates
+        compare the states, and not the parameter.
     """
 
     rule: type
@@ -55,7 +62,13 @@ class RuleRow:
     n_scalars: int
     options: tuple[str, ...] = ()
     state: Callable[[tuple[bool, ...]], tuple[str, ...]] = lambda options: ()
-    extra: Callable = lambda rule: None
+    attribute: str | None = None
+    carry: Callable | None = None
+    rounding: bool = False
+
+
+#: Of the rule of a parameter that has no array yet: it counts steps, and no more.
+IDLE = RuleRow(UpdateRule, "", (), lambda values, t, dtype, extra: (), 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,17 +80,25 @@ class HookRow:
     hooks : tuple of type
         The exact classes of the hook.
     op : str
-        Name of an op with one float attribute: operands ``g p -> g`` for a hook that is
-        called for each parameter, ``g* -> norm`` for one that is called once.
-    attribute : str
-        Attribute of the hook that gives the float; read at every step.
+        Name of an op: operands ``g p -> g`` for a hook that is called for each parameter,
+        ``g* -> norm`` for one that is called once.
+    attributes : tuple of str
+        Attributes of the hook that give the floats of the op; read at every step.
     for_each_param : bool
     times_loss_scale : bool
-        Whether the float is multiplied with the loss scale of the parameter, if it has one.
+        Whether the floats are multiplied with the loss scale of the parameter, if it has one.
+    fixed : tuple of (str, object)
+        Attributes of the hook that are this very object, or the hook is Chainer's own code.
+    draw : callable or None
+        ``draw(hook, rule, ahead, plan) -> obj``: the Python op whose result the op takes instead of
+        `p`; `ahead` is by how much `t` of the rule is more when the hook is called than before the
+        step, which `plan`, if any, may have counted already.
     """
 
     hooks: tuple[type, ...]
     op: str
-    attribute: str
+    attributes: tuple[str, ...]
     for_each_param: bool
     times_loss_scale: bool = False
+    fixed: tuple[tuple[str, object], ...] = ()
+    draw: Callable | None = None

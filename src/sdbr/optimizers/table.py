@@ -95,6 +95,9 @@ def row_of_hook(hook, of_rule: bool) -> HookRow | str:
         return f"hook {name} has no native code"
     if as_it_is(cls.__call__) != CALLS[cls]:
         return f"hook {name} was replaced"
+    for attribute, expected in row.fixed:
+        if getattr(hook, attribute, None) is not expected:
+            return f"hook {name} has another {attribute}"
     if bool(getattr(hook, "call_for_each_param", False)) is not row.for_each_param:
         return f"hook {name} has another call_for_each_param"
     if of_rule and not row.for_each_param:

@@ -6,6 +6,12 @@ cdef extern from "frame/abi.h":
     ctypedef struct sdbr_bitgen:
         pass
 
+    ctypedef struct sdbr_flight:
+        int64_t begun
+        int64_t ended
+
+    int sdbr_land(sdbr_flight *flight, int64_t end) noexcept nogil
+
     ctypedef struct sdbr_runtime:
         void *sgemm
         void *dgemm
@@ -17,6 +23,7 @@ cdef extern from "frame/abi.h":
         int64_t fault_position
         int32_t threads
         int32_t flush
+        sdbr_flight *flight
 
     ctypedef int (*sdbr_kernel)(const sdbr_op *op) noexcept nogil
 

@@ -149,7 +149,7 @@ cdef _fill(list instructions, _UsedRows used, dict found):
     cdef double[::1] floats = found["float_attributes"]
     cdef unsigned char[::1] flushes = found["flushes"].view(np.uint8)
     cdef Py_ssize_t i, first, operand = 0, integer = 0, number = 0
-    cdef list control = [], objects = [], labels = [], lines = [], outs
+    cdef list control = [], objects = [], labels = [], lines = [], links = [], outs
     cdef Instruction instruction
     for i in range(len(instructions)):
         instruction = instructions[i]
@@ -176,6 +176,7 @@ cdef _fill(list instructions, _UsedRows used, dict found):
         flushes[i] = bool(instruction.flushes)
         labels.append(instruction.label)
         lines.append(instruction.line)
+        links.append(instruction.link)
     found["control_references"] = np.array(control, np.int32).reshape(-1, 2)
     found["objects"], found["labels"] = tuple(objects), tuple(labels)
-    found["lines"] = tuple(lines)
+    found["lines"], found["links"] = tuple(lines), tuple(links)

@@ -8,7 +8,7 @@ cdef extern from *:
     """
     typedef struct {
         PyObject_HEAD
-        PyObject *array, *dtype, *index, *kind, *name, *nbytes, *shape;
+        PyObject *array, *dtype, *host, *index, *kind, *name, *nbytes, *shape;
     } sdbr_slot;
     typedef struct {
         PyObject_HEAD
@@ -17,7 +17,7 @@ cdef extern from *:
     } sdbr_row;
     typedef struct {
         PyObject_HEAD
-        PyObject *floats, *flushes, *ins, *ints, *label, *line, *obj, *op, *outs;
+        PyObject *floats, *flushes, *ins, *ints, *label, *line, *link, *obj, *op, *outs;
     } sdbr_instruction;
 
     /* The fields of objects that have just been made are empty. */
@@ -41,22 +41,23 @@ cdef extern from *:
     }
     static CYTHON_INLINE void sdbr_fill_instruction(
         sdbr_instruction *made, PyObject *floats, PyObject *flushes, PyObject *ins, PyObject *ints,
-        PyObject *label, PyObject *line, PyObject *obj, PyObject *op, PyObject *outs)
+        PyObject *label, PyObject *line, PyObject *link, PyObject *obj, PyObject *op,
+        PyObject *outs)
     {
-        PyObject *values[] = {floats, flushes, ins, ints, label, line, obj, op, outs};
-        sdbr_fill(&made->floats, values, 9);
+        PyObject *values[] = {floats, flushes, ins, ints, label, line, link, obj, op, outs};
+        sdbr_fill(&made->floats, values, 10);
     }
     """
 
     ctypedef class sdbr.program.rows.Slot [object sdbr_slot, check_size error]:
-        cdef object array, dtype, index, kind, name, nbytes, shape
+        cdef object array, dtype, host, index, kind, name, nbytes, shape
 
     ctypedef class sdbr.program.rows.Row [object sdbr_row, check_size error]:
         cdef object dtype, index, is_contiguous, name, nbytes, offset, place, root, shape
         cdef object size, slot, strides
 
     ctypedef class sdbr.program.instruction.Instruction [object sdbr_instruction, check_size error]:
-        cdef object floats, flushes, ins, ints, label, line, obj, op, outs
+        cdef object floats, flushes, ins, ints, label, line, link, obj, op, outs
 
     void sdbr_fill_row(
         Row row, object dtype, object index, object is_contiguous, object name, object nbytes,
@@ -65,5 +66,5 @@ cdef extern from *:
     )
     void sdbr_fill_instruction(
         Instruction made, object floats, object flushes, object ins, object ints, object label,
-        object line, object obj, object op, object outs,
+        object line, object link, object obj, object op, object outs,
     )

@@ -42,7 +42,7 @@ def new_view(list rows, Row base, shape, strides, offset, str name):
     return row
 
 
-def new_instruction(op, ins, outs, ints, floats, label, line, obj, set made, set gradients):
+def new_instruction(op, ins, outs, ints, floats, label, line, link, obj, set made, set gradients):
     """An instruction; notes what it makes in `made`.
 
     What is made of one of `gradients` flushes, and is one of them, see `Instruction`.
@@ -64,6 +64,6 @@ def new_instruction(op, ins, outs, ints, floats, label, line, obj, set made, set
             gradients.add(root.index)
     sdbr_fill_instruction(
         instruction, tuple(floats), of_gradients and not op.keeps_denormals, reads, tuple(ints),
-        label, line, obj, op, writes,
+        label, line, link, obj, op, writes,
     )
     return instruction

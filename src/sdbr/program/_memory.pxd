@@ -10,7 +10,9 @@ cdef class Memory:
     cdef double *control      # the control block
     cdef readonly int n_slots
     cdef readonly int n_control
+    cdef readonly object device  # the GPU it lies on, or None: the host
     cdef list owners          # by global slot index: the ndarray that owns the memory, or None
+    cdef readonly set on_host     # slots of the host, where the others lie on a GPU
     cdef public dict state    # per-call state of Python ops
 
     cdef public bint taken        # by a call that binds it
@@ -18,26 +20,11 @@ cdef class Memory:
     cpdef grow(self, int n_slots, int n_control)
     cpdef bind(self, int slot, array)
     cpdef unbind(self, int slot)
+    cpdef device_of(self, int slot)
     cpdef set_control(self, int index, double value)
-    cdef void bind_fast(self, int slot, PyObject *array)
+    cdef int bind_fast(self, int slot, PyObject *array) except -1
+    cdef int check_device(self, int slot, array) except -1
     cdef int check_slot(self, int slot) except -1
-
-
-cdef class Arena:
-    cdef readonly object array    # uint8[bytes], or None
-    cdef bint taken               # by a program that runs
-    cdef list lodgers             # weak references to those that work in it
-
-
-cdef class Lodger:
-    cdef object __weakref__
-    cdef readonly Arena arena     # None: it has memory of its own
-    cdef readonly Memory memory
-    cdef readonly int slot
-    cdef readonly int64_t nbytes
-    cdef bint runs
-    cdef int enter(self) except -1
-    cdef int leave(self) except -1
 
 
 cdef class Followed:
@@ -51,3 +38,4 @@ cdef class Followed:
     cdef object whole
     cdef object layout            # intp[2 n]: shape, strides
     cdef bint bind(self, Memory memory, PyObject *array) except -1
+    cdef bint bind_on_device(self, Memory memory, given) except -1

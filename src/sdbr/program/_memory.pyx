@@ -1,13 +1,13 @@
 """Memory: what the slots of a schedule are bound to, and its control block."""
 
-from weakref import ref as _ref
-
 import numpy as np
 
 from sdbr.base.errors import BackendError
-from sdbr.program.buffers import ARENA
+from sdbr.devices import arrays
+from sdbr.program.buffers import ARENA, STAGED
 
 from sdbr.base._python cimport sdbr_descr, sdbr_is_array, sdbr_view
+from sdbr.devices._arrays cimport address_of, is_contiguous, nbytes_of, on_device
 
 from cpython.list cimport PyList_GET_ITEM
 from cpython.object cimport PyObject
@@ -33,6 +33,10 @@ cdef extern from *:
     void sdbr_replace(PyObject *items, int i, PyObject *item)
 
 
+cdef enum:
+    NOWHERE = 256  # in the place of the address of an array without elements
+
+
 cdef class Memory:
     """The memory of one schedule instance; its executables share it.
 
@@ -42,10 +46,14 @@ cdef class Memory:
         Length of the slot table of the schedule.
     n_control : int
         Length of the control block (numbers that change from call to call).
+    device : int, optional
+        The GPU that all arrays lie on; without it the host.
     """
 
-    def __cinit__(self, int n_slots=0, int n_control=0):
+    def __cinit__(self, int n_slots=0, int n_control=0, device=None):
+        self.device = device
         self.owners = []
+        self.on_host = set()
         self.state = {}
         self.grow(n_slots, n_control)
 
@@ -85,11 +93,17 @@ cdef class Memory:
         ------
         BackendError
             If the slot does not exist or the array is not a C-contiguous, aligned
-            ndarray in native byte order.
+            ndarray in native byte order; of CuPy, and on the very GPU, where this is one's memory.
         """
         self.check_slot(slot)
-        if not isinstance(array, np.ndarray):
-            raise BackendError(f"slot {slot} takes an ndarray, got {type(array).__name__}")
+        device = self.device_of(slot)
+        if on_device(<PyObject *> array) and device is not None:
+            self.check_device(slot, array)
+            self.bind_fast(slot, <PyObject *> array)
+            return
+        if not isinstance(array, np.ndarray) or device is not None:
+            kind = "ndarray" if device is None else f"array of CuPy on GPU {device}"
+            raise BackendError(f"slot {slot} takes an {kind}, got {type(array).__name__}")
         if not (array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative):
             raise BackendError(
                 f"slot {slot} takes a C-contiguous, aligned array in native byte order; got "
@@ -97,12 +111,38 @@ cdef class Memory:
             )
         self.bind_fast(slot, <PyObject *> array)
 
-    cdef void bind_fast(self, int slot, PyObject *array):
+    cpdef device_of(self, int slot):
+        """The GPU that what is bound to a slot lies on; None for the host."""
+        return None if self.device is None or slot in self.on_host else self.device
+
+    cdef int check_device(self, int slot, array) except -1:
+        if array.data.device_id != self.device:
+            raise BackendError(
+                f"slot {slot} takes an array on GPU {self.device}, got one on GPU "
+                f"{array.data.device_id}: all arrays of a call have to lie on one device"
+            )
+        if not is_contiguous(array):
+            raise BackendError(
+                f"slot {slot} takes a C-contiguous array, got strides {array.strides} with shape "
+                f"{array.shape}"
+            )
+        return 0
+
+    cdef int bind_fast(self, int slot, PyObject *array) except -1:
         """The same without any check: `slot` exists, `array` is a fitting ndarray."""
+        if on_device(array):
+            if PyList_GET_ITEM(self.owners, slot) != array:
+                sdbr_replace(<PyObject *> self.owners, slot, array)
+                self.sizes[slot] = nbytes_of(<object> array)
+                self.pointers[slot] = address_of(<object> array)
+                if self.pointers[slot] == NULL and self.sizes[slot] == 0:
+                    self.pointers[slot] = <char *> NOWHERE  # bound, and nothing is read there
+            return 0
         if PyList_GET_ITEM(self.owners, slot) != array:
             sdbr_replace(<PyObject *> self.owners, slot, array)
             self.sizes[slot] = cnp.PyArray_NBYTES(<ndarray> array)
         self.pointers[slot] = <char *> cnp.PyArray_DATA(<ndarray> array)
+        return 0
 
     cpdef unbind(self, int slot):
         """Forget the array of a slot; a run that needs it raises until it is bound again."""
@@ -178,98 +218,37 @@ cdef class Memory:
         n_control = int(references[:, 1].max()) + 1 if len(references) else 0
         self.grow(max([s.index + 1 for s in program.slots], default=0), n_control)
         for slot in program.slots:
+            if slot.host:
+                self.on_host.add(slot.index)
             if self.owners[slot.index] is not None:
                 continue
             if slot.array is not None:
-                self.bind(slot.index, slot.array)
+                self.bind(slot.index, slot.array if slot.host else self.constant(slot.array))
+            elif slot.kind == STAGED or (slot.kind == ARENA and slot.host):
+                place = self.device_of(slot.index)
+                self.bind(slot.index, arrays.new(slot.shape, slot.dtype, place, slot.name))
             elif slot.kind == ARENA:
-                self.bind(slot.index, aligned_bytes(slot.nbytes or program.arena_bytes))
+                self.bind(slot.index, self.arena(program, slot.nbytes))
+
+    def arena(self, program, nbytes=0):
+        """An arena for a program; as large as it says itself where `nbytes` is 0."""
+        return self.bytes(nbytes or program.arena_bytes, f"the arena of a {program.name}")
+
+    def constant(self, array):
+        """What a slot is bound to for the constant `array` of a program."""
+        if self.device is None or on_device(<PyObject *> array):
+            return array
+        return arrays.on_device(array, self.device)
+
+    def bytes(self, n, what="an arena"):
+        """An uninitialised uint8 array of `n` bytes, aligned for every dtype, where this lies."""
+        if self.device is None:
+            return aligned_bytes(n)
+        return arrays.new((max(int(n), 1),), np.uint8, self.device, what)
 
     cdef int check_slot(self, int slot) except -1:
         if not 0 <= slot < self.n_slots:
             raise BackendError(f"slot {slot} does not exist; there are {self.n_slots}")
-        return 0
-
-
-cdef class Arena:
-    """An arena that programs work in one after another: as large as the largest of them needs.
-
-    For programs that leave nothing there. Many that come in turn touch the memory of one.
-    """
-
-    def __cinit__(self):
-        self.lodgers = []
-
-    def join(self, Memory memory, program):
-        """Let `program` work here on `memory`, which has no arena of its own yet.
-
-        Parameters
-        ----------
-        memory : Memory
-        program : Program
-
-        Returns
-        -------
-        Lodger or None
-            None where the program needs no arena.
-        """
-        cdef Lodger lodger, one
-        slot = program.arena_slot()
-        if slot is None:
-            return None
-        lodger = Lodger(self, memory, slot, program.arena_bytes)
-        memory.grow(slot + 1, 0)
-        known = [which() for which in self.lodgers]
-        living = [one for one in known if one is not None and one.arena is self]
-        living.append(lodger)
-        self.lodgers = [_ref(one) for one in living]
-        needed = max([one.nbytes for one in living])
-        if self.array is None or self.array.nbytes != needed:
-            self.array = aligned_bytes(needed)
-            for one in living:
-                if not one.runs:  # one that does looks again before its next run
-                    one.memory.bind(one.slot, self.array)
-        else:
-            memory.bind(slot, self.array)
-        return lodger
-
-
-cdef class Lodger:
-    """A program that works in an arena with others.
-
-    Parameters
-    ----------
-    arena : Arena
-    memory : Memory
-    slot : int
-        Of the arena.
-    nbytes : int
-        How much of it the program needs.
-    """
-
-    def __init__(self, Arena arena, Memory memory, int slot, int64_t nbytes):
-        self.arena = arena
-        self.memory = memory
-        self.slot = slot
-        self.nbytes = nbytes
-
-    cdef int enter(self) except -1:
-        """Take the arena for a run; where another one runs there, have one's own from now on."""
-        if self.arena is None:
-            return 0
-        if self.arena.taken:  # in another thread, or around this run
-            self.memory.bind(self.slot, aligned_bytes(self.nbytes))
-            self.arena = None
-            return 0
-        self.arena.taken = self.runs = True
-        if PyList_GET_ITEM(self.memory.owners, self.slot) != <PyObject *> self.arena.array:
-            self.memory.bind_fast(self.slot, <PyObject *> self.arena.array)
-        return 0
-
-    cdef int leave(self) except -1:
-        """Give the arena back, if it was taken."""
-        if self.runs:
-            self.arena.taken = self.runs = False
         return 0
 
 
@@ -321,6 +300,8 @@ cdef class Followed:
                     memory.bind_fast(self.slot, PyList_GET_ITEM(memory.owners, self.source))
                     return True
         given = <object> array
+        if memory.device is not None:
+            return self.bind_on_device(memory, given)
         if not (isinstance(given, np.ndarray) or isinstance(given, np.generic)):
             return False
         if given.shape != self.shape or given.dtype != self.dtype:
@@ -334,12 +315,41 @@ cdef class Followed:
         memory.bind(self.slot, given)
         return True
 
+    cdef bint bind_on_device(self, Memory memory, given) except -1:
+        """The same for an array of CuPy."""
+        if not on_device(<PyObject *> given) or given.data.device_id != memory.device:
+            return False
+        if given.shape != self.shape or given.dtype != self.dtype:
+            return False
+        if (
+            address_of(given) == memory.pointers[self.source] + self.offset
+            and given.strides == self.strides
+        ):
+            memory.bind_fast(self.slot, PyList_GET_ITEM(memory.owners, self.source))
+            return True
+        if self.whole is not None:
+            whole = arrays.new(self.whole, self.dtype, memory.device)
+            arrays.view(whole, self.shape, self.dtype, self.strides, self.offset)[...] = given
+            given = whole
+        memory.bind(self.slot, arrays.contiguous(given))
+        return True
 
-def view_of(ndarray array, tuple shape, tuple strides, Py_ssize_t offset, bint writeable):
+
+def view_of(array, tuple shape, tuple strides, Py_ssize_t offset, bint writeable, dtype=None):
     """A view of `array` with these strides, from `offset` bytes after its first item.
 
-    The memory is not taken as a buffer, which would leave a note in the array.
+    The memory is not taken as a buffer, which would leave a note in the array. `dtype` is that of
+    `array` where it is not given.
     """
+    dtype = array.dtype if dtype is None else dtype
+    if on_device(<PyObject *> array):
+        return arrays.view(array, shape, dtype, strides, offset)
+    return _host_view(array, shape, strides, offset, writeable, dtype)
+
+
+cdef object _host_view(
+    ndarray array, tuple shape, tuple strides, Py_ssize_t offset, bint writeable, dtype
+):
     cdef cnp.npy_intp dims[64]
     cdef cnp.npy_intp steps[64]
     cdef int i
@@ -349,7 +359,7 @@ def view_of(ndarray array, tuple shape, tuple strides, Py_ssize_t offset, bint w
         dims[i] = shape[i]
         steps[i] = strides[i]
     view = sdbr_view(
-        array.dtype, len(shape), dims, steps, <char *> cnp.PyArray_DATA(array) + offset, array
+        dtype, len(shape), dims, steps, <char *> cnp.PyArray_DATA(array) + offset, array
     )
     if not writeable:
         view.flags.writeable = False

@@ -12,12 +12,15 @@ cdef class Prepared:
     cdef int64_t n_operands
     cdef int64_t n_slots
     cdef bint draws
+    cdef readonly int64_t ahead       # the first of the ops that run while the next is fetched
     cdef readonly int threads         # that large ops are cut for
     cdef readonly Py_ssize_t cut_ops
     cdef sdbr_kernel *kernels         # per op; NULL for a Python op
     cdef int64_t *int_starts          # per op, into ints
     cdef int32_t *operand_offsets
-    cdef int32_t *float_offsets
+    cdef int32_t *float_offsets       # per op
+    cdef int32_t *references          # of floats to control values: pairs
+    cdef int64_t n_references
     cdef int32_t *stretches           # per op: where the ops that flush as it does end
     cdef cnp.npy_bool *flushes        # per op: whether gradients or updates are made
     cdef tuple blas                   # addresses of its functions, or None

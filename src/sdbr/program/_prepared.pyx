@@ -5,6 +5,7 @@ import numpy as np
 from sdbr.base.dtypes import DTYPES
 from sdbr.ops.table import OPS
 from sdbr.program.buffers import ARENA
+from sdbr.program.machine import Machine
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -16,6 +17,8 @@ cnp.import_array()
 
 #: Of each opcode whether the op reads NumPy's bit generator.
 DRAWS = np.array([bool(op.draws) for op in OPS])
+#: And whether it updates parameters.
+UPDATES = np.array([bool(op.updates) for op in OPS])
 
 
 cdef class PythonOp:
@@ -56,14 +59,53 @@ def _flushing(program):
     return {"flushes": flushes, "stretches": ends[at].astype(np.int32)}
 
 
+def _floats(program):
+    """Where the floats of ops lie, and which of them are control values: (float, control value).
+
+    Ops whose floats are all control values, the same ones, have them in one place: the updates of
+    a thousand parameters take one learning rate.
+    """
+    starts = np.array(program.attribute_offsets[:, 1], np.int32)
+    references = np.asarray(program.control_references, np.int32).reshape(-1, 2)
+    if not len(references):
+        return {"float_offsets": starts, "references": references}
+    order = np.argsort(references[:, 0], kind="stable")
+    places, values = references[order].T
+    firsts = np.searchsorted(places, starts).tolist()
+    ends = starts.tolist()
+    offsets, kept = starts.copy(), np.ones(len(order), bool)
+    known = {}
+    for i in range(len(program)):
+        begin, end = firsts[i], firsts[i + 1]
+        if begin == end or end - begin != ends[i + 1] - ends[i]:
+            continue
+        first = known.setdefault(values[begin:end].tobytes(), i)
+        if first != i:
+            offsets[i] = starts[first]
+            kept[begin:end] = False
+    return {
+        "float_offsets": offsets,
+        "references": np.ascontiguousarray(np.stack([places[kept], values[kept]], 1)),
+    }
+
+
+def _first_ahead(program, needed):
+    """Where updates begin that go through more memory than a cache holds; else the end."""
+    updates = np.flatnonzero(UPDATES[program.opcodes])
+    if not len(updates):
+        return len(program)
+    operands = program.operands[program.operand_offsets[updates[0]]:]
+    through = np.unique(program.rows["slot"][operands])
+    return int(updates[0]) if needed[through].sum() > Machine().cache else len(program)
+
+
 def _patches(program):
-    """Where operands and floats of ops lie, and which operands each slot moves."""
+    """Where operands of ops lie, and which of them each slot moves."""
     rows = program.rows[program.operands]
     order = np.argsort(rows["slot"], kind="stable").astype(np.int32)
     counts = np.bincount(rows["slot"], minlength=len(program.slots))
     return {
         "operand_offsets": np.array(program.operand_offsets, np.int32),
-        "float_offsets": np.array(program.attribute_offsets[:, 1], np.int32),
         "slots": np.array([s.index for s in program.slots], np.int32),
         "needed": np.array(
             [s.nbytes or (program.arena_bytes if s.kind == ARENA else 0)
@@ -110,7 +152,9 @@ cdef class Prepared:
         self.n_slots = len(program.slots)
         self.draws = bool(DRAWS[program.opcodes].any())
         own = {"kernels": kernels, "int_starts": int_starts, "ints": ints}
-        self.point_at({**_patches(program), **_flushing(program), **own})
+        patches = _patches(program)
+        self.ahead = _first_ahead(program, patches["needed"])
+        self.point_at({**patches, **_floats(program), **_flushing(program), **own})
         self.python = [PythonOp(program, i) for i in np.flatnonzero(program.opcodes == 0).tolist()]
 
     cdef int point_at(self, dict arrays) except -1:
@@ -123,6 +167,8 @@ cdef class Prepared:
         self.stretches = <int32_t *> cnp.PyArray_DATA(arrays["stretches"])
         self.operand_offsets = <int32_t *> cnp.PyArray_DATA(arrays["operand_offsets"])
         self.float_offsets = <int32_t *> cnp.PyArray_DATA(arrays["float_offsets"])
+        self.references = <int32_t *> cnp.PyArray_DATA(arrays["references"])
+        self.n_references = len(arrays["references"])
         self.slots = <int32_t *> cnp.PyArray_DATA(arrays["slots"])
         self.needed = <int64_t *> cnp.PyArray_DATA(arrays["needed"])
         self.patch_starts = <int64_t *> cnp.PyArray_DATA(arrays["patch_starts"])

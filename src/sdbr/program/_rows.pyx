@@ -21,7 +21,10 @@ def fields(thing):
     cdef Instruction made
     if isinstance(thing, Slot):
         slot = thing
-        found = (slot.array, slot.dtype, slot.index, slot.kind, slot.name, slot.nbytes, slot.shape)
+        found = (
+            slot.array, slot.dtype, slot.host, slot.index, slot.kind, slot.name, slot.nbytes,
+            slot.shape,
+        )
     elif isinstance(thing, Row):
         row = thing
         found = (
@@ -31,8 +34,8 @@ def fields(thing):
     else:
         made = thing
         found = (
-            made.floats, made.flushes, made.ins, made.ints, made.label, made.line, made.obj,
-            made.op, made.outs,
+            made.floats, made.flushes, made.ins, made.ints, made.label, made.line, made.link,
+            made.obj, made.op, made.outs,
         )
     return dict(zip(sorted(type(thing).__slots__), found, strict=True))
 
@@ -41,7 +44,7 @@ def _check_layout():
     """Compiled code reads fields where this version of Python has put them."""
     slot = Slot(0, 1, (2,), "f", "name", "array")
     row = Row(3, np.dtype("f"), (2, 3), (12, 4), None, 7, slot, "name")
-    made = Instruction("op", [row], [], (1,), (2.0,), "label", "line", "object", True)
+    made = Instruction("op", [row], [], (1,), (2.0,), "label", "line", "link", "object", True)
     for thing in (slot, row, made):
         if any(getattr(thing, name) is not value for name, value in fields(thing).items()):
             raise ImportError(f"fields of {type(thing).__name__} lie elsewhere than expected")

@@ -10,6 +10,7 @@ from sdbr.program.rows import (
     CONSTANT,
     KIND_NAMES,
     OWNED,
+    STAGED,
     Row,
     Slot,
     c_strides,
@@ -25,6 +26,7 @@ __all__ = [
     "KIND_NAMES",
     "OWNED",
     "ROW_DTYPE",
+    "STAGED",
     "BufferTable",
     "Row",
     "Slot",
@@ -79,6 +81,16 @@ class BufferTable:
     def bound(self, shape, dtype, name: str) -> Row:
         """A root on memory that the caller binds (argument, parameter, state)."""
         return self.root(shape, dtype, self.slot(BOUND, tuple(shape), np.dtype(dtype), name), name)
+
+    def staged(self, shape, dtype, name: str) -> Row:
+        """A root on memory of a GPU that an array of the host is copied to before each run."""
+        return self.root(shape, dtype, self.slot(STAGED, tuple(shape), np.dtype(dtype), name), name)
+
+    def on_host(self, kind: int, shape, dtype, name: str, array=None) -> Row:
+        """A root on memory of the host, in a program for a GPU."""
+        slot = self.slot(kind, tuple(shape), np.dtype(dtype), name, array)
+        slot.host = True
+        return self.root(shape, dtype, slot, name)
 
     def owned(self, shape, dtype, name: str) -> Row:
         """A root on memory that is handed to the user after the run."""

@@ -31,8 +31,13 @@ class Builder:
         self.made: set[int] = set()  # root rows that instructions of this builder write
         self.label = ""
         self.line = ""
+        self.link = ""
         self.gradients: set[int] = set()  # root rows that are, or are made of, gradients
         self.repeated: set[int] = set()  # rows that may show one element in several places
+
+    def at(self, label: str, line: str = "", link: str = "") -> None:
+        """What comes next is made for this: Chainer label, user source line, path of the link."""
+        self.label, self.line, self.link = label, line, link
 
     # --- rows --------------------------------------------------------------------------------
     def new(self, shape: Sequence[int], dtype, name: str = "") -> Row:
@@ -113,7 +118,17 @@ class Builder:
                 f"got {tuple(ints)} and {tuple(floats)}"
             )
         instruction = new_instruction(
-            op, ins, outs, ints, floats, self.label, self.line, obj, self.made, self.gradients
+            op,
+            ins,
+            outs,
+            ints,
+            floats,
+            self.label,
+            self.line,
+            self.link,
+            obj,
+            self.made,
+            self.gradients,
         )
         self.instructions.append(instruction)
         return instruction
@@ -220,6 +235,8 @@ class Builder:
         shape = tuple(shape)
         if x.shape == shape:
             return x
+        if x.dtype == np.float16:
+            return self.cast(self.sum_to(self.cast(x, np.float32), shape), x.dtype)
         lead = x.ndim - len(shape)
         axes = list(range(lead)) + [
             i + lead for i, n in enumerate(shape) if n == 1 and x.shape[i + lead] != 1

@@ -34,8 +34,8 @@ class Instruction:
     ins, outs : list of Row
     ints : tuple of int
     floats : tuple of float or ControlSlot
-    label, line : str
-        Chainer label and user source line.
+    label, line, link : str
+        Chainer label, user source line, path of the link.
     obj : object
         Object slot of a Python op.
     flushes : bool
@@ -43,10 +43,10 @@ class Instruction:
         gradients, where such numbers mean nothing and would stay for good.
     """
 
-    __slots__ = ("floats", "flushes", "ins", "ints", "label", "line", "obj", "op", "outs")
+    __slots__ = ("floats", "flushes", "ins", "ints", "label", "line", "link", "obj", "op", "outs")
 
     def __init__(
-        self, op, ins, outs, ints=(), floats=(), label="", line="", obj=None, flushes=False
+        self, op, ins, outs, ints=(), floats=(), label="", line="", link="", obj=None, flushes=False
     ):
         self.op = op
         self.ins = ins
@@ -55,6 +55,7 @@ class Instruction:
         self.floats = floats
         self.label = label
         self.line = line
+        self.link = link
         self.obj = obj
         self.flushes = flushes
 
@@ -71,6 +72,7 @@ class Instruction:
             self.floats,
             self.label,
             self.line,
+            self.link,
             self.obj,
         )
 

@@ -25,12 +25,22 @@ class Machine:
         single ops cost a little less (measured).
     most_held : int
         Bytes held from a forward to its backward from which memory counts for more than time.
+    lacks : frozenset of str
+        Ops that it cannot run: functions that consist of such are Python ops.
+    draws_once : bool
+        Whether its only draws are those of a number of single precision for each element.
+    widens : bool
+        Whether functions in float16 compute in float32. On a GPU they are Chainer's own code: its
+        libraries multiply halves many times as fast as float32.
     """
 
     requests: tuple[tuple[str, Callable], ...] = ()
     cache: int = 1 << 20
     shortest_fused: int = 2048
     most_held: int = 128 << 20
+    lacks: frozenset[str] = frozenset()
+    draws_once: bool = False
+    widens: bool = True
 
     def is_like(self, other: Machine) -> bool:
         """Whether passes are told the same of both; what they ask for may differ."""

@@ -10,7 +10,7 @@ from sdbr.base.dtypes import DTYPES
 from sdbr.ops.table import OPS
 from sdbr.program._flat import flat_arrays
 from sdbr.program._memory import Memory
-from sdbr.program.buffers import ARENA, BOUND, KIND_NAMES, OWNED, BufferTable, Slot
+from sdbr.program.buffers import ARENA, BOUND, KIND_NAMES, OWNED, STAGED, BufferTable, Slot
 from sdbr.program.builder import Instruction
 from sdbr.program.executors import PROVIDED
 from sdbr.program.validate import validate_program
@@ -48,8 +48,8 @@ class Program:
         Size of this program's own arena (the slot of kind ``ARENA`` named like it).
     objects : tuple
         Python ops: callables that take the list of arrays of their operands.
-    labels, lines : tuple of str
-        Per op: Chainer label, user source line.
+    labels, lines, links : tuple of str
+        Per op: Chainer label, user source line, path of the link.
     row_names : tuple of str
         Per row.
     sources : numpy.ndarray or None
@@ -60,6 +60,18 @@ class Program:
         bool[n], see `Instruction`; None: none does.
     portable : bool
         Whether the backend that it was made for left it as any backend would take it.
+    chosen : dict
+        By op: what does it, where the backend had a choice; with `name` and `why`.
+    graphs : list of (int, int, int) or None
+        Where a GPU runs it: of each graph, the ops from and to, and its kernels.
+    nodes : dict of int to int
+        First op of each graph that a GPU's driver has recorded: its nodes.
+    uncaptured : dict of int to str
+        First op of each part that a GPU's driver did not record as a graph: why.
+    forms : dict of int to str
+        First op of each graph of a GPU: its form, and what others took, where they were tried.
+    moving : list of str
+        Slots whose addresses a GPU reads from memory, since they are bound to others in each run.
     """
 
     opcodes: np.ndarray
@@ -77,11 +89,18 @@ class Program:
     objects: tuple = ()
     labels: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
     row_names: tuple[str, ...] = ()
     name: str = ""
     sources: np.ndarray | None = None
     flushes: np.ndarray | None = None
     portable: bool = True
+    chosen: dict[int, object] = dataclasses.field(default_factory=dict)
+    graphs: list[tuple[int, int, int]] | None = None
+    nodes: dict[int, int] = dataclasses.field(default_factory=dict)
+    uncaptured: dict[int, str] = dataclasses.field(default_factory=dict)
+    forms: dict[int, str] = dataclasses.field(default_factory=dict)
+    moving: list[str] = dataclasses.field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.opcodes)
@@ -119,13 +138,32 @@ class Program:
         return self.int_attributes[a:c].tolist(), self.float_attributes[b:d].tolist()
 
     def describe_row(self, row: int) -> str:
-        """``name:dtype[shape]`` of a row, as the disassembler prints it."""
+        """``%number(path):dtype[shape]`` of a row, as the disassembler prints it."""
         dtype = DTYPES[self.rows["type"][row]]
         shape = ",".join(str(n) for n in self.row_shape(row))
-        return f"%{row}:{dtype.name}[{shape}]"
+        path = self.path_of(row)
+        return f"%{row}{path and f'({path})'}:{dtype.name}[{shape}]"
+
+    def path_of(self, row: int) -> str:
+        """The path of the parameter or persistent that a row lies in; empty for others."""
+        slot = self.slots[self.rows["slot"][row]]
+        path = slot.name.removeprefix("parameter ")
+        return path if slot.kind == BOUND and "/" in path else ""
+
+    def origin(self, i: int) -> tuple[str, ...]:
+        """Chainer label, path of the link and user line of op `i`; empty where not known."""
+        return tuple(kind[i] if kind else "" for kind in (self.labels, self.links, self.lines))
+
+    def describe_origin(self, i: int) -> str:
+        """Where op `i` comes from: Chainer label, path of the link, user line."""
+        label, link, line = self.origin(i)
+        return " ".join([*filter(None, (label, link)), *([f"at {line}"] if line else [])])
 
     def describe_op(self, i: int) -> str:
-        """One line for op `i`: index, op, operands, attributes, label, user line."""
+        """One line for op `i`: index, op, operands, attributes, label, link, user line.
+
+        A number that each run reads anew is shown as it was ``at first``, in the traced call.
+        """
         op = OPS[self.opcodes[i]]
         ins, outs = self.operands_of(i)
         ints, floats = self.attributes_of(i)
@@ -133,20 +171,26 @@ class Program:
             attributes = op.spelled(ins, outs, ints, floats)
         else:
             attributes = [f"{n}={v}" for n, v in zip(op.ints, ints, strict=False)]
-            attributes += [f"{n}={v:g}" for n, v in zip(op.floats, floats, strict=False)]
+            first = int(self.attribute_offsets[i, 1])
+            anew = set(self.control_references[:, 0].tolist())
+            attributes += [
+                f"{n}={v:g}" + " at first" * (first + k in anew)
+                for k, (n, v) in enumerate(zip(op.floats, floats, strict=False))
+            ]
         text = f"{i:5d} {op.name:24s} {', '.join(map(self.describe_row, ins))}"
         text += f" -> {', '.join(map(self.describe_row, outs))}"
         if attributes:
             text += f"  {{{', '.join(attributes)}}}"
-        label = self.labels[i] if self.labels else ""
-        line = self.lines[i] if self.lines else ""
-        if label or line:
-            text += f"  ; {label}" + (f" at {line}" if line else "")
-        return text
+        origin = self.describe_origin(i)
+        return f"{text}  ; {origin}" if origin else text
 
     def disassemble(self) -> str:
         """The whole program, one line per op."""
         return "\n".join(self.describe_op(i) for i in range(len(self)))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return PROVIDED["html"](self)
 
     def memory_plan(self) -> str:
         """The buffer table as text: kind, slot, offset, bytes, dtype and shape of each row."""
@@ -171,8 +215,8 @@ class Program:
         Parameters
         ----------
         inputs : sequence of numpy.ndarray
-            One per slot of kind ``BOUND``, in the order of `slots`, in their shapes and dtypes. An
-            update program writes to them.
+            One per slot of kind ``BOUND`` or ``STAGED``, in the order of `slots`, in their shapes
+            and dtypes. An update program writes to them.
         backend : str
             Executor.
 
@@ -197,7 +241,7 @@ class Program:
             yield self.describe_op(i)
 
     def _bound(self, inputs, backend: str):
-        wanted = [s for s in self.slots if s.kind == BOUND]
+        wanted = [s for s in self.slots if s.kind in (BOUND, STAGED)]
         if len(inputs) != len(wanted):
             names = ", ".join(s.name for s in wanted)
             raise ValueError(f"inputs: expected {len(wanted)} arrays ({names}), got {len(inputs)}")

@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-ARENA, BOUND, OWNED, CONSTANT = range(4)
-KIND_NAMES = ("arena", "bound", "owned", "constant")
+ARENA, BOUND, OWNED, CONSTANT, STAGED = range(5)
+KIND_NAMES = ("arena", "bound", "owned", "constant", "staged")
 
 
 class Slot:
@@ -25,7 +25,8 @@ class Slot:
     kind : int
         ``ARENA`` (one per program, sized by the memory plan), ``BOUND``
         (memory of the caller: arguments, parameters, state), ``OWNED``
-        (an array handed to the user) or ``CONSTANT``.
+        (an array handed to the user), ``CONSTANT`` or ``STAGED`` (memory of a GPU that an array
+        of the host is copied to before each run).
     shape, dtype :
         Of the array that is bound; C-contiguous. ``None`` for an arena
         before it is planned.
@@ -33,9 +34,11 @@ class Slot:
         For the disassembler.
     array : numpy.ndarray or None
         The value of a constant.
+    host : bool
+        Whether it is memory of the host in a program for a GPU; an ``ARENA`` is that of one row.
     """
 
-    __slots__ = ("array", "dtype", "index", "kind", "name", "nbytes", "shape")
+    __slots__ = ("array", "dtype", "host", "index", "kind", "name", "nbytes", "shape")
 
     def __init__(self, index: int, kind: int, shape, dtype, name: str, array=None):
         self.index = index
@@ -44,6 +47,7 @@ class Slot:
         self.dtype = dtype
         self.name = name
         self.array = array
+        self.host = False
         self.nbytes = 0
 
 

@@ -50,8 +50,8 @@ def _check_operands(program) -> None:
     for i, code, *given in unlike_ops(program):
         problem = _problem(code, *given)
         if problem:
-            label, line = (texts[i] if texts else "" for texts in (program.labels, program.lines))
-            where = f"; {label}" + (f" at {line}" if line else "") if label or line else ""
+            origin = program.describe_origin(i)
+            where = f"; {origin}" if origin else ""
             raise ValidationError(f"op {i} ({OPS[code].name}): {problem}{where}")
 
 

@@ -10,6 +10,8 @@ cdef class Statistics:
         How calls were served; `steps` are replays that were whole steps.
     builds : int
         Schedules that were built for a new size, without a trace.
+    compiled_backwards : int
+        Backwards through a replayed call that were made without Chainer's code.
     native_calls : int
         Runs of a program (forward, backward, update or step).
     python_ops : int
@@ -32,10 +34,22 @@ cdef class Statistics:
         usage.replays += 1
         usage.last_call = self.calls
 
-    def count_run(self, executable):
+    def mark(self, Usage usage):
+        """What `go_back` puts back."""
+        mine = self.calls, self.replays, self.steps, self.native_calls, self.python_ops
+        return mine, (usage.served, usage.replays, usage.last_call)
+
+    def go_back(self, mark, Usage usage):
+        """Count nothing of what was counted since: a replay that nobody has asked for."""
+        mine, of_schedule = mark
+        self.calls, self.replays, self.steps, self.native_calls, self.python_ops = mine
+        usage.served, usage.replays, usage.last_call = of_schedule
+
+    cpdef int count_run(self, executable) except -1:
         """Count one run of an executable that is no replay of a schedule: a backward."""
         self.native_calls += 1
         self.python_ops += executable.program.python_ops
+        return 0
 
     def to_dict(self):
         """All counters by name."""
@@ -47,6 +61,7 @@ cdef class Statistics:
             "replays": self.replays,
             "steps": self.steps,
             "define_by_run_calls": self.define_by_run_calls,
+            "compiled_backwards": self.compiled_backwards,
             "native_calls": self.native_calls,
             "python_ops": self.python_ops,
             "second_backwards": self.second_backwards,

@@ -229,6 +229,10 @@ class BackOff:
         if hits and self._debt <= 0:
             self.in_a_row = 0
 
+    def pass_over(self, statistics: Any) -> None:
+        """Calls since it was settled say nothing of what comes, and pay for nothing."""
+        self._calls, self._replays = statistics.calls, statistics.replays
+
     def _objection(
         self, call: int, idle: int | None, interval: int | None, often: bool
     ) -> str | None:
@@ -272,6 +276,18 @@ class BackOff:
     def _costs(self, call: int) -> bool:
         """Whether a trace at this call has to be paid for."""
         return self._first is not None and call - self._first >= _FIRST
+
+
+class NoBackOff(BackOff):
+    """Where calls are made to have their schedules: all are traced, as long as there is room."""
+
+    def may_build(self, traced: int, call: int, asks: bool) -> bool:
+        return True
+
+    def _objection(
+        self, call: int, idle: int | None, interval: int | None, often: bool
+    ) -> str | None:
+        return None if idle is None else FULL
 
 
 def _is_trial(n: int) -> bool:

@@ -10,7 +10,7 @@ from sdbr.program.builder import Builder
 from sdbr.program.program import Program
 from sdbr.schedule.build import build, owned_copy
 from sdbr.schedule.parts import Pattern
-from sdbr.trace.values import ARGUMENT, ATTRIBUTE, Value
+from sdbr.trace.values import ARGUMENT, ATTRIBUTE, RESULT, Value
 
 
 class BackwardPlan:
@@ -23,6 +23,9 @@ class BackwardPlan:
         Slots of the incoming gradients, in the order of ``pattern.given``.
     grads : list of Gradient or None
         For each of ``pattern.wanted``, then for each of `hidden`; None when none reaches it.
+    retained : list of Gradient or None
+        For each output of the part, where ``pattern.retained``; None where none but what comes in
+        reaches it.
     forgets : bool
         Whether it leads through an ``F.forget``.
     hidden : list of Value
@@ -54,14 +57,24 @@ class BackwardPlan:
             row = table.bound(value.shape, value.dtype, f"gradient of output {value.index}")
             self.seeds.append(row.slot.index)
             seeds[value.index] = row
+        noted: dict[int, Row | None] = {}
+        if pattern.retained:
+            noted = dict.fromkeys(value.index for value in part.outputs)
         rows = generate_backward(
-            forward.lowered, builder, seeds, wanted, part.nodes, pattern.everything
+            forward.lowered, builder, seeds, wanted, part.nodes, pattern.everything, noted
         )
         incoming = {row.root.index for row in seeds.values()}
         self.grads = [
             None if row is None else self._handed_out(builder, value, row, incoming)
             for value, row in [(value, rows.get(value.index)) for value in wanted]
         ]
+        self.retained = []
+        for value in part.outputs if pattern.retained else ():
+            row, seed = noted[value.index], seeds.get(value.index)
+            only_seed = row is None or (seed is not None and row.index == seed.index)
+            self.retained.append(
+                None if only_seed else self._handed_out(builder, value, row, incoming)
+            )
         self.instructions = builder.instructions
 
     def _handed_out(self, builder: Builder, value: Value, row: Row, incoming: set[int]) -> Gradient:
@@ -71,7 +84,7 @@ class BackwardPlan:
         takes no copy: an incoming gradient or a view of it, or a view of one that was made.
         """
         views, root = "views" in passes.enabled(), row.root
-        if views and value.kind in (ARGUMENT, ATTRIBUTE):
+        if views and value.kind in (ARGUMENT, ATTRIBUTE, RESULT):
             if root.index in incoming:
                 return Gradient(root.slot.index, None, window(row))
             repeated = row.index in builder.repeated
@@ -118,7 +131,8 @@ class BackwardPlan:
         )
         self.followed = self.forward.follow(self.program.slots)
         self.instructions = []
-        self.temporary = list({*self.seeds, *[g.slot for g in self.grads if g is not None]})
+        given = [*self.grads, *self.retained]
+        self.temporary = list({*self.seeds, *[g.slot for g in given if g is not None]})
         self.arena = self.program.arena_slot()
         if self.arena is not None:
             self.temporary.append(self.arena)

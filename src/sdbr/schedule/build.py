@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+from sdbr.base.logs import logger
 from sdbr.program import memory as memory_plan
 from sdbr.program import passes
 from sdbr.program.buffers import Row
@@ -9,6 +12,8 @@ from sdbr.program.builder import Builder
 from sdbr.program.program import Program, assemble
 
 import chainer
+
+_log = logger("build")
 
 
 def build(
@@ -32,6 +37,7 @@ def build(
     Program, set of int
         The program and the root row indices that live on.
     """
+    start = time.perf_counter()
     on = passes.enabled()
     roots = {row.root.index for row in kept}
     instructions = passes.transform(instructions, roots, table, on, which)
@@ -42,6 +48,14 @@ def build(
     arena = memory_plan.plan(instructions, table, kept, f"{name} arena", reuse, aliases)
     program = assemble(instructions, table, name, arena)
     program.portable = portable
+    _log.info(
+        "%s: %d ops, %d of them Python ops, %d bytes of memory, in %.1f ms",
+        name,
+        len(program),
+        program.python_ops,
+        program.arena_bytes,
+        (time.perf_counter() - start) * 1e3,
+    )
     if getattr(chainer.config, "sdbr_keep_instructions", False):
         program.instructions, program.kept = instructions, kept  # what tests look at
     return program, roots

@@ -11,11 +11,11 @@ from sdbr.base.errors import SdbrError
 from sdbr.lowering.backward import differentiable
 from sdbr.lowering.forward import Forward
 from sdbr.program import passes
-from sdbr.program._memory import Followed, aligned_bytes
+from sdbr.program._memory import Followed, Memory
 from sdbr.program.buffers import ARENA, BufferTable, Row, Slot
 from sdbr.schedule.backward import BackwardPlan
 from sdbr.schedule.build import build
-from sdbr.schedule.parts import Part, Pattern, parts_of, whole_pattern
+from sdbr.schedule.parts import Behind, Part, Pattern, behind, parts_of, whole_pattern
 from sdbr.schedule.questions import taken_back
 from sdbr.schedule.results import is_made, output_values, returned_as_is
 from sdbr.trace import values as v
@@ -31,6 +31,8 @@ class ForwardPlan:
     ----------
     leaves : list of (Value, int)
         What is bound at each call, with its slot.
+    staged : list of (Value, int)
+        What is copied from the host to a GPU before each run, with its slot.
     outputs : list of (Value, int, tuple, dtype)
         Arrays handed to the user: value, slot, shape, dtype.
     views, hidden :
@@ -45,6 +47,8 @@ class ForwardPlan:
     followed : list of int or None
         Per Variable of ``lowered.gap.followed`` its place among the outputs, None where no backward
         reads its array.
+    input_indices, output_indices : tuple of int
+        Value indices of `differentiable` and of `graph_outputs`.
     depths : list of int
         Per output of the autograd node how many parts are before it at most.
     arena : int or None
@@ -88,6 +92,9 @@ class ForwardPlan:
         depths = {y.index: part.depth for part in self.parts[1:] for y in part.outputs}
         self.depths = [depths.get(value.index, 0) for value in self.graph_outputs]
         self.backwards: dict[Pattern, BackwardPlan] = {}
+        self.input_indices = tuple([x.index for x in self.differentiable])
+        self.output_indices = tuple([y.index for y in self.graph_outputs])
+        self._behind: dict[tuple[int, ...], Behind] = {}
         self.arenas: list[np.ndarray] = []
         self._n_lent = 0
         self.seconds: dict[tuple, object] = {}
@@ -105,7 +112,11 @@ class ForwardPlan:
             instructions, self.table, self.kept_rows, "forward", schedule.reuse, which
         )
         self.arena = self.program.arena_slot()
+        if schedule.double:  # second derivatives start from what the host has
+            for value, _ in self.lowered.staged:
+                self.lowered.host_row(value)
         self.leaves = [(value, row.slot.index) for value, row in self.lowered.bound]
+        self.staged = [(value, row.slot.index) for value, row in self.lowered.staged]
         self.taken_back = taken_back(self.program, self.leaves)
         self.lowered.builder.instructions = []
         if full is not None:
@@ -169,7 +180,7 @@ class ForwardPlan:
                 plan = self.backwards.get(pattern) or self._new_backward(pattern)
         return plan
 
-    def take_arena(self, nbytes: int) -> np.ndarray:
+    def take_arena(self, nbytes: int, memory: Memory):
         """Memory for one run of a backward, which is to go back to `arenas` after it.
 
         One set of activations after another takes it, whatever the pattern.
@@ -178,8 +189,8 @@ class ForwardPlan:
         try:
             arena = self.arenas.pop()
         except IndexError:
-            return aligned_bytes(nbytes)
-        return arena if arena.nbytes >= nbytes else aligned_bytes(nbytes)
+            return memory.bytes(nbytes, "the arena of a backward")
+        return arena if arena.nbytes >= nbytes else memory.bytes(nbytes, "the arena of a backward")
 
     def was_lent(self) -> None:
         """Note that a backward needed none of `arenas`; they go if the last ones did not either."""
@@ -228,6 +239,13 @@ class ForwardPlan:
     def portable(self) -> bool:
         """Whether all programs that are built are as any backend would take them."""
         return all(plan.program.portable for plan in (self, *list(self.backwards.values())))
+
+    def behind(self, places: tuple[int, ...]) -> Behind:
+        """What of the call lies behind outputs of the autograd node, by place."""
+        found = self._behind.get(places)
+        if found is None:
+            found = self._behind[places] = behind(self.parts, places)
+        return found
 
     @property
     def comes_apart(self) -> bool:

@@ -59,12 +59,57 @@ class Pattern(NamedTuple):
         Of which part of the call; 0 is the whole.
     everything : bool
         Whether every backward runs that may do more than give gradients.
+    retained : bool
+        Whether it also gives the gradients of outputs that others of them are made from.
     """
 
     given: tuple[int, ...]
     wanted: tuple[int, ...]
     part: int
     everything: bool
+    retained: bool = False
+
+
+class Behind(NamedTuple):
+    """What of a call lies behind some of its outputs.
+
+    Attributes
+    ----------
+    left : tuple of Part
+        Those that do not.
+    inputs : tuple of int
+        Places of the inputs of the call that history leads to.
+    outputs : tuple of int
+        What the other parts show, by value index.
+    """
+
+    left: tuple[Part, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def behind(parts: list[Part], places: tuple[int, ...]) -> Behind:
+    """What of a call lies behind those of its outputs.
+
+    Parameters
+    ----------
+    parts : list of Part
+        The call as a whole, then what it can be taken apart into.
+    places : tuple of int
+        Places of the outputs.
+    """
+    whole = parts[0]
+    reached = {whole.outputs[i].index for i in places}
+    shown: list[int] = []
+    left = []
+    for part in reversed(parts[1:]):
+        if any(y.index in reached for y in part.outputs):
+            shown += [y.index for y in part.outputs]
+            reached.update(x.index for x in part.inputs)
+        else:
+            left.append(part)
+    inputs = tuple([i for i, x in enumerate(whole.inputs) if x.index in reached])
+    return Behind(tuple(reversed(left)), inputs, tuple(shown))
 
 
 def whole_pattern(part: Part) -> Pattern:

@@ -6,6 +6,9 @@ import ctypes
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from sdbr.devices import generators
+from sdbr.devices.arrays import where_it_lies
+from sdbr.ops.control import ALL_FINITE
 from sdbr.ops.table import BY_NAME, OPS
 from sdbr.program.buffers import BOUND
 from sdbr.program.program import Program
@@ -25,7 +28,7 @@ class TakenBack(NamedTuple):
     slots : tuple of int
         Memory of the caller that it may write.
     draws : bool
-        Whether it may draw from NumPy's global generator.
+        Whether it may draw from NumPy's global generator, or CuPy's.
     python : bool
         Whether Chainer's own code may: that moves more than the generator's words.
     last : int
@@ -47,12 +50,16 @@ def taken_back(program: Program, leaves: Sequence[tuple[Value, int]]) -> TakenBa
     leaves : list of (Value, int)
         What is bound, with its slot: what functions may update in place is among it.
     """
-    asking = np.flatnonzero(program.opcodes == _QUESTION)
-    if not asking.size:
+    asking = [
+        int(i)
+        for i in np.flatnonzero(program.opcodes == _QUESTION)
+        if program.attributes_of(i)[0][1] != ALL_FINITE
+    ]
+    if not asking:
         return None
     held = {slot for value, slot in leaves if value.held}
     slots, draws, python = set(), False, False
-    for i in range(int(asking[-1])):
+    for i in range(asking[-1]):
         op = OPS[program.opcodes[i]]
         draws |= op.draws
         python |= op.python and _may_draw(program, i)
@@ -62,7 +69,7 @@ def taken_back(program: Program, leaves: Sequence[tuple[Value, int]]) -> TakenBa
                 slot = program.slots[program.rows["slot"][row]]
                 if slot.kind == BOUND and (among is None or slot.index in among):
                     slots.add(slot.index)
-    return TakenBack(tuple(sorted(slots)), draws or python, python, int(asking[-1]))
+    return TakenBack(tuple(sorted(slots)), draws or python, python, asking[-1])
 
 
 def _may_draw(program: Program, i: int) -> bool:
@@ -81,14 +88,20 @@ class Before:
         With everything bound.
     """
 
+    _of_cupy: generators.Before | None = None
+
     def __init__(self, what: TakenBack, memory):
         self.arrays: Iterable[tuple[Any, Any]] = [
-            (array, array.copy()) for array in map(memory.array, what.slots)
+            (array, _copy_of(array)) for array in map(memory.array, what.slots)
         ]
         self.state: Any = None
         self.words: tuple[int, bytes] | None = None
         if not what.draws:
             return
+        if memory.device is not None:
+            self._of_cupy = generators.Before(memory.device)
+            if not what.python:  # kernels draw by CuPy's generator
+                return
         bits = np.random.mtrand._rand._bit_generator
         if what.python or type(bits) is not np.random.MT19937:
             self.state = np.random.get_state(legacy=False)  # takes 50 microseconds
@@ -99,8 +112,23 @@ class Before:
     def put_back(self) -> None:
         """Undo what the run has done."""
         for array, contents in self.arrays:
-            array[...] = contents
+            with where_it_lies(array):
+                array[...] = contents
+        if self._of_cupy is not None:
+            self._of_cupy.put_back()
         if self.state is not None:
             np.random.set_state(self.state)
         elif self.words is not None:
             ctypes.memmove(*self.words, _STATE_BYTES)
+
+    def end(self) -> None:
+        """The run is over: what is drawn from now on stays drawn."""
+        if self._of_cupy is not None:
+            self._of_cupy.end()
+
+
+def _copy_of(array):
+    if isinstance(array, np.ndarray):
+        return array.copy()
+    with where_it_lies(array):
+        return array.copy()

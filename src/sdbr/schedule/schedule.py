@@ -9,9 +9,11 @@ from sdbr.base.collector import collector_off
 from sdbr.base.errors import OtherAnswer
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.reasons import Reason
+from sdbr.program.executors import PROVIDED
 from sdbr.schedule._statistics import Usage
 from sdbr.schedule.forward import ForwardPlan
 from sdbr.trace.arrays.scalars import written_by
+from sdbr.trace.guards.free_numbers import followed_numbers, free_numbers
 from sdbr.trace.questions import answers
 from sdbr.trace.values import PARAMETER, Trace
 
@@ -33,6 +35,8 @@ class Schedule:
         ``'forward'`` -> Program, ``'backward'`` -> list of Program (one per gradient pattern),
         ``'update'`` and ``'step'`` where they exist.
     backend : str
+    device : int or None
+        The GPU that it runs on; None for the host.
     reuse : bool
         False in the debug mode without memory reuse.
     low_memory : bool
@@ -41,9 +45,12 @@ class Schedule:
 
     def __init__(self, key, trace: Trace, keep_graph: bool, backend: str, memory: str = "default"):
         self.key = key
+        # Whole numbers among the arguments that each call reads anew, by their places.
+        self.free = free_numbers(key) | followed_numbers(trace)
         self.trace = trace
         self.keep_graph = keep_graph
         self.backend = backend
+        self.device = key.device
         self.reuse = memory != "no_reuse"
         self.low_memory = memory == "low"
         self.usage = Usage()
@@ -143,6 +150,10 @@ class Schedule:
                 if array is None or array.shape != value.shape or array.dtype != value.dtype:
                     return False
         return True
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return PROVIDED["schedule html"](self)
 
     def __repr__(self) -> str:
         return f"<Schedule of {len(self.trace.nodes)} nodes, {self.usage.served} calls>"

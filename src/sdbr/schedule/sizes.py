@@ -14,10 +14,11 @@ import dataclasses
 import time
 from typing import Any
 
-from sdbr.backends import MACHINES
+from sdbr.devices.arrays import ARRAYS, device_of, on_device, on_host
 from sdbr.functions import registry
 from sdbr.lowering.forward import Forward
 from sdbr.program.buffers import BufferTable
+from sdbr.program.machine import Machine
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace import values as v
 from sdbr.trace._node_copies import inner_function
@@ -112,7 +113,7 @@ def size_of(key, one, other) -> tuple[int, int, int] | None:
         return None
     found = set()
     for k, a, b in zip(key.arrays, one.arrays, other.arrays, strict=True):
-        if k[3] not in (np.ndarray, chainer.Variable) or not k[1:] == a[1:] == b[1:]:
+        if k[3] not in (*ARRAYS, chainer.Variable) or not k[1:] == a[1:] == b[1:]:
             return None
         if not len(k[0]) == len(a[0]) == len(b[0]):
             return None
@@ -231,17 +232,19 @@ class _Third:
             raise Differs("captured state")
         return made
 
-    def constant(self, x: np.ndarray, y: np.ndarray, shape: tuple) -> np.ndarray:
+    def constant(self, x, y, shape: tuple):
         """An array of nobody known: the same for all sizes, or one number everywhere."""
-        if x.shape == y.shape:
-            if x.tobytes() != y.tobytes():
+        here, there = on_host(x), on_host(y)
+        if here.shape == there.shape:
+            if here.tobytes() != there.tobytes():
                 raise Differs("constant")
             return x
-        first = x.ravel()[:1]
-        for array in (x, y):
+        first = here.ravel()[:1]
+        for array in (here, there):
             if not array.size or array.tobytes() != first.tobytes() * array.size:
                 raise Differs("constant")
-        return np.full(shape, first[0], x.dtype)
+        made = np.full(shape, first[0], x.dtype)
+        return made if device_of(x) is None else on_device(made, device_of(x))
 
     def node(self, x: TracedNode, y: TracedNode) -> TracedNode:
         """The same function in the third call."""
@@ -416,7 +419,7 @@ def sized_schedule(key, family: Family, sizes: tuple[int, int, int]) -> Schedule
     """
     one = family.one
     trace = sized_trace(family, sizes)
-    _check_shapes(trace, key.backend, one.keep_graph)
+    _check_shapes(trace, one.keep_graph)
     schedule = Schedule(key, trace, one.keep_graph, key.backend)
     schedule.reuse, schedule.low_memory = one.reuse, one.low_memory
     schedule.guards = one.guards.again()
@@ -425,10 +428,13 @@ def sized_schedule(key, family: Family, sizes: tuple[int, int, int]) -> Schedule
     return schedule
 
 
-def _check_shapes(trace: Trace, backend: str, keep_graph: bool) -> None:
-    """See to it that function rows and op table come to the shapes that the trace has."""
+def _check_shapes(trace: Trace, keep_graph: bool) -> None:
+    """See to it that function rows and op table come to the shapes that the trace has.
+
+    Whatever a GPU has no kernels for: what runs there in their place is what was lowered here.
+    """
     try:
-        lowered = Forward(trace, BufferTable(MACHINES[backend]), keep_graph)
+        lowered = Forward(trace, BufferTable(Machine()), keep_graph)
     except Exception as error:
         raise Coincides from error
     if any(node.reason or node.python or node.function_row is None for node in lowered.nodes):

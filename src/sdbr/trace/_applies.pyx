@@ -5,6 +5,7 @@ import functools
 import sys
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS, Array
 from sdbr.trace.arrays.asking import settled
 from sdbr.trace.arrays.scalars import neutral_label
 from sdbr.trace.arrays.stripping import TRACED, holds_traced, is_traced, strip, strip_nested
@@ -46,11 +47,10 @@ from chainer.functions.util.forget import Forget
 
 #: Errors that code which is not in the tables may raise.
 _ANY = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, RuntimeError, AttributeError)
-_HOLDERS = (np.ndarray, list, tuple, dict, chainer.Variable)
+_HOLDERS = (*ARRAYS, list, tuple, dict, chainer.Variable)
 
 
 cdef object _Variable = chainer.Variable
-cdef object _ndarray = np.ndarray
 
 
 class ConfigWatch:
@@ -172,9 +172,13 @@ class ApplyRecording:
 
     def add_node(self, node: TracedNode, outputs, frames: list | None = None) -> None:
         """Append a function node whose outputs are these Variables; `frames` as in `caught`."""
+        of = getattr(node, "of", None)  # what it is the gradient of
         node.caught = self.caught(frames)
         node.config = self._config_watch.changes()
         node.train = bool(entry_of_config("train"))
+        node.link = self.link if of is None else of.link
+        if self.on_device and node.backprop:
+            self._check_places(node, outputs)
         for i, y in enumerate(outputs):
             requires_grad = y.requires_grad and node.backprop
             value = self.value(RESULT, y._data[0], requires_grad, (node, i), True)
@@ -182,6 +186,14 @@ class ApplyRecording:
             self.know_variable(y, value)
             node.outputs.append(value)
         self.trace.nodes.append(node)
+
+    def _check_places(self, node: TracedNode, outputs) -> None:
+        """Gradients do not go to the host: such a call is dynamic."""
+        at_home = all([type(y._data[0]) is Array for y in outputs])
+        if not at_home or any([x.host for x in node.inputs]):
+            if any([x.requires_grad for x in node.inputs]):
+                text = f"{node.label} goes to the host or comes from there, with a gradient"
+                self.mark_dynamic(text, Remedy.MOVE_THERE)
 
     def caught(self, frames: list | None = None) -> tuple[bool, bool]:
         """Whether the user's code catches an `IndexError` of what runs now; any error of it.
@@ -224,7 +236,7 @@ class ApplyRecording:
             structure = self._holes(thing, values)
             if values:
                 found.append(Rebinding(name, structure, values, inner))
-            if isinstance(thing, np.ndarray) and may_update(owner, name):
+            if isinstance(thing, ARRAYS) and may_update(owner, name):
                 self._hold(thing, values[0])
             if holds_traced(thing):
                 owner.__dict__[name] = spent.__dict__[name] = thing = strip_nested(thing)
@@ -246,7 +258,7 @@ class ApplyRecording:
 
     def _holes(self, thing, values: list):
         """`thing` with a `Hole` in the place of each array, whose values go to `values`."""
-        if isinstance(thing, np.ndarray) or is_traced(thing):
+        if isinstance(thing, ARRAYS) or is_traced(thing):
             value = self.of_array(thing)
             values.append(value)
             return Hole(len(values) - 1)
@@ -263,7 +275,7 @@ class ApplyRecording:
 
 cdef bint _are_operands(inputs) except -1:
     for x in inputs:
-        if not (isinstance(x, _Variable) or isinstance(x, _ndarray)):
+        if not (isinstance(x, _Variable) or isinstance(x, ARRAYS)):
             return False
     return True
 
@@ -375,6 +387,23 @@ def _apply_plainly(original, present, function, inputs):
         present.depth -= 1
     present.applied(function, outputs)
     return outputs
+
+
+def wrap_link_call(original):
+    """For ``Link.__call__``: whose call is under way."""
+
+    @functools.wraps(original)
+    def __call__(self, *args, **kwargs):
+        recorder = getattr(_local, "recorder", None)
+        if recorder is None or recorder._depth:
+            return original(self, *args, **kwargs)
+        before, recorder.link = recorder.link, self
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            recorder.link = before
+
+    return __call__
 
 
 def wrap_node_init(original):

@@ -4,11 +4,11 @@
 import copy
 import weakref
 
+from sdbr.devices.arrays import ARRAYS
+
 import chainer
-import numpy as np
 
 cdef object _Adapter = chainer.function.FunctionAdapter
-cdef object _ndarray = np.ndarray
 
 GRAPH = frozenset({
     "inputs", "outputs", "_retained_output_data", "stack", "_chainerx_retained_inputs",
@@ -59,7 +59,7 @@ def spent_node(function, template):
     for name in _GRAPH:
         fields.pop(name, None)
     for name, thing in list(fields.items()):
-        if isinstance(thing, _ndarray) and before.get(name) is not thing:
+        if isinstance(thing, ARRAYS) and before.get(name) is not thing:
             if name in before:
                 fields[name] = before[name]
             else:

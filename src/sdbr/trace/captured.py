@@ -72,6 +72,8 @@ class CapturedRecording:
         if known is not None and id(thing) not in self._noted:
             self._noted.add(id(thing))
             # At the end of no path it is compared by name already.
+            if isinstance(thing, chainer.Link):
+                self.trace.roots.append((known[1][0].label, thing))
             self.trace.places += [(place, thing, True) for place in known[1] if place.path]
 
     def lies_where(self, variable, new) -> bool:

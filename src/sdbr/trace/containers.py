@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sdbr.trace.arrays.stripping import shown
 from sdbr.trace.arrays.traced_float import plain_float
-from sdbr.trace.structure import rebuild
+from sdbr.trace.structure import plain_key, rebuild
 
 
 class Handed:
@@ -101,6 +101,8 @@ class Plain:
             return plain_float(shown(thing))
         if id(thing) not in self._done:
             self._done[id(thing)] = thing
+            if isinstance(thing, dict):
+                _give_plain_keys(thing)
             # Past the methods of the user's classes.
             kind = list if isinstance(thing, list) else dict
             for key, x in list(enumerate(thing) if kind is list else dict.items(thing)):
@@ -108,6 +110,15 @@ class Plain:
                 if found is not x:
                     kind.__setitem__(thing, key, found)
         return thing
+
+
+def _give_plain_keys(things: dict) -> None:
+    keys = list(dict.keys(things))
+    plain = list(map(plain_key, keys))
+    if not all(map(_is, keys, plain)):
+        items = list(zip(plain, things.values(), strict=True))
+        things.clear()
+        things.update(items)
 
 
 def _contents(container) -> list:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS, PLAIN, Array, may_share_memory
 from sdbr.trace.arrays._exports import arrays_in, may_be_written, owner
 from sdbr.trace.arrays.memories import Memory
 from sdbr.trace.gradients import GradientNode
@@ -46,11 +47,13 @@ class LastingRecording:
     def held_parameter(self, parameter: chainer.Parameter, value: Value) -> None:
         """The call uses a parameter, and may write into its array."""
         array = parameter._data[0]
-        if type(array) is np.ndarray:
+        if type(array) in PLAIN:
             self._note_held(array, value, self.memory_of(array))
 
     def _note_held(self, array: np.ndarray, value: Value, memory: Memory | None) -> None:
         """An array that outlives the call, most often of memory of its own."""
+        if not isinstance(array, ARRAYS):
+            return
         root = owner(array)
         if memory is not None and memory.first is not None:
             memory.taken = memory.taken or f"{_described(value)}, which lies on it,"
@@ -110,7 +113,7 @@ class LastingRecording:
             memory.first.held = True
             self.trace.lasting.append(memory.first)
             for value, array in self._others(leaves):
-                if value is not memory.first and np.may_share_memory(array, root):
+                if value is not memory.first and may_share_memory(array, root):
                     self.mark_dynamic(_shares(memory.first), Remedy.ASSIGN_IT)
 
     def _others(self, leaves: list) -> Iterator[tuple[Value, np.ndarray]]:
@@ -127,13 +130,15 @@ class LastingRecording:
                 thing = self.watch(holder).get(name) if is_link else holder.get(name)
             if isinstance(thing, chainer.Variable):
                 thing = thing._data[0]
-            if isinstance(thing, np.ndarray):
+            if isinstance(thing, ARRAYS):
                 yield value, thing
 
 
 def _may_be_bound(array: np.ndarray) -> bool:
     """Whether a replay can write into the array itself."""
     flags = array.flags
+    if type(array) is Array:
+        return flags.c_contiguous
     return type(array) is np.ndarray and flags.c_contiguous and flags.aligned and flags.writeable
 
 

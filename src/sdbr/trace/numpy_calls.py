@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS, PLAIN, Array
 from sdbr.trace.arrays._exports import owner
-from sdbr.trace.arrays.asking import settled
+from sdbr.trace.arrays.asking import ask_layout, settled
 from sdbr.trace.arrays.stripping import holds_traced, is_sequence, is_traced, strip, strip_nested
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import is_by_chainer, user_line
@@ -18,6 +19,8 @@ _COPIES = (
     "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "astype", "copy",
     "require",
 )  # fmt: skip
+#: Those of them whose results lie in an order of their own.
+_ORDERING = frozenset(("ascontiguousarray", "asfortranarray", "require"))
 #: These give a view or a copy, as the array lies in memory.
 _EITHER_WAY = frozenset((*_COPIES, "ravel", "reshape"))
 #: These may write into their first argument, when they are given it once more.
@@ -39,7 +42,7 @@ class CallRecording:
             result = call(*strip_nested(args), **strip_nested(kwargs))
         finally:
             self.depth -= 1
-        if not isinstance(result, np.ndarray):
+        if not isinstance(result, ARRAYS):
             self.mark_dynamic(
                 f"numpy.random.{call.__name__} drew a Python number", Remedy.DRAW_ARRAYS
             )
@@ -50,6 +53,8 @@ class CallRecording:
         """Record a NumPy call on known arrays; returns `result` as traced arrays."""
         self.check_exports()
         self.either_way |= call.__name__ in _EITHER_WAY and not is_by_chainer()
+        if _asks_for_order(call.__name__, args, kwargs):
+            ask_layout()
         inputs: list[Value] = []
         given: list = []
         recorded = (
@@ -63,35 +68,67 @@ class CallRecording:
             return wrap(result, inputs[0])  # what is written makes a version: no copy is needed
         # NumPy's own code may have made them by functions that are watched.
         parts = [strip(p) for p in (result if isinstance(result, (tuple, list)) else (result,))]
-        if not all(isinstance(p, (np.ndarray, np.generic)) for p in parts):
-            self.mark_dynamic(
-                f"{getattr(call, '__name__', call)} turned an array into a Python value",
-                Remedy.STAY_ARRAYS,
-            )
+        reason = self._why_none(call, parts, given)
+        if reason is not None:
+            self.mark_dynamic(*reason)
             return result
-        if _has_written(call, parts, given):
-            self.mark_dynamic(
-                f"an array was written in place by numpy.{call.__name__}, whose out has no name",
-                Remedy.NEW_ARRAY,
-            )
-            return result
-        label = getattr(call, "label", None) or f"numpy {getattr(call, '__name__', call)}"
-        node = TracedNode(
-            None, None, recorded, inputs, [], False, [], label, user_line(), draws=draws
-        )
-        node.caught = self.caught()
+        if len(parts) == 1 and self._is_given(parts[0], given):
+            return wrap(result, self.find_array(result))
+        node = self._node_of(recorded, inputs, given, result, draws)
         wrapped = []
         for i, part in enumerate(parts):
-            array = np.asarray(part)
+            array = part if type(part) is Array else np.asarray(part)
+            known = self.find_array(part) if self._is_given(part, given) else None
             value = self.value(RESULT, array, False, (node, i), False)
             value.is_scalar = isinstance(part, np.generic)
-            self.know_array(array, value)
-            if not hasattr(call, "label"):  # what Chainer makes may be what somebody holds
-                self.note_memory(array, value, given)
+            # A number that CuPy's arrays have given stays where they are.
+            value.host &= not (value.is_scalar and any(not x.host for x in inputs))
+            if known is None:
+                self.know_array(array, value)
+                if not hasattr(call, "label") or hasattr(call, "as_numpy"):
+                    # What Chainer makes may be what somebody holds.
+                    self.note_memory(array, value, given)
             node.outputs.append(value)
-            wrapped.append(wrap(array, value))
+            wrapped.append(wrap(array, value if known is None else known))
         self.trace.nodes.append(node)
         return rebuild(result, wrapped) if isinstance(result, (tuple, list)) else wrapped[0]
+
+    def _is_given(self, part, given: list) -> bool:
+        """Whether CuPy has given back the very array that it was given; NumPy makes a view."""
+        return type(part) is Array and any(x is part for x in given)
+
+    def _why_none(self, call, parts: list, given: list) -> tuple[str, Remedy] | None:
+        """Why the results of a call cannot be recorded, and the remedy; or None."""
+        label = getattr(call, "label", None) or f"numpy.{getattr(call, '__name__', call)}"
+        if not all(isinstance(p, (*ARRAYS, np.generic)) for p in parts):
+            return f"{label} turned an array into a Python value", Remedy.STAY_ARRAYS
+        if _has_written(call, parts, given):
+            text = f"an array was written in place by {label}"
+            return text if self.on_device else f"{text}, whose out has no name", Remedy.NEW_ARRAY
+        return None
+
+    def _node_of(self, recorded: tuple, inputs, given, result, draws: bool) -> TracedNode:
+        """What a call is written down as, without its outputs."""
+        call = recorded[0]
+        name = getattr(call, "__name__", call)
+        module = "cupy" if any(isinstance(x, Array) for x in given) else "numpy"
+        label = getattr(call, "label", None) or f"{module} {name}"
+        node = TracedNode(
+            None,
+            None,
+            recorded,
+            inputs,
+            [],
+            False,
+            [],
+            label,
+            user_line(),
+            draws=draws,
+            link=self.link,
+        )
+        node.caught = self.caught()
+        node.copies = name in _COPIES and not any(_on_one_memory(x, result) for x in given)
+        return node
 
     def _copies_of_others(self, result, given: list) -> bool:
         """Whether `result` is a copy of memory that others may write to while they live."""
@@ -115,11 +152,14 @@ class CallRecording:
             return [self.holes(t, inputs, given) for t in thing]
         if kind is dict:
             return {k: self.holes(v, inputs, given) for k, v in thing.items()}
-        if isinstance(thing, np.ndarray):
+        if isinstance(thing, ARRAYS):
             given.append(thing)
             known = self.find_array(thing)
-            if known is None and kind is np.ndarray and thing.dtype != object:
+            if known is None and kind in PLAIN and thing.dtype != object:
                 known = self._unknown(thing)
+                if known.host:  # where it comes from no audit would see
+                    text = "an array of NumPy of unknown origin is read, and the call runs on a GPU"
+                    self.mark_dynamic(text, Remedy.MOVE_THERE)
             if known is not None:
                 inputs.append(known)
                 return Hole(len(inputs) - 1)
@@ -127,7 +167,7 @@ class CallRecording:
 
     def read_array(self, variable, array, compared: bool = False):
         """What ``variable.array`` gives to user code; itself where that is only `compared`."""
-        if array is None or type(array) is not np.ndarray:
+        if array is None or type(array) not in PLAIN:
             return array
         known = self._nodes.get(id(variable._node))
         value = known[1] if known is not None else None
@@ -142,7 +182,7 @@ class CallRecording:
 
     def read_node(self, node, array):
         """What ``variable.node.data`` gives to user code."""
-        if array is None or type(array) is not np.ndarray:
+        if array is None or type(array) not in PLAIN:
             return array
         known = self._nodes.get(id(node))
         value = self.find_array(array) if known is None else known[1]
@@ -159,5 +199,22 @@ def _has_written(call, parts: list, given: list) -> bool:
     return any(part is x for part in parts for x in given)
 
 
+def _on_one_memory(a, b) -> bool:
+    """Whether two arrays are views of one."""
+    if isinstance(a, Array) and isinstance(b, Array):
+        return a.data.mem is b.data.mem
+    return type(a) is type(b) and owner(a) is owner(b)
+
+
+def _asks_for_order(name: str, args, kwargs) -> bool:
+    """Whether a call gives a view or a copy because an array lies in an order or does not."""
+    if name not in _COPIES or is_by_chainer():
+        return False
+    order = kwargs.get("order", args[2] if len(args) > 2 else None)
+    return name in _ORDERING or (isinstance(order, str) and order in "CcFf")
+
+
 def _is_copy(array, result) -> bool:
-    return is_traced(array) and (array.dtype, array.shape) == (result.dtype, result.shape)
+    if not is_traced(array) or isinstance(array, Array) != (type(result) is Array):
+        return False
+    return (array.dtype, array.shape) == (result.dtype, result.shape)

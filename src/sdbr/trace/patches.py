@@ -8,11 +8,10 @@ import sys
 
 from sdbr.base.reasons import Remedy
 from sdbr.compat.patches import PatchSet
-from sdbr.trace._applies import wrap_apply, wrap_creator, wrap_node_init
+from sdbr.trace._applies import wrap_apply, wrap_creator, wrap_link_call, wrap_node_init
 from sdbr.trace.arrays.creation import register as register_creation
-from sdbr.trace.arrays.stripping import holds_known, strip, strip_nested
+from sdbr.trace.arrays.stripping import holds_known, is_traced, strip, strip_nested
 from sdbr.trace.arrays.telling import tell
-from sdbr.trace.arrays.traced_float import register as register_math
 from sdbr.trace.code.catching import may_catch
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.machinery import called_by_machinery
@@ -22,6 +21,7 @@ from sdbr.trace.effects.environment import register as register_environment
 from sdbr.trace.effects.output import register as register_output
 from sdbr.trace.effects.raising import register as register_raising
 from sdbr.trace.gradients import register as register_gradients
+from sdbr.trace.meeting import register as register_math
 from sdbr.trace.whole import register as register_whole
 
 import chainer
@@ -47,6 +47,36 @@ def _wrap_array(original):
         original.fset(self, strip(array))
 
     return property(array_reader(original.fget), write, original.fdel, original.__doc__)
+
+
+def _wrap_moving(original):
+    """A Variable gets its array on another device."""
+
+    @functools.wraps(original)
+    def to_device(self, device, *args, **kwargs):
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return original(self, device, *args, **kwargs)
+        before = self._data[0]
+        made = not isinstance(self, chainer.Parameter) and not recorder.was_there(self)
+        shown, is_leaf = self._data, made and self.creator_node is None
+        if is_leaf and before is not None:
+            shown[0] = recorder.read_array(self, before)
+        try:
+            original(self, device, *args, **kwargs)
+        finally:
+            shown[0] = before
+        after = self._data[0]
+        if after is before:
+            return
+        self._data[0] = strip(after)
+        if is_leaf and is_traced(after):
+            recorder.moved(self, after)
+        else:
+            text = "the array of a Variable was replaced during the call"
+            recorder.mark_dynamic(text, Remedy.DO_OUTSIDE)
+
+    return to_device
 
 
 def _wrap_item(original):
@@ -209,6 +239,7 @@ NODES.register(chainer.Function, "__getattribute__", _getattribute_of_function)
 PATCHES = PatchSet("recorder")
 PATCHES.register(chainer.Variable, "array", _wrap_array)
 PATCHES.register(chainer.Variable, "data", _wrap_array)
+PATCHES.register(chainer.Variable, "_to_device", _wrap_moving)
 PATCHES.register(chainer.Variable, "item", _wrap_item)
 for _name in ("__repr__", "__str__", "debug_print"):
     PATCHES.register(chainer.Variable, _name, _wrap_text)
@@ -222,6 +253,7 @@ PATCHES.register(chainer.variable.VariableNode, "creator_node", wrap_creator)
 PATCHES.register(chainer.variable.VariableNode, "__init__", wrap_node_init)
 PATCHES.register(chainer.Link, "__getattribute__", getattribute_of_link)
 PATCHES.register(chainer.Link, "__setattr__", _setattr)
+PATCHES.register(chainer.Link, "__call__", wrap_link_call)
 for _owner in (chainer.Variable, chainer.variable.VariableNode):
     PATCHES.register(_owner, "creator", _wrap_handing_out_nodes)
     PATCHES.register(_owner, "creator_node", _wrap_handing_out_nodes)

@@ -65,7 +65,7 @@ class QuestionRecording:
         if self.forgotten is not None:
             self.forgotten.fail("a value decides inside which way the code takes")
             return
-        reason = self._why_closed()
+        reason = self.why_closed()
         if reason is not None:
             self.mark_dynamic(f"{text} {reason}", Remedy.STAY_ARRAYS)
             return
@@ -76,11 +76,11 @@ class QuestionRecording:
         self.trace.nodes.append(
             Question(
                 None, None, call, [value], [], False, [], label, user_line(), kind=kind,
-                answer=int(answer),
+                answer=int(answer), link=self.link,
             )
         )  # fmt: skip
 
-    def _why_closed(self) -> str | None:
+    def why_closed(self) -> str | None:
         """Why a replay could not take back what it has done until here, or None."""
         if sum(type(node) is Question for node in self.trace.nodes) >= MOST:
             return f"after {MOST} others"

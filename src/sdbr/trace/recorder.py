@@ -7,16 +7,20 @@ import functools
 import sys
 from collections.abc import Callable
 
+from sdbr.base.errors import TraceError
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import Array, allocations_noted
 from sdbr.trace._applies import ApplyRecording
 from sdbr.trace.arrays._exports import is_writeable
 from sdbr.trace.arrays.known import ValueRecording
 from sdbr.trace.arrays.leaving import LeavingRecording
 from sdbr.trace.arrays.memories import MemoryRecording
+from sdbr.trace.arrays.scalars import Left
 from sdbr.trace.arrays.traced_float import ScalarRecording, plain_float
 from sdbr.trace.arrays.traced_int import CounterRecording
 from sdbr.trace.arrays.views import ViewRecording, replace_everywhere
 from sdbr.trace.captured import CapturedRecording
+from sdbr.trace.code.floats import reaches_takers
 from sdbr.trace.code.generators import Generators
 from sdbr.trace.code.profile_calls import calls_seen
 from sdbr.trace.containers import Handed, Plain
@@ -32,11 +36,21 @@ from sdbr.trace.forgotten import why_not_through
 from sdbr.trace.gradients import GradientRecording
 from sdbr.trace.guards.link_contents import PrintRecording
 from sdbr.trace.lasting import LastingRecording
+from sdbr.trace.meeting import MeetingRecording
 from sdbr.trace.numpy_calls import CallRecording
+from sdbr.trace.on_device.functions import ON_DEVICE
 from sdbr.trace.passing_on import PassingRecording
 from sdbr.trace.patches import APPLIES, NODES, PATCHES
 from sdbr.trace.questions import QuestionRecording
-from sdbr.trace.structure import containers_in, fill, flatten, float_names, floats_in, mapped
+from sdbr.trace.structure import (
+    containers_in,
+    fill,
+    flatten,
+    is_number,
+    mapped,
+    number_names,
+    numbers_in,
+)
 from sdbr.trace.values import Trace
 
 import chainer
@@ -63,6 +77,7 @@ class Recorder(
     KeepingRecording,
     QuestionRecording,
     LeavingRecording,
+    MeetingRecording,
     PassingRecording,
 ):
     """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
@@ -76,13 +91,18 @@ class Recorder(
     ----------
     depth : int
         Above zero inside a function's forward or backward: nothing is recorded there.
+    link : chainer.Link or None
+        Whose call is under way, the innermost one.
     """
 
     def __init__(self, transparent: Callable[[type], bool]):
         super().__init__()
         self.transparent = transparent
+        self.allocated: set[int] = set()  # where memory of CuPy begins that the call got
+        self.gpu: int | None = None  # where the arrays of the call lie; None: on the host
         self.trace = Trace()
         self._depth = 0
+        self.link = None
         self.call_watch = None
         self.own_forwards = None
         self.generators = Generators()
@@ -93,8 +113,14 @@ class Recorder(
         self._watches_nodes = False
         self.why_plain = lambda name: ""  # why numbers of this kind are not followed
         self.names_nodes = False  # whether user code may reach them unseen
+        self.outside: list = []  # what user code names outside of it
         self.plain = Plain({})
         self.streams: dict[int, tuple] = {}  # texts in memory that the call wrote to
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the arrays of the call are CuPy's."""
+        return self.gpu is not None
 
     @property
     def depth(self) -> int:
@@ -152,12 +178,16 @@ class Recorder(
         object
             What the call returned, with plain arrays.
         """
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, chainer.Link):
+            self.link = owner
+            self.trace.roots.append(("", owner))
         traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]
         mapped(structure, lambda x: self.known_numbers.add(id(x)))
-        floats = floats_in(structure)
-        names = float_names(structure)
-        slots = iter([self.float_argument(i, x, names[i]) for i, x in enumerate(floats)])
-        own = mapped(structure, lambda x: next(slots) if type(x) is float else x)
+        floats = numbers_in(structure)
+        self.trace.float_names = names = number_names(structure)
+        slots = iter([self.number_argument(i, x, names[i]) for i, x in enumerate(floats)])
+        own = mapped(structure, lambda x: next(slots) if is_number(x) else x)
         filled = fill(own, traced_leaves)
         handed = None if given is None else Handed(given, filled)
         args, kwargs = filled if handed is None else handed.arguments
@@ -172,10 +202,14 @@ class Recorder(
         # Nobody else may hold the result by now: references to it are counted, see `escapes`.
         finish_streams(self)
         out_leaves: list = []
-        returned = flatten(result, "the result", out_leaves, empty=self._returned_empty)
+        try:
+            returned = flatten(result, "the result", out_leaves, empty=self._returned_empty)
+        except TraceError as error:
+            returned = self._returned_other(error)
         self.plain = Plain({}) if handed is None else handed.plain
         self._collect(returned, out_leaves, containers_in(result), handed)
         self.finish_lasting(leaves)
+        self._leave_to_takers(structure)
         self.finish_floats(floats)
         self.not_forgotten = why_not_through(self)
         result = self.plain.of(result)
@@ -183,8 +217,26 @@ class Recorder(
         self.settle_floats()
         return result
 
+    def _leave_to_takers(self, given) -> None:
+        """Let numbers stay as they are where the call may have got hold of what takes floats.
+
+        Complex numbers and decimals do, structs, compiled functions that a link keeps.
+        """
+        origins = [*self._scalars.values(), *[x.origin for x in self.followed_floats]]
+        near = [given, self.outside, [read.value for read in self.trace.reads]]
+        if not origins or not reaches_takers(near, self.names_read):
+            return
+        for origin in origins:
+            origin.must_stay()
+            if type(origin) is Left:
+                self.mark_dynamic(origin.text, Remedy.STAY_ARRAYS)
+
     def _returned_empty(self, path: str) -> None:
         self.mark_dynamic(f"{path} is a Variable without an array", Remedy.GIVE_ARRAY)
+
+    def _returned_other(self, error: TraceError) -> None:
+        """What is handed out is nothing that can be made again: the user gets it as it is."""
+        self.mark_dynamic(str(error), Remedy.RETURN_OTHER)
 
     def leave_plain(self) -> None:
         """The call has raised: whatever it has kept by then is what define-by-run keeps.
@@ -206,6 +258,9 @@ class Recorder(
                 set_current(self)
                 if self.names_nodes:
                     self.watch_nodes()
+                if self.on_device:
+                    self._later.enter_context(ON_DEVICE)
+                    self._later.enter_context(allocations_noted(self.allocated))
                 reporters.append(recording)
                 with calls_seen(self):
                     if self.call_watch is not None:
@@ -229,6 +284,7 @@ class Recorder(
         _note_writeable(leaves, values)
         self.trace.result = fill(structure, values)
         self.check_exports()
+        self.check_shown()
         self.trace.asks_layout |= self.trace.compares_objects and self.either_way
         if any(array.flags.num != flags for array, flags in self.flagged):
             self.mark_dynamic("flags of an array were set in place", Remedy.DO_OUTSIDE)
@@ -281,6 +337,7 @@ def traced_by_caller() -> bool:
 
 def _release() -> None:
     PATCHES.release_thread()
+    ON_DEVICE.release_thread()
     NODES.release_thread()
 
 
@@ -290,6 +347,8 @@ def _note_writeable(things: list, values: list) -> None:
         array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
         if issubclass(type(array), np.ndarray):  # a traced scalar says that it is one
             value.writeable = is_writeable(array)
+        elif type(array) is Array:
+            value.writeable = True
 
 
 def _drop_recording(reporters: list) -> None:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import enum
+import fractions
+import pathlib
 from collections.abc import Callable
 
 from sdbr.base.errors import TraceError
 from sdbr.trace.arrays.scalars import Scalar
-from sdbr.trace.arrays.stripping import is_traced
+from sdbr.trace.arrays.stripping import LEAVING, is_traced
 from sdbr.trace.values import Value
 
 import chainer
 import numpy as np
 
+#: Two that are equal may differ, as 1.5 and 1.50; their texts do, too.
+_BY_TEXT = (
+    pathlib.PurePath,
+    decimal.Decimal,
+    fractions.Fraction,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    datetime.timezone,
+)
+_THEIR_MODULES = frozenset({"pathlib", "pathlib._local", "decimal", "fractions", "datetime"})
 _SCALARS = (
     int,
     float,
@@ -25,17 +41,31 @@ _SCALARS = (
     type,
     slice,
     type(Ellipsis),
+    range,
+    chainer.backend.Device,
 )
 
 
-class _AnyFloat:
-    """Stands for a float in a key."""
+class _AnyNumber:
+    """Stands for a number of one class in a key."""
+
+    def __init__(self, name: str):
+        self.name = name
 
     def __repr__(self) -> str:
-        return "a float"
+        return f"a {self.name}"
 
 
-_FLOAT = _AnyFloat()
+#: Classes of numbers that may be others in each call: schedules have conditions on them.
+NUMBERS = (float, np.float64, np.float32, np.float16)
+_ANY = {kind: (_AnyNumber, _AnyNumber(kind.__name__)) for kind in NUMBERS}
+#: Stands in a key for a whole number that may be another one, too.
+ANY_INT = (_AnyNumber, _AnyNumber("whole number"))
+
+
+def is_any_number(frozen: tuple) -> bool:
+    """Whether a part of a key stands for a number that may be another one."""
+    return frozen[0] is _AnyNumber
 
 
 class Leaf:
@@ -94,14 +124,16 @@ def flatten(thing, path: str, leaves: list, depth: int = 0, empty=None):
             return thing
         leaves.append(thing)
         return Leaf(len(leaves) - 1)
-    if isinstance(thing, _SCALARS) or (
-        callable(thing) and not isinstance(thing, (list, dict, tuple))
+    if (
+        isinstance(thing, _SCALARS)
+        or _is_constant(thing)
+        or (callable(thing) and not isinstance(thing, (list, dict, tuple)))
     ):
         return thing
     if depth > 100:
         raise TraceError(f"{path}: containers are nested more than 100 deep (a cycle?)")
     if isinstance(thing, dict):
-        pairs = [(k, v, f"{path}[{k!r}]") for k, v in thing.items()]
+        pairs = [(plain_key(k), v, f"{path}[{k!r}]") for k, v in thing.items()]
         return rebuild(thing, {k: flatten(v, p, leaves, depth + 1, empty) for k, v, p in pairs})
     if isinstance(thing, (list, tuple)):
         parts = [(v, f"{path}[{i}]") for i, v in enumerate(thing)]
@@ -111,6 +143,38 @@ def flatten(thing, path: str, leaves: list, depth: int = 0, empty=None):
         "expected a Variable, an array, None, a number, a string, or lists, tuples and "
         "dicts of these"
     )
+
+
+def plain_key(key):
+    """A key of a dict without numbers that are followed."""
+    if type(key) is tuple:
+        parts = tuple(map(plain_key, key))
+        return key if all(a is b for a, b in zip(parts, key, strict=True)) else parts
+    return LEAVING[type(key)](key) if type(key) in LEAVING else key
+
+
+def _is_constant(thing) -> bool:
+    """Whether a key tells all that code can find in it: of classes of users it would not."""
+    kind = type(thing)
+    if kind is frozenset:
+        return all(isinstance(x, _SCALARS) or _is_constant(x) for x in thing)
+    if isinstance(thing, enum.Enum):
+        return all(map(_is_plain, _attributes_of(thing).values()))
+    if kind.__module__ not in _THEIR_MODULES or not isinstance(thing, _BY_TEXT):
+        return False
+    zone = getattr(thing, "tzinfo", None)
+    return zone is None or type(zone) is datetime.timezone
+
+
+def _is_plain(thing) -> bool:
+    if type(thing) is tuple:
+        return all(map(_is_plain, thing))
+    return type(thing) in (int, float, bool, str, bytes, complex, type(None))
+
+
+def _attributes_of(member: enum.Enum) -> dict:
+    """Those of a member of an enumeration, which may be set like any other's."""
+    return {k: x for k, x in vars(member).items() if k != "__objclass__"}
 
 
 def rebuild(like, items):
@@ -177,12 +241,17 @@ def containers_in(structure, found: dict[int, object] | None = None) -> dict[int
     return found
 
 
-def floats_in(structure) -> list[float]:
-    """The Python floats in a structure, in order."""
-    found: list[float] = []
+def is_number(thing) -> bool:
+    """Whether it counts among the numbers of the arguments."""
+    return type(thing) is int or type(thing) in NUMBERS
+
+
+def numbers_in(structure) -> list:
+    """The floats in a structure, Python's and NumPy's, and whole numbers of Python, in order."""
+    found: list = []
 
     def note(thing):
-        if type(thing) is float:
+        if is_number(thing):
             found.append(thing)
         return thing
 
@@ -190,11 +259,11 @@ def floats_in(structure) -> list[float]:
     return found
 
 
-def float_names(structure) -> list[str]:
-    """How errors call the Python floats in ``(args, kwargs)``, in the order of `floats_in`."""
+def number_names(structure) -> list[str]:
+    """How errors call the numbers in ``(args, kwargs)``, in the order of `numbers_in`."""
     args, kwargs = structure
     pairs = [*enumerate(args), *kwargs.items()]
-    return [f"argument {key!r}" for key, thing in pairs for _ in floats_in(thing)]
+    return [f"argument {key!r}" for key, thing in pairs for _ in numbers_in(thing)]
 
 
 def fill_values(structure, things):
@@ -230,8 +299,8 @@ def freeze_arguments(structure):
     kind = type(structure)
     if kind is Leaf:
         return kind, structure.index
-    if kind is float:
-        return type(_FLOAT), _FLOAT
+    if kind in _ANY:
+        return _ANY[kind]
     if isinstance(structure, dict):
         return kind, tuple((k, freeze_arguments(v)) for k, v in structure.items())
     if isinstance(structure, (list, tuple)):
@@ -256,6 +325,14 @@ def freeze(structure):
         return kind, repr(structure)
     if kind is slice:
         return kind, structure.start, structure.stop, structure.step
+    if kind is range:
+        return kind, structure.start, structure.stop, structure.step
+    if isinstance(structure, chainer.backend.Device):  # no hash
+        return kind, structure.name
+    if isinstance(structure, _BY_TEXT):
+        return kind, repr(structure)
+    if isinstance(structure, enum.Enum):
+        return kind, str(structure), id(structure), freeze(_attributes_of(structure))
     try:
         hash(structure)
     except TypeError:
@@ -274,10 +351,10 @@ def describe(frozen) -> str:
         return "[" + ", ".join(map(describe, rest[0])) + "]"
     if issubclass(kind, (set, frozenset)):
         return "{" + ", ".join(sorted(map(describe, rest[0]))) + "}"
-    if kind is float:
+    if kind is float or issubclass(kind, (*_BY_TEXT, enum.Enum)):
         return rest[0]
-    if kind is slice:
-        return f"slice{tuple(rest)}"
+    if kind in (slice, range):
+        return f"{kind.__name__}{tuple(rest)}"
     return f"{rest[0]!r:.60}"
 
 
@@ -303,6 +380,15 @@ def leaf_names(frozen) -> list[str]:
     return [found[i] for i in sorted(found)]
 
 
+def _are_alike(one, other) -> bool:
+    """Whether parts of keys are the same, but for whole numbers that one of them does without."""
+    if not isinstance(one, tuple) or not isinstance(other, tuple):
+        return type(one) is type(other) and bool(one == other)
+    if one is ANY_INT or other is ANY_INT:
+        return one is other or (one if other is ANY_INT else other)[0] is int
+    return len(one) == len(other) and all(map(_are_alike, one, other))
+
+
 def differing_arguments(new, old) -> str:
     """Which arguments differ between two frozen ``(args, kwargs)``, and how."""
     (new_args, new_kwargs), (old_args, old_kwargs) = new[1], old[1]
@@ -312,7 +398,7 @@ def differing_arguments(new, old) -> str:
     texts = []
     for name in dict.fromkeys([*pairs[0], *pairs[1]]):
         before, now = (describe(p[name]) if name in p else "missing" for p in pairs)
-        if pairs[0].get(name) != pairs[1].get(name):
+        if not _are_alike(pairs[0].get(name), pairs[1].get(name)):
             texts.append(f"argument {name!r}: {before} -> {now}")
     return "; ".join(texts) or "structure of the arguments"
 

@@ -52,6 +52,8 @@ class Value:
         Whether define-by-run has a number in its place, not an array without dimensions.
     number : type or None
         ``float`` where that is a number of Python; else it is NumPy's.
+    host : bool
+        Whether it lies on the host, and the call runs on a GPU: what computes there gets a copy.
     held : bool
         Whether a function may update the array in place: a copy cannot stand for it.
     writeable : bool or None
@@ -61,6 +63,7 @@ class Value:
     __slots__ = (
         "dtype",
         "held",
+        "host",
         "index",
         "is_scalar",
         "is_variable",
@@ -86,6 +89,7 @@ class Value:
         self.is_variable = is_variable
         self.is_scalar = False
         self.number: type | None = None
+        self.host = False
         self.held = False
         self.writeable: bool | None = None
 
@@ -143,9 +147,13 @@ class TracedNode:
         Whether user code around it catches an `IndexError` of it; any error of it.
     passes : dict of int to int
         Inputs whose very arrays it hands out, perhaps written: the outputs that they are.
+    copies : bool
+        What might be a view is a copy, as the arrays of the traced call lie in memory.
     lasting : bool
         A NumPy call that writes into an array which outlives the call: its first input, of which
         its output shows the new contents.
+    link : chainer.Link or None
+        Whose call was under way, the innermost one.
     """
 
     template: Any
@@ -170,7 +178,9 @@ class TracedNode:
     forgotten: bool = False
     caught: tuple[bool, bool] = (False, False)
     passes: dict = dataclasses.field(default_factory=dict)
+    copies: bool = False
     lasting: bool = False
+    link: Any = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -273,8 +283,8 @@ class Trace:
     stores : list of Store
     reports : list of Report
     reads : list of Read
-    dynamic : Reason or None
-        Reason and user line when the call cannot be static.
+    dynamic, others : Reason or None, list of Reason
+        Reason and user line when the call cannot be static; those that came after the first.
     quiet : bool
         Whether that needs no warning.
     unconfirmed : bool
@@ -300,7 +310,9 @@ class Trace:
         Those that a replay leaves behind exactly as Python computes them: what the call assigns to
         attributes, whole numbers that it returns or reports.
     floats : list of float
-        The floats among the arguments.
+        The numbers among the arguments, whole ones included.
+    float_names, left_at : list of str, dict
+        How errors call them; Scalar -> the user's line where it could not be followed.
     followed : dict
         Where the trace followed a float: ``(id(link), name)`` of an attribute, or the position of
         an argument among `floats` -> Scalar.
@@ -315,6 +327,8 @@ class Trace:
         were not there.
     lasting : list of Value
         Arrays in attributes of links that NumPy calls write in place.
+    fixed : set of int
+        Constants that are copies of our own, which nobody can write to.
     windows : set of int
         Values that show an array in an attribute, or a part of it, at each moment.
     grown : dict
@@ -325,6 +339,8 @@ class Trace:
         Whether the code may learn how arrays that the call was given, or finds, lie in memory.
     compares_objects : bool
         Whether it may ask whether two of these are one.
+    roots : list of (str, chainer.Link)
+        Where paths of links begin: the link that was called, and those that the code has by name.
     """
 
     values: list = dataclasses.field(default_factory=list)
@@ -335,6 +351,7 @@ class Trace:
     reports: list = dataclasses.field(default_factory=list)
     reads: list = dataclasses.field(default_factory=list)
     dynamic: Reason | None = None
+    others: list = dataclasses.field(default_factory=list)
     quiet: bool = False
     unconfirmed: bool = False
     unseen: bool = False
@@ -346,17 +363,21 @@ class Trace:
     scalars: list = dataclasses.field(default_factory=list)
     numbers: list = dataclasses.field(default_factory=list)
     floats: list = dataclasses.field(default_factory=list)
+    float_names: list = dataclasses.field(default_factory=list)
+    left_at: dict = dataclasses.field(default_factory=dict)
     followed: dict = dataclasses.field(default_factory=dict)
     forgotten: list = dataclasses.field(default_factory=list)
     unwatched: list = dataclasses.field(default_factory=list)
     classes: list = dataclasses.field(default_factory=list)
     environment: dict = dataclasses.field(default_factory=dict)
     lasting: list = dataclasses.field(default_factory=list)
+    fixed: set = dataclasses.field(default_factory=set)
     windows: set = dataclasses.field(default_factory=set)
     grown: dict = dataclasses.field(default_factory=dict)
     shared: frozenset = frozenset()
     asks_layout: bool = False
     compares_objects: bool = False
+    roots: list = dataclasses.field(default_factory=list)
 
     @property
     def effects(self) -> list[AttributeWrite | Report | Store]:
@@ -408,27 +429,3 @@ def handed_out(trace: Trace) -> list[Value]:
         _find_values((store.value, store.target), found)
     _find_values([report.items for report in trace.reports], found)
     return found
-
-
-def sharing(trace: Trace) -> frozenset[frozenset[tuple]]:
-    """The places, by name and path, of each list or dict that a call leaves in more than one."""
-    places: dict[int, set] = {}
-
-    def walk(thing, path: tuple) -> None:
-        if not isinstance(thing, (list, tuple, dict)):
-            return
-        if not isinstance(thing, tuple):
-            known = places.setdefault(id(thing), set())
-            known.add(path)
-            if len(known) > 1:
-                return
-        for key, x in thing.items() if isinstance(thing, dict) else enumerate(thing):
-            walk(x, (*path, key))
-
-    walk(trace.result, ("result",))
-    for write in trace.writes:
-        walk(write.value, (id(write.link), write.name))
-    for n, store in enumerate(trace.stores):
-        # Another Variable, and another key, in each trace.
-        walk(store.value, store.sink.key if store.target is None else (n, store.sink.name))
-    return frozenset(frozenset(paths) for paths in places.values() if len(paths) > 1)

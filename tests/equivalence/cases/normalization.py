@@ -134,6 +134,7 @@ CASES = [
         "batch_normalization mixed dtypes",
         F.batch_normalization,
         [H(5, 3), P(3), N(3)],
+        native=True,
         dtypes="f",
         second=False,
     ),

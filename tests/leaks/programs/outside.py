@@ -151,7 +151,7 @@ def p_10_a_branch_on_a_new_generator_by_name(run):
     def forward(self, x):
         y = self.l2(F.tanh(self.l1(x)))
         for _ in range(20):
-            y = y * 2 if default_rng().random() < 0.5 else y + 1
+            y = y * 2 + 1 if default_rng().random() < 0.5 else y * 2  # no two ways give the same
         return y
 
     sees_variety(run, forward)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sdbr.base.errors import BackendError
-from sdbr.base.settings import variable
+from sdbr.base.errors import BackendError, SettingError
+from sdbr.base.settings import refused_variable, variable
 from sdbr.base.threads import num_threads
 
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
@@ -45,8 +45,9 @@ LEVELS = ("baseline", "avx2", "avx512")
 def _choose_level():
     """The highest level that compiler and machine support; SDBR_SIMD may lower it."""
     asked = variable("SDBR_SIMD")
-    if asked not in LEVELS:
-        raise BackendError(f"SDBR_SIMD must be one of {', '.join(LEVELS)}; got {asked!r}")
+    refused = refused_variable("SDBR_SIMD")
+    if refused:
+        raise SettingError(refused)
     return [i for i in range(LEVELS.index(asked) + 1) if sdbr_supports(i)][-1]
 
 

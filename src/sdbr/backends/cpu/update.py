@@ -10,9 +10,9 @@ from sdbr.backends.cpu.prepare.operands import Operand, contiguous, suffix
 def prepare(name: str, ins: list[Operand], outs: list[Operand], ints: tuple[int, ...]):
     """Kernel and integers of one update op; see :mod:`sdbr.backends.cpu`."""
     contiguous(name, ins)
-    if name == "clip_norm":
+    if name in ("clip_norm", "all_finite"):  # of any number of gradients
         sizes = [prod(shape) for _, shape, _ in ins]
-        return f"clip_norm_{suffix(ins[0])}", (len(ins), *sizes)
+        return f"{name}_{suffix(ins[0])}", (len(ins), *sizes)
     contiguous(name, outs)
     if name == "adam" and len(ins) == 5:
         name = "adam_vhat"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sdbr.backends.cuda.launch import DeviceOp, Launch
 from sdbr.backends.cuda.together import Unit
@@ -29,13 +29,23 @@ class Call:
         What it consists of, one after the other.
     kernel : Launch
         Of more than one: made of the team functions of all of them.
+    alone : bool
+        Whether a library may do it instead.
     """
 
     links: tuple[tuple[Unit, Launch], ...]
     kernel: Launch
+    alone: bool = False
 
 
-def calls(units: Iterable[Unit], chained: bool) -> Iterator[Call]:
+def ops_of(call: Call) -> list[int]:
+    """The ops of a program that a kernel does, in order."""
+    return sorted({i for unit, _ in call.links for i in unit.ops})
+
+
+def calls(
+    units: Iterable[Unit], chained: bool, alone: Callable[[Unit], bool] = lambda unit: False
+) -> Iterator[Call]:
     """The kernels of a stretch of units.
 
     Parameters
@@ -43,9 +53,17 @@ def calls(units: Iterable[Unit], chained: bool) -> Iterator[Call]:
     units : iterable of Unit
     chained : bool
         Whether small ones that follow each other are one.
+    alone : callable
+        Whether a unit, of one launch, may be done by a library.
     """
     links: list[tuple[Unit, Launch]] = []
     for unit in units:
+        if alone(unit):
+            if links:
+                yield _call(links)
+                links = []
+            yield Call(((unit, unit.launches[0]),), unit.launches[0], alone=True)
+            continue
         for launch in unit.launches:
             is_small = chained and launch.teams <= SMALL
             if links and not (is_small and len(links) < MOST):

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 
-from sdbr.backends.cuda.chains import Call, calls
-from sdbr.backends.cuda.launch import THREADS, DeviceOp, Launch
-from sdbr.backends.cuda.plan import launches, source
-from sdbr.backends.cuda.riding import product_with_sums
-from sdbr.backends.cuda.together import Place, Unit, listed, units
-from sdbr.backends.cuda.words import FAULT, KERNEL, Words
+from sdbr._executor import observer
+from sdbr.backends.cuda import plan
+from sdbr.backends.cuda._in_flight import in_flight
+from sdbr.backends.cuda._launcher import Launcher
+from sdbr.backends.cuda.chains import calls
+from sdbr.backends.cuda.draws import Draws
+from sdbr.backends.cuda.failures import explain
+from sdbr.backends.cuda.moves import Moves
+from sdbr.backends.cuda.products import Products
+from sdbr.backends.cuda.races import Races
+from sdbr.backends.cuda.recording import forms
+from sdbr.backends.cuda.recording.graphs import Graphs, shown
+from sdbr.backends.cuda.recording.launching import Launching
+from sdbr.backends.cuda.riding import joint_launch
+from sdbr.backends.cuda.together import Place, Unit, listed, place, units
+from sdbr.backends.cuda.watched import Watching, observed, run_closely, show
+from sdbr.backends.cuda.words import KERNEL, Words
 from sdbr.backends.numpy.executable import explain_error
-from sdbr.base.dtypes import DTYPES
 from sdbr.base.errors import BackendError
-from sdbr.devices.driver import Buffer, Device, Graph
-from sdbr.ops.table import OPS
-from sdbr.program.buffers import ARENA
+from sdbr.devices.driver import Borrowed, Buffer, Device
 from sdbr.program.program import Program
 
 import numpy as np
@@ -28,8 +37,7 @@ Compile = Callable[[str, Mapping[str, str]], bytes]
 class CudaExecutable:
     """A program on one memory, whose slots are bound to arrays of a device.
 
-    Addresses are part of the graphs. A slot that turns out to be bound to another array *moves*:
-    from then on its address is read from a table, and the graphs are recorded once more.
+    Addresses are part of the graphs: see `moves`. In which form a graph is recorded: see `forms`.
 
     Parameters
     ----------
@@ -42,6 +50,10 @@ class CudaExecutable:
         Source and headers to machine code for the device.
     chained : bool
         Whether small ops that follow each other are one kernel.
+    races : Races or None
+        Of the library that does large products, where there is one.
+    form : str or None
+        See `forms.wanted`; None: what the setting says.
 
     Attributes
     ----------
@@ -51,10 +63,14 @@ class CudaExecutable:
         Ops that run together: one graph each, or one op without a kernel.
     calls : list of list of Call
         The kernels of each part.
+    moves : Moves
+        Where its slots lie.
     moving : set of int
-        Slots whose address is read from the table.
+        Slots whose address is read from a table.
+    graphs : Graphs
+        Of the parts.
     recorded : int
-        Graphs that were recorded so far.
+        How many were recorded so far.
 
     Raises
     ------
@@ -65,34 +81,43 @@ class CudaExecutable:
     """
 
     def __init__(
-        self, program: Program, memory, device: Device, compile: Compile, chained: bool = True
+        self,
+        program: Program,
+        memory,
+        device: Device,
+        compile: Compile,
+        chained: bool = True,
+        races: Races | None = None,
+        form: str | None = None,
     ) -> None:
         program.validate()
-        self.watch: Callable[[int], None] | None = None
+        self.watch: Watching | None = None
         self.program = program
         self.memory = memory
         self.device = device
+        self.form = forms.wanted(device) if form is None else form
         self.python_ops = program.python_ops
         self.native_ops = len(program) - self.python_ops
-        self.launches = launches(program)
-        self._refuse(range(len(program)))
-        self.parts = list(self._cut())
-        self.moving: set[int] = set()
-        self.recorded = 0
-        self._graphs: dict[int, Graph] = {}
-        self._fixed: np.ndarray | None = None
+        self.launches = plan.launches(program)
+        plan.refuse_missing(program, self.launches, self.has_other)
+        self.parts = list(plan.stretches(self.launches))
+        self._lasting = plan.lasting(program)
+        self._part = range(0)  # which runs, and what lasts of the parts that this run has launched
+        self._launched: list[int] = []
+        self.moves = Moves(program)
         self._slots = np.array([s.index for s in program.slots], np.intp)
-        self._row_slots = np.asarray(program.rows["slot"], np.intp)
-        self._offsets = program.rows["offset"].astype(np.uint64)
         self._controls = program.control_references.tolist()
-        with device.current():
-            self._load(compile, chained)
-
-    def _refuse(self, ops: range) -> None:
-        """Raise for the first op that nothing here can run."""
-        for i in ops:
-            if self.launches[i] is None and not self.has_other(i):
-                raise BackendError(f"no kernel for GPUs: {self.program.describe_op(i).strip()}")
+        self.in_flight = in_flight(device)
+        self._number = self.in_flight.enlist(self, len(program))
+        self.products = Products(program, self.launches, races)
+        program.chosen = self.products.choices
+        try:
+            with self.current():
+                self._load(compile, chained)
+        except BackendError as error:
+            explain(error, program, range(len(program)), device)
+            raise
+        program.graphs = shown(self.parts, self.calls)
 
     def has_other(self, i: int) -> bool:
         """Whether `run_other` knows op `i`, which has no kernel."""
@@ -102,31 +127,35 @@ class CudaExecutable:
         """Run an op that has no kernel; errors carry a note that names it."""
         raise NotImplementedError
 
-    def _cut(self) -> Iterator[range]:
-        has_kernel = [x is not None for x in self.launches]
-        at = 0
-        for native, group in itertools.groupby(has_kernel):
-            n = len(list(group))
-            yield from (
-                [range(at, at + n)] if native else (range(k, k + 1) for k in range(at, at + n))
-            )
-            at += n
+    def allocate(self, nbytes: int) -> Buffer:
+        """Memory for the program."""
+        return self.device.allocate(nbytes)
+
+    def current(self) -> contextlib.AbstractContextManager:
+        """The device is that of this thread for a while."""
+        return self.device.current()
+
+    def now(self) -> Borrowed:
+        """What a run is launched on."""
+        return self.stream
 
     def _load(self, compile: Compile, chained: bool) -> None:
         program, device = self.program, self.device
+        joint = functools.partial(joint_launch, program, self.launches, self._places, self._lasting)
         self.units = [
             []
             if self.launches[part.start] is None
-            else list(units(part, self.launches, self._places, self._rides))
+            else list(units(part, self.launches, self._places, joint, self._lasting))
             for part in self.parts
         ]
         all_units = [unit for of_part in self.units for unit in of_part]
-        self.calls = [list(calls(of_part, chained)) for of_part in self.units]
+        self.calls = [list(calls(x, chained, self.products.takes)) for x in self.units]
         every = [launch for unit in all_units for launch in unit.launches]
+        around = list(self.products.kernels(all_units))
+        self.products.pair(all_units, self._places, self.allocate)
         kernels = [call.kernel for of_part in self.calls for call in of_part]
         self.stream = device.stream()
-        module = device.load(compile(*source([*every, *kernels])))
-        self._functions = {launch.kernel: module.function(launch.kernel) for launch in kernels}
+        module = device.load(compile(*plan.source([*every, *kernels, *around])))
         self._module = module
         listed_units = [unit for unit in all_units if unit.launches[0].is_listed]
         operands = [[r for i in unit.ops for r in self._operands(i)] for unit in listed_units]
@@ -135,172 +164,239 @@ class CudaExecutable:
             device, self.stream, module.function(KERNEL), program.float_attributes,
             len(program.rows), len(self._list_rows),
         )  # fmt: skip
-        # Where the lists of each such unit begin: addresses, and integers, which never change.
-        ints = [listed(unit.launches[0], self._floats_of(unit)) for unit in listed_units]
-        joined = np.concatenate([np.zeros(0, np.int64), *ints])
-        self._ints = device.allocate(joined.nbytes)
-        self.stream.to_device(self._ints.address, joined)
-        self._lists, at, begin = {}, self.words.lists, self._ints.address
-        for unit, rows, numbers in zip(listed_units, operands, ints, strict=True):
-            self._lists[unit.ops[0]] = (self.words.address(at), begin)
-            at, begin = at + len(rows), begin + numbers.nbytes
-        self._work, self._draws = self._lay_out(every)
+        self.draws = Draws(self.launches)
+        works = self._make_work(all_units)
+        self.launching = Launching(
+            program, device, self.moves, self.words,
+            {x.kernel: module.function(x.kernel) for x in (*kernels, *around)},
+            products=self.products, lists=self._make_lists(listed_units, operands), works=works,
+            lasting=self._lasting, number=self._number, fault=self.in_flight.fault,
+            draws=self.draws, places=self._places, allocate=self.allocate,
+        )  # fmt: skip
         self.stream.synchronize()
+        self.graphs = Graphs(
+            program, self.parts, self.calls, self.launching, self.stream, self.form
+        )
+        self._is_one = len(self.parts) == 1 and self.launches[0] is not None
+        self._launcher = Launcher(
+            self.memory, self.words, self._slots, self._controls, device, self.in_flight
+        )
+
+    def _make_lists(self, of_units: list[Unit], operands: list[list[int]]) -> dict[int, tuple]:
+        """Where the lists of each such unit begin: addresses, and integers, which never change."""
+        ints = [listed(unit.launches[0], self._floats_of(unit)) for unit in of_units]
+        joined = np.concatenate([np.zeros(0, np.int64), *ints])
+        self._ints = self.allocate(joined.nbytes)
+        self.stream.to_device(self._ints.address, joined)
+        self.stream.synchronize()  # the array may go then
+        found, at, begin = {}, self.words.lists, self._ints.address
+        for unit, rows, numbers in zip(of_units, operands, ints, strict=True):
+            found[unit.ops[0]] = (self.words.address(at), begin)
+            at, begin = at + len(rows), begin + numbers.nbytes
+        return found
+
+    def _make_work(self, of_units: list[Unit]) -> dict[int, tuple[int, int]]:
+        """Memory for what launches of a unit hand on, and behind it for draws."""
+        needed = {x.ops[0]: 8 * max(y.work for y in x.launches) for x in of_units if x.launches}
+        total = sum(needed.values())
+        self._work = self.allocate(total + self.draws.nbytes)
+        self._uncounted = total
+        self.draws.lie(self._work, total, self.words)
+        if self.draws.are_made:
+            self.words.seed(self.draw_seed())
+        found, at = {}, self._work.address
+        for i, nbytes in needed.items():
+            if nbytes:
+                found[i] = (at, nbytes)
+                at += nbytes
+        return found
 
     def _places(self, i: int) -> tuple[list[Place], list[Place]]:
-        """What an op reads and writes: the bytes from the first to the last of each operand."""
-
-        def place(r: int) -> Place:
-            itemsize = DTYPES[self.program.rows["type"][r]].itemsize
-            low = high = int(self._offsets[r])
-            shape, strides = self.program.row_shape(r), self.program.row_strides(r)
-            for length, step in zip(shape, strides, strict=True):
-                low, high = low + min(0, (length - 1) * step), high + max(0, (length - 1) * step)
-            return int(self._row_slots[r]), low, high + itemsize
-
+        """What an op reads and writes."""
         ins, outs = self.program.operands_of(i)
-        return [place(r) for r in ins], [place(r) for r in outs]
+        return [place(self.program, r) for r in ins], [place(self.program, r) for r in outs]
 
-    def _rides(self, i: int, j: int) -> Launch | None:
-        return product_with_sums(self.program, self.launches, i, j)
+    def _operands(self, i: int) -> list[int]:
+        ins, outs = self.program.operands_of(i)
+        return [*ins, *outs]
 
     def _floats_of(self, unit: Unit) -> list[int]:
         """Where the float attributes of its ops lie."""
         starts = self.program.attribute_offsets[:, 1]
-        return [self.words.address(FAULT + int(starts[i])) for i in unit.ops]
+        return [self.words.address(int(starts[i])) for i in unit.ops]
 
-    def _lay_out(self, every: list) -> tuple[Buffer, dict[int, int]]:
-        """Memory for what launches hand on, and behind it for draws; where those of each op lie."""
-        at = 8 * max([launch.work for launch in every], default=0)
-        places = {}
-        for i, of_op in enumerate(self.launches):
-            n = sum(launch.draws for launch in of_op or ())
-            if n:
-                places[i] = at
-                at += 8 * n
-        buffer = self.device.allocate(at)
-        return buffer, {i: buffer.address + place for i, place in places.items()}
+    def draw_seed(self) -> int:
+        """A seed of NumPy's global generator."""
+        return int(np.random.randint(2**63, dtype=np.int64))
 
     def draw(self, n: int) -> np.ndarray:
         """The next `n` numbers in [0, 1) of NumPy's global generator, as doubles."""
         return np.random.random_sample(n)
 
     def run(self) -> None:
-        """Run the whole program on what is bound now, and wait for it.
+        """Run the whole program on what is bound now.
 
         Raises
         ------
         IndexError
-            For a label that is out of range: the error names the op.
+            For a label that is out of range: the error names the op, which may be one of another
+            program that ran on the device before.
         ValueError
             If a slot is not bound.
         Exception
             Whatever a Python op raises. All errors carry a note that names the op.
         """
-        for i in self.step():
-            if self.watch is not None:
-                self.watch(i)
+        # A program that gives views alone has no parts.
+        self._part, self._launched = self.parts[0] if self.parts else range(0), []
+        try:
+            self._run()
+        except BackendError as error:
+            self._failed(error)
+            raise
+
+    def _failed(self, error: BackendError) -> None:
+        """Say what ran; nobody knows what lies on the device now."""
+        self.words.forget()
+        self._launcher.forget()
+        self.graphs.contests.clear()  # events of what failed say nothing
+        explain(error, self.program, self._part, self.device, self._launched)
+
+    def _run(self) -> None:
+        if observer() is not None and self.watch is None:
+            observed(self)
+        elif self.watch is not None and (self.watch.closely or self.draws.are_made):
+            run_closely(self)
+        elif self._launcher.fits():
+            if self._is_one and not self.draws and not self.graphs.contests:
+                self._launcher.run(self.graphs[0].handle.value, self.handle())
+                show(self, self.parts[0])
+            else:
+                self._run_again()
+            self.finish()
+        else:
+            list(self.step())
+
+    def _run_again(self) -> None:
+        """Run part by part, as far as nothing is new; then as for the first time."""
+        self.in_flight.before(self.handle())  # what it raises, it raises before a draw
+        with self.current():
+            for k, part in enumerate(self.parts):
+                self._part = part
+                if k in self.graphs and self._launcher.fits() and not self.graphs.is_due(k):
+                    self._draw(part)
+                    with self.graphs.turn(k, self.now()) as graph:
+                        self._launcher.run(graph.handle.value, self.handle())
+                    self._launched += self._lasting.intersection(part)
+                else:
+                    self.read_controls()
+                    self._run_part(k)
+                show(self, part)
+        self._know()
+
+    def handle(self) -> int:
+        """The handle of what a run is launched on."""
+        return self.stream.handle.value
 
     def step(self) -> Iterator[int]:
         """Run part by part; yields the index of each op that has run, those of a part together."""
+        self.read_controls()
+        self._launched = []
+        for k, part in enumerate(self.parts):
+            self._part = part
+            try:
+                with self.current():  # not while somebody else goes on
+                    self._run_part(k)
+            except BackendError as error:
+                self._failed(error)
+                raise
+            show(self, part)
+            yield from part
+        self._know()
+        self.finish()
+
+    def read_controls(self) -> None:
+        """Take the floats that change from run to run."""
+        self.in_flight.before(self.handle())
         for position, slot in self._controls:
             self.words.set_float(position, self.memory.get_control(slot))
-        for k, part in enumerate(self.parts):
-            with self.device.current():  # not while somebody else goes on
-                self._run_part(k)
-                if k == len(self.parts) - 1:
-                    self.check()
-            yield from part
 
     def _run_part(self, k: int) -> None:
         part = self.parts[k]
         if self.launches[part.start] is None:
-            self.check()
+            self.finish()
             self.run_other(part.start)
             return
-        addresses = self._addresses()
-        self._note_moves(addresses)
-        rows = addresses[self._row_slots] + self._offsets
+        rows = self.prepare(part)
+        if k not in self.graphs and not self.graphs.record(k, rows):
+            recipes = self.graphs.recipes(k, rows)
+            self.launching.run_all(self.calls[k], recipes, rows, self.now(), self._launched)
+            return
+        if self.graphs.is_due(k):
+            self.graphs.record_others(k, rows)
+        with self.graphs.turn(k, self.now()) as graph:
+            graph.launch(self.now())
+        self._launched += self._lasting.intersection(part)
+
+    @property
+    def recorded(self) -> int:
+        return self.graphs.recorded
+
+    @property
+    def moving(self) -> set[int]:
+        return self.moves.moving
+
+    def prepare(self, part: range) -> np.ndarray:
+        """See to all that kernels of a part read; the address of each row."""
+        if self.moves.note(addresses := self._addresses()):
+            self.graphs.forget()
+            self._launcher.forget()
+        rows = self.moves.rows(addresses)
         self.words.now[self.words.rows : self.words.lists] = rows
-        self.words.now[self.words.lists :] = rows[self._list_rows]
-        self.words.send()
+        self.words.now[self.words.lists : self.words.random] = rows[self._list_rows]
+        self.in_flight.before(self.handle())  # Python ops may have gone to another stream
+        self._begin_to_count()
         self._draw(part)
-        if k not in self._graphs:
-            self._graphs[k] = self._record(self.calls[k], rows)
-        self._graphs[k].launch(self.stream)
+        self.words.send(self.now())
+        return rows
+
+    def _begin_to_count(self) -> None:
+        """Kernels count their teams in memory that others had: on this stream they are done."""
+        if self._uncounted:
+            self.now().fill(self._work.address, self._uncounted, 0)
+            self._uncounted = 0
+
+    def _know(self) -> None:
+        """From now on compiled code runs what was recorded."""
+        if self.graphs and not self._launcher.ready:
+            moves = self.moves
+            self._launcher.know(
+                moves.fixed, moves.moving, moves.row_slots, moves.offsets, self._list_rows,
+                moves.on_host,
+            )  # fmt: skip
 
     def _draw(self, part: range) -> None:
-        """Draw in the order of the program, as define-by-run does."""
+        """Draw in the order of the program, as define-by-run does, or let kernels do so."""
+        if not self.draws:
+            return
+        if self.draws.philox:
+            self.words.draw()
+        if not self.draws.are_made:
+            self.draw_all(part)
+
+    def draw_all(self, part: range) -> None:
+        """Put what the ops of a part draw where they read it."""
         drawn = []
-        for i in part:
-            if i in self._draws:
-                drawn.append(self.draw(self.launches[i][0].draws))
-                self.stream.to_device(self._draws[i], drawn[-1])
+        for _, n, address in self.draws.of_part(part):
+            drawn.append(self.draw(n))
+            self.stream.to_device(address, drawn[-1])
         if drawn:
             self.stream.synchronize()  # the arrays may go then
 
     def _addresses(self) -> np.ndarray:
         """Of the slots of the program."""
-        addresses = self.memory.addresses()[self._slots]
-        if not addresses.all():
-            unbound = self._slots[np.flatnonzero(addresses == 0)[0]]
-            raise ValueError(f"slot {unbound} is not bound to an array")
-        return addresses
+        return plan.addresses(self.memory, self._slots)
 
-    def _note_moves(self, addresses: np.ndarray) -> None:
-        """Find the slots that lie elsewhere than when the graphs were recorded."""
-        if self._fixed is None:
-            self._fixed = addresses
-            return
-        moved = set(np.flatnonzero(addresses != self._fixed).tolist()) - self.moving
-        if moved:
-            self.moving |= moved
-            self._fixed = addresses
-            self._graphs.clear()
-
-    def _record(self, of_part: list[Call], rows: np.ndarray) -> Graph:
-        with self.stream.capture() as made:
-            for call in of_part:
-                ops = [self._op(unit, launch, rows) for unit, launch in call.links]
-                function = self._functions[call.kernel.kernel]
-                self.stream.launch(function, call.kernel.grid, THREADS, (DeviceOp * len(ops))(*ops))
-        self.recorded += 1
-        return made[0]
-
-    def _operands(self, i: int) -> list[int]:
-        ins, outs = self.program.operands_of(i)
-        return [*ins, *outs]
-
-    def _op(self, unit: Unit, launch: Launch, rows: np.ndarray) -> DeviceOp:
-        i = unit.ops[0]
-        work = self._draws.get(i, self._work.address)
-        operands, moving = self._lists.get(i, ()), 0
-        if not launch.is_listed:
-            operands, moving = self._where(unit, launch, rows)
-        floats, fault = self._floats_of(unit)[0], self.words.address(0)
-        op = launch.op(operands, floats, fault, i + 1, work)
-        op.moving, op.is_lasting = moving, any(map(self._is_lasting, unit.ops))
-        return op
-
-    def _where(self, unit: Unit, launch: Launch, rows: np.ndarray) -> tuple[list[int], int]:
-        """Addresses of the operands; a bit for each that says where the address stands."""
-        every = [r for i in unit.ops for r in self._operands(i)]
-        operands, moving = [], 0
-        for bit, r in enumerate([every[k] for k in launch.operands] or every):
-            does_move = int(self._row_slots[r]) in self.moving
-            moving |= does_move << bit
-            table = self.words.address(self.words.rows + r)
-            operands.append(table if does_move else int(rows[r]))
-        return operands, moving
-
-    def _is_lasting(self, i: int) -> bool:
-        """Whether an op writes what outlives the run."""
-        _, outs = self.program.operands_of(i)
-        return OPS[int(self.program.opcodes[i])].updates or any(
-            self.program.slots[self._row_slots[r]].kind != ARENA for r in outs
-        )
-
-    def check(self) -> None:
+    def finish(self) -> None:
         """Wait for what has run, and raise for what went wrong in it.
 
         Raises
@@ -308,12 +404,8 @@ class CudaExecutable:
         IndexError
             For a label that is out of range.
         """
-        fault = self.words.fault()
-        if not fault.number:
-            return
-        error = IndexError(
-            f"index {fault.value} at position {fault.position} is out of range for "
-            f"{fault.bound} entries"
-        )
-        explain_error(error, self.program, fault.number - 1)
-        raise error
+        self.in_flight.wait()
+
+    def explain(self, error: Exception, i: int) -> None:
+        """Add op `i` to an error."""
+        explain_error(error, self.program, i)

@@ -7,19 +7,20 @@ import dataclasses
 from collections.abc import Sequence
 
 #: As in ``kernels/device/team.cuh``.
-OPERANDS, INTS, AXES, THREADS, SCRATCH = 16, 48, 8, 256, 2048
+OPERANDS, INTS, AXES, THREADS, SCRATCH, ROOM = 16, 48, 8, 256, 2048, 6144
 
 _BLOCKS = 132 * 8  # at most: more threads than a device holds at once only take turns
 
 
 class Fault(ctypes.Structure):
-    """``sdbr_fault``: what went wrong first in a program; `number` is that of the op, from 1 on."""
+    """``sdbr_fault``: what went wrong first; `number` is that of the op, from 1 on."""
 
     _fields_ = (
         ("number", ctypes.c_uint64),
         ("value", ctypes.c_int64),
         ("bound", ctypes.c_int64),
         ("position", ctypes.c_int64),
+        ("on_host", ctypes.c_void_p),
     )
 
 
@@ -34,6 +35,7 @@ class DeviceOp(ctypes.Structure):
         ("work", ctypes.c_void_p),
         ("number", ctypes.c_int64),
         ("is_lasting", ctypes.c_int64),
+        ("makes_draws", ctypes.c_int64),
         ("ints", ctypes.c_int64 * INTS),
     )
 
@@ -58,6 +60,10 @@ class Launch:
         Whether addresses and integers stand in lists in memory: there may be any number of them.
     is_update : bool
         Whether it updates one parameter, or several in one launch, by a rule.
+    together : str
+        The kernel that does any number of such ops; empty: there is none.
+    elements : int
+        How many it does, where it can be done together with others.
     work : int
         Doubles that the launches of one op hand on.
     draws : int
@@ -73,6 +79,8 @@ class Launch:
     section: str = ""
     is_listed: bool = False
     is_update: bool = False
+    together: str = ""
+    elements: int = 0
     work: int = 0
     draws: int = 0
     operands: tuple[int, ...] = ()

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sdbr.backends.cuda.launch import Launch, Launches
+from sdbr.backends.cuda.machine import FAMILIES
 from sdbr.base.errors import BackendError
 from sdbr.ops.table import OPS
+from sdbr.program.buffers import BOUND, OWNED
 from sdbr.program.program import Program
 
-#: Families of ops with kernels for GPUs; all other ops are Chainer's own code.
-FAMILIES = (
-    "array",
-    "data",
-    "elementwise",
-    "fused",
-    "loss",
-    "product",
-    "random",
-    "recurrent",
-    "reduction",
-    "special",
-    "update",
-)
+import numpy as np
+
 _PREPARE = {
-    family: importlib.import_module(f"sdbr.backends.cuda.{family}").prepare for family in FAMILIES
+    family: importlib.import_module(f"sdbr.backends.cuda.families.{family}").prepare
+    for family in FAMILIES
 }
 _WANTED = "wanted.cuh"
 _SOURCE = f'#define SDBR_WANTED "{_WANTED}"\n#include "device/kernels.cuh"\n'
@@ -53,6 +45,58 @@ def _launches(program: Program, i: int) -> Launches | None:
 def _operand(program: Program, r: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     row = program.rows[r]
     return int(row["type"]), tuple(program.row_shape(r)), tuple(program.row_strides(r))
+
+
+def refuse_missing(
+    program: Program, launched: Sequence[Launches | None], has_other: Callable[[int], bool]
+) -> None:
+    """Raise for the first op that neither has a kernel nor anything else that runs it."""
+    for i, found in enumerate(launched):
+        if found is None and not has_other(i):
+            raise BackendError(f"no kernel for GPUs: {program.describe_op(i).strip()}")
+
+
+def addresses(memory, slots: np.ndarray) -> np.ndarray:
+    """Where the arrays lie that slots of a memory are bound to.
+
+    Raises
+    ------
+    ValueError
+        If a slot is not bound.
+    """
+    found = memory.addresses()[slots]
+    if not found.all():
+        unbound = slots[np.flatnonzero(found == 0)[0]]
+        raise ValueError(f"slot {unbound} is not bound to an array")
+    return found
+
+
+def stretches(launched: Sequence[Launches | None]) -> Iterator[range]:
+    """Ops that run together: all that have kernels and follow each other; others alone."""
+    at = 0
+    for is_native, group in itertools.groupby(x is not None for x in launched):
+        n = len(list(group))
+        yield from (
+            [range(at, at + n)] if is_native else (range(k, k + 1) for k in range(at, at + n))
+        )
+        at += n
+
+
+def lasting(program: Program) -> frozenset[int]:
+    """Ops that write what shows afterwards that the run was: not where it was wrong.
+
+    What a call gives anew is written all the same: others would read what lay there before.
+    The gradients of a whole step are those of the step before until then.
+    """
+    ops = [OPS[int(opcode)] for opcode in program.opcodes]
+    lasts = {BOUND, OWNED} if any(op.updates for op in ops) else {BOUND}
+    slots = program.rows["slot"]
+
+    def does_last(i: int) -> bool:
+        _, outs = program.operands_of(i)
+        return ops[i].updates or any(program.slots[slots[r]].kind in lasts for r in outs)
+
+    return frozenset(i for i in range(len(program)) if does_last(i))
 
 
 def source(wanted: Iterable[Launch]) -> tuple[str, dict[str, str]]:

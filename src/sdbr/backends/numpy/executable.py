@@ -86,14 +86,14 @@ class NumpyExecutable:
         for i in self.step():
             now = time.perf_counter()
             seconds[i], last = now - last, now
-        watching(self, start, seconds)
+        watching(self, start, seconds, True)
 
-    def step(self) -> Iterator[int]:
-        """Run op by op; yields the index of the op that has just run."""
+    def step(self, first: int = 0) -> Iterator[int]:
+        """Run op by op, from `first` on; yields the index of the op that has just run."""
         for i, j, slot in self._control:
             self._ops[i][4][j] = self.memory.get_control(slot)
         views: list[np.ndarray | None] = [None] * len(self._layout)
-        for i in range(len(self._ops)):
+        for i in range(first, len(self._ops)):
             self._run_op(i, views)
             yield i
 

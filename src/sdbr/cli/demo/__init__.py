@@ -15,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from sdbr.base.advice import install
 from sdbr.base.errors import SdbrError
 from sdbr.base.options import BACKEND_NAMES
 from sdbr.cli.demo import datasets
@@ -72,9 +73,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parse(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m sdbr demo", description=main.__doc__.split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="sdbr demo", description=main.__doc__.split("\n")[0])
     parser.add_argument("--dataset", choices=sorted(DEFAULTS), default="digits")
     parser.add_argument("--data-dir", metavar="DIR", help="IDX files of MNIST, plain or .gz")
     parser.add_argument(
@@ -121,7 +120,7 @@ def _demo(options: argparse.Namespace) -> int:
         import tqdm  # noqa: F401
         from threadpoolctl import threadpool_limits
     except ImportError as error:
-        raise UsageError(f"the demo needs {error.name}: pip install 'sdbr[demo]'") from None
+        raise UsageError(f"the demo needs {error.name}: {install('demo')}") from None
     device = _device(options.device)
     _check_backend(options.backend, device)
     print(_heading(options, data, device))
@@ -153,6 +152,12 @@ def _check_output(out: str) -> None:
         raise UsageError(f"--out {out}: not writable")
 
 
+_WHAT_HELPS = (
+    f"; python -m sdbr doctor says what is there, and {install('cuda13')} (or those of cuda12) "
+    "brings CuPy"
+)
+
+
 def _device(specifier: str) -> Any:
     import sdbr  # noqa: F401  (makes Chainer importable)
 
@@ -163,7 +168,9 @@ def _device(specifier: str) -> Any:
         device.use()
     except Exception as error:  # Chainer and CuPy raise many kinds here
         reason = " ".join(str(error).split())
-        raise UsageError(f"--device {specifier}: not available ({reason})") from None
+        on_gpu = specifier.startswith("@cupy") or specifier.isdecimal()
+        hint = _WHAT_HELPS if on_gpu and not chainer.backends.cuda.available else ""
+        raise UsageError(f"--device {specifier}: not available ({reason}){hint}") from None
     return device
 
 

@@ -7,6 +7,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from sdbr.base.advice import install
 from sdbr.base.errors import SdbrError
 
 import numpy as np
@@ -68,7 +69,7 @@ def load_digits(test_fraction: float = 0.2) -> Dataset:
     try:
         from sklearn.datasets import load_digits as bundled
     except ImportError:
-        raise DatasetError("the digits need scikit-learn: pip install 'sdbr[demo]'") from None
+        raise DatasetError(f"the digits need scikit-learn: {install('demo')}") from None
     x, t = bundled(return_X_y=True)
     return _split("digits", (x / 16).astype(np.float32), t.astype(np.int32), test_fraction)
 

@@ -2,6 +2,8 @@
 #include "runtime/threads.h"
 #include "frame/template.h"
 
+#include "control/collectives.h"
+
 static int nop(const sdbr_op *op) {
     (void)op;
     return SDBR_OK;
@@ -29,5 +31,9 @@ static int foreign(const sdbr_op *op) {
     return prepared->run(prepared, op->operands);
 }
 
-#define SDBR_ENTRIES {"nop", nop}, {"question_b1", question_b1}, {"question_i8", question_i8}, \
-    {"foreign", foreign}, {"split", sdbr_split}, {"fork", sdbr_fork},
+#define SDBR_ENTRIES                                                                                     \
+    {"allreduce_f4", allreduce_f4}, {"allreduce_f8", allreduce_f8},                                     \
+    {"allreduce_begin_f4", allreduce_begin_f4}, {"allreduce_begin_f8", allreduce_begin_f8},             \
+    {"allreduce_end_f4", allreduce_end_f4}, {"allreduce_end_f8", allreduce_end_f8},                     \
+    {"allreduce_progress", allreduce_progress}, {"nop", nop}, {"question_b1", question_b1},             \
+    {"question_i8", question_i8}, {"foreign", foreign}, {"split", sdbr_split}, {"fork", sdbr_fork},

@@ -30,6 +30,25 @@ typedef struct sdbr_16 {
 
 #define SDBR_COPY(bytes) \
     SDBR_EACH_PLACE(copy_##bytes, 2, *(SDBR_OF_##bytes *)at[1] = *(const SDBR_OF_##bytes *)at[0])
+/* Any number of copies. operands[0] and operands[1] are lists: from and to of each, and integers: [copies, pieces], where
+ * the integers of each copy stand in this list, which copy each piece is of, and where in it it begins; then those. A piece
+ * has SDBR_PIECE elements at most. */
+#define SDBR_COPY_TOGETHER(bytes) \
+    SDBR_INLINE void copy_together_##bytes##_team(sdbr_team team, const sdbr_device_op *op) { \
+        const int64_t *ints = (const int64_t *)op->operands[1]; \
+        for (int64_t piece = team.group; piece < ints[1]; piece += team.groups) { \
+            const int64_t *whose = ints + 2 + ints[0] + piece, k = *whose, begin = whose[ints[1]]; \
+            const int64_t *places = ints + ints[2 + k], n = sdbr_count(places); \
+            const int64_t end = n - begin < SDBR_PIECE ? n : begin + SDBR_PIECE; \
+            char *const *lists = (char *const *)op->operands[0] + 2 * k, *const of[2] = {lists[0], lists[1]}; \
+            for (int64_t i = begin + team.rank; i < end; i += team.size) { \
+                char *at[2]; \
+                sdbr_place_strided(places, 2, i, of, at, 0); \
+                *(SDBR_OF_##bytes *)at[1] = *(const SDBR_OF_##bytes *)at[0]; \
+            } \
+        } \
+    } \
+    SDBR_KERNEL(copy_together_##bytes, copy_together_##bytes##_team)
 #define SDBR_CAST(a, b) \
     SDBR_EACH_PLACE(cast_##a##_##b, 2, *(TYPE_##b *)at[1] = STORE_##b(LOAD_##a(*(const TYPE_##a *)at[0])))
 #define SDBR_FILL(b) SDBR_EACH_PLACE(fill_##b, 1, *(TYPE_##b *)at[0] = STORE_##b(op->floats[0]))

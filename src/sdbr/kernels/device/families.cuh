@@ -14,7 +14,11 @@
 #include "device/recurrent.cuh"
 #include "device/random.cuh"
 
-/* A kernel of a team function. */
+/* A kernel of a team function; of one whose teams are counted; of one that keeps rows in much memory besides. */
 #define SDBR_TEAM_KERNEL(name) SDBR_KERNEL(FN(name), FN(name##_team))
+#define SDBR_COUNTED_KERNEL(name) SDBR_KERNEL_OF(FN(name), FN(name##_team), SDBR_DEVICE_SCRATCH, 1)
+#define SDBR_ROOMY_KERNEL(name) SDBR_KERNEL_OF(FN(name), FN(name##_team), SDBR_DEVICE_ROOM, 1)
 #include SDBR_WANTED
 #undef SDBR_TEAM_KERNEL
+#undef SDBR_COUNTED_KERNEL
+#undef SDBR_ROOMY_KERNEL

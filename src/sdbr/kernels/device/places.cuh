@@ -5,6 +5,9 @@
 
 #include "device/team.cuh"
 
+/* Elements of one operand that a team does at a time, where a launch does several ops: as in backends/cuda/together.py. */
+enum { SDBR_PIECE = 1024 };
+
 /* Where element i lies in each of `n_operands` operands. */
 SDBR_INLINE void sdbr_place_contiguous(const int64_t *ints, int n_operands, int64_t i, char *const *operands,
                                        char **at, int64_t bytes) {

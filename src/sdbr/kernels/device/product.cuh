@@ -4,6 +4,7 @@
 #ifndef SDBR_PRODUCT_CUH
 #define SDBR_PRODUCT_CUH
 enum { SDBR_TILE = 64, SDBR_TILE_DEPTH = 16, SDBR_TILE_SUMS = 4 };
+enum { SDBR_END_BIAS = 1, SDBR_END_MASK = 2, SDBR_END_ADD = 4 };
 enum { SDBR_ACT_NONE, SDBR_ACT_RELU, SDBR_ACT_SIGMOID, SDBR_ACT_TANH };
 #endif
 
@@ -92,3 +93,31 @@ SDBR_PRODUCT(linear_bias, NULL, SDBR_OUT(3)[place] = FN(activated)(p[10], v + SD
 /* operands: a, b, y, c. */
 SDBR_PRODUCT(gemm_mask, NULL, SDBR_OUT(3)[place] = FN(activation_slope)(p[10], SDBR_IN(2)[place], v))
 #undef SDBR_PRODUCT
+
+/* Around a product that a library makes, whose operands have to lie where they lay when it was recorded. Before it, copies
+ * of up to three operands. operands: from, to, from, to, from, to; ints: the number of elements of each. */
+SDBR_INLINE void FN(product_begin_team)(sdbr_team team, const sdbr_device_op *op) {
+    for (int k = 0; k < 3; k++) {
+        const T *from = op->ints[k] ? SDBR_IN(2 * k) : NULL;
+        T *to = (T *)op->operands[2 * k + 1];
+        for (int64_t e = sdbr_first(team); e < op->ints[k]; e += sdbr_stride(team))
+            to[e] = from[e];
+    }
+}
+
+/* Behind it, what it has not done itself. operands: its result, c, bias, y, its sums, where they go; ints: [elements, m,
+ * activation, what of SDBR_END, number of sums]. */
+SDBR_INLINE void FN(product_end_team)(sdbr_team team, const sdbr_device_op *op) {
+    const int64_t *p = op->ints, what = p[3];
+    const T *from = SDBR_IN(0), *bias = what & SDBR_END_BIAS ? SDBR_IN(2) : NULL;
+    const T *y = what & SDBR_END_MASK ? SDBR_IN(3) : NULL;
+    T *to = SDBR_OUT(1);
+    for (int64_t e = sdbr_first(team); e < p[0]; e += sdbr_stride(team)) {
+        T v = bias ? from[e] + bias[e % p[1]] : from[e];
+        v = y ? FN(activation_slope)(p[2], y[e], v) : FN(activated)(p[2], v);
+        to[e] = what & SDBR_END_ADD ? to[e] + v : v;
+    }
+    const T *sums = p[4] ? SDBR_IN(4) : NULL;
+    for (int64_t e = sdbr_first(team); e < p[4]; e += sdbr_stride(team))
+        SDBR_OUT(5)[e] = sums[e];
+}

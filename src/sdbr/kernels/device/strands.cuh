@@ -41,7 +41,28 @@ SDBR_OF_STRAND(strand_sum, T, a + b)
 SDBR_OF_STRAND(strand_max, T, FN(op_maximum)(a, b, (T)0, (T)0))
 SDBR_OF_STRAND(strand_min, T, FN(op_minimum)(a, b, (T)0, (T)0))
 SDBR_OF_STRAND(strand_total, double, a + b)
+SDBR_OF_STRAND(strand_first, double, a < b ? a : b)
 #undef SDBR_OF_STRAND
+
+/* Sums over all threads of all teams, in the same order each time; of `count` numbers of each. True for the threads of the
+ * last team that comes here: they alone get them. op->work holds 1 + count * teams doubles. */
+SDBR_INLINE int FN(totals)(sdbr_team team, const sdbr_device_op *op, double *sums, int count) {
+    const sdbr_strand all = sdbr_strand_of(team, 1);
+    for (int j = 0; j < count; j++) {
+        sums[j] = FN(strand_total)(all, sums[j]);
+        if (team.rank == 0 && team.groups > 1)
+            op->work[1 + team.group * count + j] = sums[j];
+    }
+    if (!sdbr_is_last(team, op))
+        return 0;
+    for (int j = 0; j < count && team.groups > 1; j++) {
+        double sum = 0;
+        for (int64_t group = team.rank; group < team.groups; group += team.size)
+            sum += ((const volatile double *)op->work)[1 + group * count + j];
+        sums[j] = FN(strand_total)(all, sum);
+    }
+    return 1;
+}
 
 /* Where thread and row are in x[outer, n, inner]: rows `row` of outer * inner, of which the element k lies at
  * first + k * inner. Every thread of a team comes through the same number of times. */

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "frame/flight.h"
+
 enum sdbr_status {
     SDBR_NO_MEMORY = -1,
     SDBR_OK = 0,
@@ -44,6 +46,7 @@ typedef struct sdbr_runtime {
     int64_t fault_position;
     int32_t threads; /* that parts of one op may run on */
     int32_t flush;   /* of the ops that run now: enum sdbr_flush */
+    sdbr_flight *flight; /* collectives of the program that are under way */
 } sdbr_runtime;
 
 typedef struct sdbr_op {

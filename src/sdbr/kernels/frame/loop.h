@@ -21,6 +21,29 @@ static inline int64_t sdbr_run_segment(const sdbr_op *ops, int64_t begin, int64_
     return op - ops;
 }
 
+/* Of so many operands of the next op, so many lines of the cache. */
+#define SDBR_AHEAD 4
+
+/* The same for ops that go through memory which is in no cache: while one runs, the first lines of what the next one
+ * reads are on their way. The processor finds out by itself how an array goes on, and not where the next one lies.
+ * Behind the operands of the last op lie SDBR_AHEAD pointers more. */
+static inline int64_t sdbr_run_ahead(const sdbr_op *ops, int64_t begin, int64_t end, int *status)
+{
+    int64_t i = begin;
+    int result = SDBR_OK;
+    for (; i < end; ++i) {
+        if (i + 1 < end)
+            for (int k = 0; k < SDBR_AHEAD; ++k)
+                for (int line = 0; line < SDBR_AHEAD; ++line)
+                    __builtin_prefetch((const void *)((uintptr_t)ops[i + 1].operands[k] + 64 * line));
+        result = ops[i].kernel(&ops[i]);
+        if (__builtin_expect(result != SDBR_OK, 0))
+            break;
+    }
+    *status = result;
+    return i;
+}
+
 static inline double sdbr_seconds(void)
 {
     struct timespec t;
@@ -36,18 +59,29 @@ static inline double sdbr_thread_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The same with the time of each op added to seconds[op]. */
+/* The same with the time of each op added to seconds[op]: each lasts from one look at the clock to the next. */
 static inline int64_t sdbr_run_timed(const sdbr_op *ops, int64_t begin, int64_t end, int *status, double *seconds)
 {
+    double last = sdbr_seconds();
     *status = SDBR_OK;
     for (int64_t i = begin; i < end; ++i) {
-        double start = sdbr_seconds();
         *status = ops[i].kernel(&ops[i]);
-        seconds[i] += sdbr_seconds() - start;
+        double now = sdbr_seconds();
+        seconds[i] += now - last;
+        last = now;
         if (*status != SDBR_OK)
             return i;
     }
     return end;
+}
+
+/* What one look at the clock takes. */
+static inline double sdbr_clock_cost(int64_t n)
+{
+    double start = sdbr_seconds(), last = start;
+    for (int64_t i = 0; i < n; ++i)
+        last = sdbr_seconds();
+    return (last - start) / (double)n;
 }
 
 /* `n` calls of one kernel through the same pointers: what a loop without dispatch would cost. */

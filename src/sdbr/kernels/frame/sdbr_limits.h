@@ -9,6 +9,7 @@
     X(SPLIT_OPERANDS, 32)    /* of a kernel whose op is cut into parts */                             \
     X(SPLIT_INTS, 512)       /* of the same */                                                        \
     X(BRANCHES, 4)           /* of a fork */                                                          \
+    X(REQUESTS, 64)          /* collectives of a program that may be under way at once */             \
     X(FUSED_BYTES, 32768)    /* of all buffers of a fused op, on the stack */                         \
     X(FUSED_REGISTERS, 48)   /* operands, temporaries and loaded inputs of a fused op */              \
     X(FUSED_AXES, 6)         /* of a strided input of a fused op */                                   \

@@ -10,6 +10,6 @@ from chainer import optimizer_hooks
 ROW = HookRow(
     hooks=(optimizer_hooks.GradientClipping, chainer.optimizer.GradientClipping),
     op="clip_norm",
-    attribute="threshold",
+    attributes=("threshold",),
     for_each_param=False,
 )

@@ -10,6 +10,6 @@ from chainer import optimizer_hooks
 ROW = HookRow(
     hooks=(optimizer_hooks.Lasso, chainer.optimizer.Lasso),
     op="lasso",
-    attribute="rate",
+    attributes=("rate",),
     for_each_param=True,
 )

@@ -10,7 +10,7 @@ from chainer import optimizer_hooks
 ROW = HookRow(
     hooks=(optimizer_hooks.WeightDecay, chainer.optimizer.WeightDecay),
     op="weight_decay",
-    attribute="rate",
+    attributes=("rate",),
     for_each_param=True,
     times_loss_scale=True,
 )

@@ -55,5 +55,5 @@ ROW = RuleRow(
     options=("amsgrad",),
     state=lambda options: ("m", "v", "vhat") if options[0] else ("m", "v"),
     # Only a rule that was made with adabound has it; without, Chainer raises as this does.
-    extra=lambda rule: rule.__dict__.get("initial_alpha"),
+    attribute="initial_alpha",
 )

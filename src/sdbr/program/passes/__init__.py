@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sdbr.base.settings import variable
+from sdbr.base.errors import SettingError
+from sdbr.base.settings import entry
 from sdbr.program.buffers import BufferTable
 from sdbr.program.builder import Instruction
 from sdbr.program.machine import Machine
@@ -27,11 +28,10 @@ from sdbr.program.passes.elementwise import elementwise
 from sdbr.program.passes.fusion import fusion
 from sdbr.program.passes.inplace import inplace
 from sdbr.program.passes.normalization import normalization
+from sdbr.program.passes.overlap import overlap
 from sdbr.program.passes.pooling import pooling
 from sdbr.program.passes.recomputation import Recipes, recipes
 from sdbr.program.passes.recurrent import recurrent
-
-import chainer
 
 #: Passes from instructions to instructions, in order: before and after it is known what the
 #: backward makes again.
@@ -48,6 +48,7 @@ FIRST: tuple[tuple[str, Callable], ...] = (
 SECOND: tuple[tuple[str, Callable], ...] = (
     ("dead_code", dead_code),
     ("elementwise", elementwise),
+    ("overlap", overlap),
 )
 TRANSFORMS = (*FIRST, *SECOND)
 
@@ -82,13 +83,11 @@ __all__ = [
 
 def enabled() -> frozenset[str]:
     """Names of the passes that are on."""
-    off = getattr(chainer.config, "sdbr_disabled_passes", None)
-    if off is None:
-        off = variable("SDBR_DISABLED_PASSES")
+    off = entry("sdbr_disabled_passes")
     names = {n.strip() for n in off.split(",")} if isinstance(off, str) else set(off)
     unknown = names - set(PASSES) - {""}
     if unknown:
-        raise ValueError(
+        raise SettingError(
             f"sdbr_disabled_passes: unknown {sorted(unknown)}, expected some of {PASSES}"
         )
     return frozenset(PASSES) - names

@@ -317,6 +317,7 @@ class _Walk:
             numbers,
             " + ".join(dict.fromkeys(m.label for m in members)),
             members[-1].line,
+            members[-1].link,
             flushes=all(m.flushes for m in members),
         )
 

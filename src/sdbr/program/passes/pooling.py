@@ -49,14 +49,10 @@ def pooling(
             continue
         gy = grad.ins[0]
         masked = table.root(gy.shape, gy.dtype, None, relu.label)
-        first[id(grad)] = Instruction(
-            BY_NAME["relu_grad"],
-            [maxima, gy],
-            [masked],
-            label=relu.label,
-            line=relu.line,
-            flushes=relu.flushes,
-        )
+        origin = relu.label, relu.line, relu.link
+        masking = Instruction(BY_NAME["relu_grad"], [maxima, gy], [masked], (), (), *origin)
+        masking.flushes = relu.flushes
+        first[id(grad)] = masking
         place = grad.outs[0]
         grad.ins = [masked, *grad.ins[1:]]
         grad.outs = [table.view(relu.outs[0], place.shape, place.strides)]

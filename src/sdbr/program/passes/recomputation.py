@@ -172,9 +172,8 @@ class Recipes:
             ints = (maker.ints[0] | AS_BATCH_NORM,)
         elif not maker.op.again:
             return None
-        return Instruction(
-            BY_NAME[name], list(ins), [y], ints, floats, f"{maker.label} again", maker.line
-        )
+        origin = f"{maker.label} again", maker.line, maker.link
+        return Instruction(BY_NAME[name], list(ins), [y], ints, floats, *origin)
 
     def copies(self, forward: list[Instruction]) -> list[Instruction]:
         """A forward that copies what the caller may change before the backward reads it again."""
@@ -194,10 +193,8 @@ class Recipes:
                     if root is not None:
                         new = self.table.root(root.shape, root.dtype, None, root.name)
                         copied.replace(root, new)
-                        label, line = instruction.label, instruction.line
-                        result.append(
-                            Instruction(BY_NAME["copy"], [root], [new], label=label, line=line)
-                        )
+                        origin = instruction.label, instruction.line, instruction.link
+                        result.append(Instruction(BY_NAME["copy"], [root], [new], (), (), *origin))
             result.append(instruction)
         for again in self.makers.values():
             again.ins = copied.all_of(again.ins)
@@ -245,6 +242,7 @@ class Recipes:
                 again.floats,
                 again.label,
                 again.line,
+                again.link,
             )
         )
 

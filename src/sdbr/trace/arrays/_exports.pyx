@@ -3,6 +3,7 @@
 
 cimport numpy as np
 
+from sdbr.devices.arrays import PLAIN, Array
 from sdbr.trace.arrays.stripping import TRACED, strip
 
 import chainer
@@ -65,8 +66,14 @@ def is_writeable(np.ndarray array not None) -> bool:
 
 
 def owner(array):
-    """The array that owns the memory of a plain one."""
-    cdef np.ndarray present = array if type(array) is np.ndarray else strip(array)
+    """The array that owns the memory of a plain one, of NumPy or CuPy."""
+    plain = array if type(array) is np.ndarray else strip(array)
+    if isinstance(plain, Array):
+        return plain if plain.base is None else plain.base
+    return _owner_on_host(plain)
+
+
+cdef object _owner_on_host(np.ndarray present):
     while True:
         behind = np.get_array_base(present)
         if not isinstance(behind, np.ndarray):
@@ -78,32 +85,40 @@ def owner(array):
         present = behind
 
 
-def may_be_written(np.ndarray root not None, np.ndarray array not None) -> bool:
+def may_be_written(root not None, array not None) -> bool:
     """Whether versions of `root` can be told from `array`, a view of the whole of it."""
-    if not np.PyArray_CHKFLAGS(root, np.NPY_ARRAY_OWNDATA):
+    if not owns_memory(root) or root.nbytes != array.nbytes:
         return False
-    if np.PyArray_NBYTES(root) != np.PyArray_NBYTES(array):
+    dtype = array.dtype
+    if root.dtype != dtype or not dtype.isnative or dtype.kind not in "biuf":
         return False
-    dtype = (<object> array).dtype
-    if (<object> root).dtype != dtype or not dtype.isnative or dtype.kind not in "biuf":
-        return False
-    if np.PyArray_IS_C_CONTIGUOUS(array):
+    if array.flags.c_contiguous:
         return True
-    return bool(np.PyArray_IS_C_CONTIGUOUS(array.transpose(c_order(array))))
+    return array.transpose(c_order(array)).flags.c_contiguous
 
 
-def c_order(np.ndarray array not None) -> list:
-    """Its axes from the one of the largest stride on."""
+def owns_memory(root not None) -> bool:
+    """Whether the memory of an array goes with it."""
+    if isinstance(root, Array):
+        # One that was made of another's pointer has no base either.
+        return root.base is None and root.data.ptr == root.data.mem.ptr
+    return bool(np.PyArray_CHKFLAGS(<np.ndarray> root, np.NPY_ARRAY_OWNDATA))
+
+
+def c_order(array not None) -> list:
+    """The axes of an array, of NumPy or CuPy, from the one of the largest stride on."""
     cdef list axes = list(range(array.ndim))
-    if not np.PyArray_IS_C_CONTIGUOUS(array):
-        strides = (<object> array).strides
+    if not array.flags.c_contiguous:
+        strides = array.strides
         axes.sort(key=[-abs(step) for step in strides].__getitem__)
     return axes
 
 
-def address(np.ndarray array not None) -> int:
+def address(array not None) -> int:
     """Where its first element lies."""
-    return <size_t> np.PyArray_DATA(array)
+    if isinstance(array, Array):
+        return array.data.ptr
+    return <size_t> np.PyArray_DATA(<np.ndarray> array)
 
 
 def arrays_in(thing) -> list:
@@ -115,7 +130,7 @@ def arrays_in(thing) -> list:
 
 cdef int _find_arrays(thing, list found) except -1:
     kind = type(thing)
-    if kind is np.ndarray:
+    if kind in PLAIN:
         found.append(thing)
     elif kind in _NO_ARRAYS:
         return 0
@@ -150,7 +165,7 @@ def new_fields(dict now not None, dict before not None, frozenset arrays_alone n
     cdef list found = []
     for name, thing in now.items():
         if before.get(name) is not thing and (
-            type(thing) is np.ndarray or name not in arrays_alone
+            type(thing) in PLAIN or name not in arrays_alone
         ):
             found.append((name, thing))
     return found

@@ -70,7 +70,7 @@ def whole_of(thing):
     recorder = current()
     if recorder is None or recorder.depth:
         return None
-    if recorder.is_left_whole(thing):
+    if recorder.is_left_whole(thing) or (recorder.follows(thing) and thing.kind is int):
         return thing
     if is_traced(thing) and strip(thing).size == 1:
         return recorder.leave_as_whole(thing, "a value left NumPy through int()")

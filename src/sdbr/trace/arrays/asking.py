@@ -36,20 +36,22 @@ def count(array) -> int:
     return int((array if array.dtype == bool else array != 0).sum())
 
 
-def settled(thing: Any, slices_alone: bool = False) -> Any:
+def settled(thing: Any, slices_alone: bool = False, floats: bool = False) -> Any:
     """`thing` with whole numbers of Python in the place of those that arrays hold.
 
     Each is a question of the call: for numbers that a shape depends on. With `slices_alone` only
-    those in slices.
+    those in slices. With `floats` floats that are followed have to stay, too.
     """
     kind = type(thing)
     if kind is slice:
         return slice(*[settled(part) for part in (thing.start, thing.stop, thing.step)])
     if kind in (tuple, list):
-        parts = [settled(part, slices_alone) for part in thing]
+        parts = [settled(part, slices_alone, floats) for part in thing]
         return thing if all(a is b for a, b in zip(parts, thing, strict=True)) else kind(parts)
     if kind in LEAVING and not is_traced(thing) and hasattr(kind, "__index__"):
         return operator.index(thing)  # a counter: a way of its own for each number
+    if floats and kind in LEAVING and not is_traced(thing):
+        return LEAVING[kind](thing)
     if slices_alone or not is_traced(thing) or thing.ndim or thing.dtype.kind not in "iu":
         return thing
     return int(thing)
@@ -101,7 +103,8 @@ def telling_layout(name: str) -> property:
         array = strip(self)
         # Chainer's own code chooses among libraries by it, and computes the same.
         if sys._getframe(1).f_globals.get("__name__", "")[:8] != "chainer.":
-            ask_layout(array if name == "flags" and holds_known(self) else None)
+            on_host = isinstance(array, np.ndarray)  # flags of others cannot be set
+            ask_layout(array if name == "flags" and on_host and holds_known(self) else None)
         return getattr(array, name)
 
     return property(read)

@@ -11,12 +11,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from sdbr.devices.arrays import PLAIN
 from sdbr.trace.arrays.creation import seen_draw
 from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.code.moving import stand_in
 from sdbr.trace.code.reading import Cell
 from sdbr.trace.values import CONSTANT
-
-import numpy as np
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ def arrays_traced(entries: list, recorder) -> Iterator[None]:
                     recorder.know_array(thing, value)
                 shown = wrap(thing, value, recorder)
             else:
-                shown = seen_draw(thing)
+                shown = seen_draw(thing) or (stand_in(thing) if recorder.on_device else None)
                 if shown is None or holder.get(name) is not thing:
                     continue
             put.append((holder, name, thing, shown))
@@ -54,7 +54,7 @@ def arrays_traced(entries: list, recorder) -> Iterator[None]:
 
 
 def _fits(thing) -> bool:
-    return type(thing) is np.ndarray and thing.dtype.isnative and thing.dtype.kind in "biufc"
+    return type(thing) in PLAIN and thing.dtype.isnative and thing.dtype.kind in "biufc"
 
 
 def _set(holder, name: str, thing) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import PLAIN
 from sdbr.trace.arrays.asking import ask_layout
 from sdbr.trace.arrays.stripping import holds_known, holds_traced, strip_nested
 from sdbr.trace.arrays.telling import leave_by, record
@@ -28,6 +29,9 @@ CREATORS = (
     'arange', 'empty', 'empty_like', 'eye', 'full', 'full_like', 'identity', 'indices',
     'linspace', 'ones', 'ones_like', 'tri', 'zeros', 'zeros_like',
 )  # fmt: skip
+
+#: The numbers that these are given say nothing of a shape.
+_OF_NUMBERS = frozenset(("full", "full_like", "linspace"))
 
 # These look at an array past its class: NumPy does not tell when they are called with one.
 CONVERSIONS = (
@@ -61,10 +65,10 @@ def by_chainer(frame) -> bool:
     return frame.f_globals.get("__name__", "").partition(".")[0] == "chainer"
 
 
-def _only_numbers(thing) -> bool:
+def only_numbers(thing) -> bool:
     """Whether `thing` consists of plain Python numbers (and dtypes), in lists and tuples."""
     if type(thing) in (list, tuple):
-        return all(map(_only_numbers, thing))
+        return all(map(only_numbers, thing))
     return type(thing) in (bool, float, int, str) or isinstance(thing, (np.dtype, type))
 
 
@@ -77,7 +81,7 @@ def recorded_draw(original: Callable) -> Callable:
         if recorder is None or recorder.depth:
             return original(*args, **kwargs)
         if not called_by_machinery(sys._getframe(1)):
-            return recorder.draw(original, args, kwargs)
+            return recorder.draw(*recorder.with_numbers(original, args, kwargs))
         recorder.depth += 1  # first values of parameters
         try:
             return original(*args, **kwargs)
@@ -94,32 +98,45 @@ def seen_draw(thing) -> Callable | None:
     return None
 
 
-def _creating(original):
+def creating(original):
     """A function that makes arrays from nothing: they are pure."""
+    # Some of CuPy's make an array by another of these, and write there. Of NumPy's none does, and
+    # its generators make some while they are looked at.
+    nests = original.__module__.partition(".")[0] == "cupy"
 
     @functools.wraps(original)
     def create(*args, **kwargs):
         recorder = current()
         if recorder is not None:
+            if original.__name__ in _OF_NUMBERS and recorder.fills_in:
+                filled = args[1:2], kwargs.get("fill_value")
+                number = recorder.holds_number((args[:2], kwargs))
+                if number or (original.__name__ != "linspace" and holds_known(filled)):
+                    return record(original, args, kwargs)
             args, kwargs = strip_floats(args), strip_floats(kwargs)
             if recorder.depth:
                 return original(*args, **kwargs)
-            filled = holds_known((args[1:2], kwargs.get("fill_value")))
-            if original.__name__[:4] == "full" and filled:
-                return record(original, args, kwargs)
-        result = original(*args, **kwargs)
+        if recorder is None or not nests:
+            result = original(*args, **kwargs)
+        else:
+            recorder.depth += 1
+            try:
+                result = original(*args, **kwargs)
+            finally:
+                recorder.depth -= 1
         if recorder is None:
             return result
         frame = sys._getframe(1)
         # The ones that ``chainer.grad`` starts from are constants as well.
         if called_by_machinery(frame) and frame.f_code.co_name != "grad":
             return result
-        if type(result) is not np.ndarray:
+        if type(result) not in PLAIN:
             return result
         is_empty = original.__name__[:5] == "empty"
         if is_empty and result.dtype.kind in "biufc":
             result.fill(0)  # whatever the call leaves of it is the same in every trace
-        return recorder.made(result, not is_empty)
+        # On a GPU contents are looked at again before they count.
+        return recorder.made(result, not is_empty or recorder.on_device)
 
     return create
 
@@ -135,7 +152,7 @@ def _converting(original):
         if holds_traced((args, kwargs)):
             return record(original, args, kwargs)
         result = original(*args, **kwargs)
-        made = type(result) is np.ndarray and _only_numbers([*args, *kwargs.values()])
+        made = type(result) is np.ndarray and only_numbers([*args, *kwargs.values()])
         if made and not by_chainer(sys._getframe(1)):
             recorder.trace.unconfirmed = True
         return recorder.made(result) if made else result
@@ -174,7 +191,7 @@ def _drawing_in_python(original):
     return draw
 
 
-def _setting(original):
+def setting(original):
     """A function that sets a generator."""
 
     @functools.wraps(original)
@@ -216,7 +233,7 @@ def register(patches) -> None:
         patches.register(np, name, _converting)
     patches.register(np, "nditer", _iterating)
     for name in CREATORS:
-        patches.register(np, name, _creating)
+        patches.register(np, name, creating)
     for name in DRAWS:
         if hasattr(np.random, name):
             patches.register(np.random, name, recorded_draw)
@@ -227,6 +244,6 @@ def register(patches) -> None:
     for name in PYTHON_DRAWS:
         patches.register(random, name, _drawing_in_python)
     for name in ("seed", "setstate"):
-        patches.register(random, name, _setting)
+        patches.register(random, name, setting)
     for name in SETTERS:
-        patches.register(np.random, name, _setting)
+        patches.register(np.random, name, setting)

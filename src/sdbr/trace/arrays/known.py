@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 
-from sdbr.base.reasons import Reason, Remedy
+from sdbr.base.reasons import OF_THEMSELVES, Reason, Remedy
+from sdbr.devices.arrays import PLAIN, Array, device_of
 from sdbr.trace._node_copies import GRAPH, inner_function
 from sdbr.trace.arrays._exports import new_fields
 from sdbr.trace.arrays.numbers import in_backward, is_written_out
@@ -22,6 +23,7 @@ class ValueRecording:
 
     def __init__(self):
         super().__init__()
+        self.met: int | None = None  # a GPU that an array of the call lies on
         self.known_numbers: set[int] = set()
         # id -> (a NumPy scalar on a node, in the place of what the call has computed; its value)
         self.computed_numbers: dict[int, tuple] = {}
@@ -45,6 +47,15 @@ class ValueRecording:
             is_variable,
         )
         self.trace.values.append(value)
+        if not isinstance(array, Array):
+            value.host = self.on_device
+        elif device_of(array) != self.gpu:
+            self.met = device_of(array)
+            place = "the host" if self.gpu is None else f"GPU {self.gpu}"
+            text = f"an array lies on GPU {self.met}, and the call runs on {place}"
+            self.mark_dynamic(text, Remedy.DO_OUTSIDE)
+        else:
+            self.met = self.gpu
         return value
 
     def know_array(self, array, value: Value) -> None:
@@ -87,7 +98,7 @@ class ValueRecording:
             if owner is None:
                 continue
             for name, thing in new_fields(owner.__dict__, before.__dict__, _OF_ANY):
-                if type(thing) is np.ndarray:
+                if type(thing) in PLAIN:
                     place = (name, owner is not function)
                     self._states[id(thing)] = (weakref.ref(thing), node, place)
                 else:
@@ -157,6 +168,12 @@ class ValueRecording:
         self._nodes[id(x._node)] = (x._node, value)
         return value
 
+    def moved(self, variable, array) -> None:
+        """A Variable that the call has made has got another array, on another device."""
+        value = self._alias(self._of_traced(array), variable.requires_grad, True)
+        self.note_own_variable(variable, strip(array))
+        self._nodes[id(variable._node)] = (variable._node, value)
+
     def of_array(self, array) -> Value:
         """The value that `array` shows, without history."""
         value = self._of_traced(array) if is_traced(array) else self.find_array(array)
@@ -193,8 +210,9 @@ class ValueRecording:
             if alike and value.source.tobytes() == contents:
                 return value
         if self.was_filled(array):
-            self.doubt()
+            self.computed_unseen()
         value = self.value(CONSTANT, array, False, array.copy(), False)
+        self.trace.fixed.add(value.index)
         self._constants[id(array)] = (array, value)
         return value
 
@@ -213,6 +231,7 @@ class ValueRecording:
                 base,
                 is_variable,
             )
+            value.host = base.host
             self.trace.values.append(value)
             if not is_variable:
                 self._aliases[base.index] = value
@@ -253,7 +272,20 @@ class ValueRecording:
         value = self.value(CONSTANT, array, requires_grad, array, is_variable)
         self.know_array(array, value)
         self.doubt()
+        if isinstance(array, Array) and array.data.mem.ptr in self.allocated:
+            self._not_followed()
         return value
+
+    def computed_unseen(self) -> None:
+        """What an array holds may have been computed where nobody saw it."""
+        self.doubt()
+        self._not_followed()
+
+    def _not_followed(self) -> None:
+        """Something was computed unseen: on a GPU no audit would find it to change now and then."""
+        if self.on_device:
+            text = "an array was computed by code that cannot be seen into"
+            self.mark_dynamic(text, Remedy.USE_FUNCTIONS)
 
     def mark_dynamic(
         self, text: str, remedy: Remedy, quiet: bool = False, line: str | None = None
@@ -262,7 +294,13 @@ class ValueRecording:
         if self.trace.dynamic is None or (self.trace.quiet and not quiet):
             self.trace.dynamic = Reason(text, remedy, user_line() if line is None else line)
             self.trace.quiet = quiet
+        elif remedy in OF_THEMSELVES and not quiet and len(self.trace.others) < _MOST_REASONS:
+            reason = Reason(text, remedy, user_line() if line is None else line)
+            if reason not in (self.trace.dynamic, *self.trace.others):
+                self.trace.others.append(reason)
 
+
+_MOST_REASONS = 16  # of one call, besides the first
 
 #: Attributes of any function node, which tell of the graph.
 _OF_ANY = frozenset({

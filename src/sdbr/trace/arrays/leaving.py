@@ -20,12 +20,11 @@ from sdbr.trace.arrays.scalars import KINDS, Left, Scalar, whole_numbers
 from sdbr.trace.arrays.stripping import holds_known, is_traced, strip
 from sdbr.trace.arrays.telling import record
 from sdbr.trace.arrays.traced_float import (
-    FOLLOWED,
     WHOLE,
     TracedFloat,
+    as_python,
     computed,
     plain_float,
-    strip_floats,
 )
 from sdbr.trace.arrays.traced_scalar import TracedScalar
 from sdbr.trace.arrays.views import replace_everywhere
@@ -55,7 +54,6 @@ _OF_WHOLE = {
     operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply,
     operator.neg: np.negative, operator.abs: np.absolute,
 }  # fmt: skip
-_ARITHMETIC = (np.add, np.subtract, np.multiply, np.true_divide)
 _OF_FLOATS = frozenset({operator.truediv, math.exp, math.sqrt, math.log})
 #: What computes with a whole number beside a float as if it were one.
 _TAKES_FLOATS = frozenset(
@@ -69,12 +67,12 @@ _OF_POSITIVE = {_SQRT: np.sqrt, math.log: np.log}
 
 def as_float(array):
     """An array of one number as a float of Python, with NumPy's class for the recorder."""
-    return np.float64(array)
+    return np.float64(float(array))
 
 
 def as_whole(array):
     """The same as an int."""
-    return np.int64(array)
+    return np.int64(int(array))
 
 
 @functools.lru_cache(maxsize=256)
@@ -145,7 +143,7 @@ class LeavingRecording:
         if type(number.origin) is Left:
             traced = record(as_float, (self.array_of(number.origin),), {})
             return self._follow_number(traced, float, number.origin.text, (number.origin,))
-        return None
+        return as_python(number)
 
     def compute(self, function: Callable, things: tuple, parts: tuple) -> Any:
         """``function(*things)`` of which at least one is a number of the call."""
@@ -216,10 +214,10 @@ class LeavingRecording:
         if known is None:
             call = (type(number), (number,), {})
             node = TracedNode(None, None, call, [], [], False, [], scalar.name, user_line())
-            node.scalars = [("", False, scalar)]
+            node.scalars, node.link = [("", False, scalar)], self.link
             plain = np.asarray(np.float64(number))
             value = self.value(RESULT, plain, False, (node, 0), False)
-            value.is_scalar = True
+            value.is_scalar, value.host = True, False
             self.know_array(plain, value)
             node.outputs.append(value)
             self.trace.nodes.append(node)
@@ -281,7 +279,7 @@ class LeavingRecording:
         list of (ufunc, operand or None, tuple)
             What has to be true of an operand, or of the result.
         """
-        no_more = self._why_closed() is not None
+        no_more = self.why_closed() is not None
         first, *rest = operands
         finite = [] if not math.isfinite(result) or no_more else [(np.isfinite, None, ())]
         if function is operator.truediv:
@@ -298,45 +296,6 @@ class LeavingRecording:
         if function in _OF_POSITIVE and (len(operands) == 1 or function is _SQRT) and above:
             return _OF_POSITIVE[function], [(np.greater, first, (0.0,))]
         return None, []
-
-    def call_with_numbers(self, ufunc, inputs: tuple):
-        """Call a ufunc with numbers that are followed, and no array of the call."""
-        inputs = tuple(map(self.asked, inputs))
-        if not any(map(self.is_left, inputs)):
-            numbers = [type(x) in (int, *KINDS) or type(x) in FOLLOWED for x in inputs]
-            if ufunc.nout == 1 and all(numbers):
-                return computed(ufunc, inputs)
-        if self.depth or not any(map(self.is_left, inputs)):
-            return ufunc(*strip_floats(inputs))
-        return record(ufunc, self.shown_to_numpy(ufunc, inputs), {})
-
-    def shown_to_numpy(self, ufunc, inputs: tuple) -> tuple:
-        """Operands of a ufunc with arrays of the call in the place of numbers that have left."""
-        floats = ufunc in _ARITHMETIC and any(
-            x.dtype.kind == "f" for x in inputs if is_traced(x) or isinstance(x, np.ndarray)
-        )
-        inputs = tuple([
-            self.as_python(x) if floats and self.is_left_whole(x) else self.asked(x)
-            for x in inputs
-        ])  # fmt: skip
-        if not any(map(self.is_left, inputs)):
-            return inputs
-        dtypes = [
-            x.dtype for x in inputs if is_traced(x) or isinstance(x, (np.ndarray, np.generic))
-        ]
-        dtype = np.result_type(*dtypes) if dtypes else np.dtype(float)
-        weak = dtype.kind == "f" and dtype.itemsize < 8
-        if not weak and dtype.kind not in "biuf":
-            return inputs
-        return tuple([self._operand(x, dtype if weak else None) for x in inputs])
-
-    def _operand(self, thing, dtype):
-        if not self.is_left(thing):
-            return thing
-        traced = self.array_of(thing.origin)
-        if dtype is None or thing.kind is not float:
-            return traced  # of NumPy's own numbers the dtype counts
-        return record(_narrowed(dtype), (traced,), {})
 
     def settle_floats(self) -> None:
         """After the call: who still holds a number that was followed would have it no more."""
@@ -365,15 +324,9 @@ def _references(things: list, i: int) -> int:
     return sys.getrefcount(things[i])
 
 
-@functools.lru_cache(maxsize=8)
-def _narrowed(dtype: np.dtype) -> Callable:
-    def as_float(array):
-        return dtype.type(array)
+def item_of(asking: Callable) -> Callable:
+    """The method ``item`` of a class of traced arrays: a number that is followed."""
 
-    return as_float
-
-
-def _item(asking: Callable) -> Callable:
     def item(self, *args):
         recorder = current()
         kind = strip(self).dtype.kind
@@ -402,7 +355,9 @@ def _element(thing, args: tuple):
     return None
 
 
-def _tolist(leaving: Callable) -> Callable:
+def list_of(leaving: Callable) -> Callable:
+    """The method ``tolist``: such numbers."""
+
     def tolist(self):
         recorder, array = current(), strip(self)
         if recorder is None or recorder.depth or array.size > MOST or array.dtype.kind != "f":
@@ -415,8 +370,8 @@ def _tolist(leaving: Callable) -> Callable:
 
 
 for _cls in (TracedArray, TracedScalar):
-    _cls.item = _item(_cls.item)
-    _cls.tolist = _tolist(_cls.tolist)
+    _cls.item = item_of(_cls.item)
+    _cls.tolist = list_of(_cls.tolist)
 
 
 @functools.lru_cache(maxsize=64)

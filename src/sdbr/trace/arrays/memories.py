@@ -6,6 +6,7 @@ import weakref
 from typing import NamedTuple
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS, PLAIN, Array, may_share_memory
 from sdbr.trace._node_copies import GRAPH, inner_function
 from sdbr.trace.arrays._exports import (
     address,
@@ -119,7 +120,7 @@ class MemoryRecording:
 
     def memory_of(self, array: np.ndarray) -> Memory | None:
         """The memory that a plain array is a view of, if the call may write there."""
-        if not isinstance(array, np.ndarray):
+        if not isinstance(array, ARRAYS):
             return None
         root = owner(array)
         memory = self._memories.get(id(root))
@@ -133,6 +134,8 @@ class MemoryRecording:
 
     def note_memory(self, array: np.ndarray, value: Value, given: list) -> None:
         """A call on the arrays `given` has returned `array`: most often, of memory of its own."""
+        if not isinstance(array, ARRAYS):
+            return
         root = owner(array)
         known = self._memories.get(id(root))
         if known is not None and known.root() is root:
@@ -140,7 +143,7 @@ class MemoryRecording:
                 self.trace.windows.add(value.index)
             return
         self.note_hidden_view(array, given)
-        if may_be_written(root, array) and not any(owner(x) is root for x in given):
+        if may_be_written(root, array) and not any(_is_of(x, root) for x in given):
             self._memories[id(root)] = Memory(root, array, value)
 
     def _note_moving(self, memory: Memory, array: np.ndarray, value: Value, given: list) -> bool:
@@ -160,16 +163,21 @@ class MemoryRecording:
         return True
 
     def note_hidden_view(self, array: np.ndarray, given) -> None:
-        """NumPy has gone past arrays to memory of those in `given`: they are not its bases."""
-        if owner(array).flags.owndata:
+        """A call has gone past arrays to memory of those in `given`: they are not its bases."""
+        root = owner(array)
+        if isinstance(root, np.ndarray) and root.flags.owndata:
             return
         for x in arrays_in(given):
             memory = self.memory_of(x)
-            if memory is not None and np.may_share_memory(x, array):
+            if memory is None or memory.root() is root:
+                continue
+            if may_share_memory(x, array):
                 memory.taken = memory.taken or "a view that does not say so"
 
     def note_on_memory(self, array: np.ndarray, view) -> None:
         """User code gets a traced view of a plain array."""
+        if not isinstance(array, ARRAYS):
+            return
         self._on.setdefault(id(owner(array)), []).append(weakref.ref(view))
 
     def note_own_variable(self, variable, array: np.ndarray) -> None:
@@ -212,7 +220,7 @@ class MemoryRecording:
         given: list | None = None
         for y in outputs:
             array, value = y._data[0], self._nodes[id(y._node)][1]
-            if value.requires_grad or type(array) is not np.ndarray:
+            if value.requires_grad or type(array) not in PLAIN:
                 continue
             if given is None:
                 given = [
@@ -286,8 +294,10 @@ class MemoryRecording:
         node = TracedNode(None, None, call, inputs, [], False, [], label, user_line())
         node.caught = self.caught()
         value = Value(len(self.trace.values), RESULT, shape, dtype, False, (node, 0), False)
+        value.host = inputs[0].host
         self.trace.values.append(value)
         node.outputs.append(value)
+        node.link = self.link
         self.trace.nodes.append(node)
         return value
 
@@ -311,3 +321,10 @@ def moving_of(memory: Memory, array: np.ndarray) -> Moving | None:
     """How a plain view of memory is found, if its place depends on a value."""
     found = memory.moving.get(id(array))
     return found if found is not None and found.array() is array else None
+
+
+def _is_of(array, root) -> bool:
+    """Whether a plain array lies on the memory of `root`, whatever it says of its base."""
+    if owner(array) is root:
+        return True
+    return isinstance(array, Array) and isinstance(root, Array) and array.data.mem is root.data.mem

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays._exports import count_exports, was_exported
 from sdbr.trace.arrays.asking import (
     COUNTED,
@@ -82,8 +83,10 @@ class TracedArray(np.ndarray):
         call = ufunc if method == "__call__" else getattr(ufunc, method)
         text = "an array was written in place by NumPy"
         recorder = current()
-        if recorder is not None:
-            inputs = recorder.shown_to_numpy(call, inputs)
+        if recorder is not None and (
+            method == "at" or (call is ufunc and _WEAK.issuperset(kwargs))
+        ):
+            inputs = recorder.shown_to_numpy(ufunc, inputs)
         if kwargs.get("out") is not None:
             out = kwargs["out"]
             if len(out) == 1:
@@ -101,8 +104,9 @@ class TracedArray(np.ndarray):
                 leave_by("it was asked whether arrays share memory", Remedy.DO_OUTSIDE, args)
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in SHAPED or func in COUNTED:
-            args = (*args[:1], *settled(args[1:]))
-            kwargs = {name: settled(thing) for name, thing in kwargs.items()}
+            counted = func in COUNTED
+            args = (*args[:1], *settled(args[1:], floats=counted))
+            kwargs = {name: settled(thing, floats=counted) for name, thing in kwargs.items()}
         if func in COUNTING and len(args) == 1 and not kwargs:
             count(args[0])
             return record(func, args, kwargs)
@@ -123,7 +127,7 @@ class TracedArray(np.ndarray):
         if func in (np.ravel, np.reshape):
             args, kwargs = in_order(func.__name__, args, kwargs)
         if func is np.nan_to_num:
-            return replace_nans(*args, **kwargs)
+            return replace_nans(func, *args, **kwargs)
         if may_write_unseen(func, args, kwargs):
             text = f"an array may be written in place by numpy.{func.__name__}"
             leave_by(text, Remedy.NEW_ARRAY, args, kwargs)
@@ -137,7 +141,7 @@ class TracedArray(np.ndarray):
             key = as_index(key)  # what it gives is no view
         key = settled(key, slices_alone=True)
         for part in key if isinstance(key, tuple) else (key,):
-            if isinstance(part, np.ndarray) and part.dtype == bool:
+            if isinstance(part, ARRAYS) and part.dtype == bool:
                 count(part)
             elif isinstance(part, list) and any(isinstance(p, bool) for p in part):
                 leave_by(
@@ -226,7 +230,7 @@ def _recorded_or_written(call, args, kwargs):
     text = f"an array was written in place by numpy.{call.__name__}"
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
-    if not isinstance(out, np.ndarray):
+    if not isinstance(out, ARRAYS):
         leave_by(text, Remedy.NEW_ARRAY, args, kwargs)
         return call(*strip_nested(args), **strip_nested(kwargs))
     kwargs = {name: thing for name, thing in kwargs.items() if name != "out"}
@@ -267,13 +271,11 @@ def _recorded_property(name):
 
 
 def _leaving(name, what, remedy):
-    plain = getattr(np.ndarray, name)
-
     def method(self, *args, **kwargs):
         if holds_known(self):
             ask_layout()
         leave_by(what, remedy, self, args, kwargs)
-        return plain(strip(self), *strip_nested(args), **strip_nested(kwargs))
+        return getattr(strip(self), name)(*strip_nested(args), **strip_nested(kwargs))
 
     method.__name__ = name
     return method
@@ -281,12 +283,11 @@ def _leaving(name, what, remedy):
 
 def _asking(name, kind):
     """A method that gives a number which decides about the way: a question of the call."""
-    plain = getattr(np.ndarray, name)
     text = f"a value left NumPy through {name.strip('_')}()"
 
     def method(self, *args):
         array = strip(self)
-        answer = plain(array, *args)
+        answer = getattr(array, name)(*args)
         recorder = current()
         if recorder is None or recorder.depth:
             return answer
@@ -428,6 +429,8 @@ def _name_the_rest() -> None:
 _name_the_rest()
 
 _LAYOUT = ("shape", "dtype", "strides")
+#: With these alone the operands of a ufunc decide about dtypes.
+_WEAK = frozenset(("out", "where"))
 _STATIC = {
     np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type, np.may_share_memory,
     np.shares_memory, np.iscomplexobj, np.isrealobj, np.empty_like, np.zeros_like, np.ones_like,

@@ -1,9 +1,11 @@
-"""NumPy calls that write into an array, as calls that give a new version of its memory."""
+"""Calls that write into an array, of NumPy or CuPy, as calls that give its memory anew."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from sdbr.devices import arrays
 
 import numpy as np
 
@@ -25,6 +27,8 @@ class Place(NamedTuple):
 
     def on(self, memory: np.ndarray) -> np.ndarray:
         """The view of `memory`."""
+        if arrays.is_on_device(memory):
+            return arrays.view(memory, self.shape, self.dtype, self.strides, self.offset)
         return np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
 
 
@@ -42,7 +46,7 @@ class Window:
         self.place = place
 
     def __call__(self, memory: np.ndarray) -> np.ndarray:
-        return self.place.on(np.ascontiguousarray(memory))
+        return self.place.on(arrays.contiguous(memory))
 
 
 class Rewriting:
@@ -64,7 +68,7 @@ class Rewriting:
         self.__name__ = f"{name} in place"
 
     def __call__(self, memory: np.ndarray, *args: Any, **kwargs: Any) -> np.ndarray:
-        version = np.array(memory, order="C")
+        version = memory.copy("C")
         self.write(self.place.on(version), *args, **kwargs)
         return version
 
@@ -77,7 +81,10 @@ def assign(view: np.ndarray, key: Any, value: Any) -> None:
 
 def take_over(view: np.ndarray, value: Any) -> None:
     """``view[...] = value``, whatever NumPy casts."""
-    np.copyto(view, value, casting="unsafe")
+    if arrays.is_on_device(view):
+        view[...] = value  # of any dtype
+    else:
+        np.copyto(view, value, casting="unsafe")
 
 
 def fill(view: np.ndarray, value: Any) -> None:
@@ -154,6 +161,7 @@ class At:
 
     def __init__(self, ufunc: np.ufunc):
         self.ufunc = ufunc
+        self.as_numpy = ufunc.at
 
     def __call__(self, view: np.ndarray, *args: Any) -> None:
         self.ufunc.at(view, *args)

@@ -15,6 +15,7 @@ import numpy as np
 
 _EXACT = 2**53  # whole numbers up to here are floats
 KINDS = (float, np.float64)
+_SHORT = (np.float32, np.float16)  # each of them is a float of Python, too
 
 
 class Scalar:
@@ -83,12 +84,13 @@ class ScalarArgument(Scalar):
 
     __slots__ = ("position",)
 
-    def __init__(self, position: int, name: str, token):
-        super().__init__(name, token)
+    def __init__(self, position: int, name: str, token, kind: type = float):
+        super().__init__(name, token, kind=kind)
         self.position = position
 
     def evaluate(self, floats):
-        return floats[self.position]
+        number = floats[self.position]
+        return float(number) if type(number) in _SHORT else number
 
 
 class Derived(Scalar):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Sequence
 
+from sdbr.devices.arrays import ARRAYS, Array
 from sdbr.trace.current import current
 
 import numpy as np
@@ -25,6 +26,9 @@ PURE = _Pure()
 #: The classes of traced arrays: `TracedArray`, and those of arrays without dimensions.
 TRACED: set[type] = set()
 
+#: Classes of arrays that are none of NumPy's, each with what makes a traced view of one.
+VIEWS: dict[type, Callable] = {}
+
 
 def is_traced(thing) -> bool:
     """Whether `thing` is a traced array or stands for a NumPy scalar."""
@@ -35,7 +39,9 @@ def strip(array):
     """The plain array behind a traced one; anything else unchanged."""
     if type(array) not in TRACED:
         return array
-    return _view(array, np.ndarray) if array.plain is None else array.plain
+    if array.plain is not None:
+        return array.plain
+    return _view(array, np.ndarray) if isinstance(array, np.ndarray) else Array.view(array, Array)
 
 
 def shown(thing):
@@ -110,4 +116,4 @@ def holds_unknown(thing) -> bool:
         return any(map(holds_unknown, thing.values()))
     if is_sequence(kind):
         return any(map(holds_unknown, thing))
-    return isinstance(thing, np.ndarray)
+    return isinstance(thing, ARRAYS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import PLAIN
 from sdbr.trace.arrays.stripping import PURE, holds_known, holds_unknown, strip_nested
 from sdbr.trace.code.foreign import foreign_caller
 from sdbr.trace.current import current
@@ -12,11 +13,26 @@ from sdbr.trace.current import current
 import numpy as np
 
 
-def record(call, args, kwargs):
-    """Make a NumPy call and tell the recorder of this thread."""
-    recorder = current()
+def unseen(recorder, function, *args, **kwargs):
+    """Call what is no part of the traced call, or is recorded as a whole."""
+    recorder.depth += 1
     try:
-        result = call(*strip_nested(tuple(args)), **strip_nested(kwargs))
+        return function(*args, **kwargs)
+    finally:
+        recorder.depth -= 1
+
+
+def record(call, args, kwargs):
+    """Make a call of NumPy or CuPy and tell the recorder of this thread."""
+    recorder = current()
+    if recorder is not None:
+        call, args, kwargs = recorder.with_numbers(call, args, kwargs)
+    try:
+        plain = strip_nested(tuple(args)), strip_nested(kwargs)
+        if recorder is None or not recorder.on_device or recorder.depth:
+            result = call(*plain[0], **plain[1])
+        else:  # CuPy may have to compile a kernel first, and keeps it in a file
+            result = unseen(recorder, call, *plain[0], **plain[1])
     except Exception:
         if recorder is not None and not recorder.depth:
             name = getattr(call, "__name__", call)
@@ -47,7 +63,7 @@ def record(call, args, kwargs):
 
 def _made(recorder, result):
     """What a NumPy call on pure arrays gives, as pure arrays."""
-    if type(result) is np.ndarray:
+    if type(result) in PLAIN:
         return recorder.made(result)
     if type(result) in (tuple, list):  # such as numpy.meshgrid's
         return type(result)([_made(recorder, part) for part in result])
@@ -79,10 +95,16 @@ def note_export(array) -> None:
         )
 
 
+#: What mends a change of an array in place: numbers that come again do not make it again.
+_WRITING = (Remedy.NEW_ARRAY, Remedy.USE_FUNCTIONS, Remedy.CALL_METHOD)
+
+
 def leave_by(text: str, remedy: Remedy, *things) -> None:
     """Values of `things` go where the recorder cannot see them."""
     recorder = current()
     if recorder is None or recorder.depth:
+        return
+    if remedy not in _WRITING and recorder.leave_numbers(things):
         return
     if holds_known(things):
         recorder.mark_dynamic(text + _why_plain(recorder, text), remedy)

@@ -7,10 +7,9 @@ notice makes the value part of what a call is compared by, as it was in the trac
 
 from __future__ import annotations
 
-import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sdbr.trace._node_copies import attributes_of
@@ -24,12 +23,21 @@ from sdbr.trace.arrays.scalars import (
     ScalarAttribute,
 )
 from sdbr.trace.arrays.stripping import LEAVING, is_traced
+from sdbr.trace.code.catching import catches_arithmetic
+from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.current import current
 
 import numpy as np
 
 _OF_NUMPY = (np.ndarray, np.generic)
+#: What every number of that class has alike.
+_OF_FLOAT64 = frozenset({"dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides"})
+# They raise none of these, but for whole numbers beyond all floats.
+_SAFE = frozenset((
+    operator.add, operator.sub, operator.mul, operator.neg, operator.abs, operator.and_,
+    operator.or_, operator.xor, operator.invert, float,
+))  # fmt: skip
 _MAX_DEPTH = 32  # of arithmetic on arithmetic
 # Code of Chainer that does nothing with ``float(x)`` but store it on a function node.
 _STORED = frozenset({
@@ -54,9 +62,19 @@ class TracedFloat(float):
             recorder.followed_floats.append(self)
         return self
 
+    @property
+    def __class__(self):
+        """What code of the user's is told, also by ``isinstance``: not that of numbers of NumPy."""
+        asks = is_users(sys._getframe(1).f_globals.get("__name__", ""))
+        return self.kind if asks else TracedFloat
+
     def __getattr__(self, name):
         if self.kind is float:
             raise AttributeError(f"'float' object has no attribute {name!r}")
+        if name in _OF_FLOAT64:
+            return getattr(_plain(self), name)
+        if name == "item":
+            return lambda *args: getattr(self.leave(), name)(*args) if args else as_python(self)
         return getattr(self.leave(), name)  # what numpy.float64 has besides
 
     def leave(self) -> float:
@@ -78,11 +96,8 @@ class TracedFloat(float):
     # asks for the number (`__float__`, `__rmul__`) where there is none.
     __array_priority__ = 1e6
 
-    def __array_function__(self, function, types, args, kwargs):
-        return function(*strip_floats(args), **strip_floats(kwargs))
-
     def __reduce_ex__(self, protocol):
-        return float, (self.leave(),)
+        return self.kind, (float.__float__(self.leave()),)
 
     def __deepcopy__(self, memo):
         return self.leave()
@@ -170,8 +185,7 @@ def _followed(things: tuple) -> tuple | None:
         return None
     too_deep = max(s.depth for s in sources) >= _MAX_DEPTH
     if recorder.depth or too_deep or any(p is None for p in parts):
-        for source in sources:
-            source.must_stay()
+        _keep(sources)
         return None
     return parts
 
@@ -184,18 +198,44 @@ def computed(function: Callable, things: tuple) -> Any:
     parts = _followed(things)
     if parts is not None and _has_left(parts):
         return current().compute(function, things, parts)
-    result = function(*_numbers(things))
     if parts is None:
-        return result
+        return function(*_numbers(things))
+    try:
+        result = function(*_numbers(things))
+    except Exception:
+        _keep(parts)  # the code may catch it: other numbers go another way
+        raise
     kind = type(result)
     if kind in KINDS:
-        return TracedFloat(result, Derived(function, parts, kind))
+        return TracedFloat(result, _derived(function, parts, kind))
     for part in parts:
         if isinstance(part, Scalar):
             if part.kind is int and kind is int:
-                return WHOLE[int](result, Derived(function, parts, int))
+                return WHOLE[int](result, _derived(function, parts, int))
             part.must_stay()
     return result
+
+
+def _derived(function: Callable, parts: tuple, kind: type) -> Derived:
+    """What Python has computed; a condition where the code would catch that it cannot be."""
+    found = Derived(function, parts, kind)
+    recorder = current()
+    if function in _SAFE:
+        return found
+    if recorder.catchers or catches_arithmetic(sys._getframe(1), recorder._frame):
+        recorder.trace.conditions.append(Condition(_can_be_computed, (found,), True))
+    return found
+
+
+def _can_be_computed(number) -> bool:
+    return True  # or else there was no number
+
+
+def _keep(parts: Sequence) -> None:
+    """Let the numbers in `parts` have to be what they are."""
+    for part in parts:
+        if isinstance(part, Scalar):
+            part.must_stay()
 
 
 #: What shows a whole number that is followed.
@@ -214,7 +254,15 @@ def compared(function: Callable, things: tuple) -> Any:
 
 def _understood(other) -> bool:
     """Whether a float computes with `other` by itself; Variables have their own way."""
-    return isinstance(other, (int, float, np.generic, np.ndarray))
+    return isinstance(other, (int, float, complex, np.generic, np.ndarray))
+
+
+def _meets_arrays(number) -> bool:
+    """Whether NumPy's way with a number beside an array is recorded."""
+    recorder = current()
+    if type(number.origin) is Left:
+        return True
+    return recorder is not None and recorder.fills_in and recorder.follows(number)
 
 
 def binary(function: Callable, apply: Callable, swapped: bool):
@@ -225,8 +273,10 @@ def binary(function: Callable, apply: Callable, swapped: bool):
             return pow(*strip_floats((self, other, *modulus)))
         if not _understood(other):
             return NotImplemented
-        if type(self.origin) is Left and isinstance(other, _OF_NUMPY) and type(other) not in KINDS:
+        if isinstance(other, _OF_NUMPY) and type(other) not in KINDS and _meets_arrays(self):
             return NotImplemented  # NumPy asks for `__array_ufunc__`
+        if isinstance(other, complex):
+            return function(*strip_floats((other, self) if swapped else (self, other)))
         return apply(function, (other, self) if swapped else (self, other))
 
     return method
@@ -259,43 +309,24 @@ for _name in (
     setattr(TracedFloat, _name, _leaving(_name))
 
 
+def as_python(number):
+    """``float(number)`` of a float that each call reads anew: one as well."""
+    return number if number.kind is float else computed(float, (number,))
+
+
 def plain_float(thing):
     """The number that a followed one shows; anything else as it is. Not a use of it."""
     return _plain(thing) if type(thing) in FOLLOWED else thing
 
 
-def watched_math(original: Callable) -> Callable:
-    """A function of :mod:`math` that follows TracedFloats; for the time of a trace."""
-
-    def call(*args, **kwargs):
-        if not any(type(a) in FOLLOWED for a in args):
-            return original(*strip_floats(args), **strip_floats(kwargs))
-        return (
-            original(*strip_floats(args), **strip_floats(kwargs))
-            if kwargs
-            else computed(original, args)
-        )
-
-    call.__name__ = original.__name__
-    return call
-
-
-def _of_plain(original: Callable) -> Callable:
-    """A function that looks at the classes of numbers; for the time of a trace."""
-
-    def call(*args, **kwargs):
-        return original(*strip_floats(args), **strip_floats(kwargs))
-
-    call.__name__ = original.__name__
-    return call
-
-
-def register(patches) -> None:
-    """Add the patches that are in place while any call is traced."""
-    patches.register(np.random, "default_rng", _of_plain)
-    for name, thing in vars(math).items():
-        if callable(thing) and name[:1] != "_":
-            patches.register(math, name, watched_math)
+def plain_floats(thing):
+    """The same inside tuples, lists and dicts."""
+    kind = type(thing)
+    if kind in (tuple, list):
+        return kind([plain_floats(t) for t in thing])
+    if kind is dict:
+        return {k: plain_floats(t) for k, t in thing.items()}
+    return plain_float(thing)
 
 
 def _is_operand(function, name: str) -> bool:
@@ -310,6 +341,7 @@ class ScalarRecording:
         super().__init__()
         self.token = object()
         self.follows_floats = True
+        self.free: frozenset[int] = frozenset()  # which whole numbers among the arguments are, too
         self._scalars: dict = {}
         self.left_at: dict[Scalar, str] = {}  # the user's line where it could not be followed
         self._stored: dict[int, tuple] = {}  # id(float) -> (float, Scalar)
@@ -331,14 +363,18 @@ class ScalarRecording:
             self._scalars[id(link), name] = scalar
         return TracedFloat(value, scalar)
 
-    def float_argument(self, index: int, value: float, name: str):
-        """What user code gets for float number `index` among the arguments."""
-        if not self.follows_floats:
+    def number_argument(self, index: int, value, name: str):
+        """What user code gets for number `index` among the arguments."""
+        kind = type(value)
+        if not self.follows_floats or (kind is int and index not in self.free):
             return value
         scalar = self._scalars.get(index)
         if scalar is None:
-            scalar = self._scalars[index] = ScalarArgument(index, name, self.token)
-        return TracedFloat(value, scalar)
+            shown = kind if kind is int or kind in KINDS else float
+            scalar = self._scalars[index] = ScalarArgument(index, name, self.token, shown)
+        if kind is int:
+            return self.counted(WHOLE[int](value, scalar))
+        return TracedFloat(value, scalar) if kind in KINDS else self.short_argument(value, scalar)
 
     def store_float(self, traced: TracedFloat) -> float:
         """The number itself, to be known again by its identity on a function node."""
@@ -350,6 +386,10 @@ class ScalarRecording:
         """Replace the TracedFloats on a node by plain ones: ``(name, inner, Scalar)`` of each."""
         found = []
         for owner, spent, inner, name, thing in attributes_of(template, function):
+            if not _is_operand(function, name):
+                plain = self.settled_number(thing)
+                if plain is not thing:
+                    owner.__dict__[name] = spent.__dict__[name] = thing = plain
             if type(thing) is float and id(thing) in self._stored:
                 thing = TracedFloat(thing, self._stored[id(thing)][1])
             if type(thing) not in FOLLOWED:  # nearly always
@@ -400,9 +440,11 @@ class ScalarRecording:
         """The Scalar or Value that a followed number of this trace shows; else the thing itself."""
         if self.is_left(thing):
             return thing.origin.value
+        if self.is_number(thing) and thing.kind is np.float64 and self.trace.dynamic is None:
+            return self.array_for(thing).origin
         return thing.origin if self.shows_scalar(thing) else strip_floats(thing)
 
     def finish_floats(self, floats: list) -> None:
         """Put down in the trace which numbers were followed."""
-        self.trace.floats = floats
+        self.trace.floats, self.trace.left_at = floats, self.left_at
         self.trace.followed = self._scalars

@@ -164,6 +164,11 @@ class CounterRecording:
             scalar = self._scalars[id(link), name] = ScalarAttribute(link, name, self.token, int)
         return TracedInt(value, scalar)
 
+    def counted(self, number: TracedInt) -> TracedInt:
+        """A number that was made before the call began."""
+        self.counters.append(number)
+        return number
+
     def take_back_counters(self) -> None:
         """The call is over: who has kept a number that was followed gets it as Python's."""
         held = []

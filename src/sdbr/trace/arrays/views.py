@@ -6,14 +6,19 @@ import collections
 import gc
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any
 
+from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import Array
+from sdbr.devices.contents import checksum
 from sdbr.trace.arrays._exports import n_exports, was_exported
 from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.stripping import PURE, shown
-from sdbr.trace.arrays.telling import note_export
+from sdbr.trace.arrays.telling import note_export, unseen
 from sdbr.trace.code.reading import slots_of
 from sdbr.trace.code.referrers import referrers
+from sdbr.trace.values import ALIAS
 
 
 class ViewRecording:
@@ -23,6 +28,46 @@ class ViewRecording:
         super().__init__()
         self._views: dict[tuple[int, int], weakref.ref] = {}
         self._exports = n_exports()
+        self._on_device: dict[int, tuple] = {}  # id -> (an array of CuPy, its checksum, its Value)
+
+    def _sum_of(self, array) -> int:
+        return unseen(self, checksum, array)  # this is no part of the call
+
+    def check_shown(self) -> None:
+        """Whether compiled code has written into arrays of CuPy that user code was shown."""
+        self._check_sums(list(self._on_device.values()))
+        self._on_device = {}
+
+    def _check_sums(self, shown: list[tuple]) -> None:
+        for array, before, value in shown:
+            behind = value.source if value.kind == ALIAS else value
+            if self.trace.dynamic is not None or behind.held:  # a function may update it
+                continue
+            if self._sum_of(array) != before:
+                self.mark_dynamic(
+                    "an array was written in place by code that cannot be seen into",
+                    Remedy.NEW_ARRAY,
+                )
+
+    def seen_writing(self, array, perform: Callable) -> Callable:
+        """`perform`, which is about to write into `array` before our eyes.
+
+        Of arrays of CuPy that user code was shown it is known what they hold.
+        """
+        if not isinstance(array, Array):
+            return perform
+
+        def write() -> Any:
+            memory = array.data.mem
+            shown = [key for key, (x, _, _) in self._on_device.items() if x.data.mem is memory]
+            self._check_sums([self._on_device[key] for key in shown])
+            result = unseen(self, perform)
+            for key in shown:
+                known, _, value = self._on_device[key]
+                self._on_device[key] = known, self._sum_of(known), value
+            return result
+
+        return write
 
     def view_of(self, array, origin):
         """The view of `array` as `origin` that somebody holds; None when there is none."""
@@ -34,6 +79,12 @@ class ViewRecording:
         """Note a view that user code gets."""
         self.note_on_memory(array, view)
         self.keep_view(array, view)
+        if (
+            isinstance(array, Array)
+            and view.origin is not PURE
+            and id(array) not in self._on_device
+        ):
+            self._on_device[id(array)] = array, self._sum_of(array), view.origin
 
     def forget_view(self, view) -> None:
         """A view is about to show something else."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from sdbr.trace.arrays.provenance import TracedArray
+from sdbr.trace.arrays.stripping import VIEWS
 from sdbr.trace.arrays.traced_scalar import scalar_of
 from sdbr.trace.current import current
 
 import numpy as np
 
 
-def wrap(array: np.ndarray, origin, recorder=None):
+def wrap(array, origin, recorder=None):
     """A traced view of `array` that shows Value `origin`; a plain one in a dynamic trace.
 
     Parameters
     ----------
     array : ndarray
+        Of NumPy or CuPy.
     origin : Value or PURE
     recorder : Recorder, optional
         Without it that of this thread.
@@ -25,18 +27,21 @@ def wrap(array: np.ndarray, origin, recorder=None):
     if recorder.trace.dynamic is not None:  # nothing more has to be known
         return array[()] if getattr(origin, "is_scalar", False) else array
     # One view for one array, as long as anybody holds it: `y.array is y.array`.
-    traced = recorder.view_of(array, origin)
-    if traced is None:
-        traced = _made(array, origin)
-        recorder.note_view(array, traced)
-    return traced
+    shown = recorder.view_of(array, origin)
+    if shown is None:
+        shown = _made(array, origin)
+        recorder.note_view(array, shown)
+    return shown
 
 
-def _made(array: np.ndarray, origin):
+def _made(array, origin):
+    view = VIEWS.get(type(array))
+    if view is not None:
+        return view(array, origin)
     if array.ndim == 0:
         return scalar_of(array, origin)
-    traced = np.ndarray.view(array, TracedArray)
-    np.ndarray.setflags(traced, align=False)
-    traced.origin = origin
-    traced.plain = array
-    return traced
+    made = np.ndarray.view(array, TracedArray)
+    np.ndarray.setflags(made, align=False)
+    made.origin = origin
+    made.plain = array
+    return made

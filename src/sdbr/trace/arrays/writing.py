@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS
+from sdbr.trace.arrays._exports import address
 from sdbr.trace.arrays.asking import ask_layout
 from sdbr.trace.arrays.memories import MOVES, Moving, moving_of
 from sdbr.trace.arrays.rewriting import (
@@ -20,7 +22,6 @@ from sdbr.trace.arrays.rewriting import (
     fill,
     take_over,
 )
-from sdbr.trace.arrays.scalars import Left
 from sdbr.trace.arrays.stripping import (
     PURE,
     holds_known,
@@ -31,7 +32,7 @@ from sdbr.trace.arrays.stripping import (
     strip_nested,
 )
 from sdbr.trace.arrays.telling import leave_by, note_foreign, record
-from sdbr.trace.arrays.traced_float import FOLLOWED, TracedFloat
+from sdbr.trace.arrays.traced_float import FOLLOWED, plain_floats
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.profile_calls import chooses
 from sdbr.trace.code.unbound import PAST
@@ -39,6 +40,8 @@ from sdbr.trace.current import current
 from sdbr.trace.values import Hole
 
 import numpy as np
+
+_ARRAY = np.array  # while a call is traced that of the module makes arrays of the trace
 
 
 def write(target, how: Callable, args: tuple, kwargs: dict, name: str, text: str, perform) -> Any:
@@ -66,12 +69,13 @@ def write(target, how: Callable, args: tuple, kwargs: dict, name: str, text: str
         ask_layout()  # whether others see the write
     if recorder.trace.dynamic is not None:
         return perform()
+    perform = recorder.seen_writing(strip(target), perform)
     memory = recorder.memory_of(strip(target)) if is_traced(target) else None
     if not holds_known((target, args, kwargs)):
         if memory is not None and memory.taken:
             recorder.mark_dynamic(_after(text, memory.taken), Remedy.NEW_ARRAY)
         elif holds_unknown((args, kwargs)) or not is_traced(target):
-            recorder.doubt()
+            recorder.computed_unseen()
         result = perform()
         if is_traced(target) and target.origin is PURE:
             recorder.rewritten_from_nothing(target.plain)
@@ -124,15 +128,31 @@ def _through(recorder, moving: Moving, how: Callable) -> tuple:
     return moving.place, Through(call, len(front), how), front
 
 
-def _as_array(value):
-    """A number that the call has taken out of an array as an array, to be written into another."""
+def _as_array(value, beside=None):
+    """A number of the call as an array of it, to be written into `beside`; so a list of some."""
     recorder = current()
-    number = getattr(value, "origin", None) if type(value) is TracedFloat else None
-    if type(number) is not Left or recorder is None or recorder.depth:
+    if recorder is None or not recorder.fills_in:
         return value
-    if recorder.trace.dynamic is not None or number.token is not recorder.token:
+    if type(value) in (list, tuple) and recorder.holds_number(value):
+        return record(_ARRAY, (value,), {})
+    if not recorder.is_number(value):
         return value
-    return recorder.array_of(number)
+    of_floats = is_traced(beside) and beside.dtype.kind == "f"
+    return recorder.operand(value, beside.dtype if of_floats else None)
+
+
+def _for_whole(value, array):
+    """`value` for an array of whole numbers, in which a float has to be a number that fits."""
+    recorder = current()
+    if recorder is None or not recorder.fills_in or not is_traced(array):
+        return value
+    if array.dtype.kind not in "iu":
+        return value
+    if type(value) in (list, tuple):
+        return type(value)([_for_whole(x, array) for x in value])
+    if recorder.is_number(value) and recorder.follows(value):
+        return value.leave()
+    return recorder.settled_number(value)
 
 
 def as_index(key):
@@ -159,7 +179,7 @@ def set_item(array, key, value) -> None:
 
     if _is_its_own(array, key, value):
         return  # ``x[key] += y`` has written there already
-    value = _as_array(value)
+    value = _as_array(_for_whole(value, array))
     write(array, assign, (key, value), {}, "setitem", "an array was written in place", perform)
 
 
@@ -171,11 +191,12 @@ def _is_its_own(array, key, value) -> bool:
         if not (part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice))):
             return False
     there, value = strip(array)[strip_nested(key)], strip(value)
-    if not isinstance(there, np.ndarray) or there.dtype != value.dtype:
+    if type(there) is not type(value) or there.dtype != value.dtype:
         return False
-    ours, theirs = there.__array_interface__, value.__array_interface__
-    return all(ours[name] == theirs[name] for name in ("data", "shape")) and (
-        there.strides == value.strides
+    return (there.shape, there.strides, address(there)) == (
+        value.shape,
+        value.strides,
+        address(value),
     )
 
 
@@ -195,8 +216,10 @@ def into(out, function: Callable, args: tuple, kwargs: dict, text: str) -> Any:
     if watched and is_traced(out) and "where" not in kwargs and holds_known((out, args, kwargs)):
         made = record(function, args, kwargs)
         plain = shown(made)
-        elementwise = isinstance(function, np.ufunc) and "dtype" not in kwargs
+        ufunc = getattr(function, "as_numpy", function)
+        elementwise = isinstance(ufunc, np.ufunc) and "dtype" not in kwargs
         if is_traced(made) and (elementwise or plain.dtype == out.dtype):
+            args, kwargs = plain_floats(args), plain_floats(kwargs)  # they have been followed
             write(out, take_over, (made,), {}, name, text, perform)
             return out
     write(out, Into(function), args, kwargs, name, text, perform)
@@ -217,8 +240,7 @@ def by_method(name: str) -> Callable:
     """A method that writes into its array."""
 
     def method(self, *args, **kwargs):
-        if name == "fill":
-            args = tuple(map(_as_array, args))
+        args = tuple([_as_array(_for_whole(x, self)) for x in args])
 
         def perform():
             return getattr(strip(self), name)(*strip_nested(args), **strip_nested(kwargs))
@@ -235,6 +257,8 @@ def by_function(function: Callable, args: tuple, kwargs: dict) -> Any:
     """A function of NumPy that writes into its first argument."""
     name = function.__name__
     text = f"an array was written in place by numpy.{name}"
+    first = args[0] if args else None
+    args = tuple([_as_array(_for_whole(x, first), first) for x in args])
 
     def perform():
         return function(*strip_nested(args), **strip_nested(kwargs))
@@ -245,17 +269,18 @@ def by_function(function: Callable, args: tuple, kwargs: dict) -> Any:
     return write(args[0], function, args[1:], kwargs, name, text, perform)
 
 
-def replace_nans(x, copy=True, *args: Any, **kwargs: Any) -> Any:
+def replace_nans(function: Callable, x, copy=True, *args: Any, **kwargs: Any) -> Any:
     """``numpy.nan_to_num``, which may write into the array that it is given."""
     is_scalar = getattr(getattr(x, "origin", None), "is_scalar", False)
-    if copy or is_scalar or not isinstance(x, np.ndarray):
-        return record(np.nan_to_num, (x, copy, *args), kwargs)
-    set_item(x, Ellipsis, np.nan_to_num(x, True, *args, **kwargs))
+    if copy or is_scalar or not isinstance(x, ARRAYS):
+        return record(function, (x, copy, *args), kwargs)
+    set_item(x, Ellipsis, record(function, (x, True, *args), kwargs))
     return x if x.ndim else x[()]
 
 
 def may_write_unseen(function: Callable, args: tuple, kwargs: dict) -> bool:
     """Whether a function of NumPy may write into an array that it is given to read."""
+    function = getattr(function, "as_numpy", function)
     at = _OVERWRITING.get(function)
     if at is not None:
         return bool(args[at] if len(args) > at else kwargs.get("overwrite_input", False))
@@ -268,7 +293,7 @@ def record_unless_written(function: Callable, args: tuple, kwargs: dict) -> Any:
     before = [strip(x).tobytes() for x in given]
     result = record(function, args, kwargs)
     if any(strip(x).tobytes() != old for x, old in zip(given, before, strict=True)):
-        text = f"an array was written in place inside numpy.{function.__name__}"
+        text = f"an array was written in place inside {function.__name__}"
         leave_by(text, Remedy.NEW_ARRAY, args, kwargs)
     return result
 
@@ -290,7 +315,8 @@ def _writes(thing) -> bool:
 
 
 def _is_of_numpy(thing) -> bool:
-    return isinstance(thing, np.ufunc) or (getattr(thing, "__module__", "") or "")[:5] == "numpy"
+    package = (getattr(thing, "__module__", "") or "").partition(".")[0]
+    return isinstance(thing, np.ufunc) or package in ("numpy", "cupy")
 
 
 @chooses

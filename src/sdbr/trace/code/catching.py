@@ -64,6 +64,18 @@ def may_catch(frame: FrameType, errors: tuple[type, ...], others: bool = False) 
     return False
 
 
+_OF_ARITHMETIC = (ArithmeticError, ZeroDivisionError, OverflowError, ValueError)
+
+
+def catches_arithmetic(frame: FrameType | None, top: FrameType | None) -> bool:
+    """Whether code between `frame` and `top`, which called it, catches what arithmetic raises."""
+    while frame is not None and frame is not top:
+        if may_catch(frame, _OF_ARITHMETIC):
+            return True
+        frame = frame.f_back
+    return False
+
+
 # --- which handler is next ------------------------------------------------------------------------
 class _Table:
     """The handler around each instruction, and what is around that one."""

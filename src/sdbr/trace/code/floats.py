@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import functools
 import types
+from collections.abc import Iterable
+from typing import Any
 
 from sdbr.trace.code.foreign import is_foreign
 from sdbr.trace.code.named import MAKES_CODE
@@ -26,13 +30,21 @@ _COMPILED = frozenset({
     "array", "cmath", "ctypes", "datetime", "decimal", "json", "marshal", "sqlite3", "statistics",
     "struct",
 })  # fmt: skip
+_LOOKED_AT = 1000  # things
+#: Numbers and texts, and what computes with floats by their methods.
+_ASKING = (
+    str, int, float, bytes, type(None), datetime.date, datetime.time, datetime.timedelta,
+)  # fmt: skip
+_LIBRARIES = ("chainer", "numpy", "cupy", "sdbr")
 
 
 def takes_plain_floats(thing) -> bool:
-    """Whether `thing` is compiled code that takes the value of any float without asking it.
+    """Whether `thing` takes the value of any float without asking it: compiled code does.
 
     The functions of :mod:`math` are watched when they are called through their module.
     """
+    if isinstance(thing, complex):
+        return True
     if isinstance(thing, types.ModuleType):
         return _is_compiled(thing.__name__)
     if isinstance(thing, (types.FunctionType, type)):
@@ -74,7 +86,42 @@ def obscure(function: types.FunctionType, names, making: frozenset) -> str:
     found = min(making) if making else "type" if own and "type" in names else ""
     code = function.__code__
     at = f"{code.co_filename}:{code.co_firstlineno} in {function.__name__}"
+    if not found and ("complex" in names or _has_complex(code)):
+        return f"a complex number at {at}"
     return f"{found!r} at {at}" if found else ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _has_complex(code: types.CodeType) -> bool:
+    """Whether a complex number stands in `code`: beside one Python takes any float as it is."""
+    return any(
+        type(x) is complex or (isinstance(x, types.CodeType) and _has_complex(x))
+        for x in code.co_consts
+    )
+
+
+def reaches_takers(things: Iterable[Any], names: frozenset | None) -> bool:
+    """Whether something among `things` takes the value of any float without asking it.
+
+    Looked at are containers, too, and attributes of users' objects with one of these `names`
+    (None: with any). Of very much the rest is not looked at; audits remain.
+    """
+    found, seen = list(things), set()
+    while found and len(seen) < _LOOKED_AT:
+        thing = found.pop()
+        if isinstance(thing, _ASKING) or id(thing) in seen:
+            continue
+        if takes_plain_floats(thing):
+            return True
+        seen.add(id(thing))
+        if isinstance(thing, dict):
+            found += thing.values()
+        elif isinstance(thing, (list, tuple, set, frozenset)):
+            found += thing
+        elif type(thing).__module__.partition(".")[0] not in _LIBRARIES:
+            inside = getattr(thing, "__dict__", {})
+            found += [x for name, x in inside.items() if names is None or name in names]
+    return False
 
 
 def _is_compiled(module) -> bool:

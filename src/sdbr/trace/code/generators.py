@@ -112,7 +112,17 @@ def _draws_or_tells_time(function):
     return _told_time if is_date and name in ("now", "today", "utcnow") else None
 
 
+def _names_a_file(frame) -> bool:
+    """Whether a number is drawn for the name of a temporary file; the file itself is noticed."""
+    while frame is not None and frame.f_globals.get("__name__") == "random":
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "tempfile"
+
+
 def _drew(recorder, function) -> None:
+    # CuPy compiles a kernel when it is called for the first time, which may be in this call.
+    if _names_a_file(sys._getframe(1)):
+        return
     own = "" if function.__self__ is random._inst else " of a random generator of its own"
     recorder.mark_dynamic(f"random.{function.__name__} drew a number{own}", Remedy.DRAW_ARRAYS)
 

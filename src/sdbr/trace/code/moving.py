@@ -7,7 +7,7 @@ import io
 import queue
 import random
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.code.reading import get
@@ -31,6 +31,23 @@ GLOBAL_GENERATOR = np.random.mtrand._rand
 def is_global_draw(thing) -> bool:
     """Whether `thing` draws from NumPy's global generator: ``from numpy.random import rand``."""
     return get(thing, "__self__") is GLOBAL_GENERATOR and callable(thing)
+
+
+#: What stands for functions and kernels of CuPy that code has by a name of its own: by the identity
+#: of the function, by class.
+BY_NAME: dict[int, Callable] = {}
+BY_CLASS: dict[type, Callable] = {}
+
+
+def stand_in(thing) -> Callable | None:
+    """What user code shall call in the place of something of CuPy's, on a GPU."""
+    make = BY_NAME.get(id(thing)) or BY_CLASS.get(type(thing))
+    return None if make is None else make(thing)
+
+
+def is_stood_for(thing) -> bool:
+    """Whether `thing` is called otherwise while a call is traced."""
+    return is_global_draw(thing) or id(thing) in BY_NAME or type(thing) in BY_CLASS
 
 
 def moves_on(thing) -> Reason | None:

@@ -15,11 +15,12 @@ import types
 from typing import Any
 
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library, is_library_name
 from sdbr.trace.code.definitions import Definitions
 from sdbr.trace.code.floats import asks_past_methods, obscure, takes_plain_floats
 from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
-from sdbr.trace.code.moving import is_global_draw, moves_on, tells_time
+from sdbr.trace.code.moving import is_stood_for, moves_on, tells_time
 from sdbr.trace.code.named import MAKES_CODE, NOT_ASKED, asks_unnamed, is_link, names_read
 from sdbr.trace.code.reading import (
     Cell,
@@ -50,10 +51,10 @@ _DESCRIPTORS = (
     types.MemberDescriptorType, types.GetSetDescriptorType,
     types.WrapperDescriptorType, types.MethodDescriptorType,
 )  # fmt: skip
-_LEAVES = (*_SCALARS, bytes, np.ndarray, np.generic, chainer.Variable, types.ModuleType)
+_LEAVES = (*_SCALARS, bytes, *ARRAYS, np.generic, chainer.Variable, types.ModuleType)
 # Classes of what leads nowhere, and attributes in which Chainer keeps such things.
 _NUMBERS = frozenset({
-    int, float, bool, complex, type(None), np.ndarray, chainer.Variable, chainer.Parameter,
+    int, float, bool, complex, type(None), *ARRAYS, chainer.Variable, chainer.Parameter,
 })  # fmt: skip
 _OF_LINKS = frozenset({"_params", "_persistent", "_within_init_scope", "_device"})
 # Builtins that tell what an array is; see `sdbr.trace.arrays.asked`.
@@ -400,7 +401,7 @@ class Outside:
             else:
                 self.definitions.add(holder, name, thing)
             return
-        if is_global_draw(thing) and isinstance(holder, (dict, Cell)):
+        if is_stood_for(thing) and isinstance(holder, (dict, Cell)):
             self.draws.append((holder, name, thing))
             self.definitions.items.append((holder, name, thing))
             return

@@ -7,6 +7,7 @@ import sys
 import weakref
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.creation import seen_draw
 from sdbr.trace.arrays.scalars import KINDS
 from sdbr.trace.arrays.stripping import is_traced, shown
@@ -15,7 +16,7 @@ from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import line_of_use
 from sdbr.trace.code.machinery import called_by_machinery
-from sdbr.trace.code.moving import moves_on
+from sdbr.trace.code.moving import moves_on, stand_in
 from sdbr.trace.effects._reads import INTERNAL, SeenReads, containers_of
 from sdbr.trace.guards.link_hooks import unknown_hook
 from sdbr.trace.guards.prints import is_constant
@@ -108,7 +109,7 @@ class AttributeRecording:
             else:
                 self.note_alias(thing, (link, name))
             return thing
-        if isinstance(thing, np.ndarray):
+        if isinstance(thing, ARRAYS):
             self._note_read(link, name, thing)
             by_machinery = called_by_machinery(sys._getframe(1))
             return self._array_attribute(link, name, thing, by_machinery)
@@ -147,7 +148,8 @@ class AttributeRecording:
         if reason is not None:
             self.mark_dynamic(f"attribute {name!r} {reason.text}", reason.remedy)
         self.look_into(link, name, thing)
-        return seen_draw(thing) or thing
+        known = seen_draw(thing) or (stand_in(thing) if self.on_device else None)
+        return thing if known is None else known
 
     def note_alias(self, variable, source: tuple) -> None:
         """Captured state that was captured from another place already: one value for both."""
@@ -251,7 +253,7 @@ class AttributeRecording:
                     )
                 elif is_traced(thing) and shown(thing) is first and self.is_held(first):
                     link.__dict__[name] = first  # ``self.x += y`` has put back what was there
-                elif isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing):
+                elif isinstance(thing, (chainer.Variable, *ARRAYS)) or is_traced(thing):
                     self._write(link, name, self._written(link, name, thing), thing)
                 elif self.is_left(thing):
                     link.__dict__[name] = plain_float(thing)
@@ -281,7 +283,7 @@ class AttributeRecording:
             return False
         if isinstance(thing, chainer.Variable):
             return self.of_variable(thing) is value
-        return isinstance(thing, np.ndarray) and self.of_array(thing) is value
+        return isinstance(thing, ARRAYS) and self.of_array(thing) is value
 
     def _written_again(self, link, name, thing) -> None:
         """The call wrote what was there: the next time something else may be there."""
@@ -293,7 +295,7 @@ class AttributeRecording:
             self._note_read(link, name, thing)
             if scalar is not None:
                 scalar.keyed = True
-        elif isinstance(thing, (chainer.Variable, np.ndarray)) and not self._is_itself(
+        elif isinstance(thing, (chainer.Variable, *ARRAYS)) and not self._is_itself(
             link, name, thing
         ):
             self._write(link, name, self._written(link, name, thing), thing)
@@ -328,7 +330,7 @@ class AttributeRecording:
         if isinstance(thing, dict):
             return all(self._consists(x, more) for x in list(thing.values()))
         # What stands for a NumPy scalar is none of them.
-        kinds = (chainer.Variable, np.ndarray, *more)
+        kinds = (chainer.Variable, *ARRAYS, *more)
         return thing is None or isinstance(shown(thing), kinds) or self.is_left(thing)
 
     def _has_array(self, thing) -> bool:
@@ -336,7 +338,7 @@ class AttributeRecording:
             return any(map(self._has_array, thing))
         if isinstance(thing, dict):
             return any(map(self._has_array, thing.values()))
-        made = isinstance(thing, (chainer.Variable, np.ndarray)) or is_traced(thing)
+        made = isinstance(thing, (chainer.Variable, *ARRAYS)) or is_traced(thing)
         return made or self.is_left(thing)
 
     def _written(self, link, name, thing) -> Value:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.scalars import Scalar
 from sdbr.trace.arrays.stripping import PURE, is_traced, strip, strip_nested
 from sdbr.trace.arrays.traced_float import TracedFloat, plain_float
@@ -139,7 +140,7 @@ class EffectArguments:
             return thing if value is None else self._hole(value, array, True)
         if is_traced(thing):
             return self._hole(self.recorder.of_array(thing), strip(thing))
-        if isinstance(thing, np.ndarray):
+        if isinstance(thing, ARRAYS):
             value = self.recorder.find_array(thing)
             return thing if value is None else self._hole(value, thing)
         if self.recorder.is_left(thing):
@@ -197,8 +198,6 @@ def _check(name: str, arrays) -> None:
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(f"{name}: expected a list of arrays, got {type(arrays).__name__}")
     for i, array in enumerate(arrays):
-        if isinstance(array, np.ndarray) or (
-            name == "inputs" and isinstance(array, chainer.Variable)
-        ):
+        if isinstance(array, ARRAYS) or (name == "inputs" and isinstance(array, chainer.Variable)):
             continue
         raise TypeError(f"{name}[{i}]: expected an array, got {type(array).__name__}")

@@ -13,7 +13,7 @@ import sys
 import types
 from collections.abc import Iterator
 
-from sdbr.trace.arrays.provenance import TracedArray
+from sdbr.trace.arrays.stripping import is_traced
 from sdbr.trace.code.reading import get
 from sdbr.trace.code.referrers import referrers
 
@@ -166,7 +166,7 @@ _NO_TREES = frozenset({bool, float, int, set, str, type(None)})
 def _leaves(tree, seen: set | None = None) -> Iterator:
     """Variables and traced arrays in lists, tuples, dicts, deques and what is made of these."""
     seen = set() if seen is None else seen
-    if isinstance(tree, (chainer.Variable, TracedArray)):
+    if is_traced(tree) or isinstance(tree, chainer.Variable):
         yield tree
     elif isinstance(tree, _TREES) and id(tree) not in seen:  # one may hold itself
         seen.add(id(tree))

@@ -12,6 +12,7 @@ import collections
 import functools
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.stripping import holds_traced, is_traced
 from sdbr.trace.arrays.traced_float import FOLLOWED
 from sdbr.trace.code.frames import line_of, written_into
@@ -22,7 +23,6 @@ from sdbr.trace.structure import holds_itself
 from sdbr.trace.values import RESULT, Store
 
 import chainer
-import numpy as np
 
 _KINDS = (list, dict, collections.deque, collections.OrderedDict, collections.defaultdict)
 #: What adds to a container, or empties it, whatever is there, and returns nothing.
@@ -189,7 +189,7 @@ class GrowthRecording:
         if isinstance(thing, chainer.Variable):
             _, value = self._nodes.get(id(thing._node), (None, None))
             return value is not None and value.kind == RESULT
-        if isinstance(thing, np.ndarray) or is_traced(thing):
+        if isinstance(thing, ARRAYS) or is_traced(thing):
             return getattr(getattr(thing, "origin", None), "kind", None) == RESULT
         return is_constant(thing) or type(thing) in FOLLOWED
 

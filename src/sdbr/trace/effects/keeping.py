@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.structure import rebuild
-from sdbr.trace.values import sharing
+from sdbr.trace.structure import plain_key, rebuild
+from sdbr.trace.values import Trace
 
 _MUTABLE = (list, dict)
 
@@ -40,7 +40,7 @@ class KeepingRecording:
         self._holders[key] += 1
         if key not in self._templates:
             items = (
-                {k: self.template_of(x, change) for k, x in thing.items()}
+                {plain_key(k): self.template_of(x, change) for k, x in thing.items()}
                 if isinstance(thing, dict)
                 else [self.template_of(x, change) for x in thing]
             )
@@ -110,3 +110,27 @@ class KeepingRecording:
             # The originals hold each as well.
             if n - of_one - 1 > self._holders[id(x)] + (id(x) in containers)
         ]
+
+
+def sharing(trace: Trace) -> frozenset[frozenset[tuple]]:
+    """The places, by name and path, of each list or dict that a call leaves in more than one."""
+    places: dict[int, set] = {}
+
+    def walk(thing, path: tuple) -> None:
+        if not isinstance(thing, (list, tuple, dict)):
+            return
+        if not isinstance(thing, tuple):
+            known = places.setdefault(id(thing), set())
+            known.add(path)
+            if len(known) > 1:
+                return
+        for key, x in thing.items() if isinstance(thing, dict) else enumerate(thing):
+            walk(x, (*path, key))
+
+    walk(trace.result, ("result",))
+    for write in trace.writes:
+        walk(write.value, (id(write.link), write.name))
+    for n, store in enumerate(trace.stores):
+        # Another Variable, and another key, in each trace.
+        walk(store.value, store.sink.key if store.target is None else (n, store.sink.name))
+    return frozenset(frozenset(paths) for paths in places.values() if len(paths) > 1)

@@ -52,6 +52,8 @@ def made_by_call(frame) -> bool:
             return False
         if root in _OWN_AFFAIRS:
             return False
+        if root in ("cupy", "cupyx") and not name.startswith("cupy._io"):
+            return False  # it keeps the kernels that it compiles
         if is_users(name) and root != "chainer":
             return True
         frame = frame.f_back

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.stripping import is_traced, shown, strip_nested
 from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.values import Report
 
 import chainer
-import numpy as np
 from chainer import reporter
 
 
@@ -26,7 +26,7 @@ class ReportRecording:
         for name, thing in values.items():
             if isinstance(thing, chainer.Variable):
                 items[name] = self.of_variable(thing)
-            elif isinstance(thing, np.ndarray) or is_traced(thing):
+            elif isinstance(thing, ARRAYS) or is_traced(thing):
                 items[name] = self.of_array(thing)
             elif self.shows_scalar(thing) or self.is_left(thing):
                 items[name] = self.shown_scalar(thing)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import ARRAYS, Array
 from sdbr.trace.arrays.stripping import is_traced
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import user_line
@@ -60,6 +61,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     node.scalars = [(str(n.index), False, n.scalar) for n in found.numbers]
     for array in found.made:
         _add_output(recorder, node, array)
+    node.link = recorder.link
     recorder.trace.nodes.append(node)
     if not all(map(_is_array, parts)):
         recorder.mark_dynamic(
@@ -71,7 +73,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
         return None
     wrapped = []
     for part in parts:
-        array = np.asarray(part)
+        array = part if type(part) is Array else np.asarray(part)
         value = _add_output(recorder, node, array)
         value.is_scalar = isinstance(part, np.generic)
         wrapped.append(wrap(array, value))
@@ -105,7 +107,7 @@ def _run(recorder, function: Callable, args: tuple, kwargs: dict, label: str) ->
 
 
 def _is_array(thing) -> bool:
-    return isinstance(thing, (np.ndarray, np.generic))
+    return isinstance(thing, (*ARRAYS, np.generic))
 
 
 def _add_output(recorder, node: TracedNode, array: np.ndarray):
@@ -255,7 +257,7 @@ class StaticCode:
                 f"{self.label} returned {len(wanted)} arrays while tracing and {len(parts)} now"
             )
         for i, (part, out) in enumerate(zip(parts, wanted, strict=True)):
-            array = np.asarray(part)
+            array = part if type(part) is type(out) else np.asarray(part)
             if array.shape != out.shape or array.dtype != out.dtype:
                 raise NotStaticError(
                     f"array {i} that {self.label} returned was {out.dtype.name}{list(out.shape)} "
@@ -282,6 +284,8 @@ def _is_fixed(value: Value) -> bool:
     return value.kind == CONSTANT or (value.kind == RESULT and value.source[0].function is None)
 
 
-def _same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
+def _same_bytes(a, b) -> bool:
+    if type(a) is Array:
+        return a.tobytes() == b.tobytes()
     b = np.ascontiguousarray(b)
     return np.array_equal(a.reshape(-1).view("u1"), b.reshape(-1).view("u1"))

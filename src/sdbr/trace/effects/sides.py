@@ -25,11 +25,17 @@ class Side:
         Whether static calls are plain ones.
     depth : int
         Above zero inside a function's forward or backward, and after the call itself.
+    is_quiet : bool
+        Whether nobody is told of what happens in it.
+    is_feeding : bool
+        Whether draws are for kernels of a GPU that make their numbers themselves otherwise.
     inner : list
         What the user's function nodes have changed.
     """
 
     is_plain = False
+    is_quiet = False
+    is_feeding = False
     depth = 0
 
     def __init__(self):
@@ -53,6 +59,10 @@ class Side:
     def code(self, func, args: tuple, kwargs: dict) -> Any:
         """Serve one call of ``static_code``."""
         return func(*args, **kwargs)
+
+    def draw(self, original, generator, args: tuple, kwargs: dict) -> Any:
+        """Serve one draw of a generator of CuPy's."""
+        return original(generator, *args, **kwargs)
 
 
 def side() -> Side | None:
@@ -83,6 +93,20 @@ def entered(new: Side | None) -> Iterator[Side | None]:
             under_way.add(me)  # a trace in between may have taken it away
         else:
             under_way.discard(me)
+
+
+@contextlib.contextmanager
+def feeding() -> Iterator[None]:
+    """Draws are for kernels that make their numbers themselves in other runs."""
+    present = side()
+    if present is None:
+        yield
+        return
+    present.is_feeding = True
+    try:
+        yield
+    finally:
+        present.is_feeding = False
 
 
 def run_code(func, args: tuple, kwargs: dict) -> Any:

@@ -12,8 +12,8 @@ import types
 from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import TracedArray
-from sdbr.trace.arrays.stripping import PURE, holds_traced, strip
+from sdbr.devices.arrays import ARRAYS
+from sdbr.trace.arrays.stripping import PURE, TRACED, holds_traced, strip
 from sdbr.trace.arrays.traced_float import FOLLOWED, TracedFloat, plain_float
 from sdbr.trace.code.named import reads_by_name
 from sdbr.trace.code.outside import Outside
@@ -21,6 +21,7 @@ from sdbr.trace.code.reading import get, place_key, used_names
 from sdbr.trace.effects._reads import extras_of
 from sdbr.trace.effects.attributes import INTERNAL, may_be_computed
 from sdbr.trace.effects.escapes import References
+from sdbr.trace.effects.other_threads import changed_elsewhere
 from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of, sink_of
 from sdbr.trace.guards.guards import changed_condition, stored_condition
 from sdbr.trace.guards.prints import is_constant
@@ -69,6 +70,10 @@ class Stores:
     def loads(self, name: str) -> bool:
         """Whether the code may read what lies under `name` anywhere."""
         return name in self._loaded or not self._loaded.isdisjoint({"vars", "__dict__", "globals"})
+
+    def loads_any(self, word: str) -> bool:
+        """Whether `word` stands in the code."""
+        return word in self._loaded
 
     def replaces(self, place) -> bool:
         """Whether we have put something there ourselves."""
@@ -184,6 +189,7 @@ class StoreRecording:
     def __init__(self):
         super().__init__()
         self.stores = Stores()
+        self.changed_elsewhere: str | None = None  # what another thread has changed meanwhile
         self._extras: dict[int, tuple] = {}  # id -> (Variable, what lay on it, its name)
         self._references = References()
 
@@ -235,7 +241,9 @@ class StoreRecording:
         for owner, name, old, new in list(self.stores.changes()):
             if (id(owner), name) not in handled:
                 place = sink_of(owner, name)
-                if not self.stores.replaces(place):
+                if changed_elsewhere(self.stores, owner, name, new):
+                    self.changed_elsewhere = describe(owner, name)
+                elif not self.stores.replaces(place):
                     self._changed(place, describe(owner, name), old, new, kept)
         return kept
 
@@ -298,7 +306,7 @@ class StoreRecording:
     def _value_of(self, thing):
         if isinstance(thing, chainer.Variable):
             return self.of_variable(thing)
-        if isinstance(thing, np.ndarray):
+        if isinstance(thing, ARRAYS):
             return self.of_array(thing)
         return self._number(thing)
 
@@ -319,13 +327,13 @@ class StoreRecording:
             return True
         if isinstance(thing, dict):
             thing = thing.values()
-        if not isinstance(thing, (chainer.Variable, np.ndarray)):
+        if not isinstance(thing, (chainer.Variable, *ARRAYS)):
             return any(self._is_result(x, loads) for x in thing) if _is_iterable(thing) else False
         if not loads:
             return True
-        if type(thing) is TracedArray:
+        if type(thing) in TRACED:
             return thing.origin is not PURE and getattr(thing.origin, "kind", None) != CONSTANT
-        if isinstance(thing, np.ndarray):
+        if isinstance(thing, ARRAYS):
             return False
         _, value = self._nodes.get(id(thing._node), (None, None))
         return value is not None and value.kind != CONSTANT
@@ -344,7 +352,7 @@ class StoreRecording:
                 return False
             kept.append(old)
             return self.find_array(array) is None
-        if isinstance(old, np.ndarray):
+        if isinstance(old, ARRAYS):
             if loads:
                 return False  # NumPy may have read it out of our sight
             kept.append(old)
@@ -430,7 +438,7 @@ def _is_tree(thing) -> bool:
         return all(map(_is_tree, thing.values()))
     if isinstance(thing, chainer.Parameter):
         return False
-    return is_constant(thing) or isinstance(thing, (chainer.Variable, np.ndarray, TracedFloat))
+    return is_constant(thing) or isinstance(thing, (chainer.Variable, *ARRAYS, TracedFloat))
 
 
 def _changed_config(before: dict) -> list:

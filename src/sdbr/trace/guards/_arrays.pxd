@@ -21,3 +21,9 @@ cdef class VariablePrint(Print):
     cdef object reference
     cdef size_t identity
     cdef readonly tuple kind
+
+
+cdef class DevicePrint(Print):
+    cdef readonly object array
+    cdef readonly tuple kind
+    cdef bytes contents

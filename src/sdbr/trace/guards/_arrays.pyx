@@ -150,6 +150,39 @@ cdef class ArrayPrint(Print):
         return not has_no_gaps(thing) or sample_of(thing) == self.sample
 
 
+cdef class DevicePrint(Print):
+    """An array of CuPy: by its contents, which are copied to the host for it, unless the schedule
+    reads it anew.
+
+    Parameters
+    ----------
+    array : cupy.ndarray
+    whole : bool
+        Whether its contents are compared; else it has to be the very array.
+    """
+
+    def __init__(self, array, bint whole):
+        self.array = array
+        self.kind = (array.shape, array.dtype, array.strides, array.data.device_id)
+        self.contents = array.tobytes() if whole else None
+
+    def settle(self):
+        """The traced call is over."""
+
+    cdef bint matches(self, object thing, dict live) except -1:
+        if type(thing) is not type(self.array):
+            return False
+        how = how_used(self.array, live)
+        if how is _SAME:
+            return thing is self.array
+        kind = (thing.shape, thing.dtype, thing.strides, thing.data.device_id)
+        if how is _LIKE:
+            return kind[:2] == self.kind[:2] and kind[3] == self.kind[3]
+        if self.contents is None:
+            return thing is self.array
+        return kind == self.kind and thing.tobytes() == self.contents
+
+
 cdef tuple kind_of(object variable):
     """What has to stay of a Variable that is read anew in every call."""
     array = variable._data[0]

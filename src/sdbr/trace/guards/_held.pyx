@@ -2,6 +2,7 @@
 
 import types
 
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code.reading import Cell, behind
 
 import chainer
@@ -19,7 +20,7 @@ cdef extern from "Python.h":
 MISSING = object()
 cdef object _MISSING = MISSING
 cdef object _Variable = chainer.Variable
-cdef tuple _ARRAYS = (np.ndarray, np.generic)
+cdef tuple _ARRAYS = (*ARRAYS, np.generic)
 
 # Where to look, in the low bits of a code; what to look for in the others.
 cdef enum:

@@ -8,6 +8,7 @@ import os
 import types
 
 from sdbr.compat import LINK_VERSION
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.scalars import ScalarArgument, written_by
 from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import behind, place_key
@@ -122,7 +123,7 @@ class Guards:
             self.stable.append((d, name, is_same, value))
         elif isinstance(value, chainer.Variable):
             self.volatile.add(d, name, is_variable_like, _kind_of(value))
-        elif isinstance(value, np.ndarray):
+        elif isinstance(value, ARRAYS):
             self.volatile.add(d, name, is_array_like, (value.shape, value.dtype))
         elif name in _COUNTED_SETS and isinstance(value, (set, frozenset)):
             self.stable.append((d, name, _is_same_set, set(value)))
@@ -236,10 +237,13 @@ class Guards:
     def _watch_floats(self, trace: Trace) -> None:
         """Conditions on floats that are not looked up by name: arguments, comparisons."""
         self.floats = []
+        self._used_at: dict[str, str] = {}  # the numbers that have to stay: where that is so
         for i, x in enumerate(trace.floats):
             scalar = trace.followed.get(i)
-            name = f"float {i} of the arguments" if scalar is None else scalar.name
+            name = trace.float_names[i] if scalar is None else scalar.name
             self.floats.append((None if _may_change(scalar) else repr(x), name))
+            if scalar in trace.left_at:
+                self._used_at[name] = trace.left_at[scalar]
         for condition in trace.conditions:
             if any(type(r) is ScalarArgument for s in condition.scalars for r in s.roots):
                 self.on_floats.append(condition)
@@ -275,7 +279,8 @@ class Guards:
     def describe_failure(self) -> str:
         """What no longer held when they were last compared."""
         if self.failed.startswith("argument "):
-            return self.failed
+            line = self._used_at.get(self.failed.partition(":")[0])
+            return f"{self.failed} (used as it is at {line})" if line else self.failed
         if self.failed_comparison:
             return f"comparison {self.failed}, which came out differently"
         return f"{self.failed!r}, an attribute or a variable that the call reads"
@@ -367,7 +372,7 @@ def _shown(thing):
         return repr(thing)
     array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
     # Not `getattr`: code of a user's class would run, and may raise anything.
-    return type(thing), array.shape if isinstance(array, np.ndarray) else None
+    return type(thing), array.shape if isinstance(array, ARRAYS) else None
 
 
 def _is_never_so(thing, want) -> bool:

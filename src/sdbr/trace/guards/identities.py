@@ -5,17 +5,17 @@ from __future__ import annotations
 import collections
 
 from sdbr.base.reasons import Reason, Remedy
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code.reading import compares_objects, plain_fields
 
 import chainer
-import numpy as np
 
 #: How far containers are looked into.
 DEPTH, MOST = 4, 1000
 
 #: Packages whose objects nobody compares with what they hold: Chainer's functions, our managers.
 _OWN = frozenset({"builtins", "chainer", "numpy", "sdbr"})
-_ARRAYS = (np.ndarray, chainer.Variable)
+_ARRAYS = (*ARRAYS, chainer.Variable)
 
 
 def comparable(around, owner, leaves) -> Reason | None:
@@ -33,7 +33,7 @@ def comparable(around, owner, leaves) -> Reason | None:
         The Variables and arrays among the arguments.
     """
     arrays = [x.array if isinstance(x, chainer.Variable) else x for x in leaves]
-    looks = {(x.shape, x.dtype) for x in arrays if isinstance(x, np.ndarray)}
+    looks = {(x.shape, x.dtype) for x in arrays if isinstance(x, ARRAYS)}
     if not looks or not any(compares_objects(f.__code__) for f in around.functions):
         return None
     things = [(name, thing) for _, name, thing in around.entries]
@@ -56,7 +56,7 @@ def _holds(thing, looks: set, depth: int, budget: list) -> bool:
     budget[0] -= 1
     if isinstance(thing, chainer.Variable) and not isinstance(thing, chainer.Parameter):
         thing = thing.array
-    if isinstance(thing, np.ndarray):
+    if isinstance(thing, ARRAYS):
         return (thing.shape, thing.dtype) in looks
     if not depth or budget[0] < 0 or isinstance(thing, (type, chainer.Link, chainer.Variable)):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.guards._held import Given
 from sdbr.trace.values import CONSTANT, PARAMETER, Trace
 
@@ -14,9 +15,10 @@ import numpy as np
 _GIVEN = (PARAMETER, CONSTANT)
 
 
-def layout_of(array: np.ndarray) -> tuple:
+def layout_of(array) -> tuple:
     """What code can learn of how an array lies in memory: its steps, its flags."""
-    return array.strides, array.flags.num
+    flags = array.flags.num if isinstance(array, np.ndarray) else None
+    return array.strides, flags
 
 
 def aliasing(things) -> tuple:
@@ -44,9 +46,9 @@ def layout_conditions(trace: Trace) -> Iterator[tuple]:
                 yield holder, name, _lies_alike, layout_of(array)
 
 
-def _array_of(thing) -> np.ndarray | None:
+def _array_of(thing):
     array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
-    return array if isinstance(array, np.ndarray) else None
+    return array if isinstance(array, ARRAYS) else None
 
 
 def _lies_alike(thing, want) -> bool:

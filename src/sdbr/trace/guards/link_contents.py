@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.arrays.provenance import TracedArray
-from sdbr.trace.arrays.stripping import PURE, is_traced, strip
+from sdbr.devices.arrays import PLAIN
+from sdbr.trace.arrays.stripping import PURE, TRACED, is_traced, strip
 from sdbr.trace.code.frames import line_of_use
 from sdbr.trace.code.moving import GENERATORS, moves_on
 from sdbr.trace.code.places import Place
@@ -26,7 +26,6 @@ from sdbr.trace.guards.prints import (
 from sdbr.trace.values import ATTRIBUTE, CONSTANT, AttributeWrite, values_in
 
 import chainer
-import numpy as np
 
 _MOST_CAPTURED = 64
 
@@ -206,7 +205,7 @@ def changed_fields(thing, want) -> list | None:
         parts = []
         for name, x in now.items():
             old = want.items.get(name, _MISSING)
-            is_new = want.owner is not None and type(x) in (chainer.Variable, TracedArray)
+            is_new = want.owner is not None and (type(x) is chainer.Variable or type(x) in TRACED)
             if is_new and not same(x, old, {}):
                 parts.append([(want.owner, name, old)])
             else:
@@ -221,7 +220,7 @@ def _inside(thing, path: tuple):
     if isinstance(thing, chainer.Variable):
         if path and not isinstance(thing, chainer.Parameter):
             yield path, thing
-    elif type(thing) is np.ndarray:
+    elif type(thing) in PLAIN:
         if path:
             yield path, thing
     elif len(path) < MOST_DEPTH:

@@ -14,11 +14,18 @@ import functools
 import types
 from typing import Any
 
+from sdbr.devices.arrays import ARRAYS, Array
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.moving import GENERATORS, moves_on
 from sdbr.trace.code.named import reads_by_name
 from sdbr.trace.code.reading import plain_fields
-from sdbr.trace.guards._arrays import LIKE, SAME, ArrayPrint, VariablePrint
+from sdbr.trace.guards._arrays import (
+    LIKE,
+    SAME,
+    ArrayPrint,
+    DevicePrint,
+    VariablePrint,
+)
 from sdbr.trace.guards._compare import (
     COUNTS_WRITES,
     SCALARS,
@@ -104,7 +111,7 @@ class _Walk:
         """What `thing` holds now."""
         if isinstance(thing, SCALARS):
             return thing
-        if isinstance(thing, np.ndarray):
+        if isinstance(thing, ARRAYS):
             return self._array(thing, place)
         if isinstance(thing, chainer.Variable):
             if isinstance(thing, chainer.Parameter):
@@ -171,15 +178,16 @@ class _Walk:
         return self.large[-1]
 
     def _array(self, array: np.ndarray, place: tuple) -> Any:
+        kind = DevicePrint if isinstance(array, Array) else ArrayPrint
         self.arrays -= 1
         if self.arrays < 0 or array.dtype == object:
             self.beyond.append(place)
             return array
         if array.nbytes <= min(_MOST_BYTES, self.bytes):
             self.bytes -= array.nbytes
-            return ArrayPrint(array, True)
+            return kind(array, True)
         self.beyond.append(place)
-        self.large.append(ArrayPrint(array, False))
+        self.large.append(kind(array, False))
         return self.large[-1]
 
 

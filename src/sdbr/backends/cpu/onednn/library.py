@@ -15,6 +15,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
+from sdbr.base.advice import install
 from sdbr.base.errors import BackendError
 from sdbr.base.settings import variable
 
@@ -262,4 +263,4 @@ def find() -> tuple[OneDNN | None, str]:
         return library, f"oneDNN {version}, {library.path}"
     if reasons:
         return None, "; ".join(reasons)
-    return None, "not found (pip install 'sdbr[onednn]' brings it on x86-64 Linux)"
+    return None, f"not found ({install('onednn')} brings it on x86-64 Linux)"

@@ -385,5 +385,6 @@ def _like(source: Instruction, name: str, ins, outs, ints, label: str) -> Instru
         floats,
         label,
         source.line,
+        source.link,
         flushes=source.flushes,
     )

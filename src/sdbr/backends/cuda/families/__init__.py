@@ -1,0 +1,1 @@
+"""Families of ops: from op and layouts to launches, one module each."""

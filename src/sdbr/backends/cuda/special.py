@@ -1,7 +1,0 @@
-"""Functions of mathematics are launched as elementwise ops."""
-
-from __future__ import annotations
-
-from sdbr.backends.cuda.elementwise import prepare
-
-__all__ = ["prepare"]

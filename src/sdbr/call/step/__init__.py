@@ -1,0 +1,1 @@
+"""Whole steps: forward, backward and update of an optimizer at once."""

@@ -1,0 +1,1 @@
+"""Chainer's graph: Variables, and the way back through it, compiled."""

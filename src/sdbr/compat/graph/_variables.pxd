@@ -1,0 +1,11 @@
+"""What other compiled modules may use of Variables and their gradients."""
+
+from cpython.object cimport PyObject
+
+
+cdef PyObject *plain_attributes(variable) except? NULL
+cdef object new_variable(object array, object requires_grad, object node_class, shape, dtype)
+cdef object without_history(value)
+cdef object array_of(variable)
+cdef object take_gradient(variable)
+cdef int give_gradient(variable, gradient, loss_scale) except -1

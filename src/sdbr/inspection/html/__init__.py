@@ -1,0 +1,1 @@
+"""Reports, profiles, schedules and programs as HTML, without anything from elsewhere."""

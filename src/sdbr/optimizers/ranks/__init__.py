@@ -1,0 +1,1 @@
+"""One optimizer on several processes: what they agree on, average, and end together."""

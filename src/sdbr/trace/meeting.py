@@ -1,0 +1,316 @@
+"""Numbers of Python that meet arrays: each replay fills them in anew.
+
+NumPy asks of such a number what the dtypes beside it say: with float32 it counts as float32. A
+ufunc gets it as an array of that dtype; every other call gets it as it is, and runs in Python.
+Functions of :mod:`math` are followed as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from sdbr.trace.arrays.provenance import TracedArray
+from sdbr.trace.arrays.scalars import KINDS, Scalar
+from sdbr.trace.arrays.stripping import PURE, is_traced, shown, strip
+from sdbr.trace.arrays.telling import record
+from sdbr.trace.arrays.traced_float import (
+    FOLLOWED,
+    TracedFloat,
+    computed,
+    plain_float,
+    strip_floats,
+)
+from sdbr.trace.arrays.wrapping import wrap
+from sdbr.trace.code.frames import user_line
+from sdbr.trace.current import current
+from sdbr.trace.values import RESULT, Hole, TracedNode
+
+import numpy as np
+
+_EXACT = 2**53  # whole numbers up to here are floats
+#: Whether NumPy asks operands for their own way with ufuncs before it computes: from 2.0 on.
+_ASKS = hasattr(TracedFloat, "__array_ufunc__")
+_ARITHMETIC = (np.add, np.subtract, np.multiply, np.true_divide)
+#: What computes with a whole number beside floats as if it were one.
+_TAKES_FLOATS = frozenset((
+    *_ARITHMETIC, np.maximum, np.minimum, np.fmax, np.fmin, np.power, np.less, np.less_equal,
+    np.greater, np.greater_equal, np.equal, np.not_equal,
+))  # fmt: skip
+
+
+class Number:
+    """Place number `index` of a number among the arguments of a call."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int):
+        self.index = index
+
+    def __eq__(self, other) -> bool:
+        return type(other) is Number and other.index == self.index
+
+    def __hash__(self) -> int:
+        return hash(("number", self.index))
+
+
+class Numbered:
+    """A call that is given numbers of Python, which arrays hold: a recorded call.
+
+    Parameters
+    ----------
+    call : callable
+    kinds : tuple of type
+        Of each number: ``float`` or ``numpy.float64``.
+    """
+
+    def __init__(self, call: Callable, kinds: tuple[type, ...]):
+        self.call = call
+        self.kinds = kinds
+        self.__name__ = f"{getattr(call, '__name__', 'call')} of numbers"
+
+    def __call__(self, numbers: tuple, args: tuple, kwargs: dict) -> Any:
+        given = [kind(x.item()) for kind, x in zip(self.kinds, numbers, strict=True)]
+        return self.call(*_filled(args, given), **_filled(kwargs, given))
+
+    def __eq__(self, other) -> bool:
+        return type(other) is Numbered and (other.call, other.kinds) == (self.call, self.kinds)
+
+    def __hash__(self) -> int:
+        return hash((self.call, self.kinds))
+
+
+def _filled(thing, numbers: list):
+    """`thing` with the numbers in their places."""
+    kind = type(thing)
+    if kind is Number:
+        return numbers[thing.index]
+    if kind in (tuple, list):
+        return kind([_filled(t, numbers) for t in thing])
+    if kind is dict:
+        return {k: _filled(t, numbers) for k, t in thing.items()}
+    return thing
+
+
+class MeetingRecording:
+    """The part of the recorder that hands numbers over to NumPy."""
+
+    def __init__(self):
+        super().__init__()
+        self._short: dict[int, np.floating] = {}  # index of a value -> the argument that it shows
+
+    def short_argument(self, number: np.floating, scalar: Scalar):
+        """What user code gets for an argument that is a NumPy scalar of less than 64 bits."""
+        if not _ASKS:
+            scalar.must_stay()
+            return number
+        read = strip(self.read_anew(float(number), scalar))
+        known = self.find_array(read)
+        call = (_narrowed(number.dtype), (Hole(0),), {})
+        node = TracedNode(None, None, call, [known], [], False, [], scalar.name, user_line())
+        plain = np.asarray(number)
+        value = self.value(RESULT, plain, False, (node, 0), False)
+        value.is_scalar, value.host = True, False
+        self.know_array(plain, value)
+        node.outputs.append(value)
+        self.trace.nodes.append(node)
+        self._short[value.index] = number
+        return wrap(plain, value, self)
+
+    def settled_number(self, thing):
+        """A NumPy scalar made of such arguments alone as a plain one, which has to come again."""
+        if not self._short or not is_traced(thing) or thing.ndim or thing.origin is PURE:
+            return thing
+        if not self.leave_numbers((thing,)):
+            return thing
+        plain = self._short.get(thing.origin.index)
+        plain = shown(thing) if plain is None else plain
+        self.known_numbers.add(id(plain))
+        return plain
+
+    def leave_numbers(self, things) -> bool:
+        """Whether all of the call in `things` is made of numbers, which then have to stay."""
+        found: set[Scalar] = set()
+        if self.trace.dynamic is not None or not _made_of_numbers(things, found) or not found:
+            return False
+        for scalar in found:
+            self.note_leaving(scalar)
+        return True
+
+    @property
+    def fills_in(self) -> bool:
+        """Whether numbers that meet arrays now are filled in by replays."""
+        return _ASKS and not self.depth and self.trace.dynamic is None and self.forgotten is None
+
+    def is_number(self, thing) -> bool:
+        """Whether `thing` is a float of this trace, which each replay reads or computes anew."""
+        return type(thing) is TracedFloat and thing.origin.token is self.token
+
+    def holds_number(self, thing) -> bool:
+        """Whether there is one in lists, tuples and dicts."""
+        if type(thing) in (tuple, list):
+            return any(map(self.holds_number, thing))
+        if type(thing) is dict:
+            return any(map(self.holds_number, thing.values()))
+        return self.is_number(thing)
+
+    def array_for(self, thing):
+        """A number of this trace as an array of it, without dimensions."""
+        if self.is_left(thing):
+            return self.array_of(thing.origin)
+        plain = plain_float(thing)
+        return self.read_anew(float(plain) if type(plain) is int else plain, thing.origin)
+
+    def call_with_numbers(self, ufunc, inputs: tuple):
+        """Call a ufunc with numbers that are followed, and no array of the call."""
+        inputs = tuple(map(self.asked, inputs))
+        if not any(map(self.is_left, inputs)):
+            numbers = [type(x) in (int, *KINDS) or type(x) in FOLLOWED for x in inputs]
+            if ufunc.nout == 1 and all(numbers):
+                return computed(ufunc, inputs)
+        shown = self.shown_to_numpy(ufunc, inputs)
+        if self.depth or not any(map(is_traced, shown)):
+            return ufunc(*strip_floats(inputs))
+        return record(ufunc, shown, {})
+
+    def shown_to_numpy(self, ufunc, inputs: tuple) -> tuple:
+        """Operands of a ufunc with arrays of the call in the place of numbers of it."""
+        arrays = [x for x in inputs if is_traced(x) or isinstance(x, (np.ndarray, np.generic))]
+        of_floats = any(x.dtype.kind == "f" for x in arrays if not isinstance(x, np.generic))
+        beside_floats = ufunc in _ARITHMETIC and of_floats
+        inputs = tuple([
+            self.as_python(x) if beside_floats and self.is_left_whole(x) else self.asked(x)
+            for x in inputs
+        ])  # fmt: skip
+        if not any(type(x) in FOLLOWED for x in inputs):
+            return inputs
+        dtype = np.result_type(*[x.dtype for x in arrays]) if arrays else np.dtype(float)
+        if dtype.kind not in "biuf":
+            return inputs
+        beside_floats = ufunc in _TAKES_FLOATS and dtype.kind == "f"
+        return tuple([
+            self.operand(x, dtype if dtype.kind == "f" else None)
+            if self._is_shown(x, beside_floats)
+            else x
+            for x in inputs
+        ])  # fmt: skip
+
+    def _is_shown(self, thing, beside_floats: bool) -> bool:
+        if self.is_left(thing):
+            return True
+        whole = beside_floats and self._is_small(thing)
+        return self.fills_in and (whole or self.is_number(thing))
+
+    def operand(self, thing, dtype: np.dtype | None):
+        """A number of this trace as an array: of `dtype`, beside whose floats it counts as one."""
+        traced = self.array_for(thing)
+        if dtype is None or dtype.itemsize >= 8 or thing.kind is np.float64:
+            return traced  # of NumPy's own numbers the dtype counts
+        return record(_narrowed(dtype), (traced,), {})
+
+    def _is_small(self, thing) -> bool:
+        """Whether `thing` is a whole number of this trace that is a float as well."""
+        return self.follows(thing) and thing.kind is int and abs(thing.plain) <= _EXACT
+
+    def with_numbers(self, call: Callable, args: tuple, kwargs: dict) -> tuple:
+        """A call, with arrays of the trace in the place of its floats."""
+        if not self.fills_in:
+            return call, args, kwargs
+        found: list[TracedFloat] = []
+        numbered = self._numbered(tuple(args), found), self._numbered(dict(kwargs), found)
+        if not found:
+            return call, args, kwargs
+        kinds = tuple([x.kind for x in found])
+        numbers = tuple([self.array_for(x) for x in found])
+        return Numbered(call, kinds), (numbers, *numbered), {}
+
+    def _numbered(self, thing, found: list):
+        kind = type(thing)
+        if self.is_number(thing):
+            found.append(thing)
+            return Number(len(found) - 1)
+        if kind in (tuple, list):
+            return kind([self._numbered(t, found) for t in thing])
+        if kind is dict:
+            return {k: self._numbered(t, found) for k, t in thing.items()}
+        return thing
+
+
+def _made_of_numbers(thing, found: set) -> bool:
+    """Whether every array of the call in `thing` is; the numbers go to `found`."""
+    kind = type(thing)
+    if is_traced(thing):
+        return thing.origin is PURE or _numbers_behind(thing.origin, found)
+    if kind is dict:
+        return all(_made_of_numbers(x, found) for x in thing.values())
+    return kind not in (tuple, list) or all(_made_of_numbers(x, found) for x in thing)
+
+
+def _numbers_behind(value, found: set) -> bool:
+    values, seen = [value], set()
+    while values:
+        value = values.pop()
+        node = value.source[0] if value.kind == RESULT else None
+        if node is None or node.function is not None or node.draws or node.effect:
+            return False
+        if node.call is None or not (node.scalars or node.inputs):
+            return False
+        found.update(scalar for _, _, scalar in node.scalars)
+        seen.add(value.index)
+        values += [x for x in node.inputs if x.index not in seen]
+    return True
+
+
+@functools.lru_cache(maxsize=8)
+def _narrowed(dtype: np.dtype) -> Callable:
+    def as_float(array):
+        return dtype.type(array)
+
+    return as_float
+
+
+def _array_function(self, function, types, args, kwargs):
+    recorder = current()
+    if recorder is None or not recorder.fills_in or not recorder.is_number(self):
+        return function(*strip_floats(args), **strip_floats(kwargs))
+    return TracedArray.__array_function__(self, function, types, args, kwargs)
+
+
+TracedFloat.__array_function__ = _array_function
+
+
+# --- functions of numbers, for the time of a trace ------------------------------------------------
+def watched_math(original: Callable) -> Callable:
+    """A function of :mod:`math` that follows numbers."""
+
+    def call(*args, **kwargs):
+        if not any(type(a) in FOLLOWED for a in args):
+            return original(*strip_floats(args), **strip_floats(kwargs))
+        return (
+            original(*strip_floats(args), **strip_floats(kwargs))
+            if kwargs
+            else computed(original, args)
+        )
+
+    call.__name__ = original.__name__
+    return call
+
+
+def _of_plain(original: Callable) -> Callable:
+    """A function that looks at the classes of numbers."""
+
+    def call(*args, **kwargs):
+        return original(*strip_floats(args), **strip_floats(kwargs))
+
+    call.__name__ = original.__name__
+    return call
+
+
+def register(patches) -> None:
+    """Add the patches that are in place while any call is traced."""
+    patches.register(np.random, "default_rng", _of_plain)
+    for name, thing in vars(math).items():
+        if callable(thing) and name[:1] != "_":
+            patches.register(math, name, watched_math)

@@ -1,0 +1,1 @@
+"""Arrays of CuPy while a call is traced."""

@@ -1,0 +1,1 @@
+"""Batches that worker processes assemble in shared memory."""

@@ -1,0 +1,128 @@
+"""What another thread changes while a call is traced is none of what the call does."""
+
+import threading
+
+import sdbr
+from sdbr.trace.recorder import Recorder
+
+import numpy as np
+import pytest
+from chainer import functions as F
+
+PHASE = "before"
+X = np.ones(3, "f")
+
+
+class Named:
+    phase = "before"
+
+
+def double(x):
+    return F.relu(x) * (2 if Named else 3)
+
+
+def assigning(x):
+    global PHASE
+    PHASE = "by the call"
+    return F.relu(x) * 2
+
+
+def by_name(x):
+    setattr(Named, "pha" + "se", "by the call")
+    return F.relu(x) * 2
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Another thread, which changes something before a trace ends, as often as it is asked."""
+    wanted, done = threading.Event(), threading.Event()
+    changes, left = [], []
+
+    def run():
+        while wanted.wait():
+            wanted.clear()
+            if not changes:
+                return
+            changes[0]()
+            done.set()
+
+    def _call(self, *args):
+        result = original(self, *args)
+        if left:
+            left.pop()
+            done.clear()
+            wanted.set()
+            done.wait()
+        return result
+
+    original = Recorder._call
+    monkeypatch.setattr(Recorder, "_call", _call)
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def begin(change, times):
+        changes[:], left[:] = [change], [None] * times
+
+    yield begin
+    changes.clear()
+    wanted.set()
+    thread.join()
+    globals()["PHASE"] = Named.phase = "before"
+
+
+def global_(value):
+    globals()["PHASE"] = value
+
+
+def of_class(value):
+    Named.phase = value
+
+
+@pytest.mark.parametrize("change", [global_, of_class])
+@pytest.mark.parametrize("value", ["a text", 3, threading.Lock()])
+def test_replays_leave_it_alone(meanwhile, change, value):
+    static = sdbr.static_graph(double)
+    meanwhile(lambda: change(value), 1)
+    np.testing.assert_array_equal(static(X).array, X * 2)
+    assert value in (PHASE, Named.phase)
+    change("mine")
+    for _ in range(3):
+        static(X)
+    assert "mine" in (PHASE, Named.phase)
+    statistics = static.schedule_manager.statistics
+    # The first trace is not kept.
+    assert (statistics.traces, statistics.replays, statistics.define_by_run_calls) == (2, 2, 0)
+
+
+def test_without_another_thread():
+    """What the call assigns it leaves, with no other thread as well."""
+    static = sdbr.static_graph(assigning)
+    for _ in range(3):
+        globals()["PHASE"] = "before"
+        static(X)
+        assert PHASE == "by the call"
+    assert static.schedule_manager.statistics.replays == 2
+
+
+@pytest.mark.parametrize("function", [assigning, by_name])
+def test_what_the_call_assigns_is_made_again(meanwhile, function):
+    """Also while there are other threads."""
+    static = sdbr.static_graph(function)
+    for _ in range(3):
+        globals()["PHASE"] = Named.phase = "before"
+        static(X)
+        assert "by the call" in (PHASE, Named.phase)
+    assert static.schedule_manager.statistics.replays == 2
+    globals()["PHASE"] = "before"
+
+
+def test_too_often(meanwhile):
+    """A call during which it changes each time is told, and runs define-by-run."""
+    static = sdbr.static_graph(double)
+    numbers = iter(range(100))
+    meanwhile(lambda: global_(f"number {next(numbers)}"), 100)
+    with pytest.warns(sdbr.SdbrWarning, match="another thread did.* no other thread changes"):
+        for _ in range(8):
+            static(X)
+    statistics = static.schedule_manager.statistics
+    assert statistics.replays == 0 and statistics.define_by_run_calls == 3

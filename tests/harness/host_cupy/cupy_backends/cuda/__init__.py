@@ -1,0 +1,1 @@
+"""Libraries of CUDA, as CuPy calls them: cuRAND alone."""

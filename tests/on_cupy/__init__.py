@@ -1,0 +1,1 @@
+"""Tests with arrays of CuPy: see tests/test_on_cupy.py."""

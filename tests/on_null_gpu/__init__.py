@@ -1,0 +1,1 @@
+"""CuPy itself where there is no GPU: what it can be asked without numbers."""

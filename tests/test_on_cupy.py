@@ -1,0 +1,64 @@
+"""The tests of ``tests/on_cupy``, each file in a process where the look-alike of CuPy is.
+
+By hand: ``SDBR_TESTS_ON=cupy python -m pytest tests/on_cupy``; with ``SDBR_AUDIT=1e9`` every replay
+is audited.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parent / "on_cupy"
+
+
+NAMES = sorted(path.name for path in FOLDER.glob("test_*.py"))
+#: Where nothing is replayed, or the setting of audits is the test's own.
+WITHOUT_REPLAYS = frozenset(
+    f"test_{name}.py"
+    for name in (
+        "audits", "chainer_functions", "chainer_links", "chainer_uses", "failing_audits",
+        "failures", "host_cupy", "host_devices", "kernels", "loops", "runs_ahead", "sizes",
+        "trainings", "update_audits",
+    )
+)  # fmt: skip
+
+
+@pytest.mark.skipif(np.__version__ < "2", reason="CuPy 14 promotes types as NumPy 2 does")
+@pytest.mark.parametrize("name", NAMES)
+def test_on_cupy(name, request):
+    run(name, request, "off")
+
+
+@pytest.mark.skipif(np.__version__ < "2", reason="CuPy 14 promotes types as NumPy 2 does")
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_REPLAYS])
+def test_on_cupy_with_every_replay_audited(name, request):
+    """Right programs give no alarm: what tests see is that of replays."""
+    run(name, request, "1e9")
+
+
+def run(name, request, audits):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(FOLDER / name)]
+    command.append(f"--sample={request.config.getoption('sample')}")
+    # What this run of pytest tells its own processes is not for another's.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    environment |= {"SDBR_TESTS_ON": "cupy", "SDBR_AUDIT": audits}
+    done = subprocess.run(
+        command,
+        cwd=FOLDER.parents[1],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_look_alike_is_not_in_place_otherwise():
+    assert not any("host_cupy" in path for path in sys.path)
+    assert "host_cupy" not in str(getattr(sys.modules.get("cupy"), "__file__", ""))
