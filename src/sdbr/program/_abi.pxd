@@ -2,15 +2,16 @@
 
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 
-cdef extern from "frame/abi.h":
-    ctypedef struct sdbr_bitgen:
-        pass
-
+cdef extern from "frame/flight.h":
     ctypedef struct sdbr_flight:
         int64_t begun
         int64_t ended
 
     int sdbr_land(sdbr_flight *flight, int64_t end) noexcept nogil
+
+cdef extern from "frame/abi.h":
+    ctypedef struct sdbr_bitgen:
+        pass
 
     ctypedef struct sdbr_runtime:
         void *sgemm

@@ -3,6 +3,8 @@
  * pointers, or ints. */
 #include <string.h>
 
+#include "frame/flight.h"
+
 typedef int (*sdbr_sum_wide)(const void *, void *, int, void *, void *, void *);
 typedef int (*sdbr_sum_narrow)(const void *, void *, int, int, int, int);
 typedef int (*sdbr_begin_wide)(const void *, void *, int, void *, void *, void *, void *);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "frame/flight.h"
+struct sdbr_flight; /* frame/flight.h: nothing for devices, whose kernels include this file */
 
 enum sdbr_status {
     SDBR_NO_MEMORY = -1,
@@ -46,7 +46,7 @@ typedef struct sdbr_runtime {
     int64_t fault_position;
     int32_t threads; /* that parts of one op may run on */
     int32_t flush;   /* of the ops that run now: enum sdbr_flush */
-    sdbr_flight *flight; /* collectives of the program that are under way */
+    struct sdbr_flight *flight; /* collectives of the program that are under way */
 } sdbr_runtime;
 
 typedef struct sdbr_op {
