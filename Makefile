@@ -6,12 +6,16 @@
 #   make sanitize                    kernels and loop with the address and undefined-behaviour sanitizers
 #   make gpu-bundle                  what gpu-check needs on a machine without a network
 #   make docs                        the pages of docs/ as a site, into site/
+#   make ready                       all that has to pass, on a clean clone of HEAD
+#   make lock                        the versions of packages that all of this installs, anew
 #
-# PYTHON=python3.12 chooses the interpreter, VENV=folder the environment.
+# PYTHON=python3.12 chooses the interpreter, VENV=folder the environment. Tests: SAMPLE=1 runs every case of
+# the long tables, SEED=7 lets them draw other numbers.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench doctor fuzz soak sanitize gpu-bundle docs lint build clean
+.PHONY: help demo test bench doctor fuzz soak sanitize gpu-bundle docs lint build clean \
+	ready lock options
 
 # The first interpreter that can make an environment and compile against its headers.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
@@ -22,9 +26,14 @@ ARGS ?=
 venv_python := $(VENV)/bin/python
 pip := $(venv_python) -m pip --disable-pip-version-check
 
+# Exact versions of what is installed here; none for a Python that is not tested.
+lock := $(wildcard locks/python$(shell p=$(venv_python); test -x $$p || p=$(PYTHON); \
+	$$p -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null).txt)
+
 # See build-constraints.txt. Relative on purpose: pip splits these variables at spaces.
-export PIP_CONSTRAINT := $(strip $(PIP_CONSTRAINT) build-constraints.txt)
-export PIP_BUILD_CONSTRAINT := $(strip $(PIP_BUILD_CONSTRAINT) build-constraints.txt)
+constraints := build-constraints.txt $(lock)
+export PIP_CONSTRAINT := $(strip $(filter-out $(constraints),$(PIP_CONSTRAINT)) $(constraints))
+export PIP_BUILD_CONSTRAINT := $(strip $(filter-out $(constraints),$(PIP_BUILD_CONSTRAINT)) $(constraints))
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^The first/,$$d'
@@ -32,11 +41,24 @@ help:
 demo: build
 	$(venv_python) -m sdbr demo $(ARGS)
 
-# On two cores at most: some tests measure memory, or start processes of their own. One hash seed, so that
-# both workers find the tests in one order. SAMPLE=1 runs every case of the long tables.
+# What tests draw follows from SEED and their names. SAMPLE=1 runs every case of the long tables.
 SAMPLE ?= 4
-test: build
-	PYTHONHASHSEED=0 $(venv_python) -m pytest -n 2 --sample $(SAMPLE) $(ARGS)
+SEED ?= 0
+test: options build
+	.ci/test $(venv_python) --sample $(SAMPLE) --seed $(SEED) $(ARGS)
+
+options:
+	@case '$(SEED)' in ''|*[!0-9]*) \
+	  echo "make: SEED is a whole number from 0 on, not '$(SEED)'" >&2; exit 2;; esac
+	@case '$(SAMPLE)' in ''|0*|*[!0-9]*) \
+	  echo "make: SAMPLE is a whole number from 1 on, not '$(SAMPLE)'" >&2; exit 2;; esac
+
+ready:
+	@.ci/ready
+
+lock: $(VENV)/.installed
+	$(pip) install --quiet uv
+	.ci/lock $(VENV)/bin/uv
 
 bench: build $(VENV)/.bench
 	$(venv_python) -m sdbr bench $(ARGS)
@@ -79,7 +101,8 @@ lint: $(VENV)/.lint
 build: $(VENV)/.installed
 	@$(venv_python) setup.py --quiet build_ext --inplace
 
-$(VENV)/.installed: pyproject.toml build-constraints.txt | $(venv_python)
+$(VENV)/.installed: pyproject.toml $(constraints) | $(venv_python)
+	@test -n "$(lock)" || echo "make: locks/ has no versions for this Python: the newest are installed"
 	SDBR_EXTENSIONS=0 $(pip) install --quiet -e '.[demo,test,dev]'
 	@touch $@
 

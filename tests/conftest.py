@@ -1,8 +1,12 @@
 """One BLAS thread, so that results and timing of a test run do not depend on the machine."""
 
+import argparse
+import functools
 import gc
 import hashlib
 import os
+import random
+import subprocess
 import sys
 import time
 import zlib
@@ -42,6 +46,7 @@ _LIMIT = threadpoolctl.threadpool_limits(1)
 from sdbr.call import outside  # noqa: E402
 
 import chainer  # noqa: E402
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
 collect_ignore = [] if ON else ["on_cupy", "on_null_gpu"]
@@ -52,11 +57,23 @@ chainer.global_config.sdbr_keep_instructions = True
 
 def pytest_addoption(parser):
     parser.addoption(
+        "--seed",
+        type=from_zero,
+        default=0,
+        metavar="N",
+        help="what tests draw follows from this number and their names",
+    )
+    parser.addoption(
         "--sample",
-        type=int,
+        type=from_one,
         default=1,
         metavar="N",
-        help="of the tables in modules marked long_table, about every Nth case",
+        help="of the tables in modules marked long_table, about every Nth case: each commit others",
+    )
+    parser.addoption(
+        "--alone",
+        choices=("only", "leave-out"),
+        help="of tests marked alone: these and no others, or all but these",
     )
     parser.addoption(
         "--at-most", type=int, metavar="N", help="so many tests, from all over those chosen"
@@ -74,16 +91,91 @@ def pytest_configure(config):
     config.stash[_END] = float("inf") if seconds is None else time.monotonic() + seconds
 
 
+def from_zero(text: str, least: int = 0) -> int:
+    """A whole number of the command line."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, got {text!r}")
+    return int(text)
+
+
+def from_one(text: str) -> int:
+    return from_zero(text, 1)
+
+
+def _number_of(text: str) -> int:
+    return zlib.crc32(text.encode())
+
+
+@functools.cache
+def tree() -> str:
+    """The hash of what is checked out, or nothing: which share of a table runs follows from it."""
+    command = ["git", "rev-parse", "HEAD^{tree}"]
+    try:
+        done = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
+def pytest_report_header(config):
+    every = config.getoption("sample")
+    share = f"share {_number_of(tree()) % every} of {every} of long tables, " if every > 1 else ""
+    return f"sdbr: {share}seed {config.getoption('seed')}"
+
+
+def _seed(config, name: str) -> None:
+    """What is drawn from now on hangs on ``--seed`` and this name, not on what ran before."""
+    seed = _number_of(f"{config.getoption('seed')} {name}")
+    np.random.seed(seed)
+    random.seed(seed)
+    if ON:  # CuPy makes its generators when they are first asked for
+        os.environ["CUPY_SEED"] = str(seed)
+        sys.modules["cupy"].random.reset_states()
+
+
+def pytest_collectstart(collector):
+    """Modules may draw when they are imported."""
+    _seed(collector.config, collector.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Fixtures that several tests share draw the same, whichever of these tests comes first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    states = np.random.get_state(), random.getstate()
+    name = f"{fixturedef.baseid}::{fixturedef.argname}[{getattr(request, 'param_index', '')}]"
+    _seed(request.config, name)
+    try:
+        return (yield)
+    finally:
+        np.random.set_state(states[0])
+        random.setstate(states[1])
+
+
+@pytest.fixture(autouse=True)
+def draws_follow_from_the_name(request):
+    """Each test begins with generators of its own: ``--seed N`` tries other numbers."""
+    _seed(request.config, request.node.nodeid)
+
+
 @pytest.hookimpl(trylast=True)  # after -m and -k
 def pytest_collection_modifyitems(config, items):
     """Leave out what options do: by the name of the case, so that all workers agree."""
     every, most = config.getoption("sample"), config.getoption("at_most")
+    share = _number_of(tree()) % every
+    alone = config.getoption("alone")
     gone = {
         item
         for item in items
-        if item.get_closest_marker("long_table")
-        and hasattr(item, "callspec")
-        and zlib.crc32(item.nodeid.encode()) % every
+        if (
+            item.get_closest_marker("long_table")
+            and hasattr(item, "callspec")
+            and _number_of(item.nodeid) % every != share
+        )
+        or (alone and (alone == "only") != bool(item.get_closest_marker("alone")))
     }
     if most is not None:
         gone.update(sorted((item for item in items if item not in gone), key=_drawn)[most:])

@@ -1,11 +1,12 @@
 """Runs the compatibility tests on every Python, NumPy and setuptools that Chainer may meet.
 
-    python tests/stacks.py [--oldest-newest] [--python 3.12 ...]
+    python tests/stacks.py [--oldest-newest] [--python 3.12 ...] [--newest]
 
 For each Python from 3.10 to 3.13 found on PATH or among pyenv's versions: sdbr is built from a
 copy of this checkout and installed next to Chainer, with NumPy 1.26 (where there are wheels of
-it) and with the newest 2.x, and tests/compat runs with setuptools and without. Prints a table;
-the exit code is 1 if anything failed or no Python was found.
+it) and with 2.x, and tests/compat runs with setuptools and without. Versions are those of locks/;
+``--newest`` takes the newest that there are, and so finds what a release of others has broken.
+Prints a table; the exit code is 1 if anything failed or no Python was found.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ LAST_PYTHON_WITH_NUMPY_1 = "3.12"
 CHAINER = "chainer==7.8.1"
 # Old enough to have pkg_resources, which is what building Chainer needs, too.
 SETUPTOOLS = "setuptools<80"
+#: What [build-system] of pyproject.toml names.
+BUILD_PACKAGES = (SETUPTOOLS, "wheel", "Cython>=3.0", "numpy>=2.0")
 TEST_PACKAGES = ("scipy", "h5py", "pytest", "hypothesis", "packaging", "threadpoolctl")
 BUILD_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "src")
 
@@ -75,7 +78,7 @@ def main() -> int:
 
         def check(version: str) -> list[Row]:
             rows = []
-            for row in check_python(version, found[version], Path(folder)):
+            for row in check_python(version, found[version], Path(folder), options.newest):
                 print(row, flush=True)
                 rows.append(row)
             return rows
@@ -93,6 +96,9 @@ def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run the compatibility tests on many stacks.")
     parser.add_argument(
         "--oldest-newest", action="store_true", help="only the oldest and the newest Python found"
+    )
+    parser.add_argument(
+        "--newest", action="store_true", help="the newest versions of packages, not those of locks/"
     )
     parser.add_argument(
         "--python", nargs="+", choices=PYTHONS, metavar="3.N", help="only these versions"
@@ -116,12 +122,22 @@ def find_python(version: str) -> str | None:
     return None
 
 
-def check_python(version: str, interpreter: str, folder: Path) -> Iterator[Row]:
+def locked(version: str, numpy: str, newest: bool) -> tuple[str, ...]:
+    """What tells pip the versions of locks/ for a Python and a NumPy."""
+    if newest:
+        return ()
+    lock = ROOT / "locks" / f"python{version}{'-numpy1.26' if numpy == '1.26' else ''}.txt"
+    return ("--constraint", str(lock))
+
+
+def check_python(
+    version: str, interpreter: str, folder: Path, newest: bool = False
+) -> Iterator[Row]:
     """Build sdbr for one Python and test it with each NumPy and setuptools."""
     start = time.monotonic()
     wheels = folder / f"wheels-{version}"
     try:
-        build_wheels(interpreter, folder, wheels)
+        build_wheels(interpreter, folder, wheels, locked(version, "2.x", newest))
     except StepError as error:
         print(error)
         yield Row(version, "-", "-", "FAILED", time.monotonic() - start)
@@ -132,12 +148,13 @@ def check_python(version: str, interpreter: str, folder: Path) -> Iterator[Row]:
             yield Row(version, numpy, "-", "skipped: no wheels of this NumPy", 0.0)
             continue
         environment = folder / f"env-{version}-{numpy}"
+        wheels_only = ("install", "--only-binary=:all:", *locked(version, numpy, newest))
         start = time.monotonic()
         try:
             python = make_environment(interpreter, environment)
-            pip(python, "install", "--only-binary=:all:", requirement, SETUPTOOLS, *TEST_PACKAGES)
+            pip(python, *wheels_only, requirement, SETUPTOOLS, *TEST_PACKAGES)
             pip(python, "install", "--no-index", "--no-deps", *sorted(map(str, wheels.iterdir())))
-            pip(python, "install", "--only-binary=:all:", "--no-deps", *chainer_needs(python))
+            pip(python, *wheels_only, "--no-deps", *chainer_needs(python))
         except StepError as error:
             print(error)
             yield Row(version, numpy, "-", "FAILED", time.monotonic() - start)
@@ -155,7 +172,7 @@ def check_python(version: str, interpreter: str, folder: Path) -> Iterator[Row]:
         shutil.rmtree(environment)
 
 
-def build_wheels(interpreter: str, folder: Path, wheels: Path) -> None:
+def build_wheels(interpreter: str, folder: Path, wheels: Path, lock: tuple[str, ...]) -> None:
     """Build Chainer, and sdbr from a copy of the checkout, which stays as it is."""
     python = make_environment(interpreter, folder / f"build-{wheels.name}")
     sources = folder / f"sources-{wheels.name}"
@@ -167,11 +184,10 @@ def build_wheels(interpreter: str, folder: Path, wheels: Path) -> None:
             shutil.copytree(path, sources / name, ignore=leave_out)
         elif path.exists():
             shutil.copy2(path, sources / name)
-    to_wheels = ("wheel", "--no-deps", "--wheel-dir", str(wheels))
-    # Without isolation old and new pip build Chainer in the same way, with this setuptools.
-    pip(python, "install", SETUPTOOLS, "wheel")
-    pip(python, *to_wheels, "--no-build-isolation", CHAINER)
-    pip(python, *to_wheels, str(sources))
+    # Without isolation old and new pip build in the same way, with these versions.
+    pip(python, "install", *lock, *BUILD_PACKAGES)
+    to_wheels = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels))
+    pip(python, *to_wheels, CHAINER, str(sources))
 
 
 def chainer_needs(python: str) -> list[str]:
@@ -200,14 +216,15 @@ def run_tests(python: str, folder: Path) -> str:
 
 
 def pip(python: str, *arguments: str) -> None:
-    """Run an interpreter's pip."""
-    call([python, "-m", "pip", "--quiet", *arguments])
+    """Run an interpreter's pip; constraints are what ``locked`` says, not those of `make`."""
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_CONSTRAINT")}
+    call([python, "-m", "pip", "--quiet", *arguments], env=environment)
 
 
-def call(command: list[str], cwd: Path | None = None) -> str:
+def call(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
     """Run a command and return what it printed; raise StepError with it on failure."""
     done = subprocess.run(
-        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     if done.returncode != 0:
         raise StepError(f"{' '.join(command)} failed:\n{done.stdout}")

@@ -35,7 +35,7 @@ def measured(tmp_path_factory):
     with pretended.machine(folder / "machine") as environment:
         done = subprocess.run(
             [sys.executable, "-m", "sdbr", *words],
-            env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
+            env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, json.loads((folder / "found.json").read_text())
@@ -190,7 +190,7 @@ def answer_of_peers(module: str) -> dict:
     """What a module of the harness prints, run by the interpreter that has torch and jax."""
     done = subprocess.run(
         [interpreter_of_peers(), "-m", f"tests.harness.{module}", *NAMES],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

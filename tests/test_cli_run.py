@@ -14,7 +14,9 @@ from tests.tolerances import ROUNDINGS
 
 def run(*arguments, folder=None):
     command = [sys.executable, "-W", "error", "-m", "sdbr", "run", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=folder, timeout=300
+    )
 
 
 @pytest.fixture

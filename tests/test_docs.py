@@ -83,7 +83,7 @@ def test_blocks_of_pages_run(page, elsewhere):
     paths = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, str(script)],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     printed, written = PROVES.get(page, ("", "."))

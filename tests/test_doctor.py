@@ -128,7 +128,11 @@ def test_another_extension_module_is_missing(monkeypatch, executor):
 
 def asked(*command, **variables):
     return subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, env={**os.environ, **variables}
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
+        timeout=300,
     )
 
 
@@ -322,7 +326,7 @@ def test_a_section_that_fails_does_not_hide_the_others(monkeypatch):
 
 def test_nothing_is_off_in_a_built_environment():
     command = [sys.executable, "-m", "sdbr", "doctor"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("Nothing is off.")
     assert done.stderr == ""
@@ -330,7 +334,7 @@ def test_nothing_is_off_in_a_built_environment():
 
 def test_unknown_command_names_the_known_ones():
     command = [sys.executable, "-m", "sdbr", "cure"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 2
     assert "doctor" in done.stderr
     assert "'cure'" in done.stderr

@@ -3,7 +3,6 @@
 import ctypes
 import ctypes.util
 import os
-import threading
 
 from sdbr.backends.cuda._in_flight import in_flight
 from sdbr.backends.cuda.executable import CudaExecutable
@@ -21,6 +20,7 @@ import numpy as np
 import pytest
 
 from tests.harness import device
+from tests.harness.threads import join, start
 
 
 @pytest.fixture
@@ -82,9 +82,7 @@ def test_memory_is_given_back_by_whoever_lets_go(fake):
         before = device.setting("bytes").value
         kept = [fake.allocate(1000)]
         assert device.setting("bytes").value == before + 1000
-    thread = threading.Thread(target=kept.clear)
-    thread.start()
-    thread.join()
+    join(start(kept.clear))
     assert device.setting("bytes").value == before
 
 
@@ -330,10 +328,8 @@ def test_programs_run_on_several_threads(fake):
         CudaExecutable(program, memory, fake, device.machine_code).run()
         got.append(y.tolist())
 
-    threads = [threading.Thread(target=run) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-        thread.join()  # kernels of the driver without a device share their fibers
+    for _ in range(3):  # kernels of the driver without a device share their fibers
+        join(start(run))
     assert got == [[1] * 5] * 3
 
 

@@ -65,7 +65,7 @@ def run(name: str, *args: str) -> subprocess.CompletedProcess:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "SDBR_BACKEND": "auto"}
     done = subprocess.run(
         [sys.executable, script(name), *args],
-        capture_output=True, text=True, timeout=120, env=environment, cwd=ROOT,
+        capture_output=True, text=True, timeout=300, env=environment, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr, done.stderr
@@ -129,7 +129,7 @@ def test_without_what_is_optional(tmp_path):
         f"runpy.run_path({str(script('vae_digits'))!r}, run_name='__main__')"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

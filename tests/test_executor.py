@@ -21,6 +21,7 @@ from sdbr.program.program import assemble
 import numpy as np
 import pytest
 
+from tests.harness.threads import LIMIT, gets_in, in_threads
 from tests.tolerances import CONTRACT
 
 
@@ -277,55 +278,32 @@ def test_control_values_reach_kernels():
 # --- threads and random numbers ------------------------------------------------------------------
 def test_threads_run_at_the_same_time():
     """Each thread runs its own executable; a Python op in each waits for the other one."""
-    barrier = threading.Barrier(2, timeout=30)
-    results, errors = {}, []
+    barrier = threading.Barrier(2, timeout=LIMIT)
 
     def work(value):
-        try:
-            b, x, y = doubled()
-            b.emit("python", [], [], (0, 0), obj=lambda memory, ins, outs: barrier.wait())
-            memory = Memory()
-            executable = make_executable(assembled(b), memory)
-            out = np.zeros(4, "f4")
-            memory.bind(x, np.full(4, value, "f4"))
-            memory.bind(y, out)
-            for _ in range(50):
-                executable.run()
-            results[value] = out.tolist()
-        except Exception as error:
-            errors.append(error)
+        b, x, y = doubled()
+        b.emit("python", [], [], (0, 0), obj=lambda memory, ins, outs: barrier.wait())
+        memory = Memory()
+        executable = make_executable(assembled(b), memory)
+        out = np.zeros(4, "f4")
+        memory.bind(x, np.full(4, value, "f4"))
+        memory.bind(y, out)
+        for _ in range(50):
+            executable.run()
+        return out.tolist()
 
-    threads = [threading.Thread(target=work, args=(v,)) for v in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors and results == {1: [2] * 4, 2: [4] * 4}
+    assert in_threads(2, work) == [[0] * 4, [2] * 4]
 
 
 def test_the_gil_is_released():
+    """Another thread gets in while a program runs."""
     b = Builder()
     x = b.table.bound((1 << 20,), "f8", "x")
-    for _ in range(200):
-        b.emit("exp", [x], [x])
+    b.emit("exp", [x], [x])
     memory = Memory()
     executable = make_executable(assembled(b), memory)
     memory.bind(x.slot.index, np.zeros(1 << 20))
-    running = threading.Event()
-
-    def work():
-        running.set()
-        executable.run()
-
-    thread = threading.Thread(target=work)
-    ticks = 0
-    thread.start()
-    running.wait()
-    while thread.is_alive():
-        ticks += 1
-    thread.join()
-    # Every look at the clock of the interpreter would have had to wait for the whole run.
-    assert ticks > 1000
+    assert gets_in(executable.run)
 
 
 def test_dropout_draws_what_numpy_would_have_drawn():
@@ -455,6 +433,7 @@ def test_simd_level_from_the_environment(level):
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     if level == "baseline":
         assert done.stdout.strip() == "baseline", done.stderr
@@ -503,7 +482,9 @@ def product(n=2, m=2, k=2):
 def run_with_stub(code):
     """Run `code` in a process in which scipy.linalg.cython_blas offers nothing at first."""
     code = f"TESTS = {os.path.dirname(__file__)!r}\n{STUB}\n{code}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -12,7 +12,6 @@ import gc
 import os
 import pickle
 import queue
-import threading
 import time
 import warnings
 import weakref
@@ -25,6 +24,7 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
+from tests.harness.threads import in_threads
 from tests.tolerances import RESULTS, ROUNDINGS, SUMS
 
 X = np.random.RandomState(0).randn(5, 4).astype("f")
@@ -931,11 +931,7 @@ def test_threads_have_a_configuration_of_their_own():
         with chainer.using_config("train", train):
             results[train] = [static(X).array for _ in range(3)]
 
-    threads = [threading.Thread(target=work, args=(train,)) for train in (True, False)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(2, lambda i: work(i == 0))
     assert all(np.array_equal(y, X) for y in results[False])
     assert not any(np.array_equal(y, X) for y in results[True])
 

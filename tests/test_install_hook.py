@@ -18,7 +18,7 @@ CHAINER = (
 
 def python(folder, code):
     command = [sys.executable, "-c", BEGUN.format(folder=str(folder)) + code]
-    return subprocess.run(command, capture_output=True, text=True)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture

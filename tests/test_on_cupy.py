@@ -44,7 +44,7 @@ def test_on_cupy_with_every_replay_audited(name, request):
 
 def run(name, request, audits):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(FOLDER / name)]
-    command.append(f"--sample={request.config.getoption('sample')}")
+    command += [f"--{name}={request.config.getoption(name)}" for name in ("sample", "seed")]
     # What this run of pytest tells its own processes is not for another's.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     environment |= {"SDBR_TESTS_ON": "cupy", "SDBR_AUDIT": audits}
@@ -55,6 +55,7 @@ def run(name, request, audits):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        timeout=3600,
     )
     assert done.returncode == 0, done.stdout
 

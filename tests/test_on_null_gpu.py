@@ -26,7 +26,7 @@ def test_on_null_gpu(name, request):
     if reason is not None:
         pytest.skip(reason)
     command = [sys.executable, "-m", "pytest", *OPTIONS, str(FOLDER / name)]
-    command.append(f"--sample={request.config.getoption('sample')}")
+    command += [f"--{name}={request.config.getoption(name)}" for name in ("sample", "seed")]
     # What this run of pytest tells its own processes is not for another's.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     environment["SDBR_TESTS_ON"] = "null"
@@ -37,5 +37,6 @@ def test_on_null_gpu(name, request):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        timeout=3600,
     )
     assert done.returncode == 0, done.stdout

@@ -116,4 +116,4 @@ def test_nothing_is_loaded_where_it_is_off(tmp_path):
     )
     if not os.path.exists("/proc/self/maps"):
         pytest.skip("needs /proc")
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ})
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ}, timeout=300)

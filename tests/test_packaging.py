@@ -35,6 +35,24 @@ def test_every_installer_gets_the_constraint_of_chainers_build():
     assert uv in script and f"echo '{constraint}' > " in script
 
 
+@pytest.mark.parametrize("name", ["3.10", "3.11", "3.12", "3.13", "3.12-numpy1.26"])
+def test_each_python_has_exact_versions_of_all_that_is_installed(project, name):
+    lines = (ROOT / "locks" / f"python{name}.txt").read_text().splitlines()
+    pins = {line.split("==")[0] for line in lines if re.fullmatch(r"[a-z0-9-]+==[0-9][\w.]*", line)}
+    assert len(pins) == len(lines)
+    extras = project["optional-dependencies"]
+    if name.endswith("-numpy1.26"):  # the tests of tests/stacks.py alone
+        wanted, inputs = ["test"], "numpy1.26.in"
+    else:
+        script = (ROOT / ".ci" / "lock").read_text()
+        wanted, inputs = re.search("for extra in (.*); do", script)[1].split(), "tools.in"
+        assert set(extras) - set(wanted) == {"bench", "cuda12", "cuda13"}
+    needs = [*project["dependencies"], *(need for extra in wanted for need in extras[extra])]
+    needs += (ROOT / "locks" / inputs).read_text().splitlines()
+    names = {re.match(r"[\w.-]+", need)[0].lower() for need in needs if need[0] != "#"}
+    assert names <= pins
+
+
 @pytest.fixture
 def check_python():
     path = ROOT / ".ci" / "check_python.py"

@@ -22,7 +22,9 @@ def tree(tmp_path_factory):
     if not (ROOT / ".git").exists():
         pytest.skip("no checkout of git: what belongs to the tree is not known")
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=900
+    )
     names = [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
     folder = tmp_path_factory.mktemp("tree")
     for name in names:
@@ -34,7 +36,9 @@ def tree(tmp_path_factory):
 def build(folder):
     """The contents of the source distribution, by name, and its metadata."""
     command = [sys.executable, "setup.py", "--quiet", "sdist"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=folder, timeout=900
+    )
     assert done.returncode == 0, done.stderr
     (path,) = (folder / "dist").glob("*.tar.gz")
     with tarfile.open(path) as archive:

@@ -6,7 +6,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import threading
 
 import sdbr
 from sdbr.base import logs, settings
@@ -18,6 +17,8 @@ import chainer
 import numpy as np
 import pytest
 from chainer.configuration import GlobalConfig, LocalConfig
+
+from tests.harness.threads import in_threads
 
 ENTRIES = [setting for setting in settings.SETTINGS if setting.entry]
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "settings.md"
@@ -112,7 +113,11 @@ print({s.entry: getattr(chainer.config, s.entry) for s in SETTINGS if s.entry an
 def read(**variables):
     own = {name: text for name, text in os.environ.items() if not name.startswith("SDBR_")}
     done = subprocess.run(
-        [sys.executable, "-c", VARIABLES], capture_output=True, text=True, env={**own, **variables}
+        [sys.executable, "-c", VARIABLES],
+        capture_output=True,
+        text=True,
+        env={**own, **variables},
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return eval(done.stdout)
@@ -185,7 +190,7 @@ for i in range(40):
 def log(topics):
     environment = {**os.environ, "SDBR_LOG": topics}
     done = subprocess.run(
-        [sys.executable, "-c", LOGGED], capture_output=True, text=True, env=environment
+        [sys.executable, "-c", LOGGED], capture_output=True, text=True, env=environment, timeout=300
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     return done.stderr.splitlines()
@@ -210,13 +215,9 @@ def test_log():
 
 
 def test_threads_have_entries_of_their_own():
-    found = []
-
-    def look():
+    def look(_):
         chainer.config.sdbr_audit = 0.25
-        found.append(chainer.config.sdbr_audit)
+        return chainer.config.sdbr_audit
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
+    found = in_threads(1, look)
     assert found == [0.25] and chainer.config.sdbr_audit != 0.25

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import functools
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import types
@@ -12,7 +15,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import pytest_collection_modifyitems
+from tests import conftest
+from tests.conftest import from_one, from_zero, pytest_collection_modifyitems
 
 TESTS = pathlib.Path(__file__).parent
 #: Programs of users, which know nothing of the tests; and what is a script, or goes into one.
@@ -127,19 +131,20 @@ def test_the_contract_names_every_file_of_the_semantics():
 
 
 class _Item:
-    def __init__(self, name: str, long: bool, case: bool):
-        self.nodeid, self.long = name, long
+    def __init__(self, name: str, long: bool, case: bool, alone: bool = False):
+        self.nodeid = name
+        self.marks = {"long_table": long, "alone": alone}
         if case:
             self.callspec = name
 
     def get_closest_marker(self, name):
-        return self.long or None
+        return self.marks[name] or None
 
 
 def _chosen(every_item, **given):
     """What is left under these options, and what is left out."""
     items, left_out = list(every_item), []
-    options = {"sample": 1, "at_most": None, "seconds": None, **given}
+    options = {"sample": 1, "alone": None, "at_most": None, "seconds": None, **given}
     config = types.SimpleNamespace(
         getoption=options.__getitem__,
         hook=types.SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items)),
@@ -153,9 +158,75 @@ def test_a_sample_leaves_out_cases_of_long_tables_alone(every):
     kinds = [(long, case) for long in (True, False) for case in (True, False)]
     every_item = [_Item(f"{kind}[{i}]", *kind) for kind in kinds for i in range(200)]
     items, left_out = _chosen(every_item, sample=every)
-    assert all(item.long and hasattr(item, "callspec") for item in left_out)
+    assert all(item.marks["long_table"] and hasattr(item, "callspec") for item in left_out)
     assert sorted(x.nodeid for x in items + left_out) == sorted(x.nodeid for x in every_item)
     assert len(left_out) == 0 if every == 1 else 120 < len(left_out) < 180
+
+
+def test_what_is_alone_is_in_one_part_and_the_rest_in_the_other():
+    every_item = [_Item(f"a[{i}]", False, True, alone=i % 3 == 0) for i in range(30)]
+    together, left_out = _chosen(every_item, alone="leave-out")
+    assert left_out == every_item[::3] == _chosen(every_item, alone="only")[0]
+    assert sorted(together + left_out, key=every_item.index) == every_item
+    assert _chosen(every_item) == (every_item, [])
+
+
+DRAWS = """
+import random
+import numpy as np
+import pytest
+
+AT_IMPORT = np.random.rand()
+
+
+@pytest.fixture(scope="module")
+def shared():
+    return np.random.rand()
+
+
+@pytest.fixture
+def own():
+    return np.random.rand()
+
+
+@pytest.mark.parametrize("i", range(3))
+def test_draws(own, shared, i):
+    with open("drawn", "a") as file:
+        print(i, AT_IMPORT, shared, own, np.random.rand(), random.random(), file=file)
+"""
+
+
+def test_draws_follow_from_the_seed_and_the_name_and_from_nothing_else(tmp_path):
+    """Not from which tests ran before, in which process, nor from who asked first for a fixture."""
+    (tmp_path / "test_draws.py").write_text(DRAWS)
+    (tmp_path / "pytest.ini").write_text("[pytest]")
+
+    def drawn(*options):
+        (tmp_path / "drawn").unlink(missing_ok=True)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["-p", "tests.conftest", *options]
+        environment = os.environ | {"PYTHONPATH": str(TESTS.parent)}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return sorted((tmp_path / "drawn").read_text().splitlines())
+
+    whole = drawn()
+    assert len(whole) == 3
+    numbers = [line.split()[1:] for line in whole]
+    assert len({tuple(line[:2]) for line in numbers}) == 1  # at import, and shared
+    assert len({x for line in numbers for x in line}) == 2 + 3 * 3
+    assert drawn("-k", "2 or 1") == whole[1:] and drawn("-k", "2") == whole[2:]
+    assert drawn("-n", "2") == whole
+    other = drawn("--seed", "1")
+    assert not {x for line in other for x in line.split()[1:]} & {x for y in numbers for x in y}
+
+
+@pytest.mark.parametrize("number, text", [(from_zero, "x"), (from_zero, "-1"), (from_one, "0")])
+def test_options_that_are_no_such_numbers_are_refused(number, text):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"a whole number from [01] on.* '{text}'"):
+        number(text)
 
 
 def test_some_tests_are_from_all_over():
@@ -180,5 +251,21 @@ def test_what_runs_until_a_time_is_in_any_order_and_then_skipped(tmp_path):
     assert "1 skipped" in done.stdout and "--seconds gives was over" in done.stdout
 
 
-def test_ci_runs_every_case():
-    assert "SAMPLE=1" in (TESTS.parent / ".ci" / "run").read_text(encoding="utf-8")
+def test_in_the_long_run_every_case_runs(monkeypatch):
+    every_item = [_Item(f"a[{i}]", True, True) for i in range(200)]
+    left = set(every_item)
+    for name in map(str, range(40)):
+        monkeypatch.setattr(conftest, "tree", lambda name=name: name)
+        items, _ = _chosen(every_item, sample=4)
+        assert 25 < len(items) < 75
+        left -= set(items)
+    assert not left
+
+
+def test_ci_runs_the_test_command_of_readme():
+    lines = (TESTS.parent / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    (command,) = [line for line in lines if line.startswith("make test ")]
+    assert "\nmake test " in (TESTS.parent / "README.md").read_text(encoding="utf-8")
+    # Where it is made, and how much is told of it; neither what runs nor what is drawn.
+    assert set(re.findall(r" ([A-Z]+)=", command)) == {"VENV", "ARGS"}
+    assert 'ARGS="--durations=10 --durations-min=1"' in command

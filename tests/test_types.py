@@ -23,7 +23,9 @@ WRONG = {number for number, line in LINES if line.endswith("# wrong")}
 def mypy(cache):
     # The cache is new: what mypy has kept of other runs has other settings.
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(cache), "--no-error-summary"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=900
+    )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = re.findall(r"^(.+?):(\d+): error: (.*)$", done.stdout, re.M)
     return {(str(ROOT / path), int(line)): text for path, line, text in found}
@@ -31,7 +33,9 @@ def mypy(cache):
 
 def pyright(cache):
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=900
+    )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = json.loads(done.stdout)["generalDiagnostics"]
     return {(d["file"], d["range"]["start"]["line"] + 1): d["message"] for d in found}

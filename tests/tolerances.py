@@ -77,6 +77,12 @@ PROGRAMS = {2: 2e-2, 4: ELEMENTS, 8: DOUBLE_LONG}
 #: tests/parity: a kernel and its formula.
 PARITY = {"f4": RESULTS, "f8": DOUBLE}
 
+# --- memory -------------------------------------------------------------------------------------
+#: Of what it is compared with, where much else than arrays is held as well.
+MEMORY = 0.1
+#: Bytes that anything else in the process may take meanwhile.
+BESIDE = 100_000
+
 # --- of others ----------------------------------------------------------------------------------
 #: What Chainer's own `gradient_check` is called with: differences of float32.
 CHECK = 1e-2

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from chainer import functions as F
 
+from tests.harness.threads import LIMIT, join, start, wait
+
 PHASE = "before"
 X = np.ones(3, "f")
 
@@ -39,7 +41,8 @@ def meanwhile(monkeypatch):
     changes, left = [], []
 
     def run():
-        while wanted.wait():
+        while True:
+            wait(wanted, "a change that is asked for, or the end", 10 * LIMIT)
             wanted.clear()
             if not changes:
                 return
@@ -52,13 +55,12 @@ def meanwhile(monkeypatch):
             left.pop()
             done.clear()
             wanted.set()
-            done.wait()
+            wait(done, "the change by another thread")
         return result
 
     original = Recorder._call
     monkeypatch.setattr(Recorder, "_call", _call)
-    thread = threading.Thread(target=run)
-    thread.start()
+    thread = start(run)
 
     def begin(change, times):
         changes[:], left[:] = [change], [None] * times
@@ -66,7 +68,7 @@ def meanwhile(monkeypatch):
     yield begin
     changes.clear()
     wanted.set()
-    thread.join()
+    join(thread)
     globals()["PHASE"] = Named.phase = "before"
 
 

@@ -23,6 +23,7 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.models import Net
+from tests.harness.threads import join, start, wait
 from tests.harness.twins import X, mlp
 
 
@@ -39,16 +40,15 @@ def test_it_is_off_until_the_last_thread_is_done():
     def other():
         with collector_off():
             inside.set()
-            leave.wait()
+            wait(leave, "the end of the test")
 
-    thread = threading.Thread(target=other)
     with collector_off():
-        thread.start()
-        inside.wait()
+        thread = start(other)
+        wait(inside, "the other thread")
     assert not gc.isenabled()
     with collector_off(), collector_off():
         leave.set()
-        thread.join()
+        join(thread)
         assert not gc.isenabled()
     assert gc.isenabled()
 
@@ -78,10 +78,10 @@ inside = threading.Event()
 def other():
     with collector_off():
         inside.set()
-        threading.Event().wait(30)
+        threading.Event().wait(300)  # a daemon: it ends with the process
 
 threading.Thread(target=other, daemon=True).start()
-inside.wait()
+assert inside.wait(60)
 child = os.fork()
 if child == 0:
     with collector_off():
@@ -93,7 +93,7 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if not gc.isenabled(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_forked_child_does_not_wait_for_threads_that_it_does_not_have():
-    assert subprocess.run([sys.executable, "-c", FORKED], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", FORKED], timeout=300).returncode == 0
 
 
 class Thing:
@@ -165,6 +165,7 @@ def test_garbage_among_it_is_found_by_the_next_look_at_all(thawed):
     del things
 
 
+@pytest.mark.alone
 def test_who_makes_much_all_the_time_has_it_looked_at(looks):
     """Else garbage would be there for ever: nothing is young when the collector may come by."""
     n, things = sys.getallocatedblocks(), []
@@ -197,13 +198,13 @@ def test_who_is_called_by_the_collector_is_not_the_code_of_the_call():
     class Beside(chainer.FunctionNode):
         def forward(self, inputs):
             leave.set()
-            thread.join()
+            join(*threads)
             return (inputs[0] * 2,)
 
     def collect_nothing():
         with collector_off():
             inside.set()
-            leave.wait()
+            wait(leave, "the call")
 
     def forward(self, x):
         h = Beside().apply((x,))[0]
@@ -212,17 +213,18 @@ def test_who_is_called_by_the_collector_is_not_the_code_of_the_call():
         return F.relu(h)
 
     inside, leave = threading.Event(), threading.Event()
-    thread = threading.Thread(target=collect_nothing)
+    threads = []
     gc.callbacks.append(look)
     try:
         model = sdbr.static_graph(Net(forward), on_dynamic="raise")
         x = np.ones((3, 2), "f")
-        thread.start()
-        inside.wait()
+        threads.append(start(collect_nothing))
+        wait(inside, "the other thread")
         model(x)
         model(x)
     finally:
         gc.callbacks.remove(look)
+        leave.set()
     assert model.schedule_manager.statistics.replays == 1
 
 

@@ -1,12 +1,12 @@
 """Each thread has a configuration of its own, and what replays know of it is of that thread."""
 
-import threading
-
 import sdbr
 
 import chainer
 import numpy as np
 from chainer import functions as F
+
+from tests.harness.threads import in_threads
 
 
 class Scaled(chainer.Chain):
@@ -29,11 +29,7 @@ def results(model, x, n=4):
 
 def in_thread(action):
     """What `action` returns in a thread that has just begun."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(action()))
-    thread.start()
-    thread.join()
-    return found[0]
+    return in_threads(1, lambda _: action())[0]
 
 
 def test_a_thread_that_tests_and_one_that_trains():

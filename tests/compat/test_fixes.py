@@ -47,7 +47,7 @@ def need_optional(name: str) -> None:
 def unmended_fails(name: str) -> bool:
     if name in NEW_PROCESS:
         command = [sys.executable, "-W", "error", compat_probes.__file__, name]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.stdout == "ready\n", done.stderr
         return done.returncode != 0
     try:

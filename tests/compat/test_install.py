@@ -6,7 +6,6 @@ import inspect
 import os
 import subprocess
 import sys
-import threading
 import traceback
 
 import sdbr
@@ -18,6 +17,8 @@ import chainer
 import numpy as np
 import pytest
 
+from tests.harness.threads import in_threads
+
 
 def run(code: str, *flags: str, **environment: str) -> str:
     """Run code in a new interpreter and return what it printed; fail with its errors if it did."""
@@ -25,6 +26,7 @@ def run(code: str, *flags: str, **environment: str) -> str:
         [sys.executable, *flags, "-c", code],
         capture_output=True,
         text=True,
+        timeout=300,
         env={**os.environ, **environment},
     )
     assert done.returncode == 0, done.stderr
@@ -174,14 +176,15 @@ assert chainer.utils.WalkerAlias
 def test_threads_install_once():
     code = """
 import sys, threading
-barrier = threading.Barrier(8)
+barrier = threading.Barrier(8, timeout=60)
 def work():
     barrier.wait()
     import sdbr
     sdbr.compat.install()
-threads = [threading.Thread(target=work) for _ in range(8)]
+threads = [threading.Thread(target=work, daemon=True) for _ in range(8)]
 for thread in threads: thread.start()
-for thread in threads: thread.join()
+for thread in threads: thread.join(200)
+assert not any(thread.is_alive() for thread in threads), "threads that import still wait"
 import chainer, sdbr
 names = [name for name, reason in sdbr.compat.applied_fixes()]
 assert len(names) == len(set(names)), names
@@ -192,11 +195,7 @@ assert not hasattr(chainer.Link.__setattr__.__wrapped__, '__wrapped__')
 
 def test_install_is_idempotent():
     before = chainer.Link.__setattr__, sdbr.compat.applied_fixes()
-    threads = [threading.Thread(target=sdbr.compat.install) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, lambda _: sdbr.compat.install())
     assert (chainer.Link.__setattr__, sdbr.compat.applied_fixes()) == before
 
 

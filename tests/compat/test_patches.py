@@ -16,6 +16,8 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.harness.threads import LIMIT, in_threads
+
 
 class Base:
     def method(self) -> str:
@@ -150,19 +152,15 @@ def test_registering_while_in_use_is_refused():
 def test_threads_share_the_patches():
     patches = patches_of((Base, "method", loud))
     seen = []
-    barrier = threading.Barrier(8)
+    barrier = threading.Barrier(8, timeout=LIMIT)
 
-    def work():
+    def work(_):
         barrier.wait()
         for _ in range(200):
             with patches:
                 seen.append(Base().method())
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, work)
     assert set(seen) == {"METHOD"}
     assert Base().method() == "method"
 
@@ -278,12 +276,12 @@ def test_version_never_repeats_across_threads():
             assert LINK_VERSION[0] != before
             versions.append(LINK_VERSION[0])
 
-    threads = [threading.Thread(target=work, args=(versions,)) for versions in seen]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set().union(*seen)) > 500
+    before = LINK_VERSION[0]
+    in_threads(4, lambda i: work(seen[i]))
+    # Each write takes a number of its own, whatever the others read in between.
+    link = chainer.Link()
+    link.number = 0
+    assert LINK_VERSION[0] - before > 4 * 500
 
 
 def test_attribute_writes_behave_as_before():

@@ -1,13 +1,13 @@
 """The compiled ``using_config`` does what Chainer's own does."""
 
-import threading
-
 import sdbr
 from sdbr.compat import speed
 
 import chainer
 import pytest
 from chainer import configuration
+
+from tests.harness.threads import in_threads
 
 
 @pytest.fixture(params=["compiled", "original"])
@@ -54,11 +54,8 @@ def test_an_entry_that_was_deleted_inside(context):
 
 
 def test_threads_have_their_own(context):
-    seen = []
     with context(chainer.config, "train", False):
-        thread = threading.Thread(target=lambda: seen.append(chainer.config.train))
-        thread.start()
-        thread.join()
+        seen = in_threads(1, lambda _: chainer.config.train)
     assert seen == [True]
 
 

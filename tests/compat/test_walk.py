@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import sdbr
 from sdbr.compat import splitting
 from sdbr.trace.patches import PATCHES
@@ -19,6 +17,7 @@ from tests.harness.comparison import assert_all_near, assert_near, copy_of, grad
 from tests.harness.models import MLP, Net
 from tests.harness.nodes import Names
 from tests.harness.replayed import T, X, digest_of, replayed
+from tests.harness.threads import in_threads
 from tests.tolerances import SUMS
 
 
@@ -396,13 +395,10 @@ def test_threads():
             if i not in got or not np.allclose(got[i], want[i]):
                 got[i] = copy_of(v.grad)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    before = compiled(model)
+    in_threads(4, work)
     assert_all_near(dict(sorted(got.items())), want, SUMS, "gradient of thread")
-    assert compiled(model) > 600
+    assert compiled(model) == before + 800
 
 
 # --- cleargrads ---------------------------------------------------------------------------------

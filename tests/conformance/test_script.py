@@ -72,7 +72,9 @@ def test_script(source, tmp_path):
     command = [sys.executable, "-m", "tests.conformance", str(source), "--more", "--only"]
     command += ["functions_tests/x_tests", "test_backprop.py"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=3600
+    )
     assert done.returncode == 0, done.stderr
     first, steps = (
         done.stdout.split(f"### {title}")[1] for title in ("First derivatives", "Whole steps")

@@ -86,7 +86,9 @@ def test_pip_that_fails(bundle, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(bundle, "ROOT", root)
     assert bundle.main(["--python", sys.executable]) == 1
     assert "gpu-bundle: fatal: not a git repository" in capsys.readouterr().err
-    subprocess.run(["git", "init", "--quiet", str(root)], check=True)  # nothing to be built in it
+    subprocess.run(
+        ["git", "init", "--quiet", str(root)], check=True, timeout=900
+    )  # nothing to be built in it
     assert bundle.main(["--python", sys.executable]) == 1
     assert "gpu-bundle: pip wheel of sdbr failed with exit code" in capsys.readouterr().err
 
@@ -96,7 +98,7 @@ def run(folder: Path, *words) -> subprocess.CompletedProcess:
     return subprocess.run(
         ["bash", str(folder / "run"), *words],
         cwd=folder.parent, env={**environment, "PYTHON": sys.executable},
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, timeout=900,
     )  # fmt: skip
 
 

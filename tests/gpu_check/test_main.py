@@ -113,7 +113,7 @@ def test_a_part_says_what_failed(tmp_path, monkeypatch, capsys):
 def run(environment, *words) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "sdbr", "gpu-check", *words],
-        env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
+        env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900,
     )  # fmt: skip
 
 

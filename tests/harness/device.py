@@ -112,7 +112,7 @@ def library(text: str, headers: dict[str, str], *folders: Path) -> Path:
     made = folder / "made.so"
     command = [*compiler, *FLAGS, *(f"-I{x}" for x in (folder, *folders)), "-shared", "-fPIC"]
     command += ["-x", "c", "-", "-o", str(made), "-lm", "-ldl"]
-    subprocess.run(command, input=text, text=True, check=True)
+    subprocess.run(command, input=text, text=True, check=True, timeout=900)
     return made
 
 
@@ -267,9 +267,11 @@ def one_thread() -> Iterator[None]:
 def in_order(order: int) -> Iterator[None]:
     """Kernels of graphs run in another order: see ``fake_order``.
 
-    None that begins before the one in front of it has ended forgets to wait.
+    None that begins before the one in front of it has ended forgets to wait. What is by chance is
+    the same each time, whatever ran before.
     """
     variable, unwaited = setting("order"), setting("unwaited")
+    setting("chance").value = 88172645463325252
     variable.value, before = order, unwaited.value
     try:
         yield

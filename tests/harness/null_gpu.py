@@ -109,7 +109,7 @@ def _library() -> ctypes.PyDLL:
         made = Path(folder) / "null_gpu.so"
         options = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
         command = [*compiler, *options, f"-I{include}", str(source), "-o", str(made)]
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, timeout=900)
         library = ctypes.PyDLL(str(made))
     runtime = importlib.import_module(_BACKENDS + "api.runtime")
     library.null_set.argtypes = [ctypes.py_object, ctypes.py_object]
@@ -229,7 +229,7 @@ def why_not() -> str | None:
         "import cupy; (cupy.zeros(2, 'e') + 1).sum(); print('compiled', flush=True)\n"
         "import os; os._exit(0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900)
     if done.stdout == "compiled\n":
         return None
     last = (done.stderr.strip() or "it crashes").splitlines()[-1]

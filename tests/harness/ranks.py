@@ -19,7 +19,7 @@ with_mpi = pytest.mark.skipif(
 )
 
 
-def start(ranks: int, script: Path, *args: str, timeout: float = 120.0):
+def start(ranks: int, script: Path, *args: str, timeout: float = 300.0):
     """Run a script on so many processes: what `subprocess.run` gives, or its `TimeoutExpired`."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(ROOT / "src")
@@ -34,5 +34,9 @@ def start(ranks: int, script: Path, *args: str, timeout: float = 120.0):
             out, error = mpiexec.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             mpiexec.terminate()  # it ends the ranks; killed, it would leave them behind
+            try:
+                mpiexec.wait(60)
+            finally:
+                mpiexec.kill()
             raise
     return subprocess.CompletedProcess(command, mpiexec.returncode, out, error)

@@ -90,10 +90,12 @@ def train(
     reporter = chainer.Reporter()
     reporter.add_observer("main", model)
     records = []
+    batches = []  # all of them, so that none lies where one before it did
     for i in range(steps):
         observation: dict = {}
+        batches.append(batch(rng))
         with chainer.using_config("sdbr_backend", backend), reporter.scope(observation):
-            optimizer.update(model, *batch(rng))
+            optimizer.update(model, *batches[-1])
         records.append(
             {
                 "state": state_of(model),

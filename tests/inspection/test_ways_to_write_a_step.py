@@ -614,6 +614,7 @@ def test_nothing_is_kept_alive():
     assert [thing() for thing in things] == [None] * 3
 
 
+@pytest.mark.alone
 def test_what_a_step_saves():
     model, optimizer = classifier()
     x, t = batch()

@@ -51,7 +51,7 @@ def late_runs():
     if "host_cupy" in cupy.__file__:
         pytest.skip("needs a stream that waits for the host")
     stream, goes_on = cupy.cuda.get_current_stream(), threading.Event()
-    stream.launch_host_func(lambda _: goes_on.wait(10), None)
+    stream.launch_host_func(lambda _: goes_on.wait(60), None)
     try:
         yield goes_on.set
     finally:

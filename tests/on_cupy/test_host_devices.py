@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from chainer.backends import cuda
 
+from tests.harness.threads import join, start
+
 # --- devices and memory --------------------------------------------------------------------------
 
 
@@ -31,9 +33,7 @@ def test_devices():
         cupy.cuda.Device(2).use()
     seen = []
     with cupy.cuda.Device(1):
-        thread = threading.Thread(target=lambda: seen.append(cupy.cuda.Device().id))
-        thread.start()
-        thread.join()
+        join(start(lambda: seen.append(cupy.cuda.Device().id)))
     assert seen == [0]
 
 

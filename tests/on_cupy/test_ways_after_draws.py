@@ -2,7 +2,6 @@
 
 import gc
 import os
-import threading
 from unittest import mock
 
 import sdbr
@@ -18,6 +17,7 @@ from chainer import optimizers
 from cupy_backends.cuda.libs import curand
 
 from tests.conftest import ON
+from tests.harness.threads import join, start
 
 from .programs import Way, assert_alike, normal, seen, state
 
@@ -224,9 +224,7 @@ def test_another_state_draws_for_itself():
 
 def test_what_other_threads_draw_is_not_noted():
     before = generators.Before(0)
-    thread = threading.Thread(target=lambda: cupy.random.rand(3))
-    thread.start()
-    thread.join()
+    join(start(cupy.random.rand, 3))
     assert before._noted == []
     before.end()
 

@@ -70,6 +70,7 @@ def test_other_levels(level):
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     lines = done.stdout.splitlines()[1:]
     assert len(lines) == len(FUNCTIONS)

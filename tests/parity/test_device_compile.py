@@ -102,7 +102,7 @@ def test_kernels_spill_no_registers(tmp_path, which, registers):
     command = ["nvcc", "-arch=sm_90", f"-I{KERNELS}", f"-I{tmp_path}", "-Xptxas", "-v"]
     done = subprocess.run(
         [*command, "-cubin", "-o", "x.cubin", "sdbr.cu"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=900,
     )  # fmt: skip
     spilled = [int(n) for n in re.findall(r"(\d+) bytes spill stores", done.stderr)]
     assert len(spilled) >= len(wanted)

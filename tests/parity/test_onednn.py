@@ -4,7 +4,6 @@ import gc
 import os
 import subprocess
 import sys
-import threading
 
 import sdbr
 from sdbr.backends.cpu import _kernels
@@ -18,6 +17,7 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.harness.threads import in_threads
 from tests.tolerances import ROUNDINGS, SUMS
 
 from . import harness
@@ -117,11 +117,7 @@ def test_threads_that_share_a_sequence():
             if abs(y - want * factor).max() > SUMS * factor:
                 wrong.append(factor)
 
-    threads = [threading.Thread(target=work, args=(2.0**k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, lambda k: work(2.0**k))
     assert not wrong
 
 
@@ -165,7 +161,7 @@ if pid == 0:
 assert os.waitpid(pid, 0)[1] == 0
 assert s.threads == 2 and np.array_equal(run(), want)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 # --- in programs ---------------------------------------------------------------------------------

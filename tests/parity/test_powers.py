@@ -118,5 +118,6 @@ def test_powers(level):
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr

@@ -166,5 +166,6 @@ def test_flush_denormals_from_the_environment(text, setting):
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     assert done.stdout.strip() == repr(setting)

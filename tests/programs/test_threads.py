@@ -17,6 +17,7 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.models import Net
+from tests.harness.threads import exit_code
 
 
 def network(n_units=256):
@@ -192,7 +193,7 @@ def test_programs_of_several_threads_share_the_workers():
     want, _ = train(1)
     models = [seeded() for _ in range(4)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda model: train(2, model=model)[0], models))
+        results = list(pool.map(lambda model: train(2, model=model)[0], models, timeout=300))
     for got in results:
         for x, y in zip(got, want, strict=True):
             np.testing.assert_array_equal(x, y)
@@ -209,7 +210,7 @@ def test_forked_child_starts_workers_of_its_own():
             code = 0 if all(np.array_equal(x, y) for x, y in zip(got, want, strict=True)) else 2
         finally:
             os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert exit_code(pid) == 0
 
 
 def test_default_is_that_of_blas():
@@ -233,5 +234,6 @@ def test_number_of_threads_from_the_environment():
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     assert done.stdout.strip() == "3"

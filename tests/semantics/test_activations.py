@@ -17,7 +17,7 @@ from chainer import links as L
 from tests.harness.comparison import BACKENDS, assert_all_near, copy_of, gradients_of
 from tests.harness.models import MLP, Net, floats
 from tests.harness.twins import SIX, X, both, mlp, pair
-from tests.tolerances import SUMS
+from tests.tolerances import BESIDE, SUMS
 
 
 # --- several calls and backwards ----------------------------------------------------------------
@@ -246,13 +246,14 @@ def peak_of_a_loop(model, x) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.alone
 def test_an_ordinary_loop_needs_no_more_memory_than_define_by_run():
     plain, static = pair(lambda: MLP(64, 512, 64))
     x = floats(1024, 64)(np.random.RandomState(0))
     want = peak_of_a_loop(plain, x)
     got = peak_of_a_loop(static, x)
     assert static.schedule_manager.statistics.replays == 29
-    assert got <= want
+    assert got <= want + BESIDE
 
 
 def test_activations_that_nobody_needs_any_more_go():

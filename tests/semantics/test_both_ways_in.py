@@ -6,7 +6,6 @@ one is, and with replays as they come; what a user can see is noted in its order
 
 from __future__ import annotations
 
-import threading
 from typing import ClassVar
 
 import sdbr
@@ -21,6 +20,7 @@ from chainer import links as L
 
 from tests.harness.comparison import assert_near
 from tests.harness.models import Net
+from tests.harness.threads import in_threads
 from tests.tolerances import GRADIENTS, RESULTS
 
 CALLS = 5
@@ -383,11 +383,7 @@ def row_19_threads(way):
         def run(k, x=x, found=found):
             found[k] = way.call(model, x * k)
 
-        threads = [threading.Thread(target=run, args=(k,)) for k in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(3, run)
         way.see("results", [found[k] for k in range(3)])
 
 

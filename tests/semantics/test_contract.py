@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import sys
-import threading
 
 import sdbr
 
@@ -20,6 +19,7 @@ from chainer import optimizers
 
 from tests.harness.comparison import assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import MLP, Net, Recurrent, floats
+from tests.harness.threads import in_threads
 from tests.harness.twins import X, mlp, pair, step
 from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS, SUMS
 
@@ -316,15 +316,11 @@ def test_row_19_threads_get_schedules_of_their_own():
         static(X)
     outputs = []
 
-    def work():
+    def work(_):
         for _ in range(20):
             outputs.append(static(X).array)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    in_threads(4, work)
     assert len(outputs) == 80
     for y in outputs:
         assert_near(y, want, RESULTS, "output")

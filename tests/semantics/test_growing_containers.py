@@ -6,7 +6,6 @@ import collections
 import inspect
 import operator
 import re
-import threading
 import warnings
 
 import sdbr
@@ -19,6 +18,7 @@ from chainer import functions as F
 from tests.harness.comparison import assert_near
 from tests.harness.held import assert_alike, facts_of
 from tests.harness.models import TwoLayers
+from tests.harness.threads import in_threads
 from tests.harness.twins import statistics_of
 from tests.tolerances import GRADIENTS, RESULTS
 
@@ -706,9 +706,5 @@ def test_threads_add_what_they_compute():
         for _ in range(25):
             static(*x_and_t(k))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert_near(np.sort(static.history), np.sort(want * 25), RESULTS, "history")

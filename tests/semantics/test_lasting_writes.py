@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 
 import sdbr
@@ -31,6 +30,7 @@ from tests.harness.lasting_programs import (
     replaced_behind,
     x_of,
 )
+from tests.harness.threads import in_threads
 from tests.harness.twins import statistics_of
 from tests.tolerances import GRADIENTS, RESULTS
 
@@ -542,10 +542,6 @@ def test_threads_leave_whole_writes():
             if not np.allclose(static(x).array, plain(x).array, atol=RESULTS):
                 problems.append((k, i))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert not problems
     assert any(np.array_equal(static.a, x_of(k)[0]) for k in range(4))

@@ -26,6 +26,7 @@ from tests.harness.sized_calls import (
     mlp,
     twins,
 )
+from tests.harness.threads import join, start
 from tests.tolerances import GRADIENTS, RESULTS
 
 pytestmark = pytest.mark.filterwarnings("ignore:::sdbr")
@@ -209,13 +210,12 @@ def test_state_that_has_a_size_is_traced():
 def test_a_progress_bar_has_a_thread_of_its_own():
     """What draws there is no matter to code that draws from nothing."""
     over = threading.Event()
-    thread = threading.Thread(target=over.wait)
-    thread.start()
+    thread = start(over.wait)
     try:
         assert sweep(lambda: Net(mlp), labelled) == (2, len(SIZES) - 2)
     finally:
         over.set()
-        thread.join()
+        join(thread)
 
 
 def test_an_attribute_that_is_another_one():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 
 import sdbr
@@ -23,8 +22,8 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, copy_of, gradients_of, state_of
+from tests.harness.threads import in_threads, switch_interval
 from tests.harness.twins import counts, statistics_of
-from tests.soak.together import switch_interval
 from tests.tolerances import GRADIENTS, RESULTS, SUMS
 
 
@@ -526,6 +525,11 @@ def test_threads_go_their_own_ways():
     static = sdbr.static_graph(f, on_dynamic="raise")
     wrong = []
 
+    with chainer.no_backprop_mode():
+        for k in range(8):
+            static(np.full((2, 3), (-1) ** k, "f"))
+    before = statistics_of(static).replays
+
     def work(seed):
         rng = np.random.RandomState(seed)
         for _ in range(60):
@@ -535,13 +539,9 @@ def test_threads_go_their_own_ways():
                     wrong.append(x)
 
     with switch_interval(0.00001):
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(3, work)
     assert not wrong
-    assert statistics_of(static).replays > 100
+    assert statistics_of(static).replays == before + 180
 
 
 def test_a_replay_that_turns_back_leaves_results_in_attributes_alone():

@@ -23,6 +23,7 @@ from numpy.random import rand
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near
 from tests.harness.draws import STOCHASTIC, X, run
 from tests.harness.models import Net
+from tests.harness.threads import join, start
 from tests.tolerances import RESULTS, ROUNDINGS, SUMS
 
 
@@ -214,8 +215,7 @@ def test_functions_and_static_code_may_draw_as_they_like():
 def test_while_another_thread_lives_the_global_generator_tells_nothing():
     """It may be the one that draws: a call must not become dynamic for that."""
     stop = threading.Event()
-    thread = threading.Thread(target=lambda: [np.random.rand() for _ in iter(stop.is_set, True)])
-    thread.start()
+    thread = start(lambda: [np.random.rand() for _ in iter(stop.is_set, True)])
     try:
         static = sdbr.static_graph(lambda x: F.relu(F.tanh(x)), on_dynamic="raise")
         for _ in range(4):
@@ -225,7 +225,7 @@ def test_while_another_thread_lives_the_global_generator_tells_nothing():
         assert any("global random generator" in text for text in trace.unwatched)
     finally:
         stop.set()
-        thread.join()
+        join(thread)
 
 
 def test_under_a_profiler_of_the_user():

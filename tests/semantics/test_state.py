@@ -21,6 +21,7 @@ from chainer import reporter
 
 from tests.harness.comparison import assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import Net
+from tests.harness.threads import in_threads
 from tests.harness.twins import X, counts, statistics_of
 from tests.tolerances import GRADIENTS, RESULTS
 
@@ -520,16 +521,12 @@ def test_threads_count():
     static = models(counted, {})[1]
     lock = threading.Lock()
 
-    def work():
+    def work(_):
         for _ in range(50):
             with lock:
                 static(X)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(3, work)
     assert static.t == 150 and type(static.t) is int
     assert counts(static) == (1, 149, 0)
 

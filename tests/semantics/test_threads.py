@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 
 import sdbr
@@ -16,28 +15,9 @@ from chainer import links as L
 
 from tests.harness.comparison import assert_near, copy_of
 from tests.harness.models import MLP, Net, floats, labels
+from tests.harness.threads import attempts, in_threads, switch_interval, wait
 from tests.harness.twins import POINTS
 from tests.tolerances import GRADIENTS, LONG, RESULTS, SUMS
-
-
-def in_threads(n, work):
-    """Run ``work(i)`` in n threads; errors come back."""
-    errors = []
-
-    def guarded(i):
-        try:
-            work(i)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(n)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-        assert not thread.is_alive(), "deadlock"
-    if errors:
-        raise errors[0]
 
 
 @pytest.mark.parametrize("inference", [False, True])
@@ -53,8 +33,11 @@ def test_threads_on_one_chain(inference):
         y = plain(model, v)
         F.sum(y * y).backward()
         want.append((copy_of(y.array), copy_of(v.grad)))
-    model(chainer.Variable(xs[0]))
-    model(chainer.Variable(xs[0]))
+    for _ in range(2):
+        model(chainer.Variable(xs[0]))
+        with chainer.using_config("train", False), chainer.no_backprop_mode():
+            model(chainer.Variable(xs[0]))
+    before = model.schedule_manager.statistics.replays
 
     def work(i):
         for _ in range(30):
@@ -70,7 +53,7 @@ def test_threads_on_one_chain(inference):
                 assert_near(g.array, want[i][1], GRADIENTS, "gradient")
 
     in_threads(8, work)
-    assert model.schedule_manager.statistics.replays > 100
+    assert model.schedule_manager.statistics.replays == before + 8 * 30
 
 
 def test_threads_with_chains_of_their_own():
@@ -105,7 +88,7 @@ def test_threads_with_chains_of_their_own():
         assert g.schedule_manager.statistics.steps == 29
 
 
-def work_on(model, number, errors):
+def work_on(model, number):
     """Calls and gradients through `model`, compared with NumPy."""
     weight, bias = model.W.array, model.b.array
     for i in range(12):
@@ -113,39 +96,32 @@ def work_on(model, number, errors):
         with chainer.using_config("enable_backprop", number % 2 == 0):
             v = chainer.Variable(x)
             y = model(v)
-            if not np.allclose(y.array, np.tanh(x.dot(weight.T) + bias), SUMS, RESULTS):
-                errors.append(f"output of thread {number}, call {i}")
+            where = f"of thread {number}, call {i}"
+            right = np.allclose(y.array, np.tanh(x.dot(weight.T) + bias), SUMS, RESULTS)
+            assert right, f"output {where}"
             if number % 2:
                 continue
             (gx,) = chainer.grad([F.sum(y)], [v])
-            if not np.allclose(gx.array, (1 - y.array**2).dot(weight), SUMS, SUMS):
-                errors.append(f"gradient of thread {number}, call {i}")
+            right = np.allclose(gx.array, (1 - y.array**2).dot(weight), SUMS, SUMS)
+            assert right, f"gradient {where}"
 
 
 def test_threads_do_not_share_activations_or_builds():
+    """While they trace, and once all is traced. Where they never meet, each is right by itself."""
     # Switching often makes threads meet between any two steps of Python.
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    errors: list = []
-
-    def run(model, number):
-        try:
-            work_on(model, number, errors)
-        except Exception as e:
-            errors.append(repr(e))
-
-    try:
+    with switch_interval(1e-5):
         for _ in range(10):
             model = sdbr.static_graph(Squashed(4, 3))
-            threads = [threading.Thread(target=run, args=(model, i)) for i in range(6)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            assert not errors, errors
-            assert model.schedule_manager.statistics.replays > 40
-    finally:
-        sys.setswitchinterval(interval)
+            statistics = model.schedule_manager.statistics
+            in_threads(6, lambda i, model=model: work_on(model, i))
+            for _ in attempts("all calls of two threads are replays"):
+                before = statistics.replays
+                for i in range(2):
+                    work_on(model, i)
+                if statistics.replays == before + 24:
+                    break
+            in_threads(6, lambda i, model=model: work_on(model, i))
+            assert statistics.replays == before + 24 + 72
 
 
 class Squashed(L.Linear):
@@ -168,15 +144,11 @@ def test_links_freed_in_another_thread():
 
     def free():
         for i in range(len(models)):
-            ready[i].wait(60)
+            wait(ready[i], f"calls of link {i}")
             models[i] = None
             gc.collect()
 
-    threads = [threading.Thread(target=f) for f in (work, free)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    in_threads(2, lambda i: (work, free)[i]())
     for got, expected in zip(results, want, strict=True):
         for y in got:
             assert_near(y, expected, RESULTS, "output")

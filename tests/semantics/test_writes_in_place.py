@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 
 import sdbr
@@ -21,6 +20,7 @@ from tests.harness.comparison import (
     gradients_of,
     state_of,
 )
+from tests.harness.threads import in_threads
 from tests.harness.twins import statistics_of
 from tests.harness.writing_programs import (
     BY_NUMPY,
@@ -171,11 +171,7 @@ def test_threads_write_to_arrays_of_their_own():
     def work(i):
         found[i] = [copy_of(static(*given(i)).array) for _ in range(50)]
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     for i, ys in found.items():
         for y in ys:
             assert_near(y, want[i], RESULTS, f"thread {i}")

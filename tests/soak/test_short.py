@@ -14,6 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*five of the last eight")  # on
 ROUND = 5 * len(SIZES)
 
 
+@pytest.mark.alone
 def test_mixed_shapes_leave_nothing_behind():
     mixed = Mixed()
     for k in range(10 * ROUND):
@@ -28,6 +29,7 @@ def test_mixed_shapes_leave_nothing_behind():
     assert statistics.steps > 20
 
 
+@pytest.mark.alone
 def test_dropped_chains_are_gone():
     for k in range(3):
         assert create_and_drop(k) == []

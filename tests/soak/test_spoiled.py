@@ -1,4 +1,8 @@
-"""Row 20, with threads: indices that change during a call give a result or an IndexError."""
+"""Row 20, with threads: indices that change during a call give a result or an IndexError.
+
+Whether they change during one hangs on the scheduler. Where none did, the runs show that good and
+bad indices are told apart, whichever of them a run finds.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,15 @@ def test_every_op_that_takes_integers_from_data_is_spoiled():
     assert takes == set(SPOILED)
 
 
+@pytest.mark.alone
 def test_ops_whose_indices_change_while_they_run():
-    lines = apart("tests.soak.spoiling", "ops").splitlines()
+    lines = apart("tests.soak.spoiling", "ops", limit=900).splitlines()
     assert [line.split()[0] for line in lines[::2]] == list(SPOILED)
 
 
+@pytest.mark.alone
 def test_calls_whose_indices_change_while_they_run():
-    lines = apart("tests.soak.spoiling", "calls").splitlines()
+    lines = apart("tests.soak.spoiling", "calls", limit=900).splitlines()
     assert len(lines) == len(list(calls()))
     for line in lines:
         *_, results, errors, replays, others = line.split()

@@ -8,7 +8,10 @@ import sys
 import threading
 from collections.abc import Callable
 
-LIMIT = 120  # seconds until a deadlock prints all stacks and ends the process
+from tests.harness.threads import in_threads, switch_interval
+
+JOINED = 120  # seconds until threads that hang fail a test
+LIMIT = 180  # and until a deadlock that holds the interpreter lock, too, ends the process
 
 
 @contextlib.contextmanager
@@ -19,17 +22,6 @@ def watched(limit: float = LIMIT):
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
-
-
-@contextlib.contextmanager
-def switch_interval(seconds: float):
-    """How long a thread runs before another one that wants to may."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(seconds)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def together(n: int, work: Callable[[int], object], interval: float = 1e-6) -> list:
@@ -45,23 +37,11 @@ def together(n: int, work: Callable[[int], object], interval: float = 1e-6) -> l
     BaseException
         The first error of a thread.
     """
-    barrier = threading.Barrier(n)
-    results: list = [None] * n
-    errors: list = []
+    barrier = threading.Barrier(n, timeout=JOINED)
 
     def run(i):
-        try:
-            barrier.wait()
-            results[i] = work(i)
-        except BaseException as error:
-            errors.append(error)
+        barrier.wait()
+        return work(i)
 
     with watched(), switch_interval(interval):
-        threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    if errors:
-        raise errors[0]
-    return results
+        return in_threads(n, run, JOINED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import threading
 
 import chainer
 import numpy as np
@@ -15,6 +14,7 @@ from chainer import links as L
 from tests.harness.backwards import ROUNDS, Net, check, of, programs
 from tests.harness.comparison import copy_of
 from tests.harness.nodes import Moody
+from tests.harness.threads import in_threads
 
 program, PROGRAMS = programs()
 
@@ -369,11 +369,7 @@ def a_net_for_each_thread(way):
             net.cleargrads()
             F.sum(F.tanh(net(x)) ** 2).backward()
 
-    threads = [threading.Thread(target=work, args=a) for a in zip(nets, xs, strict=True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(len(nets), lambda i: work(nets[i], xs[i]))
     way.see()
 
 
@@ -383,9 +379,7 @@ def back_in_another_thread(way):
     for _ in range(ROUNDS):
         loss = F.sum(net(way.x()) ** 2)
         net.cleargrads()
-        thread = threading.Thread(target=loss.backward)
-        thread.start()
-        thread.join()
+        in_threads(1, lambda _, loss=loss: loss.backward())
         way.see(loss)
 
 

@@ -70,6 +70,7 @@ PATTERNS = [
 ]  # fmt: skip
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("by_library", [False, True])
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_memory_stays_flat_over_ten_thousand_steps(unmanned, pattern, by_library):
@@ -99,6 +100,7 @@ def test_memory_stays_flat_over_ten_thousand_steps(unmanned, pattern, by_library
     assert step.graphs.refused == set()
 
 
+@pytest.mark.alone
 def test_calls_whose_results_are_kept_or_dropped(unmanned):
     """Forwards by hand: arguments from a pool, results that somebody holds now and then."""
     pool = [np.ones((5, 4), "f") for _ in range(64)]

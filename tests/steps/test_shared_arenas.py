@@ -15,6 +15,8 @@ from chainer import links as L
 from chainer import optimizers
 
 from tests.harness.steps import alike, trained_pairs, warmed
+from tests.harness.threads import join, start
+from tests.harness.threads import wait as wait_for
 from tests.tolerances import GRADIENTS, RESULTS
 
 
@@ -172,7 +174,7 @@ def test_threads_that_call_at_once_have_arenas_of_their_own():
     def wait():
         if waits:
             inside.set()
-            assert go.wait(60)
+            wait_for(go, "calls of another thread")
 
     @sdbr.static_graph(on_dynamic="raise")
     def call(x, further):
@@ -194,14 +196,13 @@ def test_threads_that_call_at_once_have_arenas_of_their_own():
 
     waits.append(True)
     before = call.schedule_manager.statistics.replays
-    thread = threading.Thread(target=run)
-    thread.start()
-    assert inside.wait(60)
+    thread = start(run)
+    wait_for(inside, "the call that waits")
     with chainer.no_backprop_mode():
         for _ in range(3):
             found.append(call(x[:3] * 1, False).array)
     go.set()
-    thread.join()
+    join(thread)
     assert call.schedule_manager.statistics.replays == before + 4
     for have in found:
         np.testing.assert_allclose(have, want[: len(have)], RESULTS)

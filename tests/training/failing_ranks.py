@@ -65,9 +65,10 @@ def train() -> None:
 
 
 if how == "thread":
-    thread = threading.Thread(target=train)
+    thread = threading.Thread(target=train, daemon=True)
     thread.start()
-    thread.join()
+    thread.join(200)
+    assert not thread.is_alive(), "the thread that trains waits for ever"
 else:
     train()
 
@@ -79,5 +80,8 @@ if how == "caught and left":
         raise SystemExit from error
 if how == "stays" and not is_it:
     # Rank 1 has ended meanwhile, as it may.
-    while not optimizer._sdbr_presence.left:
+    for _ in range(20_000):
+        if optimizer._sdbr_presence.left:
+            break
         threading.Event().wait(0.01)
+    assert optimizer._sdbr_presence.left, "rank 1 has not left within 200 s"

@@ -51,7 +51,15 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif how == "killed at once":
         # Its workers begin when their parent is not there any more.
-        worker.threadpoolctl.threadpool_limits = lambda _: time.sleep(1)
+        parent = os.getpid()
+
+        def wait_for_its_end(_):
+            end = time.monotonic() + 60
+            while os.getppid() == parent:
+                assert time.monotonic() < end, "the parent does not end"
+                time.sleep(0.01)
+
+        worker.threadpoolctl.threadpool_limits = wait_for_its_end
         more = MultiprocessIterator(dataset, 4, n_processes=2)
         more._comm._fill_processes()
         os.kill(os.getpid(), signal.SIGKILL)

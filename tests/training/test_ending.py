@@ -69,7 +69,7 @@ for number, way in enumerate({ways!r}):
 def test_exits_that_nobody_caught_are_seen():
     script = SCRIPT.format(ways=list(WAYS))
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300
     )
     seen = dict(eval(line) for line in done.stdout.splitlines())
     assert {way: seen[i] for i, way in enumerate(WAYS)} == {

@@ -325,7 +325,7 @@ def test_nothing_is_left(tmp_path, method, how):
     status, printed, is_tracked = ENDS[how]
     done = subprocess.run(
         [sys.executable, "-m", "tests.training.feeding", method, how, pipe],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, start_new_session=True,
+        cwd=ROOT, capture_output=True, text=True, timeout=300, start_new_session=True,
     )  # fmt: skip
     assert done.returncode == status, done.stderr
     assert printed in done.stdout
@@ -361,7 +361,12 @@ def test_blas_has_one_thread_in_workers():
     names = ("OPENBLAS", "MKL", "BLIS", "OMP", "VECLIB_MAXIMUM")
     without = {k: v for k, v in os.environ.items() if k.removesuffix("_NUM_THREADS") not in names}
     done = subprocess.run(
-        [sys.executable, "-c", THREADS], cwd=ROOT, capture_output=True, text=True, env=without
+        [sys.executable, "-c", THREADS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=without,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     numbers = [int(n) for n in "".join(c if c.isdigit() else " " for c in done.stdout).split()]

@@ -96,7 +96,7 @@ LINES = {
 @pytest.mark.parametrize("how", FAILURES)
 def test_one_rank_ends_the_job(how):
     """Without hooks this hangs: `ranks.start` gives up then."""
-    done = ranks.start(2, FAILING, how, timeout=60)
+    done = ranks.start(2, FAILING, how)
     status, text = FAILURES[how]
     assert done.returncode == status
     assert text.format(**LINES) in done.stderr
@@ -105,5 +105,5 @@ def test_one_rank_ends_the_job(how):
 @ranks.with_mpi
 @pytest.mark.parametrize("how", ["caught", "caught and left", "stays"])
 def test_an_exit_that_is_caught_or_in_time_ends_nothing(how):
-    done = ranks.start(2, FAILING, how, timeout=60)
+    done = ranks.start(2, FAILING, how)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 import zipfile
 
 import sdbr
@@ -23,6 +22,7 @@ from chainer import optimizers, serializers, training
 from chainer.serializers import npz
 
 from tests.harness.models import MLP
+from tests.harness.threads import join, start
 
 SIZES = (4, 6, 3)
 
@@ -341,10 +341,9 @@ def test_where_files_are_written(tmp_path):
     sdbr.save_snapshot(tmp_path / ("a" * 255), net)
     os.mkfifo(tmp_path / "pipe")
     data = []
-    reader = threading.Thread(target=lambda: data.append((tmp_path / "pipe").read_bytes()))
-    reader.start()
+    reader = start(lambda: data.append((tmp_path / "pipe").read_bytes()))
     sdbr.save_snapshot(tmp_path / "pipe", net)
-    reader.join()
+    join(reader)
     sdbr.load_snapshot(io.BytesIO(*data), net)
     assert (tmp_path / "pipe").is_fifo()
     (tmp_path / f".sdbr-{'0' * 16}.99999999999.abcdef01.tmp").touch()
@@ -403,6 +402,9 @@ sdbr.save_snapshot(sys.argv[1], net)
 
 
 def test_killed_while_it_saves(tmp_path):
-    """However often: the file is one of them, and no other one is left."""
-    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "file")], check=True)
+    """However often: the file is one of them, and no other one is left.
+
+    Where none was killed while it wrote, this shows that files are there as soon as they are made.
+    """
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "file")], check=True, timeout=300)
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
