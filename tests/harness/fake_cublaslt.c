@@ -147,6 +147,8 @@ static int refuses(const void *handle, const operation *op, const layout *a, con
         return NOT_SUPPORTED;
     if ((op->epilogue & (BIAS | BGRADB)) && (!op->bias || (uintptr_t)op->bias % (size_t)size_of(d->type)))
         return INVALID_VALUE;
+    if (!(op->epilogue & (BIAS | BGRADB)) && op->bias) /* as on an H200 */
+        return INVALID_VALUE;
     if ((op->epilogue & AUX) && (!op->aux || (uintptr_t)op->aux % 16 || op->aux_ld % 128 || op->aux_ld < (int64_t)d->rows))
         return INVALID_VALUE;
     return SUCCESS;

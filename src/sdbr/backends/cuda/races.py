@@ -199,6 +199,9 @@ class _Trial:
         except MemoryError as error:  # our own kernels need none
             raise Refused(f"{product}: no memory to try it in") from error
         self._places = [self._room.address + at for at in places]
+        # The library refuses a product that is told of a vector which it neither adds nor makes.
+        for k, has in ((4, product.vector), (5, product.has_mask)):
+            self._places[k] *= bool(has)
         for one in algorithms:
             with contextlib.suppress(Refused):
                 stream.fill(self._room.address, layout.nbytes, _ALL_NAN)
