@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import sdbr
@@ -12,6 +13,8 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
+from tests.harness.comparison import assert_near
+from tests.harness.twins import counts
 from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS
 
 
@@ -136,3 +139,63 @@ def test_what_is_kept_has_a_history_and_is_not_written_later():
     static.cleargrads()
     F.sum(kept[-1][0]).backward()
     assert np.abs(static.l.W.grad).sum() > 0
+
+
+class Scaled:
+    """No link: what its methods read is outside of the call."""
+
+    def __init__(self):
+        self.factor = 1.0
+
+    def times(self, x):
+        return F.tanh(x) * self.factor
+
+    def loss(self, y, t):
+        return self.times(y)
+
+
+def scaled_by(scaled, x):
+    return F.tanh(x) * scaled.factor
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda scaled: scaled.times,
+        lambda scaled: functools.partial(scaled.times),
+        lambda scaled: functools.partial(scaled_by, scaled),
+        lambda scaled: L.Classifier(F.identity, lossfun=scaled.loss),
+    ],
+    ids=["method", "partial of a method", "argument of a partial", "loss of a classifier"],
+)
+def test_objects_of_functions(function):
+    """A number there that changes is seen; until then, and from then on, calls are replayed."""
+    x = np.float32([[0.5, -1.0]])
+    scaled = Scaled()
+    static = sdbr.static_graph(function(scaled), on_dynamic="raise")
+    is_link = isinstance(static, chainer.Link)
+    if is_link:
+        static.compute_accuracy = False
+    for factor in (1.0, 3.0):
+        scaled.factor = factor
+        for _ in range(3):
+            y = static(x, x) if is_link else static(x)
+            assert_near(y.array, np.tanh(x) * np.float32(factor), RESULTS, f"times {factor}")
+    assert counts(static) == (2, 4, 0)
+
+
+class Raising:
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
+RAISING = Raising()
+
+
+def test_globals_that_raise_when_they_are_asked():
+    """Whether a module's code tells the class ``float`` is no question to other objects there."""
+    static = sdbr.static_graph(lambda x: F.tanh(x) * float(x.sum()), on_dynamic="raise")
+    for k in range(4):
+        x = np.full((2, 3), k, "f")
+        assert_near(static(x).array, np.tanh(x) * x.sum(), RESULTS, f"call {k}")
+    assert counts(static)[2] == 0 and counts(static)[1] >= 2

@@ -25,7 +25,7 @@ from sdbr.trace.arrays.asked import answering, why_plain
 from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.outside import Outside
-from sdbr.trace.code.reading import compares_objects
+from sdbr.trace.code.reading import compares_objects, link_of
 from sdbr.trace.code.sizes import asks_no_size
 from sdbr.trace.effects.changes import changed_number, why_never_replayed
 from sdbr.trace.effects.other_threads import reason_for
@@ -69,14 +69,14 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     line, start = user_line(), time.perf_counter()
     recorder = Recorder(is_transparent)
     waiting = _waiting(manager, lookup)
-    around = Outside(manager.function, getattr(function, "__self__", None))
+    around = Outside(manager.function, link_of(function))
     recorder.names_read = around.names_read
     outside = outside_conditions(around.entries, recorder)
     _know(recorder, around)
     _settle(recorder, manager, lookup)
     if lookup.schedule is None or free_numbers(lookup.key):
         recorder.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
-    unlike = comparable(around, getattr(function, "__self__", None), lookup.leaves)
+    unlike = comparable(around, link_of(function), lookup.leaves)
     if unlike is None:
         result = _recorded(recorder, around, function, lookup, given)
     else:  # with the very arrays, since what it sees of them is not the same
@@ -112,7 +112,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
         trace.unconfirmed = False
     _free(manager, lookup, recorder)
     schedule = _schedule_of(manager, lookup, trace)
-    _watch(schedule, recorder, around, outside, getattr(function, "__self__", None))
+    _watch(schedule, recorder, around, outside, link_of(function))
     _settle_changes(manager, schedule, recorder.stores)
     schedule.due = _due(manager, schedule, lookup)
     schedule.line = line

@@ -23,6 +23,7 @@ from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.code.floats import reaches_takers
 from sdbr.trace.code.generators import Generators
 from sdbr.trace.code.profile_calls import calls_seen
+from sdbr.trace.code.reading import link_of
 from sdbr.trace.containers import Handed, Plain
 from sdbr.trace.current import current, set_current
 from sdbr.trace.effects._own_forwards import OwnForwards
@@ -178,8 +179,8 @@ class Recorder(
         object
             What the call returned, with plain arrays.
         """
-        owner = getattr(function, "__self__", None)
-        if isinstance(owner, chainer.Link):
+        owner = link_of(function)
+        if owner is not None:
             self.link = owner
             self.trace.roots.append(("", owner))
         traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]

@@ -212,9 +212,9 @@ def _codes(holder: dict) -> Iterator[types.CodeType]:
     for thing in list(holder.values()):
         members = list(vars(thing).values()) if isinstance(thing, builtins.type) else [thing]
         for member in members:
-            code = getattr(member, "__code__", None)
-            if isinstance(code, types.CodeType) and getattr(member, "__globals__", None) is holder:
-                yield code
+            # Nothing is asked of other objects, whose `__getattr__` may raise anything.
+            if builtins.type(member) is types.FunctionType and member.__globals__ is holder:
+                yield member.__code__
 
 
 @contextlib.contextmanager

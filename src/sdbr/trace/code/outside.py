@@ -115,6 +115,8 @@ class Outside:
         self._follow(function)
         if owner is not None:
             self._link(owner)
+        else:  # a partial, a method of another object
+            self._walk(function)
         done: tuple = ()
         while self._functions or done != self._extent():
             while self._functions:
@@ -228,7 +230,7 @@ class Outside:
                     self._thing(Field(thing, name), f"{name} of a partial", part, frozenset())
         elif isinstance(thing, types.MethodType):
             self._follow(thing)
-            self._walk(thing.__self__)
+            self._owner(thing, thing.__self__)
         elif isinstance(thing, types.FunctionType) or is_library(type(thing)):
             self._follow(thing)
             self._look_behind(thing)
@@ -238,6 +240,14 @@ class Outside:
             self._follow(thing)
             self._look_behind(thing)
             self._walk(plain_fields(thing) or {})
+
+    def _owner(self, method: types.MethodType, owner) -> None:
+        """What a bound method reads of its object, as the arguments of a partial."""
+        if isinstance(owner, type) or is_link(type(owner)) or is_library(type(owner)):
+            self._walk(owner)
+        else:
+            what = f"the object of {method.__name__}()"
+            self._thing(Field(method, "__self__"), what, owner, frozenset())
 
     def _look_behind(self, thing) -> None:
         """Follow what an object of the standard library holds."""

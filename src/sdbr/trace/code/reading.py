@@ -11,6 +11,8 @@ import types
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import chainer
+
 #: A flag of code objects from Python 3.14 on.
 _CO_HAS_DOCSTRING = 0x4000000
 _MISSING = object()
@@ -49,6 +51,12 @@ class Field:
 
     def get(self, name: str, default: Any = None) -> Any:
         return getattr(self.thing, self.attribute, default)
+
+
+def link_of(function) -> chainer.Link | None:
+    """The link that this is a method of; None of functions, and of methods of other objects."""
+    owner = getattr(function, "__self__", None)
+    return owner if isinstance(owner, chainer.Link) else None
 
 
 @functools.lru_cache(maxsize=1024)
