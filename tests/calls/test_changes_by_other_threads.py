@@ -118,6 +118,14 @@ def test_what_the_call_assigns_is_made_again(meanwhile, function):
     globals()["PHASE"] = "before"
 
 
+def test_what_stands_for_builtins_was_put_there_by_us(meanwhile):
+    """While a call is traced, its module has a ``float`` that others have not."""
+    static = sdbr.static_graph(lambda x: F.relu(x) * float(x.sum()), on_dynamic="raise")
+    for k in range(4):
+        np.testing.assert_array_equal(static(X + k).array, (X + k) * (3 + 3 * k))
+    assert static.schedule_manager.statistics.replays > 0
+
+
 def test_too_often(meanwhile):
     """A call during which it changes each time is told, and runs define-by-run."""
     static = sdbr.static_graph(double)

@@ -112,7 +112,7 @@ def test_results_are_copies():
 @pytest.mark.parametrize(
     "values",
     [
-        [np.array(1.5, "f"), np.array(2.5, "f")],
+        [np.array(1.5, "f"), np.array(0.1, "f"), np.float32(0.1)],
         [np.float32(1e30), np.float32(2)],
         [np.float64(1), 2, 3.5],
         [np.array(0.1, "e"), np.array(3, "i")],

@@ -16,6 +16,8 @@ VERSIONS = ("7.8.1",)
 REPLACED: list[type] = []
 #: Functions that were replaced, by name.
 ORIGINALS: dict[str, Callable] = {}
+#: Kinds of floats that stay what they are times a 1 of Python's; before NumPy 2 single ones do not.
+_STAY = "efd" if (1 * np.float16(1)).dtype == np.float16 else "d"
 
 
 def install() -> bool:
@@ -70,7 +72,7 @@ def _install_summary() -> None:
             original(self, value, weight)
             return
         # Chainer enters the device of the value, which takes longer than this.
-        if value.ndim == 0 and value.dtype.kind == "f" and type(weight) is int and weight == 1:
+        if value.ndim == 0 and value.dtype.char in _STAY and type(weight) is int and weight == 1:
             value = value[()]  # scalars are quicker than arrays without dimensions
             self._x += value
             self._x2 += value * value

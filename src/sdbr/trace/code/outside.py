@@ -113,10 +113,7 @@ class Outside:
         self._past_links = self._by_name = self._unnamed = self._makes_text = False
         self._modulo = self._text = self._has_float = False
         self._follow(function)
-        if owner is not None:
-            self._link(owner)
-        else:  # a partial, a method of another object
-            self._walk(function)
+        self._walk(function) if owner is None else self._link(owner)
         done: tuple = ()
         while self._functions or done != self._extent():
             while self._functions:
@@ -224,13 +221,16 @@ class Outside:
                     self._walk(item)
         elif isinstance(thing, functools.partial):
             self._walk(thing.func)
-            for name in ("args", "keywords"):
-                part = getattr(thing, name)
+            for name, part in (("args", thing.args), ("keywords", thing.keywords)):
                 if part:
                     self._thing(Field(thing, name), f"{name} of a partial", part, frozenset())
         elif isinstance(thing, types.MethodType):
             self._follow(thing)
-            self._owner(thing, thing.__self__)
+            owner = thing.__self__
+            if isinstance(owner, type) or is_link(type(owner)) or is_library(type(owner)):
+                self._walk(owner)
+            else:
+                self._thing(Field(thing, "__self__"), "the object of a method", owner, frozenset())
         elif isinstance(thing, types.FunctionType) or is_library(type(thing)):
             self._follow(thing)
             self._look_behind(thing)
@@ -240,14 +240,6 @@ class Outside:
             self._follow(thing)
             self._look_behind(thing)
             self._walk(plain_fields(thing) or {})
-
-    def _owner(self, method: types.MethodType, owner) -> None:
-        """What a bound method reads of its object, as the arguments of a partial."""
-        if isinstance(owner, type) or is_link(type(owner)) or is_library(type(owner)):
-            self._walk(owner)
-        else:
-            what = f"the object of {method.__name__}()"
-            self._thing(Field(method, "__self__"), what, owner, frozenset())
 
     def _look_behind(self, thing) -> None:
         """Follow what an object of the standard library holds."""
@@ -369,10 +361,8 @@ class Outside:
         """Code and variables that are found while the call runs, and only then."""
         found = (builtin & {"eval", "exec"}) | (attributes & {"_getframe", "f_globals", "f_locals"})
         if found and self.reason is None and sees_hidden():
-            self.reason = Reason(
-                f"{min(found)!r} reaches what cannot be looked up before the call",
-                Remedy.USE_FUNCTIONS,
-            )
+            text = f"{min(found)!r} reaches what cannot be looked up before the call"
+            self.reason = Reason(text, Remedy.USE_FUNCTIONS)
 
     def _settings(self, attributes: frozenset) -> None:
         """Objects and functions that the user has put into ``chainer.config``."""

@@ -241,9 +241,11 @@ class StoreRecording:
         for owner, name, old, new in list(self.stores.changes()):
             if (id(owner), name) not in handled:
                 place = sink_of(owner, name)
+                if self.stores.replaces(place):
+                    continue  # ours
                 if changed_elsewhere(self.stores, owner, name, new):
                     self.changed_elsewhere = describe(owner, name)
-                elif not self.stores.replaces(place):
+                else:
                     self._changed(place, describe(owner, name), old, new, kept)
         return kept
 
