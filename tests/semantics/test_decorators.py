@@ -148,12 +148,12 @@ def test_the_outermost_static_chain_wins(order):
 
         @sdbr.static_graph
         def forward(self, x):
-            return F.tanh(self.inner(x))
+            return F.tanh(self.inner(x) / 8)  # its gradient is all cancellation where it saturates
 
     net = Outer()
     calls = [
         lambda: check(net.inner, lambda x: F.relu(net.inner.a(x))),
-        lambda: check(net, lambda x: F.tanh(F.relu(net.inner.a(x)))),
+        lambda: check(net, lambda x: F.tanh(F.relu(net.inner.a(x)) / 8)),
     ]
     for call in calls if order == "inside first" else calls[::-1]:
         call()

@@ -14,6 +14,8 @@ import weakref
 from types import SimpleNamespace
 
 import sdbr
+from sdbr.audit.roots import Roots
+from sdbr.audit.snapshot import Snapshot
 from sdbr.functions.registry import is_transparent
 from sdbr.schedule.back_off import BACKING_OFF, FULL, FULL_AND_NEW, WAITING
 from sdbr.trace.effects.escapes import References
@@ -122,6 +124,32 @@ def test_traced_while_another_thread_adds_and_takes_attributes_and_items(audit):
             finally:
                 over.set()
                 join(other)
+
+
+class Restless(str):
+    """A key that another thread seems to follow: whenever it is looked up, entries come and go."""
+
+    into = None
+
+    def __hash__(self):
+        if self.into is not None and self.into.pop("extra", None) is None:
+            self.into["extra"] = 1
+        return super().__hash__()
+
+
+def test_noted_while_another_thread_adds_and_takes_attributes():
+    """What an audit compares and puts back changes between any two of its looks."""
+    model = Watched()
+    key = Restless("restless")
+    model.__dict__[key] = 1
+    before = Snapshot(Roots([model], ()))
+    model.new = 2
+    key.into = model.__dict__
+    before.put_back(before.changes())
+    before.put_all_back()
+    key.into = None
+    model.__dict__.pop("extra", None)
+    assert model.__dict__ == before.entries[0]
 
 
 @pytest.mark.parametrize("make", [dict, SimpleNamespace, list, collections.deque, set])

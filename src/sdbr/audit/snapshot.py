@@ -80,20 +80,23 @@ class Snapshot:
         """What is other now; with `written` also what the call writes, as it was or not."""
         known = self.roots.written if written else frozenset()
         found = Changes()
+        # Copies are looked at: another thread may add and take entries between any two of these.
         for place, before in zip(self.roots.dicts, self.entries, strict=True):
-            now = place.thing
+            now = dict(place.thing)
             for name in [*before, *[name for name in now if name not in before]]:
                 value, then = now.get(name, MISSING), before.get(name, MISSING)
-                if (id(now), name) not in known and (value is then or _is_same(value, then)):
+                is_known = (id(place.thing), name) in known
+                if not is_known and (value is then or _is_same(value, then)):
                     continue
                 if not is_own(name):
                     found.entries.append((place, name, value))
         for place, before in zip(self.roots.containers, self.contents, strict=True):
-            if not _same_contents(place.thing, before) or id(place.thing) in known:
-                if id(place.thing) in self.roots.states and _are_alike(place.thing, before):
-                    found.states.append((place, dict(place.thing)))
+            now = _shallow_copy(place.thing)
+            if not _same_contents(now, before) or id(place.thing) in known:
+                if id(place.thing) in self.roots.states and _are_alike(now, before):
+                    found.states.append((place, now))
                 else:
-                    found.contents.append((place, _shallow_copy(place.thing)))
+                    found.contents.append((place, now))
         self._take_states(found)
         for (place, copied), unchanged in zip(self.roots.arrays, self._unchanged(), strict=True):
             if not unchanged or (copied and id(place.thing) in known):
@@ -171,8 +174,9 @@ class Snapshot:
     def put_all_back(self) -> None:
         """Make everything as it was, whatever it is now: nothing is compared or copied."""
         for place, before in zip(self.roots.dicts, self.entries, strict=True):
-            for name in [name for name in place.thing if name not in before and not is_own(name)]:
-                place.thing.pop(name, None)
+            for name in list(place.thing):
+                if name not in before and not is_own(name):
+                    place.thing.pop(name, None)
             for name, value in before.items():
                 if not is_own(name) and place.thing.get(name, MISSING) is not value:
                     place.thing[name] = value
