@@ -10,6 +10,7 @@ import collections
 import gc
 import itertools
 import threading
+import time
 import weakref
 from types import SimpleNamespace
 
@@ -18,6 +19,8 @@ from sdbr.audit.roots import Roots
 from sdbr.audit.snapshot import Snapshot
 from sdbr.functions.registry import is_transparent
 from sdbr.schedule.back_off import BACKING_OFF, FULL, FULL_AND_NEW, WAITING
+from sdbr.trace.code.referrers import referrers
+from sdbr.trace.effects import escapes
 from sdbr.trace.effects.escapes import References
 from sdbr.trace.guards import prints
 from sdbr.trace.guards.link_contents import changed_fields
@@ -260,6 +263,28 @@ def test_configuration_of_each_thread(n_threads):
         return None
 
     assert together(n_threads, work) == [None] * n_threads
+
+
+def test_holders_are_looked_for_by_one_thread_at_a_time(monkeypatch):
+    """On the way it holds what calls of other threads have made: it would be kept by somebody."""
+    x = np.ones((3, 4), "f")  # of all threads: who holds it is looked for
+    looking, most = [], []
+
+    def slow(things):
+        looking.append(None)
+        most.append(len(looking))
+        time.sleep(1e-3)
+        looking.pop()
+        return referrers(things)
+
+    monkeypatch.setattr(escapes, "referrers", slow)
+
+    def work(i):
+        model = sdbr.static_graph(L.Linear(4, 4), on_dynamic="raise")
+        return [model(x).array.shape for _ in range(2)]
+
+    assert together(4, work) == [[(3, 4)] * 2] * 4
+    assert set(most) == {1}
 
 
 @THREADS

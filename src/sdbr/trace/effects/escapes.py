@@ -13,6 +13,7 @@ import sys
 import types
 from collections.abc import Iterator
 
+from sdbr.base.forks import reentrant_lock
 from sdbr.trace.arrays.stripping import is_traced
 from sdbr.trace.code.reading import get
 from sdbr.trace.code.referrers import referrers
@@ -25,6 +26,8 @@ _PASSING = (
     tuple, list, zip, map, filter, enumerate, reversed, type(iter([])), type(iter(())),
 )  # fmt: skip
 _STEPS_UP = 6
+#: One thread at a time: who looks for holders holds what it meets, of other calls as well.
+_LOOKING = reentrant_lock()
 
 
 class References:
@@ -39,7 +42,9 @@ class References:
     def count(self, given: list) -> None:
         """Count the references to the arguments, before the call."""
         self._given = given
-        self._holders = {id(x) for x in referrers(given)} if given and _others_run() else set()
+        if given and _others_run():
+            with _LOOKING:
+                self._holders = {id(x) for x in referrers(given)}
         self._at_start = _counts(given)
 
     def _is_new(self, holder) -> bool:
@@ -74,24 +79,27 @@ class References:
         -------
         list of (str, object)
         """
+        with _LOOKING:
+            if not self._found(made, leaves, containers, recorder):
+                return []
+        # Inner functions that name each other hold each other until the collector comes.
+        gc.collect()
+        with _LOOKING:
+            found = self._found(made, leaves, containers, recorder)
+            if _others_run():
+                found = [x for x in found if not self.counted(x[0]) or self._is_new(x[1])]
+            # Those who pass an argument on hold it, too, in tuples and lists.
+            found.sort(key=lambda pair: (tuple, list).count(type(pair[1])) * self.counted(pair[0]))
+            return [(_described(holder), thing) for thing, holder in found]
+
+    def _found(self, made: list, leaves: list, containers: dict, recorder) -> list[tuple]:
+        """Pairs of a thing and who holds it and is not known; to be asked under the lock."""
         suspects = self._suspects(made, leaves, containers, recorder)
         if not suspects:
             return []
         known = {*containers, *map(id, (made, leaves, suspects, self._given))}
         known.update(map(id, _known_holders(recorder)))
-        if not any(True for _ in _holders(suspects, known)):
-            return []
-        # Inner functions that name each other hold each other until the collector comes.
-        del suspects  # which holds them, too
-        gc.collect()
-        suspects = self._suspects(made, leaves, containers, recorder)
-        known.add(id(suspects))
-        found = list(_holders(suspects, known)) if suspects else []
-        if _others_run():
-            found = [x for x in found if not self.counted(x[0]) or self._is_new(x[1])]
-        # Those who pass an argument on hold it, too, in tuples and lists.
-        found.sort(key=lambda pair: (tuple, list).count(type(pair[1])) * self.counted(pair[0]))
-        return [(_described(holder), thing) for thing, holder in found]
+        return list(_holders(suspects, known))
 
     def _suspects(self, made: list, leaves: list, containers: dict, recorder) -> list:
         expected: collections.Counter = collections.Counter(map(id, leaves))
