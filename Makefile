@@ -114,5 +114,9 @@ $(venv_python):
 	@$(PYTHON) .ci/check_python.py
 	$(PYTHON) -m venv --clear $(VENV)
 
+# What setup.py keeps for other builds as well: files named by 64 digits, whatever lies beside them.
+kept := $${SDBR_BUILD_CACHE-$${XDG_CACHE_HOME:-$$HOME/.cache}/sdbr/build}
 clean:
 	rm -rf build dist site .venv src/*.egg-info $(shell find src -name "_*.so")
+	@for file in "$(kept)"/*; do name=$${file##*/}; \
+	  case $$name in *[!0-9a-f]*) ;; *) test $${#name} != 64 || rm -f "$$file";; esac; done

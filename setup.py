@@ -6,17 +6,25 @@ for each unit (a family of ops) that ``frame/units.h`` names and each SIMD level
 has (asked here; ``SDBR_HAVE_AVX2`` and ``SDBR_HAVE_AVX512`` tell the module). The compiler notes
 what each object includes, so a change compiles what it concerns.
 
-``SDBR_EXTENSIONS=0`` leaves the extension modules out: `make` installs the package that way and
-then builds them in place. ``SDBR_SANITIZE=address,undefined`` builds with the compiler's
-sanitizers, see .ci/sanitize.
+What was compiled once is kept, by the hash of what it was made from, in ``SDBR_BUILD_CACHE``, and
+taken by every other build. ``SDBR_EXTENSIONS=0`` leaves the extension modules out: `make` installs
+the package that way and then builds them in place. ``SDBR_SANITIZE=address,undefined`` builds with
+the compiler's sanitizers, see .ci/sanitize.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
+import hashlib
 import os
 import re
+import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -39,6 +47,9 @@ C_FLAGS.append("-Werror=implicit-function-declaration")
 # Python's own flags often ask for debug information: slow to write and large in a wheel.
 if "-g" not in os.environ.get("CFLAGS", ""):
     C_FLAGS.append("-g0")
+
+# How flags begin that differ from one Python to the other; kernels are compiled without them.
+PYTHONS_FLAGS = ("-W", "-O", "-g", "-D", "-I", "-fwrapv", "-fno-strict-overflow")
 
 # Every operation of these units rounds, as NumPy's do: what a step leaves is what the next begins
 # with, and differences of close numbers (n - mean * mean) show each rounding.
@@ -90,22 +101,106 @@ int main(int argc, char **argv)
 """
 
 
+class Kept:
+    """Files by the hash of what they were made from: C by Cython, objects by the compiler.
+
+    In the folder ``SDBR_BUILD_CACHE``, else in ``sdbr/build`` below the user's cache; nowhere where
+    it is empty, or where objects hold paths for a debugger. A file begins with the rest's hash.
+    """
+
+    DAYS = 30  # how long what no build asks for stays
+
+    def __init__(self):
+        self.folder: Path | None = None
+        with contextlib.suppress(RuntimeError):  # nobody's home
+            cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+            self.folder = Path(os.environ.get("SDBR_BUILD_CACHE", Path(cache, "sdbr", "build")))
+        if os.environ.get("SDBR_BUILD_CACHE") == "" or "-g0" not in C_FLAGS:
+            self.folder = None
+
+    def get(self, key: str) -> bytes | None:
+        if self.folder is None:
+            return None
+        try:
+            os.utime(self.folder / key)
+            data = (self.folder / key).read_bytes()
+        except OSError:
+            return None
+        return data[32:] if hashlib.sha256(data[32:]).digest() == data[:32] else None
+
+    def put(self, key: str, content: bytes) -> None:
+        if self.folder is None:
+            return
+        with contextlib.suppress(OSError):  # then this build has compiled for itself
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=key, dir=self.folder)
+            try:
+                with open(handle, "wb") as file:
+                    file.write(hashlib.sha256(content).digest() + content)
+                os.replace(name, self.folder / key)
+            except OSError:
+                os.unlink(name)
+                raise
+
+    def clear_old(self) -> None:
+        last = time.time() - self.DAYS * 24 * 3600
+        with contextlib.suppress(OSError):
+            for file in self.folder.iterdir() if self.folder else ():
+                if re.match(r"[0-9a-f]{64}", file.name) and file.stat().st_mtime < last:
+                    file.unlink()
+
+    def run(self, run: Callable, command: list[str], **options) -> None:
+        """Run a command of the compiler; where it makes an object, only if there is none yet."""
+        key = self.key(tuple(command)) if self.folder and "-c" in command else None
+        content = None if key is None else self.get(key)
+        if content is not None:
+            Path(command[command.index("-o") + 1]).write_bytes(content)
+            return
+        run(command, **options)
+        if key is not None:
+            self.put(key, Path(command[command.index("-o") + 1]).read_bytes())
+
+    def key(self, command: tuple[str, ...]) -> str | None:
+        """The hash of the preprocessed source, of the flags, and of the compiler with these.
+
+        None where it cannot be preprocessed: the command itself says why.
+        """
+        place = command.index("-o")  # behind the source
+        source = command[place - 1]
+        flags = [x for x in command[: place - 1] + command[place + 2 :] if x != "-c"]
+        done = subprocess.run([*flags, "-E", "-P", source], capture_output=True, check=False)
+        noted = flags.index("-MF") if "-MF" in flags else len(flags)
+        plain = [x for x in flags[:noted] + flags[noted + 2 :] if x[:2] not in ("-I", "-D", "-M")]
+        compiler = predefined(tuple(plain))
+        if done.returncode != 0 or compiler is None:
+            return None
+        parts = (b"object", compiler, "\0".join(plain).encode(), done.stdout)
+        return hashlib.sha256(b"\0\0".join(parts)).hexdigest()
+
+
+@functools.cache
+def predefined(compiler: tuple[str, ...]) -> bytes | None:
+    """What a compiler says of itself and of the machine that these flags mean."""
+    try:
+        told = subprocess.run([compiler[0], "--version"], capture_output=True, check=True)
+        command = [*compiler, "-dM", "-E", "-x", "c", os.devnull]
+        return told.stdout + subprocess.run(command, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 class BuildExt(build_ext):
     """Translates with Cython under build/, asks the compiler for SIMD, compiles in parallel."""
 
     def build_extensions(self) -> None:
         # Imported here, because metadata, an sdist and a build without extensions need neither.
         import numpy
-        from Cython.Build import cythonize
 
         self.parallel = self.parallel or os.cpu_count()
-        translated = cythonize(
-            self.extensions,
-            build_dir="build/sanitize/cython" if SANITIZERS else "build/cython",
-            include_path=[str(SOURCES.parent)],
-            compiler_directives={"language_level": 3},
-            quiet=True,
-        )
+        kept = Kept()
+        name = "call" if hasattr(self.compiler, "call") else "spawn"  # its name since setuptools 84
+        setattr(self.compiler, name, functools.partial(kept.run, getattr(self.compiler, name)))
+        translated = self.translated(kept)
         for ext, c_ext in zip(self.extensions, translated, strict=True):
             ext.sources = c_ext.sources
             ext.include_dirs.append(numpy.get_include())
@@ -113,6 +208,39 @@ class BuildExt(build_ext):
             if ext.name == "sdbr.backends.cpu._kernels":
                 self.add_kernels(ext)
         super().build_extensions()
+        kept.clear_old()
+
+    def translated(self, kept: Kept) -> list[Extension]:
+        """The extensions with C sources by Cython; what was kept looks newly translated to it."""
+        import Cython
+        from Cython.Build import cythonize
+
+        folder = "build/sanitize/cython" if SANITIZERS else "build/cython"
+        declarations = sorted([*SOURCES.rglob("*.pxd"), *SOURCES.rglob("*.pxi")])
+        common = hashlib.sha256(f"{Cython.__version__} {Path(__file__).read_text()}".encode())
+        for path in declarations:
+            common.update(f"{path} {path.read_text()}".encode())
+        targets = {}
+        for ext in self.extensions:
+            key = common.copy()
+            key.update(f"{ext.sources[0]} {Path(ext.sources[0]).read_text()}".encode())
+            target = Path(folder, ext.sources[0]).with_suffix(".c")
+            content = None if target.exists() else kept.get(key.hexdigest())
+            if content is not None:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+            elif not target.exists():
+                targets[key.hexdigest()] = target
+        translated = cythonize(
+            self.extensions,
+            build_dir=folder,
+            include_path=[str(SOURCES.parent)],
+            compiler_directives={"language_level": 3},
+            quiet=True,
+        )
+        for key, target in targets.items():
+            kept.put(key, target.read_bytes())
+        return translated
 
     def add_kernels(self, ext: Extension) -> None:
         """Compile the kernels at once; a change of the Cython sources alone reuses the objects."""
@@ -146,7 +274,12 @@ class BuildExt(build_ext):
         if unit:
             macros += [("SDBR_UNIT", unit), ("SDBR_LEVEL", level)]
             macros += [(f"SDBR_LEVEL_{level.upper()}", "1")]
-        self.compiler.compile(
+        # Without Python's own flags and headers: one object for every Python.
+        compiler = copy.copy(self.compiler)
+        flags = [x for x in compiler.compiler_so if not x.startswith(PYTHONS_FLAGS)]
+        compiler.set_executable("compiler_so", [*flags, "-fwrapv", "-DNDEBUG"])
+        compiler.set_include_dirs([])
+        compiler.compile(
             [str(source)],
             output_dir=folder,
             macros=macros,
@@ -187,8 +320,6 @@ def dependencies(notes: str) -> list[str] | None:
 
 
 def quiet_run(command: list[str]) -> bool:
-    import subprocess
-
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.harness import device
+
 FOLDER = Path(__file__).parent / "on_cupy"
 
 
@@ -48,6 +50,7 @@ def run(name, request, audits):
     # What this run of pytest tells its own processes is not for another's.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     environment |= {"SDBR_TESTS_ON": "cupy", "SDBR_AUDIT": audits}
+    environment["SDBR_TESTS_KERNELS"] = str(device.every()[0])
     done = subprocess.run(
         command,
         cwd=FOLDER.parents[1],
