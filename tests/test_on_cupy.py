@@ -38,6 +38,7 @@ def test_on_cupy(name, request):
 
 
 @pytest.mark.skipif(np.__version__ < "2", reason="CuPy 14 promotes types as NumPy 2 does")
+@pytest.mark.long_table
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_REPLAYS])
 def test_on_cupy_with_every_replay_audited(name, request):
     """Right programs give no alarm: what tests see is that of replays."""

@@ -121,8 +121,9 @@ def test_what_lies_deeper_is_looked_at_though_nobody_wrote_to_the_dictionary():
 
 def test_an_equal_dictionary_in_the_place_of_another_one():
     print_ = taken({"a": 1.0, "b": [1]})
-    assert same({"b": [1], "a": 1.0}, print_, {})
-    assert not same({"b": [2], "a": 1.0}, print_, {})
+    assert same({"a": 1.0, "b": [1]}, print_, {})
+    assert not same({"b": [1], "a": 1.0}, print_, {})  # another order
+    assert not same({"a": 1.0, "b": [2]}, print_, {})
 
 
 def test_a_comparison_that_empties_what_it_compares():

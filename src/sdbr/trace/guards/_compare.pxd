@@ -26,7 +26,7 @@ cdef class SizePrint(Print):
 
 
 cdef class SetPrint(Print):
-    cdef readonly frozenset items
+    cdef readonly list items
 
 
 cdef class FieldsPrint(Print):

@@ -5,6 +5,8 @@ runs Python code (a ``repr``, an ``__eq__``) lets other threads write. Items are
 are looked at, and sizes are asked again at each step.
 """
 
+from collections import OrderedDict
+
 from sdbr.trace.code.reading import plain_fields
 
 import numpy as np
@@ -183,21 +185,42 @@ cdef class SizePrint(Print):
 
 
 cdef class SetPrint(Print):
-    """A set or frozenset."""
+    """A set or frozenset, in the order in which it is gone through."""
 
     def __init__(self, thing):
-        self.items = frozenset(thing)
+        self.items = list(thing)
 
     cdef bint matches(self, object thing, dict live) except -1:
-        return isinstance(thing, (set, frozenset)) and thing == self.items
+        if not isinstance(thing, (set, frozenset)) or len(thing) != len(self.items):
+            return False
+        now = list(thing)
+        return len(now) == len(self.items) and all(map(same_key, now, self.items))
+
+
+cpdef bint same_key(object key, object want) except -1:
+    """Whether two keys of dictionaries, or members of sets, are one."""
+    return key is want or (type(key) is type(want) and key == want)
 
 
 # --- dictionaries and attributes ----------------------------------------------------------------
 cdef bint same_items(dict now, dict want, dict live) except -1:
-    """Whether a dictionary has the keys of `want` and no other, and what that says of each."""
+    """Whether a dictionary has the keys of `want` and no other, in order, and what that says."""
+    cdef PyObject *key
+    cdef PyObject *value
+    cdef PyObject *wanted_key
+    cdef PyObject *wanted
+    cdef Py_ssize_t place = 0, wanted_place = 0
     if sdbr_dict_size(<PyObject *> now) != len(want):
         return False
-    return same_fields(now, want, live)
+    while PyDict_Next(<PyObject *> want, &wanted_place, &wanted_key, &wanted):
+        if not PyDict_Next(<PyObject *> now, &place, &key, &value):
+            return False
+        item = <object> value  # held: the key's `__eq__` may take it away
+        if key != wanted_key and not same_key(<object> key, <object> wanted_key):
+            return False
+        if not as_before(item, <object> wanted, live):
+            return False
+    return True
 
 
 cdef bint same_fields(dict now, dict want, dict live) except -1:
@@ -254,6 +277,8 @@ cdef class FieldsPrint(Print):
 
     cdef dict fields_of(self, object thing):
         if self.owner is None:
+            if isinstance(thing, OrderedDict):  # whose own order the dictionary below does not have
+                return dict(thing)
             if isinstance(thing, dict):
                 return <dict> thing
             return dict(thing) if isinstance(thing, _Proxy) else None
@@ -292,7 +317,10 @@ cdef class FieldsPrint(Print):
                     return False
             return True
         now = fields if self.numbers is None else <dict> self.numbers(dict(fields))
-        if not self.has_names(now) or not same_fields(now, self.items, live):
+        if self.owner is None:
+            if not same_items(now, self.items, live):
+                return False
+        elif not self.has_names(now) or not same_fields(now, self.items, live):
             return False
         self.version = version
         return True
