@@ -10,6 +10,7 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.harness.comparison import assert_near
 from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS, SUMS
 
 
@@ -77,7 +78,7 @@ def test_force_test_define_by_run(force):
     want = net(x_of()).array
     for _ in range(3):
         with chainer.using_config("train", False):
-            np.testing.assert_allclose(net(x_of()).array, want, rtol=ROUNDINGS)
+            assert_near(net(x_of()).array, want, ROUNDINGS, "values")
         net(x_of())
     statistics = net.schedule_manager.statistics
     assert statistics.traces == (1 if force else 2)

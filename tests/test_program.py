@@ -17,6 +17,7 @@ import chainer.links as L
 import numpy as np
 import pytest
 
+from tests.harness.comparison import assert_near
 from tests.tolerances import ANOTHER_ORDER, ELEMENTS, ROUNDINGS
 
 BACKENDS = ["cython", "numpy"]
@@ -88,7 +89,7 @@ def test_a_traced_program_runs_by_itself(backend):
     inputs = {"argument 0": x, "parameter /W": model.W.array, "parameter /b": model.b.array}
     arrays = [inputs[s.name] for s in program.slots if s.kind == BOUND]
     (got,) = program.run(arrays, backend)
-    np.testing.assert_allclose(got, want, rtol=ROUNDINGS)
+    assert_near(got, want, ROUNDINGS, "values")
     lines = list(program.step(arrays, backend))
     assert lines == program.disassemble().split("\n")
 

@@ -363,7 +363,7 @@ def test_one_variable_in_two_places_of_the_state_and_later_two(place):
             y.backward()
             found.append([y.array, a.grad.copy(), b.grad.copy()])
         for ours, theirs in zip(*found, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=RESULTS)
+            assert_near(ours, theirs, RESULTS, "values")
     assert models[1].schedule_manager.statistics.traces <= 2
 
 
@@ -379,7 +379,7 @@ def test_a_variable_that_is_state_and_argument_at_once():
         for a, x in ((v, v), (v, v), (v, w), (w, v)):
             models[0].a = models[1].a = a
             ours, theirs = (model(x).array for model in models)
-            np.testing.assert_allclose(ours, theirs, rtol=RESULTS)
+            assert_near(ours, theirs, RESULTS, "values")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
