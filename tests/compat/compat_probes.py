@@ -209,6 +209,21 @@ def softmax_cross_entropy(module: ModuleType) -> None:
     assert x.grad.shape == (0, 3)
 
 
+@probe("softmax-cross-entropy-labels")
+def labels(module: ModuleType) -> None:
+    x = np.zeros((4, 3), np.float32)
+    for t, expected in (
+        (np.zeros(4, np.float32), "Expect: x.shape == t.shape"),
+        (np.zeros(3, np.int32), "Expect: x.shape[0] == t.shape[0]"),
+    ):
+        try:
+            module.softmax_cross_entropy(x, t)
+        except chainer.utils.type_check.InvalidType as error:
+            assert expected in str(error)
+        else:
+            raise AssertionError("labels that do not fit are taken")
+
+
 @probe("average-pooling-nd-backward")
 def average_pooling_nd(module: ModuleType) -> None:
     x, other = (chainer.Variable(np.zeros(s, np.float32)) for s in ((1, 1, 4, 4), (1, 1, 3, 3)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from sdbr.compat.fix import FunctionFix, wrap
+from sdbr.compat.fix import FunctionFix, SourceFix, wrap
 
 import numpy as np
 
@@ -126,6 +126,19 @@ SOFTMAX_CROSS_ENTROPY = FunctionFix(
 )
 
 
+LABELS = SourceFix(
+    name="softmax-cross-entropy-labels",
+    module="chainer.functions.loss.softmax_cross_entropy",
+    reason="labels that do not fit raise RuntimeError (An Expr instance cannot be evaluated as "
+    "bool) in place of InvalidType (an error of 7.8.1)",
+    stacks="all",
+    needed=lambda stack: True,
+    replacements=(
+        ("if t_type.dtype.kind == 'i'", "if type_check.eval(t_type.dtype.kind) == 'i'", 1),
+    ),
+)
+
+
 def _fix_average_pooling_nd(module: ModuleType) -> None:
     def make(forward):
         def leave_the_gradient_alone(self, gys):
@@ -179,6 +192,7 @@ FIXES = (
     DECONVOLUTION_2D,
     CATEGORICAL,
     SOFTMAX_CROSS_ENTROPY,
+    LABELS,
     AVERAGE_POOLING_ND,
     EMBED_ID,
 )
