@@ -16,7 +16,6 @@ from sdbr.functions import FAMILIES
 from sdbr.program import passes
 
 import chainer
-import numpy as np
 import pytest
 
 from benchmarks.page import static_table
@@ -42,16 +41,17 @@ def elsewhere(tmp_path, monkeypatch):
     assert chainer.global_config.__dict__ == names
 
 
-def test_example_of_the_readme(elsewhere, capsys):
-    (block,) = blocks("README.md")
-    x = np.random.randn(100, 784).astype("f")
-    t = np.random.randint(0, 10, 100).astype("i")
-    names = {"x": x, "t": t}
-    exec(block, names)
-    assert "Classifier" in capsys.readouterr().out
-    for _ in range(3):
-        names["optimizer"].update(names["model"], x, t)
-    assert names["model"].schedule_manager.statistics.steps == 3
+def test_example_of_the_readme_runs_when_pasted(elsewhere):
+    """Line by line, as the interactive interpreter takes it."""
+    (block,) = re.findall(r"^```python\n(.*?)^```", TEXT["README.md"], re.M | re.S)
+    paths = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-i", "-q"],
+        input=block, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": paths}, timeout=900,
+    )  # fmt: skip
+    assert "Error" not in done.stderr, done.stderr
+    assert "replays 1 (whole steps 1), traces 1" in done.stdout
 
 
 def test_readme_has_ten_lines_of_its_own():
