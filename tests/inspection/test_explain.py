@@ -329,6 +329,18 @@ def assert_fits(report) -> str:
     return text
 
 
+def test_long_lines_go_on_in_the_next():
+    @sdbr.static_graph
+    def total(xs):
+        return sum(F.sum(x) for x in xs)
+
+    for n in (4, 5):
+        total([batch()[0] for _ in range(20)] + [np.zeros(n, "f")])
+    text = assert_fits(sdbr.explain(total))
+    assert text.count("float32[4,3]") == 40
+    assert "..." not in text.replace("sdbr.profile(...)", "")
+
+
 def test_one_screen_with_many_schedules_and_long_names():
     def a_function_with_a_name_that_is_longer_than_any_name_should_be_in_a_program_of_today(x):
         return triple(x)

@@ -6,7 +6,7 @@ import collections
 import os
 from typing import NamedTuple
 
-from sdbr.inspection.steps import COLUMNS, lines_of
+from sdbr.inspection.steps import COLUMNS, filled, lines_of
 from sdbr.inspection.ways import drawn
 from sdbr.inspection.words import counted
 
@@ -42,13 +42,13 @@ def render(facts: dict) -> str:
     """The facts of :func:`sdbr.explain` as text: at most 40 lines of at most 120 columns."""
     lines: list[str] = []
     for limits in _LEVELS:
-        lines = _lines(facts, limits)
+        lines = [part for line in _lines(facts, limits) for part in filled(line)]
         if len(lines) <= LINES:
             break
     if len(lines) > LINES:
         hidden = len(lines) - LINES + 1
         lines = [*lines[: LINES - 1], f"... {counted(hidden, 'more line')}: see to_dict()"]
-    return "\n".join(_short(line, COLUMNS) for line in lines)
+    return "\n".join(lines)
 
 
 def _lines(facts: dict, limits: Limits) -> list[str]:
@@ -129,8 +129,7 @@ def _manager(m: dict, limits: Limits) -> list[str]:
         lines.append(f"  {head}")
         for (text, line), n in _grouped(m["misses"])[: limits.misses]:
             times = f" ({n} times)" if n > 1 else ""
-            place = where(line)
-            lines.append(f"    {_short(text, COLUMNS - 12 - len(place))}{times} at {place}")
+            lines.append(f"    {text}{times} at {where(line)}")
     return lines
 
 
@@ -236,7 +235,7 @@ def _reasons(dynamic: dict) -> list[str]:
     lines = []
     for told, reason in [("runs define-by-run", dynamic), *(("and", x) for x in dynamic["others"])]:
         place = f" at {where(reason['line'])}" if reason["line"] else ""
-        lines += [f"    {told}: {reason['reason']}{place}", *_wrapped(reason["remedy"], "      ")]
+        lines += [f"    {told}: {reason['reason']}{place}", f"      {reason['remedy']}"]
     return lines
 
 
@@ -249,14 +248,14 @@ def _schedule(s: dict, limits: Limits) -> list[str]:
     how = "built for this size of what was traced" if s["built"] else "traced"
     sets = f", {s['instances']} sets of activations" if s["instances"] > 1 else ""
     lines = [
-        f"  schedule ({_short(arguments, 60)}; {mode}, {backprop}{device}), "
+        f"  schedule ({arguments}; {mode}, {backprop}{device}), "
         f"{_age(s['age_seconds'])} old, {last}, served {s['served']}",
         f"    {counted(s['nodes'], 'node')}, {how} at {where(s['line'])}{sets}",
     ]
     if s["dynamic"] is not None:
         return lines + _reasons(s["dynamic"])
     if s["unwatched"]:
-        lines += _wrapped("not compared before replays: " + "; ".join(s["unwatched"]), "    ")
+        lines.append("    not compared before replays: " + "; ".join(s["unwatched"]))
     if s["unconfirmed"]:
         return [
             *lines,
@@ -323,7 +322,7 @@ def _graphs(graphs: list[dict] | None) -> list[str]:
     forms = collections.Counter(graph["form"] for graph in graphs if graph["form"])
     formed = "; ".join(form + (f" x {k}" if k > 1 else "") for form, k in forms.most_common())
     text += f", cut by Python ops: {names}" if names else ""
-    return _wrapped(text + (f"; launched as {formed}" if formed else ""), "      ")
+    return [f"      {text}" + (f"; launched as {formed}" if formed else "")]
 
 
 def _moving(names: list[str]) -> list[str]:
@@ -332,7 +331,7 @@ def _moving(names: list[str]) -> list[str]:
         return []
     shown = ", ".join(dict.fromkeys(names[:MOST_MOVING]))
     more = f" and {len(names) - MOST_MOVING} more" if len(names) > MOST_MOVING else ""
-    return _wrapped(f"other arrays in each run: {shown}{more}", "      ")
+    return [f"      other arrays in each run: {shown}{more}"]
 
 
 def _choices(choices: list[dict]) -> list[str]:
@@ -407,25 +406,7 @@ def _bytes(n: int) -> str:
     return f"{n / 1024:.0f} KiB" if n < 10 * 1024**2 else f"{n / 1024**2:.1f} MiB"
 
 
-def where(line: str, limit: int = 70) -> str:
+def where(line: str) -> str:
     """A source line, its file relative to the working directory where it lies below."""
     here = os.getcwd() + os.sep
-    text = line[len(here) :] if line.startswith(here) else line or "?"
-    return text if len(text) <= limit else "..." + text[3 - limit :]
-
-
-def _short(text: str, limit: int) -> str:
-    text = text.replace("\n", " ")
-    return text if len(text) <= limit else text[: max(limit - 3, 0)] + "..."
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    """`text` in lines that fit, at most two."""
-    words, lines = text.split(), [indent]
-    for word in words:
-        if len(lines[-1]) + len(word) + 1 > COLUMNS:
-            lines.append(indent)
-        lines[-1] += word if lines[-1].isspace() else f" {word}"
-    return (
-        lines if len(lines) < 3 else [lines[0], _short(" ".join([lines[1], *lines[2:]]), COLUMNS)]
-    )
+    return line[len(here) :] if line.startswith(here) else line or "?"

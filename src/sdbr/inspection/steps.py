@@ -243,9 +243,9 @@ def _callee(manager, seen: Sighting) -> str:
 def lines_of(step: dict, where: Callable[[str], str]) -> list[str]:
     """What the text of a report says."""
     times = f", {step['times']} in a row" if step["times"] > 1 else ""
-    lines = _filled(f"  step: {step['way']}; seen at {where(step['line'])}{times}")
+    lines = filled(f"  step: {step['way']}; seen at {where(step['line'])}{times}")
     if not step["instead"]:
-        return [*lines, *_filled(f"    no whole step: {step['why']}")]
+        return [*lines, *filled(f"    no whole step: {step['why']}")]
     lines.append(f"    a whole step instead: {step['instead'][0]}")
     lines += [f"{' ' * 26}{line}" for line in step["instead"][1:]]
     saves = step["saves"]
@@ -259,6 +259,7 @@ def lines_of(step: dict, where: Callable[[str], str]) -> list[str]:
     return lines
 
 
-def _filled(text: str) -> list[str]:
-    indent = " " * (len(text) - len(text.lstrip()))
-    return textwrap.wrap(text, COLUMNS, subsequent_indent=indent + "  ", break_long_words=False)
+def filled(text: str) -> list[str]:
+    """`text` in lines that fit, those after the first further in."""
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    return textwrap.wrap(text, COLUMNS, subsequent_indent=indent) or [""]
