@@ -433,3 +433,26 @@ def test_a_node_that_is_applied_again():
             found.append({"g": copy_of(g.array), "x": copy_of(x.grad), "y": copy_of(y.grad)})
         assert_all_near(found[1], found[0], SUMS, f"iteration {i}")
     assert static.schedule_manager.statistics.replays == 4
+
+
+class Broadcast(chainer.FunctionNode):
+    def forward(self, inputs):
+        return tuple(np.broadcast_arrays(*inputs))
+
+    def backward(self, indexes, gys):
+        return tuple(F.sum_to(gy, x.shape) for gy, x in zip(gys, self.inputs, strict=True))
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_numpy_has_broadcast_is_asked_without_a_warning():
+    """NumPy warns whoever reads the flag `writeable` of it; define-by-run does not."""
+    static = sdbr.static_graph(lambda x, y: Broadcast().apply((x, y)), on_dynamic="raise")
+    for i in range(4):
+        rng = np.random.RandomState(i)
+        x, y = (chainer.Variable(rng.randn(*shape).astype("f")) for shape in ((3, 1), (1, 4)))
+        a, b = static(x, y)
+        np.testing.assert_array_equal(a.array + b.array, x.array + y.array)
+        (F.sum(a * 2) + F.sum(b * 3)).backward()
+        np.testing.assert_array_equal(x.grad, np.full((3, 1), 8, "f"))
+        np.testing.assert_array_equal(y.grad, np.full((1, 4), 9, "f"))
+    assert static.schedule_manager.statistics.replays == 3

@@ -93,8 +93,11 @@ def on_host(array) -> np.ndarray:
 
 
 def is_writeable(array) -> bool:
-    """Whether an array may be written to; one of a GPU always."""
-    return isinstance(array, Array) or array.flags.writeable
+    """Whether an array may be written to; one of a GPU always.
+
+    ``array.flags.writeable`` warns for what ``numpy.broadcast_arrays`` has made.
+    """
+    return isinstance(array, Array) or bool(array.flags.num & 0x400)  # NPY_ARRAY_WRITEABLE
 
 
 def contiguous(array):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from sdbr.base.errors import NotStaticError
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.compat.splitting import count_backwards
-from sdbr.devices.arrays import is_on_device, on_host
+from sdbr.devices.arrays import is_on_device, is_writeable, on_host
 from sdbr.program._memory import view_of
 from sdbr.program.buffers import BOUND, CONSTANT, Row
 from sdbr.trace._node_copies import copy_node, inner_function
@@ -297,7 +297,7 @@ def _is_own(array, xs) -> bool:
     """Whether an output is no view of an input: that is the user's."""
     if is_on_device(array):
         return not any(x.array.data.mem is array.data.mem for x in xs)
-    return array.flags.writeable and not any(np.may_share_memory(array, x.array) for x in xs)
+    return is_writeable(array) and not any(np.may_share_memory(array, x.array) for x in xs)
 
 
 class Sum:

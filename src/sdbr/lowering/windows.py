@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from sdbr.devices.arrays import contiguous, is_on_device
+from sdbr.devices.arrays import contiguous, is_writeable
 from sdbr.program._memory import view_of
 from sdbr.program.buffers import Row
 from sdbr.program.builder import Builder
@@ -83,7 +83,7 @@ class Gradient(NamedTuple):
     def on(self, array: np.ndarray) -> np.ndarray:
         """The gradient, where `array` is bound to the slot; written to as `array` may be."""
         found = array if self.window is None else self.window.on(array)
-        if is_on_device(array) or array.flags.writeable or found is array:
+        if is_writeable(array) or found is array:
             return found
         found.flags.writeable = False
         return found

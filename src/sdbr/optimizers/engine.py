@@ -6,7 +6,7 @@ import dataclasses
 
 from sdbr.backends import AUTO, ON_GPU
 from sdbr.compat.graph._variables import settle_scaled
-from sdbr.devices.arrays import contiguous, device_of
+from sdbr.devices.arrays import contiguous, device_of, is_writeable
 from sdbr.optimizers.audits import DIFFERS, UpdateAudits
 from sdbr.optimizers.mixed import MixedStep
 from sdbr.optimizers.native import NativeProgram, NativeUpdate
@@ -191,7 +191,7 @@ class UpdateEngine:
         for param in plan.python_params:
             array = param.array
             own = type(param.update_rule).__module__.startswith("chainer.")
-            if own and isinstance(array, np.ndarray) and not array.flags.writeable:
+            if own and isinstance(array, np.ndarray) and not is_writeable(array):
                 self.plan = None  # it may be writeable again at the next update
                 path = next(n for n, p in self.optimizer.target.namedparams() if p is param)
                 raise ValueError(
@@ -231,7 +231,7 @@ class UpdateEngine:
                 copies.append((grad, copy))
                 memory.bind(slot, copy)
                 continue
-            if plan.device is None and plan.writes_gradients and not grad.flags.writeable:
+            if plan.device is None and plan.writes_gradients and not is_writeable(grad):
                 return None
             if plan.device is None and not (
                 grad.flags.c_contiguous and grad.flags.aligned and grad.dtype.isnative

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sdbr.base.reasons import Remedy
-from sdbr.devices.arrays import ARRAYS, PLAIN, Array, may_share_memory
+from sdbr.devices.arrays import ARRAYS, PLAIN, Array, is_writeable, may_share_memory
 from sdbr.trace.arrays._exports import arrays_in, may_be_written, owner
 from sdbr.trace.arrays.memories import Memory
 from sdbr.trace.gradients import GradientNode
@@ -139,7 +139,8 @@ def _may_be_bound(array: np.ndarray) -> bool:
     flags = array.flags
     if type(array) is Array:
         return flags.c_contiguous
-    return type(array) is np.ndarray and flags.c_contiguous and flags.aligned and flags.writeable
+    plain = type(array) is np.ndarray and is_writeable(array)
+    return plain and flags.c_contiguous and flags.aligned
 
 
 def _described(value: Value) -> str:

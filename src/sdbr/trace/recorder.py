@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 from sdbr.base.errors import TraceError
 from sdbr.base.reasons import Remedy
-from sdbr.devices.arrays import Array, allocations_noted
+from sdbr.devices.arrays import Array, allocations_noted, is_writeable
 from sdbr.trace._applies import ApplyRecording
-from sdbr.trace.arrays._exports import is_writeable
 from sdbr.trace.arrays.known import ValueRecording
 from sdbr.trace.arrays.leaving import LeavingRecording
 from sdbr.trace.arrays.memories import MemoryRecording
@@ -346,10 +345,9 @@ def _note_writeable(things: list, values: list) -> None:
     """Note on the values of results whether user code may write to their arrays."""
     for thing, value in zip(things, values, strict=True):
         array = thing._data[0] if isinstance(thing, chainer.Variable) else thing
-        if issubclass(type(array), np.ndarray):  # a traced scalar says that it is one
+        # A traced scalar says that it is an array.
+        if issubclass(type(array), np.ndarray) or type(array) is Array:
             value.writeable = is_writeable(array)
-        elif type(array) is Array:
-            value.writeable = True
 
 
 def _drop_recording(reporters: list) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sdbr.devices.arrays import is_writeable
 from sdbr.optimizers.ranks.pieces import Pieces
 from sdbr.optimizers.ranks.pointers import allreduce
 
@@ -144,7 +145,7 @@ class _Buffer:
             return
         for param, part in zip(self.params, self._parts, strict=True):
             grad = param.grad
-            if grad is None or not grad.flags.writeable:
+            if grad is None or not is_writeable(grad):
                 grad = np.empty(param.shape, param.dtype)
                 param.grad = grad
             if grad.dtype == self.dtype:

@@ -60,11 +60,6 @@ def was_exported(np.ndarray array not None) -> bool:
     return (<PyArrayObject_fields *> array)._buffer_info != NULL
 
 
-def is_writeable(np.ndarray array not None) -> bool:
-    """Its flag; asking for that in Python warns for what ``numpy.broadcast_arrays`` has made."""
-    return bool(np.PyArray_ISWRITEABLE(array))
-
-
 def owner(array):
     """The array that owns the memory of a plain one, of NumPy or CuPy."""
     plain = array if type(array) is np.ndarray else strip(array)
