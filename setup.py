@@ -20,6 +20,7 @@ import functools
 import hashlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -274,10 +275,13 @@ class BuildExt(build_ext):
         if unit:
             macros += [("SDBR_UNIT", unit), ("SDBR_LEVEL", level)]
             macros += [(f"SDBR_LEVEL_{level.upper()}", "1")]
-        # Without Python's own flags and headers: one object for every Python.
+        # Without Python's own flags and headers: one object for every Python. The user's come back.
         compiler = copy.copy(self.compiler)
         flags = [x for x in compiler.compiler_so if not x.startswith(PYTHONS_FLAGS)]
-        compiler.set_executable("compiler_so", [*flags, "-fwrapv", "-DNDEBUG"])
+        flags += ["-fwrapv", "-DNDEBUG"]
+        for name in ("CPPFLAGS", "CFLAGS"):
+            flags += shlex.split(os.environ.get(name, ""))
+        compiler.set_executable("compiler_so", flags)
         compiler.set_include_dirs([])
         compiler.compile(
             [str(source)],

@@ -27,9 +27,15 @@ def network():
     return chainer.Sequential(L.Linear(20, 32), F.relu, L.Linear(32, 10))
 
 
+#: Of the program that runs: of an optimizer that is gone nothing is told, and the collector decides
+#: when that is.
+OPTIMIZERS = []
+
+
 def trained(target, optimizer=True):
     adam = chainer.optimizers.Adam()
-    return (sdbr.static_optimizer(adam) if optimizer else adam).setup(target)
+    OPTIMIZERS.append((sdbr.static_optimizer(adam) if optimizer else adam).setup(target))
+    return OPTIMIZERS[-1]
 
 
 def classifier(**options):
@@ -246,6 +252,7 @@ def test_every_message_is_tried():
 @pytest.mark.parametrize("message", PROGRAMS)
 def test_message(message, capsys):
     assert f"`{message}`" in PAGE.read_text(encoding="utf-8")
+    OPTIMIZERS.clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         made = PROGRAMS[message]()
