@@ -214,11 +214,14 @@ class BuildExt(build_ext):
     def translated(self, kept: Kept) -> list[Extension]:
         """The extensions with C sources by Cython; what was kept looks newly translated to it."""
         import Cython
+        import numpy
         from Cython.Build import cythonize
 
         folder = "build/sanitize/cython" if SANITIZERS else "build/cython"
         declarations = sorted([*SOURCES.rglob("*.pxd"), *SOURCES.rglob("*.pxi")])
-        common = hashlib.sha256(f"{Cython.__version__} {Path(__file__).read_text()}".encode())
+        # Both bring declarations that are read as well.
+        versions = f"{Cython.__version__} {numpy.__version__}"
+        common = hashlib.sha256(f"{versions} {Path(__file__).read_text()}".encode())
         for path in declarations:
             common.update(f"{path} {path.read_text()}".encode())
         targets = {}
