@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
+import types
 
 import sdbr
+from sdbr.trace.effects import escapes
 
 import chainer
 import numpy as np
@@ -15,7 +18,7 @@ from chainer import links as L
 
 from tests.harness.comparison import assert_near, copy_of
 from tests.harness.models import MLP, Net, floats, labels
-from tests.harness.threads import attempts, in_threads, switch_interval, wait
+from tests.harness.threads import attempts, in_threads, join, start, switch_interval, wait
 from tests.harness.twins import POINTS
 from tests.tolerances import GRADIENTS, LONG, RESULTS, SUMS
 
@@ -152,3 +155,46 @@ def test_links_freed_in_another_thread():
     for got, expected in zip(results, want, strict=True):
         for y in got:
             assert_near(y, expected, RESULTS, "output")
+
+
+def test_who_looks_at_all_stacks_for_a_moment_keeps_nothing(monkeypatch):
+    """Profilers do: a frame that somebody holds keeps what was in it when its function is over."""
+    asked, taken, looked = threading.Event(), threading.Event(), threading.Event()
+
+    def looks():
+        wait(asked, "the call")
+        frames = sys._current_frames()
+        taken.set()
+        wait(looked, "a look at who holds results")
+        frames.clear()
+        gone.set()
+
+    gone = threading.Event()
+
+    @sdbr.static_code
+    def here():
+        asked.set()
+        wait(taken, "stacks")
+
+    def inner(x):
+        y = F.tanh(x)
+        both = [y, x]
+        here()
+        return both[0]
+
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        looked.set()
+        wait(gone, "stacks that are let go")
+
+    monkeypatch.setattr(escapes, "time", types.SimpleNamespace(sleep=pause))
+    static = sdbr.static_graph(lambda x: inner(x) * 2, on_dynamic="raise")
+    other = start(looks)
+    xs = [np.full((2, 3), i, "f") for i in range(3)]
+    for x in xs:
+        assert_near(static(chainer.Variable(x)).array, np.tanh(x) * 2, RESULTS, "output")
+    join(other)
+    assert static.schedule_manager.statistics.replays == 2
+    assert len(pauses) == 1  # it was there, and then not any more

@@ -10,6 +10,8 @@ from __future__ import annotations
 import collections
 import gc
 import sys
+import threading
+import time
 import types
 from collections.abc import Iterator
 
@@ -26,6 +28,9 @@ _PASSING = (
     tuple, list, zip, map, filter, enumerate, reversed, type(iter([])), type(iter(())),
 )  # fmt: skip
 _STEPS_UP = 6
+#: Seconds after which it is looked again where other threads run: one that looks at all stacks, as
+#: profilers do, holds what is in them for a moment, and does not outlive the call.
+_PAUSES = (0.001, 0.01)
 #: One thread at a time: who looks for holders holds what it meets, of other calls as well.
 _LOOKING = reentrant_lock()
 
@@ -84,13 +89,20 @@ class References:
                 return []
         # Inner functions that name each other hold each other until the collector comes.
         gc.collect()
-        with _LOOKING:
-            found = self._found(made, leaves, containers, recorder)
-            if _others_run():
-                found = [x for x in found if not self.counted(x[0]) or self._is_new(x[1])]
-            # Those who pass an argument on hold it, too, in tuples and lists.
-            found.sort(key=lambda pair: (tuple, list).count(type(pair[1])) * self.counted(pair[0]))
-            return [(_described(holder), thing) for thing, holder in found]
+        pauses = iter(_PAUSES if _others_run() else ())
+        while True:
+            with _LOOKING:
+                found = self._found(made, leaves, containers, recorder)
+                if _others_run():
+                    found = [x for x in found if not self.counted(x[0]) or self._is_new(x[1])]
+                pause = next(pauses, None)
+                if not found or pause is None:
+                    # Those who pass an argument on hold it, too, in tuples and lists.
+                    passing = (tuple, list)
+                    found.sort(key=lambda x: passing.count(type(x[1])) * self.counted(x[0]))
+                    return [(_described(holder), thing) for thing, holder in found]
+                found.clear()
+            time.sleep(pause)
 
     def _found(self, made: list, leaves: list, containers: dict, recorder) -> list[tuple]:
         """Pairs of a thing and who holds it and is not known; to be asked under the lock."""
@@ -128,7 +140,7 @@ class References:
 
 def _others_run() -> bool:
     """Whether there are other threads."""
-    return len(sys._current_frames()) > 1
+    return threading.active_count() > 1
 
 
 def _passes_on(holder) -> bool:
