@@ -280,6 +280,18 @@ def test_ways_and_what_to_write_instead(name):
     assert "whole step: native" in str(sdbr.explain(called))
 
 
+@pytest.mark.parametrize("name", WAYS)
+def test_the_same_is_said_when_the_optimizers_are_gone(name):
+    """As after a function that trains: when the collector comes makes no difference."""
+    model, names = WAYS[name][1](*batch())
+    step = seen(model)
+    kept = [weakref.ref(x) for x in names.values() if isinstance(x, chainer.Optimizer)]
+    names.clear()
+    gc.collect()
+    assert seen(model) == step
+    assert not any(optimizer() for optimizer in kept)
+
+
 # --- steps that cannot be whole -------------------------------------------------------------------
 def test_accumulation():
     model, optimizer = classifier()
@@ -321,6 +333,9 @@ def test_optimizers_that_differ():
         second.update()
     step = seen(model)
     assert step["instead"] == [] and step["why"] == "a whole step has one optimizer"
+    del first, second
+    gc.collect()
+    assert seen(model) == step
 
 
 def test_gradients_that_are_changed_in_between():

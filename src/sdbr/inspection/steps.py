@@ -124,8 +124,7 @@ def _why_not(seen: Sighting) -> str | None:
         return "a link keeps state with a gradient from step to step"
     if seen.lossfun is not None and seen.lossfun.brings_graph:
         return "the loss function gets Variables that calls before it have made"
-    optimizers = [reference() for reference in seen.optimizers]
-    if len(optimizers) > 1 and not _are_alike(optimizers):
+    if not seen.alike:
         return "a whole step has one optimizer"
     return None
 
@@ -136,12 +135,12 @@ def _why_not_static(manager, seen: Sighting, schedules: list) -> str | None:
         return None
     if manager.step_reason is not None:
         return manager.step_reason
-    optimizers = [o for reference in seen.optimizers if (o := reference()) is not None]
-    params = [p for o in optimizers for p in o.target.params() if p.array is not None]
+    targets = [target for reference in seen.targets if (target := reference()) is not None]
+    params = [p for target in targets for p in target.params() if p.array is not None]
     static = [s for s in schedules if s.dynamic is None and not s.unconfirmed and s.keep_graph]
-    if not (optimizers and static):
+    if not (targets and static):
         return None
-    return unsuitable(max(static, key=_last), optimizers[0], params)
+    return unsuitable(max(static, key=_last), targets[0], seen.clearing, params)
 
 
 def _last(schedule) -> int:
@@ -174,21 +173,6 @@ def _cut_inside(manager, seen: Sighting, schedules: list) -> list[str]:
         f"if {min(names)} is not None:",
         *[f"    {name} = chainer.Variable({name}.array)" for name in sorted(names)],
     ]
-
-
-def _are_alike(optimizers: list) -> bool:
-    """Whether one optimizer could do what these do together."""
-    first = optimizers[0]
-    return all(
-        other is not None
-        and first is not None
-        and type(other) is type(first)
-        and other.hyperparam.get_dict() == first.hyperparam.get_dict()
-        and not (other._pre_update_hooks or other._post_update_hooks)
-        and not (first._pre_update_hooks or first._post_update_hooks)
-        and other.t == first.t
-        for other in optimizers
-    )
 
 
 def _instead(manager, seen: Sighting) -> list[str]:

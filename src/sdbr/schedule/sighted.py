@@ -69,7 +69,13 @@ class Sighting:
     clears : list of str
         ``'cleargrads'`` or ``'zerograds'``, in order.
     optimizers : list of weakref
-        Static ones that have updated.
+        Static ones that have updated: they may be gone before anybody asks.
+    targets : list of weakref
+        Their targets.
+    clearing : str
+        How the first of them clears gradients.
+    alike : bool
+        Whether one optimizer could do what these do together.
     names : list of str
         By which the caller knows them.
     lossfun : LossFunction or None
@@ -104,6 +110,9 @@ class Sighting:
     backwards: list[Backward] = dataclasses.field(default_factory=list)
     clears: list[str] = dataclasses.field(default_factory=list)
     optimizers: list = dataclasses.field(default_factory=list)
+    targets: list = dataclasses.field(default_factory=list)
+    clearing: str = "cleargrads"
+    alike: bool = True
     names: list[str] = dataclasses.field(default_factory=list)
     lossfun: LossFunction | None = None
     line: str = ""

@@ -109,7 +109,9 @@ def _is_over(seen: Sighting, manager) -> bool:
         return True
     for reference, (t, made) in zip(seen.optimizers, seen.counts, strict=True):
         optimizer = reference()
-        if optimizer is None or not 0 <= optimizer.t - t <= _updates_of(optimizer) - made:
+        if optimizer is None:
+            continue  # nothing says that it has gone on in another way
+        if not 0 <= optimizer.t - t <= _updates_of(optimizer) - made:
             return True  # or set up anew
     if seen.optimizers or seen.rule is None:
         return False
@@ -161,11 +163,28 @@ def updates(optimizer) -> None:
             for parameter, kept in here.prints
         )
     here.step.by_others |= _caller().startswith("chainermn")
+    if seen:
+        here.step.alike &= _are_alike(here.step, optimizer)
+    elif not getattr(optimizer, "_use_cleargrads", True):
+        here.step.clearing = "zerograds"
     here.step.optimizers.append(weakref.ref(optimizer))
+    here.step.targets.append(weakref.ref(optimizer.target))
     here.step.counts.append((optimizer.t, _updates_of(optimizer)))
     here.step.names.append(_written(frame, _UPDATED) or "optimizer")
     here.step.line = "" if frame is None else line_of(frame)
     _name_callee(here.step, frame, here.cleared, optimizer)
+
+
+def _are_alike(step: Sighting, other) -> bool:
+    """Whether one optimizer could do what the first of the step and another one do."""
+    first = step.optimizers[0]()
+    return (
+        type(other) is type(first)
+        and other.hyperparam.get_dict() == first.hyperparam.get_dict()
+        and not (other._pre_update_hooks or other._post_update_hooks)
+        and not (first._pre_update_hooks or first._post_update_hooks)
+        and other.t == step.counts[0][0]
+    )
 
 
 class _Onlooker:

@@ -85,16 +85,19 @@ def look_out(manager, loss, traced: bool) -> None:
 STATE = ("captured state wants a gradient", "state with a history passes from call to call")
 
 
-def unsuitable(schedule: Schedule, optimizer, params) -> str | None:
-    """Why forward and backward cannot be one program, or None."""
+def unsuitable(schedule: Schedule, target: chainer.Link, clearing: str, params) -> str | None:
+    """Why forward and backward cannot be one program, or None.
+
+    `clearing` is ``'cleargrads'`` or ``'zerograds'``: how the optimizer clears the gradients of
+    `target`.
+    """
     trace = schedule.trace
     result = trace.result
     if not (isinstance(result, Value) and result.kind == v.RESULT and result.is_variable):
         return "the loss function does not return one Variable"
     if result.shape != () or not result.requires_grad or result.dtype.kind != "f":
         return "the loss is not a scalar that requires a gradient"
-    clearing = "cleargrads" if getattr(optimizer, "_use_cleargrads", True) else "zerograds"
-    if clears_itself(optimizer.target, clearing):
+    if clears_itself(target, clearing):
         return f"the target has its own {clearing}"
     for node in trace.nodes:
         if node.own and node.accumulates and node.backprop:
@@ -156,7 +159,8 @@ def make_runner(
     if manager.options.validate_every:
         return "validate_every compares forward and backward one by one"
     params = [p for p in optimizer.target.params() if p.array is not None]
-    problem = unsuitable(schedule, optimizer, params)
+    clearing = "cleargrads" if getattr(optimizer, "_use_cleargrads", True) else "zerograds"
+    problem = unsuitable(schedule, optimizer.target, clearing, params)
     if problem is not None:
         return problem
     others = differentiated(schedule, params)
