@@ -5,6 +5,7 @@
 #   make fuzz  ARGS="--seconds 3600" random nets, programs    make soak      long runs: leaks, threads
 #   make sanitize                    kernels and loop with the address and undefined-behaviour sanitizers
 #   make gpu-bundle                  what gpu-check needs on a machine without a network
+#   make mutants                     small mistakes in rows and passes: do the tables of tests see them?
 #   make docs                        the pages of docs/ as a site, into site/
 #   make ready                       all that has to pass, on a clean clone of HEAD
 #   make lock                        the versions of packages that all of this installs, anew
@@ -14,8 +15,8 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench doctor fuzz soak sanitize gpu-bundle docs lint build clean \
-	ready lock options
+.PHONY: help demo test bench doctor fuzz soak sanitize mutants gpu-bundle docs lint build \
+	clean ready lock options
 
 # The first interpreter that can make an environment and compile against its headers.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
@@ -76,6 +77,10 @@ soak: build
 # Builds into build/sanitize; ARGS names tests, the default is all that runs native code.
 sanitize: build
 	PYTHON=$(venv_python) .ci/sanitize $(ARGS)
+
+# About half an hour. ARGS="--out FILE" keeps what was seen, "--compare FILE" names what is not any more.
+mutants: build
+	PYTHONHASHSEED=0 $(venv_python) -m tests.mutants $(ARGS)
 
 # ARGS="--python python3.13" names another Python than 3.12, "--with NAME" what is missing there.
 gpu-bundle:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import zlib
+from collections import Counter
 from pathlib import Path
 
 # BLAS libraries read these once, when they are loaded: before anything imports NumPy.
@@ -55,6 +56,10 @@ collect_ignore = [] if ON else ["on_cupy", "on_null_gpu"]
 chainer.global_config.sdbr_keep_instructions = True
 
 
+#: Cases of one test from which on it is a long table, of which a sample runs.
+LONG = 16
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--seed",
@@ -68,7 +73,7 @@ def pytest_addoption(parser):
         type=from_one,
         default=1,
         metavar="N",
-        help="of the tables in modules marked long_table, about every Nth case: each commit others",
+        help=f"of tests with {LONG} cases or more about every Nth case: each commit others",
     )
     parser.addoption(
         "--alone",
@@ -87,6 +92,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # What is not static, or traced too often, says so: most tests look at something else. Here, as
+    # pyproject.toml would have it imported before this file has set the environment.
+    config.addinivalue_line("filterwarnings", "default::sdbr.SdbrWarning")
     seconds = config.getoption("seconds")
     config.stash[_END] = float("inf") if seconds is None else time.monotonic() + seconds
 
@@ -167,14 +175,11 @@ def pytest_collection_modifyitems(config, items):
     every, most = config.getoption("sample"), config.getoption("at_most")
     share = _number_of(tree()) % every
     alone = config.getoption("alone")
+    cases = Counter(_test_of(item) for item in items)
     gone = {
         item
         for item in items
-        if (
-            item.get_closest_marker("long_table")
-            and hasattr(item, "callspec")
-            and _number_of(item.nodeid) % every != share
-        )
+        if (cases[_test_of(item)] >= LONG and _number_of(item.nodeid) % every != share)
         or (alone and (alone == "only") != bool(item.get_closest_marker("alone")))
     }
     if most is not None:
@@ -193,6 +198,11 @@ def pytest_runtest_setup(item):
 
 
 _END = pytest.StashKey()
+
+
+def _test_of(item) -> str:
+    """The test that this is a case of."""
+    return item.nodeid.partition("[")[0]
 
 
 def _drawn(item) -> bytes:

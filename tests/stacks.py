@@ -72,7 +72,8 @@ def main() -> int:
         return 1
     chosen = list(found)
     if options.oldest_newest:
-        chosen = sorted({chosen[0], chosen[-1]}, key=PYTHONS.index)
+        others = chosen[1:][-2:]
+        chosen = [chosen[0], *(others and [others[commits() % len(others)]])]
 
     with tempfile.TemporaryDirectory(prefix="sdbr-stacks-") as folder:
 
@@ -92,10 +93,22 @@ def main() -> int:
     return int(any(row.outcome == "FAILED" for row in rows))
 
 
+def commits() -> int:
+    """How many commits led to what is checked out; 0 where that is not known."""
+    command = ["git", "rev-list", "--count", "HEAD"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:
+        return 0
+    return int(done.stdout) if done.returncode == 0 else 0
+
+
 def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run the compatibility tests on many stacks.")
     parser.add_argument(
-        "--oldest-newest", action="store_true", help="only the oldest and the newest Python found"
+        "--oldest-newest",
+        action="store_true",
+        help="only the oldest Python found and one of the newest two: another for the next commit",
     )
     parser.add_argument(
         "--newest", action="store_true", help="the newest versions of packages, not those of locks/"

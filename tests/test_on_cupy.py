@@ -1,4 +1,4 @@
-"""The tests of ``tests/on_cupy``, each file in a process where the look-alike of CuPy is.
+"""The tests of ``tests/on_cupy``, some files each in a process where the look-alike of CuPy is.
 
 By hand: ``SDBR_TESTS_ON=cupy python -m pytest tests/on_cupy``; with ``SDBR_AUDIT=1e9`` every replay
 is audited.
@@ -31,22 +31,32 @@ WITHOUT_REPLAYS = frozenset(
 )  # fmt: skip
 
 
-@pytest.mark.skipif(np.__version__ < "2", reason="CuPy 14 promotes types as NumPy 2 does")
-@pytest.mark.parametrize("name", NAMES)
-def test_on_cupy(name, request):
-    run(name, request, "off")
+newer = pytest.mark.skipif(np.__version__ < "2", reason="CuPy 14 promotes types as NumPy 2 does")
 
 
-@pytest.mark.skipif(np.__version__ < "2", reason="CuPy 14 promotes types as NumPy 2 does")
-@pytest.mark.long_table
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_REPLAYS])
-def test_on_cupy_with_every_replay_audited(name, request):
+def parts(names: list[str], count: int):
+    """The files in so many parts, each for one process."""
+    every = [names[i::count] for i in range(count)]
+    return pytest.mark.parametrize("names", every, ids=range(1, count + 1))
+
+
+@newer
+@parts(NAMES, 4)
+def test_on_cupy(names, request):
+    run(names, request, "off")
+
+
+# Many enough for a sample of them to do.
+@newer
+@parts([name for name in NAMES if name not in WITHOUT_REPLAYS], 16)
+def test_on_cupy_with_every_replay_audited(names, request):
     """Right programs give no alarm: what tests see is that of replays."""
-    run(name, request, "1e9")
+    run(names, request, "1e9")
 
 
-def run(name, request, audits):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(FOLDER / name)]
+def run(names, request, audits):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [str(FOLDER / name) for name in names]
     command += [f"--{name}={request.config.getoption(name)}" for name in ("sample", "seed")]
     # What this run of pytest tells its own processes is not for another's.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}

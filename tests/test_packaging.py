@@ -46,7 +46,7 @@ def test_each_python_has_exact_versions_of_all_that_is_installed(project, name):
     else:
         script = (ROOT / ".ci" / "lock").read_text()
         wanted, inputs = re.search("for extra in (.*); do", script)[1].split(), "tools.in"
-        assert set(extras) - set(wanted) == {"bench", "cuda12", "cuda13"}
+        assert set(extras) - set(wanted) == {"bench", "cuda13"}
     needs = [*project["dependencies"], *(need for extra in wanted for need in extras[extra])]
     needs += (ROOT / "locks" / inputs).read_text().splitlines()
     names = {re.match(r"[\w.-]+", need)[0].lower() for need in needs if need[0] != "#"}

@@ -131,11 +131,9 @@ def test_the_contract_names_every_file_of_the_semantics():
 
 
 class _Item:
-    def __init__(self, name: str, long: bool, case: bool, alone: bool = False):
+    def __init__(self, name: str, alone: bool = False):
         self.nodeid = name
-        self.marks = {"long_table": long, "alone": alone}
-        if case:
-            self.callspec = name
+        self.marks = {"alone": alone}
 
     def get_closest_marker(self, name):
         return self.marks[name] or None
@@ -155,16 +153,16 @@ def _chosen(every_item, **given):
 
 @pytest.mark.parametrize("every", [1, 4])
 def test_a_sample_leaves_out_cases_of_long_tables_alone(every):
-    kinds = [(long, case) for long in (True, False) for case in (True, False)]
-    every_item = [_Item(f"{kind}[{i}]", *kind) for kind in kinds for i in range(200)]
+    short = [_Item(f"{k}[{i}]") for k in range(20) for i in range(conftest.LONG - 1)]
+    every_item = [*short, *map(_Item, "abc"), *(_Item(f"long[{i}]") for i in range(200))]
     items, left_out = _chosen(every_item, sample=every)
-    assert all(item.marks["long_table"] and hasattr(item, "callspec") for item in left_out)
+    assert all(item.nodeid.startswith("long") for item in left_out)
     assert sorted(x.nodeid for x in items + left_out) == sorted(x.nodeid for x in every_item)
     assert len(left_out) == 0 if every == 1 else 120 < len(left_out) < 180
 
 
 def test_what_is_alone_is_in_one_part_and_the_rest_in_the_other():
-    every_item = [_Item(f"a[{i}]", False, True, alone=i % 3 == 0) for i in range(30)]
+    every_item = [_Item(f"a[{i}]", alone=i % 3 == 0) for i in range(30)]
     together, left_out = _chosen(every_item, alone="leave-out")
     assert left_out == every_item[::3] == _chosen(every_item, alone="only")[0]
     assert sorted(together + left_out, key=every_item.index) == every_item
@@ -230,7 +228,7 @@ def test_options_that_are_no_such_numbers_are_refused(number, text):
 
 
 def test_some_tests_are_from_all_over():
-    every_item = [_Item(f"{part}[{i}]", True, True) for part in "ab" for i in range(200)]
+    every_item = [_Item(f"{part}[{i}]") for part in "ab" for i in range(200)]
     items, left_out = _chosen(every_item, at_most=40)
     assert len(items) == 40 and len(left_out) == 360
     assert items == [x for x in every_item if x in items]
@@ -239,7 +237,7 @@ def test_some_tests_are_from_all_over():
 
 
 def test_what_runs_until_a_time_is_in_any_order_and_then_skipped(tmp_path):
-    every_item = [_Item(f"a[{i}]", True, True) for i in range(200)]
+    every_item = [_Item(f"a[{i}]") for i in range(200)]
     items, left_out = _chosen(every_item, seconds=5.0)
     assert left_out == [] and set(items) == set(every_item)
     assert items != every_item and items == _chosen(every_item, seconds=9.0)[0]
@@ -252,7 +250,7 @@ def test_what_runs_until_a_time_is_in_any_order_and_then_skipped(tmp_path):
 
 
 def test_in_the_long_run_every_case_runs(monkeypatch):
-    every_item = [_Item(f"a[{i}]", True, True) for i in range(200)]
+    every_item = [_Item(f"a[{i}]") for i in range(200)]
     left = set(every_item)
     for name in map(str, range(40)):
         monkeypatch.setattr(conftest, "tree", lambda name=name: name)

@@ -12,39 +12,10 @@ from tests.harness import device
 
 from .cases import CASES
 from .harness import TEST, TRAINING, Mode, check, check_batches, check_dynamic, check_second
+from .tables import ONE, SOME, STATIC, dtype_of, each
 from .variations import check_among_others, check_step, check_two_live_calls
 
-pytestmark = pytest.mark.long_table
-
-STATIC = [case for case in CASES if case.dynamic is None]
-
-
-def some_of(cases, most: int = 3) -> list:
-    """At most so many cases of each name, from the first to the last of them."""
-    by_name: dict = {}
-    for case in cases:
-        by_name.setdefault(case.name, []).append(case)
-    return [
-        of_name[i]
-        for of_name in by_name.values()
-        for i in sorted({round(k * (len(of_name) - 1) / (most - 1)) for k in range(most)})
-    ]
-
-
-# For other ways to call: what options do is seen in the plain call of every case.
-SOME = some_of(STATIC)
 DYNAMIC = [case for case in CASES if case.dynamic is not None]
-
-
-def each(cases):
-    return pytest.mark.parametrize("case", cases, ids=[case.id for case in cases])
-
-
-def dtype_of(case) -> str:
-    """The dtype in which cancellation hides least."""
-    return "d" if "d" in case.dtypes else case.dtypes[0]
-
-
 BY_DTYPE = [(case, dtype) for case in STATIC for dtype in case.dtypes]
 
 
@@ -53,29 +24,29 @@ def test_plain_function(case, dtype):
     check(case, dtype, "function")
 
 
-@each([case for case in STATIC if case.native])
+@each(case for case in SOME if case.native)
 def test_numpy_backend(case):
     check(case, "f", "function", backend="numpy")
 
 
-@each([case for case in STATIC if case.native])
+@each(case for case in SOME if case.native)
 def test_device(case):
     with device.simulated() as made:
         check(case, "f", "function", backend=device.NAME)
     assert made and all(x.recorded for x in made if any(x.launches))
 
 
-@each([case for case in STATIC if case.parameters])
+@each(case for case in SOME if case.parameters)
 def test_method_of_a_chain_with_parameters(case):
     check(case, "f", "chain", Mode(inputs="first"))
 
 
-@each(STATIC)
+@each(SOME)
 def test_test_mode(case):
     check(case, "f", "function", TEST)
 
 
-@each(SOME)
+@each(ONE)
 def test_arrays(case):
     check(case, "f", "function", Mode(inputs="arrays"))
 
@@ -120,12 +91,12 @@ def test_two_batch_sizes(name):
 UPDATED = {"batch_normalization running", "batch_renormalization"}
 
 
-@each([case for case in SOME if case.dtypes != "e" and case.id not in UPDATED])
+@each(case for case in ONE if case.dtypes != "e" and case.id not in UPDATED)
 def test_layouts(case):
     check(case, dtype_of(case), "function", Mode(inputs="layouts"))
 
 
-@each([case for case in STATIC if case.id in UPDATED])
+@each(case for case in STATIC if case.id in UPDATED)
 def test_running_averages_that_are_not_contiguous(case):
     reason = "an array that a function may update in place is not contiguous"
     case = dataclasses.replace(case, dynamic=reason)
@@ -139,18 +110,18 @@ def test_among_other_functions(case):
     check_among_others(case, dtype_of(case))
 
 
-@each([case for case in SOME if case.parameters and case.loss])
+@each(case for case in SOME if case.parameters and case.loss)
 def test_whole_steps(case):
     check_step(case, dtype_of(case))
 
 
-@each([case for case in SOME if case.partial])
+@each(case for case in ONE if case.partial)
 def test_two_calls_before_their_backward(case):
     check_two_live_calls(case, dtype_of(case))
 
 
 # The second derivative of x / x is rounding error and nothing else.
-@each([case for case in STATIC if case.id != "operator x / x"])
+@each(case for case in SOME if case.id != "operator x / x")
 def test_second_derivatives(case):
     check_second(case, dtype_of(case))
 

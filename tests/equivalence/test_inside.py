@@ -6,17 +6,12 @@ import dataclasses
 
 import chainer
 import numpy as np
-import pytest
 
 from tests.harness.comparison import variables_of
 from tests.tolerances import EQUIVALENCE, INSIDE
 
-from .cases import CASES
 from .harness import check
-
-pytestmark = pytest.mark.long_table
-
-STATIC = [case for case in CASES if case.dynamic is None]
+from .tables import SOME, each
 
 
 def with_gradients(case, double: bool):
@@ -46,7 +41,7 @@ def with_gradients(case, double: bool):
 ROUNDING = "operator x / x"
 
 
-@pytest.mark.parametrize("case", STATIC, ids=[case.id for case in STATIC])
+@each(SOME)
 def test_gradients_inside_the_call(case):
     """Differentiated once more where Chainer can."""
     check(with_gradients(case, case.second and case.id != ROUNDING), case.dtypes[-1])

@@ -17,8 +17,6 @@ from .harness import SUBJECTS, TEST, TRAINING, Mode, as_inputs, assert_near, che
 from .link_cases import CASES
 from .link_cases.make import own_call
 
-pytestmark = pytest.mark.long_table
-
 PUBLIC = {
     name
     for name, thing in vars(chainer.links).items()

@@ -5,22 +5,16 @@ from __future__ import annotations
 import dataclasses
 
 import sdbr
+from sdbr.devices.arrays import is_writeable
 
 import chainer
 import numpy as np
-import pytest
 
 from tests.harness.comparison import variables_of
 
-from .cases import CASES
 from .harness import REPLAYS, SUBJECTS, TRAINING, as_inputs, configured
+from .tables import ONE, SOME, dtype_of, each
 
-# Of NumPy, which asks for the flag of what broadcast_arrays has made.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:future versions will not:FutureWarning"),
-    pytest.mark.long_table,
-]
-FUNCTIONS = [case for case in CASES if case.dynamic is None]
 #: A view only because the argument does not lie in C order; a replay copies.
 COPIED = {"reshape of a transposed view"}
 
@@ -46,12 +40,12 @@ def shared(subject, case, dtype: str, step: int, order: str) -> tuple:
     return (
         [[on_one_memory(y, z) for z in zs] for y in ys],
         [[on_one_memory(a, b) for b in ys] for a in ys],
-        [y.flags.writeable for y in ys],
+        [is_writeable(y) for y in ys],
     )
 
 
 def check(case, how: str, order: str = "C") -> None:
-    dtype = "d" if "d" in case.dtypes else case.dtypes[0]
+    dtype = dtype_of(case)
     calls = case.traces + REPLAYS - 1
     with configured(case, dtype, TRAINING), np.errstate(all="ignore"):
         found = []
@@ -62,19 +56,17 @@ def check(case, how: str, order: str = "C") -> None:
     assert subject.statistics.replays == REPLAYS - 1
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("case", FUNCTIONS, ids=[case.id for case in FUNCTIONS])
-def test_with_arguments(case, order):
-    if order == "F" and case.id in COPIED:
-        return
-    check(case, "function", order)
+@each(SOME)
+def test_with_arguments(case):
+    check(case, "function")
 
 
-@pytest.mark.parametrize(
-    "case",
-    [case for case in FUNCTIONS if case.parameters],
-    ids=[case.id for case in FUNCTIONS if case.parameters],
-)
+@each(case for case in ONE if case.id not in COPIED)
+def test_with_arguments_in_the_order_of_fortran(case):
+    check(case, "function", "F")
+
+
+@each(case for case in ONE if case.parameters)
 def test_with_parameters(case):
     check(case, "chain")
 
@@ -90,7 +82,7 @@ def beside(call):
     return function
 
 
-@pytest.mark.parametrize("case", FUNCTIONS, ids=[case.id for case in FUNCTIONS])
+@each(ONE)
 def test_with_each_other(case):
     check(dataclasses.replace(case, call=beside(case.call)), "function")
 
@@ -115,22 +107,12 @@ def gradients_shared(subject, case, dtype: str, step: int, order: str) -> tuple:
     everything = [*grads, *enumerate(given, len(leaves))]
     pairs = {(i, k) for i, a in grads for k, b in everything if k > i and on_one_memory(a, b)}
     first = len(leaves) - len(parameters)
-    return pairs, {i for i, g in grads if g.flags.writeable}, set(range(first, len(leaves)))
+    return pairs, {i for i, g in grads if is_writeable(g)}, set(range(first, len(leaves)))
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize(
-    ("case", "how"),
-    [
-        pytest.param(case, how, id=f"{case.id}-{how}")
-        for case in FUNCTIONS
-        for how in ("function", "chain")
-        if case.loss and (case.parameters or how == "function")
-    ],
-)
-def test_gradients(case, how, order):
+def check_gradients(case, how: str, order: str = "C") -> None:
     """On one memory where define-by-run's are, or not at all; those of parameters never are."""
-    dtype = "d" if "d" in case.dtypes else case.dtypes[0]
+    dtype = dtype_of(case)
     with configured(case, dtype, TRAINING), np.errstate(all="ignore"):
         plain, static = (SUBJECTS[how](case, dtype, o) for o in (None, {"on_dynamic": "raise"}))
         for i in range(case.traces + REPLAYS - 1):
@@ -141,6 +123,21 @@ def test_gradients(case, how, order):
             if i >= case.traces:
                 assert not any(set(pair) & parameters for pair in got)
     assert static.statistics.replays == REPLAYS - 1
+
+
+@each(case for case in SOME if case.loss)
+def test_gradients(case):
+    check_gradients(case, "function")
+
+
+@each(case for case in ONE if case.loss)
+def test_gradients_from_those_in_the_order_of_fortran(case):
+    check_gradients(case, "function", "F")
+
+
+@each(case for case in ONE if case.loss and case.parameters)
+def test_gradients_of_parameters(case):
+    check_gradients(case, "chain")
 
 
 def test_calls_do_not_share():

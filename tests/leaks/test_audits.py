@@ -33,7 +33,6 @@ def _rows():
                 yield pytest.param(topic, name, id=f"{topic}.{name}")
 
 
-@pytest.mark.long_table
 @pytest.mark.parametrize(("topic", "name"), list(_rows()))
 def test_audits_alone_catch_it(topic, name):
     """Every replay is audited: what is silent without is right or said with them."""

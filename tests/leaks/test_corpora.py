@@ -23,7 +23,6 @@ CASES = [
 ]
 
 
-@pytest.mark.long_table
 @pytest.mark.parametrize(("path", "name"), CASES)
 def test_programs(path, name):
     verdict = judge(path, name)

@@ -10,8 +10,6 @@ from tests.tolerances import CONTRACT, HALF_GRADIENTS, HALF_RESULTS
 from .apart import APART
 from .harness import compare_cases
 
-pytestmark = pytest.mark.long_table
-
 #: Chainer's kernels compute with floats whatever the dtype.
 FLOATS_INSIDE = {"local_response_normalization", "roi_pooling_2d", "upsampling_2d"}
 #: One of their inputs is of float16.

@@ -9,8 +9,6 @@ from tests.tolerances import CONTRACT, HALF_GRADIENTS, HALF_RESULTS
 
 from .harness import compare_cases
 
-pytestmark = pytest.mark.long_table
-
 #: Cases that cannot run on CuPy, or where Chainer's code for GPUs gives something else.
 APART: dict[str, str] = {}
 

@@ -8,8 +8,6 @@ from tests.equivalence.cases import CASES
 
 from .cases import check, reasons
 
-pytestmark = pytest.mark.long_table
-
 NEGATIVE = "below 0 an index counts from the end here; Chainer's kernels for GPUs leave the array"
 #: Cases that are not run, by name or id.
 LEFT_OUT = {

@@ -14,7 +14,6 @@ import pytest
 from .loops import LOOPS
 from .programs import Way, assert_alike
 
-pytestmark = pytest.mark.long_table
 EVERY = 1e9
 
 

@@ -13,8 +13,6 @@ from .harness import APART, CASES, OF_FUNCTIONS, OF_LINKS, looks, possible, seco
 #: Chainer has no gradient of this gradient.
 ONCE = {"as_strided"}
 
-pytestmark = pytest.mark.long_table
-
 by_case = pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
 
 

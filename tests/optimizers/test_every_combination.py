@@ -7,8 +7,6 @@ import pytest
 from tests.harness.trainings import Runs
 from tests.harness.update_rules import HOOKS, RULES
 
-pytestmark = pytest.mark.long_table
-
 
 @pytest.fixture(autouse=True, params=["cython"])
 def backend(request):

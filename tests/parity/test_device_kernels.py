@@ -32,7 +32,6 @@ def simulated():
         yield made
 
 
-@pytest.mark.long_table
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("name", NAMES)
 def test_op(simulated, name, dtype):
@@ -48,7 +47,6 @@ def test_op_in_turn(simulated, name, dtype):
     assert all_in_one_graph(simulated)
 
 
-@pytest.mark.long_table
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "dropout"])
 def test_op_beside_others(name, order):

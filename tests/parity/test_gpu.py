@@ -11,7 +11,7 @@ from tests.harness import device
 from .generators import cases_of
 from .harness import assert_parity
 
-pytestmark = [pytest.mark.gpu, pytest.mark.long_table]
+pytestmark = pytest.mark.gpu
 NAMES = [
     op.name for op in OPS if op.family in FAMILIES and op.name not in (*NOT_YET, *device.IN_TURN)
 ]

@@ -24,7 +24,8 @@ from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, cop
 from tests.harness.models import MLP, floats, labels
 from tests.tolerances import HALF_SUMS, RESULTS, SUMS
 
-pytestmark = pytest.mark.long_table
+# np.matrix is one of the arguments that are refused.
+pytestmark = pytest.mark.filterwarnings("default:the matrix subclass:PendingDeprecationWarning")
 
 X = floats(5, 4)(np.random.RandomState(0))
 T = labels(3, 5)(np.random.RandomState(1))

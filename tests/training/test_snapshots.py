@@ -239,7 +239,7 @@ def test_links_with_code_of_their_own(tmp_path):
     assert other.words == ["a"]
     before = contents(other)
     for word, link, error, said in (
-        ("stop", L.Linear(2, 3), KeyboardInterrupt, ""),
+        ("stop", L.Linear(2, 3), KeyboardInterrupt, None),
         ("b", L.Linear(2, 4), sdbr.SnapshotError, "l/W"),
         ("wrong", L.Linear(2, 4), sdbr.SnapshotError, "l/W"),
         ("wrong", L.Linear(2, 3), sdbr.SnapshotError, "could not be loaded: wrong words"),

@@ -71,9 +71,10 @@ def run(
 
 
 def _listen(stream: IO[str], said: list[str]) -> None:
-    for line in stream:
-        said.append(line.rstrip("\n"))
-        print(line, end="", flush=True)
+    with stream:
+        for line in stream:
+            said.append(line.rstrip("\n"))
+            print(line, end="", flush=True)
 
 
 def python(*words: object) -> list[str]:

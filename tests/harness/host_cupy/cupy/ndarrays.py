@@ -226,8 +226,9 @@ def _view_of(source, host, cls=None):
         made.data = source.data + (host.ctypes.data - source.data.ptr)
     else:
         made.data = source.data
-    if not host.flags.writeable and host.size:
-        # NumPy protects some views, such as diagonals; CuPy does not.
+    # NumPy protects some views, such as diagonals; CuPy does not. By its number, as the flag
+    # NPY_ARRAY_WRITEABLE warns when it is read from what broadcast_arrays has made.
+    if not host.flags.num & 0x400 and host.size:
         made._host = _host_over(made.data, host.shape, host.dtype, host.strides, "C")
     if type(made) is not ndarray:
         made.__array_finalize__(source)
