@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 from collections.abc import Callable
 
@@ -41,12 +42,15 @@ def late_runs():
     what this yields is called.
     """
     if ON != "gpu":
+        gc.collect()  # what is freed waits for the device: nothing of the tests before is, then
+        gc.disable()
         device.setting("late").value = 1
         try:
             yield lambda: None
             device.device().wait()
         finally:
             device.setting("late").value = 0
+            gc.enable()
         return
     if "host_cupy" in cupy.__file__:
         pytest.skip("needs a stream that waits for the host")
