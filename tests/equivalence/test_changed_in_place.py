@@ -88,8 +88,9 @@ def check_changed(case, how: str, what: str) -> None:
     case.assert_native(dtype, statistics)
 
 
-# NumPy warns of a write to what broadcast_arrays has made.
+# NumPy warns of a write to what broadcast_arrays has made, in one of two ways.
 @pytest.mark.filterwarnings("default:future versions will not create:FutureWarning")
+@pytest.mark.filterwarnings("default:Numpy has detected that you:DeprecationWarning")
 # Which arrays a row reads again hangs on its arguments: here, variants are not alike.
 @pytest.mark.parametrize("what", WHAT)
 @each(case for case in STATIC if case.loss)
