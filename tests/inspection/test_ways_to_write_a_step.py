@@ -391,6 +391,29 @@ def test_a_call_that_makes_no_whole_step():
     assert step["instead"] == [] and "validate_every" in step["why"]
 
 
+class Zeroes(L.Classifier):
+    """It clears gradients in its own way, if by zeros."""
+
+    def zerograds(self):
+        super().zerograds()
+
+
+@pytest.mark.parametrize("by_zeros", [True, False])
+def test_a_target_that_clears_itself(by_zeros):
+    """Said by what the optimizer did, which is gone by then."""
+    model = sdbr.static_graph(Zeroes(Net()))
+    optimizer = sdbr.static_optimizer(optimizers.Adam()).setup(model)
+    optimizer.use_cleargrads(not by_zeros)
+    by_hand(model, optimizer, zeroes=by_zeros)
+    gone = weakref.ref(optimizer)
+    del optimizer
+    gc.collect()
+    step = seen(model)
+    assert gone() is None
+    assert step["why"] == ("the target has its own zerograds" if by_zeros else None)
+    assert (step["instead"] == []) == by_zeros
+
+
 def test_graphs_that_are_kept():
     model, optimizer = classifier()
     x, t = batch()
