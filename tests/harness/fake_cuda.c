@@ -75,7 +75,7 @@ static int failing(const char *name) {
     } while (0)
 
 enum { NO_DEVICE = 100, BAD_VALUE = 1, NOT_FOUND = 500, BAD_IMAGE = 200, OUT_OF_MEMORY = 2, NO_CONTEXT = 201, NOT_READY = 600 };
-enum { STILL_RECORDS = 900, MERGED = 902, UNMATCHED = 903, UNJOINED = 904, ISOLATED = 905, IS_RECORDED = 907 };
+enum { STILL_RECORDS = 900, BROKEN = 901, MERGED = 902, UNMATCHED = 903, UNJOINED = 904, ISOLATED = 905, IS_RECORDED = 907 };
 /* What gives back does so, whatever it says. */
 #define GIVES_BACK \
     if (!depth)    \
@@ -173,7 +173,11 @@ int cuProfilerStart(void) { return 0; }
 int cuProfilerStop(void) { return 0; }
 int cuCtxSynchronize(void) {
     NEEDS_CONTEXT;
-    return fake_waits++, catch_up_all(), 0;
+    int status = 0;
+    for (stream *s = streams; s; s = s->next)
+        if (s->records)
+            status = STILL_RECORDS, s->records->is_broken = 1;
+    return status ? status : (fake_waits++, catch_up_all(), 0);
 }
 
 static const struct {
@@ -192,6 +196,7 @@ static const struct {
     {709, "CUDA_ERROR_CONTEXT_IS_DESTROYED"},
     {719, "CUDA_ERROR_LAUNCH_FAILED"},
     {STILL_RECORDS, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+    {BROKEN, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
     {UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
     {NO_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
 };
@@ -422,6 +427,8 @@ int cuStreamWaitEvent(void *handle, const event *before, unsigned flags) {
 }
 
 static int launch(stream *s, node given, const void *parameters, size_t size) {
+    if (s->records && s->records->is_broken)
+        return BROKEN;
     node *made = malloc(sizeof *made);
     *made = given;
     made->parameters = memcpy(malloc(size), parameters, size);
@@ -522,6 +529,7 @@ int cuStreamEndCapture(void *handle, nodes **graph) {
     *graph = NULL;
     if (!ends)
         return BAD_VALUE;
+    status = status || !ends->is_broken ? status : BROKEN;
     if (ends->origin != handle)
         return UNMATCHED;
     for (stream *other = streams; other; other = other->next) {

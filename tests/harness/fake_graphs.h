@@ -36,6 +36,7 @@ typedef struct capture {
     int64_t number;
     nodes all;
     void *origin;
+    int is_broken;       /* somebody waited for the device meanwhile */
 } capture;
 
 /* 0: as recorded; 1: what has become ready last; 2: what was recorded last; more: by chance, from this number on. */

@@ -41,19 +41,29 @@ def late_runs():
     The driver without a device can do so. On a GPU a stream waits for a function of the host, till
     what this yields is called.
     """
-    if ON != "gpu":
-        gc.collect()  # what is freed waits for the device: nothing of the tests before is, then
-        gc.disable()
-        device.setting("late").value = 1
-        try:
-            yield lambda: None
-            device.device().wait()
-        finally:
-            device.setting("late").value = 0
-            gc.enable()
-        return
-    if "host_cupy" in cupy.__file__:
+    if ON == "gpu" and "host_cupy" in cupy.__file__:
         pytest.skip("needs a stream that waits for the host")
+    gc.collect()  # what is freed waits for the device: nothing of the tests before is, then
+    gc.disable()
+    try:
+        with _late() if ON != "gpu" else _held_back() as goes_on:
+            yield goes_on
+    finally:
+        gc.enable()
+
+
+@contextlib.contextmanager
+def _late():
+    device.setting("late").value = 1
+    try:
+        yield lambda: None
+        device.device().wait()
+    finally:
+        device.setting("late").value = 0
+
+
+@contextlib.contextmanager
+def _held_back():
     stream, goes_on = cupy.cuda.get_current_stream(), threading.Event()
     stream.launch_host_func(lambda _: goes_on.wait(60), None)
     try:

@@ -24,7 +24,9 @@ CALLS = 8
 #: Which of several values stays that are written to one place is nobody's promise there.
 UNDEFINED = {writes.duplicates, writes.negative_indices}
 #: What they call is not there.
-MISSING = {writes.out_where, writes.masked_array}
+MISSING = {
+    writes.out_where, writes.masked_array, writes.sorted_view, writes.sorted_by_percentile
+}  # fmt: skip
 #: An index without dimensions makes a copy there, and positions of ``out`` are known.
 STATIC = [writes.part_of_row_by_argmin, writes.part_seen_by_argmin, writes.out_as_a_position]
 

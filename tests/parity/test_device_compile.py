@@ -90,21 +90,41 @@ def test_errors_show_what_the_compiler_said(compiler):
         compiler.compile("unknown_type x;", {}, "sm_90")
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is missing")
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is missing")
+
+
+def by_nvcc(folder, wanted, *options):
+    """What nvcc says of kernels."""
+    text, header = source(wanted)
+    for name, body in header.items():
+        (folder / name).write_text(body)
+    (folder / "sdbr.cu").write_text(text)
+    command = ["nvcc", "-arch=sm_90", f"-I{KERNELS}", f"-I{folder}", *options, "sdbr.cu"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True, timeout=900
+    )
+    return done.stderr
+
+
+@needs_nvcc
 @pytest.mark.parametrize(("which", "registers"), [(every_elementwise, 64), (every_other, 128)])
 def test_kernels_spill_no_registers(tmp_path, which, registers):
     """But for a few bytes of functions of mathematics in double."""
     wanted = which()
-    text, header = source(wanted)
-    for name, body in header.items():
-        (tmp_path / name).write_text(body)
-    (tmp_path / "sdbr.cu").write_text(text)
-    command = ["nvcc", "-arch=sm_90", f"-I{KERNELS}", f"-I{tmp_path}", "-Xptxas", "-v"]
-    done = subprocess.run(
-        [*command, "-cubin", "-o", "x.cubin", "sdbr.cu"],
-        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=900,
-    )  # fmt: skip
-    spilled = [int(n) for n in re.findall(r"(\d+) bytes spill stores", done.stderr)]
+    said = by_nvcc(tmp_path, wanted, "-Xptxas", "-v", "-cubin", "-o", "x.cubin")
+    spilled = [int(n) for n in re.findall(r"(\d+) bytes spill stores", said)]
     assert len(spilled) >= len(wanted)
     assert max(spilled) <= 48 and sum(n > 0 for n in spilled) <= 4
-    assert max(int(n) for n in re.findall(r"Used (\d+) registers", done.stderr)) <= registers
+    assert max(int(n) for n in re.findall(r"Used (\d+) registers", said)) <= registers
+
+
+@needs_nvcc
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_updates_round_each_product(tmp_path, dtype):
+    """As NumPy's; a product that a sum follows would be one operation with it."""
+    wanted = [x for x in every_other() if x.kernel.endswith(f"_together_{dtype}")]
+    assert len(wanted) > 10
+    by_nvcc(tmp_path, wanted, *OPTIONS[1:], "-ptx", "-o", "x.ptx")
+    code = (tmp_path / "x.ptx").read_text()
+    kind = {"f4": "f32", "f8": "f64"}[dtype]
+    assert f"mul.rn.{kind}" in code and f"fma.rn.{kind}" not in code

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from sdbr.base.errors import BackendError, DriverError, OutOfMemoryError
+from sdbr.devices.recording import ONE_OF_BOTH, recorded
 from sdbr.devices.signatures import ADDRESS, NEWER, SIGNATURES, early_launch
 from sdbr.devices.statuses import NOT_READY, OUT_OF_MEMORY, hint
 
@@ -21,7 +22,6 @@ LIBRARY = "libcuda.so.1"
 
 _COMPUTE_CAPABILITY = 75, 76  # attributes of a device: major, minor
 _NON_BLOCKING = 1  # streams that do not wait for the default one
-_THREAD_LOCAL = 1  # what other threads do meanwhile does not break a capture
 _NO_TIMES = 2  # events that only order
 
 _EARLY_IN_GRAPHS = 12, 3  # CUDA since which graphs have such launches, on GPUs of
@@ -173,7 +173,7 @@ class Device:
     def wait(self) -> None:
         """Wait for all that was launched."""
         try:
-            with self.current():
+            with ONE_OF_BOTH, self.current():
                 self.driver.call("cuCtxSynchronize")
         except DriverError as error:
             error.args = (f"{error}; on GPU {self.ordinal} ({self.name})",)
@@ -409,25 +409,13 @@ class Stream(Borrowed, _Owned):
     def capture(self) -> Iterator[list[Graph]]:
         """Record what is launched instead of running it; the list has the graph afterwards."""
         made: list[Graph] = []
-        graph = ctypes.c_void_p()
-        self.driver.call("cuStreamBeginCapture_v2", self.handle, _THREAD_LOCAL)
-        try:
+        with recorded(self.driver.call, self.handle) as graph:
             yield made
-        except BaseException:
-            # Whatever happened: a stream that still records is of no use to anybody.
-            with contextlib.suppress(DriverError):
-                self._end(graph)
-                self.driver.call("cuGraphDestroy", graph)
-            raise
-        self._end(graph)
         try:
             made.append(Graph(self.device, graph))
         finally:
             with contextlib.suppress(DriverError):
                 self.driver.call("cuGraphDestroy", graph)
-
-    def _end(self, graph: ctypes.c_void_p) -> None:
-        self.driver.call("cuStreamEndCapture", self.handle, ctypes.byref(graph))
 
 
 class Graph(_Owned):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 OUT_OF_MEMORY = 2
 NOT_READY = 600
+CAPTURE_INVALIDATED = 901
 
 #: Deinitialized; errors of memory and links; a kernel that went wrong; destroyed; unknown.
 LOST = frozenset({4, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999})

@@ -45,6 +45,7 @@ def suite(
     """Run pytest; what it counted, and what it said of failures."""
     time_of_tests = max(1.0, seconds - ENDS_WITH)
     words = ["-m", "pytest", "-v", "--tb=short", "-rfE", "-p", "no:cacheprovider", *arguments]
+    words += ["-W", "default"]  # other plugins and versions there warn of other things
     words += ["--sample", SAMPLE, "--seconds", f"{time_of_tests:.0f}"]
     if importlib.util.find_spec("xdist") is not None:
         words += ["-n", max(1, min(MOST_PROCESSES, (os.cpu_count() or 1) // 2))]

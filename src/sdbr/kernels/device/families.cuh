@@ -8,11 +8,26 @@
 #include "device/product.cuh"
 #include "loss/sigmoid.h"
 #include "device/loss.cuh"
-#include "update/elements.h"
-#include "device/update.cuh"
 #include "recurrent/gates.h"
 #include "device/recurrent.cuh"
 #include "device/random.cuh"
+
+#if defined(__CUDACC__)
+#undef T
+#if SDBR_FLOATS
+#define T sdbr_rounded<float>
+#else
+#define T sdbr_rounded<double>
+#endif
+#endif
+#include "update/elements.h"
+#include "device/update.cuh"
+#undef T
+#if SDBR_FLOATS
+#define T float
+#else
+#define T double
+#endif
 
 /* A kernel of a team function; of one whose teams are counted; of one that keeps rows in much memory besides. */
 #define SDBR_TEAM_KERNEL(name) SDBR_KERNEL(FN(name), FN(name##_team))

@@ -3,6 +3,7 @@
 #include "device/elementwise.cuh"
 #include "device/labels.cuh"
 #include "device/philox.cuh"
+#include "device/rounded.cuh"
 
 #define SDBR_BY_DTYPE "device/families.cuh"
 #include "frame/by_dtype.h"

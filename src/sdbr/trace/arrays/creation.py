@@ -16,7 +16,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import PLAIN
 from sdbr.trace.arrays.asking import ask_layout
 from sdbr.trace.arrays.stripping import holds_known, holds_traced, strip_nested
-from sdbr.trace.arrays.telling import leave_by, record
+from sdbr.trace.arrays.telling import leave_by, record, unseen
 from sdbr.trace.arrays.traced_float import strip_floats
 from sdbr.trace.code._library import is_library_name
 from sdbr.trace.code.machinery import called_by_machinery
@@ -63,6 +63,18 @@ PYTHON_DRAWS = (
 def by_chainer(frame) -> bool:
     """Whether the code of `frame` is Chainer's own: what it makes arrays of, it was given."""
     return frame.f_globals.get("__name__", "").partition(".")[0] == "chainer"
+
+
+def _for_ourselves(recorder, frame) -> bool:
+    """Whether code of ours looks at an array of a GPU, for which CuPy calls NumPy."""
+    if not recorder.on_device:
+        return False
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package != "cupy":
+            return package == "sdbr"
+        frame = frame.f_back
+    return False
 
 
 def only_numbers(thing) -> bool:
@@ -116,21 +128,14 @@ def creating(original):
             args, kwargs = strip_floats(args), strip_floats(kwargs)
             if recorder.depth:
                 return original(*args, **kwargs)
-        if recorder is None or not nests:
-            result = original(*args, **kwargs)
-        else:
-            recorder.depth += 1
-            try:
-                result = original(*args, **kwargs)
-            finally:
-                recorder.depth -= 1
         if recorder is None:
-            return result
+            return original(*args, **kwargs)
+        result = unseen(recorder, original, *args, **kwargs) if nests else original(*args, **kwargs)
         frame = sys._getframe(1)
         # The ones that ``chainer.grad`` starts from are constants as well.
         if called_by_machinery(frame) and frame.f_code.co_name != "grad":
             return result
-        if type(result) not in PLAIN:
+        if type(result) not in PLAIN or _for_ourselves(recorder, frame):
             return result
         is_empty = original.__name__[:5] == "empty"
         if is_empty and result.dtype.kind in "biufc":
@@ -153,6 +158,7 @@ def _converting(original):
             return record(original, args, kwargs)
         result = original(*args, **kwargs)
         made = type(result) is np.ndarray and only_numbers([*args, *kwargs.values()])
+        made = made and not _for_ourselves(recorder, sys._getframe(1))
         if made and not by_chainer(sys._getframe(1)):
             recorder.trace.unconfirmed = True
         return recorder.made(result) if made else result

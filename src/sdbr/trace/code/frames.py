@@ -28,11 +28,12 @@ def user_frames(last=None):
 def user_line() -> str:
     """``file:line in function`` of the innermost frame of user code.
 
-    That is outside Chainer, sdbr, NumPy, other compiled packages and the standard library.
+    That is outside Chainer, sdbr, NumPy, CuPy, other compiled packages and the standard library.
     """
     frame = sys._getframe(1)
     while frame is not None:
-        if is_users(frame.f_globals.get("__name__", "")):
+        name = frame.f_globals.get("__name__", "")
+        if is_users(name) and name.partition(".")[0] != "cupy":
             return line_of(frame)
         frame = frame.f_back
     return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 
 from cupy import plain
@@ -51,7 +53,11 @@ class Methods:
             order = order.upper()
             if order == "A":
                 order = "F" if self._f_contiguous else "C"
-            return plain.array(self._host, order=order)
+            host = plain.array(self._host, order=order)
+            # By the name in NumPy, as CuPy does it: whoever watches that sees it.
+            got = np.empty(self.shape, self.dtype, "F" if order == "F" else "C")
+            ctypes.memmove(got.ctypes.data, host.ctypes.data, host.nbytes)
+            return got
         if not isinstance(out, np.ndarray):
             raise TypeError("Only numpy.ndarray can be obtained from cupy.ndarray")
         if self.dtype != out.dtype:
@@ -75,13 +81,13 @@ class Methods:
     def item(self):
         if self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
-        return self._host.item()
+        return self.get().item()
 
     def tolist(self):
-        return self._host.tolist()
+        return self.get().tolist()
 
     def tobytes(self, order="C"):
-        return self._host.tobytes(order)
+        return self.get().tobytes(order)
 
     def tofile(self, fid, sep="", format="%s"):
         self.get().tofile(fid, sep, format)
@@ -132,7 +138,9 @@ class Methods:
             if value.ndim:
                 raise ValueError("non-scalar cupy.ndarray cannot be used for fill")
             value = value._host
-        elif np.ndim(value):
+        # By the name in NumPy, as CuPy does it: whoever watches that sees it.
+        value = np.asarray(value)
+        if value.ndim:
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         self._host.fill(value)
 
@@ -218,10 +226,16 @@ class Methods:
         return cupy.dot(self, b, out)
 
     def sort(self, axis=-1, kind=None):
+        self._can_be_sorted()
         self._host.sort(axis, kind)
 
     def partition(self, kth, axis=-1):
+        self._can_be_sorted()
         self._host.partition(kth, axis)
+
+    def _can_be_sorted(self):
+        if not self._c_contiguous:
+            raise NotImplementedError("Sorting non-contiguous array is not supported.")
 
     def compress(self, condition, axis=None, out=None):
         from . import convert

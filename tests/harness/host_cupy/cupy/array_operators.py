@@ -125,16 +125,16 @@ class Operators:
                 "The truth value of an array with more than one element is ambiguous. "
                 "Use a.any() or a.all()"
             )
-        return bool(self.size and self._host.item())
+        return bool(self.size and self.get())
 
     def __int__(self):
-        return int(self._host)
+        return int(self.get())
 
     def __float__(self):
-        return float(self._host)
+        return float(self.get())
 
     def __complex__(self):
-        return complex(self._host)
+        return complex(self.get())
 
     def __repr__(self):
         return repr(self.get())

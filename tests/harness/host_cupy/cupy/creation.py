@@ -44,13 +44,19 @@ def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
 asanyarray = asarray
 
 
+def _of_a_gpu(a, dtype):
+    if not isinstance(a, ndarrays.ndarray):
+        raise TypeError(f"Argument 'a' has incorrect type (expected ndarray, got {type(a)})")
+    return asarray(a, dtype)
+
+
 def ascontiguousarray(a, dtype=None):
-    a = asarray(a, dtype)
+    a = _of_a_gpu(a, dtype)
     return a if a._c_contiguous else a.copy("C")
 
 
 def asfortranarray(a, dtype=None):
-    a = asarray(a, dtype)
+    a = _of_a_gpu(a, dtype)
     return a if a._f_contiguous else a.copy("F")
 
 

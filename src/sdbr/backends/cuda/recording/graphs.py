@@ -18,11 +18,14 @@ from sdbr.backends.cuda.recording.lanes import dealt_out, one_after_the_other
 from sdbr.backends.cuda.recording.launching import Launching
 from sdbr.base.errors import BackendError, DriverError, SdbrWarning
 from sdbr.devices.driver import Borrowed, Device, Graph, Stream
-from sdbr.devices.statuses import LOST, OUT_OF_MEMORY
+from sdbr.devices.statuses import CAPTURE_INVALIDATED, LOST, OUT_OF_MEMORY
 from sdbr.program.program import Program
 from sdbr.trace.code.frames import stack_level
 
 import numpy as np
+
+#: What ends this recording and maybe not the next: no memory; somebody waited for the device.
+_PASSING = frozenset({OUT_OF_MEMORY, CAPTURE_INVALIDATED})
 
 
 class Graphs(dict[int, Graph]):
@@ -108,7 +111,7 @@ class Graphs(dict[int, Graph]):
         except DriverError as error:
             if error.status in LOST:
                 raise
-            if error.status != OUT_OF_MEMORY:  # then the next run tries again
+            if error.status not in _PASSING:
                 self.refused.add(k)
             self._warn(self.parts[k], error, self.stream.device)
             return False
