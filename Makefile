@@ -95,12 +95,13 @@ lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	PATH="$(VENV)/bin:$$PATH" cython-lint src
-	set -e; check="$${CC:-cc} -std=c99 -Wall -Wextra -Werror -fsyntax-only -Isrc/sdbr/kernels"; \
-	for source in $(filter-out %/unit.c,$(wildcard src/sdbr/kernels/*/*.c)); do $$check $$source; done; \
+	check="$${CC:-cc} -std=c99 -Wall -Wextra -Werror -fsyntax-only -Isrc/sdbr/kernels"; \
+	{ printf '%s\n' $(filter-out %/unit.c,$(wildcard src/sdbr/kernels/*/*.c)); \
 	for unit in $$(sed -n 's/.*X(\([a-z_]*\)).*/\1/p' src/sdbr/kernels/frame/units.h); do \
-	  for level in baseline avx2 avx512; do \
-	    $$check -DSDBR_UNIT=$$unit -DSDBR_LEVEL=$$level \
-	      -DSDBR_LEVEL_$$(echo $$level | tr a-z A-Z) src/sdbr/kernels/frame/unit.c; done; done
+	  for level in baseline:BASELINE avx2:AVX2 avx512:AVX512; do \
+	    echo -DSDBR_UNIT=$$unit -DSDBR_LEVEL=$${level%:*} -DSDBR_LEVEL_$${level#*:} \
+	      src/sdbr/kernels/frame/unit.c; done; done; } | \
+	xargs -P 2 -L 1 $$check
 
 # Compiles what is older than its sources, and nothing when nothing is.
 build: $(VENV)/.installed

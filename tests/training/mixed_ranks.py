@@ -32,10 +32,8 @@ class Net(chainer.Chain):
         return F.softmax_cross_entropy(self.l2(F.cast(h, "f")), t)
 
 
-def main() -> None:
-    communicator = chainermn.create_communicator("naive")
-    rank, (dtype, *ways) = communicator.rank, sys.argv[1:]
-    way = ways[rank]
+def train(dtype: str, way: str, communicator) -> list:
+    """How many whole steps each rank has made, how many updates, and the last gradients."""
     model = Net()
     for param in model.half.params():
         param.array = param.array.astype(dtype)
@@ -44,7 +42,7 @@ def main() -> None:
     optimizer = chainermn.create_multi_node_optimizer(chainer.optimizers.Adam(), communicator)
     sdbr.static_optimizer(optimizer, validate_every=1).setup(model)
     optimizer.add_hook(chainer.optimizer_hooks.WeightDecay(0.01))
-    rng = np.random.RandomState(rank)
+    rng = np.random.RandomState(communicator.rank)
     for i in range(STEPS):
         batch = rng.randn(5, 4).astype("f"), rng.randint(0, 3, 5).astype("i")
         with chainer.using_config("use_static_graph", way != "off" and (way != "late" or i > 4)):
@@ -56,8 +54,15 @@ def main() -> None:
                 optimizer.update(model, *batch)
     steps = 0 if way == "define-by-run" else model.schedule_manager.statistics.steps
     gradients = [p.grad.ravel().tolist() for _, p in sorted(model.namedparams())]
-    found = communicator.gather_obj((steps, optimizer.t, gradients))
-    if rank == 0:
+    return communicator.gather_obj((steps, optimizer.t, gradients))
+
+
+def main() -> None:
+    communicator = chainermn.create_communicator("naive")
+    dtypes, *ways = sys.argv[1:]
+    way = ways[communicator.rank]
+    found = {dtype: train(dtype, way, communicator) for dtype in dtypes.split(",")}
+    if communicator.rank == 0:
         sys.stdout.write(json.dumps(found))
 
 

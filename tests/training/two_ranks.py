@@ -1,12 +1,14 @@
-"""A training on several processes, started by ``mpiexec``; rank 0 prints what came of it as JSON.
+"""A training on several processes, started by ``mpiexec``; rank 0 writes what came of it as JSON.
 
-``mpiexec -n 2 python tests/training/two_ranks.py DTYPE``: each rank has its part of the batch.
+``mpiexec -n 2 python tests/training/two_ranks.py FILE DTYPE ...``: each rank has its part of the
+batch. ``mpiexec`` takes half a minute to hand on what is printed of so many parameters.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import sdbr
 
@@ -73,11 +75,12 @@ def collectives(model) -> list[str]:
 def main() -> None:
     communicator = chainermn.create_communicator("naive")
     found = {
-        order: communicator.gather_obj(train(sys.argv[1], communicator, order))
+        f"{dtype} {order}": communicator.gather_obj(train(dtype, communicator, order))
+        for dtype in sys.argv[2:]
         for order in ("inside", "outside")
     }
     if communicator.rank == 0:
-        sys.stdout.write(json.dumps(found))
+        Path(sys.argv[1]).write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
