@@ -108,7 +108,7 @@ def by_nvcc(folder, wanted, *options):
 
 @needs_nvcc
 @pytest.mark.parametrize(("which", "registers"), [(every_elementwise, 64), (every_other, 128)])
-def test_kernels_spill_no_registers(tmp_path, which, registers):
+def test_nvcc_spills_no_registers(tmp_path, which, registers):
     """But for a few bytes of functions of mathematics in double."""
     wanted = which()
     said = by_nvcc(tmp_path, wanted, "-Xptxas", "-v", "-cubin", "-o", "x.cubin")
@@ -120,7 +120,7 @@ def test_kernels_spill_no_registers(tmp_path, which, registers):
 
 @needs_nvcc
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_updates_round_each_product(tmp_path, dtype):
+def test_by_nvcc_updates_round_each_product(tmp_path, dtype):
     """As NumPy's; a product that a sum follows would be one operation with it."""
     wanted = [x for x in every_other() if x.kernel.endswith(f"_together_{dtype}")]
     assert len(wanted) > 10

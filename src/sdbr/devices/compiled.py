@@ -19,7 +19,7 @@ from sdbr.base.cache_folder import cache_folder
 from sdbr.devices.nvrtc import nvrtc
 
 #: Denormals, divisions and square roots as in IEEE; products and sums may become one operation, as
-#: they do on the CPU.
+#: they do on the CPU; not those of update rules (``device/rounded.cuh``).
 OPTIONS = ("--std=c++17", "--fmad=true", "--ftz=false")
 _KERNELS = Path(__file__).parents[1] / "kernels"
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from sdbr.base.errors import BackendError, DriverError, OutOfMemoryError
-from sdbr.devices.recording import ONE_OF_BOTH, recorded
+from sdbr.base.forks import reentrant_lock
+from sdbr.devices.recording import recorded
 from sdbr.devices.signatures import ADDRESS, NEWER, SIGNATURES, early_launch
 from sdbr.devices.statuses import NOT_READY, OUT_OF_MEMORY, hint
 
@@ -132,6 +133,8 @@ class Device:
     context : ctypes.c_void_p
     launches_early : bool
         Whether kernels in graphs may begin before the one in front of them has ended.
+    recording : threading.RLock
+        Of who records, and of who waits for all that was launched.
 
     Raises
     ------
@@ -156,6 +159,7 @@ class Device:
             and driver.version >= _EARLY_IN_GRAPHS
             and driver.has("cuLaunchKernelEx")
         )
+        self.recording = reentrant_lock()
         self.context = ctypes.c_void_p()
         driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), handle)
 
@@ -173,7 +177,7 @@ class Device:
     def wait(self) -> None:
         """Wait for all that was launched."""
         try:
-            with ONE_OF_BOTH, self.current():
+            with self.recording, self.current():
                 self.driver.call("cuCtxSynchronize")
         except DriverError as error:
             error.args = (f"{error}; on GPU {self.ordinal} ({self.name})",)
@@ -409,7 +413,7 @@ class Stream(Borrowed, _Owned):
     def capture(self) -> Iterator[list[Graph]]:
         """Record what is launched instead of running it; the list has the graph afterwards."""
         made: list[Graph] = []
-        with recorded(self.driver.call, self.handle) as graph:
+        with recorded(self.driver.call, self.device.recording, self.handle) as graph:
             yield made
         try:
             made.append(Graph(self.device, graph))

@@ -8,37 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import threading
 from collections.abc import Callable, Iterator
 
+from sdbr.base.collector import collector_off
 from sdbr.base.errors import DriverError
 
 _RELAXED = 2  # what others free or load meanwhile breaks nothing
 
-#: Held by who records, and by who waits for a whole device.
-ONE_OF_BOTH = threading.RLock()
-
 
 @contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@contextlib.contextmanager
-def recorded(call: Callable[..., None], stream: ctypes.c_void_p) -> Iterator[ctypes.c_void_p]:
+def recorded(
+    call: Callable[..., None], lock: threading.RLock, stream: ctypes.c_void_p
+) -> Iterator[ctypes.c_void_p]:
     """Record what is launched instead of running it.
 
     Parameters
     ----------
     call : callable
         `Driver.call`.
+    lock : threading.RLock
+        Of the device, which whoever waits for it holds as well.
     stream : ctypes.c_void_p
 
     Yields
@@ -47,7 +37,7 @@ def recorded(call: Callable[..., None], stream: ctypes.c_void_p) -> Iterator[cty
         Afterwards it is the handle of a graph, which is the caller's.
     """
     graph = ctypes.c_void_p()
-    with ONE_OF_BOTH, _without_collector():
+    with lock, collector_off():
         call("cuStreamBeginCapture_v2", stream, _RELAXED)
         try:
             yield graph
