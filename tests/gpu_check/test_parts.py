@@ -195,6 +195,13 @@ def test_suites(there, monkeypatch):
     assert done.found["wrong"]["exit_code"] in (3, 4) and done.found["wrong"]["said"]
 
 
+def test_warnings_of_other_versions_are_no_errors(monkeypatch):
+    given = []
+    monkeypatch.setattr(suite, "run", lambda words, *_: (given.extend(words), []))
+    suite.suite(None, (), {}, 10.0)
+    assert given[given.index("-W") + 1] == "default"
+
+
 def test_failures_of_suites_are_listed(monkeypatch):
     lines = [
         "FAILED tests/a.py::test_a[1] - AssertionError", "ERROR tests/b.py - ImportError",

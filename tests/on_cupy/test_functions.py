@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.conftest import ON
 from tests.equivalence.cases import CASES
 
 from .cases import check, reasons
@@ -26,9 +27,11 @@ LEFT_OUT = {
     "operator x + array": "an array of the host",
     "operator x * 0-d array": "an array of the host",
     "polygamma": "an array of the host",
-    "gumbel_softmax": "it saturates: what is left of its gradient is how numbers were rounded",
     "sum of a broadcast view": "cancellation: the order of a sum is not that of define-by-run",
 }
+if ON == "gpu":
+    # After one draw in five, more than 1e-4 of what is left of the gradient is rounding.
+    LEFT_OUT["gumbel_softmax"] = "its draws there saturate it"
 STATIC = [
     case for case in CASES if case.dynamic is None and not {case.id, case.name} & LEFT_OUT.keys()
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import pickle
 import weakref
@@ -193,6 +194,32 @@ def test_views_share_and_know_their_base():
     assert cupy.asarray(x) is x and cupy.ascontiguousarray(x) is x and x[0].T.base is x
     x.shape = (6,)
     assert x.shape == (6,)
+
+
+def test_what_is_refused():
+    x = cupy.zeros((3, 4))
+    for sort in (x[:, 1].sort, x.T.sort, functools.partial(x.T.partition, 1)):
+        with pytest.raises(NotImplementedError, match="non-contiguous"):
+            sort()
+    for function in (cupy.ascontiguousarray, cupy.asfortranarray):
+        with pytest.raises(TypeError, match="incorrect type"):
+            function(np.zeros(3))
+
+
+def test_arrays_of_numpy_are_made_by_its_functions(monkeypatch):
+    """As CuPy makes them: whoever watches those sees it."""
+    x, seen = cupy.arange(4.0), []
+    for name in ("empty", "asarray"):
+        original = getattr(np, name)
+        monkeypatch.setattr(
+            np, name, lambda *args, f=original, **more: seen.append(f.__name__) or f(*args, **more)
+        )
+    for ask in (x.get, x.tolist, x.tobytes, x[1].item, x[1].__float__, x[1].__bool__):
+        ask()
+        assert "empty" in seen, ask
+        seen.clear()
+    x.fill(1)
+    assert "asarray" in seen
 
 
 def test_layouts_of_new_arrays():

@@ -11,6 +11,7 @@ import time
 import types
 
 import sdbr
+from sdbr.trace.code.frames import user_line
 
 import chainer.functions as F
 import cupy
@@ -115,6 +116,12 @@ DYNAMIC = {
     lambda x: F.relu(x) + partial([x > 5]): UNSEEN,
     lambda x: F.relu(x) * len(repr(x)): "a text was made of an array",
 }
+
+
+def test_lines_are_the_users_and_not_those_of_cupy():
+    names = {"__name__": "cupy._manipulation.join", "line": user_line}
+    exec("def concatenate(): return line()", names)
+    assert "test_unseen.py" in names["concatenate"]()
 
 
 @pytest.mark.parametrize("name", STATIC)
