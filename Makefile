@@ -112,8 +112,9 @@ $(VENV)/.installed: pyproject.toml $(constraints) | $(venv_python)
 	SDBR_EXTENSIONS=0 $(pip) install --quiet -e '.[demo,test,dev]'
 	@touch $@
 
+# What the extra names, without the package itself, which is there.
 $(VENV)/.lint $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: pyproject.toml $(VENV)/.installed
-	SDBR_EXTENSIONS=0 $(pip) install --quiet -e '.[$*]'
+	$(venv_python) .ci/requirements_of.py $* | xargs $(pip) install --quiet
 	@touch $@
 
 $(venv_python):

@@ -57,7 +57,7 @@ chainer.global_config.sdbr_keep_instructions = True
 
 
 #: Cases of one test from which on it is a long table, of which a sample runs.
-LONG = 16
+LONG = 8
 
 
 def pytest_addoption(parser):
@@ -198,6 +198,26 @@ def pytest_runtest_setup(item):
 
 
 _END = pytest.StashKey()
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Of tests marked alone few files have any: the others need not be imported for them."""
+    only = config.getoption("alone") == "only" and collection_path.suffix == ".py"
+    if only and "mark.alone" not in collection_path.read_text(encoding="utf-8"):
+        return True
+    return None
+
+
+@pytest.fixture
+def share(request):
+    """Of what a test goes through by itself, a list of names: those that run, as of long tables."""
+    every = request.config.getoption("sample")
+    return lambda names: share_of(names, every, _number_of(tree() + request.node.nodeid))
+
+
+def share_of(names: list, every: int, number: int) -> list:
+    """One of so many shares, and never none."""
+    return names[number % every % len(names) :: every]
 
 
 def _test_of(item) -> str:

@@ -6,6 +6,8 @@ For each Python from 3.10 to 3.13 found on PATH or among pyenv's versions: sdbr 
 copy of this checkout and installed next to Chainer, with NumPy 1.26 (where there are wheels of
 it) and with 2.x, and tests/compat runs with setuptools and without. Versions are those of locks/;
 ``--newest`` takes the newest that there are, and so finds what a release of others has broken.
+``--oldest-newest`` is two of these stacks: the oldest Python with the oldest NumPy, one of the
+newest Pythons with NumPy 2.x.
 Prints a table; the exit code is 1 if anything failed or no Python was found.
 """
 
@@ -70,16 +72,18 @@ def main() -> int:
     if not found:
         print("no Python to test with")
         return 1
-    chosen = list(found)
-    if options.oldest_newest:
-        others = chosen[1:][-2:]
-        chosen = [chosen[0], *(others and [others[commits() % len(others)]])]
+    chosen = {version: numpys_of(version) for version in found}
+    if options.oldest_newest and len(chosen) > 1:
+        oldest, *others = found
+        newest = others[-2:][commits() % len(others[-2:])]
+        chosen = {oldest: chosen[oldest][:1], newest: chosen[newest][-1:]}
 
     with tempfile.TemporaryDirectory(prefix="sdbr-stacks-") as folder:
 
         def check(version: str) -> list[Row]:
             rows = []
-            for row in check_python(version, found[version], Path(folder), options.newest):
+            arguments = (version, found[version], Path(folder), chosen[version], options.newest)
+            for row in check_python(*arguments):
                 print(row, flush=True)
                 rows.append(row)
             return rows
@@ -108,7 +112,8 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--oldest-newest",
         action="store_true",
-        help="only the oldest Python found and one of the newest two: another for the next commit",
+        help="only the oldest Python found with the oldest NumPy, and one of the newest two with "
+        "the newest: another for the next commit",
     )
     parser.add_argument(
         "--newest", action="store_true", help="the newest versions of packages, not those of locks/"
@@ -117,6 +122,12 @@ def _parse_options() -> argparse.Namespace:
         "--python", nargs="+", choices=PYTHONS, metavar="3.N", help="only these versions"
     )
     return parser.parse_args()
+
+
+def numpys_of(version: str) -> tuple[str, ...]:
+    """Those of `NUMPYS` that there are wheels of."""
+    is_late = PYTHONS.index(version) > PYTHONS.index(LAST_PYTHON_WITH_NUMPY_1)
+    return tuple(NUMPYS)[is_late:]
 
 
 def find_python(version: str) -> str | None:
@@ -144,9 +155,9 @@ def locked(version: str, numpy: str, newest: bool) -> tuple[str, ...]:
 
 
 def check_python(
-    version: str, interpreter: str, folder: Path, newest: bool = False
+    version: str, interpreter: str, folder: Path, numpys: tuple[str, ...], newest: bool = False
 ) -> Iterator[Row]:
-    """Build sdbr for one Python and test it with each NumPy and setuptools."""
+    """Build sdbr for one Python and test it with these of `NUMPYS`, and each setuptools."""
     start = time.monotonic()
     wheels = folder / f"wheels-{version}"
     try:
@@ -156,16 +167,13 @@ def check_python(
         yield Row(version, "-", "-", "FAILED", time.monotonic() - start)
         return
     yield Row(version, "-", "-", "built", time.monotonic() - start)
-    for numpy, requirement in NUMPYS.items():
-        if numpy == "1.26" and PYTHONS.index(version) > PYTHONS.index(LAST_PYTHON_WITH_NUMPY_1):
-            yield Row(version, numpy, "-", "skipped: no wheels of this NumPy", 0.0)
-            continue
+    for numpy in numpys:
         environment = folder / f"env-{version}-{numpy}"
         wheels_only = ("install", "--only-binary=:all:", *locked(version, numpy, newest))
         start = time.monotonic()
         try:
             python = make_environment(interpreter, environment)
-            pip(python, *wheels_only, requirement, SETUPTOOLS, *TEST_PACKAGES)
+            pip(python, *wheels_only, NUMPYS[numpy], SETUPTOOLS, *TEST_PACKAGES)
             pip(python, "install", "--no-index", "--no-deps", *sorted(map(str, wheels.iterdir())))
             pip(python, *wheels_only, "--no-deps", *chainer_needs(python))
         except StepError as error:

@@ -161,6 +161,15 @@ def test_a_sample_leaves_out_cases_of_long_tables_alone(every):
     assert len(left_out) == 0 if every == 1 else 120 < len(left_out) < 180
 
 
+@pytest.mark.parametrize("every", [1, 4])
+@pytest.mark.parametrize("count", [1, 3, 4, 23])
+def test_all_shares_of_a_list_together_are_the_list(count, every):
+    names = [str(k) for k in range(count)]
+    shares = [conftest.share_of(names, every, number) for number in range(2 * every)]
+    assert set().union(*shares) == set(names) and all(shares)
+    assert all(len(share) <= -(-count // every) for share in shares)
+
+
 def test_what_is_alone_is_in_one_part_and_the_rest_in_the_other():
     every_item = [_Item(f"a[{i}]", alone=i % 3 == 0) for i in range(30)]
     together, left_out = _chosen(every_item, alone="leave-out")

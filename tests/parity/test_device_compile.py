@@ -108,9 +108,9 @@ def by_nvcc(folder, wanted, *options):
 
 @needs_nvcc
 @pytest.mark.parametrize(("which", "registers"), [(every_elementwise, 64), (every_other, 128)])
-def test_nvcc_spills_no_registers(tmp_path, which, registers):
+def test_nvcc_spills_no_registers(tmp_path, which, registers, share):
     """But for a few bytes of functions of mathematics in double."""
-    wanted = which()
+    wanted = share(which())
     said = by_nvcc(tmp_path, wanted, "-Xptxas", "-v", "-cubin", "-o", "x.cubin")
     spilled = [int(n) for n in re.findall(r"(\d+) bytes spill stores", said)]
     assert len(spilled) >= len(wanted)

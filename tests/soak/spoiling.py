@@ -100,20 +100,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("what", choices=("ops", "calls"))
     parser.add_argument("--seconds", type=float, default=0.4, help="per op or call")
-    parser.add_argument("--only", default="", help="part of a name")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="these ops or calls")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", sdbr.SdbrWarning)
     # An audit runs twice on the same data, and here they are others each time.
     chainer.config.sdbr_audit = "off"
     if options.what == "ops":
-        for name in OPS:
+        for name in options.only or OPS:
             for dtype in ("i4", "i8"):
-                if options.only in name:
-                    print(name, dtype, end=" ", flush=True)
-                    print(*spoil(*op_run(name, dtype), options.seconds / 2), flush=True)
+                print(name, dtype, end=" ", flush=True)
+                print(*spoil(*op_run(name, dtype), options.seconds / 2), flush=True)
     else:
         for name, call in calls():
-            if options.only in name:
+            if name in (options.only or [name]):
                 print(name, end=" ", flush=True)
                 for _ in range(FIRST):
                     call.run()

@@ -23,8 +23,8 @@ PARTS = 4
 
 @pytest.mark.alone
 @pytest.mark.parametrize("part", range(PARTS))
-def test_training_while_another_thread_gets_in_the_way(part):
-    names = list(RACES)[part::PARTS]
+def test_training_while_another_thread_gets_in_the_way(part, share):
+    names = share(list(RACES)[part::PARTS])
     seconds = ("--seconds", "0.6")
     lines = apart("tests.soak.racing", *seconds, "--only", *names, limit=900).splitlines()
     assert [line.split()[0] for line in lines] == names
