@@ -32,9 +32,9 @@ def compiler():
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("which", [every_elementwise, every_other])
-def test_kernels_compile(compiler, architecture, which):
+def test_kernels_compile(compiler, architecture, which, share):
     """Without a word of the compiler's."""
-    wanted = which()
+    wanted = share(which())
     text, header = source(wanted)
     code, log = compiler.compile(text, {**headers(), **header}, architecture, OPTIONS)
     assert code[:4] == b"\x7fELF"

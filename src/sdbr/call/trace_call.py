@@ -39,6 +39,7 @@ from sdbr.trace.guards.identities import comparable
 from sdbr.trace.nodes import METHODS
 from sdbr.trace.questions import answers
 from sdbr.trace.recorder import Recorder
+from sdbr.trace.structure import callables_in
 from sdbr.trace.values import Trace
 
 import chainer
@@ -69,7 +70,8 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     line, start = user_line(), time.perf_counter()
     recorder = Recorder(is_transparent)
     waiting = _waiting(manager, lookup)
-    around = Outside(manager.function, link_of(function))
+    recorder.trace.callables = callables_in(lookup.structure)
+    around = Outside(manager.function, link_of(function), recorder.trace.callables)
     recorder.names_read = around.names_read
     outside = outside_conditions(around.entries, recorder)
     _know(recorder, around)

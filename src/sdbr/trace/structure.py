@@ -7,6 +7,7 @@ import decimal
 import enum
 import fractions
 import pathlib
+import types
 from collections.abc import Callable
 
 from sdbr.base.errors import TraceError
@@ -28,6 +29,8 @@ _BY_TEXT = (
     datetime.timezone,
 )
 _THEIR_MODULES = frozenset({"pathlib", "pathlib._local", "decimal", "fractions", "datetime"})
+#: Of which equal ones are one and the same.
+_METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 _SCALARS = (
     int,
     float,
@@ -259,6 +262,19 @@ def numbers_in(structure) -> list:
     return found
 
 
+def callables_in(structure) -> list:
+    """Functions, classes and objects to be called: of an argument the key tells which it is."""
+    found: list = []
+
+    def note(thing):
+        if callable(thing):
+            found.append(thing)
+        return thing
+
+    mapped(structure, note)
+    return found
+
+
 def number_names(structure) -> list[str]:
     """How errors call the numbers in ``(args, kwargs)``, in the order of `numbers_in`."""
     args, kwargs = structure
@@ -337,6 +353,8 @@ def freeze(structure):
         hash(structure)
     except TypeError:
         return kind, id(structure)
+    if callable(structure) and kind.__eq__ is not object.__eq__ and kind not in _METHODS:
+        return kind, id(structure)  # equal ones may hold something else: it is guarded what
     return kind, structure
 
 

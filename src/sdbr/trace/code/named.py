@@ -110,6 +110,7 @@ def _is_readable(member) -> bool:
         )
     if isinstance(member, (staticmethod, classmethod)):
         member = member.__func__
+    member = get(member, "_sdbr_function", member)
     if isinstance(member, _METHODS):
         return True
     return not callable(member) and not hasattr(type(member), "__get__")

@@ -1,8 +1,7 @@
-"""Numbers and objects that user code reads from outside its chain.
+"""Numbers and objects that user code reads from outside its chain; its byte code tells which.
 
 Globals, variables of enclosing functions, attributes of classes, of modules and of plain objects:
-nothing tells when they are written, so they are looked at before every replay. They are found by
-reading the byte code of the functions that a call may run.
+nothing tells when they are written, so they are looked at before every replay.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library, is_library_name
 from sdbr.trace.code.definitions import Definitions
 from sdbr.trace.code.floats import asks_past_methods, obscure, takes_plain_floats
-from sdbr.trace.code.hidden import names_asked_by, parts_of, window_of, wrapped_by
+from sdbr.trace.code.hidden import Window, names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.code.moving import is_stood_for, moves_on, tells_time
 from sdbr.trace.code.named import MAKES_CODE, NOT_ASKED, asks_unnamed, is_link, names_read
 from sdbr.trace.code.reading import (
@@ -62,7 +61,7 @@ ASKED = frozenset({"type", "memoryview", "float", "int", "pow"})
 
 
 class Outside:
-    """What a call of `function` may read from outside, as it is now.
+    """What a call of `function` may read from outside, as it is now; `given` are arguments of it.
 
     Attributes
     ----------
@@ -91,7 +90,7 @@ class Outside:
         The user's modules that they read, by the identity of the dictionary.
     """
 
-    def __init__(self, function, owner):
+    def __init__(self, function, owner, given=()):
         self.opaque, self.asks_types = "", False
         self.reason: Reason | None = None
         self.entries: list[tuple[Any, str, Any]] = []
@@ -114,6 +113,8 @@ class Outside:
         self._modulo = self._text = self._has_float = False
         self._follow(function)
         self._walk(function) if owner is None else self._link(owner)
+        for thing in given:
+            self._thing(Window(thing, lambda x: x), "an argument", thing, frozenset())
         done: tuple = ()
         while self._functions or done != self._extent():
             while self._functions:
@@ -445,6 +446,5 @@ def sees_hidden() -> bool:
 
 def _is_plain(thing) -> bool:
     """Whether `thing` is an object of a user's class that holds data."""
-    if is_link(type(thing)) or isinstance(thing, (type, *_LEAVES)) or callable(thing):
-        return False
-    return not is_library(type(thing)) and plain_fields(thing) is not None
+    closed = is_link(type(thing)) or isinstance(thing, (type, *_LEAVES)) or callable(thing)
+    return not closed and not is_library(type(thing)) and plain_fields(thing) is not None
