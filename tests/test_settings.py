@@ -144,6 +144,7 @@ def test_variables():
         ("SDBR_AUDIT", "-1", True), ("SDBR_AUDIT", "0.5", False), ("SDBR_NUM_THREADS", "x", True),
         ("SDBR_LOG", "traces, misses", False), ("SDBR_LOG", "all", False),
         ("SDBR_LOG", "traces,mises", True), ("SDBR_SIMD", "sse", True), ("SDBR_CACHE", "", False),
+        ("SDBR_BUILD_CACHE", "kept", False), ("SDBR_EXTENSIONS", "no", True),
     ],
 )  # fmt: skip
 def test_which_variables_are_refused(monkeypatch, name, text, wrong):
@@ -151,6 +152,7 @@ def test_which_variables_are_refused(monkeypatch, name, text, wrong):
     found = settings.refused_variable(name)
     assert (found is not None) is wrong
     assert not wrong or (name in found and "expected " in found)
+    assert name not in dict(settings.unknown_variables())
 
 
 def test_backends_are_those_of_the_decorator():

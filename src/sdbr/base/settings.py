@@ -177,6 +177,14 @@ SETTINGS = (
         None, "SDBR_ONEDNN_LIBRARY", None, "a file", _anything,
         what="which library of oneDNN is used",
     ),
+    Setting(
+        None, "SDBR_BUILD_CACHE", None, "a folder, or nothing for no files at all", _anything,
+        what="where builds of the package keep what they have compiled",
+    ),
+    Setting(
+        None, "SDBR_EXTENSIONS", "1", *_one_of("0", "1"),
+        what="0: the package is installed without what has to be compiled",
+    ),
     Setting(None, "XDG_CACHE_HOME", None, *_FOLDER),
     # Of the CUDA driver (none of them: no GPU), and of a toolkit; NVRTC in wheels comes first.
     Setting(None, "CUDA_VISIBLE_DEVICES", None, "numbers of devices", _anything),
