@@ -80,7 +80,7 @@ def reached(function, owner, trace) -> list[Reached]:
     owner : chainer.Link or None
     trace : Trace
     """
-    return _gathered([Outside(function, owner, trace.callables), *_of_nodes(trace)])
+    return _gathered([Outside(function, owner), *_of_nodes(trace)])
 
 
 def reached_by_node(cls: type) -> list[Reached]:

@@ -70,8 +70,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     line, start = user_line(), time.perf_counter()
     recorder = Recorder(is_transparent)
     waiting = _waiting(manager, lookup)
-    recorder.trace.callables = callables_in(lookup.structure)
-    around = Outside(manager.function, link_of(function), recorder.trace.callables)
+    around = Outside(manager.function, link_of(function), callables_in(lookup.structure))
     recorder.names_read = around.names_read
     outside = outside_conditions(around.entries, recorder)
     _know(recorder, around)

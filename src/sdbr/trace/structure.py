@@ -249,30 +249,32 @@ def is_number(thing) -> bool:
     return type(thing) is int or type(thing) in NUMBERS
 
 
+def found_in(structure, wanted: Callable) -> list:
+    """What is no container in a structure, and `wanted`, in order."""
+    found: list = []
+
+    def note(thing):
+        if wanted(thing):
+            found.append(thing)
+        return thing
+
+    mapped(structure, note)
+    return found
+
+
 def numbers_in(structure) -> list:
     """The floats in a structure, Python's and NumPy's, and whole numbers of Python, in order."""
-    found: list = []
-
-    def note(thing):
-        if is_number(thing):
-            found.append(thing)
-        return thing
-
-    mapped(structure, note)
-    return found
+    return found_in(structure, is_number)
 
 
-def callables_in(structure) -> list:
-    """Functions, classes and objects to be called: of an argument the key tells which it is."""
-    found: list = []
+def callables_in(structure) -> list[tuple[str, object]]:
+    """Functions, classes and objects to be called in ``(args, kwargs)``, and their arguments.
 
-    def note(thing):
-        if callable(thing):
-            found.append(thing)
-        return thing
-
-    mapped(structure, note)
-    return found
+    Of these a key tells which they are, and not what they hold.
+    """
+    args, kwargs = structure
+    pairs = [*enumerate(args), *kwargs.items()]
+    return [(f"argument {k!r}", thing) for k, x in pairs for thing in found_in(x, callable)]
 
 
 def number_names(structure) -> list[str]:

@@ -318,8 +318,6 @@ class Trace:
         an argument among `floats` -> Scalar.
     forgotten : list of Forgotten
         The ``F.forget`` whose functions are among the nodes, and may get a gradient.
-    callables : list
-        Functions, classes and objects to be called among the arguments.
     unwatched : list of str
         What the call may read and no replay compares: beyond the limits of what is compared.
     classes : list of (Link, type)
@@ -369,7 +367,6 @@ class Trace:
     left_at: dict = dataclasses.field(default_factory=dict)
     followed: dict = dataclasses.field(default_factory=dict)
     forgotten: list = dataclasses.field(default_factory=list)
-    callables: list = dataclasses.field(default_factory=list)
     unwatched: list = dataclasses.field(default_factory=list)
     classes: list = dataclasses.field(default_factory=list)
     environment: dict = dataclasses.field(default_factory=dict)

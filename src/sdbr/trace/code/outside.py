@@ -61,7 +61,7 @@ ASKED = frozenset({"type", "memoryview", "float", "int", "pow"})
 
 
 class Outside:
-    """What a call of `function` may read from outside, as it is now; `given` are arguments of it.
+    """What a call of `function` may read from outside, as it is now; `given`: `callables_in`.
 
     Attributes
     ----------
@@ -113,8 +113,8 @@ class Outside:
         self._modulo = self._text = self._has_float = False
         self._follow(function)
         self._walk(function) if owner is None else self._link(owner)
-        for thing in given:
-            self._thing(Window(thing, lambda x: x), "an argument", thing, frozenset())
+        for name, thing in given:
+            self._thing(Window(thing, lambda x: x), name, thing, frozenset())
         done: tuple = ()
         while self._functions or done != self._extent():
             while self._functions:
