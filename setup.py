@@ -14,7 +14,6 @@ the compiler's sanitizers, see .ci/sanitize.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import hashlib
@@ -24,8 +23,6 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -36,6 +33,10 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.modified import newer_group
 
+# pip runs this file without its folder on the path.
+sys.path.insert(0, str(Path(__file__).parent.absolute()))
+from build_cache import Kept
+
 SOURCES = Path("src/sdbr")
 KERNELS = SOURCES / "kernels"
 
@@ -43,11 +44,15 @@ KERNELS = SOURCES / "kernels"
 # result; they only free the compiler from errno and floating-point traps that nobody reads.
 # ISO mode turns contraction into fused multiply-add off, so it is asked for. A kernel that a unit
 # forgot to include would only be missed when the module is loaded.
-C_FLAGS = ["-std=c99", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+C_FLAGS = ["-std=c99", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
 C_FLAGS.append("-Werror=implicit-function-declaration")
+CFLAGS = shlex.split(os.environ.get("CFLAGS", ""))
 # Python's own flags often ask for debug information: slow to write and large in a wheel.
-if "-g" not in os.environ.get("CFLAGS", ""):
+if not any(flag.startswith("-g") for flag in CFLAGS):
     C_FLAGS.append("-g0")
+KERNEL_FLAGS = [*C_FLAGS, "-O3"]
+# What Cython writes calls others, and is no faster with -O3, which takes longer to compile.
+MODULE_FLAGS = [*C_FLAGS, *([] if any(flag.startswith("-O") for flag in CFLAGS) else ["-O2"])]
 
 # How flags begin that differ from one Python to the other; kernels are compiled without them.
 PYTHONS_FLAGS = ("-W", "-O", "-g", "-D", "-I", "-fwrapv", "-fno-strict-overflow")
@@ -60,9 +65,10 @@ ROUNDED_UNITS = frozenset({"update"})
 # checks stay on Cython's own code, which is C like any other.
 SANITIZERS = os.environ.get("SDBR_SANITIZE", "")
 if SANITIZERS:
-    C_FLAGS = [flag for flag in C_FLAGS if flag not in ("-O3", "-g0")]
-    C_FLAGS += ["-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
-    C_FLAGS.append(f"-fsanitize={SANITIZERS}")
+    KERNEL_FLAGS = [flag for flag in C_FLAGS if flag != "-g0"]
+    KERNEL_FLAGS += ["-O1", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"]
+    KERNEL_FLAGS.append(f"-fsanitize={SANITIZERS}")
+    MODULE_FLAGS = KERNEL_FLAGS
 
 # level -> (the target string its kernel files use, an instruction that proves it)
 SIMD_LEVELS = {
@@ -102,94 +108,6 @@ int main(int argc, char **argv)
 """
 
 
-class Kept:
-    """Files by the hash of what they were made from: C by Cython, objects by the compiler.
-
-    In the folder ``SDBR_BUILD_CACHE``, else in ``sdbr/build`` below the user's cache; nowhere where
-    it is empty, or where objects hold paths for a debugger. A file begins with the rest's hash.
-    """
-
-    DAYS = 30  # how long what no build asks for stays
-
-    def __init__(self):
-        self.folder: Path | None = None
-        with contextlib.suppress(RuntimeError):  # nobody's home
-            cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-            self.folder = Path(os.environ.get("SDBR_BUILD_CACHE", Path(cache, "sdbr", "build")))
-        if os.environ.get("SDBR_BUILD_CACHE") == "" or "-g0" not in C_FLAGS:
-            self.folder = None
-
-    def get(self, key: str) -> bytes | None:
-        if self.folder is None:
-            return None
-        try:
-            os.utime(self.folder / key)
-            data = (self.folder / key).read_bytes()
-        except OSError:
-            return None
-        return data[32:] if hashlib.sha256(data[32:]).digest() == data[:32] else None
-
-    def put(self, key: str, content: bytes) -> None:
-        if self.folder is None:
-            return
-        with contextlib.suppress(OSError):  # then this build has compiled for itself
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=key, dir=self.folder)
-            try:
-                with open(handle, "wb") as file:
-                    file.write(hashlib.sha256(content).digest() + content)
-                os.replace(name, self.folder / key)
-            except OSError:
-                os.unlink(name)
-                raise
-
-    def clear_old(self) -> None:
-        last = time.time() - self.DAYS * 24 * 3600
-        with contextlib.suppress(OSError):
-            for file in self.folder.iterdir() if self.folder else ():
-                if re.match(r"[0-9a-f]{64}", file.name) and file.stat().st_mtime < last:
-                    file.unlink()
-
-    def run(self, run: Callable, command: list[str], **options) -> None:
-        """Run a command of the compiler; where it makes an object, only if there is none yet."""
-        key = self.key(tuple(command)) if self.folder and "-c" in command else None
-        content = None if key is None else self.get(key)
-        if content is not None:
-            Path(command[command.index("-o") + 1]).write_bytes(content)
-            return
-        run(command, **options)
-        if key is not None:
-            self.put(key, Path(command[command.index("-o") + 1]).read_bytes())
-
-    def key(self, command: tuple[str, ...]) -> str | None:
-        """The hash of the preprocessed source, of the flags, and of the compiler with these.
-
-        None where it cannot be preprocessed: the command itself says why.
-        """
-        place = command.index("-o")  # behind the source
-        source = command[place - 1]
-        flags = [x for x in command[: place - 1] + command[place + 2 :] if x != "-c"]
-        done = subprocess.run([*flags, "-E", "-P", source], capture_output=True, check=False)
-        noted = flags.index("-MF") if "-MF" in flags else len(flags)
-        plain = [x for x in flags[:noted] + flags[noted + 2 :] if x[:2] not in ("-I", "-D", "-M")]
-        compiler = predefined(tuple(plain))
-        if done.returncode != 0 or compiler is None:
-            return None
-        parts = (b"object", compiler, "\0".join(plain).encode(), done.stdout)
-        return hashlib.sha256(b"\0\0".join(parts)).hexdigest()
-
-
-@functools.cache
-def predefined(compiler: tuple[str, ...]) -> bytes | None:
-    """What a compiler says of itself and of the machine that these flags mean."""
-    try:
-        told = subprocess.run([compiler[0], "--version"], capture_output=True, check=True)
-        command = [*compiler, "-dM", "-E", "-x", "c", os.devnull]
-        return told.stdout + subprocess.run(command, capture_output=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
-
 class BuildExt(build_ext):
     """Translates with Cython under build/, asks the compiler for SIMD, compiles in parallel."""
 
@@ -199,15 +117,20 @@ class BuildExt(build_ext):
 
         self.parallel = self.parallel or os.cpu_count()
         kept = Kept()
+        if "-g0" not in KERNEL_FLAGS:  # objects hold paths for a debugger
+            kept.folder = None
         name = "call" if hasattr(self.compiler, "call") else "spawn"  # its name since setuptools 84
         setattr(self.compiler, name, functools.partial(kept.run, getattr(self.compiler, name)))
-        translated = self.translated(kept)
+        [with_kernels] = [x for x in self.extensions if x.name == "sdbr.backends.cpu._kernels"]
+        # Cython takes one core.
+        with ThreadPoolExecutor(1) as beside:
+            added = beside.submit(self.add_kernels, with_kernels)
+            translated = self.translated(kept)
+        added.result()
         for ext, c_ext in zip(self.extensions, translated, strict=True):
             ext.sources = c_ext.sources
             ext.include_dirs.append(numpy.get_include())
             ext.define_macros.append(("NPY_NO_DEPRECATED_API", "NPY_1_22_API_VERSION"))
-            if ext.name == "sdbr.backends.cpu._kernels":
-                self.add_kernels(ext)
         super().build_extensions()
         kept.clear_old()
 
@@ -255,7 +178,7 @@ class BuildExt(build_ext):
         have = [(f"SDBR_HAVE_{level.upper()}", "1") for level in levels]
         ext.define_macros += have
         ext.define_macros += [
-            ("SDBR_BUILD_FLAGS", c_string(" ".join(flags + ext.extra_compile_args))),
+            ("SDBR_BUILD_FLAGS", c_string(" ".join(flags + KERNEL_FLAGS))),
             ("SDBR_BUILD_SIMD", c_string(" ".join(["baseline", *levels]))),
             ("SDBR_CYTHON_VERSION", c_string(Cython.__version__)),
         ]
@@ -282,8 +205,9 @@ class BuildExt(build_ext):
         compiler = copy.copy(self.compiler)
         flags = [x for x in compiler.compiler_so if not x.startswith(PYTHONS_FLAGS)]
         flags += ["-fwrapv", "-DNDEBUG"]
-        for name in ("CPPFLAGS", "CFLAGS"):
-            flags += shlex.split(os.environ.get(name, ""))
+        flags += shlex.split(os.environ.get("CPPFLAGS", ""))
+        # How much is optimized is ours to say, and no reason to compile a kernel once more.
+        flags += [flag for flag in CFLAGS if not flag.startswith("-O")]
         compiler.set_executable("compiler_so", flags)
         compiler.set_include_dirs([])
         compiler.compile(
@@ -292,7 +216,7 @@ class BuildExt(build_ext):
             macros=macros,
             include_dirs=[str(KERNELS)],
             extra_postargs=[
-                *ext.extra_compile_args,
+                *KERNEL_FLAGS,
                 *(["-ffp-contract=off"] if unit in ROUNDED_UNITS else []),
                 *("-MMD", "-MF", notes),
             ],
@@ -354,7 +278,7 @@ def extensions() -> list[Extension]:
             [str(path)],
             include_dirs=[str(KERNELS)],
             depends=["setup.py", *headers, *declarations],
-            extra_compile_args=list(C_FLAGS),
+            extra_compile_args=list(MODULE_FLAGS),
             extra_link_args=["-pthread", *([f"-fsanitize={SANITIZERS}"] if SANITIZERS else [])],
         )
         for path in sorted(SOURCES.rglob("_*.pyx"))

@@ -366,7 +366,8 @@ _FAILED = ("FAILED", "ERROR ")
 
 def copy_to(root: Path) -> None:
     """The checkout with what is built in it."""
-    for name in ("src", "tests", "pyproject.toml", "setup.py", "README.md", "docs", "benchmarks"):
+    files = ("pyproject.toml", "setup.py", "build_cache.py", "README.md")
+    for name in ("src", "tests", *files, "docs", "benchmarks"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, root / name)

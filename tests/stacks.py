@@ -35,7 +35,8 @@ SETUPTOOLS = "setuptools<80"
 #: What [build-system] of pyproject.toml names.
 BUILD_PACKAGES = (SETUPTOOLS, "wheel", "Cython>=3.0", "numpy>=2.0")
 TEST_PACKAGES = ("scipy", "h5py", "pytest", "hypothesis", "packaging", "threadpoolctl")
-BUILD_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "src")
+BUILD_FILES = ("pyproject.toml", "setup.py", "build_cache.py", "MANIFEST.in", "README.md")
+BUILD_FILES += ("LICENSE", "src")
 
 
 class StepError(Exception):
@@ -208,7 +209,8 @@ def build_wheels(interpreter: str, folder: Path, wheels: Path, lock: tuple[str, 
     # Without isolation old and new pip build in the same way, with these versions.
     pip(python, "install", *lock, *BUILD_PACKAGES)
     to_wheels = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels))
-    pip(python, *to_wheels, CHAINER, str(sources))
+    # What these tests ask is the same however much is optimized.
+    pip(python, *to_wheels, CHAINER, str(sources), CFLAGS="-O1")
 
 
 def chainer_needs(python: str) -> list[str]:
@@ -236,10 +238,10 @@ def run_tests(python: str, folder: Path) -> str:
     return call(command, cwd=folder).splitlines()[-1]
 
 
-def pip(python: str, *arguments: str) -> None:
+def pip(python: str, *arguments: str, **variables: str) -> None:
     """Run an interpreter's pip; constraints are what ``locked`` says, not those of `make`."""
     environment = {k: v for k, v in os.environ.items() if not k.endswith("_CONSTRAINT")}
-    call([python, "-m", "pip", "--quiet", *arguments], env=environment)
+    call([python, "-m", "pip", "--quiet", *arguments], env=environment | variables)
 
 
 def call(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:

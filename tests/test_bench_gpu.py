@@ -29,7 +29,7 @@ def root_on_path(monkeypatch):
 def measured(tmp_path_factory):
     """Two cases by all peers: what was printed, and the file."""
     folder = tmp_path_factory.mktemp("bench")
-    words = ["bench", "infer_tiny", "chain_50", "--device", "cuda", "--rounds", "2"]
+    words = ["bench", "infer_tiny", "mlp_tiny", "--device", "cuda", "--rounds", "2"]
     words += ["--seconds", "0.001", "--json", str(folder / "found.json")]
     words += ["--peer-python", sys.executable]
     with pretended.machine(folder / "machine") as environment:

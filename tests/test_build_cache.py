@@ -1,8 +1,7 @@
-"""What ``setup.py`` keeps of builds, by the hash of what it was made from."""
+"""What ``build_cache.py`` keeps of builds, by the hash of what it was made from."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,24 +9,18 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-import setuptools
 
-ROOT = Path(__file__).parents[1]
+import build_cache
+
 CC = (sysconfig.get_config_var("CC") or "cc").split()
 pytestmark = pytest.mark.skipif(shutil.which(CC[0]) is None, reason="the compiler is not here")
 
 
 @pytest.fixture
 def kept(monkeypatch, tmp_path):
-    """`Kept` of setup.py, in a folder of its own."""
-    monkeypatch.setattr(setuptools, "setup", lambda **options: None)
+    """`Kept`, in a folder of its own."""
     monkeypatch.setenv("SDBR_BUILD_CACHE", str(tmp_path / "kept"))
-    monkeypatch.delenv("CFLAGS", raising=False)
-    monkeypatch.chdir(ROOT)
-    spec = importlib.util.spec_from_file_location("setup_of_sdbr", ROOT / "setup.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Kept
+    return build_cache.Kept
 
 
 class Project:

@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -131,6 +132,26 @@ def test_windows_is_refused_by_name():
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 1
     assert "does not support Windows" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("cflags", "kernels", "modules"),
+    [
+        ("", {"-O3", "-g0"}, {"-O2", "-g0"}),
+        ("-O1 -march=native", {"-O3", "-g0"}, {"-g0"}),
+        ("-g -fno-gcse", {"-O3"}, {"-O2"}),
+    ],
+)
+def test_how_much_is_optimized(monkeypatch, cflags, kernels, modules):
+    """What the user asks for stands before ours, and the compiler takes the last."""
+    setuptools = pytest.importorskip("setuptools", reason="setuptools is not installed")
+    monkeypatch.setattr(setuptools, "setup", lambda **options: None)
+    monkeypatch.setenv("CFLAGS", cflags)
+    monkeypatch.delenv("SDBR_SANITIZE", raising=False)
+    monkeypatch.chdir(ROOT)
+    made = runpy.run_path("setup.py")
+    for name, wanted in (("KERNEL_FLAGS", kernels), ("MODULE_FLAGS", modules)):
+        assert {flag for flag in made[name] if flag.startswith(("-O", "-g"))} == wanted
 
 
 def test_make_accepts_this_interpreter_or_names_what_it_lacks(check_python):

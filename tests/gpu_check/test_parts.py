@@ -290,7 +290,7 @@ def test_demo(there, monkeypatch):
 
 def test_cases(there, monkeypatch):
     monkeypatch.setattr(cases, "CASES", ("infer_tiny",))
-    monkeypatch.setattr(cases, "COMPILED", ("chain_50",))
+    monkeypatch.setattr(cases, "COMPILED", ("mlp_tiny",))
     monkeypatch.setattr(cases, "ROUNDS", 1)
     done = there(cases)
     assert done.failed == []

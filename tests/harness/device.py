@@ -45,6 +45,8 @@ from sdbr.program.machine import Machine
 import numpy as np
 import pytest
 
+from build_cache import Kept
+
 NAME = "device-sim"
 KERNELS = Path(sdbr.__file__).parent / "kernels"
 HERE = Path(__file__).parent
@@ -107,13 +109,14 @@ def library(text: str, headers: dict[str, str], *folders: Path) -> Path:
     if shutil.which(compiler[0]) is None:
         compiler = ["cc"]
     folder = Path(tempfile.mkdtemp(dir=_folder()))
-    for name, header in headers.items():
+    for name, header in {"made.c": text, **headers}.items():
         (folder / name).write_text(header)
-    made = folder / "made.so"
-    command = [*compiler, *FLAGS, *(f"-I{x}" for x in (folder, *folders)), "-shared", "-fPIC"]
-    command += ["-x", "c", "-", "-o", str(made), "-lm", "-ldl"]
-    subprocess.run(command, input=text, text=True, check=True, timeout=900)
-    return made
+    source, compiled, made = (str(folder / f"made.{x}") for x in ("c", "o", "so"))
+    run = functools.partial(subprocess.run, check=True, timeout=900)
+    command = [*compiler, *FLAGS, *(f"-I{x}" for x in (folder, *folders)), "-fPIC"]
+    Kept().run(run, [*command, "-c", source, "-o", compiled])
+    run([*compiler, "-shared", compiled, "-o", made, "-lm", "-ldl"])
+    return Path(made)
 
 
 @functools.cache
