@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import warnings
 from functools import partial
 
@@ -372,6 +374,28 @@ def test_what_cannot_be_followed_is_said(f):
             assert not any(isinstance(number, TracedFloat) for number in kept)
             if f is past_the_reporter:
                 assert reporter.observation["x"] == k + 2
+    assert statistics_of(static).replays == 0
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda x: "".join(x.astype(str)),
+        lambda x: b"".join(x.astype("S8")),
+        lambda x: "-".join(np.char.mod("%.2f", x)),
+        lambda x: os.path.join("folder", x.astype(str)[0]),
+        lambda x: re.sub("-", "", x.astype(str)[1]),
+        lambda x: "".join(sorted(x.astype(str), key=len)),
+    ],
+    ids=["join", "bytes", "char", "path", "re", "sorted"],
+)
+def test_texts_of_numbers(tell):
+    """Compiled code takes nothing but texts there."""
+    static = sdbr.static_graph(tell)
+    with pytest.warns(sdbr.SdbrWarning, match="a value left NumPy as a text at .*leaving_scalars"):
+        for k in range(4):
+            x = np.float32([k, -2.5])
+            assert static(x) == tell(x)
     assert statistics_of(static).replays == 0
 
 

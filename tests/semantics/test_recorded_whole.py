@@ -63,6 +63,14 @@ def pooled(self, x):
     return F.upsampling_2d(y * 2, indices, 2, outsize=(4, 4)), indices
 
 
+def pooled_by_node(self, x):
+    """As code did before ``return_indices``; nothing but the indexes wants a gradient."""
+    y = F.max_pooling_2d(self.l(x), 2)
+    given = F.max_pooling_2d(x, 2)
+    again = F.upsampling_2d(given, given.creator.indexes, 2, outsize=(4, 4))
+    return F.upsampling_2d(y * 2, y.creator.indexes, 2, outsize=(4, 4)), again
+
+
 def dropped(self, x):
     y, mask = F.dropout(self.l(x), 0.3, return_mask=True)
     return y, F.dropout(y, 0.3, mask=mask), mask
@@ -76,6 +84,11 @@ def computed_with(self, x):
 KEPT = {
     "dropout, in NumPy": (computed_with, floats, L.Linear(4, 3)),
     "pooling": (pooled, lambda rng: (rng.randn(2, 2, 4, 4).astype("f"),), L.Convolution2D(2, 3, 1)),
+    "pooling, of the node": (
+        pooled_by_node,
+        lambda rng: (chainer.Variable(rng.randn(2, 2, 4, 4).astype("f")),),
+        L.Convolution2D(2, 3, 1),
+    ),
     "dropout": (dropped, floats, L.Linear(4, 3)),
     "gaussian": (
         lambda self, x: F.gaussian(x, self.l(x), return_eps=True),

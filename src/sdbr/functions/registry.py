@@ -46,6 +46,8 @@ class Node:
         contents are known to change (a parameter, a persistent value, an argument).
     state : dict
         Rows (and anything else) that `forward` leaves for `backward`.
+    handed_out : tuple of str
+        Arrays that the node keeps and the call hands out: `forward` leaves them in `state`.
     train : bool
         ``chainer.config.train`` at that moment.
     python : str
@@ -60,6 +62,7 @@ class Node:
     __slots__ = (
         "function",
         "gap",
+        "handed_out",
         "in_dtypes",
         "in_shapes",
         "out_dtypes",
@@ -91,6 +94,7 @@ class Node:
         self.requires_grad = requires_grad
         self.slots = slots or {}
         self.state: dict = {}
+        self.handed_out: tuple[str, ...] = ()
         self.train = train
         self.python = ""
         self.gap = None

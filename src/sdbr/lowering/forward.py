@@ -243,6 +243,7 @@ class Forward(ValueRows):
             train=traced.train,
         )
         node.gap, node.overwritten = self.gap, self._overwritten(traced)
+        node.handed_out = tuple(name for name, _ in traced.states)
         function_row = half.row_for(self.function_rows[type(function)], node, self.table.machine)
         reason = self._why_not_native(traced, function_row, node)
         if reason is None:
@@ -279,9 +280,8 @@ class Forward(ValueRows):
             return "the call differentiates its gradient"
         if self.table.machine.draws_once and function_row.draws and not function_row.draws_once:
             return "its draws are those of CuPy"
-        handed_out = [name for name, _ in traced.states]
-        if not set(handed_out) <= set(function_row.states):
-            return f"its {handed_out[0]} is handed out"
+        if not set(node.handed_out) <= set(function_row.states):
+            return f"its {node.handed_out[0]} is handed out"
         return function_row.reason(node)
 
     def _why_lacking(self, function_row, node, xs: list) -> str | None:
@@ -304,7 +304,7 @@ class Forward(ValueRows):
         ys = list(function_row.forward(self.builder, node, xs))
         if not function_row.views:
             ys = apart(self.builder, ys, xs)
-        ys += [node.state[name] for name, _ in traced.states]
+        ys += [node.state[name] for name in node.handed_out]
         for y, value in zip(ys, traced.outputs, strict=True):
             if y.shape != value.shape or y.dtype != value.dtype:
                 raise SdbrError(f"{traced.label}: the function row made {y!r} for {value!r}")

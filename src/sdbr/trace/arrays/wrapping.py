@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.stripping import VIEWS
 from sdbr.trace.arrays.traced_scalar import scalar_of
@@ -24,6 +25,9 @@ def wrap(array, origin, recorder=None):
     recorder = current() if recorder is None else recorder
     if recorder is None:
         return _made(array, origin)
+    if getattr(origin, "is_scalar", False) and array.dtype.kind in "SU":
+        # Compiled code reads a text from where it lies, and asks nobody.
+        recorder.mark_dynamic("a value left NumPy as a text", Remedy.STAY_ARRAYS)
     if recorder.trace.dynamic is not None:  # nothing more has to be known
         return array[()] if getattr(origin, "is_scalar", False) else array
     # One view for one array, as long as anybody holds it: `y.array is y.array`.
