@@ -4,8 +4,9 @@
 
 For each Python from 3.10 to 3.13 found on PATH or among pyenv's versions: sdbr is built from a
 copy of this checkout and installed next to Chainer, with NumPy 1.26 (where there are wheels of
-it) and with 2.x, and tests/compat runs with setuptools and without. Versions are those of locks/;
-``--newest`` takes the newest that there are, and so finds what a release of others has broken.
+it) and with 2.x, and tests/compat and tests/watch run with setuptools and without. Versions are
+those of locks/; ``--newest`` takes the newest that there are, and so finds what a release of others
+has broken.
 ``--oldest-newest`` is two of these stacks: the oldest Python with the oldest NumPy, one of the
 newest Pythons with NumPy 2.x.
 Prints a table; the exit code is 1 if anything failed or no Python was found.
@@ -231,8 +232,9 @@ def make_environment(interpreter: str, folder: Path) -> str:
 
 
 def run_tests(python: str, folder: Path) -> str:
-    """Run tests/compat and the contract against the installed sdbr; pytest's last line."""
-    tests = [str(ROOT / "tests" / name) for name in ("compat", "semantics/test_contract.py")]
+    """Run what Pythons differ in against the installed sdbr; pytest's last line."""
+    names = ("compat", "watch", "semantics/test_contract.py")
+    tests = [str(ROOT / "tests" / name) for name in names]
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     # From elsewhere, so that the installed package is the one that is imported.
     return call(command, cwd=folder).splitlines()[-1]
