@@ -48,6 +48,76 @@ class Fields(dict):
     __getattr__ = dict.__getitem__
 
 
+class Attributes(dict):
+    """The other way that is common: keys are attributes because both are one dict."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.__dict__ = self
+
+
+class Scaled(list):
+    """Has more than its items."""
+
+    def __init__(self, items=(), scale=1.0):
+        super().__init__(items)
+        self.scale = scale
+
+
+class Slotted(tuple):
+    __slots__ = ()
+
+
+class Sized(list):
+    """Is made of something else than its items."""
+
+    def __init__(self, n):
+        super().__init__([0.0] * n)
+
+
+class Named(dict):
+    def __init__(self, y):
+        super().__init__(y=y)
+
+
+class Kept(list):
+    __slots__ = ("scale",)
+
+
+def kept(*items):
+    made = Kept(items)
+    made.scale = 3.0
+    return made
+
+
+#: What is made of its items, and what is not; each of a Variable or array.
+OF_ITEMS = {
+    "attributes": lambda x: Attributes(y=x),
+    "slots": lambda x: Slotted([x]),
+    "empty slots": lambda x: Kept([x]),
+    "named": lambda x: Chosen(1, x),
+}
+MORE = {
+    "attribute": lambda x: Scaled([x], 3.0),
+    "sized": lambda x: Sized(2),
+    "constructor": Named,
+    "slot": kept,
+    "inside": lambda x: {"all": [Scaled([x], 3.0)]},
+}
+
+
+def parts(thing):
+    """All that there is to see of a container."""
+    if isinstance(thing, dict):
+        found = [type(thing), [(k, parts(x)) for k, x in thing.items()]]
+    elif isinstance(thing, (list, tuple)):
+        found = [type(thing), [parts(x) for x in thing]]
+    else:
+        array = getattr(thing, "array", thing)
+        return array.tolist() if isinstance(array, np.ndarray) else thing
+    return [*found, getattr(thing, "scale", None)]
+
+
 def reads(self, y):
     return self.settings["scale"]
 
@@ -152,3 +222,38 @@ def test_a_named_tuple_with_a_number_called_index_is_handed_back(index):
         assert found.index == index
         assert_near(found.score.array, (x * 2).sum(axis=1), RESULTS, "score")
     assert chosen.schedule_manager.statistics.replays == 5
+
+
+@pytest.mark.parametrize("make", OF_ITEMS.values(), ids=OF_ITEMS)
+def test_what_is_made_of_its_items(make):
+    def forward(x, given):
+        y = x + [*(given.values() if isinstance(given, dict) else given)][-1]
+        return y if isinstance(given, Attributes) else make(y)  # it holds itself
+
+    static = sdbr.static_graph(forward, on_dynamic="raise")
+    for x in X:
+        assert parts(static(x, make(x))) == parts(forward(x, make(x)))
+    assert static.schedule_manager.statistics.replays == 5
+
+
+@pytest.mark.parametrize("make", MORE.values(), ids=MORE)
+@pytest.mark.parametrize("way", ["argument", "result", "attribute"])
+def test_what_is_more_than_its_items(make, way):
+    """No other can be made of the items: such calls run define-by-run, and say so."""
+
+    class Model(chainer.Chain):
+        def forward(self, x, given):
+            if way == "argument":
+                return parts(given)
+            self.made = make(x * 2)
+            return self.made if way == "result" else F.sum(x)
+
+    plain, static = Model(), sdbr.static_graph(Model())
+    with pytest.warns(sdbr.SdbrWarning, match="items"):
+        for x in X:
+            given = [make(x) if way == "argument" else None for _ in "ab"]
+            want, got = plain(x, given[0]), static(x, given[1])
+            assert parts(got) == parts(want)
+            if way != "argument":
+                assert parts(static.made) == parts(plain.made)
+    assert static.schedule_manager.statistics.replays == 0

@@ -34,7 +34,7 @@ class Remedy(Enum):
         "differentiated again."
     )
     CUT_OUTSIDE = "Cut it before or after the static call."
-    RETURN_OTHER = "Return what it holds, in lists, tuples or dicts."
+    RETURN_OTHER = "Return or keep what it holds, in lists, tuples or dicts."
     GIVE_ARRAY = "Give it an array, or return None in its place."
     # What it could.
     RETURN_IT = "Return it, or keep it in an attribute of the chain" + _OR_CODE

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from sdbr.trace.arrays.stripping import shown
 from sdbr.trace.arrays.traced_float import plain_float
-from sdbr.trace.structure import plain_key, rebuild
+from sdbr.trace.code.rebuilding import rebuild
+from sdbr.trace.structure import plain_key
 
 
 class Handed:

@@ -17,8 +17,7 @@ import weakref
 from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.code.frames import user_line
-from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.code.frames import called_by_machinery, user_line
 from sdbr.trace.current import current
 from sdbr.trace.values import RESULT, TracedNode, keeps_history
 

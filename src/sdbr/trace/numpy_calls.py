@@ -9,7 +9,7 @@ from sdbr.trace.arrays.asking import ask_layout, settled
 from sdbr.trace.arrays.stripping import holds_traced, is_sequence, is_traced, strip, strip_nested
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import is_by_chainer, user_line
-from sdbr.trace.structure import rebuild
+from sdbr.trace.code.rebuilding import rebuild
 from sdbr.trace.values import RESULT, Hole, TracedNode, Value
 
 import chainer

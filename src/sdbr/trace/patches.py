@@ -14,7 +14,7 @@ from sdbr.trace.arrays.stripping import holds_known, is_traced, strip, strip_nes
 from sdbr.trace.arrays.telling import tell
 from sdbr.trace.code.catching import may_catch
 from sdbr.trace.code.foreign import is_users
-from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.code.frames import called_by_machinery
 from sdbr.trace.current import current
 from sdbr.trace.effects._reads import array_reader, getattribute_of_link
 from sdbr.trace.effects.environment import register as register_environment

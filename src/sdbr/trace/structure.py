@@ -13,6 +13,7 @@ from collections.abc import Callable
 from sdbr.base.errors import TraceError
 from sdbr.trace.arrays.scalars import Scalar
 from sdbr.trace.arrays.stripping import LEAVING, is_traced
+from sdbr.trace.code.rebuilding import can_be_rebuilt, rebuild
 from sdbr.trace.values import Value
 
 import chainer
@@ -135,17 +136,28 @@ def flatten(thing, path: str, leaves: list, depth: int = 0, empty=None):
         return thing
     if depth > 100:
         raise TraceError(f"{path}: containers are nested more than 100 deep (a cycle?)")
+    _check_container(thing, path)
     if isinstance(thing, dict):
         pairs = [(plain_key(k), v, f"{path}[{k!r}]") for k, v in thing.items()]
         return rebuild(thing, {k: flatten(v, p, leaves, depth + 1, empty) for k, v, p in pairs})
-    if isinstance(thing, (list, tuple)):
-        parts = [(v, f"{path}[{i}]") for i, v in enumerate(thing)]
-        return rebuild(thing, [flatten(v, p, leaves, depth + 1, empty) for v, p in parts])
-    raise TraceError(
-        f"{path} is of type {kind.__module__}.{kind.__qualname__}, which cannot be traced; "
-        "expected a Variable, an array, None, a number, a string, or lists, tuples and "
-        "dicts of these"
-    )
+    parts = [(v, f"{path}[{i}]") for i, v in enumerate(thing)]
+    return rebuild(thing, [flatten(v, p, leaves, depth + 1, empty) for v, p in parts])
+
+
+def _check_container(thing, path: str) -> None:
+    """Whether it is a container that can be made again; else a TraceError."""
+    name = f"{type(thing).__module__}.{type(thing).__qualname__}"
+    if not isinstance(thing, (dict, list, tuple)):
+        raise TraceError(
+            f"{path} is of type {name}, which cannot be traced; expected a Variable, an array, "
+            "None, a number, a string, or lists, tuples and dicts of these"
+        )
+    if not can_be_rebuilt(thing):
+        raise TraceError(
+            f"{path} is of type {name}, whose items do not tell all that it holds: it has "
+            "attributes, or a constructor that takes something else; expected lists, tuples and "
+            "dicts"
+        )
 
 
 def plain_key(key):
@@ -178,20 +190,6 @@ def _is_plain(thing) -> bool:
 def _attributes_of(member: enum.Enum) -> dict:
     """Those of a member of an enumeration, which may be set like any other's."""
     return {k: x for k, x in vars(member).items() if k != "__objclass__"}
-
-
-def rebuild(like, items):
-    """`items` (a list or dict) in a container of the type of `like`."""
-    kind = type(like)
-    if kind in (dict, list):
-        return items
-    if kind is tuple:
-        return tuple(items)
-    if hasattr(kind, "_fields"):  # namedtuple
-        return kind(*items)
-    if isinstance(like, dict) and hasattr(kind, "default_factory"):
-        return kind(like.default_factory, items)
-    return kind(items)
 
 
 def fill(structure, leaves):

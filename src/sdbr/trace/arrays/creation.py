@@ -19,7 +19,7 @@ from sdbr.trace.arrays.stripping import holds_known, holds_traced, strip_nested
 from sdbr.trace.arrays.telling import leave_by, record, unseen
 from sdbr.trace.arrays.traced_float import strip_floats
 from sdbr.trace.code._library import is_library_name
-from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.code.frames import called_by_machinery
 from sdbr.trace.code.moving import CLOCKS, is_global_draw
 from sdbr.trace.current import current
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from sdbr.trace.code.foreign import is_users
-from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.code.frames import called_by_machinery
 
 import numpy as np
 

@@ -7,7 +7,7 @@ from cpython.object cimport PyObject
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.code.frames import is_compared_with_none
-from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.code.frames import called_by_machinery
 from sdbr.trace.current import _local
 from sdbr.trace.effects._own_forwards cimport OwnForwards
 from sdbr.trace.values import ABSENT, Read

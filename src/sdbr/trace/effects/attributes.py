@@ -14,8 +14,7 @@ from sdbr.trace.arrays.stripping import is_traced, shown
 from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.foreign import is_users
-from sdbr.trace.code.frames import line_of_use
-from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.code.frames import called_by_machinery, line_of_use
 from sdbr.trace.code.moving import moves_on, stand_in
 from sdbr.trace.effects._reads import INTERNAL, SeenReads, containers_of
 from sdbr.trace.guards.link_hooks import unknown_hook

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace.structure import plain_key, rebuild
+from sdbr.trace.code.rebuilding import can_be_rebuilt, rebuild
+from sdbr.trace.structure import plain_key
 from sdbr.trace.values import Trace
 
 _MUTABLE = (list, dict)
@@ -45,7 +46,12 @@ class KeepingRecording:
                 else [self.template_of(x, change) for x in thing]
             )
             self._originals[key] = thing
-            self._templates[key] = rebuild(thing, items)
+            if can_be_rebuilt(thing):
+                self._templates[key] = rebuild(thing, items)
+            else:
+                self._templates[key] = items
+                text = f"a {type(thing).__qualname__} that the call returns or assigns is more than"
+                self.mark_dynamic(f"{text} its items", Remedy.RETURN_OTHER)
         return self._templates[key]
 
     def hold_more(self, things: list, line: str) -> None:

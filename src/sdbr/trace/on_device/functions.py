@@ -34,7 +34,7 @@ from sdbr.trace.arrays.writing import (
     record_unless_written,
     replace_nans,
 )
-from sdbr.trace.code.machinery import called_by_machinery
+from sdbr.trace.code.frames import called_by_machinery
 from sdbr.trace.code.moving import BY_CLASS, BY_NAME
 from sdbr.trace.current import current
 from sdbr.trace.on_device.called import Called
