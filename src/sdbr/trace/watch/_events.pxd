@@ -6,12 +6,15 @@ from sdbr.trace.watch._frames cimport Layout
 
 cdef class Events(Followed):
     cdef void *thread        # that is watched; NULL: none
+    cdef int paused          # how often
     cdef bint called         # before 3.12: someone has put our trace function back himself
     # From 3.12 on.
     cdef object monitoring   # sys.monitoring
     cdef int tool
     cdef list instrumented   # layouts of code objects with events of their own
 
+    cpdef int pause(self) except -1
+    cpdef int go_on(self) except -1
     cdef bint is_other(self) noexcept
     cdef str take_hook(self)
     cdef str give_hook_back(self)

@@ -80,7 +80,7 @@ cdef class Events(Followed):
         if not FRAMES_KNOWN:
             version = sys.version.split()[0]
             return f"frames of Python {version} ({sys.implementation.cache_tag}) are not known"
-        self.error, self.called = None, False
+        self.error, self.called, self.paused = None, False, 0
         reason = self.take_tool() if MONITORED else self.take_hook()
         if reason is None:
             self.on = True
@@ -114,6 +114,20 @@ cdef class Events(Followed):
         if error is not None:
             raise error
         return reason
+
+    cpdef int pause(self) except -1:
+        """Let nothing that this thread does count until `go_on`; may be nested."""
+        if not self.is_other():
+            self.paused += 1
+            self.on = False
+        return 0
+
+    cpdef int go_on(self) except -1:
+        """After `pause`."""
+        if not self.is_other():
+            self.paused -= 1
+            self.on = self.paused == 0 and self.error is None
+        return 0
 
     cdef bint is_other(self) noexcept:
         """Whether this is another thread than the one that is watched."""

@@ -54,6 +54,21 @@ cdef extern from *:
     #define SDBR_N_FIXED(f) (((PyCodeObject *)SDBR_INNER(f)->code)->co_nlocalsplus)
     #endif
 
+    #if PY_VERSION_HEX < 0x030B0000
+    #define SDBR_LOCALS(f) (SDBR_F(f)->f_localsplus)
+    #define SDBR_GLOBALS(f) (SDBR_F(f)->f_globals)
+    #elif SDBR_FRAMES_KNOWN
+    #define SDBR_LOCALS(f) (SDBR_INNER(f)->values)
+    #define SDBR_GLOBALS(f) (SDBR_INNER(f)->globals)
+    #else
+    #define SDBR_LOCALS(f) ((PyObject **)NULL)
+    #define SDBR_GLOBALS(f) ((PyObject *)NULL)
+    #endif
+
+    /* Objects that the collector knows are in lists, by when they were made. */
+    #define SDBR_MADE_NEXT(o) \
+        ((PyObject *)((((uintptr_t *)(o))[-2] & ~(uintptr_t)3) + 2 * sizeof(uintptr_t)))
+
     #if !SDBR_FRAMES_KNOWN
     static inline PyObject *sdbr_frame_code(PyObject *f) { return NULL; }
     static inline PyObject *sdbr_frame_function(PyObject *f) { return NULL; }
@@ -109,6 +124,11 @@ cdef extern from *:
     PyObject *frame_function "sdbr_frame_function"(PyObject *) noexcept
     # The cell of a free variable, by its place in `co_freevars`.
     PyObject *frame_cell "sdbr_frame_cell"(PyObject *, int) noexcept
+    # Local variables, by their place in `co_varnames`; cells in their place where they are shared.
+    PyObject **frame_locals "SDBR_LOCALS"(PyObject *) noexcept
+    PyObject *frame_globals "SDBR_GLOBALS"(PyObject *) noexcept
+    # The object behind one that the collector knows, in the order in which they were made.
+    PyObject *made_next "SDBR_MADE_NEXT"(PyObject *) noexcept
     # The bottom of the value stack.
     PyObject **frame_stack "sdbr_frame_stack"(PyObject *) noexcept
     # As the frame has noted it; -1 where the interpreter alone knows it, as it runs.
@@ -121,10 +141,14 @@ cdef extern from *:
 
 cdef class Layout:
     cdef readonly object code
+    cdef readonly bytes units
+    cdef readonly tuple names
     cdef int n_units
+    cdef int first_free       # of `STORE_DEREF` and the like: where free variables begin
     cdef bint noted          # frames note the depth of their stack before an event
     cdef short *depths       # by code unit, else
     cdef int *offsets        # by code unit; -1: no event for it
+    cdef PyObject **seen     # by code unit: what the watch has noted a read of; borrowed
     cdef bint instrumented   # the watch that made it gets events of the code object
 
     cdef int find_offsets(self, bytes units) except -1

@@ -4,7 +4,7 @@ import opcode
 from types import CodeType, FrameType, FunctionType
 
 from cpython.bytes cimport PyBytes_AS_STRING
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.object cimport PyObject
 
 cdef extern from "Python.h":
@@ -68,11 +68,15 @@ cdef class Layout:
         if not FRAMES_KNOWN:
             raise NotImplementedError("frames of this Python are not known")
         cdef bytes units = code.co_code
-        self.code = code
+        self.code, self.units, self.names = code, units, code.co_names
+        self.first_free = len(code.co_cellvars)
+        if VERSION >= 0x030B0000:
+            self.first_free = len({*code.co_varnames, *code.co_cellvars})
         self.noted = NOTED
         self.n_units = len(units) // 2
         self.offsets = <int *>PyMem_Malloc((self.n_units + 1) * sizeof(int))
-        if self.offsets == NULL:
+        self.seen = <PyObject **>PyMem_Calloc(self.n_units + 1, sizeof(PyObject *))
+        if self.offsets == NULL or self.seen == NULL:
             raise MemoryError
         self.find_offsets(units)
         if not NOTED:
@@ -84,6 +88,7 @@ cdef class Layout:
     def __dealloc__(self):
         PyMem_Free(self.offsets)
         PyMem_Free(self.depths)
+        PyMem_Free(self.seen)
 
     cdef int find_offsets(self, bytes units) except -1:
         """Instructions by where their events come; nothing before a frame is entered by RESUME."""

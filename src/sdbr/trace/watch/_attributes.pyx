@@ -1,0 +1,181 @@
+"""What reading an attribute means: which of its parts come from outside the call."""
+
+import collections
+import functools
+import io
+import re
+import types
+import weakref
+
+from sdbr.trace.watch._looks import MISSING, superior
+from sdbr.trace.watch.fingerprints import ATOMS, CONTAINERS, VARIABLES, module_of
+from sdbr.trace.code._library import stands_in
+from sdbr.trace.watch._following import is_library_class
+
+import chainer
+import numpy as np
+
+from sdbr.trace.watch._escaping cimport escape
+from sdbr.trace.watch._following cimport is_followed
+from sdbr.trace.watch._looks cimport class_attribute, is_a, is_atom, lookup
+from sdbr.trace.watch._notes cimport Notes
+
+# Numbers of `How` in _looks.pxd.
+VALUE, METHOD, CLASS_METHOD, CODE, ABSENT = range(5)
+_FUNCTION = types.FunctionType
+#: Ways to find attributes that are as `lookup` says.
+_USUAL = frozenset(
+    class_attribute(kind, "__getattribute__")
+    for kind in (
+        object, type, *CONTAINERS, *ATOMS, np.ndarray, np.float32, types.ModuleType, _FUNCTION,
+        types.MethodType, types.BuiltinFunctionType, types.SimpleNamespace, property,
+        staticmethod, classmethod, functools.partial, types.GeneratorType, io.StringIO, io.BytesIO,
+        weakref.ref, re.Pattern, types.MappingProxyType, collections.OrderedDict,
+    )
+)  # fmt: skip
+#: Of a frame: what is of others as well.
+_OF_CALLERS = frozenset({"f_back", "f_locals"})
+#: Of a Variable: what it has. The rest it computes.
+_OF_VARIABLES = frozenset({
+    "array", "chx_array", "creator", "creator_node", "data", "device", "dtype", "grad", "grad_var",
+    "label", "name", "ndim", "node", "rank", "requires_grad", "shape", "size", "xp",
+})  # fmt: skip
+
+
+cpdef object attribute(Notes notes, thing, str name):
+    """The code reads ``thing.name``."""
+    kind = type(thing)
+    if kind is super:
+        start, kind = thing.__thisclass__, thing.__self_class__
+        return super_attribute(notes, start, thing.__self__, kind, name)
+    if kind is types.MethodType and lookup(thing, name)[0] == ABSENT:
+        thing, kind = thing.__func__, _FUNCTION
+    if kind is types.FrameType and name in _OF_CALLERS:
+        notes.mark_dynamic(f"looks into frames: {name}")
+    if name == "__dict__" and finds_as_usual(kind):
+        notes.asked = thing, name
+        return None
+    if notes.is_own(thing):
+        return _of_class(notes, thing, kind, name)
+    get = class_attribute(kind, "__getattribute__")
+    if get not in _USUAL and not stands_in(get):
+        if is_followed(get):
+            return notes.read(kind, "attribute", "__getattribute__", get) or None
+        return _ask(notes, thing, name)
+    how, found = lookup(thing, name)
+    if type(found) is types.ClassMethodDescriptorType or (
+        how == METHOD and not kind.__flags__ & 1 << 9
+    ):
+        return None  # a method of a class that nobody can change
+    notes.read(thing, "attribute", name, found)
+    if how == CODE:
+        _described(notes, thing, name, found)
+    elif how == ABSENT:
+        get = (
+            thing.__dict__.get("__getattr__")
+            if kind is types.ModuleType
+            else class_attribute(kind, "__getattr__")
+        )
+        if get not in (None, MISSING) and not is_followed(get):
+            _ask(notes, thing, name)
+    return None
+
+
+cdef object _of_class(Notes notes, thing, object kind, str name):
+    """The object is the call's own, its class may be from outside."""
+    if is_library_class(kind):
+        return
+    found = class_attribute(kind, name)
+    if found is not MISSING and lookup(thing, name)[1] is not MISSING:
+        notes.read(kind, "attribute", name, lookup(kind, name)[1])
+
+
+cdef object _described(Notes notes, thing, str name, found):
+    """Code of a descriptor gives the value; that of the user's is followed."""
+    if type(found) is property:
+        get = found.fget
+    elif type(found) is functools.cached_property:
+        get = found.func
+    else:
+        get = class_attribute(type(found), "__get__")
+    if not is_followed(get):
+        _ask(notes, thing, name)
+
+
+cdef object _ask(Notes notes, thing, str name):
+    """Code of a library gives the value: it is asked again before replays."""
+    if not is_a(thing, VARIABLES) or name in _OF_VARIABLES:
+        notes.asked = thing, name
+
+
+cpdef object super_attribute(Notes notes, object start, thing, object kind, str name):
+    """The code reads ``super(start, thing).name``."""
+    if kind is None or notes.is_own(thing):
+        holder = kind
+    else:
+        holder = thing
+    if holder is not None and not is_library_class(kind):
+        found = superior(start, thing, kind, name)
+        notes.place("super", notes.root(holder), (start, kind, name), found)
+
+
+cpdef object has_attribute(Notes notes, thing, str name):
+    """The code asks ``hasattr(thing, name)``, or ``getattr`` with a default."""
+    how, found = lookup(thing, name)
+    if how != ABSENT and how != CODE:
+        return notes.fact(thing, "attribute", name) or None
+    if is_atom(thing) or notes.is_own(thing):
+        return None
+    get = found if how == CODE else class_attribute(type(thing), "__getattr__")
+    get = getattr(get, "fget", get)
+    seen = get is MISSING or is_followed(get)
+    return notes.fact(thing, "attribute" if seen else "hasattr", name) or None
+
+
+cpdef bint finds_as_usual(object kind) except -1:
+    """Whether attributes of objects of a class are found as `lookup` finds them."""
+    get = class_attribute(kind, "__getattribute__")
+    return get in _USUAL or stands_in(get)
+
+
+cpdef object write_attribute(Notes notes, thing, str name):
+    """The code sets ``thing.name``, or deletes it."""
+    kind = type(thing)
+    own = class_attribute(kind, name)
+    if is_followed(class_attribute(kind, "__setattr__")) or (
+        type(own) is property and is_followed(own.fset)
+    ):
+        return
+    wrote_attribute(notes, thing, name)
+
+
+cpdef object wrote_attribute(Notes notes, thing, str name):
+    """An attribute is set by nobody else's code."""
+    notes.wrote(thing, "attribute", name, lookup(thing, name)[1] is MISSING)
+    if not finds_as_usual(type(thing)) and module_of(type(thing)) == "_thread":
+        notes.wrote(thing.__dict__, "item", name, name not in thing.__dict__)
+
+
+cpdef object enter_context(Notes notes, thing):
+    """The code begins a ``with`` block."""
+    kind = type(thing)
+    followed = True
+    for name in ("__enter__", "__exit__"):
+        found = class_attribute(kind, name)
+        if not is_library_class(kind):
+            notes.read(kind, "attribute", name, found)
+        followed = followed and is_followed(found)
+    if module_of(kind) in ("_thread", "threading"):
+        notes.mark_dynamic("waits for other threads")
+    elif not followed and not is_a(thing, (chainer.Link,)):
+        escape(notes, thing)
+
+
+cpdef object match(Notes notes, thing, kind, int n, tuple names):
+    """The code matches an object with a class, `n` attributes by place and some by name."""
+    if n:
+        attribute(notes, kind, "__match_args__")
+        names = (*lookup(kind, "__match_args__")[1][:n], *names)
+    if is_a(thing, (kind,)):
+        for name in names:
+            attribute(notes, thing, name)

@@ -1,0 +1,7 @@
+"""What code gets hold of that is not followed."""
+
+from sdbr.trace.watch._notes cimport Notes
+
+cpdef object escape(Notes notes, thing)
+cpdef object show(Notes notes, thing)
+cpdef object again(Notes notes, function, tuple args =*, tuple kwargs =*)

@@ -1,0 +1,226 @@
+"""The frames that a call executes, and the operands of their instructions."""
+
+import types
+
+from sdbr.trace.watch._following import follows_file, is_library_class
+from sdbr.trace.watch._frames import NULLS
+from sdbr.trace.watch.reads import environment
+from sdbr.trace.watch.sources import Source, hold
+
+import chainer
+import numpy as np
+
+from cpython.object cimport PyObject
+
+from sdbr.trace.watch._attributes cimport finds_as_usual
+from sdbr.trace.watch._calls cimport call
+from sdbr.trace.watch._frames cimport (
+    VERSION,
+    frame_cell,
+    frame_function,
+    frame_lasti,
+    frame_locals,
+)
+from sdbr.trace.watch._looks cimport class_attribute
+from sdbr.trace.watch._notes cimport Notes
+
+cdef extern from "Python.h":
+    bint is_tracked "PyObject_GC_IsTracked"(PyObject *) noexcept
+    Py_ssize_t references "Py_REFCNT"(PyObject *) noexcept
+    PyObject *PyDict_GetItem(dict, object)
+    PyObject *type_of "(PyObject *)Py_TYPE"(PyObject *) noexcept
+    PyObject *PyLong_Type "((PyObject *)&PyLong_Type)"
+    PyObject *PyFloat_Type "((PyObject *)&PyFloat_Type)"
+    PyObject *PyUnicode_Type "((PyObject *)&PyUnicode_Type)"
+
+cdef PyObject *Array = <PyObject *>np.ndarray
+cdef object Nulls = NULLS
+
+cdef enum Flags:
+    OPTIMIZED = 0x1
+    STAR = 0x4
+    STARS = 0x8
+    RESUMED = 0x2A0  # generators and the like
+
+
+cdef class Executed(Notes):
+    """The frames of one call, and the operands of what they execute."""
+
+    def __init__(self):
+        Notes.__init__(self)
+        self.begun, self.entered_before, self.names_seen = set(), set(), {}
+        self.functions, self.pending, self.keywords = [], [], ()
+
+    def begin(self, function, args, kwargs):
+        """The call that comes next: its arguments get their names."""
+        self.fresh.start(self)
+        reads = self.reads
+        reads.add_source(Source("given", None, None))
+        reads.add(reads.sources[0], "value", None, (tuple, (int, len(args)), *(
+            (str, name) for name in kwargs)))
+        reads.add(self.root(np), "environment", None, environment())
+        settings = chainer.config._local.__dict__  # of this thread
+        self.starts[<size_t><PyObject *>settings] = dict(settings)
+        self.kept.append(settings)
+        plain, n = function, 0
+        if type(plain) is types.MethodType:
+            plain, n = plain.__func__, 1
+            self.place("constant", None, hold(function.__self__), function.__self__, "self")
+        code = getattr(plain, "__code__", None)
+        names = code.co_varnames[n:code.co_argcount] if code is not None else ()
+        for i, x in enumerate(args):
+            self.place("argument", None, i, x, names[i] if i < len(names) else f"args[{i}]")
+        for name, x in kwargs.items():
+            self.place("keyword", None, name, x, name)
+        self.function = call(self, function, list(args), kwargs)
+
+    def end(self):
+        """The call is over; nothing that it has touched is kept."""
+        self.fresh.stop()
+        for part in (
+            self.homes, self.starts, self.owners, self.sources, self.facts, self.written,
+            self.touched, self.given_away, self.kept, self.begun, self.entered_before,
+            self.names_seen, self.functions, self.pending,
+        ):
+            part.clear()
+        self.asked = self.function = None
+
+    # --- what the frames do ---------------------------------------------------------------------
+    cpdef bint follows(self, code) except -1:
+        return follows_file(code.co_filename)
+
+    cpdef int entered(self, frame) except -1:
+        cdef PyObject *function = frame_function(self.top)
+        expected, self.function = self.function, None
+        known = expected
+        if function != NULL:
+            known = <object>function
+        elif expected is not None and expected.__code__ is not self.layout.code:
+            known = None
+        self.functions.append(known)
+        self.pending.append(self.asked)  # of the frame below
+        self.asked = None
+        self.begin_frame(frame)
+        if expected is None or known is not expected:
+            self.find_in_class()
+        return 0
+
+    cdef int find_in_class(self) except -1:
+        """Nobody has called the function by a name: its class has it for an operator, perhaps."""
+        cdef PyObject *first = frame_locals(self.top)[0]
+        code = self.layout.code
+        if first == NULL or code.co_argcount == 0 or code.co_name[:2] != "__":
+            return 0
+        kind = type(<object>first)
+        found = class_attribute(kind, code.co_name)
+        if type(found) is not types.FunctionType or found.__code__ is not code:
+            return 0
+        if not is_library_class(kind):
+            self.functions[-1] = found
+            self.read(kind, "attribute", code.co_name, found)
+        return 0
+
+    cdef int begin_frame(self, frame) except -1:
+        cdef int at = frame_lasti(self.top)
+        cdef PyObject *given
+        code = self.layout.code
+        cdef int flags = code.co_flags
+        cdef bint begins = at < 0 if VERSION < 0x030B0000 else self.layout.units[at + 1] & 3 == 0
+        if flags & RESUMED:
+            if begins:
+                self.begun.add(<size_t>self.top)
+            elif <size_t>self.top not in self.begun:
+                self.mark_dynamic(f"goes on with {code.co_name}, which began before the call")
+        if begins and flags & STARS:
+            given = frame_locals(self.top)[
+                code.co_argcount + code.co_kwonlyargcount + (1 if flags & STAR else 0)]
+            if given != NULL:
+                named = <object>given
+                self.is_made(named.cell_contents if type(named) is types.CellType else named)
+        if not flags & OPTIMIZED:
+            space = frame.f_locals
+            if space is not frame.f_globals and (self.evaluates or not space):  # of a class
+                self.is_made(space)
+        self.evaluates = False
+        return 0
+
+    cpdef int left(self, frame, value) except -1:
+        self.functions.pop()
+        self.asked = self.pending.pop()
+        return 0
+
+    cpdef int unwound(self, frame) except -1:
+        return self.left(frame, None)
+
+    cpdef int raised(self, frame, error) except -1:
+        self.asked = None
+        return 0
+
+    cdef int look_at_top(self) except -1:
+        """What the last instruction gave, lies on the top."""
+        cdef PyObject *top = self.operand(0)
+        cdef PyObject *kind
+        if self.asked is not None:
+            (thing, name), self.asked = self.asked, None
+            if top == NULL:  # the place of an object beside its method
+                top = self.operand(1)
+            if top != NULL:
+                if name == "__dict__" and finds_as_usual(type(thing)):
+                    # May be another object each time.
+                    if self.is_own(thing):
+                        self.is_made(<object>top)
+                    self.owners[<size_t>top] = thing
+                    self.kept.append(<object>top)
+                else:
+                    self.read(thing, "asked", name, <object>top)
+        if top == NULL or references(top) != 1 or is_tracked(top):
+            return 0
+        kind = type_of(top)
+        # Nobody else has it, so it was made just now; the collector does not know it.
+        if kind != PyLong_Type and kind != PyFloat_Type and kind != PyUnicode_Type \
+                and kind != Array:
+            self.is_made(<object>top)
+        return 0
+
+    # --- operands -------------------------------------------------------------------------------
+    cdef PyObject *operand(self, int i) noexcept:
+        """The `i`-th from the top."""
+        return self.layout.operand(self.top, self.offset, i)
+
+    cdef object at(self, int i):
+        cdef PyObject *found = self.operand(i)
+        return Nulls if found == NULL else <object>found
+
+    cdef bint is_seen(self, PyObject *thing, str name) except -1:
+        """Whether it has been noted that this is read of a thing."""
+        cdef PyObject *names
+        if self.layout.seen[self.offset >> 1] == thing:  # by this instruction
+            return True
+        names = PyDict_GetItem(self.names_seen, <object>(<size_t>thing))
+        if names == NULL or name not in <set>names:
+            return False
+        self.layout.seen[self.offset >> 1] = thing
+        return True
+
+    cdef int see(self, PyObject *thing, str name) except -1:
+        """Note that this is read of a thing, which is kept."""
+        self.names_seen.setdefault(<size_t>thing, set()).add(name)
+        self.layout.seen[self.offset >> 1] = thing
+        return 0
+
+    cdef str name(self, int i):
+        return self.layout.names[i]
+
+    cdef object cell(self, int i):
+        """The cell of a free variable; None for one of the frame's own."""
+        cdef PyObject *found
+        i -= self.layout.first_free
+        if i < 0:
+            return None
+        found = frame_cell(self.top, i)
+        if found == NULL:
+            return None
+        cell, function = <object>found, self.functions[-1]
+        if function is not None and not self.is_own(cell) and not self.is_own(function):
+            self.place("closure", self.root(function), i, cell)
+        return cell

@@ -1,0 +1,3 @@
+"""Which code is followed."""
+
+cpdef bint is_followed(function) except -1

@@ -1,0 +1,100 @@
+"""Which code is followed, and which compiled code is known to read nothing unseen."""
+
+import functools
+import os
+import pickle
+import sys
+import types
+import warnings
+
+from sdbr.trace.code._library import is_library_name
+
+import chainer
+import numpy as np
+import scipy
+
+_STDLIB = os.path.dirname(os.__file__) + os.sep
+_CHAINER = os.path.dirname(chainer.__file__) + os.sep
+#: Where nothing is followed.
+_PACKAGES = tuple(os.path.dirname(x.__file__) + os.sep for x in (sys.modules["sdbr"], np, scipy))
+_PACKAGES += (_CHAINER[:-1] + "x" + os.sep,)
+#: Of Chainer what calls the user's code or keeps his state.
+_OF_CHAINER = ("link.py", "sequential.py", "links" + os.sep, "configuration.py", "reporter.py")
+#: Modules of the standard library that look at code, or keep caches of what it is.
+_NOT_FOLLOWED = frozenset({
+    "abc", "ast", "dis", "importlib", "inspect", "linecache", "logging", "opcode", "pickle",
+    "threading", "token", "tokenize", "traceback", "typing", "unittest", "warnings",
+})  # fmt: skip
+
+
+@functools.lru_cache(maxsize=4096)
+def follows_file(name: str):
+    """Whether code of a file is followed, by how its code objects call the file."""
+    if name.startswith(("<frozen abc", "<frozen importlib", "<__array_function__", *_PACKAGES)):
+        return False
+    if name.startswith(_CHAINER):
+        return name[len(_CHAINER) :].startswith(_OF_CHAINER)
+    if name.startswith(_STDLIB) and "site-packages" not in name:
+        root = name[len(_STDLIB) :].split(os.sep)[0].removesuffix(".py")
+        return root not in _NOT_FOLLOWED
+    return True
+
+
+cpdef bint is_followed(function) except -1:
+    """Whether a function, or what a method is bound of, is followed when it is called."""
+    while type(function) is types.MethodType:
+        function = function.__func__
+    return type(function) is types.FunctionType and follows_file(function.__code__.co_filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_library_class(kind):
+    """Whether a class stays as it is: compiled, or of a library."""
+    if not kind.__flags__ & 1 << 9:
+        return True
+    module = kind.__dict__.get("__module__")
+    return isinstance(module, str) and is_library_name(module)
+
+
+#: Modules of compiled functions that read what they are given, and nothing else.
+TRUSTED = {
+    "_abc": "registries of abstract classes, which `isinstance` guards",
+    "_bisect": "lists that are sorted",
+    "_codecs": "texts",
+    "_collections": "containers",
+    "_contextvars": "variables, read by methods that are known",
+    "_datetime": "dates; those that ask the clock are moving",
+    "_decimal": "numbers, and a context that is guarded",
+    "_functools": "callables, which are followed",
+    "_hashlib": "texts",
+    "_heapq": "lists",
+    "_imp": "locks of imports",
+    "_json": "texts and containers",
+    "_operator": "operators",
+    "_sre": "texts",
+    "_string": "texts",
+    "_struct": "bytes",
+    "_thread": "identities of threads; locks are dynamic",
+    "_weakref": "weak references",
+    "binascii": "bytes",
+    "builtins": "what has no meaning of its own in `calls`",
+    "cmath": "numbers",
+    "functools": "callables, which are followed",
+    "itertools": "iterables",
+    "marshal": "values",
+    "math": "numbers",
+    "operator": "operators",
+    "zlib": "bytes",
+}
+
+
+#: As are these of other modules.
+TRUSTED_FUNCTIONS = frozenset({
+    os.fspath, os.putenv, os.unsetenv, pickle.dumps, sys.intern, sys.is_finalizing, warnings.warn,
+})  # fmt: skip
+
+
+def is_trusted(module: str):
+    """Whether compiled functions of a module read nothing but what they are given."""
+    root = module.split(".")[0]
+    return module in TRUSTED or root in ("chainer", "numpy", "scipy", "sdbr")

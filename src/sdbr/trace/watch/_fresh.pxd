@@ -1,0 +1,16 @@
+"""Which objects were made while a call ran."""
+
+from cpython.object cimport PyObject
+
+
+cdef class Fresh:
+    cdef set known      # addresses at which something was made
+    cdef object events  # of the call
+    cdef list marker    # made when `known` was last complete; None: not watched
+
+    cpdef int start(self, events) except -1
+    cpdef int stop(self) except -1
+    cpdef int lose(self) except -1
+    cdef bint has(self, PyObject *thing) except -1
+    cdef int add(self, PyObject *thing) except -1
+    cdef int catch_up(self) except -1

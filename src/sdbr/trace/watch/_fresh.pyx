@@ -1,0 +1,87 @@
+"""Which objects were made while a call ran, without a look at those that were there before.
+
+Objects that the collector knows are in a list in the order in which they were made, as long as it
+does not run: what stands behind a marker is younger than it.
+"""
+
+import gc
+
+from cpython.object cimport PyObject
+
+from sdbr.trace.watch._frames cimport made_next
+
+cdef extern from "Python.h":
+    bint is_tracked "PyObject_GC_IsTracked"(PyObject *) noexcept
+
+
+cdef class Fresh:
+    """Objects that were made since `start`, in any thread.
+
+    What is made where something fresh lay is fresh as well, so nothing has to be kept alive. Dicts
+    of numbers and texts, and what has no references at all, the collector does not know: whoever
+    sees one made says so (`add`).
+    """
+
+    def __init__(self):
+        self.known = set()
+
+    cpdef int start(self, events) except -1:
+        """What is made from now on is fresh; `events` pause while the collector runs."""
+        self.events = events
+        gc.callbacks.insert(0, self.begins)
+        gc.callbacks.append(self.ends)
+        self.marker = []
+        return 0
+
+    cpdef int stop(self) except -1:
+        """Nothing is asked any more."""
+        self.marker = self.events = None
+        gc.callbacks.remove(self.begins)
+        gc.callbacks.remove(self.ends)
+        return 0
+
+    cpdef int lose(self) except -1:
+        """Objects are moved without a word: what is made from now on counts as old."""
+        if self.marker is not None:
+            self.catch_up()
+            self.marker = None
+        return 0
+
+    def begins(self, phase, info):
+        """The collector is about to run: before others are told, whose code is not the call's."""
+        if phase == "start":
+            self.events.pause()
+            if self.marker is not None:
+                self.catch_up()
+
+    def ends(self, phase, info):
+        """The collector has moved objects to other lists, and others have been told."""
+        if phase == "stop":
+            if self.marker is not None:
+                self.marker = []
+            self.events.go_on()
+
+    cdef bint has(self, PyObject *thing) except -1:
+        """Whether it was made since."""
+        address = <size_t>thing
+        if address in self.known:
+            return True
+        if self.marker is None or not is_tracked(thing):
+            return False
+        self.catch_up()
+        return address in self.known
+
+    cdef int add(self, PyObject *thing) except -1:
+        """It was made just now."""
+        self.known.add(<size_t>thing)
+        return 0
+
+    cdef int catch_up(self) except -1:
+        cdef list marker = []
+        cdef PyObject *last = <PyObject *>marker
+        cdef PyObject *thing = made_next(<PyObject *>self.marker)
+        while thing != last:
+            self.known.add(<size_t>thing)
+            thing = made_next(thing)
+        self.marker = marker
+        return 0

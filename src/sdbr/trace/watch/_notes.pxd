@@ -1,0 +1,34 @@
+"""What a call reads from outside, noted."""
+
+from sdbr.trace.watch._events cimport Events
+from sdbr.trace.watch._fresh cimport Fresh
+
+
+cdef class Notes(Events):
+    cdef readonly object reads
+    cdef readonly dict owners      # address of a dictionary -> the object whose attributes it holds
+    cdef public object asked       # (object, name): its attribute is what comes on the stack next
+    cdef public bint evaluates     # the next frame has a copy of the local variables of this one
+    cdef readonly Fresh fresh
+    cdef dict sources              # (kind, parent's number, key) -> Source
+    cdef dict homes                # address -> the source by which the object was first reached
+    cdef set facts                 # (kind, number of the source, key)
+    cdef set written               # (address, kind, key)
+    cdef set touched               # addresses of what was written to
+    cdef set given_away            # addresses of what code that is not followed has got
+    # Address of a dictionary that code which is not followed may write to -> what was in it before
+    # the call.
+    cdef dict starts
+    cdef list kept                 # what has an address in one of these
+
+    cpdef bint is_own(self, thing) except -1
+    cpdef object root(self, thing)
+    cpdef object place(self, str kind, parent, key, value, str name=*)
+    cpdef int read(self, thing, str kind, key, value) except -1
+    cpdef int fact(self, thing, str kind, key=*) except -1
+    cpdef int compare(self, one, other) except -1
+    cpdef int wrote(self, thing, str kind, key, bint new=*) except -1
+    cpdef bint is_written(self, thing, str kind, key) except -1
+    cpdef int mark_dynamic(self, str text) except -1
+    cpdef int is_made(self, thing) except -1
+    cpdef bint is_new_to(self, thing) except -1

@@ -1,0 +1,215 @@
+"""What a call reads from outside, noted: each thing by the path by which it was first reached."""
+
+import sys
+import types
+
+from sdbr.devices.arrays import ARRAYS
+from sdbr.trace.watch._looks import ATOMS, MISSING
+from sdbr.trace.watch.fingerprints import plain_kind
+from sdbr.trace.watch.reads import FACTS, Reads, value_print
+from sdbr.trace.watch.sources import Source, hold
+
+from cpython.object cimport PyObject
+
+from sdbr.trace.watch._events cimport Events
+from sdbr.trace.watch._fresh cimport Fresh
+from sdbr.trace.watch._looks cimport field, is_a, is_atom, item
+
+cdef object object_ = object
+cdef tuple MODULES = (types.ModuleType,)
+cdef tuple Arrays = tuple(ARRAYS)
+# Kinds of sources that name the same place.
+cdef dict PLACES = {
+    "asked": "attribute", "field": "attribute", "super": "attribute",
+    "global": "attribute", "hasattr": "attribute",
+}
+# Facts about one key, and those that hang on which keys there are.
+cdef frozenset OF_KEY = frozenset({"item", "attribute", "hasattr", "field"})
+cdef frozenset OF_KEYS = frozenset({"length", "keys", "elements", "names", "dir"})
+
+
+cdef class Notes(Events):
+    """Takes down what is read, given the objects themselves.
+
+    What was made during the call is its own: whatever is read of it needs no guard.
+    """
+
+    def __init__(self):
+        self.reads = Reads()
+        self.fresh = Fresh()
+        self.sources, self.homes, self.owners = {}, {}, {}
+        self.facts, self.written, self.touched, self.given_away = set(), set(), set(), set()
+        self.kept, self.starts = [], {}
+
+    cpdef bint is_own(self, thing) except -1:
+        """Whether nothing that is read of `thing` can change without the call."""
+        if type(thing) in ATOMS:
+            return True
+        address = <size_t><PyObject *>thing
+        if address in self.homes:
+            return False
+        if self.fresh.has(<PyObject *>thing):
+            if not is_a(thing, MODULES):
+                return True
+            return sys.modules.get(field(thing, "__name__")) is not thing
+        return is_a(thing, Arrays) or is_atom(thing) or (
+            plain_kind(type(thing)) is object_ and type(thing) is not object_)
+
+    cpdef int is_made(self, thing) except -1:
+        """The call has just made `thing`."""
+        return self.fresh.add(<PyObject *>thing)
+
+    cpdef bint is_new_to(self, thing) except -1:
+        """Whether code that is not followed gets `thing` for the first time."""
+        address = <size_t><PyObject *>thing
+        if address in self.given_away:
+            return False
+        self.given_away.add(address)
+        self.kept.append(thing)
+        return True
+
+    cpdef object root(self, thing):
+        """The source of an object that was there before the call."""
+        source = self.homes.get(<size_t><PyObject *>thing)
+        if source is not None:
+            return source
+        if is_a(thing, MODULES):
+            name = field(thing, "__name__")
+            if type(name) is str and sys.modules.get(name) is thing:
+                return self.place("module", None, name, thing)
+        name = thing.__qualname__ if is_named(thing) else None
+        name = name.rpartition("<locals>.")[2] if name else f"<{type(thing).__qualname__}>"
+        return self.place("constant", None, hold(thing), thing, name)
+
+    cpdef object place(self, str kind, parent, key, value, str name=""):
+        """The source of this kind, which is noted with its value when it is met first."""
+        token = key
+        if type(key) is not str:
+            token = type(key), key if is_atom(key) else <size_t><PyObject *>key
+        index = kind, -1 if parent is None else parent.number, token
+        source = self.sources.get(index)
+        if source is not None:
+            return source
+        source = self.reads.add_source(Source(kind, parent, key, name))
+        self.sources[index] = source
+        self.kept.append(key)
+        address = <size_t><PyObject *>value
+        home = self.homes.get(address)
+        if kind != "constant":
+            want = value_print(value)
+            self.reads.add(source, "value", None, want)
+            if home is not None and type(want) is tuple:
+                self.reads.add(source, "is", home, True)
+        if home is not None or value is MISSING or is_atom(value):
+            return source
+        if plain_kind(type(value)) is not object_ or type(value) is object_:  # not our own
+            self.homes[address] = source
+            self.kept.append(value)
+        return source
+
+    cpdef int read(self, thing, str kind, key, value) except -1:
+        """The code reads `value` of `thing`."""
+        if self.is_own(thing):
+            return 0
+        if not self.is_written(thing, kind, key) and not is_pythons(key):
+            self.place(kind, self.root(thing), key, value)
+        return 0
+
+    cpdef bint is_written(self, thing, str kind, key) except -1:
+        """Whether what lies there is what the call itself has written."""
+        address = <size_t><PyObject *>thing
+        start = self.starts.get(address)
+        if start is not None and item(start, key) is not item(thing, key):
+            return True
+        if address not in self.touched:
+            return False
+        if (address, "*", None) in self.written:
+            self.mark_dynamic(f"reads of a {type(thing).__qualname__} that it has changed")
+            return True
+        return (address, PLACES.get(kind, kind), key if is_atom(key) else None) in self.written
+
+    cpdef int fact(self, thing, str kind, key=None) except -1:
+        """The code learns something of `thing`, one of `FACTS`."""
+        if self.is_own(thing):
+            return 0
+        address = <size_t><PyObject *>thing
+        if address in self.touched and (
+            (address, "*", None) in self.written
+            or kind == "contents"
+            or kind in OF_KEYS and (address, "keys", None) in self.written
+        ):
+            what = FACTS[kind][1].format(type(thing).__qualname__, shown(key))
+            self.mark_dynamic(f"asks for {what} after it has written to it")
+            return 0
+        if kind in OF_KEY and (self.is_written(thing, kind, key) or is_pythons(key)):
+            return 0
+        source = self.root(thing)
+        token = kind, source.number, type(key), key if is_atom(key) else <size_t><PyObject *>key
+        if token in self.facts:
+            return 0
+        self.facts.add(token)
+        self.kept.append(key)
+        try:
+            want = FACTS[kind][0](thing, key)
+        except Exception as error:
+            self.mark_dynamic(f"{kind} of a {type(thing).__qualname__}: {error}")
+            return 0
+        if type(want) is tuple and len(want) == 2 and want[0] == "opaque":
+            self.mark_dynamic(f"gives away what cannot be compared: {want[1]}")
+        else:
+            self.reads.add(source, kind, key, want)
+        return 0
+
+    cpdef int compare(self, one, other) except -1:
+        """The code asks whether one is the other."""
+        if self.is_own(one) or self.is_own(other):
+            return 0
+        a, b = self.root(one), self.root(other)
+        token = "is", a.number, int, b.number
+        if token not in self.facts:
+            self.facts.add(token)
+            self.reads.add(a, "is", b, one is other)
+        return 0
+
+    cpdef int wrote(self, thing, str kind, key, bint new=False) except -1:
+        """The code writes to `thing`, by a key, or ("*") all over it; `new`: there was nothing."""
+        if self.is_own(thing):
+            return 0
+        source = self.root(thing)
+        address = <size_t><PyObject *>thing
+        self.touched.add(address)
+        self.written.add((address, kind, key if is_atom(key) else None))
+        if new:
+            self.written.add((address, "keys", None))
+        what = "" if key is None else f": {kind} {shown(key)!r:.40}"
+        self.reads.writes.append(f"{source}{what}")
+        return 0
+
+    cpdef int mark_dynamic(self, str text) except -1:
+        """Why the call cannot be static; where, is what is executed now."""
+        place = ""
+        if self.top != NULL:
+            frame = <object>self.top
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if (text, place) not in self.reads.dynamic:
+            self.reads.dynamic.append((text, place))
+        return 0
+
+
+cdef object shown(key):
+    """What stands for a key in a text, where no code of the user's may run."""
+    return key if is_atom(key) or type(key) is type else type(key)
+
+
+def is_named(thing):
+    """Whether a thing has a name that says what it is."""
+    return type(thing) in NAMED
+
+
+cdef tuple NAMED = (types.FunctionType, types.BuiltinFunctionType, type, type(is_named))
+# Attributes that Python itself writes when they are asked for.
+cdef frozenset PYTHONS = frozenset({"__slotnames__", "__warningregistry__"})
+
+
+cdef bint is_pythons(key) except -1:
+    return type(key) is str and key in PYTHONS

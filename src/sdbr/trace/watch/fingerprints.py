@@ -1,0 +1,264 @@
+"""What guards compare: as much of an object as the code has learnt by reading it."""
+
+from __future__ import annotations
+
+import array
+import collections
+import enum
+import functools
+import io
+import re
+import types
+import weakref
+from typing import Any
+
+from sdbr.devices.arrays import ARRAYS
+from sdbr.trace.watch._looks import ATOMS, MISSING, field, is_a, is_atom, is_plain_key, item, lookup
+from sdbr.trace.watch.sources import hold
+
+import chainer
+import numpy as np
+
+C_FUNCTION, METHOD = types.BuiltinFunctionType, types.MethodType
+#: Compiled functions; ``__self__`` is an object, a module or None.
+C_BOUND = (C_FUNCTION, type(re.compile("").sub), types.MethodWrapperType)
+#: Compared by identity: what is read of them has guards of its own.
+ITSELF = (
+    types.FunctionType, *C_BOUND, types.MethodDescriptorType, types.WrapperDescriptorType, type,
+    types.ClassMethodDescriptorType, types.ModuleType, types.CodeType, types.MemberDescriptorType,
+    types.GetSetDescriptorType, property, staticmethod, classmethod, chainer.Link,
+    chainer.Parameter, chainer.Optimizer, chainer.UpdateRule, np.ufunc, np.dtype, enum.Enum,
+    re.Pattern,
+)  # fmt: skip
+SEQUENCES = (list, tuple, collections.deque)
+SETS = (set, frozenset)
+CONTAINERS = (*SEQUENCES, *SETS, dict)
+VARIABLES = (chainer.Variable,)
+LOOSE = (*ARRAYS, np.generic, *VARIABLES)
+_VIEWS = tuple(type(view) for d in ({}, collections.OrderedDict())
+               for view in (d.keys(), d.values(), d.items()))  # fmt: skip
+_OWNERLESS = (types.ModuleType, type(None))
+_MOST = 20_000
+
+
+class Same:
+    """An object that is compared by identity, and not kept alive where that can be helped."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing):
+        self.thing = hold(thing)
+
+    def __eq__(self, other) -> bool:
+        thing = self.thing()
+        return type(other) is Same and thing is not None and thing is other.thing()
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return repr(self.thing())
+
+
+def module_of(kind: type) -> str:
+    """The module of a class; ``_cython_`` for Cython's functions: theirs shows that of each."""
+    name = kind.__module__
+    return name if isinstance(name, str) else "_cython_"
+
+
+class Opaque(Exception):
+    """There is memory that cannot be looked at, or too much of it."""
+
+
+@functools.lru_cache(maxsize=4096)
+def plain_kind(kind: type) -> type:
+    """The class that the user's code would see where nothing is traced."""
+    return next(k for k in kind.__mro__ if not module_of(k).startswith("sdbr.trace"))
+
+
+def shallow(thing, depth: int = 0) -> tuple:
+    """What is compared of a thing that was read, as tuples that ``==`` compares."""
+    kind = plain_kind(type(thing))
+    if kind is float and type(thing) is not float:
+        thing = float.__float__(thing)
+    if kind is float:
+        return kind, (thing if thing == thing and thing != 0 else repr(thing))
+    if kind in ATOMS:
+        return kind, thing
+    if kind is slice:
+        return kind, repr(thing) if is_atom(thing) else len(CONTAINERS)
+    if kind is tuple and depth < 6:
+        return (kind, *(shallow(x, depth + 1) for x in thing))
+    if kind in C_BOUND and not is_a(thing.__self__, _OWNERLESS):
+        owner = thing.__self__
+        return kind, thing.__name__, Same(owner) if is_a(owner, (type,)) else type(owner)
+    if is_a(thing, ITSELF):
+        return "is", Same(thing)
+    if is_a(thing, ARRAYS):
+        return kind, thing.dtype, thing.shape
+    if is_a(thing, (np.generic,)):
+        return kind, thing.tobytes()
+    if is_a(thing, VARIABLES):
+        array = thing._data[0]
+        return kind, array is not None and (array.dtype, array.shape), thing.requires_grad
+    if kind is METHOD:
+        return kind, Same(thing.__func__), shallow(thing.__self__, depth + 1)
+    for base in (float, int, str, bytes):
+        if issubclass(kind, base):
+            return kind, base.__repr__(thing)
+    if is_a(thing, (weakref.ref,)):
+        return kind, Same(weakref.ref.__call__(thing))
+    return (kind,)
+
+
+def keys_of(thing) -> tuple:
+    """The keys of a mapping, in their order."""
+    return tuple(
+        shallow(key) if is_atom(key) or type(key) in (METHOD, *C_BOUND) else Same(key)
+        for key in elements_of(thing)
+    )
+
+
+def elements_of(thing) -> list:
+    """The elements of a container in their order, keys for a dict; without the user's code."""
+    if is_a(thing, (collections.OrderedDict,)):
+        return [*collections.OrderedDict.__iter__(thing)]
+    for kind in (list, tuple, dict, set, frozenset, collections.deque):
+        if is_a(thing, (kind,)):
+            return [*kind.__iter__(thing)]
+    return list(thing)
+
+
+@functools.lru_cache(maxsize=4096)
+def hides(kind: type) -> bool:
+    """Whether objects of a class have memory that only compiled code sees."""
+    for cls in kind.__mro__:
+        if cls in _OPEN:
+            continue
+        own = cls.__dict__
+        slots = sum(type(x) is types.MemberDescriptorType for x in own.values())
+        managed = "__dict__" in own and not cls.__flags__ & 1 << 4
+        room = 8 * (slots + ("__weakref__" in own) + managed)
+        extra = cls.__basicsize__ - cls.__base__.__basicsize__
+        if extra > room or (not cls.__flags__ & 1 << 9 and extra > 0):
+            return True
+    return False
+
+
+_OPEN = frozenset({
+    object, list, tuple, dict, set, frozenset, float, int, str, bytes, complex, type,
+    types.SimpleNamespace, BaseException, Exception, collections.OrderedDict,
+    collections.defaultdict, collections.deque,
+})  # fmt: skip
+
+
+def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
+    """All that is in an object, as tuples; of arrays and Variables no more than `shallow`.
+
+    Raises
+    ------
+    Opaque
+    """
+    memo = {} if memo is None else memo
+    if type(thing) in ATOMS:
+        return shallow(thing)
+    if id(thing) in memo:
+        return "again", memo[id(thing)]
+    if len(memo) > _MOST:
+        raise Opaque("too large")
+    memo[id(thing)] = len(memo)
+    memo.setdefault(None, []).append(thing)  # what is made on the way stays, as its address counts
+    return _deep(thing, lambda x: deep(x, memo))
+
+
+def _deep(thing, go) -> Any:
+    kind = type(thing)
+    if is_a(thing, (chainer.Parameter,)):
+        return "is", Same(thing), *state_of(thing)
+    if is_a(thing, (chainer.Link,)):
+        fields = ((k, go(x)) for k, x in thing.__dict__.items() if k not in _OF_LINKS)
+        return "is", Same(thing), *fields
+    if is_a(thing, VARIABLES):
+        return *shallow(thing), thing._node and thing.name, type(thing.creator)
+    if is_a(thing, ARRAYS):
+        elements = map(go, thing.flat) if thing.dtype == object else ()
+        own = field(thing, "__dict__") if kind.__dictoffset__ else None
+        return *shallow(thing), *elements, own if own is MISSING else None
+    if kind is METHOD:
+        return kind, Same(thing.__func__), go(thing.__self__)
+    if kind in C_BOUND and not is_a(thing.__self__, _OWNERLESS):
+        return kind, thing.__name__, go(thing.__self__)
+    if kind is functools.partial:
+        return kind, go(thing.func), go(thing.args), go(thing.keywords)
+    if kind is types.FunctionType:
+        own = ((k, shallow(x)) for k, x in thing.__dict__.items())
+        defaults = go(thing.__defaults__), go(thing.__kwdefaults__)
+        return Same(thing), Same(thing.__code__), *defaults, *own
+    if is_a(thing, (*ITSELF, *_IDENTICAL)) or module_of(kind).startswith(_CLOSED_MODULES):
+        return "is", Same(thing)
+    return kind, *_contents(thing, kind, go), *_fields(thing, kind, go)
+
+
+def state_of(parameter) -> tuple:
+    """What functions ask of a parameter besides its array."""
+    return parameter._data[0] is None, parameter.requires_grad
+
+
+_OF_LINKS = frozenset({"_device", "_within_init_scope"})
+_IDENTICAL = (
+    np.random.RandomState, np.random.Generator, chainer.FunctionNode, types.GenericAlias,
+    types.FrameType, types.GeneratorType, type(chainer.config), io.TextIOWrapper,
+)  # fmt: skip
+#: Whose objects have methods that say themselves what they read: locks, scanners, functions.
+_CLOSED_MODULES = ("numpy", "sdbr.", "_thread", "_json", "_cython_")
+
+
+def _contents(thing, kind: type, go) -> list:
+    """What a container or an object of the standard library holds besides attributes."""
+    if is_a(thing, (dict,)):
+        return [(go(key), go(item(thing, key) if is_plain_key(key) else dict.get(thing, key)))
+                for key in elements_of(thing)]  # fmt: skip
+    if is_a(thing, (*SEQUENCES, *SETS)) or kind in _VIEWS:
+        return [go(x) for x in elements_of(thing)]
+    if kind is types.MappingProxyType:
+        return [(go(k), shallow(x)) for k, x in (thing | {}).items()]
+    if kind in (bytearray, memoryview, array.array):
+        return [bytes(thing)]
+    if kind in (io.StringIO, io.BytesIO):
+        return [thing.getvalue(), thing.tell()]
+    if is_a(thing, (float, int, str, bytes, complex, np.generic)):
+        return [shallow(thing)]
+    if is_a(thing, (weakref.ref,)):
+        return [go(weakref.ref.__call__(thing))]
+    if kind is types.CellType:
+        return [go(thing.cell_contents)]
+    if is_a(thing, (BaseException,)):
+        return [go(thing.args)]
+    if module_of(kind) == "random":
+        return [thing.getstate()]
+    if (module_of(kind), kind.__name__) in _TEXTS or module_of(kind) == "datetime":
+        return [repr(thing)]
+    if hides(kind):
+        raise Opaque(f"{kind.__qualname__} cannot be looked into")
+    return []
+
+
+#: Compiled classes whose text says all that is in them.
+_TEXTS = frozenset({
+    ("operator", "itemgetter"), ("operator", "attrgetter"), ("operator", "methodcaller"),
+    ("re", "Match"), ("_struct", "Struct"), ("decimal", "Context"),
+})  # fmt: skip
+
+
+def _fields(thing, kind: type, go) -> list:
+    """Attributes, those in slots included."""
+    try:
+        own = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        own = {}
+    found = [(name, go(x)) for name, x in list(own.items())]
+    for cls in kind.__mro__:
+        if module_of(cls) != "builtins":
+            for name, slot in list(cls.__dict__.items()):
+                if type(slot) is types.MemberDescriptorType:
+                    found.append((name, go(lookup(thing, name)[1])))
+    return found

@@ -1,0 +1,132 @@
+"""Sources: the paths by which a call has reached what it read."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+import weakref
+from typing import Any
+
+from sdbr.trace.watch._looks import MISSING, field, item, lookup, superior
+
+__all__ = ("MISSING", "Source", "hold")
+
+
+def hold(thing) -> Any:
+    """A function that gives `thing`, or None once it is gone; what cannot be let go of is kept."""
+    try:
+        return (weakref.WeakMethod if type(thing) is types.MethodType else weakref.ref)(thing)
+    except TypeError:
+        return lambda: thing
+
+
+def _global(holder, name, given):
+    fields = holder.__dict__ if isinstance(holder, types.ModuleType) else holder
+    found = fields.get(name, MISSING)
+    if found is MISSING:
+        fields = fields.get("__builtins__", builtins)
+        fields = fields if type(fields) is dict else fields.__dict__
+        found = fields.get(name, MISSING)
+    return found
+
+
+def _cell(holder, key, given):
+    try:
+        return holder.cell_contents
+    except ValueError:  # not assigned yet
+        return MISSING
+
+
+def _asked(holder, name, given):
+    """Of libraries alone: their code, and CPython's, runs."""
+    try:
+        return getattr(holder, name)
+    except Exception:
+        return MISSING
+
+
+def _constant(holder, key, given):
+    thing = key()
+    return MISSING if thing is None else thing
+
+
+_STEPS = {
+    "given": lambda holder, key, given: (len(given[0]), *given[1]),
+    "argument": lambda holder, key, given: given[0][key] if key < len(given[0]) else MISSING,
+    "keyword": lambda holder, key, given: given[1].get(key, MISSING),
+    "constant": _constant,
+    "module": lambda holder, key, given: sys.modules.get(key, MISSING),
+    "global": _global,
+    "closure": lambda holder, key, given: holder.__closure__[key],
+    "cell": _cell,
+    "attribute": lambda holder, key, given: lookup(holder, key)[1],
+    "field": lambda holder, key, given: field(holder, key),
+    "asked": _asked,
+    "super": lambda holder, key, given: superior(key[0], holder, key[1], key[2]),
+    "item": lambda holder, key, given: item(holder, key),
+    "self": lambda holder, key, given: getattr(holder, "__self__", MISSING),
+    "class": lambda holder, key, given: type(holder),
+}
+
+
+class Source:
+    """Where an object was first reached.
+
+    Parameters
+    ----------
+    kind : str
+    parent : Source or None
+        Of the object that it was reached from.
+    key : object
+        What tells it from others there: a name, a number, a key.
+    name : str
+        How a person would write it, where that does not follow from the rest.
+
+    Attributes
+    ----------
+    number : int
+        Among the sources of the call; a parent's is smaller.
+    """
+
+    __slots__ = ("key", "kind", "name", "number", "parent", "step")
+
+    def __init__(self, kind: str, parent: Source | None, key: Any, name: str = ""):
+        self.kind = kind
+        self.parent = parent
+        self.key = key
+        self.name = name
+        self.step = _STEPS[kind]
+        self.number = -1
+
+    def get(self, args: tuple, kwargs: dict) -> Any:
+        """What lies there now; MISSING for nothing. No code of the user's runs."""
+        holder = None
+        if self.parent is not None:
+            holder = self.parent.get(args, kwargs)
+            if holder is MISSING:
+                return MISSING
+        return self.step(holder, self.key, (args, kwargs))
+
+    def __str__(self) -> str:
+        kind = self.kind
+        if self.name:
+            return self.name
+        if kind in ("attribute", "field", "asked"):
+            return f"{self.parent}.{self.key}"
+        if kind == "item":
+            return f"{self.parent}[{self.key!r:.40}]"
+        if kind == "super":
+            return f"super({self.key[0].__name__}, {self.parent}).{self.key[2]}"
+        if kind in ("global", "module"):
+            return self.key
+        if kind == "given":
+            return "the number of arguments"
+        if kind == "class":
+            return f"type({self.parent})"
+        if kind == "self":
+            return f"{self.parent}.__self__"
+        return f"{kind} {self.key!r:.40}"
+
+    def __repr__(self) -> str:
+        return f"<Source {self}>"
