@@ -15,6 +15,7 @@ from chainer import optimizers
 
 from tests.harness.comparison import BACKENDS, check
 from tests.harness.draws import STOCHASTIC, run
+from tests.harness.hidden import hidden
 from tests.harness.models import MODELS, Net, Recurrent, data, floats
 from tests.harness.steps import BATCH, OPTIMIZERS, classifier, train
 from tests.harness.twins import X
@@ -55,12 +56,8 @@ def test_steps_go_piece_by_piece():
     assert "validate_every" in model.schedule_manager.step_reason
 
 
-FACTOR = array.array("d", [1.0])
-
-
-def factor():
-    """A number that a schedule cannot see change."""
-    return FACTOR[0]
+FACTOR = [1.0]
+factor = hidden(FACTOR)
 
 
 @pytest.fixture

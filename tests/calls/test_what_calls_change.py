@@ -82,7 +82,6 @@ CASES = {
     "global": (_global, "'count'", "count += 1", 5),
     "object": (_object, "'counter'", "counter.n += 1", 3),
     "class": (_class, "'n'", "Counter.n += 1", 5),
-    "list": (_list, "'sizes'", "sizes.append(3)", 3),
     "dict": (_dict, "'table'", 'table["n"] =', 3),
     "closure": (None, "'n'", "n += 1", 5),
 }
@@ -108,12 +107,23 @@ def test_a_call_that_counts_is_dynamic_and_says_so(case, audit):
     assert statistics.define_by_run_calls == 20 - traces
 
 
+@pytest.mark.parametrize("audit", ["off", "auto"])
+def test_a_call_that_asks_what_it_has_changed_is_dynamic_at_once(audit):
+    static = sdbr.static_graph(lambda x: F.relu(x) * _list())
+    with chainer.using_config("sdbr_audit", audit), pytest.warns(sdbr.SdbrWarning) as caught:
+        for i in range(1, 6):
+            np.testing.assert_allclose(static(X).array, X * i, rtol=ROUNDINGS)
+    (said,) = [str(w.message) for w in caught]
+    assert f"the call asks for len(sizes) after it has written to it at {__file__}:" in said
+    assert static.schedule_manager.statistics.traces == 1
+
+
 def test_raised_where_that_is_asked_for():
-    static = sdbr.static_graph(lambda x: F.relu(x) * _list(), on_dynamic="raise")
+    static = sdbr.static_graph(lambda x: F.relu(x) * _object(), on_dynamic="raise")
     static(X)
     static(X)
     for _ in range(3):
-        with pytest.raises(sdbr.NotStaticError, match=r"'sizes'.*changed by each call"):
+        with pytest.raises(sdbr.NotStaticError, match=r"'counter'.*changed by each call"):
             static(X)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 from unittest import mock
 
 import sdbr
@@ -11,6 +10,7 @@ import chainer
 import numpy as np
 import pytest
 
+from tests.harness.hidden import hidden
 from tests.tolerances import RESULTS, ROUNDINGS
 
 from .harness import FOLDER, judge, names_in
@@ -76,8 +76,9 @@ def test_all_calls_print_once(capsys):
 
 def test_what_such_a_node_is_given_is_compared(capsys):
     """A node that does not run again hides nothing of what came before it."""
-    factor = array.array("f", [1.0])  # what lies there is not compared before replays
-    static = sdbr.static_graph(outer_of(lambda x: x * factor[0]))
+    factor = [1.0]
+    unseen = hidden(factor)
+    static = sdbr.static_graph(outer_of(lambda x: x * unseen()))
     with chainer.using_config("sdbr_audit", 1e9), pytest.warns(sdbr.SdbrWarning) as caught:
         for i in range(4):
             factor[0] = i + 1

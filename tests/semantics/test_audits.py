@@ -16,13 +16,16 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_near, copy_of
+from tests.harness.hidden import hidden
 from tests.harness.models import MLP, Net
 from tests.harness.threads import in_threads
 from tests.tolerances import MEMORY, RESULTS, ROUNDINGS
 
 EVERY = 1e9  # a share that lets every replay be audited
 FEWEST = 1e-9  # that lets none be which need not, however long replays take on a busy machine
-FACTOR = array.array("d", [1.0])  # what it holds is compared by nothing
+FACTOR = [1.0]
+DRIFT = array.array("d", [1.0])  # what no audit puts back
+factor, moving = hidden(FACTOR), hidden(FACTOR, by=1)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +44,7 @@ def labels(n=6):
 
 
 def scaled(self, x):
-    return F.tanh(self.l(x)) * FACTOR[0]
+    return F.tanh(self.l(x)) * factor()
 
 
 def audits(model):
@@ -257,7 +260,7 @@ def test_an_attribute_that_differs_is_said_and_define_by_runs():
     """Nothing of the result depends on it."""
 
     def forward(self, x):
-        self.used = np.full(3, FACTOR[0], "f")
+        self.used = np.full(3, factor(), "f")
         return F.tanh(self.l(x))
 
     model = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
@@ -418,8 +421,8 @@ def test_chaos_in_the_call_itself_is_no_excuse():
             return (inputs[0] * 1,)
 
         def backward(self, indexes, grads):
-            FACTOR[0] += 1
-            return (grads[0] * FACTOR[0],)
+            DRIFT[0] += 1
+            return (grads[0] * DRIFT[0],)
 
     model = sdbr.static_graph(
         Net(lambda self, x: F.sum(Drifting().apply((self.l(x),))[0]), l=L.Linear(4, 3))
@@ -434,8 +437,7 @@ def test_a_number_that_moves_on_with_every_run_is_no_excuse():
     """However far the disturbed runs are from the first: so is an undisturbed one."""
 
     def forward(self, x):
-        FACTOR[0] += 1
-        return F.tanh(self.l(x)) * FACTOR[0]
+        return F.tanh(self.l(x)) * moving()
 
     model = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
     with chainer.using_config("sdbr_audit", EVERY), chainer.no_backprop_mode():

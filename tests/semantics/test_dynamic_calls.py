@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import warnings
 
 import sdbr
@@ -14,6 +13,7 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near
+from tests.harness.hidden import hidden
 from tests.harness.models import Net, floats
 from tests.harness.twins import X, agree, pair, statistics_of, step
 from tests.tolerances import GRADIENTS, RESULTS
@@ -149,10 +149,10 @@ def test_reported_values(backend):
 @pytest.mark.parametrize("what", ["returned", "reported"])
 def test_numbers_computed_out_of_sight(what):
     """A second trace tells that a Python number changes from call to call."""
-    numbers = [array.array("d", [0.5 * n for n in range(100)])]
+    unseen = hidden([-0.5], by=0.5)
 
     def forward(self, x):
-        number = numbers[0].pop(0)
+        number = unseen()
         if what == "reported":
             chainer.report({"number": number}, self)
             return self.l(x)

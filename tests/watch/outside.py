@@ -13,6 +13,7 @@ import concurrent.futures
 import contextvars
 import copy
 import dataclasses
+import datetime
 import decimal
 import enum
 import functools
@@ -31,6 +32,7 @@ import chainer.links as L
 import numpy as np
 
 PROGRAMS: list = []
+KEPT: list = []  # classes that else lived until the collector ran
 
 
 def seen_as(text: str):
@@ -672,9 +674,8 @@ def subclasses():
     class Made:
         pass
 
-    kept = []
     yield lambda x: x * len(Made.__subclasses__())
-    kept.append(type("More", (Made,), {}))
+    KEPT.append(type("More", (Made,), {}))
 
 
 @seen_as("isinstance(thing, Abstract)")
@@ -819,6 +820,499 @@ def errors_of_floats():
     np.seterr(all="raise")
 
 
+# --- what is looked for by Python itself --------------------------------------------------------
+@seen_as("Made.__bool__")
+def truth_that_a_class_gets_later():
+    class Made:
+        pass
+
+    made = Made()
+    yield lambda x: x * (2 if made else 3)
+    Made.__bool__ = lambda self: False
+
+
+@seen_as("Made.__getattr__")
+def getattr_that_a_class_gets_later():
+    class Made:
+        pass
+
+    made = Made()
+
+    def f(x):
+        try:
+            return x * made.k
+        except AttributeError:
+            return x
+
+    yield f
+    Made.__getattr__ = lambda self, name: 3.0
+
+
+@seen_as("Made.__ne__")
+def comparison_that_a_class_gets_later():
+    class Made:
+        pass
+
+    one, other = Made(), Made()
+    yield lambda x: x * (2 if one != other else 3)
+    Made.__ne__ = lambda self, thing: False
+
+
+@seen_as("type(made).__call__")
+def call_that_a_class_gets_later():
+    class Made:
+        pass
+
+    made = Made()
+    yield lambda x: x * (2 if callable(made) else 3)
+    Made.__call__ = lambda self: 2.0
+
+
+@seen_as("Made.__add__")
+def operator_that_is_a_lambda():
+    class Made:
+        __add__ = lambda self, x: x * 2  # noqa: E731
+
+    made = Made()
+    yield lambda x: made + x
+    Made.__add__ = lambda self, x: x * 3
+
+
+@seen_as("Made.__mul__")
+def operator_whose_self_is_in_a_cell():
+    class Made:
+        k = 2.0
+
+        def __mul__(self, x):
+            return x * sum(self.k for _ in range(1))
+
+    made = Made()
+    yield lambda x: made * x
+    Made.__mul__ = lambda self, x: x * 3
+
+
+@seen_as("Made.__class_getitem__")
+def item_of_a_class():
+    class Made:
+        def __class_getitem__(cls, key):
+            return 2.0
+
+    yield lambda x: x * Made["k"]
+    Made.__class_getitem__ = classmethod(lambda cls, key: 3.0)
+
+
+@seen_as("the code and defaults of get")
+def default_of_a_property():
+    def get(self, k=2.0):
+        return k
+
+    thing = type("Made", (), {"k": property(get)})()
+    yield lambda x: x * thing.k
+    get.__defaults__ = (3.0,)
+
+
+@seen_as("the code and defaults of scaled")
+def default_that_is_changed_in_place():
+    def scaled(x, *, k=2.0):
+        return x * k
+
+    yield lambda x: scaled(x)
+    scaled.__kwdefaults__["k"] = 3.0
+
+
+@seen_as("thing.k")
+def getattribute_of_the_users():
+    class Made:
+        def __getattribute__(self, name):
+            return super().__getattribute__(name)
+
+    thing = Made()
+    thing.k = 2.0
+    yield lambda x: x * thing.k
+    thing.k = 3.0
+
+
+@seen_as("numbers[0]")
+def item_of_a_superclass():
+    class Numbers(list):
+        def __getitem__(self, i):
+            return super().__getitem__(i) * 2
+
+    numbers = Numbers([1.0])
+    yield lambda x: x * numbers[0]
+    numbers[0] = 3.0
+
+
+@seen_as("Made.k")
+def attribute_that_the_class_of_a_new_object_gets():
+    class Made:
+        def __getattr__(self, name):
+            return 2.0
+
+    yield lambda x: x * Made().k
+    Made.k = 3.0
+
+
+@seen_as("Made.flag")
+def attribute_that_a_new_object_has():
+    class Made:
+        pass
+
+    yield lambda x: x * (2 if hasattr(Made(), "flag") else 3)
+    Made.flag = 1
+
+
+@seen_as("super(Below, below).k")
+def attribute_that_a_superclass_has():
+    class Above:
+        pass
+
+    class Below(Above):
+        pass
+
+    below = Below()
+    yield lambda x: x * (2 if hasattr(super(Below, below), "k") else 3)
+    Above.k = 1
+
+
+@seen_as("made.k")
+def class_made_by_a_library():
+    made = dataclasses.make_dataclass("C", ["n"])
+    made.k = 2.0
+    yield lambda x: x * made(1).k
+    made.k = 3.0
+
+
+@seen_as("the bases of Made")
+def bases_of_a_class():
+    class One:
+        pass
+
+    class Other:
+        pass
+
+    class Above(One):
+        pass
+
+    class Made(Above):
+        pass
+
+    things = [Made()]
+    yield lambda x: x * (2 if isinstance(things[0], One) else 3)
+    Above.__bases__ = (Other,)
+
+
+@seen_as("isinstance(thing, Abstract)")
+def pattern_of_an_abstract_class():
+    class Abstract(abc.ABC):  # noqa: B024
+        pass
+
+    class Other:
+        pass
+
+    thing = Other()
+
+    def f(x):
+        match thing:
+            case Abstract():
+                return x * 2
+        return x
+
+    yield f
+    Abstract.register(Other)
+
+
+@seen_as("sdbr_test_outside")
+def module_that_is_not_there():
+    sys.modules["sdbr_test_outside"] = None
+
+    def f(x):
+        try:
+            import sdbr_test_outside  # noqa: F401
+        except ImportError:
+            return x
+        return x * 2
+
+    yield f
+    sys.modules["sdbr_test_outside"] = types.ModuleType("sdbr_test_outside")
+
+
+# --- which object it is -------------------------------------------------------------------------
+class Plain:
+    """Is hashed and compared by identity."""
+
+
+@seen_as("id(holder.key)")
+def key_that_is_an_object():
+    one, other = Plain(), Plain()
+    holder, table = Thing(key=one), {one: 2.0, other: 3.0}
+    yield lambda x: x * table[holder.key]
+    holder.key = other
+
+
+@seen_as("id(pair.b)")
+def objects_of_a_set():
+    one, other = Thing(), Thing()
+    pair = Thing(a=one, b=other)
+    yield lambda x: x * len({pair.a, pair.b})
+    pair.b = one
+
+
+@seen_as("id(things[1])")
+def objects_that_are_made_a_set():
+    things = [Plain(), Plain()]
+    yield lambda x: x * len(set(things))
+    things[1] = things[0]
+
+
+@seen_as("what is in holder.thing")
+def place_of_an_object_in_a_list():
+    things = [Thing(), Thing()]
+    holder = Thing(thing=things[1])
+    yield lambda x: x * things.index(holder.thing)
+    holder.thing = things[0]
+
+
+@seen_as("id(pair.b.__self__)")
+def methods_that_are_compared():
+    one, other = Thing(), Thing()
+    pair = Thing(a=one.times, b=other.times)
+    yield lambda x: x * (2 if pair.a == pair.b else 3)
+    pair.b = one.times
+
+
+@seen_as("pair.b is pair.a")
+def object_that_the_call_may_have_written_to():
+    pair = Thing(a=Thing(k=1.0), b=Thing(k=2.0))
+
+    def f(x):
+        pair.a.k = 5.0
+        return x * pair.b.k
+
+    yield f
+    pair.a = pair.b
+
+
+@seen_as("table[<")
+def item_beside_one_that_the_call_writes():
+    one, other = Plain(), Plain()
+    table = {one: 1.0, other: 2.0}
+
+    def f(x):
+        table[one] = 5.0
+        return x * table[other]
+
+    yield f
+    table[other] = 3.0
+
+
+@seen_as("len(numbers)")
+def item_that_the_call_writes_to_a_list():
+    numbers = [1, 2]
+
+    def f(x):
+        try:
+            numbers[1] = 5
+        except IndexError:
+            return x
+        return x * 2
+
+    yield f
+    numbers.pop()
+
+
+# --- values that are equal and not the same -----------------------------------------------------
+@seen_as("thing.kinds")
+def frozenset_of_numbers():
+    thing = Thing(kinds=frozenset([1, 2]))
+    yield lambda x: x * (2 if 1 in thing.kinds else 3)
+    thing.kinds = frozenset([3])
+
+
+@seen_as("thing.k")
+def digits_of_a_decimal():
+    thing = Thing(k=decimal.Decimal("1.0"))
+    yield lambda x: x * len(str(thing.k))
+    thing.k = decimal.Decimal("1.00")
+
+
+@seen_as("thing.kinds")
+def union_of_classes():
+    thing = Thing(k=1, kinds=int | float)
+    yield lambda x: x * (2 if isinstance(thing.k, thing.kinds) else 3)
+    thing.kinds = str | bytes
+
+
+@seen_as("thing.array.flags")
+def order_of_an_array():
+    thing = Thing(array=np.ones((2, 3)))
+    yield lambda x: x * (2 if thing.array.flags.c_contiguous else 3)
+    thing.array = np.ones((2, 3), order="F")
+
+
+# --- what compiled code gets, and when ----------------------------------------------------------
+@seen_as("what is in thing")
+def list_that_is_given_twice():
+    thing = {"k": 2}
+
+    def f(x):
+        made = [1]
+        n = len(json.dumps(made))
+        made.append(thing)
+        return x * (n + len(json.dumps(made)))
+
+    yield f
+    thing["k"] = 333
+
+
+@seen_as("what is in thing")
+def text_of_a_list_within_itself():
+    thing = [1]
+
+    def f(x):
+        made = [thing]
+        made.append(made)
+        return x * len(f"{made}")
+
+    yield f
+    thing.append(2)
+
+
+@seen_as("what is in thing")
+def slots_of_a_new_object():
+    class Made:
+        __slots__ = ("a",)
+
+    thing = Thing(k=2.0)
+
+    def f(x):
+        made = Made()
+        made.a = thing
+        return x * operator.attrgetter("a.k")(made)
+
+    yield f
+    thing.k = 3.0
+
+
+@seen_as("what is in made")
+def attribute_of_the_class_of_what_is_given():
+    class Made:
+        k = 2
+
+    made = Made()
+    yield lambda x: x * len("{0.k}".format(made))  # noqa: UP030, UP032
+    Made.k = 333
+
+
+@seen_as("what is in things[0]")
+def largest_by_a_compiled_key():
+    things = [Thing(k=1.0, w=5.0), Thing(k=2.0, w=7.0)]
+    yield lambda x: x * max(things, key=operator.attrgetter("k")).w
+    things[0].k = 9.0
+
+
+@seen_as("what is in lists")
+def lengths_of_lists():
+    lists = [[1], [2, 3]]
+    yield lambda x: x * sum(map(len, lists))
+    lists[0].append(1)
+
+
+@seen_as("what is in things[0]")
+def generator_for_a_compiled_function():
+    things = [Thing(k=1.0)]
+    yield lambda x: x * sum(map(operator.attrgetter("k"), (o for o in things)))
+    things[0].k = 3.0
+
+
+@seen_as("what is in things[0].k")
+def results_of_a_key():
+    things = [Thing(k=[2.0], w=5.0), Thing(k=[3.0], w=7.0)]
+    yield lambda x: x * sorted(things, key=lambda o: o.k)[0].w
+    things[0].k[0] = 9.0
+
+
+@seen_as("what is in made.lists[0]")
+def lists_that_an_iterable_of_the_users_gives():
+    class Made:
+        def __iter__(self):
+            return iter(self.lists)
+
+    made = Made()
+    made.lists = [[1.0]]
+    yield lambda x: x * sum(sum(made, []))  # noqa: RUF017
+    made.lists[0][0] = 3.0
+
+
+@seen_as("pairs[0][1]")
+def pairs_that_become_a_dict():
+    pairs = [["k", 2.0]]
+    yield lambda x: x * dict(pairs)["k"]
+    pairs[0][1] = 3.0
+
+
+@seen_as("id(holder.key[0])")
+def key_that_is_a_tuple_of_objects():
+    one, other = Plain(), Plain()
+    holder, table = Thing(key=(one, 1)), {(one, 1): 2.0, (other, 1): 3.0}
+    yield lambda x: x * table[holder.key]
+    holder.key = (other, 1)
+
+
+@seen_as("len(lists[1])")
+def whether_any_is_true():
+    lists = [[], []]
+    yield lambda x: x * (2 if any(lists) else 3)
+    lists[1].append(1)
+
+
+@seen_as("what is in get.__self__")
+def iterator_that_calls():
+    table = {}
+    get = table.__len__
+    yield lambda x: x * (2 if next(iter(get, 0), None) is None else 3)
+    table["k"] = 1
+
+
+@seen_as("what is in array")
+def sum_of_an_array_of_objects():
+    array = np.array([1, 2], dtype=object)
+    yield lambda x: x * array.sum()
+    array[0] = 5
+
+
+@seen_as("what is in proxy")
+def dict_behind_a_proxy():
+    table = {"k": [2]}
+    proxy = types.MappingProxyType(table)
+    yield lambda x: x * len(f"{proxy}")
+    table["k"].append(3)
+
+
+@seen_as("what is in function")
+def function_of_a_vectorize():
+    function = np.vectorize(lambda v: v * 2.0)
+    yield lambda x: x * function(np.ones(2)).astype("f")
+    function.pyfunc = lambda v: v * 3.0
+
+
+@seen_as("thing.k")
+def cached_property_of_a_new_object():
+    class Cached:
+        @functools.cached_property
+        def k(self):
+            return thing.k
+
+    thing = Thing(k=2.0)
+    yield lambda x: x * Cached().k
+    thing.k = 3.0
+
+
+@seen_as("dynamic: datetime.now gives something else")
+def date_of_now():
+    yield lambda x: x * datetime.datetime.now().timestamp()
+
+
 # --- Chainer ------------------------------------------------------------------------------------
 @seen_as("link.W.decay")
 def attribute_of_a_parameter():
@@ -928,10 +1422,11 @@ def count():
     yield lambda x: x * next(numbers)
 
 
-@seen_as("dynamic: gives away what cannot be compared: ContextVar")
+@seen_as("what _value gives")
 def context_variable():
     variable = contextvars.ContextVar("variable", default=2.0)
     yield lambda x: x * variable.get()
+    variable.set(3.0)
 
 
 @seen_as("dynamic: gives away what cannot be compared: _lru_cache_wrapper")
@@ -950,7 +1445,7 @@ def event_loop():
     yield lambda x: x * asyncio.run(coroutine())
 
 
-@seen_as("dynamic: asks for len(list) after it has written to it")
+@seen_as("dynamic: asks for len(sink) after it has written to it")
 def read_in_a_finalizer():
     class Finalized:
         def __del__(self):

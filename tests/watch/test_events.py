@@ -414,6 +414,46 @@ def test_a_trace_function_of_the_code_stays():
     assert sys.gettrace() is own and "trace function" in reason
 
 
+def test_pauses():
+    with Watch("double") as watch:
+        double(1)
+        watch.pause()
+        watch.pause()
+        assert sys.gettrace() is None  # with one, Python runs slower
+        double(2)
+        watch.go_on()
+        double(3)
+        watch.go_on()
+        double(4)
+    assert [x[2] for x in watch.log if x[0] == "left"] == [2, 8]
+    assert_nothing_is_set()
+
+
+def test_an_end_in_a_pause():
+    watch = Watch("double")
+    watch.start()
+    watch.pause()
+    assert watch.stop() is None
+    assert_nothing_is_set()
+    with watch:
+        double(1)
+    assert len(watch.log) == 2
+
+
+@pytest.mark.skipif(MONITORED, reason="trace functions are not ours")
+def test_a_trace_function_that_is_set_in_a_pause_stays():
+    def own(frame, event, arg):
+        return None
+
+    watch = Watch("double")
+    watch.start()
+    watch.pause()
+    sys.settrace(own)
+    watch.go_on()
+    reason = watch.stop()
+    assert sys.gettrace() is own and "trace function" in reason
+
+
 @pytest.mark.skipif(not MONITORED, reason="needs sys.monitoring")
 @pytest.mark.parametrize("how", ("events", "callback", "tool"))
 def test_events_that_the_code_takes_away(how):

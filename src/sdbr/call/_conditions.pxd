@@ -5,6 +5,7 @@ from sdbr.program._memory cimport Memory
 from sdbr.trace.guards._definitions cimport Definitions
 from sdbr.trace.guards._held cimport Conditions
 from sdbr.trace.guards._versions cimport Dicts
+from sdbr.trace.watch.plan._checks cimport Checks
 
 
 cdef class WriteWatch:
@@ -14,6 +15,7 @@ cdef class WriteWatch:
     cdef Conditions volatile      # those of the guards
     cdef Conditions enclosed      # functions in variables of enclosing functions
     cdef Definitions definitions
+    cdef Checks seen              # what the traced call was seen to read; None: nothing
     cdef bint hold(self)
 
 

@@ -20,6 +20,8 @@ cdef object _chainer_thread = chainer._thread_local
 cdef sdbr_own _own_hooks
 cdef list _version = LINK_VERSION
 cdef list _traces_under_way = TRACES_UNDER_WAY
+cdef tuple _NOTHING = ()
+cdef dict _NO_KEYWORDS = {}
 
 
 cdef class WriteWatch:
@@ -32,6 +34,7 @@ cdef class WriteWatch:
         self.dicts = None
         self.definitions = guards.definitions
         self.enclosed = guards.enclosed
+        self.seen = None if guards.seen is None else guards.seen.checks
 
     cdef bint hold(self):
         if self.definitions.failed() is not None or self.enclosed.failing() is not None:
@@ -45,7 +48,10 @@ cdef class WriteWatch:
                 return False
             self.version = _version[0]
             self.dicts = self.guards.dicts
-        return True
+            return True
+        if self.seen is None or self.seen.check(_NOTHING, _NO_KEYWORDS) is None:
+            return True
+        return self.guards.seen_holds()
 
 
 cdef class Numbers:

@@ -36,6 +36,7 @@ from sdbr.trace.guards.confirmation import given as given_now
 from sdbr.trace.guards.free_numbers import free_numbers
 from sdbr.trace.guards.guards import Guards, outside_conditions
 from sdbr.trace.guards.identities import comparable
+from sdbr.trace.guards.seen import what_was_seen
 from sdbr.trace.nodes import METHODS
 from sdbr.trace.questions import answers
 from sdbr.trace.recorder import Recorder
@@ -85,6 +86,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
         result = function(*given[0], **given[1])
     trace = recorder.trace
     settle_scalars(trace)
+    seen = what_was_seen(recorder, given, callables_in(lookup.structure))
     trace.dynamic = trace.dynamic or changed_number(trace, recorder) or caught_error(trace)
     asked = None if lookup.key.device is None else asked_after_a_draw(trace)
     if asked is not None and not can_be_set_back():
@@ -114,6 +116,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     _free(manager, lookup, recorder)
     schedule = _schedule_of(manager, lookup, trace)
     _watch(schedule, recorder, around, outside, link_of(function))
+    schedule.guards.seen = seen
     _settle_changes(manager, schedule, recorder.stores)
     schedule.due = _due(manager, schedule, lookup)
     schedule.line = line
@@ -285,7 +288,10 @@ def _due(manager, schedule: Schedule, lookup: Lookup) -> Due | None:
 def _settle_changes(manager, schedule: Schedule, stores: Stores) -> None:
     """Make a call dynamic that changes what it reads each time: no schedule of it ever fits."""
     changed, left = schedule.guards.changed, manager.missed.left
-    if not changed or schedule.dynamic is not None:
+    if not changed:
+        return
+    if schedule.dynamic is not None:
+        schedule.guards.forget_changes()
         return
     before = list(manager.schedules.get(schedule.key, ()))
     reason = why_never_replayed(changed, [s.guards.changed for s in before], left, stores)

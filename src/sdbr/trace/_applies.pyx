@@ -350,14 +350,11 @@ def wrap_apply(original):
             return original(self, inputs)
         if not _is_made_by_chainer(self, sys._getframe(0)):
             recorder.watch_nodes()
-        watch = recorder.call_watch
-        if watch is None:
-            return recorder.apply(original, self, inputs)
-        watch.pause()
+        recorder.pause()
         try:
             return recorder.apply(original, self, inputs)
         finally:
-            watch.go_on()
+            recorder.go_on()
 
     return apply
 

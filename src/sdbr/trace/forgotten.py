@@ -137,10 +137,8 @@ class Forgotten:
             recorder.know_variable(x, value)
             self.own(x)
         recorder.forgotten, function.func = self, user
-        watch = recorder.call_watch
         recorder.depth -= 1
-        if watch is not None:
-            watch.go_on()
+        recorder.go_on()
         try:
             # Not the modes of Chainer: who asks for them does not do the same twice.
             with (
@@ -153,8 +151,7 @@ class Forgotten:
                 is_variable = isinstance(y, chainer.Variable)
                 self._returned.append(recorder.of_variable(y) if is_variable else None)
         finally:
-            if watch is not None:
-                watch.pause()
+            recorder.pause()
             recorder.depth += 1
             recorder.forgotten = self._around
         return result

@@ -52,6 +52,7 @@ from sdbr.trace.structure import (
     numbers_in,
 )
 from sdbr.trace.values import Trace
+from sdbr.trace.watch.watching import watching
 
 import chainer
 import numpy as np
@@ -104,6 +105,8 @@ class Recorder(
         self._depth = 0
         self.link = None
         self.call_watch = None
+        self.code_watch = None
+        self.reads = None
         self.own_forwards = None
         self.generators = Generators()
         if self.generators.unwatched:
@@ -132,12 +135,24 @@ class Recorder(
         before, self._depth = self._depth, depth
         if before == 0 and depth:
             self.generators_unmoved()
-            if self.call_watch is not None:
-                self.call_watch.pause()
+            self.pause()
         elif before and depth == 0:
             self.generators.look()
-            if self.call_watch is not None:
-                self.call_watch.go_on()
+            self.go_on()
+
+    def pause(self) -> None:
+        """See nothing of what runs until `go_on`; may be nested."""
+        if self.call_watch is not None:
+            self.call_watch.pause()
+        if self.code_watch is not None:
+            self.code_watch.pause()
+
+    def go_on(self) -> None:
+        """After `pause`."""
+        if self.call_watch is not None:
+            self.call_watch.go_on()
+        if self.code_watch is not None:
+            self.code_watch.go_on()
 
     def generators_unmoved(self) -> None:
         """Nobody drew outside of functions since the generators were looked at; else dynamic."""
@@ -264,9 +279,11 @@ class Recorder(
                 reporters.append(recording)
                 with calls_seen(self):
                     if self.call_watch is not None:
-                        self.own_forwards = OwnForwards(self.call_watch)
+                        self.own_forwards = OwnForwards(self)
                     self.generators.look()
-                    result = function(*args, **kwargs)
+                    with watching(function, args, kwargs) as self.code_watch:
+                        result = function(*args, **kwargs)
+                    self.reads, self.code_watch = self.code_watch.reads, None
                     self.generators_unmoved()
             finally:
                 set_current(None)

@@ -206,23 +206,27 @@ def _first_values(link_of: Callable):
             if recorder is None:
                 return original(self, *args, **kwargs)
             link = link_of(self, args)
-            before = dict(link.__dict__)
+            before, own = dict(link.__dict__), dict(self.__dict__)
             recorder.depth += 1
             try:
                 result = original(self, *args, **kwargs)
             finally:
                 recorder.depth -= 1
-            changed = [
-                name
-                for name, thing in list(link.__dict__.items())
-                if name not in before or before[name] is not thing
-            ]
-            recorder.came_to_be(link, changed)
+            if recorder.code_watch is not None:
+                for name in _changed(self, own):
+                    recorder.code_watch.wrote(self, "attribute", name)
+            recorder.came_to_be(link, _changed(link, before))
             return result
 
         return prepare
 
     return factory
+
+
+def _changed(thing, before: dict) -> list[str]:
+    """Attributes that are others than before, or new."""
+    now = list(thing.__dict__.items())
+    return [name for name, x in now if name not in before or before[name] is not x]
 
 
 def _copyto(original):

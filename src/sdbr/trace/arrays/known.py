@@ -244,6 +244,10 @@ class ValueRecording:
                 PARAMETER, parameter._data[0], parameter.requires_grad, parameter, True
             )
             self._parameters[id(parameter)] = value
+            if parameter.requires_grad is not parameter.node.requires_grad:
+                # Chainer asks the one in forwards, the other in backwards.
+                text = "requires_grad of a Parameter is another than that of its node"
+                self.mark_dynamic(text, Remedy.SET_OUTSIDE)
             self.note_place(parameter)
             self.note_extras(parameter)
             self.held_parameter(parameter, value)

@@ -51,14 +51,11 @@ def record(call, args, kwargs):
         if type(result) is np.ndarray:
             recorder.note_hidden_view(result, (*args, kwargs))
         return _made(recorder, result)
-    watch = recorder.call_watch
-    if watch is None:
-        return recorder.numpy_call(call, args, kwargs, result)
-    watch.pause()  # all of what follows is ours
+    recorder.pause()  # all of what follows is ours
     try:
         return recorder.numpy_call(call, args, kwargs, result)
     finally:
-        watch.go_on()
+        recorder.go_on()
 
 
 def _made(recorder, result):

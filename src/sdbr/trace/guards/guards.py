@@ -27,6 +27,7 @@ from sdbr.trace.guards._versions import Dicts
 from sdbr.trace.guards.layouts import layout_conditions
 from sdbr.trace.guards.link_hooks import hooks_of
 from sdbr.trace.guards.prints import is_constant, taken
+from sdbr.trace.guards.seen import Seen
 from sdbr.trace.values import ABSENT, Trace
 
 import chainer
@@ -73,11 +74,11 @@ class Guards:
     def __init__(self, trace: Trace):
         self.volatile = Conditions()
         self.stable = []
-        # What the traced call itself wrote has to be looked at, too.
-        self.version: int | None = None
+        self.version: int | None = None  # what the traced call wrote has to be looked at, too
         # Whoever writes to the dictionary of a link itself is not counted by that version.
         self.dicts: Dicts | None = None
         self._busy = {id(write.link.__dict__) for write in trace.writes}
+        self.seen: Seen | None = None
         self.failed = ""
         self._broken: tuple | None = None
         # What the traced call reads and has changed itself, by place.
@@ -292,13 +293,11 @@ class Guards:
                 self.failed = self._broken[-1]
                 return False
             self._broken = None
-        failed = self.definitions.failed()
-        if failed is not None:
+        if (failed := self.definitions.failed()) is not None:
             self.failed = failed
             return False
-        failed = self.enclosed.failed() or self.volatile.failed()
-        if failed is not None:
-            self.note(failed)
+        if (broken := self.enclosed.failed() or self.volatile.failed()) is not None:
+            self.note(broken)
             return False
         version = LINK_VERSION[0]
         if version != self.version or self.dicts is None or self.dicts.moved():
@@ -309,7 +308,14 @@ class Guards:
                     self.note((*condition, condition[1]))
                     return False
             self.version, self.dicts = version, dicts
-        return True
+        return self.seen_holds()
+
+    def seen_holds(self) -> bool:
+        """Whether what the call was seen to read is as it was."""
+        failed = None if self.seen is None else self.seen.failed()
+        if failed is not None:
+            self.failed, self._broken = str(failed), None
+        return failed is None
 
     def note(self, condition: tuple) -> None:
         """`condition`, with the name of its place at the end, does not hold."""

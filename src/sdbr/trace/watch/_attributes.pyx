@@ -1,38 +1,37 @@
 """What reading an attribute means: which of its parts come from outside the call."""
 
-import collections
 import functools
-import io
-import re
 import types
-import weakref
 
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.watch._looks import MISSING, superior
-from sdbr.trace.watch.fingerprints import ATOMS, CONTAINERS, VARIABLES, module_of
+from sdbr.trace.watch.fingerprints import VARIABLES, module_of
 from sdbr.trace.code._library import stands_in
 from sdbr.trace.watch._following import is_library_class
 
 import chainer
-import numpy as np
 
 from sdbr.trace.watch._escaping cimport escape
 from sdbr.trace.watch._following cimport is_followed
-from sdbr.trace.watch._looks cimport class_attribute, is_a, is_atom, lookup
+from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, lookup
 from sdbr.trace.watch._notes cimport Notes
+
+cdef extern from "Python.h":
+    """
+    #define sdbr_getter(kind) (((PyTypeObject *)(kind))->tp_getattro)
+    """
+    ctypedef object (*getattrofunc)(object, object)
+    getattrofunc getter_of "sdbr_getter"(object) noexcept
+    object PyObject_GenericGetAttr(object, object)
 
 # Numbers of `How` in _looks.pxd.
 VALUE, METHOD, CLASS_METHOD, CODE, ABSENT = range(5)
 _FUNCTION = types.FunctionType
-#: Ways to find attributes that are as `lookup` says.
+#: Ways to find attributes that are as `lookup` says, beside that of `object`.
 _USUAL = frozenset(
     class_attribute(kind, "__getattribute__")
-    for kind in (
-        object, type, *CONTAINERS, *ATOMS, np.ndarray, np.float32, types.ModuleType, _FUNCTION,
-        types.MethodType, types.BuiltinFunctionType, types.SimpleNamespace, property,
-        staticmethod, classmethod, functools.partial, types.GeneratorType, io.StringIO, io.BytesIO,
-        weakref.ref, re.Pattern, types.MappingProxyType, collections.OrderedDict,
-    )
-)  # fmt: skip
+    for kind in (object, type, types.ModuleType, types.MethodType, functools.partial)
+)
 #: Of a frame: what is of others as well.
 _OF_CALLERS = frozenset({"f_back", "f_locals"})
 #: Of a Variable: what it has. The rest it computes.
@@ -52,15 +51,22 @@ cpdef object attribute(Notes notes, thing, str name):
         thing, kind = thing.__func__, _FUNCTION
     if kind is types.FrameType and name in _OF_CALLERS:
         notes.mark_dynamic(f"looks into frames: {name}")
+    if is_followed(notes.special(thing, "__getattribute__")):
+        return None
+    return as_usual(notes, thing, name)
+
+
+cpdef object as_usual(Notes notes, thing, str name):
+    """The code reads ``object.__getattribute__(thing, name)``."""
+    kind = type(thing)
     if name == "__dict__" and finds_as_usual(kind):
         notes.asked = thing, name
         return None
+    if is_a(thing, ARRAYS):
+        escape(notes, thing)
     if notes.is_own(thing):
         return _of_class(notes, thing, kind, name)
-    get = class_attribute(kind, "__getattribute__")
-    if get not in _USUAL and not stands_in(get):
-        if is_followed(get):
-            return notes.read(kind, "attribute", "__getattribute__", get) or None
+    if not finds_as_usual(kind):
         return _ask(notes, thing, name)
     how, found = lookup(thing, name)
     if type(found) is types.ClassMethodDescriptorType or (
@@ -72,11 +78,11 @@ cpdef object attribute(Notes notes, thing, str name):
         _described(notes, thing, name, found)
     elif how == ABSENT:
         get = (
-            thing.__dict__.get("__getattr__")
+            field(thing, "__getattr__")
             if kind is types.ModuleType
-            else class_attribute(kind, "__getattr__")
+            else notes.special(thing, "__getattr__")
         )
-        if get not in (None, MISSING) and not is_followed(get):
+        if get is not MISSING and not is_followed(get):
             _ask(notes, thing, name)
     return None
 
@@ -85,9 +91,11 @@ cdef object _of_class(Notes notes, thing, object kind, str name):
     """The object is the call's own, its class may be from outside."""
     if is_library_class(kind):
         return
-    found = class_attribute(kind, name)
-    if found is not MISSING and lookup(thing, name)[1] is not MISSING:
-        notes.read(kind, "attribute", name, lookup(kind, name)[1])
+    if class_attribute(kind, name) is MISSING and field(thing, name) is not MISSING:
+        return
+    notes.special(thing, name)
+    if lookup(thing, name)[0] == ABSENT:
+        notes.special(thing, "__getattr__")
 
 
 cdef object _described(Notes notes, thing, str name, found):
@@ -121,11 +129,13 @@ cpdef object super_attribute(Notes notes, object start, thing, object kind, str 
 
 cpdef object has_attribute(Notes notes, thing, str name):
     """The code asks ``hasattr(thing, name)``, or ``getattr`` with a default."""
+    if type(thing) is super:
+        return attribute(notes, thing, name)
     how, found = lookup(thing, name)
+    if is_atom(thing) or notes.is_own(thing):
+        return _of_class(notes, thing, type(thing), name)
     if how != ABSENT and how != CODE:
         return notes.fact(thing, "attribute", name) or None
-    if is_atom(thing) or notes.is_own(thing):
-        return None
     get = found if how == CODE else class_attribute(type(thing), "__getattr__")
     get = getattr(get, "fget", get)
     seen = get is MISSING or is_followed(get)
@@ -134,24 +144,30 @@ cpdef object has_attribute(Notes notes, thing, str name):
 
 cpdef bint finds_as_usual(object kind) except -1:
     """Whether attributes of objects of a class are found as `lookup` finds them."""
+    if getter_of(kind) == PyObject_GenericGetAttr:
+        return True
     get = class_attribute(kind, "__getattribute__")
-    return get in _USUAL or stands_in(get)
+    return get in _USUAL or stands_in(get) or is_followed(get)
 
 
-cpdef object write_attribute(Notes notes, thing, str name):
+cpdef object write_attribute(Notes notes, thing, str name, bint deletes = False):
     """The code sets ``thing.name``, or deletes it."""
-    kind = type(thing)
-    own = class_attribute(kind, name)
-    if is_followed(class_attribute(kind, "__setattr__")) or (
-        type(own) is property and is_followed(own.fset)
-    ):
+    own = class_attribute(type(thing), name)
+    if is_followed(notes.special(thing, "__delattr__" if deletes else "__setattr__")):
         return
-    wrote_attribute(notes, thing, name)
+    if type(own) is property:
+        if is_followed(own.fdel if deletes else own.fset):
+            return
+    elif is_followed(class_attribute(type(own), "__delete__" if deletes else "__set__")):
+        return
+    wrote_attribute(notes, thing, name, deletes)
 
 
-cpdef object wrote_attribute(Notes notes, thing, str name):
-    """An attribute is set by nobody else's code."""
-    notes.wrote(thing, "attribute", name, lookup(thing, name)[1] is MISSING)
+cpdef object wrote_attribute(Notes notes, thing, str name, bint deletes = False):
+    """An attribute is set by nobody else's code, or deleted, if it is there."""
+    if deletes and not (is_a(thing, (type,)) and is_library_class(thing)):
+        notes.fact(thing, "attribute", name)
+    notes.wrote(thing, "attribute", name, deletes or lookup(thing, name)[1] is MISSING)
     if not finds_as_usual(type(thing)) and module_of(type(thing)) == "_thread":
         notes.wrote(thing.__dict__, "item", name, name not in thing.__dict__)
 
@@ -161,12 +177,10 @@ cpdef object enter_context(Notes notes, thing):
     kind = type(thing)
     followed = True
     for name in ("__enter__", "__exit__"):
-        found = class_attribute(kind, name)
-        if not is_library_class(kind):
-            notes.read(kind, "attribute", name, found)
-        followed = followed and is_followed(found)
+        followed = is_followed(notes.special(thing, name)) and followed
     if module_of(kind) in ("_thread", "threading"):
-        notes.mark_dynamic("waits for other threads")
+        if notes.layout is None or notes.layout.code.co_filename != functools.__file__:
+            notes.mark_dynamic("waits for other threads")
     elif not followed and not is_a(thing, (chainer.Link,)):
         escape(notes, thing)
 

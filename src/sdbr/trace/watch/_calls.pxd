@@ -3,4 +3,3 @@
 from sdbr.trace.watch._notes cimport Notes
 
 cpdef object call(Notes notes, function, list args, dict kwargs)
-cpdef object advance(Notes notes, iterator)

@@ -1,11 +1,7 @@
 """What calling means: Python code is followed; of compiled code this is what it reads."""
 
-import builtins
-import collections
-import copy
-import decimal
+import contextvars
 import functools
-import gc
 import itertools
 import os
 import sys
@@ -14,37 +10,32 @@ import types
 
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.watch._looks import MISSING
-from sdbr.trace.watch._attributes import ABSENT
 from sdbr.trace.watch.fingerprints import (
     C_BOUND,
     CONTAINERS,
     SEQUENCES,
+    SETS,
     VARIABLES,
-    elements_of,
     module_of,
 )
+from sdbr.trace.watch.reads import is_ours
 from sdbr.trace.watch._following import TRUSTED_FUNCTIONS, is_library_class, is_trusted
-
 
 import chainer
 import numpy as np
 
 from sdbr.trace.watch._attributes cimport (
-    attribute,
-    has_attribute,
-    write_attribute,
+    as_usual,
     wrote_attribute,
 )
 from sdbr.trace.watch._containers cimport (
-    all_of,
-    contains,
+    count,
     elements,
-    equal,
-    length,
-    subscript,
-    through,
+    get_item,
+    holds,
+    identify,
+    set_item,
     values,
-    write_item,
 )
 from sdbr.trace.watch._escaping cimport again, escape, show
 from sdbr.trace.watch._following cimport is_followed
@@ -61,6 +52,7 @@ _AGAIN = frozenset({
     np.geterr, np.get_printoptions, np.geterrcall, sys.getrecursionlimit, os.getcwd, os.getpid,
     sys.getdefaultencoding, threading.current_thread, threading.get_ident,
 })  # fmt: skip
+_HASHED = (*SETS, dict)
 _MOVING = ("_random", "time")
 _OF_THREADS = ("subprocess", "threading", "_thread", "_queue", "concurrent")
 _OUTPUT = frozenset({"fileno", "flush", "isatty", "write", "writelines"})
@@ -69,7 +61,9 @@ _WRITES = frozenset({
     "insert", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate",
     "setdefault", "sort", "update",
 })  # fmt: skip
-_WRITES_AND_TELLS = frozenset({"pop", "popitem", "popleft", "reverse", "setdefault", "sort"})
+_WRITES_AND_TELLS = frozenset({"pop", "popitem", "popleft", "remove", "reverse", "setdefault"})
+_FIND = frozenset({"count", "index"})
+_CLOCKS = frozenset({"now", "today", "utcnow"})
 
 
 cpdef object call(Notes notes, function, list args, dict kwargs):
@@ -104,6 +98,8 @@ cpdef object call(Notes notes, function, list args, dict kwargs):
     if is_a(function, (type,)):
         return _class(notes, function, args, kwargs)
     if is_a(function, (np.ufunc,)):
+        for x in args:
+            escape(notes, x)  # of arrays, those of objects
         return None
     return _object(notes, function, args, kwargs)
 
@@ -117,18 +113,21 @@ cdef object _python(Notes notes, function, list args, dict kwargs):
         again(notes, function, tuple(args), tuple(kwargs.items()))
         return None
     if function.__name__ in ("__setattr__", "__delattr__"):
-        return _writes_attribute(notes, args, kwargs)
-    module = function.__module__ or ""
+        return _writes_attribute(notes, function.__name__, args)
+    module = function.__globals__.get("__name__") or ""
     if module.startswith(_OF_THREADS):
         notes.mark_dynamic(f"{module}.{function.__name__} has to do with other threads")
-    _give(notes, module, (*args, *kwargs.values()))
+    _give(notes, module, args, kwargs)
     return None
 
 
-cdef object _give(Notes notes, str module, tuple things):
+cdef object _give(Notes notes, str module, list args, dict kwargs):
     """Code of a library gets things: what Chainer reads of links, it reads by code of theirs."""
-    for x in things:
-        if is_a(x, (chainer.Link,)) and module.startswith(("chainer", "sdbr")):
+    cdef bint ours = module == "sdbr" or module.startswith("sdbr.")
+    if ours and not module.startswith("sdbr.trace."):
+        return  # does the same in every replay
+    for x in (*args, *kwargs.values()):
+        if is_a(x, (chainer.Link, chainer.LinkHook)) and (ours or module.startswith("chainer")):
             notes.is_own(x) or notes.root(x)
         else:
             escape(notes, x)
@@ -136,28 +135,33 @@ cdef object _give(Notes notes, str module, tuple things):
 
 cdef object _object(Notes notes, thing, list args, dict kwargs):
     """An object is called that is no function."""
-    found = class_attribute(type(thing), "__call__")
+    found = notes.special(thing, "__call__")
     if type(found) is _FUNCTION:
-        notes.read(type(thing), "attribute", "__call__", found)
         return call(notes, found, [thing, *args], kwargs)
+    if is_ours(thing) or is_ours(found):
+        return _give(notes, "sdbr.trace.", args, kwargs)
     module = ""
     if module_of(type(thing)).startswith("_cython_"):
         module = thing.__module__ or ""
         if not is_trusted(module):
             notes.mark_dynamic(f"calls {module}.{thing.__name__}, which is compiled")
-    _give(notes, module, (thing, *args, *kwargs.values()))
-    return None
+        if args and is_a(args[0], _GENERATORS):
+            notes.reads.draws.append(thing.__name__)
+    return _give(notes, module, [thing, *args], kwargs)
 
 
 cdef object _class(Notes notes, kind, list args, dict kwargs):
     """A class is called: by its ``__new__`` and ``__init__``."""
-    maker = class_attribute(type(kind), "__call__")
+    maker = notes.special(kind, "__call__")
     if type(maker) is _FUNCTION:
-        notes.read(type(kind), "attribute", "__call__", maker)
         return call(notes, maker, [kind, *args], kwargs)
     meaning = MEANINGS.get(id(kind))
     if meaning is not None:
         return meaning(notes, args, kwargs)
+    if module_of(kind) == "itertools":
+        for x in (*args, *kwargs.values()):  # functions among them
+            escape(notes, x) if callable(x) else MEANINGS[id(zip)](notes, [x], {})
+        return None
     followed = None
     for name in ("__new__", "__init__"):
         found = class_attribute(kind, name)
@@ -167,7 +171,10 @@ cdef object _class(Notes notes, kind, list args, dict kwargs):
         if is_followed(found):
             followed = found
     if followed is None:
-        _unknown(notes, kind, args, kwargs)
+        base = next(k for k in kind.__mro__ if not k.__flags__ & 1 << 9)  # the first of CPython's
+        meaning = MEANINGS.get(id(base))
+        meaning(notes, args, kwargs) if meaning is not None else _unknown(
+            notes, kind, args, kwargs)
     return followed
 
 
@@ -189,7 +196,7 @@ cdef object _unknown(Notes notes, function, list args, dict kwargs):
     elif not (is_a(function, (type,)) or is_trusted(module) or function in TRUSTED_FUNCTIONS):
         name = f"{module}.{function.__name__}"
         notes.mark_dynamic(f"calls {name}, of which nobody knows what it reads")
-    _give(notes, module, (*args, *kwargs.values()))
+    _give(notes, module, args, kwargs)
 
 
 cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
@@ -199,17 +206,19 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
     if name in ("__init__", "__new__", "__init_subclass__", "__enter__", "__exit__"):
         return None
     if name in ("__setattr__", "__delattr__") and args:
-        return _writes_attribute(notes, [owner, *args], kwargs)
+        return _writes_attribute(notes, name, [owner, *args])
     if name == "__getattribute__" and args and type(args[0]) is str:
-        return attribute(notes, owner, args[0])
+        return as_usual(notes, owner, args[0])
     if is_a(owner, (type,)):
         return _of_class(notes, name, owner, args, kwargs)
     if is_a(owner, CONTAINERS) or type(owner) is types.MappingProxyType:
         return _of_container(notes, name, owner, args, kwargs)
-    if not is_a(owner, _COMPUTED):
+    if not is_a(owner, _COMPUTED) or (is_a(owner, ARRAYS) and owner.dtype == object):
         module = module_of(type(owner))
         if is_a(owner, _GENERATORS):
             notes.reads.draws.append(name)
+        elif type(owner) is contextvars.ContextVar and name == "get":
+            again(notes, _value, (owner, *args))
         elif type(owner).__name__ == "lock" or module.startswith(_OF_THREADS):
             notes.mark_dynamic("waits for other threads")
         elif module == "_io" and name not in _OUTPUT and not hasattr(owner, "getvalue"):
@@ -221,7 +230,7 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
     elif name in ("format", "join", "format_map", "__format__", "__mod__"):
         for x in (*args, *kwargs.values()):
             show(notes, x)
-    _give(notes, module_of(type(owner)), (*args, *kwargs.values()))
+    _give(notes, module_of(type(owner)), args, kwargs)
     return None
 
 
@@ -229,6 +238,10 @@ cdef object _of_class(Notes notes, str name, owner, list args, dict kwargs):
     if name in ("__subclasses__", "mro"):
         notes.fact(owner, "subclasses" if name == "__subclasses__" else "bases")
         return None
+    if name in _CLOCKS and module_of(owner) == "datetime":
+        notes.mark_dynamic(f"{owner.__qualname__}.{name} gives something else each time")
+    if owner is itertools.chain:
+        return MEANINGS[itertools.chain](notes, args, kwargs)
     for x in (*args, *kwargs.values()):
         escape(notes, x)
     return None
@@ -238,212 +251,47 @@ cdef object _of_container(Notes notes, str name, owner, list args, dict kwargs):
     is_dict = is_a(owner, (dict, types.MappingProxyType))
     if is_dict and args and name in ("get", "__getitem__"):
         if name == "get" and class_attribute(type(owner), "__missing__") is not MISSING:
-            contains(notes, owner, args[0])
-        subscript(notes, owner, args[0])
+            holds(notes, owner, args[0])
+        get_item(notes, owner, args[0])
     elif is_dict and name in ("items", "values", "copy"):
         values(notes, owner)
-    elif name == "__contains__" and args:
-        contains(notes, owner, args[0])
+    elif args and (name == "__contains__" or is_a(owner, SEQUENCES) and name in _FIND):
+        holds(notes, owner, args[0])
     elif is_a(owner, SEQUENCES) and name == "__getitem__" and args:
-        subscript(notes, owner, args[0])
+        get_item(notes, owner, args[0])
     elif name == "__len__":
-        length(notes, owner)
+        count(notes, owner)
     elif name in _WRITES:
-        if name in _WRITES_AND_TELLS:
-            escape(notes, owner)
+        if name == "sort":
+            MEANINGS[id(sorted)](notes, [owner], kwargs)
+        elif name == "remove" and args:
+            holds(notes, owner, args[0])
+        elif name in _WRITES_AND_TELLS:
+            values(notes, owner) if is_dict else elements(notes, owner)
         if name in ("__setitem__", "__delitem__") and args:
-            write_item(notes, owner, args[0])
+            set_item(notes, owner, args[0], name == "__delitem__")
         else:
-            for x in args if name in ("extend", "update") else ():
-                all_of(notes, x)
+            if name in ("extend", "update"):
+                MEANINGS[id(list if name == "extend" else set)](notes, args, {})
+            for x in args[:1] if is_a(owner, _HASHED) else ():
+                identify(notes, x)
             notes.wrote(owner, "*", None)
     elif name in ("keys", "__iter__", "__reversed__", "copy"):
-        through(notes, owner)
+        elements(notes, owner) or escape(notes, owner)
     else:
         for x in (owner, *args, *kwargs.values()):
             escape(notes, x)
 
 
-# --- functions with a meaning -------------------------------------------------------------------
-#: Address of a compiled function or class -> what calling it reads.
+def _value(variable, *default):
+    """Of a variable of the context."""
+    return variable.get(*default)
+
+
+cdef object _writes_attribute(Notes notes, str name, list args):
+    if len(args) > 1:
+        wrote_attribute(notes, args[0], args[1], name == "__delattr__")
+
+
+#: Address of a compiled function or class -> what calling it reads, where that is known.
 MEANINGS: dict = {}
-
-
-def _means(*functions):
-    def enter(meaning):
-        MEANINGS.update(dict.fromkeys(map(id, functions), meaning))  # no ``__hash__`` is asked
-        return meaning
-
-    return enter
-
-
-@_means(builtins.getattr)
-def _getattr(notes, args, kwargs):
-    if len(args) == 3 and lookup(args[0], args[1])[0] == ABSENT:
-        has_attribute(notes, args[0], args[1])
-    if len(args) > 1:
-        attribute(notes, args[0], args[1])
-
-
-@_means(builtins.hasattr)
-def _hasattr(notes, args, kwargs):
-    if len(args) == 2:
-        has_attribute(notes, args[0], args[1])
-
-
-@_means(builtins.setattr, builtins.delattr)
-def _sets_attribute(notes, args, kwargs):
-    if len(args) > 1:
-        write_attribute(notes, args[0], args[1])
-
-
-cdef object _writes_attribute(Notes notes, args, kwargs):
-    if len(args) > 1:
-        wrote_attribute(notes, args[0], args[1])
-
-
-@_means(builtins.type)
-def _type(notes, args, kwargs):
-    if len(args) == 1 and not notes.is_own(args[0]):
-        notes.read(args[0], "class", None, type(args[0]))
-    for x in args[1:]:
-        escape(notes, x)
-
-
-@_means(builtins.callable)
-def _callable(notes, args, kwargs):
-    _type(notes, args, kwargs)
-
-
-@_means(builtins.isinstance)
-def _isinstance(notes, args, kwargs):
-    """What is no plain class may count others to it later."""
-    if len(args) > 1 and not notes.is_own(args[0]):
-        for kind in _unusual(notes, args[1]):
-            notes.fact(args[0], "isinstance", kind)
-    elif len(args) > 1:
-        _issubclass(notes, (type(args[0]), args[1]), kwargs)
-
-
-@_means(builtins.issubclass)
-def _issubclass(notes, args, kwargs):
-    for kind in _unusual(notes, args[1]) if len(args) > 1 else ():
-        notes.fact(args[0], "issubclass", kind)
-
-
-cdef list _unusual(Notes notes, kinds):
-    """Those of these classes that say themselves what is of them, by code of a library."""
-    kinds = kinds if type(kinds) is tuple else (kinds,)
-    elements(notes, kinds)
-    usual = class_attribute(type, "__instancecheck__")
-    found = [(kind, class_attribute(type(kind), "__instancecheck__")) for kind in kinds]
-    return [k for k, check in found if check is not usual]
-
-
-@_means(builtins.len)
-def _len(notes, args, kwargs):
-    for x in args:
-        length(notes, x)
-
-
-@_means(builtins.bool)
-def _bool(notes, args, kwargs):
-    for x in args:
-        length(notes, x)
-
-
-@_means(builtins.vars)
-def _vars(notes, args, kwargs):
-    for x in args:
-        attribute(notes, x, "__dict__")
-
-
-@_means(builtins.dir)
-def _dir(notes, args, kwargs):
-    for x in args:
-        if not is_followed(class_attribute(type(x), "__dir__")):
-            notes.fact(x, "dir")
-
-
-@_means(builtins.id)
-def _id(notes, args, kwargs):
-    if notes.layout is None or notes.layout.code.co_filename != copy.__file__:  # its memo
-        for x in args:
-            notes.fact(x, "identity")
-
-
-@_means(
-    builtins.globals, builtins.locals, builtins.super, object, decimal.getcontext, sys.exc_info,
-    sys._getframe,
-)  # fmt: skip
-def _nothing(notes, args, kwargs):
-    """Reads nothing by itself."""
-
-
-@_means(builtins.eval, builtins.exec)
-def _eval(notes, args, kwargs):
-    """What the text does is followed."""
-    notes.evaluates = len(args) == 1 and not kwargs
-
-
-@_means(gc.freeze, gc.unfreeze)
-def _freezes(notes, args, kwargs):
-    notes.fresh.lose()
-    notes.mark_dynamic("moves all objects out of the collector's sight")
-
-
-@_means(builtins.iter)
-def _iter(notes, args, kwargs):
-    if len(args) == 1:
-        through(notes, args[0])
-
-
-@_means(builtins.next)
-def _next(notes, args, kwargs):
-    advance(notes, args[0] if args else None)
-
-
-cpdef object advance(Notes notes, iterator):
-    """The code takes what an iterator gives next."""
-    found = class_attribute(type(iterator), "__next__")
-    if not notes.is_own(iterator) and not is_followed(found):
-        notes.mark_dynamic(f"moves a {type(iterator).__qualname__} that others may move")
-
-
-@_means(builtins.print, builtins.repr, str, builtins.format, builtins.hash, builtins.ascii)
-def _text(notes, args, kwargs):
-    for x in (*args, *kwargs.values()):
-        show(notes, x)
-
-
-@_means(
-    enumerate, zip, reversed, list, tuple, any, all, itertools.chain, itertools.product,
-    itertools.islice, itertools.cycle, itertools.permutations, itertools.combinations,
-    itertools.repeat, collections.deque,
-)  # fmt: skip
-def _goes_through(notes, args, kwargs):
-    for x in args:
-        all_of(notes, x)
-
-
-@_means(
-    set, frozenset, dict, collections.OrderedDict, collections.Counter, sum, min, max, sorted,
-    itertools.accumulate,
-)  # fmt: skip
-def _compares(notes, args, kwargs):
-    """Elements are compared, hashed or added up, perhaps by compiled code of theirs."""
-    _goes_through(notes, args, kwargs)
-    for x in args:
-        if is_a(x, CONTAINERS) and "key" not in kwargs:
-            for element in elements_of(x):
-                equal(notes, element, None)
-    for x in kwargs.values():
-        escape(notes, x)
-
-
-@_means(map, filter, functools.reduce)
-def _maps(notes, args, kwargs):
-    for x in args[:1]:
-        escape(notes, x)
-    for x in args[1:]:
-        through(notes, x)

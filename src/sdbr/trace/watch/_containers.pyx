@@ -2,17 +2,19 @@
 
 import collections
 import decimal
+import gc
+import itertools
 import types
 
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.watch._looks import MISSING
-from sdbr.trace.watch.fingerprints import CONTAINERS, SETS, VARIABLES, elements_of
+from sdbr.trace.watch.fingerprints import CONTAINERS, SETS, VARIABLES, VIEWS, elements_of
 from sdbr.trace.watch._following import is_library_class
 
 import numpy as np
 
 from sdbr.trace.watch._escaping cimport escape, show
-from sdbr.trace.watch._following cimport is_followed
+from sdbr.trace.watch._following cimport is_followed, runs_followed
 from sdbr.trace.watch._looks cimport (
     class_attribute,
     field,
@@ -20,25 +22,39 @@ from sdbr.trace.watch._looks cimport (
     is_atom,
     is_plain_key,
     item,
+    lookup,
 )
 from sdbr.trace.watch._notes cimport Notes
 
 _COMPUTED = (*ARRAYS, np.generic, *VARIABLES)
-_PLAIN = (str, bytes, type)
 _FIELDS = (dict, types.MappingProxyType)
+cdef int DEEPEST = 6  # containers within others, before they are guarded whole
+_APPLY = (
+    map, filter, itertools.starmap, itertools.accumulate, itertools.takewhile, itertools.dropwhile,
+    itertools.filterfalse, itertools.groupby, itertools.compress,
+)  # fmt: skip
+
+
+cpdef bint is_computed(thing) except -1:
+    """Whether all that is in `thing` are numbers: an array, a Variable."""
+    return is_a(thing, _COMPUTED) and not (is_a(thing, ARRAYS) and thing.dtype == object)
 
 
 cpdef object subscript(Notes notes, thing, key):
     """The code reads ``thing[key]``."""
-    kind = type(thing)
-    if is_a(thing, ARRAYS):
-        if thing.dtype == object:
-            escape(notes, thing)
+    if is_atom(thing) or is_computed(thing):
         return
-    if is_atom(thing) or is_a(thing, (*_COMPUTED, *_PLAIN)):
-        return
-    if is_followed(class_attribute(kind, "__getitem__")):
-        return
+    if is_a(thing, (type,)):
+        notes.special(thing, "__getitem__")
+        if not is_library_class(thing):
+            notes.read(thing, "attribute", "__class_getitem__",
+                       lookup(thing, "__class_getitem__")[1])  # fmt: skip
+    elif not is_followed(notes.special(thing, "__getitem__")):
+        get_item(notes, thing, key)
+
+
+cpdef object get_item(Notes notes, thing, key):
+    """Compiled code reads an item."""
     if not is_a(thing, (*CONTAINERS, types.MappingProxyType)):
         escape(notes, thing)
         escape(notes, key)
@@ -57,6 +73,8 @@ cdef object _item(Notes notes, thing, key):
         notes.read(owner, "field", key, field(owner, key))
         return
     found = item(thing, key)
+    if is_a(thing, (dict,)):
+        identify(notes, key)
     if found is MISSING and is_a(thing, (dict,)):
         notes.fact(thing, "item", key)
         if is_a(thing, (collections.defaultdict,)):  # what makes the item
@@ -67,6 +85,21 @@ cdef object _item(Notes notes, thing, key):
     notes.read(thing, "item", key, found)
 
 
+cpdef object identify(Notes notes, key):
+    """A key or element is hashed: it counts which object it is, if that is by its address."""
+    if is_atom(key):
+        return
+    compute = notes.special(key, "__hash__")
+    if compute is object.__hash__:
+        notes.fact(key, "identity")
+    elif type(key) is tuple or type(key) is frozenset:
+        elements(notes, key)
+        for x in key:
+            identify(notes, x)
+    elif compute is not None and not is_followed(compute):
+        escape(notes, key)
+
+
 cpdef bint elements(Notes notes, thing) except -1:
     """The code goes through a container; whether it is one whose elements can be told."""
     if is_atom(thing):
@@ -75,7 +108,7 @@ cpdef bint elements(Notes notes, thing) except -1:
     if owner is not None:
         notes.fact(owner, "names")
         return True
-    if not is_a(thing, CONTAINERS) or is_followed(class_attribute(type(thing), "__iter__")):
+    if not is_a(thing, CONTAINERS):
         return False
     if notes.is_own(thing):
         return True
@@ -102,13 +135,36 @@ cpdef object values(Notes notes, thing):
 
 cpdef object through(Notes notes, thing):
     """Compiled code takes an iterable: all of it is read."""
-    if elements(notes, thing) or is_a(thing, _COMPUTED):
+    if is_atom(thing) or is_computed(thing) or is_followed(notes.special(thing, "__iter__")):
         return
-    if type(thing) is types.GeneratorType:
-        if not notes.is_own(thing):
+    if elements(notes, thing):
+        return
+    if not notes.is_own(thing):
+        if type(thing) is types.GeneratorType:
             notes.mark_dynamic("goes through a generator that others may move")
-    elif not is_followed(class_attribute(type(thing), "__iter__")):
         escape(notes, thing)
+    elif applies(thing):
+        escape(notes, thing)
+
+
+cdef bint applies(iterator) except -1:
+    """Whether an iterator, or one within it, lets compiled code look at what it goes through."""
+    cdef list left = [iterator]
+    cdef set seen = set()
+    while left:
+        part = left.pop()
+        kind = type(part)
+        if id(part) in seen or kind.__flags__ & 1 << 9 or kind is types.GeneratorType or (
+            class_attribute(kind, "__next__") is MISSING
+        ):
+            continue
+        seen.add(id(part))
+        parts = gc.get_referents(part)
+        if is_a(part, _APPLY) and not any([runs_followed(x) for x in parts]):
+            return True
+        for x in parts:
+            left += x if type(x) is tuple else (x,)
+    return False
 
 
 cpdef object all_of(Notes notes, thing):
@@ -118,28 +174,39 @@ cpdef object all_of(Notes notes, thing):
 
 cpdef object length(Notes notes, thing):
     """The code asks how many there are, or whether there are any."""
-    if is_atom(thing) or is_a(thing, _COMPUTED):
-        return
-    if id(thing) in notes.owners:
-        notes.fact(notes.owners[id(thing)], "names")
-        return
-    if is_a(thing, CONTAINERS):
-        if not is_followed(class_attribute(type(thing), "__len__")):
-            notes.fact(thing, "length")
+    if is_atom(thing) or is_computed(thing):
         return
     for name in ("__bool__", "__len__"):
-        found = class_attribute(type(thing), name)
+        found = notes.special(thing, name)
         if found is not MISSING:
             if not is_followed(found):
-                escape(notes, thing)
+                count(notes, thing)
             return
+
+
+cpdef object count(Notes notes, thing):
+    """Compiled code asks how many there are."""
+    if id(thing) in notes.owners:
+        notes.fact(notes.owners[id(thing)], "names")
+    elif is_a(thing, CONTAINERS):
+        notes.fact(thing, "length")
+    elif type(thing) in VIEWS:
+        for x in gc.get_referents(thing):  # the dict
+            count(notes, x)
+    else:
+        escape(notes, thing)
 
 
 cpdef object contains(Notes notes, thing, key):
     """The code asks ``key in thing``."""
-    if is_atom(thing) or is_followed(class_attribute(type(thing), "__contains__")):
-        return
+    if not is_atom(thing) and not is_followed(notes.special(thing, "__contains__")):
+        holds(notes, thing, key)
+
+
+cpdef object holds(Notes notes, thing, key):
+    """Compiled code asks whether a key is in a container."""
     if is_a(thing, _FIELDS) and is_plain_key(key):
+        identify(notes, key)
         owner = notes.owners.get(id(thing))
         if owner is not None and type(key) is str:
             notes.fact(owner, "field", key)
@@ -150,16 +217,26 @@ cpdef object contains(Notes notes, thing, key):
     if elements(notes, thing):
         for x in elements_of(thing):
             equal(notes, x, key)
+        if is_a(thing, SETS):
+            identify(notes, key)
     else:
-        escape(notes, thing)
+        through(notes, thing)
+        if not is_followed(class_attribute(type(thing), "__iter__")):
+            escape(notes, thing)
 
 
-cpdef object equal(Notes notes, one, other):
+cpdef object equal(Notes notes, one, other, int depth = 0):
     """The code compares two things by ``==``, ``<`` and the like."""
+    if type(one) is type(other) and type(one) in (list, tuple) and depth < DEEPEST:
+        elements(notes, one)
+        elements(notes, other)
+        for x, y in zip(one, other):
+            equal(notes, x, y, depth + 1)
+        return
     for thing in (one, other):
-        if is_atom(thing) or is_a(thing, _COMPUTED):
+        if is_atom(thing) or is_computed(thing):
             continue
-        compare = class_attribute(type(thing), "__eq__")
+        compare = notes.special(thing, "__eq__")
         if compare is object.__eq__:
             if not is_atom(one) and not is_atom(other):
                 notes.compare(one, other)
@@ -169,12 +246,14 @@ cpdef object equal(Notes notes, one, other):
 
 cpdef object operate(Notes notes, one, other, bint modulo = False):
     """The code computes with an operator."""
-    if modulo and type(one) in (str, bytes):
-        show(notes, other)
+    if modulo and is_a(one, (str, bytes)):
+        parts = elements_of(other) if is_a(other, (tuple,)) and elements(notes, other) else (other,)
+        for x in parts:
+            show(notes, x)
     for thing in (one, other):
         if type(thing) is decimal.Decimal:
             escape(notes, thing)
-        if is_atom(thing) or is_a(thing, _COMPUTED):
+        if is_atom(thing) or is_computed(thing):
             continue
         if is_a(thing, (dict,)):
             values(notes, thing)
@@ -184,15 +263,32 @@ cpdef object operate(Notes notes, one, other, bint modulo = False):
             escape(notes, thing)
 
 
-cpdef object write_item(Notes notes, thing, key):
+cpdef object write_item(Notes notes, thing, key, bint deletes = False):
     """The code writes ``thing[key]``, or deletes it."""
-    if is_a(thing, CONTAINERS):
-        owner = notes.owners.get(id(thing))
-        if owner is not None and type(key) is str:
-            notes.wrote(owner, "attribute", key, field(owner, key) is MISSING)
-        elif is_plain_key(key) and type(key) is not slice:
-            notes.wrote(thing, "item", key, item(thing, key) is MISSING)
-        else:
-            notes.wrote(thing, "*", None)
-    elif not is_a(thing, ARRAYS) and not is_followed(class_attribute(type(thing), "__setitem__")):
+    if is_a(thing, ARRAYS):
+        return
+    if not is_followed(notes.special(thing, "__delitem__" if deletes else "__setitem__")):
+        set_item(notes, thing, key, deletes)
+
+
+cpdef object set_item(Notes notes, thing, key, bint deletes = False):
+    """Compiled code writes an item or deletes it, which it cannot where there is none."""
+    owner = notes.owners.get(id(thing))
+    if owner is not None and type(key) is str:
+        if deletes:
+            notes.fact(owner, "field", key)
+        notes.wrote(owner, "attribute", key, deletes or field(owner, key) is MISSING)
+        return
+    if not is_a(thing, (dict,)):
+        count(notes, thing)
+    elif deletes:
+        holds(notes, thing, key)
+    if is_a(thing, CONTAINERS) and is_plain_key(key) and type(key) is not slice:
+        found = item(thing, key)
+        if is_a(thing, (dict,)):
+            identify(notes, key)
+        elif deletes or found is MISSING:
+            return notes.wrote(thing, "*", None) or None
+        notes.wrote(thing, "item", key, deletes or found is MISSING)
+    else:
         notes.wrote(thing, "*", None)

@@ -2,6 +2,6 @@
 
 from sdbr.trace.watch._notes cimport Notes
 
-cpdef object escape(Notes notes, thing)
+cpdef object escape(Notes notes, thing, bint passes_on =*)
 cpdef object show(Notes notes, thing)
 cpdef object again(Notes notes, function, tuple args =*, tuple kwargs =*)

@@ -1,29 +1,36 @@
 """What code gets hold of that is not followed: all that is in it is guarded."""
 
+import contextvars
 import decimal
 import functools
+import gc
 import types
 
 from sdbr.devices.arrays import ARRAYS
-from sdbr.trace.watch.fingerprints import ATOMS, C_BOUND, CONTAINERS, VARIABLES, elements_of
-from sdbr.trace.watch._following import is_library_class
+from sdbr.trace.watch.fingerprints import ATOMS, C_BOUND, CONTAINERS, VARIABLES
 from sdbr.trace.code._library import is_library_name
+from sdbr.trace.watch.reads import is_ours
 
 import chainer
 import numpy as np
 
 from sdbr.trace.watch._following cimport is_followed
-from sdbr.trace.watch._looks cimport is_a, item
+from sdbr.trace.watch._looks cimport class_attribute, is_a, is_atom
 from sdbr.trace.watch._notes cimport Notes
 
 _FUNCTION, _METHOD = types.FunctionType, types.MethodType
 #: What leads nowhere, or what is read through is seen otherwise.
 _CLOSED = (
-    types.CodeType, types.FrameType, types.GeneratorType, np.ufunc, np.dtype, np.generic,
+    types.CodeType, types.FrameType, np.ufunc, np.dtype, np.generic,
     chainer.FunctionNode, chainer.Optimizer, type(chainer.config),
 )  # fmt: skip
 _SPACES = (type, types.ModuleType)
+_OWNERLESS = (types.ModuleType, type, type(None))
 _PARAMETER = (chainer.Parameter,)
+#: State of the object that holds them, which nobody else looks into.
+_OF_HOLDERS = (
+    contextvars.ContextVar, contextvars.Context, contextvars.Token, type(np.random.PCG64().capsule),
+)  # fmt: skip
 
 
 def context():
@@ -32,74 +39,122 @@ def context():
     return now.prec, now.rounding
 
 
-cpdef object escape(Notes notes, thing):
-    """Code that is not followed gets `thing`."""
-    kind = type(thing)
-    if kind in ATOMS:
-        if kind is decimal.Decimal:
+cpdef object escape(Notes notes, thing, bint passes_on = False):
+    """Code that is not followed gets `thing`, and may look at all that is in it.
+
+    What the call itself has made is gone through each time: it may hold more than before. Of
+    functions, the results are looked at as well, unless that code only passes them on.
+    """
+    if type(thing) in ATOMS and type(thing) is not decimal.Decimal:
+        return
+    cdef list left = [thing]
+    cdef set seen = set()
+    while left:
+        thing = left.pop()
+        if type(thing) is decimal.Decimal:
             again(notes, context)
-        return
-    if is_a(thing, _CLOSED) or (is_a(thing, VARIABLES) and not is_a(thing, _PARAMETER)):
-        return
-    if is_a(thing, ARRAYS) and thing.dtype != object:
-        return
-    if not notes.is_new_to(thing):
-        return
+            continue
+        if not leads_on(notes, thing):
+            continue
+        if not passes_on:
+            watch_results(notes, thing)
+        if not notes.is_own(thing):
+            if notes.is_new_to(thing):
+                left += _outside(notes, thing)
+        elif id(thing) not in seen:
+            seen.add(id(thing))
+            left += [x for x in _inside(thing) if not is_a(x, _OF_HOLDERS)]
+
+
+cdef int watch_results(Notes notes, thing) except -1:
+    """Where code that is not followed may call `thing`."""
+    while type(thing) is _METHOD:
+        thing = thing.__func__
+    if type(thing) is not _FUNCTION:
+        thing = class_attribute(type(thing), "__call__")
+    if is_followed(thing):
+        notes.yields.setdefault(id(thing.__code__), None)
+        notes.kept.append(thing.__code__)
+    return 0
+
+
+cdef bint leads_on(Notes notes, thing) except -1:
+    """Whether something is reached through `thing` that is not seen otherwise."""
+    if type(thing) in ATOMS or is_ours(thing):
+        return False
+    if type(thing) is types.GeneratorType:
+        notes.give_yields(thing, escape)
+        return False
+    if is_a(thing, ARRAYS):
+        return thing.dtype == object
+    return not is_a(thing, _CLOSED) and (not is_a(thing, VARIABLES) or is_a(thing, _PARAMETER))
+
+
+cdef list _outside(Notes notes, thing):
+    """What was there before is guarded: what is in it, or else what is given to go on with."""
+    kind = type(thing)
     if is_a(thing, _SPACES):
         name = thing.__name__ if kind is types.ModuleType else thing.__module__
         if not is_library_name(name):
             notes.fact(thing, "values")
-        return
-    if kind is _FUNCTION:
+    elif kind is _FUNCTION:
         if not is_library_name(thing.__globals__.get("__name__") or ""):
             notes.fact(thing, "definition")
-        return
-    if kind is _METHOD or kind in C_BOUND:
-        _bound(notes, thing)
+    elif kind is _METHOD or kind in C_BOUND:
+        if not is_a(thing.__self__, _OWNERLESS):
+            notes.read(thing, "self", None, thing.__self__)
+            notes.fact(thing.__self__, "identity")  # by which methods are compared and found
+            return _inside(thing)
     elif is_a(thing, (functools.partial,)):
         for name in ("func", "args", "keywords"):
             notes.read(thing, "attribute", name, getattr(thing, name))
-        escape(notes, thing.func)
-        escape(notes, thing.args)
-        escape(notes, thing.keywords)
-    elif is_a(thing, _PARAMETER):
-        notes.fact(thing, "state")
-    elif notes.is_own(thing):
-        _own(notes, thing)
+        return [thing.func, thing.args, thing.keywords]
     else:
-        notes.fact(thing, "contents")
+        notes.fact(thing, "state" if is_a(thing, _PARAMETER) else "contents")
+    return []
 
 
-cdef object _bound(Notes notes, thing):
-    owner = thing.__self__
-    if is_a(owner, (types.ModuleType, type, type(None))):
-        return
-    notes.read(thing, "self", None, owner)
-    if not is_followed(thing):
-        escape(notes, owner)
-
-
-cdef object _own(Notes notes, thing):
-    """The object was made by the call: what it holds may be from outside."""
-    if is_a(thing, CONTAINERS):
-        for x in elements_of(thing):
-            escape(notes, x)
-            if is_a(thing, (dict,)):
-                escape(notes, item(thing, x) if type(x) is str else thing.get(x))
-    elif not is_a(thing, (chainer.Link, *VARIABLES)) and not is_library_class(type(thing)):
-        for x in list(getattr(thing, "__dict__", {}).values()):
-            escape(notes, x)
+cdef list _inside(thing):
+    """What is in an object that the call has made, or in what binds another."""
+    kind = type(thing)
+    if kind is _METHOD or kind in C_BOUND:
+        followed = is_followed(thing) or is_a(thing.__self__, _OWNERLESS)
+        return [] if followed else [thing.__self__]
+    if kind in (_FUNCTION, types.ModuleType):
+        return []
+    if is_a(thing, (type,)):
+        return list(thing.__mro__[1:])
+    if is_a(thing, ARRAYS):
+        return list(thing.flat)
+    return gc.get_referents(thing)
 
 
 cpdef object show(Notes notes, thing):
-    """Code asks for the text of `thing`."""
-    if is_a(thing, VARIABLES):
-        if not notes.is_own(thing):
-            notes.fact(thing, "contents")
-    elif is_a(thing, CONTAINERS):
-        for x in elements_of(thing):
-            show(notes, item(thing, x) if is_a(thing, (dict,)) and type(x) is str else x)
-    escape(notes, thing)
+    """Code asks for the text of `thing`: of Variables, too."""
+    cdef set seen = set()
+    cdef list left = [thing]
+    while left:
+        part = left.pop()
+        if is_atom(part) and type(part) is not decimal.Decimal or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if is_a(part, VARIABLES):
+            notes.fact(part, "contents")
+        elif is_a(part, CONTAINERS) and notes.is_own(part):
+            left += gc.get_referents(part)
+        elif not says_itself(notes, part):
+            escape(notes, part)
+
+
+cdef bint says_itself(Notes notes, thing) except -1:
+    """Whether the text comes from code that is followed."""
+    of_class = notes.special(thing, "__str__")
+    if of_class is object.__str__:
+        of_class = notes.special(thing, "__repr__")
+    return is_followed(of_class) and (
+        notes.special(thing, "__format__") is object.__format__
+        or is_followed(notes.special(thing, "__format__"))
+    )
 
 
 cpdef object again(Notes notes, function, tuple args = (), tuple kwargs = ()):

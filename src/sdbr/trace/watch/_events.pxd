@@ -7,6 +7,7 @@ from sdbr.trace.watch._frames cimport Layout
 cdef class Events(Followed):
     cdef void *thread        # that is watched; NULL: none
     cdef int paused          # how often
+    cdef bint hushed         # before 3.12: the trace function is taken away while it is paused
     cdef bint called         # before 3.12: someone has put our trace function back himself
     # From 3.12 on.
     cdef object monitoring   # sys.monitoring

@@ -80,7 +80,7 @@ cdef class Events(Followed):
         if not FRAMES_KNOWN:
             version = sys.version.split()[0]
             return f"frames of Python {version} ({sys.implementation.cache_tag}) are not known"
-        self.error, self.called, self.paused = None, False, 0
+        self.error, self.called, self.paused, self.hushed = None, False, 0, False
         reason = self.take_tool() if MONITORED else self.take_hook()
         if reason is None:
             self.on = True
@@ -120,6 +120,10 @@ cdef class Events(Followed):
         if not self.is_other():
             self.paused += 1
             self.on = False
+            # Python runs slower where there is a trace function, even one that does nothing.
+            if not MONITORED and trace_object() == <PyObject *>self:
+                set_trace(NULL, NULL)
+                self.hushed = True
         return 0
 
     cpdef int go_on(self) except -1:
@@ -127,6 +131,10 @@ cdef class Events(Followed):
         if not self.is_other():
             self.paused -= 1
             self.on = self.paused == 0 and self.error is None
+            if self.on and self.hushed:
+                self.hushed = False
+                if trace_function() == NULL:
+                    set_trace(traced, <PyObject *>self)
         return 0
 
     cdef bint is_other(self) noexcept:
@@ -154,7 +162,7 @@ cdef class Events(Followed):
         cdef bint own = trace_object() == <PyObject *>self
         if own:
             set_trace(NULL, NULL)
-        if ours and own and not self.called:
+        if (ours and own or self.hushed and trace_function() == NULL) and not self.called:
             return None
         return "the code has set a trace function of its own"
 

@@ -9,11 +9,16 @@ cdef class Executed(Notes):
     cdef readonly long n_instructions
     cdef set begun          # addresses of frames of generators that have begun during the call
     cdef set entered_before  # addresses of followed functions that were called
+    cdef set looked_for      # addresses of classes and code objects: looked for there
     cdef dict names_seen     # address of a thing -> names that were read of it
     cdef tuple keywords     # names of arguments of the call that comes next
+    cdef object callee      # what the instruction calls; None where it calls nothing
+    cdef PyObject *first    # borrowed: the upper two of its operands, as far as they matter
+    cdef PyObject *second
     cdef object function    # whose frame comes next, as far as that is known
     cdef list pending       # what `asked` is in each of them, for when the next one is left
     cdef list functions     # of the frames that are followed
+    cdef bint binds         # the last attribute was loaded with the object beside a method
     cdef int offset         # of the instruction
 
     cdef PyObject *operand(self, int i) noexcept
@@ -23,5 +28,7 @@ cdef class Executed(Notes):
     cdef str name(self, int i)
     cdef object cell(self, int i)
     cdef int look_at_top(self) except -1
+    cdef bint is_in_ours(self) except -1
     cdef int find_in_class(self) except -1
+    cdef int find_in(self, kind, code) except -1
     cdef int begin_frame(self, frame) except -1

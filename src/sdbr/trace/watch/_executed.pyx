@@ -2,13 +2,16 @@
 
 import types
 
-from sdbr.trace.watch._following import follows_file, is_library_class
+from sdbr.trace.code._library import stands_in
+from sdbr.trace.watch._following import follows_file, is_library_class, is_stdlib
+from sdbr.trace.watch._flowing import looked_at
 from sdbr.trace.watch._frames import NULLS
 from sdbr.trace.watch.reads import environment
 from sdbr.trace.watch.sources import Source, hold
 
 import chainer
 import numpy as np
+from chainer import reporter
 
 from cpython.object cimport PyObject
 
@@ -21,7 +24,7 @@ from sdbr.trace.watch._frames cimport (
     frame_lasti,
     frame_locals,
 )
-from sdbr.trace.watch._looks cimport class_attribute
+from sdbr.trace.watch._looks cimport is_a, lookup
 from sdbr.trace.watch._notes cimport Notes
 
 cdef extern from "Python.h":
@@ -35,6 +38,29 @@ cdef extern from "Python.h":
 
 cdef PyObject *Array = <PyObject *>np.ndarray
 cdef object Nulls = NULLS
+cdef tuple SPACES = (dict, types.MappingProxyType)
+
+# What the tracer's own code computes with.
+cdef tuple TRACED = (chainer.Link, chainer.Variable, np.ndarray, np.generic)
+
+
+cdef bint is_tracers(thing) except -1:
+    return is_a(thing, TRACED) or stands_in(thing) or stands_in(type(thing))
+
+
+cdef tuple functions_in(member):
+    """The functions of what lies in a class."""
+    kind = type(member)
+    if kind is property:
+        return member.fget, member.fset, member.fdel
+    return (member.__func__,) if kind is classmethod or kind is staticmethod else (member,)
+
+
+cdef bint of_libraries(frame) except -1:
+    """Whether a frame is of the standard library or of ours."""
+    name = frame.f_globals.get("__name__")
+    return is_stdlib(frame.f_code.co_filename) or str(name).partition(".")[0] == "sdbr"
+
 
 cdef enum Flags:
     OPTIMIZED = 0x1
@@ -49,6 +75,7 @@ cdef class Executed(Notes):
     def __init__(self):
         Notes.__init__(self)
         self.begun, self.entered_before, self.names_seen = set(), set(), {}
+        self.looked_for = set()
         self.functions, self.pending, self.keywords = [], [], ()
 
     def begin(self, function, args, kwargs):
@@ -59,6 +86,7 @@ cdef class Executed(Notes):
         reads.add(reads.sources[0], "value", None, (tuple, (int, len(args)), *(
             (str, name) for name in kwargs)))
         reads.add(self.root(np), "environment", None, environment())
+        self.is_made(reporter._get_reporters())  # the recorder adds one
         settings = chainer.config._local.__dict__  # of this thread
         self.starts[<size_t><PyObject *>settings] = dict(settings)
         self.kept.append(settings)
@@ -80,14 +108,36 @@ cdef class Executed(Notes):
         for part in (
             self.homes, self.starts, self.owners, self.sources, self.facts, self.written,
             self.touched, self.given_away, self.kept, self.begun, self.entered_before,
-            self.names_seen, self.functions, self.pending,
+            self.names_seen, self.functions, self.pending, self.yields,
+            self.looked_for, self.writers,
         ):
             part.clear()
-        self.asked = self.function = None
+        self.asked = self.function = self.callee = None
 
     # --- what the frames do ---------------------------------------------------------------------
     cpdef bint follows(self, code) except -1:
         return follows_file(code.co_filename)
+
+    cpdef bint wants(self, frame) except -1:
+        """What may be the library's is followed where code that is followed has called it."""
+        name = frame.f_code.co_filename
+        if not is_stdlib(name) and name[:1] != "<":
+            return True
+        if self.function is not None and self.function.__code__ is frame.f_code:
+            return True
+        back = frame.f_back
+        if <PyObject *>back == self.top:
+            return not self.is_in_ours()
+        # Code that was made by the library, or by the user, for whom others may call it.
+        return not is_stdlib(name) and not of_libraries(back)
+
+    cdef bint is_in_ours(self) except -1:
+        """Whether what is executed runs compiled code of ours, which calls others."""
+        if self.callee is not None:
+            return is_tracers(self.callee)
+        # Operands are on the stack until the instruction is done.
+        return (self.first != NULL and is_tracers(<object>self.first)) or (
+            self.second != NULL and is_tracers(<object>self.second))
 
     cpdef int entered(self, frame) except -1:
         cdef PyObject *function = frame_function(self.top)
@@ -98,26 +148,56 @@ cdef class Executed(Notes):
         elif expected is not None and expected.__code__ is not self.layout.code:
             known = None
         self.functions.append(known)
-        self.pending.append(self.asked)  # of the frame below
-        self.asked = None
+        # Of the frame below, which is in the middle of an instruction.
+        self.pending.append((self.asked, self.callee, <size_t>self.first, <size_t>self.second))
+        self.asked = self.callee = None
         self.begin_frame(frame)
         if expected is None or known is not expected:
             self.find_in_class()
+        known = self.functions[-1]
+        if known is not None and <size_t><PyObject *>known not in self.entered_before:
+            self.fact(known, "definition")
+            if <size_t><PyObject *>known in self.homes:
+                self.entered_before.add(<size_t><PyObject *>known)
         return 0
 
     cdef int find_in_class(self) except -1:
         """Nobody has called the function by a name: its class has it for an operator, perhaps."""
-        cdef PyObject *first = frame_locals(self.top)[0]
+        cdef PyObject *given = frame_locals(self.top)[0]
         code = self.layout.code
-        if first == NULL or code.co_argcount == 0 or code.co_name[:2] != "__":
+        if code.co_argcount + (code.co_flags & STAR) == 0:
             return 0
-        kind = type(<object>first)
-        found = class_attribute(kind, code.co_name)
-        if type(found) is not types.FunctionType or found.__code__ is not code:
+        if given == NULL and VERSION < 0x030B0000 and code.co_varnames[0] in code.co_cellvars:
+            given = frame_locals(self.top)[
+                code.co_nlocals + code.co_cellvars.index(code.co_varnames[0])]
+        if given == NULL:
             return 0
-        if not is_library_class(kind):
-            self.functions[-1] = found
-            self.read(kind, "attribute", code.co_name, found)
+        first = <object>given
+        if type(first) is types.CellType:
+            try:
+                first = first.cell_contents
+            except ValueError:  # deleted
+                return 0
+        for thing in (first, first[0]) if type(first) is tuple and first else (first,):
+            for kind in (thing, type(thing)) if is_a(thing, (type,)) else (type(thing),):
+                if is_library_class(kind) or (id(kind), id(code)) in self.looked_for:
+                    continue
+                self.looked_for.add((id(kind), id(code)))
+                self.kept.append(kind)
+                self.find_in(kind, code)
+        return 0
+
+    cdef int find_in(self, kind, code) except -1:
+        """A class may have a function under several names, and within a descriptor."""
+        for above in kind.__mro__:
+            for name, x in list(above.__dict__.items()) if not is_library_class(above) else ():
+                for function in functions_in(x):
+                    if type(function) is not types.FunctionType or function.__code__ is not code:
+                        continue
+                    if self.functions[-1] is None:
+                        self.functions[-1] = function
+                    if name[:2] == "__":
+                        self.read(kind, "attribute", name, lookup(kind, name)[1])
         return 0
 
     cdef int begin_frame(self, frame) except -1:
@@ -145,11 +225,17 @@ cdef class Executed(Notes):
         return 0
 
     cpdef int left(self, frame, value) except -1:
+        if self.yields:
+            for giver in (<size_t>self.top, id(self.layout.code)):
+                if giver in self.yields:
+                    (self.yields[giver] or looked_at)(self, value)
         self.functions.pop()
-        self.asked = self.pending.pop()
+        self.asked, self.callee, first, second = self.pending.pop()
+        self.first, self.second = <PyObject *><size_t>first, <PyObject *><size_t>second
         return 0
 
     cpdef int unwound(self, frame) except -1:
+        self.yields.pop(<size_t>self.top, None)
         return self.left(frame, None)
 
     cpdef int raised(self, frame, error) except -1:
@@ -160,12 +246,16 @@ cdef class Executed(Notes):
         """What the last instruction gave, lies on the top."""
         cdef PyObject *top = self.operand(0)
         cdef PyObject *kind
+        self.first, self.second = top, NULL
         if self.asked is not None:
             (thing, name), self.asked = self.asked, None
             if top == NULL:  # the place of an object beside its method
                 top = self.operand(1)
+            elif self.binds and <object>top is thing and self.operand(1) != NULL:
+                self.special(thing, name)  # a method of its class, and it
+                top = NULL
             if top != NULL:
-                if name == "__dict__" and finds_as_usual(type(thing)):
+                if name == "__dict__" and finds_as_usual(type(thing)) and is_a(<object>top, SPACES):
                     # May be another object each time.
                     if self.is_own(thing):
                         self.is_made(<object>top)

@@ -28,6 +28,7 @@ cdef class Followed:
     cdef object error        # what a handler raised
 
     cpdef bint follows(self, code) except -1
+    cpdef bint wants(self, frame) except -1
     cpdef int entered(self, frame) except -1
     cpdef int instruction(self, frame, int offset) except -1
     cpdef int left(self, frame, value) except -1

@@ -28,6 +28,10 @@ cdef class Followed:
         """Whether frames of a code object are followed; asked once for each."""
         return False
 
+    cpdef bint wants(self, frame) except -1:
+        """Whether a frame is followed whose code is."""
+        return True
+
     cpdef int entered(self, frame) except -1:
         """A followed frame begins, or goes on after a ``yield`` or ``await``."""
         return 0
@@ -69,6 +73,8 @@ cdef class Followed:
         return None if self.recent_layouts[slot] == NULL else <Layout>self.recent_layouts[slot]
 
     cdef int enter(self, PyObject *frame, Layout layout) except -1:
+        if not self.wants(<object>frame):
+            return 0
         self.frames.append(<object>frame)
         self.layouts.append(layout)
         self.were.append(frame_opcodes(frame, True) if BY_FRAME else False)

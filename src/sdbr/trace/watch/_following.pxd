@@ -1,3 +1,4 @@
 """Which code is followed."""
 
 cpdef bint is_followed(function) except -1
+cpdef bint runs_followed(function) except -1

@@ -7,19 +7,23 @@ import sys
 import types
 import warnings
 
-from sdbr.trace.code._library import is_library_name
+from sdbr.base._by_class import ByClass
+from sdbr.trace.code._library import is_library
 
 import chainer
 import numpy as np
 import scipy
 
+from sdbr.trace.watch._looks cimport class_attribute, is_a
+
 _STDLIB = os.path.dirname(os.__file__) + os.sep
 _CHAINER = os.path.dirname(chainer.__file__) + os.sep
 #: Where nothing is followed.
 _PACKAGES = tuple(os.path.dirname(x.__file__) + os.sep for x in (sys.modules["sdbr"], np, scipy))
+_CUPY = f"{os.sep}cupy{os.sep}"
 _PACKAGES += (_CHAINER[:-1] + "x" + os.sep,)
 #: Of Chainer what calls the user's code or keeps his state.
-_OF_CHAINER = ("link.py", "sequential.py", "links" + os.sep, "configuration.py", "reporter.py")
+_OF_CHAINER = ("link.py", "sequential.py", "links" + os.sep, "configuration.py", "link_hook")
 #: Modules of the standard library that look at code, or keep caches of what it is.
 _NOT_FOLLOWED = frozenset({
     "abc", "ast", "dis", "importlib", "inspect", "linecache", "logging", "opcode", "pickle",
@@ -32,12 +36,21 @@ def follows_file(name: str):
     """Whether code of a file is followed, by how its code objects call the file."""
     if name.startswith(("<frozen abc", "<frozen importlib", "<__array_function__", *_PACKAGES)):
         return False
+    if _CUPY in name:  # which may be imported later
+        return False
     if name.startswith(_CHAINER):
         return name[len(_CHAINER) :].startswith(_OF_CHAINER)
     if name.startswith(_STDLIB) and "site-packages" not in name:
         root = name[len(_STDLIB) :].split(os.sep)[0].removesuffix(".py")
         return root not in _NOT_FOLLOWED
     return True
+
+
+@functools.lru_cache(maxsize=4096)
+def is_stdlib(name: str):
+    """Whether a file is of the standard library."""
+    return name.startswith("<frozen ") or (
+        name.startswith(_STDLIB) and "site-packages" not in name)
 
 
 cpdef bint is_followed(function) except -1:
@@ -47,13 +60,26 @@ cpdef bint is_followed(function) except -1:
     return type(function) is types.FunctionType and follows_file(function.__code__.co_filename)
 
 
-@functools.lru_cache(maxsize=4096)
+cpdef bint runs_followed(function) except -1:
+    """Whether what runs where compiled code calls a function, method, class or object is followed.
+    """
+    while is_a(function, (functools.partial,)):
+        function = function.func
+    if is_followed(function):
+        return True
+    if is_a(function, (type,)):
+        return is_followed(class_attribute(function, "__init__"))
+    return is_followed(class_attribute(type(function), "__call__"))
+
+
+@ByClass
 def is_library_class(kind):
     """Whether a class stays as it is: compiled, or of a library."""
     if not kind.__flags__ & 1 << 9:
         return True
     module = kind.__dict__.get("__module__")
-    return isinstance(module, str) and is_library_name(module)
+    # Classes of `six`, which Chainer asks, take their attributes out themselves at first use.
+    return isinstance(module, str) and (is_library(kind) or module == "six")
 
 
 #: Modules of compiled functions that read what they are given, and nothing else.
@@ -90,11 +116,12 @@ TRUSTED = {
 
 #: As are these of other modules.
 TRUSTED_FUNCTIONS = frozenset({
-    os.fspath, os.putenv, os.unsetenv, pickle.dumps, sys.intern, sys.is_finalizing, warnings.warn,
+    os.fspath, os.putenv, os.unsetenv, pickle.dumps, pickle.loads, sys.intern, sys.is_finalizing,
+    warnings.warn,
 })  # fmt: skip
 
 
 def is_trusted(module: str):
     """Whether compiled functions of a module read nothing but what they are given."""
     root = module.split(".")[0]
-    return module in TRUSTED or root in ("chainer", "numpy", "scipy", "sdbr")
+    return module in TRUSTED or root in ("chainer", "cupy", "numpy", "scipy", "sdbr")

@@ -36,8 +36,9 @@ cdef class Fresh:
     cpdef int stop(self) except -1:
         """Nothing is asked any more."""
         self.marker = self.events = None
-        gc.callbacks.remove(self.begins)
-        gc.callbacks.remove(self.ends)
+        for callback in (self.begins, self.ends):
+            if callback in gc.callbacks:
+                gc.callbacks.remove(callback)
         return 0
 
     cpdef int lose(self) except -1:

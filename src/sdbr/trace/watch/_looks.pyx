@@ -18,6 +18,8 @@ cdef extern from "Python.h":
     object PyObject_GenericGetAttr(object, object)
     PyObject *PyDict_GetItemWithError(PyObject *, PyObject *) except? NULL
     PyTypeObject *type_of "Py_TYPE"(PyObject *) noexcept
+    bint PyType_HasFeature(PyTypeObject *, unsigned long) noexcept
+    unsigned long Py_TPFLAGS_METHOD_DESCRIPTOR
     bint PyDict_Check(object)
     bint PyList_Check(object)
     bint PyTuple_Check(object)
@@ -27,10 +29,8 @@ MISSING = type("Missing", (), {"__repr__": lambda self: "nothing", "__slots__": 
 
 cdef object Missing = MISSING
 cdef tuple SCALARS = (np.generic,)
-cdef object Function = types.FunctionType
 cdef object Property = property
 cdef tuple FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-cdef tuple C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 cdef tuple BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 cdef object own_dict = object.__getattribute__
 
@@ -63,6 +63,11 @@ cpdef bint is_plain_key(key) except -1:
     if is_atom(key):
         return True
     kind = type(key)
+    if kind is tuple:
+        for x in key:
+            if not is_plain_key(x):
+                return False
+        return True
     return class_attribute(kind, "__hash__") is object.__hash__ and (
         class_attribute(kind, "__eq__") is object.__eq__)
 
@@ -110,7 +115,7 @@ cpdef tuple lookup(thing, name):
             return VALUE, own
     if found is Missing:
         return ABSENT, Missing
-    if type(found) is Function or type(found) in C_METHODS:
+    if is_method(found):
         return METHOD, found
     if type(found) is classmethod:
         return CLASS_METHOD, found.__func__
@@ -119,14 +124,19 @@ cpdef tuple lookup(thing, name):
     return (CODE if has(found, "__get__") else VALUE), found
 
 
+cdef inline bint is_method(thing) noexcept:
+    """Whether a thing in a class is bound to objects when it is asked for."""
+    return PyType_HasFeature(type_of(<PyObject *>thing), Py_TPFLAGS_METHOD_DESCRIPTOR)
+
+
 cdef tuple of_class(own):
     """An attribute of a class, read from the class itself."""
     kind = type(own)
     if kind is staticmethod:
         return VALUE, own.__func__
     if kind is classmethod:
-        return (METHOD if type(own.__func__) is Function else CODE), own.__func__
-    if kind is Function or kind is Property or kind in C_METHODS or kind in FIELDS:
+        return (METHOD if is_method(own.__func__) else CODE), own.__func__
+    if is_method(own) or kind is Property or kind in FIELDS:
         return VALUE, own
     return (CODE if has(own, "__get__") else VALUE), own
 
@@ -134,8 +144,7 @@ cdef tuple of_class(own):
 cdef object own_attribute(thing, name, found):
     """What the object itself holds under a name that its class has `found`; without making it
     a dictionary where it has none yet."""
-    kind = type(found)
-    if found is Missing or kind is Function or kind in C_METHODS or not has(found, "__get__"):
+    if found is Missing or is_method(found) or not has(found, "__get__"):
         try:
             own = PyObject_GenericGetAttr(thing, name)
         except AttributeError:

@@ -14,6 +14,10 @@ cdef class Notes(Events):
     cdef dict homes                # address -> the source by which the object was first reached
     cdef set facts                 # (kind, number of the source, key)
     cdef set written               # (address, kind, key)
+    # Address of a generator's frame, or of code -> what is done with its values; None: whatever
+    # compiled code does.
+    cdef dict yields
+    cdef dict writers              # what was written -> the things in which
     cdef set touched               # addresses of what was written to
     cdef set given_away            # addresses of what code that is not followed has got
     # Address of a dictionary that code which is not followed may write to -> what was in it before
@@ -29,6 +33,10 @@ cdef class Notes(Events):
     cpdef int compare(self, one, other) except -1
     cpdef int wrote(self, thing, str kind, key, bint new=*) except -1
     cpdef bint is_written(self, thing, str kind, key) except -1
+    cdef int apart(self, thing, str kind, key) except -1
+    cpdef object special(self, thing, str name)
+    cpdef object lineage(self, kind)
+    cpdef int give_yields(self, generator, meaning) except -1
     cpdef int mark_dynamic(self, str text) except -1
     cpdef int is_made(self, thing) except -1
     cpdef bint is_new_to(self, thing) except -1

@@ -4,25 +4,19 @@ import sys
 import types
 
 from sdbr.devices.arrays import ARRAYS
+from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import ATOMS, MISSING
-from sdbr.trace.watch.fingerprints import plain_kind
-from sdbr.trace.watch.reads import FACTS, Reads, value_print
+from sdbr.trace.watch.reads import FACTS, PLACES, Reads, is_ours, value_print
 from sdbr.trace.watch.sources import Source, hold
 
 from cpython.object cimport PyObject
 
 from sdbr.trace.watch._events cimport Events
 from sdbr.trace.watch._fresh cimport Fresh
-from sdbr.trace.watch._looks cimport field, is_a, is_atom, item
+from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, item, lookup
 
-cdef object object_ = object
 cdef tuple MODULES = (types.ModuleType,)
 cdef tuple Arrays = tuple(ARRAYS)
-# Kinds of sources that name the same place.
-cdef dict PLACES = {
-    "asked": "attribute", "field": "attribute", "super": "attribute",
-    "global": "attribute", "hasattr": "attribute",
-}
 # Facts about one key, and those that hang on which keys there are.
 cdef frozenset OF_KEY = frozenset({"item", "attribute", "hasattr", "field"})
 cdef frozenset OF_KEYS = frozenset({"length", "keys", "elements", "names", "dir"})
@@ -39,7 +33,7 @@ cdef class Notes(Events):
         self.fresh = Fresh()
         self.sources, self.homes, self.owners = {}, {}, {}
         self.facts, self.written, self.touched, self.given_away = set(), set(), set(), set()
-        self.kept, self.starts = [], {}
+        self.kept, self.starts, self.yields, self.writers = [], {}, {}, {}
 
     cpdef bint is_own(self, thing) except -1:
         """Whether nothing that is read of `thing` can change without the call."""
@@ -52,8 +46,7 @@ cdef class Notes(Events):
             if not is_a(thing, MODULES):
                 return True
             return sys.modules.get(field(thing, "__name__")) is not thing
-        return is_a(thing, Arrays) or is_atom(thing) or (
-            plain_kind(type(thing)) is object_ and type(thing) is not object_)
+        return is_a(thing, Arrays) or is_atom(thing) or is_ours(thing)
 
     cpdef int is_made(self, thing) except -1:
         """The call has just made `thing`."""
@@ -83,9 +76,7 @@ cdef class Notes(Events):
 
     cpdef object place(self, str kind, parent, key, value, str name=""):
         """The source of this kind, which is noted with its value when it is met first."""
-        token = key
-        if type(key) is not str:
-            token = type(key), key if is_atom(key) else <size_t><PyObject *>key
+        token = key if type(key) is str else (type(key), token_of(key))
         index = kind, -1 if parent is None else parent.number, token
         source = self.sources.get(index)
         if source is not None:
@@ -97,12 +88,12 @@ cdef class Notes(Events):
         home = self.homes.get(address)
         if kind != "constant":
             want = value_print(value)
-            self.reads.add(source, "value", None, want)
+            self.reads.add(source, "value", None, want, is_ours(value))
             if home is not None and type(want) is tuple:
                 self.reads.add(source, "is", home, True)
         if home is not None or value is MISSING or is_atom(value):
             return source
-        if plain_kind(type(value)) is not object_ or type(value) is object_:  # not our own
+        if not is_ours(value):
             self.homes[address] = source
             self.kept.append(value)
         return source
@@ -113,6 +104,7 @@ cdef class Notes(Events):
             return 0
         if not self.is_written(thing, kind, key) and not is_pythons(key):
             self.place(kind, self.root(thing), key, value)
+            self.apart(thing, kind, key)
         return 0
 
     cpdef bint is_written(self, thing, str kind, key) except -1:
@@ -124,13 +116,13 @@ cdef class Notes(Events):
         if address not in self.touched:
             return False
         if (address, "*", None) in self.written:
-            self.mark_dynamic(f"reads of a {type(thing).__qualname__} that it has changed")
+            self.mark_dynamic(f"reads of {self.root(thing)}, which it has changed")
             return True
-        return (address, PLACES.get(kind, kind), key if is_atom(key) else None) in self.written
+        return (address, PLACES.get(kind, kind), token_of(key)) in self.written
 
     cpdef int fact(self, thing, str kind, key=None) except -1:
         """The code learns something of `thing`, one of `FACTS`."""
-        if self.is_own(thing):
+        if kind != "result" and self.is_own(thing):
             return 0
         address = <size_t><PyObject *>thing
         if address in self.touched and (
@@ -138,13 +130,14 @@ cdef class Notes(Events):
             or kind == "contents"
             or kind in OF_KEYS and (address, "keys", None) in self.written
         ):
-            what = FACTS[kind][1].format(type(thing).__qualname__, shown(key))
+            what = FACTS[kind][1].format(self.root(thing), shown(key))
             self.mark_dynamic(f"asks for {what} after it has written to it")
             return 0
         if kind in OF_KEY and (self.is_written(thing, kind, key) or is_pythons(key)):
             return 0
+        self.apart(thing, kind, key)
         source = self.root(thing)
-        token = kind, source.number, type(key), key if is_atom(key) else <size_t><PyObject *>key
+        token = kind, source.number, type(key), token_of(key)
         if token in self.facts:
             return 0
         self.facts.add(token)
@@ -178,11 +171,48 @@ cdef class Notes(Events):
         source = self.root(thing)
         address = <size_t><PyObject *>thing
         self.touched.add(address)
-        self.written.add((address, kind, key if is_atom(key) else None))
+        self.writers.setdefault((kind, token_of(key)), {})[address] = thing
+        self.written.add((address, kind, token_of(key)))
+        self.kept.append(key)
         if new:
             self.written.add((address, "keys", None))
         what = "" if key is None else f": {kind} {shown(key)!r:.40}"
         self.reads.writes.append(f"{source}{what}")
+        self.reads.written.add((source.number, kind, token_of(key)))
+        return 0
+
+    cdef int apart(self, thing, str kind, key) except -1:
+        """What is read of `thing` may not be what the call has written to another: that they are
+        two."""
+        if not self.writers:
+            return 0
+        place = PLACES.get(kind, kind), token_of(key)
+        exact = kind in OF_KEY or kind not in FACTS
+        for written, others in self.writers.items():
+            if written == place or written[0] == "*" or not exact:
+                for other in list(others.values()):
+                    if type(other) is type(thing) and other is not thing:
+                        self.compare(thing, other)
+        return 0
+
+    cpdef object special(self, thing, str name):
+        """What the class of `thing` has under a name that Python asks for; MISSING for nothing."""
+        kind = type(thing)
+        if not is_library_class(kind):
+            self.read(kind, "attribute", name, lookup(kind, name)[1])
+        return class_attribute(kind, name)
+
+    cpdef object lineage(self, kind):
+        """The code asks which classes a class counts to."""
+        if is_a(kind, (type,)) and not is_library_class(kind):
+            self.fact(kind, "bases")
+
+    cpdef int give_yields(self, generator, meaning) except -1:
+        """Code that is not followed takes what a generator of the call's own yields: then `meaning`
+        is done with each of its values."""
+        frame = generator.gi_frame
+        if frame is not None:
+            self.yields[<size_t><PyObject *>frame] = meaning
         return 0
 
     cpdef int mark_dynamic(self, str text) except -1:
@@ -194,6 +224,15 @@ cdef class Notes(Events):
         if (text, place) not in self.reads.dynamic:
             self.reads.dynamic.append((text, place))
         return 0
+
+
+cpdef object token_of(key):
+    """What tells a key from others: those that are no values, by which object it is."""
+    if is_atom(key):
+        return key
+    if type(key) is tuple:
+        return Notes, *map(token_of, key)
+    return Notes, <size_t><PyObject *>key
 
 
 cdef object shown(key):

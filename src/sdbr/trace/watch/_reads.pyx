@@ -1,10 +1,11 @@
 """What a call reads from outside, seen while it runs: what each instruction means."""
 
+import collections
 import opcode
 import sys
-import types
 
-from sdbr.trace.watch._calls import MEANINGS as _MEANINGS
+from sdbr.trace.watch._calls import MEANINGS
+from sdbr.trace.watch._flowing import by_value
 from sdbr.trace.watch._frames import NULLS
 from sdbr.trace.watch._looks import ATOMS, MISSING
 
@@ -18,12 +19,14 @@ from sdbr.trace.watch._attributes cimport (
     super_attribute,
     write_attribute,
 )
-from sdbr.trace.watch._calls cimport advance, call
+from sdbr.trace.watch._calling cimport call_all, call_of, called
 from sdbr.trace.watch._containers cimport through
 from sdbr.trace.watch._escaping cimport escape, show
 from sdbr.trace.watch._executed cimport Executed
+from sdbr.trace.watch._flowing cimport each
 from sdbr.trace.watch._frames cimport VERSION, frame_globals
 from sdbr.trace.watch._looks cimport is_a, item
+from sdbr.trace.watch._meanings cimport advance
 
 ctypedef int (*Handler)(Executed, int, int) except -1
 
@@ -32,14 +35,20 @@ cdef bint BEFORE_312 = VERSION < 0x030C0000
 cdef bint BEFORE_313 = VERSION < 0x030D0000
 cdef int EXTENDED_ARG = opcode.EXTENDED_ARG
 cdef int WITH_SPEC = opcode.opmap.get("FORMAT_WITH_SPEC", -1)
+cdef int SET_UPDATE = opcode.opmap["SET_UPDATE"]
+cdef int LOAD_METHOD = opcode.opmap.get("LOAD_METHOD", -1)
 cdef int IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 # In 3.11 a call is two instructions: what it is has been looked at before the first.
 cdef int SECOND = opcode.opmap["CALL"] if "PRECALL" in opcode.opmap else -1
 cdef object Nulls = NULLS
-cdef dict MEANINGS = _MEANINGS
 cdef object Missing = MISSING
-cdef object Function = types.FunctionType
-cdef tuple CHANGED_IN_PLACE = (list, set, dict)
+cdef tuple CHANGED_IN_PLACE = (list, set, dict, collections.deque)
+cdef dict COMPARISONS = {
+    "<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", ">": "__gt__", ">=": "__ge__",
+}  # fmt: skip
+cdef frozenset OF_DICTS = frozenset(opcode.opmap[name] for name in ("BUILD_MAP", "MAP_ADD"))
+cdef frozenset ADDS = frozenset(opcode.opmap[name] for name in ("SET_ADD", "MAP_ADD"))
+cdef frozenset DELETES = frozenset(op for name, op in opcode.opmap.items() if "DELETE" in name)
 cdef Handler[256] handlers
 
 
@@ -53,7 +62,7 @@ cdef class Watch(Executed):
         while i >= 0 and units[i] == EXTENDED_ARG:
             arg |= units[i + 1] << shift
             i, shift = i - 2, shift + 8
-        self.offset = offset
+        self.offset, self.callee = offset, None
         self.n_instructions += 1
         if op != SECOND:
             self.look_at_top()
@@ -121,6 +130,7 @@ cdef int m_cell(Executed w, int op, int arg) except -1:
 cdef int m_store_cell(Executed w, int op, int arg) except -1:
     cell = w.cell(arg)
     if cell is not None:
+        m_cell(w, op, arg) if op in DELETES else None
         w.wrote(cell, "cell", None)
     return 0
 
@@ -128,6 +138,8 @@ cdef int m_store_cell(Executed w, int op, int arg) except -1:
 cdef int m_store_global(Executed w, int op, int arg) except -1:
     space = (<object>w.top).f_globals
     name = w.name(arg)
+    if op in DELETES:
+        read_global(w, name)
     w.wrote(holder_of(space), "attribute", name, item(space, name) is Missing)
     return 0
 
@@ -143,14 +155,14 @@ cdef int m_store_name(Executed w, int op, int arg) except -1:
 cdef int m_import(Executed w, int op, int arg) except -1:
     name = w.name(arg)
     if w.at(1) == 0:
-        name = name if w.at(0) else name.partition(".")[0]
-        if name in sys.modules:
-            w.place("module", None, name, sys.modules[name])
+        for name in (name.partition(".")[0], name):
+            w.place("module", None, name, sys.modules.get(name, Missing))
     return 0
 
 
 # --- attributes and items -----------------------------------------------------------------------
 cdef int m_attribute(Executed w, int op, int arg) except -1:
+    w.binds = op == LOAD_METHOD if BEFORE_312 else op != IMPORT_FROM and arg & 1
     return read_attribute(w, w.name(arg if BEFORE_312 or op == IMPORT_FROM else arg >> 1))
 
 
@@ -172,6 +184,7 @@ cdef int m_super(Executed w, int op, int arg) except -1:
 
 
 cdef int m_subscript(Executed w, int op, int arg) except -1:
+    w.second = w.operand(1)
     containers.subscript(w, w.at(1), w.at(0))
     return 0
 
@@ -182,12 +195,12 @@ cdef int m_slice(Executed w, int op, int arg) except -1:
 
 
 cdef int m_store_attribute(Executed w, int op, int arg) except -1:
-    write_attribute(w, w.at(0), w.name(arg))
+    write_attribute(w, w.at(0), w.name(arg), op in DELETES)
     return 0
 
 
 cdef int m_store_item(Executed w, int op, int arg) except -1:
-    containers.write_item(w, w.at(1), w.at(0))
+    containers.write_item(w, w.at(1), w.at(0), op in DELETES)
     return 0
 
 
@@ -198,7 +211,23 @@ cdef int m_store_slice(Executed w, int op, int arg) except -1:
 
 # --- operators ----------------------------------------------------------------------------------
 cdef int m_compare(Executed w, int op, int arg) except -1:
+    cdef int i, shift = 0 if BEFORE_312 else 4 if BEFORE_313 else 5
+    w.second = w.operand(1)
+    for i in range(2):
+        if type(w.at(i)) not in ATOMS:
+            w.special(w.at(i), COMPARISONS[opcode.cmp_op[arg >> shift]])
     containers.equal(w, w.at(0), w.at(1))
+    return 0
+
+
+cdef int m_hash(Executed w, int op, int arg) except -1:
+    """Elements of a set or keys of a dict: a literal, a comprehension."""
+    cdef int i, step = 2 if op in OF_DICTS else 1
+    if op in ADDS:
+        containers.identify(w, w.at(step - 1))
+    else:
+        for i in range(step - 1, arg * step, step):
+            containers.identify(w, w.at(i))
     return 0
 
 
@@ -208,11 +237,13 @@ cdef int m_is(Executed w, int op, int arg) except -1:
 
 
 cdef int m_contains(Executed w, int op, int arg) except -1:
+    w.second = w.operand(1)
     containers.contains(w, w.at(0), w.at(1))
     return 0
 
 
 cdef int m_operate(Executed w, int op, int arg) except -1:
+    w.second = w.operand(1)
     if not BEFORE_311:  # one instruction for all of them, by numbers of `opcode._nb_ops`
         if arg == 6 or arg == 19:
             return m_modulo(w, op, arg)
@@ -228,6 +259,7 @@ cdef int m_modulo(Executed w, int op, int arg) except -1:
 
 
 cdef int m_inplace(Executed w, int op, int arg) except -1:
+    w.second = w.operand(1)
     thing = w.at(1)
     containers.operate(w, thing, w.at(0))
     if is_a(thing, CHANGED_IN_PLACE):
@@ -247,6 +279,14 @@ cdef int m_length(Executed w, int op, int arg) except -1:
 
 cdef int m_iterate(Executed w, int op, int arg) except -1:
     through(w, w.at(0))
+    if op == SET_UPDATE:
+        each(w, w.at(0), by_value)
+    return 0
+
+
+cdef int m_exception(Executed w, int op, int arg) except -1:
+    error = w.at(1)  # before 3.11, its class
+    w.lineage(error if is_a(error, (type,)) else type(error))
     return 0
 
 
@@ -279,6 +319,7 @@ cdef int m_with(Executed w, int op, int arg) except -1:
 
 
 cdef int m_match_class(Executed w, int op, int arg) except -1:
+    MEANINGS[id(isinstance)](w, [w.at(2), w.at(1)], {})
     match(w, w.at(2), w.at(1), arg, w.at(0))
     return 0
 
@@ -310,16 +351,6 @@ cdef int m_call_keywords(Executed w, int op, int arg) except -1:
     return call_of(w, arg, w.at(0), 1)
 
 
-cdef int call_of(Executed w, int n, tuple names, int above) except -1:
-    """A callable and perhaps the object that it is a method of, `n` arguments, `above` others."""
-    upper, lower = w.at(above + n), w.at(above + n + 1)
-    if BEFORE_313:
-        function, first = (upper, Nulls) if lower is Nulls else (lower, upper)
-    else:
-        function, first = lower, upper
-    return called(w, function, first, n, names, above)
-
-
 cdef int m_call_alone(Executed w, int op, int arg) except -1:
     return called(w, w.at(arg), Nulls, arg, (), 0)
 
@@ -328,37 +359,8 @@ cdef int m_call_alone_keywords(Executed w, int op, int arg) except -1:
     return called(w, w.at(arg + 1), Nulls, arg, w.at(0), 1)
 
 
-cdef int called(Executed w, function, first, int n, tuple names, int above) except -1:
-    if type(function) is Function and <size_t><PyObject *>function in w.entered_before:
-        w.function = function
-        return 0
-    cdef int i, n_plain = n - len(names)
-    meaning = MEANINGS.get(<size_t><PyObject *>function)
-    cdef list args = [w.at(above + n - 1 - i) for i in range(n)]
-    cdef dict kwargs = {}
-    if names:
-        kwargs = dict(zip(names, args[n_plain:]))
-        del args[n_plain:]
-    if first is not Nulls:
-        args.insert(0, first)
-    if meaning is not None:
-        meaning(w, args, kwargs)
-        return 0
-    w.function = call(w, function, args, kwargs)
-    if w.function is function and <size_t><PyObject *>function in w.homes:
-        w.entered_before.add(<size_t><PyObject *>function)
-    return 0
-
-
 cdef int m_call_all(Executed w, int op, int arg) except -1:
-    cdef int n = arg & 1
-    args, kwargs = w.at(n), w.at(0) if n else {}
-    function = w.at(n + 1 if BEFORE_313 else n + 2)
-    through(w, args)
-    if is_a(kwargs, (dict,)):
-        containers.values(w, kwargs)
-    w.function = call(w, function, list(args) if is_a(args, (list, tuple)) else [], dict(kwargs))
-    return 0
+    return call_all(w, arg & 1)
 
 
 # --- the table ----------------------------------------------------------------------------------
@@ -381,6 +383,8 @@ enter(m_subscript, "BINARY_SUBSCR")
 enter(m_slice, "BINARY_SLICE")
 enter(m_compare, "COMPARE_OP")
 enter(m_is, "IS_OP")
+enter(m_exception, "CHECK_EXC_MATCH JUMP_IF_NOT_EXC_MATCH")
+enter(m_hash, "BUILD_SET BUILD_MAP SET_ADD MAP_ADD")
 enter(m_contains, "CONTAINS_OP")
 enter(
     m_operate,
@@ -426,19 +430,19 @@ enter(m_escape, "IMPORT_STAR COPY_DICT_WITHOUT_KEYS")
 # They move operands, jump, make objects, handle exceptions.
 enter(
     NULL,
-    "ASYNC_GEN_WRAP BUILD_CONST_KEY_MAP BUILD_LIST BUILD_MAP BUILD_SET BUILD_SLICE"
+    "ASYNC_GEN_WRAP BUILD_CONST_KEY_MAP BUILD_LIST BUILD_SLICE"
     " BUILD_STRING BUILD_TUPLE CACHE CALL_INTRINSIC_1 CALL_INTRINSIC_2 CHECK_EG_MATCH"
-    " CHECK_EXC_MATCH CLEANUP_THROW COPY COPY_FREE_VARS DELETE_FAST DUP_TOP DUP_TOP_TWO"
+    " CLEANUP_THROW COPY COPY_FREE_VARS DELETE_FAST DUP_TOP DUP_TOP_TWO"
     " END_ASYNC_FOR END_FOR END_SEND EXIT_INIT_CHECK EXTENDED_ARG GEN_START GET_AWAITABLE"
     " INTERPRETER_EXIT JUMP_ABSOLUTE JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT JUMP_FORWARD"
-    " JUMP_IF_NOT_EXC_MATCH LIST_APPEND LIST_TO_TUPLE LOAD_ASSERTION_ERROR LOAD_BUILD_CLASS"
+    " LIST_APPEND LIST_TO_TUPLE LOAD_ASSERTION_ERROR LOAD_BUILD_CLASS"
     " LOAD_CLOSURE LOAD_CONST LOAD_FAST LOAD_FAST_AND_CLEAR LOAD_FAST_CHECK"
-    " LOAD_FAST_LOAD_FAST LOAD_LOCALS MAKE_CELL MAKE_FUNCTION MAP_ADD MATCH_MAPPING"
+    " LOAD_FAST_LOAD_FAST LOAD_LOCALS MAKE_CELL MAKE_FUNCTION MATCH_MAPPING"
     " MATCH_SEQUENCE NOP POP_BLOCK POP_EXCEPT POP_JUMP_BACKWARD_IF_NONE"
     " POP_JUMP_BACKWARD_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE"
     " POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_TOP PREP_RERAISE_STAR PRINT_EXPR PUSH_EXC_INFO"
     " PUSH_NULL RAISE_VARARGS RERAISE RESUME RETURN_CONST RETURN_GENERATOR RETURN_VALUE"
-    " ROT_FOUR ROT_N ROT_THREE ROT_TWO SEND SETUP_ANNOTATIONS SETUP_FINALLY SET_ADD"
+    " ROT_FOUR ROT_N ROT_THREE ROT_TWO SEND SETUP_ANNOTATIONS SETUP_FINALLY"
     " SET_FUNCTION_ATTRIBUTE STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST SWAP"
     " WITH_EXCEPT_START YIELD_FROM YIELD_VALUE",
 )

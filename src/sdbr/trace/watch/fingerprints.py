@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import collections
+import decimal
 import enum
 import functools
 import io
@@ -12,8 +13,20 @@ import types
 import weakref
 from typing import Any
 
+from sdbr.base._by_class import ByClass
 from sdbr.devices.arrays import ARRAYS
-from sdbr.trace.watch._looks import ATOMS, MISSING, field, is_a, is_atom, is_plain_key, item, lookup
+from sdbr.trace.watch._following import is_library_class
+from sdbr.trace.watch._looks import (
+    ATOMS,
+    MISSING,
+    class_attribute,
+    field,
+    is_a,
+    is_atom,
+    is_plain_key,
+    item,
+    lookup,
+)
 from sdbr.trace.watch.sources import hold
 
 import chainer
@@ -35,9 +48,12 @@ SETS = (set, frozenset)
 CONTAINERS = (*SEQUENCES, *SETS, dict)
 VARIABLES = (chainer.Variable,)
 LOOSE = (*ARRAYS, np.generic, *VARIABLES)
-_VIEWS = tuple(type(view) for d in ({}, collections.OrderedDict())
+VIEWS = tuple(type(view) for d in ({}, collections.OrderedDict())
                for view in (d.keys(), d.values(), d.items()))  # fmt: skip
 _OWNERLESS = (types.ModuleType, type(None))
+#: Where some are equal that are not the same.
+_BY_TEXT = (complex, decimal.Decimal)
+_FLAGS = type(np.ones(1).flags)
 _MOST = 20_000
 
 
@@ -69,9 +85,10 @@ class Opaque(Exception):
     """There is memory that cannot be looked at, or too much of it."""
 
 
-@functools.lru_cache(maxsize=4096)
 def plain_kind(kind: type) -> type:
     """The class that the user's code would see where nothing is traced."""
+    if not module_of(kind).startswith("sdbr.trace"):
+        return kind
     return next(k for k in kind.__mro__ if not module_of(k).startswith("sdbr.trace"))
 
 
@@ -83,10 +100,10 @@ def shallow(thing, depth: int = 0) -> tuple:
     if kind is float:
         return kind, (thing if thing == thing and thing != 0 else repr(thing))
     if kind in ATOMS:
-        return kind, thing
+        return kind, repr(thing) if kind in _BY_TEXT else thing
     if kind is slice:
         return kind, repr(thing) if is_atom(thing) else len(CONTAINERS)
-    if kind is tuple and depth < 6:
+    if (kind is tuple and depth < 6) or (kind is frozenset and is_atom(thing)):
         return (kind, *(shallow(x, depth + 1) for x in thing))
     if kind in C_BOUND and not is_a(thing.__self__, _OWNERLESS):
         owner = thing.__self__
@@ -102,12 +119,34 @@ def shallow(thing, depth: int = 0) -> tuple:
         return kind, array is not None and (array.dtype, array.shape), thing.requires_grad
     if kind is METHOD:
         return kind, Same(thing.__func__), shallow(thing.__self__, depth + 1)
+    if kind is types.UnionType:
+        return kind, shallow(thing.__args__)
+    if kind is _FLAGS:
+        return kind, thing.num
     for base in (float, int, str, bytes):
         if issubclass(kind, base):
             return kind, base.__repr__(thing)
     if is_a(thing, (weakref.ref,)):
         return kind, Same(weakref.ref.__call__(thing))
     return (kind,)
+
+
+def values_of(thing, look=shallow) -> tuple:
+    """Names and values in a class and those above it that are the user's, or in a module."""
+    spaces = thing.__mro__ if is_a(thing, (type,)) else (thing,)
+    return tuple(
+        (name, look(x) if is_a(x, CONTAINERS) else shallow(x))
+        for space in spaces
+        if space is thing or not is_library_class(space)
+        for name, x in list(space.__dict__.items())
+        if name not in _MOVING
+    )
+
+
+#: What Python itself writes to classes and modules.
+_MOVING = frozenset({
+    "__builtins__", "__warningregistry__", "__slotnames__", "__abstractmethods__", "_abc_impl",
+})  # fmt: skip
 
 
 def keys_of(thing) -> tuple:
@@ -128,7 +167,7 @@ def elements_of(thing) -> list:
     return list(thing)
 
 
-@functools.lru_cache(maxsize=4096)
+@ByClass
 def hides(kind: type) -> bool:
     """Whether objects of a class have memory that only compiled code sees."""
     for cls in kind.__mro__:
@@ -167,7 +206,12 @@ def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
         raise Opaque("too large")
     memo[id(thing)] = len(memo)
     memo.setdefault(None, []).append(thing)  # what is made on the way stays, as its address counts
-    return _deep(thing, lambda x: deep(x, memo))
+    found = _deep(thing, lambda x: deep(x, memo))
+    kind = type(thing)
+    if is_library_class(kind) or id(kind) in memo:
+        return found
+    memo[id(kind)] = len(memo)
+    return found, values_of(kind, lambda x: deep(x, memo))
 
 
 def _deep(thing, go) -> Any:
@@ -183,6 +227,8 @@ def _deep(thing, go) -> Any:
         elements = map(go, thing.flat) if thing.dtype == object else ()
         own = field(thing, "__dict__") if kind.__dictoffset__ else None
         return *shallow(thing), *elements, own if own is MISSING else None
+    if is_a(thing, (chainer.backends.cuda.Device,)):
+        return kind, thing.id  # Chainer makes others for each that is asked for
     if kind is METHOD:
         return kind, Same(thing.__func__), go(thing.__self__)
     if kind in C_BOUND and not is_a(thing.__self__, _OWNERLESS):
@@ -193,9 +239,14 @@ def _deep(thing, go) -> Any:
         own = ((k, shallow(x)) for k, x in thing.__dict__.items())
         defaults = go(thing.__defaults__), go(thing.__kwdefaults__)
         return Same(thing), Same(thing.__code__), *defaults, *own
-    if is_a(thing, (*ITSELF, *_IDENTICAL)) or module_of(kind).startswith(_CLOSED_MODULES):
+    if is_a(thing, (*ITSELF, *_IDENTICAL)) or (
+        module_of(kind).startswith(_CLOSED_MODULES)
+        and not (module_of(kind).startswith("numpy") and kind.__flags__ & 1 << 9)
+    ):  # fmt: skip
         return "is", Same(thing)
-    return kind, *_contents(thing, kind, go), *_fields(thing, kind, go)
+    # Two that are found or compared by their addresses are not the same to compiled code.
+    usual = class_attribute(kind, "__hash__") is object.__hash__
+    return kind, usual and Same(thing), *_contents(thing, kind, go), *_fields(thing, kind, go)
 
 
 def state_of(parameter) -> tuple:
@@ -209,7 +260,7 @@ _IDENTICAL = (
     types.FrameType, types.GeneratorType, type(chainer.config), io.TextIOWrapper,
 )  # fmt: skip
 #: Whose objects have methods that say themselves what they read: locks, scanners, functions.
-_CLOSED_MODULES = ("numpy", "sdbr.", "_thread", "_json", "_cython_")
+_CLOSED_MODULES = ("cupy", "numpy", "sdbr.", "_thread", "_json", "_cython_")
 
 
 def _contents(thing, kind: type, go) -> list:
@@ -217,10 +268,10 @@ def _contents(thing, kind: type, go) -> list:
     if is_a(thing, (dict,)):
         return [(go(key), go(item(thing, key) if is_plain_key(key) else dict.get(thing, key)))
                 for key in elements_of(thing)]  # fmt: skip
-    if is_a(thing, (*SEQUENCES, *SETS)) or kind in _VIEWS:
+    if is_a(thing, (*SEQUENCES, *SETS)) or kind in VIEWS:
         return [go(x) for x in elements_of(thing)]
     if kind is types.MappingProxyType:
-        return [(go(k), shallow(x)) for k, x in (thing | {}).items()]
+        return [go(thing | {})]
     if kind in (bytearray, memoryview, array.array):
         return [bytes(thing)]
     if kind in (io.StringIO, io.BytesIO):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
+import types
+from collections.abc import Callable
 from typing import Any
 
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import stands_in
 from sdbr.trace.watch._looks import MISSING, field, is_a, item, lookup
 from sdbr.trace.watch.fingerprints import (
@@ -14,12 +16,14 @@ from sdbr.trace.watch.fingerprints import (
     deep,
     elements_of,
     keys_of,
+    plain_kind,
     shallow,
     state_of,
+    values_of,
 )
+from sdbr.trace.watch.plan._checks import Checks
+from sdbr.trace.watch.plan._states import environment
 from sdbr.trace.watch.sources import Source
-
-import numpy as np
 
 
 def _contents(thing, key):
@@ -57,41 +61,21 @@ def _names(thing, key):
                       if not is_a(thing, (type,)) else thing.__dict__))  # fmt: skip
 
 
-def _values(thing, key):
-    """Names and values in a class and those above it, or in a module."""
-    spaces = thing.__mro__ if is_a(thing, (type,)) else (thing,)
-    return tuple(
-        (name, shallow(x))
-        for space in spaces
-        if space is not object
-        for name, x in list(space.__dict__.items())
-        if name not in _MOVING
-    )
-
-
-#: What Python itself writes to classes and modules.
-_MOVING = frozenset({
-    "__builtins__", "__warningregistry__", "__slotnames__", "__abstractmethods__", "_abc_impl",
-})  # fmt: skip
-
-
 def _definition(function, key):
-    parts = (function.__code__, function.__defaults__, function.__kwdefaults__)
+    parts = [function.__code__, function.__defaults__]
+    if function.__kwdefaults__:  # a dict, which may be changed in place
+        parts += (x for pair in function.__kwdefaults__.items() for x in pair)
     return tuple(x if x is None else Same(x) for x in parts)
-
-
-def environment(thing=None, key=None) -> tuple:
-    """What libraries read on their own wherever they are called."""
-    return tuple(sorted(np.geterr().items())), tuple(warnings.filters)
 
 
 #: What can be learnt of an object besides its parts -> (how that is asked, how a person says it).
 FACTS = {
+    "there": (lambda thing, key: thing is not MISSING, "{}"),
     "length": (lambda thing, key: len(thing), "len({})"),
     "keys": (lambda thing, key: keys_of(thing), "the keys of {}, in order"),
     "elements": (lambda thing, key: tuple(map(shallow, elements_of(thing))), "the elements of {}"),
     "names": (_names, "the names in {}"),
-    "values": (_values, "what is in {}"),
+    "values": (lambda thing, key: values_of(thing, deep), "what is in {}"),
     "dir": (lambda thing, key: tuple(dir(thing)), "dir({})"),
     "item": (lambda thing, key: item(thing, key) is not MISSING, "{1!r} in {0}"),
     "attribute": (lambda thing, key: lookup(thing, key)[1] is not MISSING, "hasattr({0}, {1!r})"),
@@ -111,6 +95,16 @@ FACTS = {
 }  # fmt: skip
 
 
+def is_ours(thing) -> bool:
+    """Whether we have put it there while a call is traced."""
+    if thing is MISSING:
+        return False
+    kind = type(thing)
+    if kind is property or kind is types.MethodType or kind is classmethod:
+        thing = thing.fget if kind is property else thing.__func__
+    return plain_kind(kind) is not kind or stands_in(thing)
+
+
 class Guard:
     """One thing that a call has learnt, and that has to be so for a replay.
 
@@ -126,9 +120,10 @@ class Guard:
         What it was: a fingerprint.
     """
 
-    __slots__ = ("key", "kind", "source", "want")
+    __slots__ = ("is_ours", "key", "kind", "source", "want")
 
-    def __init__(self, source: Source, kind: str, key: Any, want: Any):
+    def __init__(self, source: Source, kind: str, key: Any, want: Any, is_ours: bool = False):
+        self.is_ours = is_ours
         self.source = source
         self.kind = kind
         self.key = key
@@ -140,11 +135,22 @@ class Guard:
         if self.kind == "value":
             want = self.want
             if type(want) is not tuple:
-                return thing is not None and want() is thing
-            return shallow(thing) == want
+                same = thing is not None and want() is thing
+            else:
+                same = shallow(thing) == want
+            return same or self._settles(thing)
         if self.kind == "is":
             return (thing is values[self.key.number]) == self.want
         return FACTS[self.kind][0](thing, self.key) == self.want
+
+    def _settles(self, thing) -> bool:
+        """Whether something of ours lies there while a call is traced, or lay there in this one."""
+        if is_ours(thing):
+            return True
+        if not self.is_ours:
+            return False
+        self.want, self.is_ours = value_print(thing), False
+        return True
 
     def __str__(self) -> str:
         if self.kind == "value":
@@ -157,13 +163,21 @@ class Guard:
         return f"<Guard {self}>"
 
 
+#: Kinds of sources and facts that are about one and the same place.
+PLACES = {
+    "asked": "attribute", "field": "attribute", "super": "attribute",
+    "global": "attribute", "hasattr": "attribute",
+}  # fmt: skip
+
+
 class Reads:
     """What a call has read from outside.
 
     Not here is what the values of arrays have decided, what was drawn (`draws`), and what code that
     is not followed reads on its own beyond `environment`: the files, the clock. Objects are held
     weakly. Held are what cannot be: lists, dicts and the like that were reached without a path,
-    dictionaries of globals that are no module's, keys, and classes of what was read.
+    dictionaries of globals that are no module's, keys, and classes of what was read; and numbers
+    and texts, and what the thread that checks has of a `threading.local`.
 
     Attributes
     ----------
@@ -173,6 +187,8 @@ class Reads:
         In the order in which things were learnt.
     dynamic : list of (str, str)
         Why the call cannot be static, and where: ``file:line``.
+    unseen : str or None
+        Why nothing was seen at all.
     writes : list of str
         What it has written to outside.
     draws : list of str
@@ -183,23 +199,51 @@ class Reads:
         self.sources: list[Source] = []
         self.guards: list[Guard] = []
         self.dynamic: list[tuple[str, str]] = []
+        self.unseen: str | None = None
         self.writes: list[str] = []
         self.draws: list[str] = []
+        #: Places: number of a source, kind, key.
+        self.written: set[tuple] = set()
         self._by_source: list[list[Guard]] = []
+        self._checks: Checks | None = None
 
     def add_source(self, source: Source) -> Source:
         """Take up a source; it gets its number."""
         source.number = len(self.sources)
         self.sources.append(source)
-        self._by_source.append([])
+        is_root = source.kind == "constant"
+        self._by_source.append([Guard(source, "there", None, True)] if is_root else [])
+        self._checks = None
         return source
 
-    def add(self, source: Source, kind: str, key: Any, want: Any) -> None:
+    def add(self, source: Source, kind: str, key: Any, want: Any, is_ours: bool = False) -> None:
         """Take up a guard of a source that is known."""
-        guard = Guard(source, kind, key, want)
+        guard = Guard(source, kind, key, want, is_ours)
         self.guards.append(guard)
         last = source if kind != "is" or key.number < source.number else key
         self._by_source[last.number].append(guard)
+        self._checks = None
+
+    def has_written(self, guard: Guard) -> bool:
+        """Whether a guard is of a place that the call has written to, or was reached from one."""
+        if guard.kind == "is":
+            return self._is_written(guard.source) or self._is_written(guard.key)
+        return self._is_written(guard.source, PLACES.get(guard.kind, guard.kind), guard.key)
+
+    def _is_written(self, source: Source, kind: str = "", key: Any = None) -> bool:
+        written = self.written
+        while True:
+            if (source.number, "*", None) in written or (source.number, kind, key) in written:
+                return True
+            if source.parent is None:
+                return False
+            kind, key, source = PLACES.get(source.kind, source.kind), source.key, source.parent
+
+    def bind(self, source: Source, thing) -> None:
+        """Let it be a source of this very thing, wherever that came from."""
+        source.bind(thing)
+        self._by_source[source.number].append(Guard(source, "there", None, True))
+        self._checks = None
 
     @property
     def bound(self) -> list[Source]:
@@ -212,27 +256,47 @@ class Reads:
         ]  # fmt: skip
 
     def settle(self, args: tuple, kwargs: dict) -> None:
-        """The call is over: where something of ours stood in for another, that counts."""
+        """The call is over: what it has given an array keeps that."""
+        self._checks = None
         for guard in self.guards:
-            if guard.kind == "value" and type(guard.want) is not tuple:
-                thing = guard.want()
-                if stands_in(getattr(thing, "fget", None) or thing):
-                    guard.want = value_print(guard.source.get(args, kwargs))
+            if guard.kind == "state":
+                guard.want = state_of(guard.source.get(args, kwargs))
+            elif guard.want == _NONE:
+                thing = guard.source.get(args, kwargs)
+                if is_a(thing, ARRAYS):
+                    guard.want = value_print(thing)
 
     def check(self, args: tuple, kwargs: dict) -> Guard | None:
         """The first guard that does not hold for a call with these arguments; None if all do."""
-        given = (args, kwargs)
-        values: list = []
-        for source, guards in zip(self.sources, self._by_source, strict=True):
-            holder = None if source.parent is None else values[source.parent.number]
-            value = source.step(holder, source.key, given)
-            values.append(value)
-            if value is MISSING and source.kind == "constant":
-                return Guard(source, "value", None, MISSING)
-            for guard in guards:
-                if not guard.holds(values):
-                    return guard
-        return None
+        if self._checks is None:
+            self._checks = self.without(lambda guard: False)
+        return self._checks.check(args, kwargs)
+
+    def without(self, leaves_out: Callable[[Guard], bool], waits: int = 0) -> Checks:
+        """A check of those guards alone that are not left out, and of the sources that they need.
+
+        Parameters
+        ----------
+        leaves_out : callable
+            Whether a guard is left out.
+        waits : int
+            Checks before a plan is made, which takes as long as some of them.
+        """
+        guards = [[g for g in guards if not leaves_out(g)] for guards in self._by_source]
+        is_needed = [False] * len(self.sources)
+        for source in reversed(self.sources):
+            for guard in guards[source.number]:
+                is_needed[guard.source.number] = True
+                is_needed[source.number] = True
+            if is_needed[source.number] and source.parent is not None:
+                is_needed[source.parent.number] = True
+        steps = [(source, guards[source.number]) for source in self.sources
+                 if is_needed[source.number]]  # fmt: skip
+        return Checks(steps, len(self.sources), waits)
+
+
+#: What is compared of None.
+_NONE = (type(None), None)
 
 
 def value_print(thing) -> Any:
@@ -241,6 +305,3 @@ def value_print(thing) -> Any:
     if want[0] == "is" and len(want) == 2:
         return want[1].thing
     return want
-
-
-__all__ = ("FACTS", "Guard", "Reads", "value_print")

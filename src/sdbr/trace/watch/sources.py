@@ -108,6 +108,11 @@ class Source:
                 return MISSING
         return self.step(holder, self.key, (args, kwargs))
 
+    def bind(self, thing) -> None:
+        """Let it be a source of this very thing."""
+        self.kind, self.key, self.parent = "constant", hold(thing), None
+        self.step = _STEPS["constant"]
+
     def __str__(self) -> str:
         kind = self.kind
         if self.name:

@@ -3,11 +3,63 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from sdbr.trace.watch._reads import Watch
 from sdbr.trace.watch.reads import Reads
+
+#: By thread; one that is left behind was kept from its end by a signal.
+_UNDER_WAY: dict[int, watching] = {}
+
+
+class watching:
+    """Watch a call of a function, which is made inside of the block.
+
+    Parameters
+    ----------
+    function : callable
+    args : tuple
+    kwargs : dict
+    """
+
+    def __init__(self, function: Callable, args: tuple, kwargs: dict):
+        self._call = function, args, kwargs
+        self._watch = Watch()
+        self._collects = False
+
+    def __enter__(self) -> Watch:
+        left = _UNDER_WAY.pop(threading.get_ident(), None)
+        if left is not None:
+            left.__exit__()
+        _UNDER_WAY[threading.get_ident()] = self
+        self._collects = gc.isenabled()
+        gc.disable()
+        try:
+            self._watch.begin(*self._call)
+            self._watch.reads.unseen = self._watch.start()
+        except Exception as failure:
+            self._watch.reads.unseen = _told(failure)
+        return self._watch
+
+    def __exit__(self, *error) -> None:
+        watched, reason = self._watch, None
+        try:
+            reason = watched.stop()
+        except Exception as failure:
+            reason = _told(failure)
+        finally:
+            watched.end()
+            if self._collects:
+                gc.enable()
+            _UNDER_WAY.pop(threading.get_ident(), None)
+        if reason is not None:
+            watched.reads.dynamic.append((reason, ""))
+
+
+def _told(failure: Exception) -> str:
+    return f"the watch has failed: {type(failure).__name__}: {failure}"
 
 
 def watch(function: Callable, args: tuple = (), kwargs: dict | None = None) -> tuple[Any, Reads]:
@@ -25,22 +77,6 @@ def watch(function: Callable, args: tuple = (), kwargs: dict | None = None) -> t
         Its result; what was read, whose ``check(args, kwargs)`` says whether that still holds.
     """
     kwargs = {} if kwargs is None else kwargs
-    watched = Watch()
-    reads = watched.reads
-    watched.begin(function, args, kwargs)
-    collects = gc.isenabled()
-    gc.disable()
-    reasons: list[str | None] = []
-    try:
-        reasons.append(watched.start())
+    with watching(function, args, kwargs) as watched:
         result = function(*args, **kwargs)
-    finally:
-        try:
-            reasons.append(watched.stop())
-        except Exception as error:
-            reasons.append(f"the watch has failed: {type(error).__name__}: {error}")
-        watched.end()
-        if collects:
-            gc.enable()
-    reads.dynamic += [(reason, "") for reason in reasons if reason is not None]
-    return result, reads
+    return result, watched.reads

@@ -1,0 +1,7 @@
+"""What an instruction calls, and with which arguments."""
+
+from sdbr.trace.watch._executed cimport Executed
+
+cdef int call_of(Executed w, int n, tuple names, int above) except -1
+cdef int called(Executed w, function, first, int n, tuple names, int above) except -1
+cdef int call_all(Executed w, int n) except -1

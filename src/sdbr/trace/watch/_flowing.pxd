@@ -1,0 +1,6 @@
+"""What iterables give to compiled code."""
+
+from sdbr.trace.watch._notes cimport Notes
+
+cpdef object each(Notes notes, thing, meaning)
+cpdef object called_with(Notes notes, function, list iterables)

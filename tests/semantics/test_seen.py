@@ -1,0 +1,432 @@
+"""Row 8: what a call reads is seen while it is traced, however the code comes to it.
+
+Each program gives a function of an array and a change of what it reads, after which define-by-run
+gives something else.
+"""
+
+from __future__ import annotations
+
+import abc
+import collections
+import contextvars
+import decimal
+import functools
+import operator
+import sys
+import types
+import weakref
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.tolerances import ROUNDINGS
+
+X = np.linspace(-1, 2, 6, dtype="f").reshape(2, 3)
+PROGRAMS: dict = {}
+
+
+def program(make):
+    """Enter a program."""
+    PROGRAMS[make.__name__] = make
+    return make
+
+
+class Thing(types.SimpleNamespace):
+    """Has attributes, and is hashed by identity."""
+
+    __hash__ = object.__hash__
+
+    def times(self, x):
+        return x * self.k
+
+
+@pytest.fixture(autouse=True)
+def state_of_libraries():
+    argv = list(sys.argv)
+    with decimal.localcontext():
+        yield
+    sys.argv[:] = argv
+
+
+# --- through objects that are called ------------------------------------------------------------
+@program
+def method_of_an_object():
+    thing = Thing(k=2.0)
+    method = thing.times
+    return (lambda x: method(x)), lambda: setattr(thing, "k", 3.0)
+
+
+@program
+def method_as_the_loss_of_a_classifier():
+    class Criterion:
+        smooth = 0.5
+
+        def loss(self, y, t):
+            return F.sum((y - t) ** 2) * self.smooth
+
+    criterion = Criterion()
+    model = L.Classifier(L.Linear(3, 2), lossfun=criterion.loss)
+    model.compute_accuracy = False
+    t = np.ones((2, 2), "f")
+    return (lambda x: model(x, t)), lambda: setattr(criterion, "smooth", 2.0)
+
+
+@program
+def method_in_a_sequential():
+    scale = Thing(k=2.0)
+    model = chainer.Sequential(L.Linear(3, 2), scale.times, F.tanh)
+    return model, lambda: setattr(scale, "k", 3.0)
+
+
+@program
+def method_made_of_a_function():
+    thing = Thing(k=2.0)
+    method = types.MethodType(lambda self, x: x * self.k, thing)
+    return (lambda x: method(x)), lambda: setattr(thing, "k", 3.0)
+
+
+@program
+def method_in_a_partial():
+    thing = Thing(k=2.0)
+    method = functools.partial(thing.times)
+    return (lambda x: method(x)), lambda: setattr(thing, "k", 3.0)
+
+
+@program
+def get_of_a_dict():
+    table = {"a": 2.0}
+    get = table.get
+    return (lambda x: x * get("a")), lambda: table.update(a=3.0)
+
+
+@program
+def length_of_a_list():
+    things = [1, 2]
+    length = things.__len__
+    return (lambda x: x * length()), lambda: things.append(3)
+
+
+@program
+def new_of_a_class():
+    class Scaled:
+        k = 2.0
+
+        def __new__(cls, x):
+            return x * cls.k
+
+    return (lambda x: Scaled(x)), lambda: setattr(Scaled, "k", 3.0)
+
+
+@program
+def new_of_a_class_reads_a_variable():
+    factor = [2.0]
+
+    class Scaled:
+        def __new__(cls, x):
+            return x * factor[0]
+
+    return (lambda x: Scaled(x)), lambda: factor.__setitem__(0, 3.0)
+
+
+@program
+def function_as_a_key():
+    factor = [2.0]
+    table = {(lambda x: x * factor[0]): 1}
+    return (lambda x: next(iter(table))(x)), lambda: factor.__setitem__(0, 3.0)
+
+
+@program
+def function_in_a_frozenset():
+    factor = [2.0]
+    kept = frozenset([lambda x: x * factor[0]])
+    return (lambda x: next(iter(kept))(x)), lambda: factor.__setitem__(0, 3.0)
+
+
+@program
+def code_without_a_module():
+    space = {"k": 2.0}
+    exec("def f(x): return x * k", space)
+    del space["__builtins__"]
+    return space["f"], lambda: space.update(k=3.0)
+
+
+@program
+def hook_of_a_class():
+    scales: list = []
+
+    class Base:
+        def __init_subclass__(cls):
+            scales.append(cls.k)
+
+    def change():
+        class Another(Base):
+            k = 3.0
+
+    class One(Base):
+        k = 2.0
+
+    return (lambda x: x * sum(scales)), change
+
+
+# --- order and presence -------------------------------------------------------------------------
+def _folded(x, pairs):
+    for i, (_, k) in enumerate(pairs):
+        x = x * k + i * k
+    return x
+
+
+@program
+def order_of_the_attributes_of_an_object():
+    thing = Thing(a=2.0, b=3.0)
+    return (lambda x: _folded(x, vars(thing).items())), lambda: _put_last(vars(thing), "a")
+
+
+@program
+def order_of_keys_by_a_kept_view():
+    table = {"a": 2.0, "b": 3.0}
+    items = table.items()
+    return (lambda x: _folded(x, items)), lambda: _put_last(table, "a")
+
+
+@program
+def order_of_an_ordered_dict():
+    table = collections.OrderedDict(a=2.0, b=3.0)
+    return (lambda x: _folded(x, table.items())), lambda: table.move_to_end("a")
+
+
+def _put_last(table: dict, key: str) -> None:
+    table[key] = table.pop(key)
+
+
+@program
+def values_by_a_kept_view():
+    table = {"a": 2.0, "b": 1.0}
+    values = table.values()
+    return (lambda x: x * sum(values)), lambda: table.update(a=3.0)
+
+
+@program
+def attribute_that_is_not_there():
+    thing = Thing()
+    return (lambda x: x * getattr(thing, "k", 2.0)), lambda: setattr(thing, "k", 3.0)
+
+
+@program
+def error_that_is_caught():
+    thing = Thing()
+
+    def f(x):
+        try:
+            return x * thing.k
+        except AttributeError:
+            return x * 2.0
+
+    return f, lambda: setattr(thing, "k", 3.0)
+
+
+@program
+def entry_of_a_link_by_vars():
+    model = chainer.Chain()
+
+    def f(x):
+        return x * vars(model).get("k", 2.0)
+
+    return f, lambda: object.__setattr__(model, "k", 3.0)
+
+
+@program
+def names_in_a_module():
+    module = types.ModuleType("names")
+    return (lambda x: x * len(dir(module))), lambda: setattr(module, "another", 1)
+
+
+@program
+def module_that_answers_itself():
+    factor = [2.0]
+    module = types.ModuleType("answers")
+    module.__getattr__ = lambda name: factor[0]
+    return (lambda x: x * module.anything), lambda: factor.__setitem__(0, 3.0)
+
+
+@program
+def subclasses_of_a_class():
+    class Base:
+        pass
+
+    kept: list = []
+    return (lambda x: x * (1 + len(Base.__subclasses__()))), lambda: kept.append(
+        type("Another", (Base,), {})
+    )
+
+
+@program
+def class_that_is_registered():
+    base = abc.ABCMeta("Base", (), {})
+
+    thing = Thing()
+    return (lambda x: x * (2.0 if isinstance(thing, base) else 3.0)), lambda: base.register(Thing)
+
+
+@program
+def text_of_a_function():
+    def documented():
+        """Two"""
+
+    return (lambda x: x * len(documented.__doc__)), lambda: setattr(documented, "__doc__", "Three")
+
+
+# --- containers and values of other kinds -------------------------------------------------------
+@program
+def element_of_an_array_of_objects():
+    things = np.empty(2, object)
+    things[:] = [2.0, 1.0]
+    return (lambda x: x * things[0]), lambda: things.__setitem__(0, 3.0)
+
+
+@program
+def attribute_of_a_float():
+    class Number(float):
+        pass
+
+    number = Number(1.0)
+    number.k = 2.0
+    return (lambda x: x * number.k), lambda: setattr(number, "k", 3.0)
+
+
+@program
+def what_makes_missing_items():
+    factor = [2.0]
+    table: dict = collections.defaultdict(lambda: factor[0])
+
+    def f(x):
+        value = table["z"]
+        del table["z"]
+        return x * value
+
+    return f, lambda: factor.__setitem__(0, 3.0)
+
+
+@program
+def missing_item_of_a_class():
+    factor = [2.0]
+
+    class Table(dict):
+        def __missing__(self, key):
+            return factor[0]
+
+    table = Table()
+    return (lambda x: x * table["z"]), lambda: factor.__setitem__(0, 3.0)
+
+
+@program
+def length_of_a_weak_set():
+    one, other = Thing(), Thing()
+    things = weakref.WeakSet([one])
+
+    def f(x):
+        return x * len(things) * one.__dict__.get("k", 1.0)
+
+    return f, lambda: things.add(other)
+
+
+@program
+def one_of_many_objects():
+    things = [Thing(k=1.0) for _ in range(5000)]
+    return (lambda x: x * things[4990].k), lambda: setattr(things[4990], "k", 3.0)
+
+
+@program
+def element_of_a_buffer():
+    numbers = bytearray([2, 3])
+    return (lambda x: x * numbers[0]), lambda: numbers.__setitem__(0, 5)
+
+
+@program
+def getter_of_attributes():
+    thing = Thing(part=Thing(k=2.0))
+    getter = operator.attrgetter("part.k")
+    return (lambda x: x * getter(thing)), lambda: setattr(thing.part, "k", 3.0)
+
+
+# --- state of the interpreter and of libraries --------------------------------------------------
+@program
+def arguments_of_the_program():
+    return (lambda x: x * len(sys.argv)), lambda: sys.argv.append("another")
+
+
+@program
+def precision_of_decimals():
+    def f(x):
+        return x * float(decimal.Decimal(1) / 3)
+
+    return f, lambda: setattr(decimal.getcontext(), "prec", 2)
+
+
+@program
+def variable_of_the_context():
+    gain: contextvars.ContextVar = contextvars.ContextVar("gain", default=2.0)
+    return (lambda x: x * gain.get()), lambda: gain.set(3.0)
+
+
+def numbers_of(y) -> np.ndarray:
+    return np.asarray(y.array if isinstance(y, chainer.Variable) else y)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_change_is_seen(name):
+    function, change = PROGRAMS[name]()
+    static = sdbr.static_graph(function, on_dynamic="raise")
+    with chainer.using_config("sdbr_audit", "off"):
+        for i in range(4):
+            want = numbers_of(function(X + i))
+            np.testing.assert_allclose(numbers_of(static(X + i)), want, rtol=ROUNDINGS)
+        assert static.schedule_manager.statistics.replays > 0
+        before = numbers_of(function(X))
+        change()
+        for i in range(4):
+            want = numbers_of(function(X + i))
+            np.testing.assert_allclose(numbers_of(static(X + i)), want, rtol=ROUNDINGS)
+        assert not np.allclose(numbers_of(function(X)), before)
+
+
+def test_the_attribute_that_has_moved_is_named():
+    function, change = get_of_a_dict()
+    static = sdbr.static_graph(function)
+    static(X)
+    change()
+    static(X)
+    assert "get.__self__['a']" in static.schedule_manager.misses[-1][0]
+
+
+def test_what_nobody_can_compare_is_dynamic_with_its_line():
+    numbers = iter([1.0, 2.0, 3.0, 4.0])
+    static = sdbr.static_graph(lambda x: x * next(numbers))
+    with pytest.warns(sdbr.SdbrWarning, match=rf"not static: .* at {__file__}:"):
+        for i in range(3):
+            np.testing.assert_allclose(numbers_of(static(X)), X * (i + 1), rtol=ROUNDINGS)
+
+
+def test_a_tracer_beside_it_stays():
+    """Before 3.12 there is one trace function for all: what is read is not seen beside another."""
+    thing = Thing(k=2.0)
+    static = sdbr.static_graph(lambda x: x * thing.k)
+
+    def tracer(frame, event, arg):
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        for k in (2.0, 2.0, 3.0):
+            thing.k = k
+            np.testing.assert_allclose(numbers_of(static(X)), X * k, rtol=ROUNDINGS)
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(before)
+    text = str(sdbr.explain(static))
+    assert ("has the trace function" in text) == (sys.version_info < (3, 12))
