@@ -10,13 +10,18 @@ import abc
 import collections
 import contextvars
 import decimal
+import enum
 import functools
+import logging
 import operator
+import signal
 import sys
 import types
 import weakref
+from unittest import mock
 
 import sdbr
+from sdbr.trace.watch.reads import Guard, Reads
 
 import chainer
 import numpy as np
@@ -51,6 +56,7 @@ def state_of_libraries():
     with decimal.localcontext():
         yield
     sys.argv[:] = argv
+    logging.disable(logging.NOTSET)
 
 
 # --- through objects that are called ------------------------------------------------------------
@@ -353,6 +359,43 @@ def getter_of_attributes():
     return (lambda x: x * getter(thing)), lambda: setattr(thing.part, "k", 3.0)
 
 
+@program
+def number_of_an_array_of_a_class():
+    class Table:
+        numbers = np.array([2.0, 3.0], "f")
+
+    return (lambda x: x * float(Table.numbers[0])), lambda: Table.numbers.fill(5)
+
+
+@program
+def mean_of_an_array_of_a_class():
+    class Table:
+        numbers = np.array([2.0, 3.0], "f")
+
+    return (lambda x: x * float(Table.numbers.mean())), lambda: Table.numbers.fill(5)
+
+
+@program
+def many_numbers_of_an_array_of_a_class():
+    class Table:
+        numbers = np.ones(100_000, "f")
+
+    return (lambda x: x * float(Table.numbers[-1])), lambda: Table.numbers.fill(5)
+
+
+@program
+def attribute_of_a_parameter():
+    link = L.Linear(3, 2)
+    link.W.k = 2.0
+    return (lambda x: link(x) * link.W.k), lambda: setattr(link.W, "k", 3.0)
+
+
+@program
+def attribute_that_a_parameter_may_have():
+    link = L.Linear(3, 2)
+    return (lambda x: link(x) * getattr(link.W, "k", 2.0)), lambda: setattr(link.W, "k", 3.0)
+
+
 # --- state of the interpreter and of libraries --------------------------------------------------
 @program
 def arguments_of_the_program():
@@ -371,6 +414,49 @@ def precision_of_decimals():
 def variable_of_the_context():
     gain: contextvars.ContextVar = contextvars.ContextVar("gain", default=2.0)
     return (lambda x: x * gain.get()), lambda: gain.set(3.0)
+
+
+def logger():
+    logger = logging.getLogger("sdbr.tests.seen")
+    logger.setLevel(logging.WARNING)
+    logger.propagate = True
+    return logger
+
+
+@program
+def level_of_a_logger():
+    own = logger()
+    return (lambda x: x * (2.0 if own.isEnabledFor(20) else 1.0)), lambda: own.setLevel(10)
+
+
+@program
+def level_of_all_loggers():
+    own = logger()
+    own.setLevel(logging.DEBUG)
+    return (lambda x: x * (2.0 if own.isEnabledFor(20) else 1.0)), lambda: logging.disable(30)
+
+
+@program
+def cached_array():
+    base = [2.0]
+
+    @functools.lru_cache
+    def table(n):
+        return np.full(n, base[0], "f")
+
+    def change():
+        base[0] = 3.0
+        table.cache_clear()
+
+    table(3)
+    return (lambda x: F.tanh(x) * table(3)), change
+
+
+@program
+def member_of_an_enum_as_a_key():
+    mode = enum.Enum("Mode", "A B")
+    table, holder = {mode.A: 2.0, mode.B: 3.0}, Thing(mode=mode.A)
+    return (lambda x: x * table[holder.mode]), lambda: setattr(holder, "mode", mode.B)
 
 
 def numbers_of(y) -> np.ndarray:
@@ -409,6 +495,49 @@ def test_what_nobody_can_compare_is_dynamic_with_its_line():
     with pytest.warns(sdbr.SdbrWarning, match=rf"not static: .* at {__file__}:"):
         for i in range(3):
             np.testing.assert_allclose(numbers_of(static(X)), X * (i + 1), rtol=ROUNDINGS)
+
+
+def test_what_logs_nothing_costs_nothing():
+    """Its level is compared, and no other logger."""
+    own = logger()
+    static = sdbr.static_graph(lambda x: own.debug("x") or F.tanh(x), on_dynamic="raise")
+    for _ in range(4):
+        static(X)
+    assert static.schedule_manager.statistics.traces == 1
+    (schedule,) = next(iter(static.schedule_manager.schedules.values()))
+    with mock.patch.object(Guard, "holds", side_effect=AssertionError("is asked one by one")):
+        static(X)
+    assert schedule.guards.seen is not None
+    assert static.schedule_manager.statistics.replays == 4
+
+
+class Interrupted(Exception):
+    """Out of a handler of a signal."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "raise_signal"), reason="no signals")
+@pytest.mark.parametrize("owner, name", [(Reads, "settle"), (Reads, "without"), (Guard, "holds")])
+def test_errors_of_signals_are_the_users(owner, name):
+    """They are raised, wherever our code is when the signal comes."""
+
+    def handler(number, frame):
+        raise Interrupted
+
+    def interrupted(*args, **kwargs):
+        signal.raise_signal(signal.SIGUSR1)
+
+    thing = Thing(k=2.0)
+    static = sdbr.static_graph(lambda x: x * thing.k)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with mock.patch.object(owner, name, interrupted), pytest.raises(Interrupted):
+            static(X)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    for k in (2.0, 2.0, 3.0):
+        thing.k = k
+        np.testing.assert_allclose(numbers_of(static(X)), X * k, rtol=ROUNDINGS)
+    assert static.schedule_manager.statistics.define_by_run_calls == 0
 
 
 def test_a_tracer_beside_it_stays():

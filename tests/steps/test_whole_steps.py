@@ -40,6 +40,15 @@ def test_models(name, backend):
     compare(make, batch, OPTIMIZERS["adam"], backend=backend, steps=12, native=bool(native))
 
 
+def test_nothing_but_the_step_is_built():
+    """A forward and a backward of their own, which nobody has asked for, take as long again."""
+    with chainer.using_config("sdbr_audit", "off"):
+        _, model, _ = train(classifier, BATCH, OPTIMIZERS["adam"], static=True, steps=4)
+    manager = model.schedule_manager
+    assert manager.statistics.steps == 3
+    assert manager.static_schedule._forward is None
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_hyperparameters_change_between_steps(backend):
     def each(model, optimizer, i):

@@ -1429,11 +1429,14 @@ def context_variable():
     variable.set(3.0)
 
 
-@seen_as("dynamic: gives away what cannot be compared: _lru_cache_wrapper")
+@seen_as("cached(1)")
 def cache_of_results():
-    cached = functools.lru_cache(None)(float)
+    base = [2.0]
+    cached = functools.lru_cache(None)(lambda n: n * base[0])
     cached(1)
     yield lambda x: x * cached(1)
+    base[0] = 3.0
+    cached.cache_clear()
 
 
 @seen_as("dynamic: calls _asyncio.")

@@ -11,6 +11,7 @@ import weakref
 
 from sdbr.trace.watch._events import Events
 from sdbr.trace.watch._frames import KNOWN
+from sdbr.trace.watch.watching import watch
 
 import pytest
 
@@ -412,6 +413,57 @@ def test_a_trace_function_of_the_code_stays():
     sys.settrace(own)
     reason = watch.stop()
     assert sys.gettrace() is own and "trace function" in reason
+
+
+@pytest.mark.skipif(MONITORED, reason="trace functions are not ours")
+def test_frames_are_given_back_to_a_trace_function_of_the_code():
+    """A debugger knows nothing of events of single instructions."""
+    events = set()
+
+    def own(frame, event, arg):
+        events.add(event)
+        return own
+
+    def program():
+        sys._getframe().f_trace = own
+        sys.settrace(own)
+        n = 1
+        sys.settrace(None)
+        return n
+
+    _, reads = watch(program)
+    assert events == {"line", "return"} or events == {"line"}
+    assert any("trace function" in text for text, _ in reads.dynamic)
+    assert_nothing_is_set()
+
+
+def test_a_collection_in_another_thread():
+    """While it runs, objects lie in other lists."""
+    inside, go, reads = threading.Event(), threading.Event(), []
+
+    class Last:
+        def __del__(self):
+            inside.set()
+            go.wait(60)
+
+    def collect():
+        last = Last()
+        last.itself = last
+        del last
+        gc.collect(0)
+
+    def program():
+        thread.start()
+        inside.wait(60)
+        made = [[i] for i in range(100)]
+        n = sum(len(x) for x in made)
+        go.set()
+        thread.join(60)
+        return n
+
+    thread = threading.Thread(target=collect)
+    n, reads = watch(program)
+    assert n == 100 and reads.dynamic
 
 
 def test_pauses():

@@ -118,14 +118,18 @@ def unsuitable(schedule: Schedule, target: chainer.Link, clearing: str, params) 
 
 def _cut(schedule: Schedule) -> set[tuple[int, str]]:
     """Attributes with a history of which the call takes the array alone (``self.h.array``)."""
+    with_history = [
+        value
+        for value in schedule.trace.values
+        if value.kind == v.ATTRIBUTE and value.is_variable and value.requires_grad
+    ]
+    if not with_history:  # else the forward is built, which whole steps do without
+        return set()
     reached = {value.index for value in schedule.forward.differentiable}
     return {
         (id(value.source[0]), value.source[1])
-        for value in schedule.trace.values
-        if value.kind == v.ATTRIBUTE
-        and value.is_variable
-        and value.requires_grad
-        and value.index not in reached
+        for value in with_history
+        if value.index not in reached
     }
 
 

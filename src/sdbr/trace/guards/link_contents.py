@@ -42,6 +42,7 @@ class PrintRecording:
         self.names_read: frozenset | None = None  # attributes of plain objects; None: any
         self._large: list[Print] = []
         self.variables_read: list = []  # which live till the end of the trace
+        self.arrays_compared: set[int] = set()  # ids
 
     def look_into(self, link, name: str, thing) -> None:
         """Note what an attribute holds, when it is first read."""

@@ -90,6 +90,8 @@ class _Walk:
         What is compared in full only until the traced call is over.
     variables : list of Variable
         Which no print holds.
+    compared : set of int
+        Ids of arrays, compared in full or not.
     """
 
     def __init__(self, names: frozenset | None = None):
@@ -101,6 +103,7 @@ class _Walk:
         self.beyond: list[tuple] = []
         self.large: list = []
         self.variables: list = []
+        self.compared: set[int] = set()
 
     def note_moving(self, thing, place: tuple) -> None:
         """Whether `thing` is one of those that give something else each time they are asked."""
@@ -179,6 +182,7 @@ class _Walk:
 
     def _array(self, array: np.ndarray, place: tuple) -> Any:
         kind = DevicePrint if isinstance(array, Array) else ArrayPrint
+        self.compared.add(id(array))
         self.arrays -= 1
         if self.arrays < 0 or array.dtype == object:
             self.beyond.append(place)
@@ -209,6 +213,7 @@ def taken(thing, recorder=None, name: str = "") -> Any:
         settle(walk.large)
         return print_
     recorder.variables_read += walk.variables
+    recorder.arrays_compared |= walk.compared
     for place, part in walk.moving:
         recorder.note_moving(name + _text(place), part)
     if walk.beyond:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sdbr.base.failures import is_of_ours
 from sdbr.base.reasons import Remedy
 from sdbr.trace.values import Trace
 from sdbr.trace.watch._following import is_library_class
@@ -28,12 +29,16 @@ class Seen:
         ``(args, kwargs)`` of the caller.
     callables : list of (str, object)
         Those among the arguments: the key tells which they are, and not what they read.
+    compared : set of int
+        Ids of arrays that other conditions compare.
     """
 
-    def __init__(self, reads: Reads, trace: Trace, given: tuple, callables: list):
+    def __init__(self, reads: Reads, trace: Trace, given: tuple, callables: list, compared: set):
         reads.settle(*given)
         known = _known(reads, given, callables)
         values = _values(reads, given)
+        # Not those that are read anew, as arrays: they may change in place.
+        compared = compared - {id(x.source) for x in trace.values}
         live = {(id(s.holder), s.attribute) for s in trace.scalars if hasattr(s, "holder")}
         settings = _settings()
         noted = {(id(read.link), read.name) for read in trace.reads}
@@ -49,6 +54,7 @@ class Seen:
                 or known[guard.source.number]
                 or (guard.kind == "is" and known[guard.key.number])
                 or reads.has_written(guard)
+                or (guard.kind == "numbers" and id(values[guard.source.number]) in compared)
                 or _is_live(guard, values, live)
                 or _is_setting(guard, values, settings)
                 or _is_of_links(guard, values, noted)
@@ -81,9 +87,11 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
     for text, line in reads.dynamic:
         recorder.mark_dynamic(f"the call {text}", Remedy.DO_OUTSIDE, line=line)
     try:
-        seen = Seen(reads, trace, given, callables)
+        seen = Seen(reads, trace, given, callables, recorder.arrays_compared)
         failed = seen.failed()
-    except Exception as failure:  # of ours, and no error of the call
+    except Exception as failure:
+        if not is_of_ours(failure):  # of a signal
+            raise
         text = f"what the call reads cannot be compared: {type(failure).__name__}: {failure}"
         recorder.mark_dynamic(text, Remedy.DO_OUTSIDE, line="")
         return None
@@ -140,15 +148,21 @@ def _is_of_links(guard: Guard, values: list, noted: set) -> bool:
     source = guard.source
     thing = values[source.number]
     if isinstance(thing, chainer.Parameter) and guard.kind != "value":
-        return True
+        return guard.kind not in _OF_ONE_NAME or guard.key in _OF_PARAMETERS
     if source.parent is None:
         return False
     holder = values[source.parent.number]
     if isinstance(holder, chainer.Parameter):
-        return True
+        return source.key in _OF_PARAMETERS
     if not isinstance(holder, chainer.Link) or source.kind != "attribute":
         return False
     return (id(holder), source.key) in noted or is_library_class(type(holder))
+
+
+#: Facts about one attribute.
+_OF_ONE_NAME = frozenset({"attribute", "hasattr", "field"})
+#: What a parameter of Chainer's has, but for what only people read.
+_OF_PARAMETERS = frozenset(dir(chainer.Parameter(0.0))) - {"name"}
 
 
 def _settings() -> frozenset:

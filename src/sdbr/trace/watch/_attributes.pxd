@@ -11,3 +11,4 @@ cpdef object wrote_attribute(Notes notes, thing, str name, bint deletes =*)
 cpdef bint finds_as_usual(object kind) except -1
 cpdef object enter_context(Notes notes, thing)
 cpdef object match(Notes notes, thing, kind, int n, tuple names)
+cpdef int waits(Notes notes) except -1

@@ -1,6 +1,7 @@
 """What reading an attribute means: which of its parts come from outside the call."""
 
 import functools
+import logging
 import types
 
 from sdbr.devices.arrays import ARRAYS
@@ -172,6 +173,17 @@ cpdef object wrote_attribute(Notes notes, thing, str name, bint deletes = False)
         notes.wrote(thing.__dict__, "item", name, name not in thing.__dict__)
 
 
+# Whose locks are of caches, for a moment.
+cdef tuple CACHES = (functools.__file__, logging.__file__)
+
+
+cpdef int waits(Notes notes) except -1:
+    """The code waits for a lock."""
+    if notes.layout is None or notes.layout.code.co_filename not in CACHES:
+        notes.mark_dynamic("waits for other threads")
+    return 0
+
+
 cpdef object enter_context(Notes notes, thing):
     """The code begins a ``with`` block."""
     kind = type(thing)
@@ -179,8 +191,7 @@ cpdef object enter_context(Notes notes, thing):
     for name in ("__enter__", "__exit__"):
         followed = is_followed(notes.special(thing, name)) and followed
     if module_of(kind) in ("_thread", "threading"):
-        if notes.layout is None or notes.layout.code.co_filename != functools.__file__:
-            notes.mark_dynamic("waits for other threads")
+        waits(notes)
     elif not followed and not is_a(thing, (chainer.Link,)):
         escape(notes, thing)
 

@@ -9,6 +9,7 @@ import threading
 import types
 
 from sdbr.devices.arrays import ARRAYS
+from sdbr.trace.code._library import is_library_name
 from sdbr.trace.watch._looks import MISSING
 from sdbr.trace.watch.fingerprints import (
     C_BOUND,
@@ -26,6 +27,7 @@ import numpy as np
 
 from sdbr.trace.watch._attributes cimport (
     as_usual,
+    waits,
     wrote_attribute,
 )
 from sdbr.trace.watch._containers cimport (
@@ -33,6 +35,7 @@ from sdbr.trace.watch._containers cimport (
     elements,
     get_item,
     holds,
+    numbers,
     identify,
     set_item,
     values,
@@ -61,6 +64,7 @@ _WRITES = frozenset({
     "insert", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate",
     "setdefault", "sort", "update",
 })  # fmt: skip
+_CACHED = functools._lru_cache_wrapper
 _WRITES_AND_TELLS = frozenset({"pop", "popitem", "popleft", "remove", "reverse", "setdefault"})
 _FIND = frozenset({"count", "index"})
 _CLOCKS = frozenset({"now", "today", "utcnow"})
@@ -135,6 +139,8 @@ cdef object _give(Notes notes, str module, list args, dict kwargs):
 
 cdef object _object(Notes notes, thing, list args, dict kwargs):
     """An object is called that is no function."""
+    if type(thing) is _CACHED:
+        return _cached(notes, thing, args, kwargs)
     found = notes.special(thing, "__call__")
     if type(found) is _FUNCTION:
         return call(notes, found, [thing, *args], kwargs)
@@ -148,6 +154,18 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
         if args and is_a(args[0], _GENERATORS):
             notes.reads.draws.append(thing.__name__)
     return _give(notes, module, [thing, *args], kwargs)
+
+
+cdef object _cached(Notes notes, thing, list args, dict kwargs):
+    """What a cache gives is asked for again before replays, as the code does."""
+    if is_library_name(thing.__module__ or ""):
+        for x in (*args, *kwargs.values()):
+            escape(notes, x)
+    elif is_atom((*args, *kwargs.values())):
+        notes.asked = thing, (tuple(args), tuple(kwargs.items()))
+    else:
+        _give(notes, "", [thing, *args], kwargs)
+    return None
 
 
 cdef object _class(Notes notes, kind, list args, dict kwargs):
@@ -220,13 +238,15 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
         elif type(owner) is contextvars.ContextVar and name == "get":
             again(notes, _value, (owner, *args))
         elif type(owner).__name__ == "lock" or module.startswith(_OF_THREADS):
-            notes.mark_dynamic("waits for other threads")
+            waits(notes)
         elif module == "_io" and name not in _OUTPUT and not hasattr(owner, "getvalue"):
             notes.mark_dynamic(f"reads a file: {name}")
         elif module in ("random", *_MOVING):
             notes.mark_dynamic(f"{type(owner).__qualname__}.{name} gives something else each time")
         else:
             escape(notes, owner)
+    elif is_a(owner, ARRAYS):
+        numbers(notes, owner)
     elif name in ("format", "join", "format_map", "__format__", "__mod__"):
         for x in (*args, *kwargs.values()):
             show(notes, x)

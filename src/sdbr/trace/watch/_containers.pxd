@@ -18,3 +18,4 @@ cpdef object equal(Notes notes, one, other, int depth =*)
 cpdef object operate(Notes notes, one, other, bint modulo =*)
 cpdef object write_item(Notes notes, thing, key, bint deletes =*)
 cpdef object set_item(Notes notes, thing, key, bint deletes =*)
+cpdef int numbers(Notes notes, thing) except -1

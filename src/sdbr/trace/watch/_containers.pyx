@@ -40,9 +40,25 @@ cpdef bint is_computed(thing) except -1:
     return is_a(thing, _COMPUTED) and not (is_a(thing, ARRAYS) and thing.dtype == object)
 
 
+cpdef int numbers(Notes notes, thing) except -1:
+    """The code reads of an array from outside, which tells nobody: its numbers are compared.
+
+    Those of arguments are others each time.
+    """
+    if type(thing) is not np.ndarray or thing.dtype == object:
+        return 0
+    source = notes.homes.get(id(thing))
+    if source is not None and source.root().kind not in ("argument", "keyword"):
+        notes.fact(thing, "numbers")
+    return 0
+
+
 cpdef object subscript(Notes notes, thing, key):
     """The code reads ``thing[key]``."""
-    if is_atom(thing) or is_computed(thing):
+    if is_atom(thing):
+        return
+    if is_computed(thing):
+        numbers(notes, thing)
         return
     if is_a(thing, (type,)):
         notes.special(thing, "__getitem__")
@@ -135,7 +151,10 @@ cpdef object values(Notes notes, thing):
 
 cpdef object through(Notes notes, thing):
     """Compiled code takes an iterable: all of it is read."""
-    if is_atom(thing) or is_computed(thing) or is_followed(notes.special(thing, "__iter__")):
+    if is_computed(thing):
+        numbers(notes, thing)
+        return
+    if is_atom(thing) or is_followed(notes.special(thing, "__iter__")):
         return
     if elements(notes, thing):
         return

@@ -16,6 +16,7 @@ cdef class Events(Followed):
 
     cpdef int pause(self) except -1
     cpdef int go_on(self) except -1
+    cpdef int give_up(self) except -1
     cdef bint is_other(self) noexcept
     cdef str take_hook(self)
     cdef str give_hook_back(self)

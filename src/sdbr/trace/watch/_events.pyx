@@ -137,6 +137,13 @@ cdef class Events(Followed):
                     set_trace(traced, <PyObject *>self)
         return 0
 
+    cpdef int give_up(self) except -1:
+        """The code is about to set a trace function: `stop` will say so."""
+        if not MONITORED:
+            self.on = False
+            self.leave_all()
+        return 0
+
     cdef bint is_other(self) noexcept:
         """Whether this is another thread than the one that is watched."""
         return current_thread() != self.thread

@@ -249,6 +249,10 @@ cdef class Executed(Notes):
         self.first, self.second = top, NULL
         if self.asked is not None:
             (thing, name), self.asked = self.asked, None
+            if type(name) is tuple:
+                self.read(thing, "cached", name, <object>top)
+                self.fact(<object>top, "identity")
+                return 0
             if top == NULL:  # the place of an object beside its method
                 top = self.operand(1)
             elif self.binds and <object>top is thing and self.operand(1) != NULL:

@@ -26,7 +26,7 @@ _PACKAGES += (_CHAINER[:-1] + "x" + os.sep,)
 _OF_CHAINER = ("link.py", "sequential.py", "links" + os.sep, "configuration.py", "link_hook")
 #: Modules of the standard library that look at code, or keep caches of what it is.
 _NOT_FOLLOWED = frozenset({
-    "abc", "ast", "dis", "importlib", "inspect", "linecache", "logging", "opcode", "pickle",
+    "abc", "ast", "dis", "importlib", "inspect", "linecache", "opcode", "pickle",
     "threading", "token", "tokenize", "traceback", "typing", "unittest", "warnings",
 })  # fmt: skip
 

@@ -79,10 +79,17 @@ cdef class Fresh:
 
     cdef int catch_up(self) except -1:
         cdef list marker = []
+        cdef PyObject *first = <PyObject *>self.marker
         cdef PyObject *last = <PyObject *>marker
-        cdef PyObject *thing = made_next(<PyObject *>self.marker)
-        while thing != last:
-            self.known.add(<size_t>thing)
+        cdef PyObject *thing = made_next(first)
+        # In the middle of a collection of another thread, the old marker may be in another list:
+        # that is a ring.
+        while thing != last and thing != first:
             thing = made_next(thing)
+        if thing == last:
+            thing = made_next(first)
+            while thing != last:
+                self.known.add(<size_t>thing)
+                thing = made_next(thing)
         self.marker = marker
         return 0

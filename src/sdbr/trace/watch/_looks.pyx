@@ -6,6 +6,7 @@ is followed where it is the user's, so that nobody has to ask it here.
 
 import collections
 import decimal
+import enum
 import types
 
 import numpy as np
@@ -68,8 +69,9 @@ cpdef bint is_plain_key(key) except -1:
             if not is_plain_key(x):
                 return False
         return True
-    return class_attribute(kind, "__hash__") is object.__hash__ and (
-        class_attribute(kind, "__eq__") is object.__eq__)
+    hashed = class_attribute(kind, "__hash__")
+    return class_attribute(kind, "__eq__") is object.__eq__ and (
+        hashed is object.__hash__ or hashed is enum.Enum.__hash__)
 
 
 cpdef bint is_a(thing, tuple kinds) noexcept:

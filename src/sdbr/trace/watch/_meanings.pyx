@@ -22,7 +22,14 @@ from sdbr.trace.watch._flowing import (
 )
 
 from sdbr.trace.watch._attributes cimport attribute, has_attribute, write_attribute
-from sdbr.trace.watch._containers cimport all_of, elements, identify, length, through
+from sdbr.trace.watch._containers cimport (
+    all_of,
+    elements,
+    identify,
+    length,
+    numbers,
+    through,
+)
 from sdbr.trace.watch._escaping cimport escape, show
 from sdbr.trace.watch._flowing cimport called_with, each
 from sdbr.trace.watch._following cimport is_followed, runs_followed
@@ -116,6 +123,7 @@ def _len(notes, args, kwargs):
 @_means(builtins.bool)
 def _bool(notes, args, kwargs):
     for x in args:
+        numbers(notes, x)
         length(notes, x)
 
 
@@ -157,6 +165,12 @@ def _eval(notes, args, kwargs):
 def _freezes(notes, args, kwargs):
     notes.fresh.lose()
     notes.mark_dynamic("moves all objects out of the collector's sight")
+
+
+@_means(sys.settrace)
+def _traces_itself(notes, args, kwargs):
+    """A trace function of the code's own does not expect events of single instructions."""
+    notes.give_up()
 
 
 @_means(builtins.iter)
@@ -277,6 +291,7 @@ def _keeps(notes, args, kwargs):
 def _computes(notes, args, kwargs):
     """A number is made of others, or of objects that say by code of theirs what they are."""
     for x in args:
+        numbers(notes, x)
         if not any([is_followed(class_attribute(type(x), name)) for name in _NUMBERS]):
             escape(notes, x)
 

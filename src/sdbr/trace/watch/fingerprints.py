@@ -50,9 +50,10 @@ VARIABLES = (chainer.Variable,)
 LOOSE = (*ARRAYS, np.generic, *VARIABLES)
 VIEWS = tuple(type(view) for d in ({}, collections.OrderedDict())
                for view in (d.keys(), d.values(), d.items()))  # fmt: skip
-_OWNERLESS = (types.ModuleType, type(None))
+OWNERLESS = (types.ModuleType, type(None))
 #: Where some are equal that are not the same.
 _BY_TEXT = (complex, decimal.Decimal)
+_NUMBERS = (float, int, str, bytes, complex, np.generic)
 _FLAGS = type(np.ones(1).flags)
 _MOST = 20_000
 
@@ -105,7 +106,7 @@ def shallow(thing, depth: int = 0) -> tuple:
         return kind, repr(thing) if is_atom(thing) else len(CONTAINERS)
     if (kind is tuple and depth < 6) or (kind is frozenset and is_atom(thing)):
         return (kind, *(shallow(x, depth + 1) for x in thing))
-    if kind in C_BOUND and not is_a(thing.__self__, _OWNERLESS):
+    if kind in C_BOUND and not is_a(thing.__self__, OWNERLESS):
         owner = thing.__self__
         return kind, thing.__name__, Same(owner) if is_a(owner, (type,)) else type(owner)
     if is_a(thing, ITSELF):
@@ -133,14 +134,21 @@ def shallow(thing, depth: int = 0) -> tuple:
 
 def values_of(thing, look=shallow) -> tuple:
     """Names and values in a class and those above it that are the user's, or in a module."""
-    spaces = thing.__mro__ if is_a(thing, (type,)) else (thing,)
     return tuple(
-        (name, look(x) if is_a(x, CONTAINERS) else shallow(x))
+        (name, look(x) if is_a(x, CONTAINERS) else shallow(x)) for name, x in members_of(thing)
+    )
+
+
+def members_of(thing) -> list[tuple[str, Any]]:
+    """Names and values in a class and those above it that are the user's, or in a module."""
+    spaces = thing.__mro__ if is_a(thing, (type,)) else (thing,)
+    return [
+        (name, x)
         for space in spaces
         if space is thing or not is_library_class(space)
         for name, x in list(space.__dict__.items())
         if name not in _MOVING
-    )
+    ]
 
 
 #: What Python itself writes to classes and modules.
@@ -231,7 +239,7 @@ def _deep(thing, go) -> Any:
         return kind, thing.id  # Chainer makes others for each that is asked for
     if kind is METHOD:
         return kind, Same(thing.__func__), go(thing.__self__)
-    if kind in C_BOUND and not is_a(thing.__self__, _OWNERLESS):
+    if kind in C_BOUND and not is_a(thing.__self__, OWNERLESS):
         return kind, thing.__name__, go(thing.__self__)
     if kind is functools.partial:
         return kind, go(thing.func), go(thing.args), go(thing.keywords)
@@ -239,14 +247,20 @@ def _deep(thing, go) -> Any:
         own = ((k, shallow(x)) for k, x in thing.__dict__.items())
         defaults = go(thing.__defaults__), go(thing.__kwdefaults__)
         return Same(thing), Same(thing.__code__), *defaults, *own
-    if is_a(thing, (*ITSELF, *_IDENTICAL)) or (
-        module_of(kind).startswith(_CLOSED_MODULES)
-        and not (module_of(kind).startswith("numpy") and kind.__flags__ & 1 << 9)
-    ):  # fmt: skip
+    if is_closed(thing):
         return "is", Same(thing)
     # Two that are found or compared by their addresses are not the same to compiled code.
     usual = class_attribute(kind, "__hash__") is object.__hash__
     return kind, usual and Same(thing), *_contents(thing, kind, go), *_fields(thing, kind, go)
+
+
+def is_closed(thing) -> bool:
+    """Whether nothing of an object counts but which it is, and what its class holds."""
+    module = module_of(type(thing))
+    return is_a(thing, (*ITSELF, *_IDENTICAL)) or (
+        module.startswith(_CLOSED_MODULES)
+        and not (module.startswith("numpy") and type(thing).__flags__ & 1 << 9)
+    )
 
 
 def state_of(parameter) -> tuple:
@@ -276,7 +290,7 @@ def _contents(thing, kind: type, go) -> list:
         return [bytes(thing)]
     if kind in (io.StringIO, io.BytesIO):
         return [thing.getvalue(), thing.tell()]
-    if is_a(thing, (float, int, str, bytes, complex, np.generic)):
+    if is_a(thing, _NUMBERS):
         return [shallow(thing)]
     if is_a(thing, (weakref.ref,)):
         return [go(weakref.ref.__call__(thing))]
@@ -307,9 +321,30 @@ def _fields(thing, kind: type, go) -> list:
     except AttributeError:
         own = {}
     found = [(name, go(x)) for name, x in list(own.items())]
-    for cls in kind.__mro__:
-        if module_of(cls) != "builtins":
-            for name, slot in list(cls.__dict__.items()):
-                if type(slot) is types.MemberDescriptorType:
-                    found.append((name, go(lookup(thing, name)[1])))
-    return found
+    return found + [(name, go(lookup(thing, name)[1])) for name, _ in slots_of(kind)]
+
+
+def slots_of(kind: type) -> list[tuple[str, Any]]:
+    """Names and descriptors of what objects of a class have in slots."""
+    return [
+        (name, slot)
+        for cls in kind.__mro__
+        if module_of(cls) != "builtins"
+        for name, slot in list(cls.__dict__.items())
+        if type(slot) is types.MemberDescriptorType
+    ]
+
+
+def is_open(thing) -> bool:
+    """Whether all that is in an object lies in its attributes, or in it as a dict, list or tuple.
+
+    That is: what can change there. Of what stays, such as a text, that is nothing.
+    """
+    kind = type(thing)
+    if is_a(thing, (dict, list, tuple, *_NUMBERS)):
+        return True
+    if is_a(thing, (frozenset,)):
+        return is_atom(tuple(thing))
+    if (module_of(kind), kind.__name__) in _TEXTS or module_of(kind) == "datetime":
+        return kind is not decimal.Context
+    return not is_a(thing, (BaseException, collections.deque, set)) and not hides(kind)

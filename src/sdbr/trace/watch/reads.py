@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -25,12 +26,25 @@ from sdbr.trace.watch.plan._checks import Checks
 from sdbr.trace.watch.plan._states import environment
 from sdbr.trace.watch.sources import Source
 
+import numpy as np
+
+#: Of an array whose numbers are kept to be compared.
+_MOST_BYTES = 1 << 16
+
 
 def _contents(thing, key):
     try:
         return deep(thing)
     except Opaque as error:
         return "opaque", str(error)
+
+
+def _numbers(array, key):
+    """Those of an array, or what stands for very many."""
+    if array.nbytes <= _MOST_BYTES:
+        return array.tobytes()
+    flat = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    return zlib.crc32(flat.reshape(-1).view("u1"))
 
 
 def _again(function, key):
@@ -87,6 +101,7 @@ FACTS = {
                    "the subclasses of {}"),
     "bases": (lambda thing, key: tuple(map(Same, thing.__mro__)), "the bases of {}"),
     "identity": (lambda thing, key: Same(thing), "id({})"),
+    "numbers": (_numbers, "the numbers in {}"),
     "state": (lambda thing, key: state_of(thing), "the state of {}"),
     "contents": (_contents, "what is in {}"),
     "definition": (_definition, "the code and defaults of {}"),

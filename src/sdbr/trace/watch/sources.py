@@ -46,6 +46,14 @@ def _asked(holder, name, given):
         return MISSING
 
 
+def _cached(holder, key, given):
+    """What a function with a cache gives, which computes it again where the cache is cleared."""
+    try:
+        return holder(*key[0], **dict(key[1]))
+    except Exception:
+        return MISSING
+
+
 def _constant(holder, key, given):
     thing = key()
     return MISSING if thing is None else thing
@@ -63,6 +71,7 @@ _STEPS = {
     "attribute": lambda holder, key, given: lookup(holder, key)[1],
     "field": lambda holder, key, given: field(holder, key),
     "asked": _asked,
+    "cached": _cached,
     "super": lambda holder, key, given: superior(key[0], holder, key[1], key[2]),
     "item": lambda holder, key, given: item(holder, key),
     "self": lambda holder, key, given: getattr(holder, "__self__", MISSING),
@@ -108,6 +117,10 @@ class Source:
                 return MISSING
         return self.step(holder, self.key, (args, kwargs))
 
+    def root(self) -> Source:
+        """Where the path begins."""
+        return self if self.parent is None else self.parent.root()
+
     def bind(self, thing) -> None:
         """Let it be a source of this very thing."""
         self.kind, self.key, self.parent = "constant", hold(thing), None
@@ -119,6 +132,8 @@ class Source:
             return self.name
         if kind in ("attribute", "field", "asked"):
             return f"{self.parent}.{self.key}"
+        if kind == "cached":
+            return f"{self.parent}({', '.join(map(repr, self.key[0]))})"
         if kind == "item":
             return f"{self.parent}[{self.key!r:.40}]"
         if kind == "super":

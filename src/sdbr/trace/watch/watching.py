@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from sdbr.base.failures import is_of_ours
 from sdbr.trace.watch._reads import Watch
 from sdbr.trace.watch.reads import Reads
 
@@ -39,7 +40,10 @@ class watching:
         try:
             self._watch.begin(*self._call)
             self._watch.reads.unseen = self._watch.start()
-        except Exception as failure:
+        except BaseException as failure:
+            if not is_of_ours(failure):
+                self.__exit__()
+                raise
             self._watch.reads.unseen = _told(failure)
         return self._watch
 
@@ -47,7 +51,9 @@ class watching:
         watched, reason = self._watch, None
         try:
             reason = watched.stop()
-        except Exception as failure:
+        except BaseException as failure:
+            if not is_of_ours(failure):
+                raise
             reason = _told(failure)
         finally:
             watched.end()

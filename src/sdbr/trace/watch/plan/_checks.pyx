@@ -1,11 +1,14 @@
 """Asks whether what a call has read is as it was."""
 
+from sdbr.base.failures import is_of_ours
 from sdbr.trace.watch.plan.planning import Planner
 
 from sdbr.trace.watch.plan._plan cimport Plan
 
 # Checks by which a plan has paid for itself.
 cdef int PAYS = 8
+# Facts that the user's code is asked for.
+cdef frozenset RUNS_CODE = frozenset({"dir", "hasattr", "isinstance", "issubclass", "result"})
 
 
 cpdef object failed(list steps, list values, tuple given):
@@ -28,8 +31,10 @@ cpdef object failed(list steps, list values, tuple given):
             try:
                 if not guard.holds(values):
                     return guard
-            except Exception:  # of the user's code, which says what counts to a class
-                return guard
+            except Exception as error:
+                if guard.kind in RUNS_CODE or is_of_ours(error):
+                    return guard
+                raise  # of a signal
     return None
 
 

@@ -301,9 +301,4 @@ class Tests:
         return self.lay(test, name, value, how, keep, vouched=False) or self.node(MISSING)
 
 
-def tells_which(guard) -> bool:
-    """Whether it matters which object that is, as it is compared by identity."""
-    return guard.kind == "contents" and guard.want[1:] != (False,)
-
-
 __all__ = ("IDENTITIES", "Tests", "Unplanned", "how_compared", "identity")

@@ -15,16 +15,8 @@ from sdbr.trace.watch.fingerprints import elements_of
 from sdbr.trace.watch.plan._parts import How, Node, Op, What
 from sdbr.trace.watch.plan._plan import Plan, fields_of
 from sdbr.trace.watch.plan._states import Usual
-from sdbr.trace.watch.plan.places import (
-    HEAP,
-    OF_CLASS,
-    Tests,
-    Unplanned,
-    has,
-    how_compared,
-    is_static,
-    tells_which,
-)
+from sdbr.trace.watch.plan.contents import Contents, defined, how_known
+from sdbr.trace.watch.plan.places import IDENTITIES, Tests, Unplanned, has, how_compared
 from sdbr.trace.watch.sources import Source
 
 import chainer
@@ -351,7 +343,7 @@ class Planner(Tests):
             self.test(Op.IS, node, int(guard.want), other=self.at(guard.key))
             return
         ask = getattr(self, f"ask_{guard.kind}", None)
-        if ask is None or (guard.source.kind != "constant" and tells_which(guard)):
+        if ask is None:
             raise Unplanned
         ask(node, guard.key, guard.want)
 
@@ -360,10 +352,9 @@ class Planner(Tests):
 
     def ask_definition(self, node, key, want):
         """Code and defaults of a function."""
-        if type(node.value) is not types.FunctionType or node.value.__kwdefaults__ is not None:
-            raise Unplanned  # that is a dict
-        code, defaults = (None if x is None else x.thing() for x in want)
-        self.test(Op.DEFINITION, node, thing=(weakref.ref(code), defaults, None))
+        if type(node.value) is not types.FunctionType:
+            raise Unplanned
+        defined(self, node)
 
     def ask_state(self, node, key, want):
         """Whether a parameter has an array and a gradient."""
@@ -426,23 +417,10 @@ class Planner(Tests):
             raise Unplanned
 
     def ask_contents(self, node, key, want) -> None:
-        """All that is in an object: nothing."""
-        kind = type(node.value)
-        if want == (kind, False) and kind in (dict, collections.OrderedDict, list):
-            return self.ask_length(node, None, 0)
-        if len(want) != 2 or want[0] is not kind or is_static(kind):
-            raise Unplanned
-        for cls in OF_CLASS["__mro__"].__get__(kind)[:-1]:
-            own = OF_CLASS["__dict__"].__get__(cls)
-            if not OF_CLASS["__flags__"].__get__(cls) & HEAP or "__slots__" in own:
-                raise Unplanned
-        group = self.class_of(node)
-        if group.number == 0:
-            raise Unplanned
-        group.pairs.append(("", What.FIXED))
-        fields, _ = self.own(node, group, "", MISSING)
-        if fields is not None:  # and is empty, or no plan is made
-            fields.pairs.append((0, What.SIZE))
+        """All that is in an object."""
+        if node.how not in IDENTITIES:
+            self.merge(node, *how_known(node.value))
+        Contents(self).of(node)
 
     def ask_environment(self, node, key, want):
         """How NumPy treats errors, and which warnings are filtered."""
