@@ -373,7 +373,7 @@ def test_what_is_large_is_looked_through_until_the_traced_call_is_over(make, cha
         names_read = None
 
         def __init__(self):
-            self.variables_read = []
+            self.variables_read, self.arrays_compared = [], set()
 
         def note_beyond(self, name, places, large):
             self.large = large

@@ -167,3 +167,45 @@ def test_numbers_computed_out_of_sight(what):
                 result = static(X)
                 seen = result[1] if what == "returned" else reporter.observation["main/number"]
             assert seen == 0.5 * n
+
+
+class Closed:
+    """An object whose class, too, is among what it refuses to tell."""
+
+    def __init__(self, **fields):
+        object.__setattr__(self, "fields", fields)
+
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, "fields")[name]
+
+
+class Part:
+    """One of a chain."""
+
+
+def test_objects_that_cannot_be_looked_at():
+    """An object that refuses to say of which class it is, and one that is too deep."""
+    last = first = Part()
+    for _ in range(3000):
+        last.next = Part()
+        last = last.next
+    last.k = 2.0
+
+    def of_the_last(x):
+        part = first
+        for _ in range(3000):
+            part = part.next
+        return F.tanh(x) * part.k
+
+    closed = Closed(k=2.0)
+    fields = object.__getattribute__(closed, "fields")
+    for function, change in (
+        (lambda x: F.tanh(x) * closed.k, lambda: fields.update(k=3.0)),
+        (of_the_last, lambda: setattr(last, "k", 3.0)),
+    ):
+        static = sdbr.static_graph(function)
+        with pytest.warns(sdbr.SdbrWarning, match="cannot be looked at"):
+            assert_near(static(X).array, np.tanh(X) * 2, RESULTS, "before")
+        change()
+        assert_near(static(X).array, np.tanh(X) * 3, RESULTS, "after")
+        assert statistics_of(static).define_by_run_calls == 1

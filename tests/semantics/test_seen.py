@@ -86,7 +86,7 @@ def method_as_the_loss_of_a_classifier():
 def method_in_a_sequential():
     scale = Thing(k=2.0)
     model = chainer.Sequential(L.Linear(3, 2), scale.times, F.tanh)
-    return model, lambda: setattr(scale, "k", 3.0)
+    return (lambda x: model(x)), lambda: setattr(scale, "k", 3.0)
 
 
 @program
@@ -509,6 +509,33 @@ def test_what_logs_nothing_costs_nothing():
         static(X)
     assert schedule.guards.seen is not None
     assert static.schedule_manager.statistics.replays == 4
+
+
+def test_code_without_a_module():
+    """It has no file either, and is what the call calls itself."""
+    space = {"k": 2.0}
+    exec(compile("def forward(self, x):\n    return x * k", "<string>", "exec"), space)
+    model = sdbr.static_graph(type("Model", (chainer.Chain,), {"forward": space["forward"]})())
+    for k in (2.0, 2.0, 3.0, 3.0):
+        space["k"] = k
+        np.testing.assert_allclose(numbers_of(model(X)), X * k, rtol=ROUNDINGS)
+    assert model.schedule_manager.statistics.replays == 2
+
+
+@pytest.mark.parametrize("of", [lambda a: a[:1], lambda a: a.reshape(1, 2), lambda a: a.T])
+@pytest.mark.parametrize("before", [1, 2, 3])
+def test_a_view_of_an_array_that_is_replaced_by_its_equal(before, of):
+    """It is read where the first one lies, which has changed since."""
+    thing = Thing(array=np.array([1, 2], "f"))
+    static = sdbr.static_graph(lambda x: F.tanh(x)[:, :1] + of(thing.array))
+    for array, value in ((None, None),) * before + ((None, 5.0),) * 2 + ((1, None), (None, None)):
+        if array is not None:
+            thing.array = np.array([1, 2], "f")
+        if value is not None:
+            thing.array.fill(value)
+        want = np.tanh(X)[:, :1] + of(thing.array)
+        np.testing.assert_allclose(numbers_of(static(X)), want, rtol=ROUNDINGS)
+    assert static.schedule_manager.statistics.replays > 0
 
 
 class Interrupted(Exception):

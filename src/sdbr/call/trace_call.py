@@ -8,7 +8,9 @@ import time
 from sdbr.backends import ON_GPU
 from sdbr.base.collector import collector_off
 from sdbr.base.errors import NotStaticError
+from sdbr.base.failures import is_of_ours
 from sdbr.base.logs import logger
+from sdbr.base.reasons import Remedy
 from sdbr.call._due import Due
 from sdbr.call.cache_key import layouts_of, unusual_value
 from sdbr.call.find import Lookup, arrays_of
@@ -71,14 +73,12 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     line, start = user_line(), time.perf_counter()
     recorder = Recorder(is_transparent)
     waiting = _waiting(manager, lookup)
-    around = Outside(manager.function, link_of(function), callables_in(lookup.structure))
-    recorder.names_read = around.names_read
-    outside = outside_conditions(around.entries, recorder)
+    around, outside = _looked_around(manager, lookup, function, recorder)
     _know(recorder, around)
     _settle(recorder, manager, lookup)
     if lookup.schedule is None or free_numbers(lookup.key):
         recorder.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
-    unlike = comparable(around, link_of(function), lookup.leaves)
+    unlike = recorder.trace.dynamic or comparable(around, link_of(function), lookup.leaves)
     if unlike is None:
         result = _recorded(recorder, around, function, lookup, given)
     else:  # with the very arrays, since what it sees of them is not the same
@@ -164,6 +164,33 @@ def disturbed(manager, recorder: Recorder) -> bool:
         return False
     manager.missed.disturbed += 1
     return True
+
+
+def _looked_around(manager, lookup: Lookup, function, recorder: Recorder) -> tuple[Outside, list]:
+    """What the call may read, with the conditions on it; dynamic where that cannot be told."""
+    owner, callables = link_of(function), callables_in(lookup.structure)
+
+    def look() -> tuple[Outside, list]:
+        around = Outside(manager.function, owner, callables)
+        recorder.names_read = around.names_read
+        return around, outside_conditions(around.entries, recorder)
+
+    try:
+        return look()
+    except Exception as error:
+        if is_of_ours(error) and not isinstance(error, RecursionError):
+            raise
+        try:
+            look()
+        except Exception as again:
+            text = f"an object that the call may read cannot be looked at: {again!r:.100}"
+            recorder.mark_dynamic(text, Remedy.DO_OUTSIDE, line="")
+            return Outside(_nothing, None), []
+        raise  # it was that of a signal
+
+
+def _nothing() -> None:
+    """Reads nothing."""
 
 
 def _recorded(recorder: Recorder, around: Outside, function, lookup: Lookup, given: tuple):

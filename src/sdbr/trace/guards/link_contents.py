@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
-from sdbr.devices.arrays import PLAIN
+from sdbr.devices.arrays import ARRAYS, PLAIN
 from sdbr.trace.arrays.stripping import PURE, TRACED, is_traced, strip
 from sdbr.trace.code.frames import line_of_use
 from sdbr.trace.code.moving import GENERATORS, moves_on
@@ -142,7 +142,12 @@ class PrintRecording:
         used.update(x.index for x in values_in([r.items for r in trace.reports]))
         used.update(x.index for x in values_in([s.value for s in trace.stores]))
         used.update(x.source.index for x in trace.values if x.kind == "alias" and x.index in used)
-        trace.live = {id(x.source): SAME for x in trace.values if x.kind == CONSTANT}
+        trace.live = {}
+        for x in trace.values:
+            thing = x.source if x.kind == CONSTANT else None
+            while isinstance(thing, ARRAYS):  # a view is read where its base lies
+                trace.live[id(thing)] = SAME
+                thing = thing.base
         trace.live.update((id(thing), LIKE) for thing in kept)
         for thing, value in self._captured:
             if value.is_variable or value.index in used:

@@ -53,12 +53,24 @@ cpdef int numbers(Notes notes, thing) except -1:
     return 0
 
 
+cdef bint is_view(thing, key) except -1:
+    """Whether an item of an array is a view, whose numbers are read where it lies."""
+    cdef int n = 0
+    for part in key if type(key) is tuple else (key,):
+        if type(part) is int:
+            n += 1
+        elif part is not None and part is not Ellipsis and type(part) is not slice:
+            return False
+    return n < thing.ndim if is_a(thing, ARRAYS) else False
+
+
 cpdef object subscript(Notes notes, thing, key):
     """The code reads ``thing[key]``."""
     if is_atom(thing):
         return
     if is_computed(thing):
-        numbers(notes, thing)
+        if not is_view(thing, key):
+            numbers(notes, thing)
         return
     if is_a(thing, (type,)):
         notes.special(thing, "__getitem__")

@@ -129,7 +129,7 @@ cdef class Executed(Notes):
         if <PyObject *>back == self.top:
             return not self.is_in_ours()
         # Code that was made by the library, or by the user, for whom others may call it.
-        return not is_stdlib(name) and not of_libraries(back)
+        return not is_stdlib(name) and (self.top == NULL or not of_libraries(back))
 
     cdef bint is_in_ours(self) except -1:
         """Whether what is executed runs compiled code of ours, which calls others."""
