@@ -396,6 +396,16 @@ def attribute_that_a_parameter_may_have():
     return (lambda x: link(x) * getattr(link.W, "k", 2.0)), lambda: setattr(link.W, "k", 3.0)
 
 
+@program
+def whether_a_parameter_has_an_attribute():
+    link = L.Linear(3, 2)
+
+    def f(x):
+        return link(x) * (2.0 if hasattr(link.W, "frozen") else 1.0)
+
+    return f, lambda: setattr(link.W, "frozen", True)
+
+
 # --- state of the interpreter and of libraries --------------------------------------------------
 @program
 def arguments_of_the_program():

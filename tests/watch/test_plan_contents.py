@@ -8,11 +8,13 @@ import enum
 import fractions
 import pickle
 import types
+import warnings
 from typing import ClassVar
 
 from sdbr.trace.watch._frames import KNOWN
 from sdbr.trace.watch.reads import Guard
 
+import numpy as np
 import pytest
 
 from .outside import Thing
@@ -191,6 +193,66 @@ def factory_of_a_dict():
     inner.default_factory = int
     yield
     inner.default_factory = list
+
+
+def reshape(array, shape):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        array.shape = shape
+
+
+@change
+def shape_of_an_array_in_a_dict():
+    array = np.ones((2, 3), "f")
+    yield {"a": array}
+    reshape(array, (3, 2))
+    yield
+    reshape(array, (2, 3))
+
+
+@change
+def shape_of_an_array_in_an_attribute():
+    array = np.ones((2, 3), "f")
+    yield [Holder(array=array)]
+    reshape(array, (3, 2))
+    yield
+    reshape(array, (2, 3))
+
+
+@change
+def shape_of_an_array_in_a_list():
+    array = np.ones((2, 3), "f")
+    yield {"a": [array]}
+    reshape(array, (3, 2))
+    yield
+    reshape(array, (2, 3))
+
+
+@change
+def defaults_of_a_function():
+    function = Holder.__dict__["double"]
+    yield {"a": function}
+    function.__defaults__ = (3,)
+    yield
+    function.__defaults__ = None
+
+
+@change
+def named_defaults_of_a_function():
+    function = Holder.__dict__["double"]
+    yield {"a": function}
+    function.__kwdefaults__["by"] = 3
+    yield
+    function.__kwdefaults__["by"] = 2
+
+
+@change
+def attribute_of_a_function():
+    function = Holder.__dict__["double"]
+    yield {"a": function}
+    function.more = 1
+    yield
+    del function.more
 
 
 @change

@@ -8,6 +8,7 @@ from typing import Any
 from sdbr.audit._budget import largest_difference
 from sdbr.devices.arrays import ARRAYS, Array, device_of, on_host
 from sdbr.devices.contents import Extent, extents
+from sdbr.trace.values import OF_VARIABLES
 
 import chainer
 import numpy as np
@@ -18,7 +19,6 @@ TOLERANCES = {2: 1e-2, 4: 2e-5, 8: 2e-12, 16: 2e-12}
 #: The same for gradients and what an optimizer makes of them.
 GRADIENT_TOLERANCES = {2: 5e-2, 4: 2e-4, 8: 2e-11, 16: 2e-11}
 _MOST_DEPTH = 8
-_OF_VARIABLES = frozenset(chainer.Parameter(shape=(1,)).__dict__) | {"_has_chainerx_array"}
 
 
 def flat(name: str, thing, facts: dict[str, Any], met: dict[int, tuple], depth: int = 0) -> None:
@@ -33,7 +33,7 @@ def flat(name: str, thing, facts: dict[str, Any], met: dict[int, tuple], depth: 
         facts[f"{name}: requires_grad"] = bool(thing.requires_grad)
         facts[f"{name}: name"] = thing.name
         for key in list(thing.__dict__):
-            if depth < _MOST_DEPTH and key not in _OF_VARIABLES:
+            if depth < _MOST_DEPTH and key not in OF_VARIABLES:
                 flat(f"{name}.{key}", thing.__dict__[key], facts, met, depth + 1)
     elif isinstance(thing, ARRAYS):
         facts[name] = thing

@@ -8,6 +8,9 @@ from typing import Any
 
 from sdbr.base.reasons import Reason
 
+import chainer
+import numpy as np
+
 ARGUMENT, PARAMETER, ATTRIBUTE, RESULT, CONSTANT = (
     "argument",
     "parameter",
@@ -19,6 +22,13 @@ ALIAS = "alias"
 
 #: Stands for the value of an attribute that a link does not have itself.
 ABSENT = type("Absent", (), {"__repr__": lambda self: "ABSENT", "__slots__": ()})()
+
+#: What lies in any Variable or Parameter: anything else there the user has put there. (Not by
+#: ``dir``, which takes away that all of a class share the keys of their dictionaries.)
+OF_VARIABLES = frozenset({
+    *chainer.Variable(np.zeros(1)).__dict__, *chainer.Parameter(np.zeros(1)).__dict__,
+    "_has_chainerx_array",
+})  # fmt: skip
 
 
 class Value:

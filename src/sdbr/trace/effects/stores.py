@@ -27,15 +27,9 @@ from sdbr.trace.guards.guards import changed_condition, stored_condition
 from sdbr.trace.guards.prints import is_constant
 from sdbr.trace.nodes import config_entries
 from sdbr.trace.structure import holds_itself
-from sdbr.trace.values import ABSENT, CONSTANT, Store, handed_out
+from sdbr.trace.values import ABSENT, CONSTANT, OF_VARIABLES, Store, handed_out
 
 import chainer
-import numpy as np
-
-# Of any Variable or Parameter; whatever else lies there the user has put there.
-_OF_VARIABLES = frozenset(
-    {*chainer.Variable(np.zeros(1)).__dict__, *chainer.Parameter(np.zeros(1)).__dict__}
-)
 
 
 class Stores:
@@ -196,7 +190,7 @@ class StoreRecording:
     def note_extras(self, variable) -> None:
         """Note what the user has put on a Variable, when it is first met."""
         if id(variable) not in self._extras:
-            self._extras[id(variable)] = (variable._node, extras_of(variable, _OF_VARIABLES))
+            self._extras[id(variable)] = (variable._node, extras_of(variable, OF_VARIABLES))
 
     def count_given(self, given: list) -> None:
         """Note how many references there are to the arguments, and to what stands for globals."""
@@ -378,7 +372,7 @@ class StoreRecording:
             for variable, value in todo:
                 done.add(id(variable))
                 before = self._extras.get(id(variable), (None, {}))[1]
-                now = extras_of(variable, _OF_VARIABLES)
+                now = extras_of(variable, OF_VARIABLES)
                 if not before and not now:
                     continue
                 if value is not None and value.index in every and not self._was_there(value):

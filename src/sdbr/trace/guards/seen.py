@@ -6,7 +6,7 @@ from typing import Any
 
 from sdbr.base.failures import is_of_ours
 from sdbr.base.reasons import Remedy
-from sdbr.trace.values import Trace
+from sdbr.trace.values import OF_VARIABLES, Trace
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch.reads import Guard, Reads
 from sdbr.trace.watch.sources import MISSING
@@ -162,7 +162,7 @@ def _is_of_links(guard: Guard, values: list, noted: set) -> bool:
 #: Facts about one attribute.
 _OF_ONE_NAME = frozenset({"attribute", "hasattr", "field"})
 #: What a parameter of Chainer's has, but for what only people read.
-_OF_PARAMETERS = frozenset(dir(chainer.Parameter(0.0))) - {"name"}
+_OF_PARAMETERS = OF_VARIABLES.union(*map(vars, chainer.Parameter.__mro__)) - {"name"}
 
 
 def _settings() -> frozenset:

@@ -142,8 +142,8 @@ class Contents:
 
     def lies(self, group: Test, key, value) -> None:
         """At a place lies a value, of which all counts that is in it."""
-        node = self.tests.lay(group, key, value, *how_known(value), vouched=False)
-        self.of(node)
+        vouched = group.op not in (Op.LIST, Op.TUPLE)  # of which no version tells
+        self.of(self.tests.lay(group, key, value, *how_known(value), vouched))
 
 
 def defined(tests: Tests, node: Node) -> None:
