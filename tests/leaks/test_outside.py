@@ -44,7 +44,7 @@ DYNAMIC = {
     "p_13_shape_of_a_copy_set_within",
 }
 #: Beyond the limits of what is compared before replays: `explain` names it, audits see it.
-NAMED = ("p_12_a_large_array_in_an_object", "p_12_many_objects")
+NAMED = ("p_12_many_objects",)
 
 
 @pytest.mark.parametrize("name", [n for n in names_in(PATH) if n not in NAMED])

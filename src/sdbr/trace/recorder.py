@@ -164,6 +164,10 @@ class Recorder(
                 Remedy.DRAW_ARRAYS,
             )
 
+    def meets(self, generator, name: str) -> None:
+        """The call has reached a random generator that was there before it."""
+        self.generators.watch(generator, f"{name!r}, a random generator of its own,")
+
     def watch_nodes(self) -> None:
         """User code may hold a function node from now on: what it reads there is noted."""
         if not self._watches_nodes:
@@ -281,9 +285,12 @@ class Recorder(
                     if self.call_watch is not None:
                         self.own_forwards = OwnForwards(self)
                     self.generators.look()
-                    with watching(function, args, kwargs) as self.code_watch:
+                    if self.reads is not None:  # all that it can read
                         result = function(*args, **kwargs)
-                    self.reads, self.code_watch = self.code_watch.reads, None
+                    else:
+                        with watching(function, args, kwargs, self.meets) as self.code_watch:
+                            result = function(*args, **kwargs)
+                        self.reads, self.code_watch = self.code_watch.reads, None
                     self.generators_unmoved()
             finally:
                 set_current(None)

@@ -9,6 +9,7 @@ import types
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.watch._looks import MISSING
 from sdbr.trace.watch.fingerprints import CONTAINERS, SETS, VARIABLES, VIEWS, elements_of
+from sdbr.trace.watch.reads import is_ours
 from sdbr.trace.watch._following import is_library_class
 
 import numpy as np
@@ -48,8 +49,38 @@ cpdef int numbers(Notes notes, thing) except -1:
     if type(thing) is not np.ndarray or thing.dtype == object:
         return 0
     source = notes.homes.get(id(thing))
+    while source is None and type(thing.base) is np.ndarray:  # a view of one from outside
+        thing = thing.base
+        source = notes.homes.get(id(thing))
     if source is not None and source.root().kind not in ("argument", "keyword"):
         notes.fact(thing, "numbers")
+    return 0
+
+
+cdef int some_numbers(Notes notes, thing, key) except -1:
+    """The code takes ``thing[key]``, which is a copy."""
+    parts = key if type(key) is tuple else (key,)
+    for part in parts:
+        numbers(notes, part)
+        if is_a(part, ARRAYS) and is_ours(part):
+            notes.numbers_behind(part)
+    parts = [np.ndarray.view(x, np.ndarray) if is_a(x, ARRAYS) and is_ours(x) else x for x in parts]
+    if not all([type(part) in (int, slice, list, np.ndarray) for part in parts]):
+        return numbers(notes, thing)
+    if type(thing) is np.ndarray and thing.dtype != object and id(thing) in notes.homes:
+        if notes.homes[id(thing)].root().kind not in ("argument", "keyword"):
+            copied = tuple([x.copy() if type(x) in (list, np.ndarray) else x for x in parts])
+            notes.fact(thing, "some", copied)
+        return 0
+    return numbers(notes, thing)
+
+
+cpdef int computed_from(Notes notes, list things) except -1:
+    """Code that is not followed computes, where nothing traced takes part; `out` is written to."""
+    parts = [x for thing in things for x in (thing if type(thing) in (list, tuple) else (thing,))]
+    if not any([is_ours(x) for x in parts]):
+        for x in parts:
+            numbers(notes, x)
     return 0
 
 
@@ -69,8 +100,9 @@ cpdef object subscript(Notes notes, thing, key):
     if is_atom(thing):
         return
     if is_computed(thing):
+        escape(notes, key)
         if not is_view(thing, key):
-            numbers(notes, thing)
+            some_numbers(notes, thing, key)
         return
     if is_a(thing, (type,)):
         notes.special(thing, "__getitem__")
@@ -107,6 +139,7 @@ cdef object _item(Notes notes, thing, key):
         notes.fact(thing, "item", key)
         if is_a(thing, (collections.defaultdict,)):  # what makes the item
             escape(notes, thing)
+            notes.wrote(thing, "item", key, True)
         return
     if not is_a(thing, (dict,)) and type(key) is int and key < 0:
         notes.fact(thing, "length")
@@ -297,7 +330,7 @@ cpdef object operate(Notes notes, one, other, bint modulo = False):
 cpdef object write_item(Notes notes, thing, key, bint deletes = False):
     """The code writes ``thing[key]``, or deletes it."""
     if is_a(thing, ARRAYS):
-        return
+        return numbers(notes, thing) or None  # which are others then
     if not is_followed(notes.special(thing, "__delitem__" if deletes else "__setitem__")):
         set_item(notes, thing, key, deletes)
 

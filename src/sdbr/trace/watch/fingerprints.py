@@ -55,7 +55,7 @@ OWNERLESS = (types.ModuleType, type(None))
 _BY_TEXT = (complex, decimal.Decimal)
 _NUMBERS = (float, int, str, bytes, complex, np.generic)
 _FLAGS = type(np.ones(1).flags)
-_MOST = 20_000
+MOST = 20_000
 
 
 class Same:
@@ -210,11 +210,11 @@ def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
         return shallow(thing)
     if id(thing) in memo:
         return "again", memo[id(thing)]
-    if len(memo) > _MOST:
+    if len(memo) > MOST:
         raise Opaque("too large")
     memo[id(thing)] = len(memo)
     memo.setdefault(None, []).append(thing)  # what is made on the way stays, as its address counts
-    found = _deep(thing, lambda x: deep(x, memo))
+    found = inside(thing, lambda x: deep(x, memo))
     kind = type(thing)
     if is_library_class(kind) or id(kind) in memo:
         return found
@@ -222,7 +222,8 @@ def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
     return found, values_of(kind, lambda x: deep(x, memo))
 
 
-def _deep(thing, go) -> Any:
+def inside(thing, go) -> Any:
+    """What is compared of an object beside its class; `go` is called with all that it holds."""
     kind = type(thing)
     if is_a(thing, (chainer.Parameter,)):
         return "is", Same(thing), *state_of(thing)

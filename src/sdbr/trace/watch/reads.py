@@ -12,6 +12,7 @@ from sdbr.trace.code._library import stands_in
 from sdbr.trace.watch._looks import MISSING, field, is_a, item, lookup
 from sdbr.trace.watch.fingerprints import (
     LOOSE,
+    VARIABLES,
     Opaque,
     Same,
     deep,
@@ -24,7 +25,8 @@ from sdbr.trace.watch.fingerprints import (
 )
 from sdbr.trace.watch.plan._checks import Checks
 from sdbr.trace.watch.plan._states import environment
-from sdbr.trace.watch.sources import Source
+from sdbr.trace.watch.plan.reach import reach
+from sdbr.trace.watch.sources import Source, hold
 
 import numpy as np
 
@@ -102,10 +104,13 @@ FACTS = {
     "bases": (lambda thing, key: tuple(map(Same, thing.__mro__)), "the bases of {}"),
     "identity": (lambda thing, key: Same(thing), "id({})"),
     "numbers": (_numbers, "the numbers in {}"),
+    "some": (lambda thing, key: _numbers(np.ascontiguousarray(thing[key]), None),
+             "some numbers in {}"),
     "state": (lambda thing, key: state_of(thing), "the state of {}"),
     "contents": (_contents, "what is in {}"),
     "definition": (_definition, "the code and defaults of {}"),
     "result": (_again, "what {} gives"),
+    "reach": (lambda thing, key: reach(thing), "what {} can read"),
     "environment": (environment, "numpy.errstate or the filters of warnings"),
 }  # fmt: skip
 
@@ -158,6 +163,20 @@ class Guard:
             return (thing is values[self.key.number]) == self.want
         return FACTS[self.kind][0](thing, self.key) == self.want
 
+    def now(self, values: list) -> Any:
+        """What is so now; as `found`, where it holds."""
+        thing = values[self.source.number]
+        if self.kind == "value":
+            return shallow(thing)
+        if self.kind == "is":
+            return thing is values[self.key.number]
+        return FACTS[self.kind][0](thing, self.key)
+
+    def found(self) -> Any:
+        """What the call has learnt."""
+        is_identity = self.kind == "value" and type(self.want) is not tuple
+        return shallow(self.want()) if is_identity else self.want
+
     def _settles(self, thing) -> bool:
         """Whether something of ours lies there while a call is traced, or lay there in this one."""
         if is_ours(thing):
@@ -203,9 +222,13 @@ class Reads:
     dynamic : list of (str, str)
         Why the call cannot be static, and where: ``file:line``.
     unseen : str or None
-        Why nothing was seen at all.
+        Why nothing was seen; all that the call can read is compared then.
     writes : list of str
         What it has written to outside.
+    written : list of (Source, str, object)
+        The same: the object, what of it, and the key.
+    changed : list of (Source, object)
+        Containers from outside that hold something else after the call.
     draws : list of str
         Methods of NumPy's generators that it has called: what they give no guard compares.
     """
@@ -216,9 +239,9 @@ class Reads:
         self.dynamic: list[tuple[str, str]] = []
         self.unseen: str | None = None
         self.writes: list[str] = []
+        self.written: list[tuple[Source, str, Any]] = []
+        self.changed: list[tuple[Source, Any]] = []
         self.draws: list[str] = []
-        #: Places: number of a source, kind, key.
-        self.written: set[tuple] = set()
         self._by_source: list[list[Guard]] = []
         self._checks: Checks | None = None
 
@@ -239,20 +262,14 @@ class Reads:
         self._by_source[last.number].append(guard)
         self._checks = None
 
-    def has_written(self, guard: Guard) -> bool:
-        """Whether a guard is of a place that the call has written to, or was reached from one."""
-        if guard.kind == "is":
-            return self._is_written(guard.source) or self._is_written(guard.key)
-        return self._is_written(guard.source, PLACES.get(guard.kind, guard.kind), guard.key)
-
-    def _is_written(self, source: Source, kind: str = "", key: Any = None) -> bool:
-        written = self.written
-        while True:
-            if (source.number, "*", None) in written or (source.number, kind, key) in written:
-                return True
-            if source.parent is None:
-                return False
-            kind, key, source = PLACES.get(source.kind, source.kind), source.key, source.parent
+    def take_all(self, function) -> None:
+        """Nobody will see what `function` reads: take up all that it can read."""
+        source = self.add_source(Source("constant", None, hold(function), function.__name__))
+        want = reach(function)
+        if want[:1] == ("opaque",):
+            self.dynamic.append((f"cannot be watched ({self.unseen}): {want[1]}", ""))
+        else:
+            self.add(source, "reach", None, want)
 
     def bind(self, source: Source, thing) -> None:
         """Let it be a source of this very thing, wherever that came from."""
@@ -276,9 +293,9 @@ class Reads:
         for guard in self.guards:
             if guard.kind == "state":
                 guard.want = state_of(guard.source.get(args, kwargs))
-            elif guard.want == _NONE:
+            elif guard.want == _NONE and guard.source.parent is not None:
                 thing = guard.source.get(args, kwargs)
-                if is_a(thing, ARRAYS):
+                if is_a(thing, ARRAYS) and is_a(guard.source.parent.get(args, kwargs), VARIABLES):
                     guard.want = value_print(thing)
 
     def check(self, args: tuple, kwargs: dict) -> Guard | None:
