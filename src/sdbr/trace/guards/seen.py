@@ -295,6 +295,8 @@ def _is_of_links(guard: Guard, values: list, noted: set) -> bool:
     holder = values[source.parent.number]
     if isinstance(holder, chainer.Parameter):
         return source.key in _OF_PARAMETERS
+    if isinstance(holder, chainer.LinkHook):
+        return True  # those that are known; the others make a call dynamic
     if not isinstance(holder, chainer.Link) or source.kind != "attribute":
         return False
     return (id(holder), source.key) in noted

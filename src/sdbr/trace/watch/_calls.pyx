@@ -135,7 +135,7 @@ cdef object _python(Notes notes, function, list args, dict kwargs):
 
 cdef object _give(Notes notes, str module, list args, dict kwargs):
     """Code of a library gets things: what Chainer reads of links, it reads by code of theirs."""
-    if module.partition(".")[0] in ("numpy", "scipy"):
+    if module.partition(".")[0] in ("cupy", "numpy", "scipy"):
         computed_from(notes, [*args, *kwargs.values()])
     cdef bint ours = module == "sdbr" or module.startswith("sdbr.")
     if ours and not module.startswith("sdbr.trace."):

@@ -6,7 +6,7 @@ import gc
 import itertools
 import types
 
-from sdbr.devices.arrays import ARRAYS
+from sdbr.devices.arrays import ARRAYS, PLAIN
 from sdbr.trace.watch._looks import MISSING
 from sdbr.trace.watch.fingerprints import CONTAINERS, SETS, VARIABLES, VIEWS, elements_of
 from sdbr.trace.watch.reads import is_ours
@@ -28,6 +28,7 @@ from sdbr.trace.watch._looks cimport (
 from sdbr.trace.watch._notes cimport Notes
 
 _COMPUTED = (*ARRAYS, np.generic, *VARIABLES)
+HOST = (np.ndarray,)
 _FIELDS = (dict, types.MappingProxyType)
 cdef int DEEPEST = 6  # containers within others, before they are guarded whole
 _APPLY = (
@@ -46,10 +47,10 @@ cpdef int numbers(Notes notes, thing) except -1:
 
     Those of arguments are others each time.
     """
-    if type(thing) is not np.ndarray or thing.dtype == object:
+    if type(thing) not in PLAIN or thing.dtype == object:
         return 0
     source = notes.homes.get(id(thing))
-    while source is None and type(thing.base) is np.ndarray:  # a view of one from outside
+    while source is None and type(thing.base) in PLAIN:  # a view of one from outside
         thing = thing.base
         source = notes.homes.get(id(thing))
     if source is not None and source.root().kind not in ("argument", "keyword"):
@@ -62,9 +63,9 @@ cdef int some_numbers(Notes notes, thing, key) except -1:
     parts = key if type(key) is tuple else (key,)
     for part in parts:
         numbers(notes, part)
-        if is_a(part, ARRAYS) and is_ours(part):
+        if is_a(part, HOST) and is_ours(part):
             notes.numbers_behind(part)
-    parts = [np.ndarray.view(x, np.ndarray) if is_a(x, ARRAYS) and is_ours(x) else x for x in parts]
+    parts = [np.ndarray.view(x, np.ndarray) if is_a(x, HOST) and is_ours(x) else x for x in parts]
     if not all([type(part) in (int, slice, list, np.ndarray) for part in parts]):
         return numbers(notes, thing)
     if type(thing) is np.ndarray and thing.dtype != object and id(thing) in notes.homes:

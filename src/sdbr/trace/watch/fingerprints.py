@@ -14,7 +14,7 @@ import weakref
 from typing import Any
 
 from sdbr.base._by_class import ByClass
-from sdbr.devices.arrays import ARRAYS
+from sdbr.devices.arrays import ARRAYS, device_of
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import (
     ATOMS,
@@ -112,7 +112,7 @@ def shallow(thing, depth: int = 0) -> tuple:
     if is_a(thing, ITSELF):
         return "is", Same(thing)
     if is_a(thing, ARRAYS):
-        return kind, thing.dtype, thing.shape
+        return kind, thing.dtype, thing.shape, device_of(thing)
     if is_a(thing, (np.generic,)):
         return kind, thing.tobytes()
     if is_a(thing, VARIABLES):

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.devices.arrays import ARRAYS
+from sdbr.devices.arrays import ARRAYS, on_host
 from sdbr.trace.code._library import stands_in
 from sdbr.trace.watch._looks import MISSING, field, is_a, item, lookup
 from sdbr.trace.watch.fingerprints import (
@@ -43,6 +43,7 @@ def _contents(thing, key):
 
 def _numbers(array, key):
     """Those of an array, or what stands for very many."""
+    array = on_host(array)
     if array.nbytes <= _MOST_BYTES:
         return array.tobytes()
     flat = array if array.flags.c_contiguous else np.ascontiguousarray(array)
