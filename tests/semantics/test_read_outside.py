@@ -245,7 +245,11 @@ MOVING = {
     "object": (lambda s, x: s.l(x) * next(s.a.it), Feed(itertools.cycle([1, 2])), "a.it"),
     "tuple": (lambda s, x: s.l(x) * next(s.a[1]), (0, endless()), "a[1]"),
     "queue": (lambda s, x: s.l(x) * s.a.get(), queue.Queue(), "is a queue"),
-    "queue in a list": (lambda s, x: s.l(x) * s.a[0].get(), [queue.SimpleQueue()], "a[0]"),
+    "queue in a list": (
+        lambda s, x: s.l(x) * s.a[0].get(),
+        [queue.SimpleQueue()],
+        "waits for other threads",
+    ),
     "global dict": (lambda s, x: s.l(x) * next(FEEDS["deep"][0]["it"]), None, "['it']"),
     "bound method": (lambda s, x: s.l(x) * NEXT(), None, "'NEXT' is an iterator"),
     "bound get": (lambda s, x: s.l(x) * s.a(), JOBS.get, "is a queue"),

@@ -282,13 +282,13 @@ def _schedule_of(manager, lookup: Lookup, trace: Trace) -> Schedule:
 def _watch(schedule: Schedule, recorder: Recorder, around: Outside, seen, owner) -> None:
     """Give a schedule its guards, and say whether others may be built of it."""
     schedule.asks_no_size = schedule.dynamic is None and asks_no_size(around, owner)
-    guards = schedule.guards = Guards(schedule.trace)
-    if schedule.dynamic is None or not schedule.trace.quiet:
-        # Else what made it so is looked at alone.
+    # Of one that is dynamic and quiet, what made it so is looked at alone.
+    watches = schedule.dynamic is None or not schedule.trace.quiet
+    guards = schedule.guards = Guards(schedule.trace, seen if watches else None)
+    if watches:
         guards.watch_seen(seen, [place.name for place in recorder.stores.changed.values()])
     for _, array in structural_arrays(schedule.trace):
         guards.watch_contents(array)
-    recorder.settle_prints()
 
 
 def _due(manager, schedule: Schedule, lookup: Lookup) -> Due | None:

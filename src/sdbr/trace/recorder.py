@@ -34,7 +34,7 @@ from sdbr.trace.effects.reports import RecordingReporter, ReportRecording
 from sdbr.trace.effects.stores import StoreRecording
 from sdbr.trace.forgotten import why_not_through
 from sdbr.trace.gradients import GradientRecording
-from sdbr.trace.guards.link_contents import PrintRecording
+from sdbr.trace.guards.link_contents import ContentsRecording
 from sdbr.trace.lasting import LastingRecording
 from sdbr.trace.meeting import MeetingRecording
 from sdbr.trace.numpy_calls import CallRecording
@@ -71,7 +71,7 @@ class Recorder(
     ScalarRecording,
     CounterRecording,
     GradientRecording,
-    PrintRecording,
+    ContentsRecording,
     CapturedRecording,
     StoreRecording,
     GrowthRecording,

@@ -23,7 +23,7 @@ from sdbr.trace.effects.attributes import INTERNAL, may_be_computed
 from sdbr.trace.effects.escapes import References
 from sdbr.trace.effects.other_threads import changed_elsewhere
 from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of, sink_of
-from sdbr.trace.guards.prints import is_constant
+from sdbr.trace.guards.seen import is_constant
 from sdbr.trace.nodes import config_entries
 from sdbr.trace.structure import holds_itself
 from sdbr.trace.values import ABSENT, CONSTANT, OF_VARIABLES, Store, handed_out

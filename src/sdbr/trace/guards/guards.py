@@ -12,14 +12,13 @@ from sdbr.compat import LINK_VERSION
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace._node_copies import inner_function
 from sdbr.trace.arrays.scalars import ScalarArgument, written_by
-from sdbr.trace.code._library import stands_in
+from sdbr.trace.code._library import is_library, stands_in
 from sdbr.trace.code.reading import behind
 from sdbr.trace.guards._definitions import Definitions
 from sdbr.trace.guards._held import (
     MISSING,
     Conditions,
     Given,
-    holds_same,
     is_array_like,
     is_equal,
     is_same,
@@ -28,11 +27,11 @@ from sdbr.trace.guards._held import (
 from sdbr.trace.guards._versions import Dicts
 from sdbr.trace.guards.layouts import layout_conditions
 from sdbr.trace.guards.link_hooks import hooks_of
-from sdbr.trace.guards.prints import is_constant, taken
-from sdbr.trace.guards.seen import Change, Seen
+from sdbr.trace.guards.seen import Change, Seen, is_constant
 from sdbr.trace.nodes import METHODS
 from sdbr.trace.values import ABSENT, Trace
-from sdbr.trace.watch.fingerprints import shallow
+from sdbr.trace.watch.fingerprints import CONTAINERS, shallow
+from sdbr.trace.watch.plan.reach import contents
 
 import chainer
 import numpy as np
@@ -47,7 +46,7 @@ class Guards:
     only when some link was written to since the last time.
     """
 
-    def __init__(self, trace: Trace):
+    def __init__(self, trace: Trace, seen: Seen | None = None):
         self.volatile = Conditions()
         self.stable = []
         self.version: int | None = None  # what the traced call wrote has to be looked at, too
@@ -62,11 +61,11 @@ class Guards:
         self.definitions = Definitions(_methods_of(trace), [], [])
         self.on_floats: list = []
         self.comparisons = {repr(condition) for condition in trace.conditions}
-        self._live = trace.live
         self._written = {(id(write.link), write.name) for write in trace.writes}
         self._watch_floats(trace)
+        places = set() if seen is None else seen.places
         for read in trace.reads:
-            self._watch_read(read, trace)
+            self._watch_read(read, trace, places)
         if trace.classes:
             self.stable.append((Given(trace.classes), "__class__", _have_classes, None))
         for name, value in trace.environment.items():
@@ -82,8 +81,8 @@ class Guards:
         for condition in layout_conditions(trace):
             self.volatile.add(*condition)
 
-    def _watch_read(self, read, trace: Trace) -> None:
-        """The condition on one attribute that the call has read."""
+    def _watch_read(self, read, trace: Trace, places: set) -> None:
+        """The condition on one attribute that the call has read; `places`: see `Seen`."""
         value, d, name = read.value, read.link.__dict__, read.name
         if value is ABSENT:
             self.stable.append((d, name, _is_absent, None))
@@ -117,15 +116,13 @@ class Guards:
                 change = Change(name, shallow(value), shallow(d.get(name)), True)
                 self.changed[id(d), name] = change
         elif is_constant(value):
-            self.stable.append((d, name, holds_same, (taken(value), {})))
+            self.stable.append((d, name, _is_alike, shallow(value)))
         elif (id(read.link), name) in trace.grown:
             self.stable.append((d, name, _is_of_type, trace.grown[id(read.link), name]))
-        elif (id(read.link), name) in trace.prints:
-            want = trace.prints[id(read.link), name]
-            if want is not None:  # else static_code changes it in every replay
-                self.volatile.add(d, name, holds_same, (want, trace.live))
-        else:
+        elif is_library(type(value)) and not isinstance(value, CONTAINERS):
             self.stable.append((d, name, is_same, value))
+        elif (id(d), name) not in places:  # nobody has seen what was read of it
+            self.volatile.add(d, name, _holds, contents(value))
 
     def _watch_hooks(self, read) -> None:
         """The hooks of a link are the same, and so are the numbers that they hold."""
@@ -310,6 +307,14 @@ def _comes_out(condition, want) -> bool:
 
 def _is_absent(thing, want) -> bool:
     return thing is MISSING
+
+
+def _is_alike(thing, want) -> bool:
+    return shallow(thing) == want
+
+
+def _holds(thing, want) -> bool:
+    return contents(thing) == want
 
 
 def _is_none(thing, want) -> bool:

@@ -10,13 +10,19 @@ from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import Cell, behind
-from sdbr.trace.values import ABSENT, CONSTANT, OF_VARIABLES, Trace
+from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
 from sdbr.trace.watch.fingerprints import CONTAINERS, Same
 from sdbr.trace.watch.reads import Guard, Reads, is_ours
 from sdbr.trace.watch.sources import MISSING, Source
 
 import chainer
+import numpy as np
 
+_SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
+#: What conditions by name tell of in attributes of links.
+_TOLD = (int, float, str, chainer.Link, chainer.Variable, *ARRAYS)
+#: Whose members are compared, in links.
+_COUNTED = frozenset({"_params", "_children", "_layers"})
 #: Sources of what the key of a call tells of.
 _GIVEN = ("given", "argument", "keyword")
 
@@ -55,31 +61,36 @@ class Seen:
         ``(args, kwargs)`` of the caller.
     callables : list of (str, object)
         Those among the arguments: the key tells which they are, and not what they read.
-    compared : set of int
-        Ids of arrays that other conditions compare.
+    arrays : dict of int to Value
+        The values of arrays, by their ids.
 
     Attributes
     ----------
     changed : dict of str to Change
         What the call reads and has changed itself, by its path.
+    places : set of tuple
+        Where what was read is compared: dictionaries by identity, and names.
     disturbed : str or None
         In whose place another thread, which traces a call as well, has put something meanwhile.
     """
 
-    def __init__(self, reads: Reads, trace: Trace, given: tuple, callables: list, compared: set):
+    def __init__(self, reads: Reads, trace: Trace, given: tuple, callables: list, arrays: dict):
         reads.settle(*given)
         self._reads = reads
         self._left_out: set[int] = set()
         self.changed: dict[str, Change] = {}
+        self.places: set[tuple] = set()
         self.disturbed: str | None = None
         known = _known(reads, given, callables)
         values = _values(reads, given)
-        self._leave_out(trace, known, values, compared)
-        written = _written(trace)
+        self._leave_out(trace, known, values)
+        written, frozen = _written(trace), _frozen(trace)
+        used = _used(trace)
+        read_anew = frozen.union(i for i, value in arrays.items() if value.index in used)
+        reads.let_move(read_anew.__contains__)
         for guard in reads.guards:
             if id(guard) not in self._left_out:
                 self._settle(guard, values, written)
-        frozen = _frozen(trace)
         for source in {guard.source for guard in reads.guards if guard.kind == "value"}:
             thing = values[source.number]
             if id(thing) in frozen and not known[source.number]:
@@ -91,10 +102,8 @@ class Seen:
                 self._never(str(source))
         self._make()
 
-    def _leave_out(self, trace: Trace, known: list, values: list, compared: set) -> None:
+    def _leave_out(self, trace: Trace, known: list, values: list) -> None:
         """What is read anew, and what other conditions tell of."""
-        # Not those that are read anew, as arrays: they may change in place.
-        compared = compared - {id(x.source) for x in trace.values}
         live = {(id(s.holder), s.attribute) for s in trace.scalars if hasattr(s, "holder")}
         live |= {
             (id(read.link.__dict__), read.name)
@@ -102,25 +111,31 @@ class Seen:
             if (id(read.link), read.name) in trace.followed
         }
         settings = _settings()
-        noted = {(id(r.link), r.name) for r in trace.reads if r.value is not ABSENT}
+        noted = {
+            (id(r.link), r.name)
+            for r in trace.reads
+            if r.value is None or isinstance(r.value, _TOLD) or is_constant(r.value)
+        }
+        noted |= trace.grown.keys()
+        noted |= {(id(r.link), r.name) for r in trace.reads if r.name in _COUNTED}
         noted |= {(i, "_local_link_hooks") for i, name in noted if name == "_n_local_link_hooks"}
         for guard in self._reads.guards:
-            thing = values[guard.source.number]
             if (
                 guard.kind == "environment"
                 or known[guard.source.number]
                 or (guard.kind == "is" and known[guard.key.number])
-                or (guard.kind == "numbers" and id(thing) in compared)
                 or _place(guard.source, values) in live
                 or _is_setting(guard, values, settings)
                 or _is_of_links(guard, values, noted)
             ):
                 self._left_out.add(id(guard))
+            elif guard.kind == "value":
+                self.places.add(_place(guard.source, values))
 
     def _settle(self, guard: Guard, values: list, written: set) -> None:
         """The call is over: does it hold?"""
         thing = values[guard.source.number]
-        if not guard.holds(values):
+        if not _holds(guard, values):
             if _is_cache(guard.source, values):
                 self._left_out.add(id(guard))
                 return
@@ -182,7 +197,7 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
     for text, line in reads.dynamic:
         recorder.mark_dynamic(f"the call {text}", Remedy.DO_OUTSIDE, line=line)
     try:
-        seen = Seen(reads, trace, given, callables, recorder.arrays_compared)
+        seen = Seen(reads, trace, given, callables, recorder.arrays_known())
     except Exception as failure:
         if not is_of_ours(failure):  # of a signal
             raise
@@ -191,6 +206,15 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
         return None
     recorder.changed_elsewhere = recorder.changed_elsewhere or seen.disturbed
     return seen
+
+
+def _holds(guard: Guard, values: list) -> bool:
+    try:
+        return guard.holds(values)
+    except Exception as error:
+        if not is_of_ours(error):  # of a signal
+            raise
+        return False
 
 
 def _known(reads: Reads, given: tuple, callables: list) -> list[bool]:
@@ -217,6 +241,17 @@ def _values(reads: Reads, given: tuple) -> list:
     return values
 
 
+def _used(trace: Trace) -> set[int]:
+    """The values that a replay computes with or hands out, by their numbers."""
+    used = {x.index for node in trace.nodes for x in node.inputs}
+    used.update(x.index for node in trace.nodes for r in node.rebind for x in r.values)
+    left = [w.value for w in trace.writes], [r.items for r in trace.reports]
+    stored = [s.value for s in trace.stores]
+    used.update(x.index for x in values_in([trace.result, *left, stored]))
+    used.update(x.source.index for x in trace.values if x.kind == ALIAS and x.index in used)
+    return used
+
+
 def _frozen(trace: Trace) -> set[int]:
     """Ids of arrays that replays read where they lie: they have to be the same."""
     found = set()
@@ -224,7 +259,8 @@ def _frozen(trace: Trace) -> set[int]:
         thing = value.source if value.kind == CONSTANT else None
         while isinstance(thing, ARRAYS):  # a view is read where its base lies
             found.add(id(thing))
-            thing = thing.base
+            turned = any(stride < 0 for stride in thing.strides)  # kernels get a copy
+            thing = None if turned else thing.base
     return found
 
 
@@ -282,6 +318,13 @@ def _is_setting(guard: Guard, values: list, settings: frozenset) -> bool:
     return id(values[source.number]) in settings or (
         parent is not None and id(values[parent.number]) in settings
     )
+
+
+def is_constant(thing) -> bool:
+    """Whether `thing` cannot change in place: a tuple of numbers, texts and the like."""
+    if type(thing) is tuple:
+        return all(map(is_constant, thing))
+    return isinstance(thing, (*_SCALARS, type, np.dtype))
 
 
 def _is_of_links(guard: Guard, values: list, noted: set) -> bool:

@@ -135,11 +135,11 @@ cdef object _python(Notes notes, function, list args, dict kwargs):
 
 cdef object _give(Notes notes, str module, list args, dict kwargs):
     """Code of a library gets things: what Chainer reads of links, it reads by code of theirs."""
-    if module.partition(".")[0] in ("cupy", "numpy", "scipy"):
-        computed_from(notes, [*args, *kwargs.values()])
     cdef bint ours = module == "sdbr" or module.startswith("sdbr.")
     if ours and not module.startswith("sdbr.trace."):
         return  # does the same in every replay
+    if not ours and not module.startswith("chainer"):
+        computed_from(notes, [*args, *kwargs.values()])
     for x in (*args, *kwargs.values()):
         if is_a(x, (chainer.Link, chainer.LinkHook)) and (ours or module.startswith("chainer")):
             notes.is_own(x) or notes.root(x)

@@ -77,11 +77,32 @@ cdef int some_numbers(Notes notes, thing, key) except -1:
 
 
 cpdef int computed_from(Notes notes, list things) except -1:
-    """Code that is not followed computes, where nothing traced takes part; `out` is written to."""
-    parts = [x for thing in things for x in (thing if type(thing) in (list, tuple) else (thing,))]
-    if not any([is_ours(x) for x in parts]):
-        for x in parts:
+    """Code that is not followed computes of these, or writes to them, unless something traced takes
+    part, which tells of it."""
+    cdef list parts = []
+    take_parts(notes, things, parts, 0)
+    if any([is_ours(x) or is_a(x, VARIABLES) for x in parts]):
+        return 0
+    for x in parts:
+        if is_a(x, CONTAINERS):
+            notes.reads.computed.add(notes.root(x).number)
+            notes.fact(x, "contents")
+        else:
             numbers(notes, x)
+    return 0
+
+
+cdef int take_parts(Notes notes, list things, list parts, int depth) except -1:
+    """The arrays in what the call has made, and the containers that were there before."""
+    for thing in things:
+        if not is_a(thing, CONTAINERS):
+            if is_a(thing, ARRAYS) or is_a(thing, VARIABLES):
+                parts.append(thing)
+        elif not notes.is_own(thing):
+            parts.append(thing)
+        elif depth < DEEPEST:
+            inside = dict.values(thing) if is_a(thing, (dict,)) else elements_of(thing)
+            take_parts(notes, list(inside), parts, depth + 1)
     return 0
 
 
@@ -240,6 +261,8 @@ cpdef object all_of(Notes notes, thing):
 cpdef object length(Notes notes, thing):
     """The code asks how many there are, or whether there are any."""
     if is_atom(thing) or is_computed(thing):
+        if type(thing) in PLAIN and thing.size == 1:
+            numbers(notes, thing)
         return
     for name in ("__bool__", "__len__"):
         found = notes.special(thing, name)
@@ -298,6 +321,8 @@ cpdef object equal(Notes notes, one, other, int depth = 0):
         for x, y in zip(one, other):
             equal(notes, x, y, depth + 1)
         return
+    if type(one) in PLAIN or type(other) in PLAIN:
+        computed_from(notes, [one, other])
     for thing in (one, other):
         if is_atom(thing) or is_computed(thing):
             continue
@@ -315,6 +340,8 @@ cpdef object operate(Notes notes, one, other, bint modulo = False):
         parts = elements_of(other) if is_a(other, (tuple,)) and elements(notes, other) else (other,)
         for x in parts:
             show(notes, x)
+    if type(one) in PLAIN or type(other) in PLAIN:
+        computed_from(notes, [one, other])
     for thing in (one, other):
         if type(thing) is decimal.Decimal:
             escape(notes, thing)

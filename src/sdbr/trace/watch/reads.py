@@ -18,6 +18,7 @@ from sdbr.trace.watch.fingerprints import (
     deep,
     elements_of,
     keys_of,
+    numbers_in,
     plain_kind,
     shallow,
     state_of,
@@ -43,6 +44,10 @@ def _contents(thing, key):
 
 def _numbers(array, key):
     """Those of an array, or what stands for very many."""
+    if is_a(array, (np.generic,)):
+        return array.tobytes()
+    if not is_a(array, ARRAYS):  # by now
+        return type(array)
     array = on_host(array)
     if array.nbytes <= _MOST_BYTES:
         return array.tobytes()
@@ -105,7 +110,7 @@ FACTS = {
     "bases": (lambda thing, key: tuple(map(Same, thing.__mro__)), "the bases of {}"),
     "identity": (lambda thing, key: Same(thing), "id({})"),
     "numbers": (_numbers, "the numbers in {}"),
-    "some": (lambda thing, key: _numbers(np.ascontiguousarray(thing[key]), None),
+    "some": (lambda thing, key: _numbers(thing[key] if is_a(thing, ARRAYS) else thing, None),
              "some numbers in {}"),
     "state": (lambda thing, key: state_of(thing), "the state of {}"),
     "contents": (_contents, "what is in {}"),
@@ -171,7 +176,10 @@ class Guard:
             return shallow(thing)
         if self.kind == "is":
             return thing is values[self.key.number]
-        return FACTS[self.kind][0](thing, self.key)
+        try:
+            return FACTS[self.kind][0](thing, self.key)
+        except Exception as error:
+            return type(error)
 
     def found(self) -> Any:
         """What the call has learnt."""
@@ -243,6 +251,8 @@ class Reads:
         self.written: list[tuple[Source, str, Any]] = []
         self.changed: list[tuple[Source, Any]] = []
         self.draws: list[str] = []
+        #: Numbers of sources of containers of which compiled code has computed.
+        self.computed: set[int] = set()
         self._by_source: list[list[Guard]] = []
         self._checks: Checks | None = None
 
@@ -257,6 +267,8 @@ class Reads:
 
     def add(self, source: Source, kind: str, key: Any, want: Any, is_ours: bool = False) -> None:
         """Take up a guard of a source that is known."""
+        for numbers in numbers_in(want):
+            numbers.freeze()
         guard = Guard(source, kind, key, want, is_ours)
         self.guards.append(guard)
         last = source if kind != "is" or key.number < source.number else key
@@ -271,6 +283,15 @@ class Reads:
             self.dynamic.append((f"cannot be watched ({self.unseen}): {want[1]}", ""))
         else:
             self.add(source, "reach", None, want)
+
+    def let_move(self, which: Callable[[int], bool]) -> None:
+        """The numbers of arrays, those with these ids, may be others: replays read them anew."""
+        for guard in self.guards:
+            if guard.kind == "contents" and guard.source.number in self.computed:
+                continue
+            for numbers in numbers_in(guard.want):
+                if any(map(which, numbers.at)):
+                    numbers.let_move()
 
     def bind(self, source: Source, thing) -> None:
         """Let it be a source of this very thing, wherever that came from."""

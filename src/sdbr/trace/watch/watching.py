@@ -96,8 +96,10 @@ def watch(function: Callable, args: tuple = (), kwargs: dict | None = None) -> t
     -------
     object, Reads
         Its result; what was read, whose ``check(args, kwargs)`` says whether that still holds.
+        The numbers in arrays may be others.
     """
     kwargs = {} if kwargs is None else kwargs
     with watching(function, args, kwargs) as watched:
         result = function(*args, **kwargs)
+    watched.reads.let_move(lambda at: True)
     return result, watched.reads

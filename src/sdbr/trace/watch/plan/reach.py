@@ -32,12 +32,13 @@ class _Walk:
 
     def all_from(self, function) -> None:
         """Take down what `function` and all that it may call can read."""
-        self._go(function)
+        self.inside(function)
         while self._waiting:
             thing = self._waiting.pop()
             self._class(thing) if is_a(thing, (type,)) else self._function(thing)
 
-    def _go(self, thing) -> Any:
+    def inside(self, thing) -> Any:
+        """What is compared of a thing; what it leads to waits."""
         kind = type(thing)
         if kind in ATOMS:
             return shallow(thing)
@@ -55,27 +56,28 @@ class _Walk:
                 self._waiting.append(thing)
             return Same(thing)
         if kind is types.MethodType:
-            return self._go(thing.__func__), self._go(thing.__self__)
+            return self.inside(thing.__func__), self.inside(thing.__self__)
         if not is_library(kind):
-            self._go(kind)
+            self.inside(kind)
         if is_a(thing, (chainer.Link,)):  # of numbers and arrays there other conditions tell
             fields = [
                 (name, x) for name, x in list(thing.__dict__.items()) if name not in _OF_LINKS
             ]
-            found = [(name, self._go(x)) for name, x in fields if not is_a(x, (*ATOMS, *LOOSE))]
+            found = [(name, self.inside(x)) for name, x in fields if not is_a(x, (*ATOMS, *LOOSE))]
             return Same(thing), *found
         if is_a(thing, ARRAYS):
-            numbers = thing.tobytes() if is_a(thing, (np.ndarray,)) else None
+            is_host = is_a(thing, (np.ndarray,))
+            numbers = np.ndarray.view(thing, np.ndarray).tobytes() if is_host else None
             return *shallow(thing), Same(thing), numbers
         if is_a(thing, (property,)):
-            return tuple(map(self._go, (thing.fget, thing.fset, thing.fdel)))
+            return tuple(map(self.inside, (thing.fget, thing.fset, thing.fdel)))
         if is_a(thing, (staticmethod, classmethod)):
-            return self._go(thing.__func__)
-        return inside(thing, self._go)
+            return self.inside(thing.__func__)
+        return inside(thing, self.inside)
 
     def _class(self, kind) -> None:
         self.facts += map(Same, kind.__mro__)
-        self.facts += [(name, self._go(x)) for name, x in members_of(kind)]
+        self.facts += [(name, self.inside(x)) for name, x in members_of(kind)]
 
     def _function(self, function) -> None:
         names, _, attributes = names_in(function.__code__)
@@ -92,7 +94,7 @@ class _Walk:
             found = [module.__dict__.get(name, MISSING) for name in sorted(attributes)]
             modules += [x for x in found if type(x) is types.ModuleType and x not in modules]
             parts += found
-        self.facts += [Same(function.__code__), *map(self._go, parts)]
+        self.facts += [Same(function.__code__), *map(self.inside, parts)]
 
 
 def reach(function) -> tuple:
@@ -103,3 +105,11 @@ def reach(function) -> tuple:
     except Opaque as error:
         return "opaque", str(error)
     return tuple(walk.facts)
+
+
+def contents(thing) -> Any:
+    """All that is in `thing`, numbers of arrays included, as tuples that ``==`` compares."""
+    try:
+        return _Walk().inside(thing)
+    except Opaque:
+        return Same(thing)
