@@ -11,8 +11,9 @@ from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import Cell, behind
 from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
+from sdbr.trace.watch._looks import is_atom
 from sdbr.trace.watch.fingerprints import CONTAINERS, Same
-from sdbr.trace.watch.reads import Guard, Reads, is_ours
+from sdbr.trace.watch.reads import FACTS, Guard, Reads, is_ours, value_print
 from sdbr.trace.watch.sources import MISSING, Source
 
 import chainer
@@ -21,6 +22,8 @@ import numpy as np
 _SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
 #: What conditions by name tell of in attributes of links.
 _TOLD = (int, float, str, chainer.Link, chainer.Variable, *ARRAYS)
+#: What the call writes to them is looked at elsewhere.
+_WATCHED = (chainer.Link, chainer.LinkHook, chainer.Variable, chainer.UpdateRule)
 #: Whose members are compared, in links.
 _COUNTED = frozenset({"_params", "_children", "_layers"})
 #: Sources of what the key of a call tells of.
@@ -100,6 +103,7 @@ class Seen:
             is_told = known[source.number] or id(thing) in written
             if not is_told and not _is_cache(source, values):
                 self._never(str(source))
+        self._keep_what_is_left(values, written)
         self._make()
 
     def _leave_out(self, trace: Trace, known: list, values: list) -> None:
@@ -161,6 +165,35 @@ class Seen:
             adds = hasattr(sink, "container")  # which is among what has changed
             if not adds and sink.holder is not None and own.isdisjoint({place, (place[0], None)}):
                 self._never(sink.name)
+
+    def _keep_what_is_left(self, values: list, written: set) -> None:
+        """Where the call has written, and no replay does, what it has left has to lie before one.
+
+        It may have written what was there, or have put that back.
+        """
+        done, settings = set(), _settings()
+        for source, kind, key in list(self._reads.written):
+            holder = values[source.number]
+            fields = fields_in(holder)
+            if isinstance(holder, _WATCHED) or not settings.isdisjoint(map(id, (holder, fields))):
+                continue
+            private = type(key) is str and key[:1] == "_" and key[:2] != "__"
+            if _is_cache(source, values) or (private and is_library(type(holder))):
+                continue
+            is_content = kind in ("item", "*") and isinstance(holder, CONTAINERS)
+            place = (id(fields), key if type(key) is str and not is_content else None)
+            if place in done or place in written or id(holder) in written:
+                continue
+            done.add(place)
+            if is_content:
+                self._reads.add(source, "contents", None, FACTS["contents"][0](holder, None))
+            elif type(key) is str or kind == "cell":
+                kind = "item" if type(holder) is dict else kind
+                left = self._reads.add_source(Source(kind, source, key))
+                values.append(left.step(holder, key, ((), {})))
+                self._reads.add(left, "value", None, value_print(values[-1]))
+                if not is_atom(values[-1]):
+                    self._reads.add(left, "identity", None, Same(values[-1]))
 
     def _never(self, name: str) -> None:
         self.changed[name] = Change(name, None, None, False)
