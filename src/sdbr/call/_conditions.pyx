@@ -33,10 +33,11 @@ cdef class WriteWatch:
         self.version = None
         self.dicts = None
         self.definitions = guards.definitions
+        self.enclosed = guards.enclosed
         self.seen = None if guards.seen is None else guards.seen.checks
 
     cdef bint hold(self):
-        if self.definitions.failed() is not None:
+        if self.definitions.failed() is not None or self.enclosed.failing() is not None:
             return False
         failed = self.volatile.failing()
         if failed is not None:

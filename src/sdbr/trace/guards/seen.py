@@ -2,58 +2,23 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 from sdbr.base.failures import is_of_ours
 from sdbr.base.reasons import Remedy
-from sdbr.devices.arrays import ARRAYS
-from sdbr.trace.code._library import is_library
-from sdbr.trace.code.reading import Cell, behind
-from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
-from sdbr.trace.watch._looks import is_atom
-from sdbr.trace.watch.fingerprints import CONTAINERS, Same
-from sdbr.trace.watch.reads import FACTS, Guard, Reads, is_ours, value_print
-from sdbr.trace.watch.sources import MISSING, Source
+from sdbr.trace.values import OF_VARIABLES, Trace
+from sdbr.trace.watch._following import is_library_class
+from sdbr.trace.watch.reads import Guard, Reads
+from sdbr.trace.watch.sources import MISSING
 
 import chainer
-import numpy as np
 
-_SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
-#: What conditions by name tell of in attributes of links.
-_TOLD = (int, float, str, chainer.Link, chainer.Variable, *ARRAYS)
-#: What the call writes to them is looked at elsewhere.
-_WATCHED = (chainer.Link, chainer.LinkHook, chainer.Variable, chainer.UpdateRule)
-#: Whose members are compared, in links.
-_COUNTED = frozenset({"_params", "_children", "_layers"})
 #: Sources of what the key of a call tells of.
 _GIVEN = ("given", "argument", "keyword")
 
 
-class Change:
-    """Something that a call reads and has changed itself.
-
-    Attributes
-    ----------
-    name : str
-    found, left : object
-        What was there before, and what is there now, as `==` compares them.
-    may_return : bool
-        Whether replays write it as well, so that what was there may come back.
-    """
-
-    __slots__ = ("found", "left", "may_return", "name")
-
-    def __init__(self, name: str, found: Any, left: Any, may_return: bool):
-        self.name, self.found, self.left, self.may_return = name, found, left, may_return
-
-    def follows(self, other: Change) -> bool:
-        """Whether the call found there what a call before it had left."""
-        return self.found == other.left
-
-
 class Seen:
-    """What a call was seen to read, apart from what is read anew or told by other conditions.
+    """What a call was seen to read, apart from what it has written and what is read anew.
 
     Parameters
     ----------
@@ -64,147 +29,38 @@ class Seen:
         ``(args, kwargs)`` of the caller.
     callables : list of (str, object)
         Those among the arguments: the key tells which they are, and not what they read.
-    arrays : dict of int to Value
-        The values of arrays, by their ids.
-
-    Attributes
-    ----------
-    changed : dict of str to Change
-        What the call reads and has changed itself, by its path.
-    places : set of tuple
-        Where what was read is compared: dictionaries by identity, and names.
-    disturbed : str or None
-        In whose place another thread, which traces a call as well, has put something meanwhile.
+    compared : set of int
+        Ids of arrays that other conditions compare.
     """
 
-    def __init__(self, reads: Reads, trace: Trace, given: tuple, callables: list, arrays: dict):
+    def __init__(self, reads: Reads, trace: Trace, given: tuple, callables: list, compared: set):
         reads.settle(*given)
-        self._reads = reads
-        self._left_out: set[int] = set()
-        self.changed: dict[str, Change] = {}
-        self.places: set[tuple] = set()
-        self.disturbed: str | None = None
         known = _known(reads, given, callables)
         values = _values(reads, given)
-        self._leave_out(trace, known, values)
-        written, frozen = _written(trace), _frozen(trace)
-        used = _used(trace)
-        read_anew = frozen.union(i for i, value in arrays.items() if value.index in used)
-        reads.let_move(read_anew.__contains__)
-        for guard in reads.guards:
-            if id(guard) not in self._left_out:
-                self._settle(guard, values, written)
-        for source in {guard.source for guard in reads.guards if guard.kind == "value"}:
-            thing = values[source.number]
-            if id(thing) in frozen and not known[source.number]:
-                reads.add(source, "identity", None, Same(thing))
-        self._note_unseen(trace, values)
-        for source, thing in reads.changed:
-            is_told = known[source.number] or id(thing) in written
-            if not is_told and not _is_cache(source, values):
-                self._never(str(source))
-        self._keep_what_is_left(values, written)
-        self._make()
-
-    def _leave_out(self, trace: Trace, known: list, values: list) -> None:
-        """What is read anew, and what other conditions tell of."""
+        # Not those that are read anew, as arrays: they may change in place.
+        compared = compared - {id(x.source) for x in trace.values}
         live = {(id(s.holder), s.attribute) for s in trace.scalars if hasattr(s, "holder")}
+        settings = _settings()
+        noted = {(id(read.link), read.name) for read in trace.reads}
         live |= {
             (id(read.link.__dict__), read.name)
             for read in trace.reads
             if (id(read.link), read.name) in trace.followed
         }
-        settings = _settings()
-        noted = {
-            (id(r.link), r.name)
-            for r in trace.reads
-            if r.value is None or isinstance(r.value, _TOLD) or is_constant(r.value)
-        }
-        noted |= trace.grown.keys()
-        noted |= {(id(r.link), r.name) for r in trace.reads if r.name in _COUNTED}
-        noted |= {(i, "_local_link_hooks") for i, name in noted if name == "_n_local_link_hooks"}
-        for guard in self._reads.guards:
-            if (
+
+        def is_left_out(guard: Guard) -> bool:
+            return (
                 guard.kind == "environment"
                 or known[guard.source.number]
                 or (guard.kind == "is" and known[guard.key.number])
-                or _place(guard.source, values) in live
+                or reads.has_written(guard)
+                or (guard.kind == "numbers" and id(values[guard.source.number]) in compared)
+                or _is_live(guard, values, live)
                 or _is_setting(guard, values, settings)
                 or _is_of_links(guard, values, noted)
-            ):
-                self._left_out.add(id(guard))
-            elif guard.kind == "value":
-                self.places.add(_place(guard.source, values))
+            )
 
-    def _settle(self, guard: Guard, values: list, written: set) -> None:
-        """The call is over: does it hold?"""
-        thing = values[guard.source.number]
-        if not _holds(guard, values):
-            if _is_cache(guard.source, values):
-                self._left_out.add(id(guard))
-                return
-            places = {_place(guard.source, values), (id(fields_in(thing)), guard.key)}
-            if guard.kind == "is":
-                places.add(_place(guard.key, values))
-            name, returns = str(guard), not written.isdisjoint(places)
-            self.changed[name] = Change(name, guard.found(), guard.now(values), returns)
-        if not is_ours(thing):
-            guard.is_ours = False
-        elif isinstance(thing, ARRAYS):  # of another thread that traces a call
-            self.disturbed = str(guard)
-
-    def _note_unseen(self, trace: Trace, values: list) -> None:
-        """What was written by code that is not followed, each call changes as it likes."""
-        own = set()
-        for source, _, key in self._reads.written:
-            name = key if type(key) is str else None
-            own.add((id(fields_in(values[source.number])), name))
-        for store in trace.stores:
-            sink = store.sink
-            place = _place_of(sink)
-            adds = hasattr(sink, "container")  # which is among what has changed
-            if not adds and sink.holder is not None and own.isdisjoint({place, (place[0], None)}):
-                self._never(sink.name)
-
-    def _keep_what_is_left(self, values: list, written: set) -> None:
-        """Where the call has written, and no replay does, what it has left has to lie before one.
-
-        It may have written what was there, or have put that back.
-        """
-        done, settings = set(), _settings()
-        for source, kind, key in list(self._reads.written):
-            holder = values[source.number]
-            fields = fields_in(holder)
-            if isinstance(holder, _WATCHED) or not settings.isdisjoint(map(id, (holder, fields))):
-                continue
-            private = type(key) is str and key[:1] == "_" and key[:2] != "__"
-            if _is_cache(source, values) or (private and is_library(type(holder))):
-                continue
-            is_content = kind in ("item", "*") and isinstance(holder, CONTAINERS)
-            place = (id(fields), key if type(key) is str and not is_content else None)
-            if place in done or place in written or id(holder) in written:
-                continue
-            done.add(place)
-            if is_content:
-                self._reads.add(source, "contents", None, FACTS["contents"][0](holder, None))
-            elif type(key) is str or kind == "cell":
-                kind = "item" if type(holder) is dict else kind
-                left = self._reads.add_source(Source(kind, source, key))
-                values.append(left.step(holder, key, ((), {})))
-                self._reads.add(left, "value", None, value_print(values[-1]))
-                if not is_atom(values[-1]):
-                    self._reads.add(left, "identity", None, Same(values[-1]))
-
-    def _never(self, name: str) -> None:
-        self.changed[name] = Change(name, None, None, False)
-
-    def _make(self) -> None:
-        self.checks = self._reads.without(lambda guard: id(guard) in self._left_out, waits=2)
-
-    def forget_changes(self) -> None:
-        """Let what the call has changed itself be as it is: the call is not replayed anyhow."""
-        self._left_out |= {id(guard) for guard in self._reads.guards if str(guard) in self.changed}
-        self._make()
+        self.checks = reads.without(is_left_out, waits=3)
 
     def failed(self) -> Guard | None:
         """The first that does not hold; None if all do."""
@@ -224,39 +80,33 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
     reads, trace = recorder.reads, recorder.trace
     if reads is None:
         return None
-    trace.unwatchable = reads.unseen
-    if reads.unseen is not None and not reads.guards:
-        recorder.mark_dynamic(f"it cannot be watched: {reads.unseen}", Remedy.DO_OUTSIDE, line="")
+    if reads.unseen is not None:
+        trace.unwatched.append(f"what the call reads ({reads.unseen})")
+    if reads.unseen is not None or trace.dynamic is not None:
+        return None
     for text, line in reads.dynamic:
         recorder.mark_dynamic(f"the call {text}", Remedy.DO_OUTSIDE, line=line)
     try:
-        seen = Seen(reads, trace, given, callables, recorder.arrays_known())
+        seen = Seen(reads, trace, given, callables, recorder.arrays_compared)
+        failed = seen.failed()
     except Exception as failure:
         if not is_of_ours(failure):  # of a signal
             raise
         text = f"what the call reads cannot be compared: {type(failure).__name__}: {failure}"
         recorder.mark_dynamic(text, Remedy.DO_OUTSIDE, line="")
         return None
-    recorder.changed_elsewhere = recorder.changed_elsewhere or seen.disturbed
+    if failed is not None:
+        text = f"{failed}, which the call reads, is changed by it"
+        recorder.mark_dynamic(text, Remedy.DO_OUTSIDE, line="")
     return seen
-
-
-def _holds(guard: Guard, values: list) -> bool:
-    try:
-        return guard.holds(values)
-    except Exception as error:
-        if not is_of_ours(error):  # of a signal
-            raise
-        return False
 
 
 def _known(reads: Reads, given: tuple, callables: list) -> list[bool]:
     """Whether each source is an argument, or was reached from one, that the key tells of."""
     known: list[bool] = []
     for source in reads.sources:
-        parent = source.parent
-        if source.kind not in _GIVEN and (parent is None or not known[parent.number]):
-            known.append(False)
+        if source.kind not in _GIVEN:
+            known.append(source.parent is not None and known[source.parent.number])
             continue
         thing = None if source.kind == "given" else source.get(*given)
         known.append(not any(thing is x for _, x in callables))
@@ -274,74 +124,14 @@ def _values(reads: Reads, given: tuple) -> list:
     return values
 
 
-def _used(trace: Trace) -> set[int]:
-    """The values that a replay computes with or hands out, by their numbers."""
-    used = {x.index for node in trace.nodes for x in node.inputs}
-    used.update(x.index for node in trace.nodes for r in node.rebind for x in r.values)
-    left = [w.value for w in trace.writes], [r.items for r in trace.reports]
-    stored = [s.value for s in trace.stores]
-    used.update(x.index for x in values_in([trace.result, *left, stored]))
-    used.update(x.source.index for x in trace.values if x.kind == ALIAS and x.index in used)
-    return used
-
-
-def _frozen(trace: Trace) -> set[int]:
-    """Ids of arrays that replays read where they lie: they have to be the same."""
-    found = set()
-    for value in trace.values:
-        thing = value.source if value.kind == CONSTANT else None
-        while isinstance(thing, ARRAYS):  # a view is read where its base lies
-            found.add(id(thing))
-            turned = any(stride < 0 for stride in thing.strides)  # kernels get a copy
-            thing = None if turned else thing.base
-    return found
-
-
-def _written(trace: Trace) -> set:
-    """Places that replays write, as `_place` tells them, and containers to which they add."""
-    found = {(id(fields_in(write.link)), write.name) for write in trace.writes}
-    for store in trace.stores:
-        found.add(_place_of(store.sink))
-        found.add(id(getattr(store.sink, "container", None)))
-    return found
-
-
-def _place_of(sink) -> tuple:
-    """The place of a sink, as `_place` tells it."""
-    holder = sink.holder
-    if isinstance(holder, Cell):
-        return id(holder.cell), None
-    return id(holder if type(holder) is dict else fields_in(sink.owner)), sink.name
-
-
-def _place(source: Source, values: list) -> tuple:
-    """What tells the place that a source leads to from others."""
-    if source.parent is None:
-        return (0, None)
-    key = source.key if type(source.key) is str else None
-    return id(fields_in(values[source.parent.number])), key
-
-
-def fields_in(thing) -> Any:
-    """The dictionary of an object, class or module; the thing itself where it has none."""
-    if isinstance(thing, type):
-        # The class that we have made writes to the user's.
-        return behind(thing.__dict__.get("_sdbr_base", thing).__dict__)
-    try:
-        fields = object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return thing
-    return fields if type(fields) is dict else thing
-
-
-def _is_cache(source: Source, values: list) -> bool:
-    """Whether a source leads to a container that an object of a library keeps for itself."""
-    if type(source.key) is not str or source.key[0] != "_" or source.parent is None:
+def _is_live(guard: Guard, values: list, live: set) -> bool:
+    """Whether what the guard is of is a number that each replay reads anew."""
+    source = guard.source
+    if source.parent is None or type(source.key) is not str:
         return False
     holder = values[source.parent.number]
-    kind = holder if isinstance(holder, types.ModuleType) else type(holder)
-    is_container = isinstance(values[source.number], CONTAINERS)
-    return is_container and is_library(kind) and not isinstance(holder, chainer.Link)
+    fields = holder if type(holder) is dict else getattr(holder, "__dict__", None)
+    return (id(fields), source.key) in live
 
 
 def _is_setting(guard: Guard, values: list, settings: frozenset) -> bool:
@@ -351,13 +141,6 @@ def _is_setting(guard: Guard, values: list, settings: frozenset) -> bool:
     return id(values[source.number]) in settings or (
         parent is not None and id(values[parent.number]) in settings
     )
-
-
-def is_constant(thing) -> bool:
-    """Whether `thing` cannot change in place: a tuple of numbers, texts and the like."""
-    if type(thing) is tuple:
-        return all(map(is_constant, thing))
-    return isinstance(thing, (*_SCALARS, type, np.dtype))
 
 
 def _is_of_links(guard: Guard, values: list, noted: set) -> bool:
@@ -371,11 +154,9 @@ def _is_of_links(guard: Guard, values: list, noted: set) -> bool:
     holder = values[source.parent.number]
     if isinstance(holder, chainer.Parameter):
         return source.key in _OF_PARAMETERS
-    if isinstance(holder, chainer.LinkHook):
-        return True  # those that are known; the others make a call dynamic
     if not isinstance(holder, chainer.Link) or source.kind != "attribute":
         return False
-    return (id(holder), source.key) in noted
+    return (id(holder), source.key) in noted or is_library_class(type(holder))
 
 
 #: Facts about one attribute.

@@ -3,7 +3,6 @@
 import contextvars
 import functools
 import itertools
-import operator
 import os
 import sys
 import threading
@@ -28,12 +27,10 @@ import numpy as np
 
 from sdbr.trace.watch._attributes cimport (
     as_usual,
-    attribute,
     waits,
     wrote_attribute,
 )
 from sdbr.trace.watch._containers cimport (
-    computed_from,
     count,
     elements,
     get_item,
@@ -41,7 +38,6 @@ from sdbr.trace.watch._containers cimport (
     numbers,
     identify,
     set_item,
-    subscript,
     values,
 )
 from sdbr.trace.watch._escaping cimport again, escape, show
@@ -59,13 +55,10 @@ _AGAIN = frozenset({
     np.geterr, np.get_printoptions, np.geterrcall, sys.getrecursionlimit, os.getcwd, os.getpid,
     sys.getdefaultencoding, threading.current_thread, threading.get_ident,
 })  # fmt: skip
-_GETTERS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 _HASHED = (*SETS, dict)
 _MOVING = ("_random", "time")
 _OF_THREADS = ("subprocess", "threading", "_thread", "_queue", "concurrent")
 _OUTPUT = frozenset({"fileno", "flush", "isatty", "write", "writelines"})
-#: What these give of an array lies where it does, if it is contiguous.
-_VIEWS = frozenset({"ravel", "reshape", "squeeze", "swapaxes", "transpose", "view"})
 _WRITES = frozenset({
     "__delitem__", "__setitem__", "add", "append", "appendleft", "clear", "discard", "extend",
     "insert", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate",
@@ -111,7 +104,6 @@ cpdef object call(Notes notes, function, list args, dict kwargs):
     if is_a(function, (np.ufunc,)):
         for x in args:
             escape(notes, x)  # of arrays, those of objects
-        computed_from(notes, [*args, *kwargs.values()])
         return None
     return _object(notes, function, args, kwargs)
 
@@ -138,8 +130,6 @@ cdef object _give(Notes notes, str module, list args, dict kwargs):
     cdef bint ours = module == "sdbr" or module.startswith("sdbr.")
     if ours and not module.startswith("sdbr.trace."):
         return  # does the same in every replay
-    if not ours and not module.startswith("chainer"):
-        computed_from(notes, [*args, *kwargs.values()])
     for x in (*args, *kwargs.values()):
         if is_a(x, (chainer.Link, chainer.LinkHook)) and (ours or module.startswith("chainer")):
             notes.is_own(x) or notes.root(x)
@@ -151,8 +141,6 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
     """An object is called that is no function."""
     if type(thing) is _CACHED:
         return _cached(notes, thing, args, kwargs)
-    if type(thing) in _GETTERS and args:
-        return _gets(notes, thing, args[0])
     found = notes.special(thing, "__call__")
     if type(found) is _FUNCTION:
         return call(notes, found, [thing, *args], kwargs)
@@ -166,22 +154,6 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
         if args and is_a(args[0], _GENERATORS):
             notes.reads.draws.append(thing.__name__)
     return _give(notes, module, [thing, *args], kwargs)
-
-
-cdef object _gets(Notes notes, getter, thing):
-    """A getter of the standard library gets something of a thing."""
-    keys = getter.__reduce__()[1]
-    if type(getter) is operator.methodcaller:
-        escape(notes, thing)
-    elif type(getter) is operator.itemgetter:
-        for key in keys:
-            subscript(notes, thing, key)
-    else:
-        for path in keys:
-            found = thing
-            for name in path.split("."):
-                attribute(notes, found, name)
-                found = lookup(found, name)[1]
 
 
 cdef object _cached(Notes notes, thing, list args, dict kwargs):
@@ -274,8 +246,7 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
         else:
             escape(notes, owner)
     elif is_a(owner, ARRAYS):
-        if name not in _VIEWS or not owner.flags.c_contiguous:
-            numbers(notes, owner)
+        numbers(notes, owner)
     elif name in ("format", "join", "format_map", "__format__", "__mod__"):
         for x in (*args, *kwargs.values()):
             show(notes, x)

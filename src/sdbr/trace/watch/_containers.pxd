@@ -18,5 +18,4 @@ cpdef object equal(Notes notes, one, other, int depth =*)
 cpdef object operate(Notes notes, one, other, bint modulo =*)
 cpdef object write_item(Notes notes, thing, key, bint deletes =*)
 cpdef object set_item(Notes notes, thing, key, bint deletes =*)
-cpdef int computed_from(Notes notes, list things) except -1
 cpdef int numbers(Notes notes, thing) except -1

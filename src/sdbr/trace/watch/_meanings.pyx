@@ -190,7 +190,7 @@ cpdef object advance(Notes notes, iterator):
     """The code takes what an iterator gives next."""
     found = notes.special(iterator, "__next__")
     if not notes.is_own(iterator) and not is_followed(found):
-        notes.mark_dynamic(f"moves {notes.root(iterator)}, an iterator that others may move")
+        notes.mark_dynamic(f"moves a {type(iterator).__qualname__} that others may move")
 
 
 @_means(builtins.print)

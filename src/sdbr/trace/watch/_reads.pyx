@@ -259,11 +259,12 @@ cdef int m_modulo(Executed w, int op, int arg) except -1:
 
 
 cdef int m_inplace(Executed w, int op, int arg) except -1:
+    w.second = w.operand(1)
     thing = w.at(1)
-    m_operate(w, op, 0)
+    containers.operate(w, thing, w.at(0))
     if is_a(thing, CHANGED_IN_PLACE):
         w.wrote(thing, "*", None)
-    return containers.numbers(w, thing)
+    return 0
 
 
 cdef int m_unary(Executed w, int op, int arg) except -1:

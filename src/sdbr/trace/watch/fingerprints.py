@@ -11,11 +11,10 @@ import io
 import re
 import types
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 from sdbr.base._by_class import ByClass
-from sdbr.devices.arrays import ARRAYS, device_of, on_host
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import (
     ATOMS,
@@ -56,10 +55,7 @@ OWNERLESS = (types.ModuleType, type(None))
 _BY_TEXT = (complex, decimal.Decimal)
 _NUMBERS = (float, int, str, bytes, complex, np.generic)
 _FLAGS = type(np.ones(1).flags)
-MOST = 20_000
-#: Of an array whose numbers are kept to be compared; of a larger one, in how many places.
-_MOST_BYTES = 1 << 16
-_PLACES = 256
+_MOST = 20_000
 
 
 class Same:
@@ -78,73 +74,6 @@ class Same:
 
     def __repr__(self) -> str:
         return repr(self.thing())
-
-
-class Numbers:
-    """Those in an array, unless each replay reads them anew; of very many, some.
-
-    Parameters
-    ----------
-    array : ndarray
-        Held until `freeze` or `let_move`.
-    """
-
-    __slots__ = ("array", "at", "found", "moves")
-
-    def __init__(self, array):
-        self.array, self.at, self.found = array, (), None
-        # What stands for an array in a traced call is a value of its trace.
-        self.moves = plain_kind(type(array)) is not type(array)
-
-    def freeze(self) -> None:
-        """Keep what they are now; `at`: ids of the array, and of those whose memory it shares."""
-        if self.moves:
-            self.array = None
-            return
-        self.found = self._now()
-        while is_a(self.array, ARRAYS):
-            self.at, self.array = (*self.at, id(self.array)), self.array.base
-        self.array = None
-
-    def let_move(self) -> None:
-        """They may be others: each replay reads them anew."""
-        self.found, self.array, self.moves = None, None, True
-
-    def _now(self):
-        return self.found if self.array is None or self.moves else some_of(self.array)
-
-    def __eq__(self, other) -> bool:
-        if type(other) is not Numbers:
-            return False
-        return self.moves or other.moves or self._now() == other._now()
-
-    __hash__ = None
-
-
-def some_of(array) -> bytes:
-    """The numbers in an array; of a large one those in some places."""
-    if array.dtype == object:
-        return b""
-    if array.nbytes <= _MOST_BYTES:
-        return on_host(array).tobytes()
-    if not is_a(array, (np.ndarray,)):
-        return b""
-    return array.flat[_places(array.size)].tobytes()
-
-
-@functools.lru_cache(maxsize=256)
-def _places(size: int) -> np.ndarray:
-    return np.linspace(0, size - 1, _PLACES).astype(np.intp)
-
-
-def numbers_in(want) -> Iterator[Numbers]:
-    """What is compared of arrays in a fingerprint."""
-    if type(want) is Numbers:
-        yield want
-    elif type(want) is tuple:
-        for part in want:
-            if type(part) is Numbers or type(part) is tuple:
-                yield from numbers_in(part)
 
 
 def module_of(kind: type) -> str:
@@ -183,7 +112,7 @@ def shallow(thing, depth: int = 0) -> tuple:
     if is_a(thing, ITSELF):
         return "is", Same(thing)
     if is_a(thing, ARRAYS):
-        return kind, thing.dtype, thing.shape, device_of(thing), Numbers(thing)
+        return kind, thing.dtype, thing.shape
     if is_a(thing, (np.generic,)):
         return kind, thing.tobytes()
     if is_a(thing, VARIABLES):
@@ -281,11 +210,11 @@ def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
         return shallow(thing)
     if id(thing) in memo:
         return "again", memo[id(thing)]
-    if len(memo) > MOST:
+    if len(memo) > _MOST:
         raise Opaque("too large")
     memo[id(thing)] = len(memo)
     memo.setdefault(None, []).append(thing)  # what is made on the way stays, as its address counts
-    found = inside(thing, lambda x: deep(x, memo))
+    found = _deep(thing, lambda x: deep(x, memo))
     kind = type(thing)
     if is_library_class(kind) or id(kind) in memo:
         return found
@@ -293,8 +222,7 @@ def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
     return found, values_of(kind, lambda x: deep(x, memo))
 
 
-def inside(thing, go) -> Any:
-    """What is compared of an object beside its class; `go` is called with all that it holds."""
+def _deep(thing, go) -> Any:
     kind = type(thing)
     if is_a(thing, (chainer.Parameter,)):
         return "is", Same(thing), *state_of(thing)
@@ -303,8 +231,6 @@ def inside(thing, go) -> Any:
         return "is", Same(thing), *fields
     if is_a(thing, VARIABLES):
         return *shallow(thing), thing._node and thing.name, type(thing.creator)
-    if is_a(thing, (np.generic,)):
-        return shallow(thing)
     if is_a(thing, ARRAYS):
         elements = map(go, thing.flat) if thing.dtype == object else ()
         own = field(thing, "__dict__") if kind.__dictoffset__ else None
