@@ -28,7 +28,7 @@ from chainer import reporter
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, state_of
 from tests.harness.models import MLP, Net, floats, labels
 from tests.harness.threads import attempts
-from tests.tolerances import GRADIENTS, RESULTS, SUMS
+from tests.tolerances import RESULTS, SUMS
 
 X = floats(5, 4)(np.random.RandomState(0))
 T = labels(3, 5)(np.random.RandomState(1))
@@ -192,7 +192,7 @@ def test_anywhere_in_an_update(what):
         step = 503
     elif what == "update":
         modules = ("sdbr.optimizers", "sdbr.static_optimizer")
-    points = 0
+    points, begun = 0, {n: p.array.copy() for n, p in static.namedparams()}
     for _ in interrupted(once, modules, step):
         points += 1
         counts = {p.update_rule.t for p in static.params()}
@@ -203,11 +203,14 @@ def test_anywhere_in_an_update(what):
             optimizer.update(static, X, T)
             after = dict(twin.namedparams())
             for n, p in static.namedparams():
-                assert_near(p.array, after[n].array, GRADIENTS, n)
+                assert_near(p.array, after[n].array, RESULTS, n)
         steps = static.schedule_manager.statistics.steps
         optimizer.update(static, X, T)
         assert static.schedule_manager.statistics.steps == steps + 1
         assert_clean()
+        # Once the labels are learnt gradients are nothing but roundings, of which Adam makes steps.
+        for n, p in static.namedparams():
+            p.array[...] = begun[n]
     assert points > 5
 
 
