@@ -1,9 +1,10 @@
 """What it costs to become static: ``python -m benchmarks.tracing [PART ...] [--json FILE]``.
 
 The first call (traced), the second (its programs are built) and later ones against define-by-run,
-in processor time without audits. Each round makes a static and a plain model of classes that were
-never seen before, and lets their calls run in turn; a first round, which pays for imports, is not
-counted. *keys* are calls whose batch is of another size each time, up to the 16th and after it.
+in processor time without audits, or with one in each of them. Each round makes a static and a plain
+model of classes that were never seen before, and lets their calls run in turn; a first round, which
+pays for imports, is not counted. *keys* are calls whose batch is of another size each time, up to
+the 16th and after it.
 """
 
 from __future__ import annotations
@@ -175,8 +176,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5, help="of each case, at least")
     parser.add_argument("--seconds", type=float, default=3.0, help="for each case, at least")
     parser.add_argument("--json", help="file for the results")
+    parser.add_argument("--audits", action="store_true", help="every replay is audited")
     options = parser.parse_args(argv)
-    chainer.global_config.sdbr_audit = "off"
+    chainer.global_config.sdbr_audit = 1e9 if options.audits else "off"
     warnings.simplefilter("ignore", sdbr.SdbrWarning)  # of keys that keep changing
     results = []
     print("| case | define-by-run | least, and its ratio to define-by-run (ratio of medians) | | |")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array as numbers_outside
+
 import sdbr
 from sdbr.audit import gradients as gradients_of_audits
 from sdbr.audit import outcome as outcomes
@@ -15,6 +17,7 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import assert_near
+from tests.harness.models import Net
 from tests.tolerances import ANOTHER_ORDER, RESULTS
 
 X = [np.random.RandomState(i).randn(6, 4).astype("f") for i in range(4)]
@@ -465,6 +468,58 @@ def test_numbers_that_only_define_by_run_changes_are_no_rounding(monkeypatch, na
     with pytest.raises(sdbr.SdbrError, match=rf"Noting.{name} differs"):
         model(X[0])
     assert model.schedule_manager.audits.failed == 1
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-21])
+def test_states_that_only_define_by_run_moves_from_zero(scale):
+    """The square of a gradient is no normal number, and zero in a replay."""
+    model = sdbr.static_graph(Net(lambda self, x: F.sum(self.l(x)) * scale, l=L.Linear(4, 3)))
+    optimizer = sdbr.static_optimizer(chainer.optimizers.Adam()).setup(model)
+    for n in range(4):
+        optimizer.update(model, X[n])
+        state = model.l.W.update_rule.state["v"]
+        assert state.any() == (n == 0)
+    audits = model.schedule_manager.audits
+    assert (audits.passed, audits.failed, audits.failures) == (3, 0, [])
+
+
+def test_a_variable_that_has_come_to_lie_in_two_places():
+    """A replay gives a gradient for each place; define-by-run has their sum."""
+    a, b = chainer.Variable(X[0].copy()), chainer.Variable(X[1].copy())
+    model = Net(lambda self, x: x * a + F.sin(self.b))
+    model.b = b
+    static = sdbr.static_graph(model)
+    F.sum(static(X[0])).backward()
+    model.b = a
+    for x in X:
+        a.cleargrad()
+        F.sum(static(x) * 2).backward()
+        assert_near(a.grad, 2 * (x + np.cos(a.array)), RESULTS, "gradient")
+    audits = static.schedule_manager.audits
+    assert (audits.failed, audits.passed, audits.gradients) == (0, 4, 4)
+
+
+def test_where_that_gradient_differs_define_by_runs_counts():
+    class Drifting(chainer.FunctionNode):
+        def forward(self, inputs):
+            return (inputs[0] * 1,)
+
+        def backward(self, indexes, grads):
+            drift[0] += 1
+            return (grads[0] * drift[0],)
+
+    drift = numbers_outside("d", [0.0])  # what no audit puts back
+    a, b = chainer.Variable(X[0].copy()), chainer.Variable(X[1].copy())
+    model = Net(lambda self, x: F.sum(x * a + F.sin(Drifting().apply((self.b,))[0])))
+    model.b = b
+    static = sdbr.static_graph(model)
+    static(X[0]).backward()
+    model.b = a
+    a.cleargrad()
+    loss = static(X[1])
+    with pytest.warns(sdbr.SdbrWarning, match="gradient of"):
+        loss.backward()
+    assert_near(a.grad, X[1] + 2 * np.cos(a.array), RESULTS, "gradient")
 
 
 @pytest.mark.parametrize("seed", range(2))

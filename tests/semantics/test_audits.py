@@ -86,19 +86,19 @@ def test_another_argument_that_differs_for_the_first_time():
 
 def test_at_most_the_share():
     model = sdbr.static_graph(Net(scaled, l=L.Linear(4, 3)))
-    with chainer.using_config("sdbr_audit", 0.05), chainer.no_backprop_mode():
+    with chainer.using_config("sdbr_audit", 0.04), chainer.no_backprop_mode():
         for _ in range(3):
             model(fresh())
         budget, passed = audits(model).budget, audits(model).passed
-        budget.spend(1000.0, 0.05)
-        budget.add(19_990.0, 0.05)
+        budget.spend(1000.0, 0.04)
+        budget.add(24_990.0, 0.04)
         for _ in range(100):
             model(fresh())
-        assert audits(model).passed == passed  # 1,000 seconds are more than 5 % of 19,990
-        budget.add(100.0, 0.05)
+        assert audits(model).passed == passed  # 1,000 seconds are more than 4 % of 24,990
+        budget.add(100.0, 0.04)
         model(fresh())
         assert audits(model).passed == passed + 1
-        budget.spend(10.0, 0.05)
+        budget.spend(10.0, 0.04)
         for _ in range(100):
             model(fresh())
         assert audits(model).passed == passed + 1

@@ -6,6 +6,8 @@ from libc.stdint cimport uint64_t
 cdef class Budget:
     cdef public double replayed       # seconds in replays, extrapolated from those that are timed
     cdef public double audited        # seconds in audits
+    cdef public long long audits      # how many these were
+    cdef public double mark           # seconds in audits when some of them were given again
     cdef public double mean           # of a replay
     cdef long long n
     cdef long long mask               # of 1 + mask replays one is timed
@@ -14,6 +16,14 @@ cdef class Budget:
     cdef double start(self) noexcept
     cdef int stop(self, double start, double share) except -1
     cdef void count(self, double took, double share) noexcept
+
+
+cdef class AuditCount:
+    cdef readonly long long n         # replays so far, audited ones included
+    cdef long long last, next         # the last of them that was audited; when one is due again
+
+    cdef bint is_due(self, double share, Budget budget, double mean) noexcept
+    cdef void count(self) noexcept
 
 
 cdef class Clock:

@@ -1,5 +1,6 @@
 """What audits may cost, counted in the compiled path; checksums of arrays."""
 
+from sdbr.audit.share import SHARE
 from sdbr.devices.runs import wait_quietly
 
 import numpy as np
@@ -16,6 +17,12 @@ cnp.import_array()
 cdef double TIMED = 2e-5
 #: One replay counts at most as this many of the usual length: the machine may have been busy.
 cdef double OUTLIER = 8
+#: After so many replays audits by count no longer come at powers of two, but after so many each.
+cdef long long OFTEN = 1024
+#: Seconds that audits at powers of two may take in all, whatever share of the time that is.
+cdef double EARLY = 1.0
+#: Where audits may take less of the time than this, none comes by count.
+cdef double _SHARE = SHARE
 
 
 cdef double seconds() noexcept nogil:
@@ -140,6 +147,10 @@ cdef class Budget:
     Attributes
     ----------
     replayed, audited : float
+    audits : int
+        How many audits have begun.
+    mark : float
+        What `audited` was when something turned out wrong: there is time for early ones again.
     due : bool
         Whether the audits have had less than their share.
     """
@@ -176,6 +187,55 @@ cdef class Budget:
         """Count seconds of an audit."""
         self.audited += took
         self.due = self.audited < share * self.replayed
+
+
+cdef class AuditCount:
+    """Which replays are audited by their number, however little time small ones take.
+
+    The 1st, the 2nd, the 4th and so on to the 1,024th while audits have taken less than a second in
+    all, then each 1,024th. One that would take more than half of the time that audits may take is
+    put off until twice as many replays have passed. An audit for another reason counts as well.
+
+    Attributes
+    ----------
+    n : int
+        Replays so far, those that were audited included.
+    """
+
+    def __init__(self):
+        self.next = 1
+
+    cdef bint is_due(self, double share, Budget budget, double mean) noexcept:
+        """Whether the next replay is one of them; `mean` seconds is what one takes."""
+        cdef long long between = self.next - self.last
+        if self.n + 1 < self.next or share < _SHARE:
+            return False
+        if between < OFTEN and budget.audited - budget.mark < EARLY:
+            return True
+        if budget.audited <= 0.5 * share * between * mean * budget.audits:
+            return True
+        self.next += between
+        return False
+
+    cdef void count(self) noexcept:
+        self.n += 1
+
+    def served(self):
+        """Count a replay that is not audited."""
+        self.n += 1
+
+    def audited(self):
+        """Count one that is."""
+        self.n += 1
+        self.last, self.next = self.n, 1
+        while self.next <= min(self.n, OFTEN - 1):
+            self.next *= 2
+        if self.n >= OFTEN:
+            self.next = self.n + OFTEN
+
+    def again(self):
+        """Begin again: something was wrong."""
+        self.n, self.last, self.next = 0, 0, 1
 
 
 cdef class Clock:

@@ -46,7 +46,7 @@ def audited_call(manager, schedule, function, owner, leaves, floats, given, shar
         reference.closely = closely
         return manager.replay(schedule, leaves, floats, reference)
 
-    with Timer(manager.audits, share, schedule.device):
+    with Timer(manager.audits, share, schedule):
         if _cannot_be_compared(manager, schedule, leaves):
             return manager.replay(schedule, leaves, floats)
         places = manager, schedule, owner, given
@@ -111,7 +111,7 @@ def audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share) -> boo
         finally:
             runner.executable.watch = runner.told = None
 
-    with Timer(manager.audits, share, schedule.device):
+    with Timer(manager.audits, share, schedule):
         if _cannot_be_compared(manager, schedule, leaves):
             return runner.step(lossfun, args, kwargs, True)
         filled = not getattr(optimizer, "_use_cleargrads", True)  # gradients, with zeros, in place

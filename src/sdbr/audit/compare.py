@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -70,19 +71,24 @@ def one_object(met: dict[int, tuple]) -> dict[str, Any]:
 
 def differences(got: dict[str, Any], want: dict[str, Any], tolerances=None) -> dict[str, str]:
     """The names whose facts differ, and how; in the order of `want`."""
-    found = {}
     measured = _measured(got, want)
-    floors = _floors(want, measured)
+    found = _differing(got, want, tolerances or TOLERANCES, {}, measured)
+    # What other arrays hold is looked at only where it may matter.
+    return found and _differing(
+        got, want, tolerances or TOLERANCES, _floors(want, measured), measured
+    )
+
+
+def _differing(got, want, tolerances, floors, measured) -> dict[str, str]:
+    found = {}
     for name in [*want, *[name for name in got if name not in want]]:
         if name not in got:
             found[name] = "only define-by-run has it"
         elif name not in want:
             found[name] = "define-by-run does not have it"
         else:
-            floor = floors.get(_group(name), 0.0)
-            problem = difference(
-                got[name], want[name], tolerances or TOLERANCES, floor, measured.get(name)
-            )
+            floor = floors.get(_group(name), 0.0) if floors else 0.0
+            problem = difference(got[name], want[name], tolerances, floor, measured.get(name))
             if problem:
                 found[name] = problem
     return found
@@ -124,15 +130,10 @@ def _floors(facts: dict[str, Any], measured: dict[str, Extent]) -> dict[str, flo
     for name, fact in facts.items():
         group = _group(name)
         if group and isinstance(fact, ARRAYS) and fact.dtype.kind == "f" and fact.size:
-            largest = measured[name].scale if name in measured else _largest(fact)
-            size = _CANCELLED * float(np.finfo(fact.dtype).eps) * largest
+            extent = measured.get(name) or _extent(fact, fact)
+            size = _CANCELLED * float(np.finfo(fact.dtype).eps) * extent.scale
             floors[group] = max(floors.get(group, 0.0), size)
     return floors
-
-
-def _largest(array: np.ndarray) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.max(np.abs(array), where=np.isfinite(array), initial=0.0))
 
 
 def difference(
@@ -152,12 +153,24 @@ def difference(
     return "" if got == want else f"{got!r:.80}, in define-by-run {want!r:.80}"
 
 
+@functools.cache
 def _flushed(dtype: np.dtype) -> float:
     """What numbers may differ by because gradients below the smallest normal one became zero.
 
     On its way down a gradient is multiplied by weights and derivatives, and summed.
     """
     return float(np.finfo(dtype).tiny) * (4 if dtype.itemsize < 4 else 1e8)
+
+
+def is_flushed(got, want) -> bool:
+    """Whether two arrays of the host differ by numbers that one run has made zero alone."""
+    return (
+        isinstance(got, np.ndarray)
+        and _are_alike(got, want)
+        and want.dtype.kind == "f"
+        and not (extent := _extent(got, want)).wrong
+        and extent.largest <= _flushed(want.dtype)
+    )
 
 
 def _array_difference(got, want, tolerances, floor: float, measured: Extent | None) -> str:

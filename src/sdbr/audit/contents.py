@@ -33,6 +33,8 @@ def _same_on_host(a, b) -> bool:
 
 def _by_place(rows: Sequence[tuple], on_host: Callable, on_gpu: Callable) -> list:
     """What is found for each row of arrays; those on one GPU are looked at together."""
+    if not any(isinstance(x, Array) for row in rows for x in row):
+        return [on_host(*row) for row in rows]
     there = [device_of(row[0]) is not None and len(set(map(device_of, row))) == 1 for row in rows]
     found = iter(on_gpu([row for row, is_there in zip(rows, there, strict=True) if is_there]))
     return [

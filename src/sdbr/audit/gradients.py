@@ -94,7 +94,8 @@ class GradientAudit:
             self._inconclusive(e)
             return replay()
         ys = self._outputs(audit.plain, plan, pattern)
-        compared = [k for k, i in enumerate(pattern.wanted) if _is_shared(plan.differentiable[i])]
+        parts = _parts(plan, pattern, inputs)
+        compared = [places[0] for places in parts.values()]
         if ys is None:
             return replay()
         indices = [pattern.wanted[k] for k in compared]
@@ -106,7 +107,7 @@ class GradientAudit:
             lambda: gradients(ys, wanted, gys, inputs, others, more), replay, before
         )
         grads = outcome.result
-        outcome.result = [grads[k] for k in compared]
+        outcome.result = [_sum([grads[k] for k in places]) for places in parts.values()]
         facts = self._facts(plain, outcome, names, wanted, more)
         if facts is None or not facts[-1]:
             return grads
@@ -117,9 +118,7 @@ class GradientAudit:
         name, how = next(iter(facts[-1].items()))
         problem = f"{name} differs: {how}{self._writer(plan, pattern, compared, names, name)}"
         fails(audit.manager, audit.schedule, problem, audit.schedule.line, self.validated)
-        for k, g in zip(compared, plain.result, strict=True):
-            grads[k] = None if g is None else copy_of(g)
-        return grads
+        return _define_by_runs(plain.result, parts.values(), grads)
 
     def _facts(self, plain, outcome, names, wanted, more) -> tuple[dict, dict, dict] | None:
         """What the replay gave, what define-by-run did, and what differs; None: it is not known."""
@@ -343,6 +342,35 @@ def _give(others: Sequence, more: dict) -> None:
         if place.name in more:
             old, new = place.thing.grad, more[place.name]
             place.thing.grad = new if old is None else old + new
+
+
+def _parts(plan, pattern, inputs: list) -> dict[int, list[int]]:
+    """The gradients to compare, by the ids of their Variables: which of those that are wanted.
+
+    A Variable that lies in two places has one gradient, of which a replay gives the parts.
+    """
+    found: dict[int, list[int]] = {}
+    for k, i in enumerate(pattern.wanted):
+        if _is_shared(plan.differentiable[i]):
+            found.setdefault(id(inputs[i]), []).append(k)
+    return found
+
+
+def _sum(grads: list) -> Any:
+    """The sum of gradients, of which some may be None."""
+    there = [g for g in grads if g is not None]
+    if len(there) < 2:
+        return there[0] if there else None
+    with chainer.using_device(chainer.backend.get_device_from_array(there[0])):
+        return sum(there[1:], there[0])
+
+
+def _define_by_runs(result: list, parts: Iterable[list[int]], grads: list) -> list:
+    """`grads` with those of define-by-run; of several for one Variable the first is all of it."""
+    for places, g in zip(parts, result, strict=True):
+        for k in places:
+            grads[k] = None if g is None or k != places[0] else copy_of(g)
+    return grads
 
 
 def raised_in_a_backward(error: BaseException) -> bool:

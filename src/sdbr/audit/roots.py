@@ -28,6 +28,7 @@ MOST_COPIED = 1 << 22
 #: How many objects are looked at, and how deep they may lie.
 MOST_THINGS, MOST_DEPTH = 20_000, 8
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type)
+_PLAIN_TYPES = frozenset(_PLAIN)
 _CONTAINERS = (list, dict, set, collections.deque)
 
 
@@ -135,7 +136,9 @@ class Roots:
         name = f"{type(link).__name__}{path}"
         self.dicts.append(Named(name, link.__dict__))
         for attribute, thing in list(link.__dict__.items()):
-            if not is_own(attribute) and not isinstance(thing, chainer.Link):
+            if type(thing) in _PLAIN_TYPES or isinstance(thing, chainer.Link):
+                continue
+            if not is_own(attribute):
                 self._look(thing, f"{name}.{attribute}", 0)
 
     def _look(self, thing, name: str, depth: int) -> None:
@@ -166,7 +169,7 @@ class Roots:
                 return
             items = thing.items() if isinstance(thing, dict) else enumerate(thing)
             for key, item in list(items):
-                if not isinstance(item, _PLAIN):
+                if type(item) not in _PLAIN_TYPES:
                     self._look(item, f"{name}[{key!r:.40}]", depth + 1)
         elif isinstance(thing, chainer.Link):
             for path, child in thing.namedlinks():
@@ -189,7 +192,9 @@ class Roots:
             return
         self.dicts.append(Named(name, attributes))
         for attribute, part in list(attributes.items()):
-            if not is_own(attribute) and not isinstance(part, chainer.Link):
+            if type(part) in _PLAIN_TYPES or isinstance(part, chainer.Link):
+                continue
+            if not is_own(attribute):
                 if _is_rule(part) and id(part) not in self._seen:
                     self._object(part, f"{name}.{attribute}", depth + 1)
                 elif not _is_rule(part):

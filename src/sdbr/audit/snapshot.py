@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from operator import is_
 from typing import Any
 
 from sdbr.audit.contents import checksums, copy_of, rewrite, same_bytes
@@ -79,16 +80,20 @@ class Snapshot:
     def changes(self, written: bool = False) -> Changes:
         """What is other now; with `written` also what the call writes, as it was or not."""
         known = self.roots.written if written else frozenset()
+        written_dicts = {place[0] for place in known if isinstance(place, tuple)}
         found = Changes()
         # Copies are looked at: another thread may add and take entries between any two of these.
         for place, before in zip(self.roots.dicts, self.entries, strict=True):
-            now = dict(place.thing)
-            for name in [*before, *[name for name in now if name not in before]]:
+            now, is_written = dict(place.thing), id(place.thing) in written_dicts
+            if not is_written and _same_contents(now, before):
+                continue
+            for name in {**before, **now}:
                 value, then = now.get(name, MISSING), before.get(name, MISSING)
-                is_known = (id(place.thing), name) in known
-                if not is_known and (value is then or _is_same(value, then)):
-                    continue
-                if not is_own(name):
+                if value is not then and not _is_same(value, then):
+                    is_other = True
+                else:
+                    is_other = is_written and (id(place.thing), name) in known
+                if is_other and not is_own(name):
                     found.entries.append((place, name, value))
         for place, before in zip(self.roots.containers, self.contents, strict=True):
             now = _shallow_copy(place.thing)
@@ -109,6 +114,8 @@ class Snapshot:
 
     def _take_states(self, found: Changes) -> None:
         """Where a rule has put new arrays in the place of old ones, these count as written."""
+        if not found.states:
+            return
         index = {id(place.thing): i for i, (place, _) in enumerate(self.roots.arrays)}
         contents = {id(place.thing): i for i, place in enumerate(self.roots.containers)}
         pairs = []
@@ -243,10 +250,8 @@ def _same_contents(now, before) -> bool:
     if isinstance(now, set):
         return now == before
     if isinstance(now, dict):
-        return all(a is b for a, b in zip(now, before, strict=True)) and all(
-            map(_is, now.values(), before.values())
-        )
-    return all(map(_is, now, before))
+        return all(map(is_, now, before)) and all(map(is_, now.values(), before.values()))
+    return all(map(is_, now, before))
 
 
 def _are_alike(now: dict, before: dict) -> bool:
@@ -257,10 +262,6 @@ def _are_alike(now: dict, before: dict) -> bool:
         and (a.shape, a.dtype, device_of(a)) == (b.shape, b.dtype, device_of(b))
         for a, b in zip(now.values(), before.values(), strict=True)
     )
-
-
-def _is(a, b) -> bool:
-    return a is b
 
 
 def _refill(container, contents) -> None:

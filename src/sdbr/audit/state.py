@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from sdbr.audit._budget import Budget
 from sdbr.base.errors import ValidationError
 from sdbr.base.reasons import Reason, Remedy
@@ -95,6 +97,10 @@ def fails(manager, schedule, problem: str, line: str, validated: bool) -> None:
         f"a replay differs from define-by-run: {problem}", Remedy.USE_FUNCTIONS, line
     )
     schedule.trace.quiet = False
+    audits.budget.mark = audits.budget.audited
+    for other in itertools.chain(*list(manager.schedules.values())):
+        if other.due is not None:
+            other.due.count.again()  # there may be more that is not seen
     if schedule.family is not None:
         manager.families.stop(manager, schedule)
     manager.runners.forget(schedule)

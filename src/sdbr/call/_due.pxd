@@ -1,11 +1,12 @@
 """What the compiled path of a call asks of audits."""
 
-from sdbr.audit._budget cimport Budget, Clock
+from sdbr.audit._budget cimport AuditCount, Budget, Clock
 from sdbr.call._spec cimport Leaves
 
 
 cdef class Due:
     cdef readonly Budget budget
+    cdef readonly AuditCount count    # which replays are audited by their number
     cdef public bint pending          # no replay has been audited yet
     cdef public list sums             # per array of the arguments: its checksum when traced
     cdef public int n_same            # how many have had these contents in all calls
@@ -18,5 +19,5 @@ cdef class Due:
 
     cdef double start(self) except? -1
     cdef int stop(self, double start, double share) except -1
-    cdef bint is_due(self, Leaves now, list positions) except *
+    cdef bint is_due(self, Leaves now, list positions, double share) except *
     cdef bint is_other_there(self, Leaves now, list positions) except *

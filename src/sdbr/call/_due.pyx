@@ -8,7 +8,7 @@ from libc.stdint cimport uint64_t
 
 cimport numpy as cnp
 
-from sdbr.audit._budget cimport Budget, Clock, sum_bytes
+from sdbr.audit._budget cimport AuditCount, Budget, Clock, sum_bytes
 from sdbr.base._python cimport sdbr_data, sdbr_is_plain
 from sdbr.call._spec cimport Leaves, leaves_of
 
@@ -35,6 +35,8 @@ cdef class Due:
     device : int, optional
         The GPU that they lie on. Looking at what they hold there takes kernels and a wait: it is
         done in the first eight replays, and then ever more rarely.
+    count : AuditCount, optional
+        Of other schedules as well; else one of its own.
 
     Attributes
     ----------
@@ -44,8 +46,9 @@ cdef class Due:
         Of how many arrays no call has brought other contents than the traced one.
     """
 
-    def __init__(self, Budget budget, list leaves, device=None):
+    def __init__(self, Budget budget, list leaves, device=None, AuditCount count=None):
         self.budget = budget
+        self.count = AuditCount() if count is None else count
         self.pending = True
         self.sums = sums_of(leaves)
         self.n_same = len(leaves)
@@ -55,7 +58,8 @@ cdef class Due:
             self.clock, self.backwards = Clock(budget, device), Clock(budget, device)
 
     cdef double start(self) except? -1:
-        """To be called before a replay; 0 for one that is not counted."""
+        """To be called before a replay that is not audited; 0 for one whose time is not taken."""
+        self.count.count()
         return self.budget.start() if self.clock is None else self.clock.start()
 
     cdef int stop(self, double start, double share) except -1:
@@ -64,12 +68,15 @@ cdef class Due:
             start, share
         )
 
-    cdef bint is_due(self, Leaves now, list positions) except *:
+    cdef bint is_due(self, Leaves now, list positions, double share) except *:
         """Whether to audit the call with these leaves; its arrays are at `positions`."""
+        cdef double mean = self.budget.mean if self.clock is None else self.clock.mean
         cdef Py_ssize_t i
         cdef PyObject *array
         cdef object wanted
         if self.pending or self.budget.due or self.met_other:
+            return True
+        if self.count.is_due(share, self.budget, mean):
             return True
         if not self.n_same:
             return False
@@ -109,9 +116,14 @@ cdef class Due:
         other.n_same = self.n_same
         return other
 
-    def due(self, list leaves):
+    def due(self, list leaves, double share):
         """The same for the arrays of a call."""
-        return self.is_due(leaves_of(leaves), list(range(len(leaves))))
+        return self.is_due(leaves_of(leaves), list(range(len(leaves))), share)
+
+    def begins(self):
+        """Note that an audit begins, whatever comes of it."""
+        self.count.audited()
+        self.budget.audits += 1
 
     def audited(self, list leaves):
         """Note that a call with these arrays has been audited."""

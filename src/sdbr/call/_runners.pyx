@@ -78,7 +78,7 @@ cdef class CallRunner(Runner):
         try:
             if not self.matches(args, kwargs, unhooked):
                 return NotImplemented
-            if self.share and self.due.is_due(self.spec, self.positions):
+            if self.share and self.due.is_due(self.spec, self.positions, self.share):
                 self.halted = True
                 return NotImplemented
             begin = self.due.start() if self.share else 0

@@ -184,6 +184,8 @@ class ScheduleManager:
                 start = time.perf_counter()
                 result = self.replay(schedule, leaves, floats)
                 self.audits.budget.add(time.perf_counter() - start, share_now())
+                if schedule.due is not None:
+                    schedule.due.count.served()
                 if not every and not schedule.bound_to:
                     self._remember(schedule, args, kwargs)
                 return result
@@ -358,9 +360,8 @@ class ScheduleManager:
             return False
         if schedule.family is not None and not schedule.family.proven:
             return True
-        if not share_now():
-            return False
-        return schedule.due.due(arrays_of(leaves))
+        share = share_now()
+        return bool(share) and schedule.due.due(arrays_of(leaves), share)
 
     def replay(self, schedule: Schedule, leaves, floats, reference: GradientAudit | None = None):
         """Run the forward program and hand out what the call would have returned."""

@@ -322,7 +322,7 @@ def new_size(manager, lookup: Lookup, call: int) -> None:
         schedule = manager.families.build(manager.schedules, lookup.key, lookup.floats)
         if schedule is None:
             return
-        schedule.due = Due(manager.audits.budget, [], schedule.device)
+        schedule.due = Due(manager.audits.budget, [], schedule.device, schedule.family.count)
         schedule.due.sums = [None] * len(lookup.leaves)  # the traced calls were compared
         schedule.due.pending = not schedule.family.proven
         manager.take_up(schedule)

@@ -14,6 +14,7 @@ import dataclasses
 import time
 from typing import Any
 
+from sdbr.audit._budget import AuditCount
 from sdbr.devices.arrays import ARRAYS, device_of, on_device, on_host
 from sdbr.functions import registry
 from sdbr.lowering.forward import Forward
@@ -97,12 +98,15 @@ class Family:
         Whether a call of one that was built has been as define-by-run.
     refused : bool
         Whether nothing (more) is built.
+    count : AuditCount
+        Of the replays of all that are built: there may be many of few replays each.
     """
 
     one: Sample
     other: Sample
     proven: bool = False
     refused: bool = False
+    count: AuditCount = dataclasses.field(default_factory=AuditCount)
 
 
 def size_of(key, one, other) -> tuple[int, int, int] | None:

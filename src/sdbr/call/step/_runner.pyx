@@ -185,7 +185,9 @@ cdef class StepRunner(Runner):
             if not self.matches(lossfun, args, kwargs):
                 return False
             if self.share and not audited:
-                if not self.declines and self.due.is_due(self.spec, self.positions):
+                if not self.declines and self.due.is_due(
+                    self.spec, self.positions, self.share
+                ):
                     self.halted = True
                     return False
                 begin = self.due.start()

@@ -1,0 +1,169 @@
+"""Row 21: audits by the number of a replay, however little time replays take."""
+
+from __future__ import annotations
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+from chainer import functions as F
+from chainer import links as L
+
+from tests.harness.hidden import hidden
+from tests.harness.models import MLP, Net
+from tests.tolerances import RESULTS
+
+EARLY = [2**k for k in range(11)]  # 1 to 1,024
+BELOW = 0.049  # a share that 'auto' is above
+FACTOR = [1.0]
+factor = hidden(FACTOR)
+
+
+@pytest.fixture(autouse=True)
+def audits_on():
+    FACTOR[0] = 1.0
+    with chainer.using_config("sdbr_audit", "auto"):
+        yield
+
+
+def inputs(n=6):
+    return np.random.randn(n, 4).astype("f")
+
+
+def linear():
+    return sdbr.static_graph(
+        Net(lambda self, x: F.tanh(self.l(x)) * factor(), l=L.Linear(4, 3)), on_dynamic="raise"
+    )
+
+
+def no_share_left(manager, early=True):
+    """Audits have had their share of the time, for ever; `early`: those at powers of two come."""
+    manager.audits.budget.spend(1e9, 0.05)
+    manager.audits.budget.mark = 1e9 * early
+
+
+def audited(manager, call, n):
+    """The numbers of those of the next `n` replays that were audited."""
+    found, statistics = [], manager.statistics
+    for _ in range(n):
+        before = manager.audits.passed, statistics.replays
+        call()
+        assert statistics.replays == before[1] + 1
+        if manager.audits.passed > before[0]:
+            found.append(statistics.replays)
+    return found
+
+
+def test_powers_of_two_and_no_more_where_they_take_long():
+    """One array for all calls: nothing but the number asks for an audit."""
+    model, x = linear(), inputs()
+    manager = model.schedule_manager
+    with chainer.no_backprop_mode():
+        model(x)
+        no_share_left(manager)
+        assert audited(manager, lambda: model(x), 9300) == EARLY
+        # As if they had taken next to nothing: the next one is that which had been put off.
+        manager.audits.budget.audits = 1 << 60
+        assert audited(manager, lambda: model(x), 9000) == [1024 + 16384]
+
+
+def test_each_1024th_where_they_do_not():
+    model, x = linear(), inputs()
+    manager = model.schedule_manager
+    with chainer.no_backprop_mode():
+        model(x)
+        no_share_left(manager)
+        manager.audits.budget.audits = 1 << 60  # each of them took next to nothing
+        found = audited(manager, lambda: model(x), 3100)
+    assert found == [*EARLY, 2048, 3072]
+
+
+def test_large_models_are_a_matter_of_time_alone():
+    """Audits have taken seconds already."""
+    model, x = linear(), inputs()
+    with chainer.no_backprop_mode():
+        model(x)
+        no_share_left(model.schedule_manager, early=False)
+        assert audited(model.schedule_manager, lambda: model(x), 600) == [1]
+
+
+def test_whole_steps():
+    model = sdbr.static_graph(L.Classifier(MLP(4, 5, 3)), on_dynamic="raise")
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(model)
+    manager = model.schedule_manager
+    x, t = inputs(), np.random.randint(0, 3, 6).astype("i")
+    optimizer.update(model, x, t)
+    no_share_left(manager)
+    assert audited(manager, lambda: optimizer.update(model, x, t), 300) == EARLY[:9]
+    assert manager.statistics.steps == 300
+
+
+def test_an_audit_for_other_data_counts():
+    model, x = linear(), inputs()
+    manager = model.schedule_manager
+    with chainer.no_backprop_mode():
+        model(x)
+        no_share_left(manager)
+        assert audited(manager, lambda: model(x), 5) == [1, 2, 4]
+        y = inputs()
+        assert audited(manager, lambda: model(y), 15) == [6, 8, 16]
+
+
+def test_a_smaller_share_is_a_matter_of_time_alone():
+    model, x = linear(), inputs()
+    with chainer.using_config("sdbr_audit", BELOW), chainer.no_backprop_mode():
+        model(x)
+        no_share_left(model.schedule_manager)
+        assert audited(model.schedule_manager, lambda: model(x), 40) == [1]
+
+
+def test_what_comes_late_is_seen():
+    model = linear()
+    x = inputs()
+    with chainer.no_backprop_mode():
+        model(x)
+        no_share_left(model.schedule_manager)
+        for _ in range(600):
+            model(x)
+        FACTOR[0] = 2.0
+        with pytest.raises(sdbr.ValidationError, match=r"up to 511 replays since the last"):
+            for _ in range(600):
+                model(x)
+        want = model.l(x)
+    np.testing.assert_allclose(model(x).array, np.tanh(want.array) * 2, RESULTS)
+
+
+def test_after_a_difference_they_come_early_again():
+    """What one schedule has overlooked others may overlook as well."""
+    model = sdbr.static_graph(Net(lambda self, x: F.tanh(self.l(x)) * factor(), l=L.Linear(4, 3)))
+    manager = model.schedule_manager
+    x, other = inputs(), inputs(3)
+    with chainer.no_backprop_mode():
+        for given in (x, other):
+            model(given)
+        no_share_left(manager, early=False)
+        audited(manager, lambda: model(other), 1100)
+        assert audited(manager, lambda: model(other), 900) == []
+        FACTOR[0] = 2.0
+        with pytest.warns(sdbr.SdbrWarning, match="differs from define-by-run"):
+            model(x)
+        assert manager.audits.failed == 1
+        with pytest.warns(sdbr.SdbrWarning, match="differs from define-by-run"):
+            model(other)
+    assert manager.audits.failed == 2
+
+
+def test_sizes_that_are_built_count_together():
+    """There may be many of them, of few replays each."""
+    model = sdbr.static_graph(Net(lambda self, x: F.tanh(self.l(x)), l=L.Linear(4, 3)))
+    manager = model.schedule_manager
+    built = range(9, 17)
+    with chainer.no_backprop_mode():
+        for n in (7, 7, 8, 8, *built):
+            model(inputs(n))
+        assert (manager.statistics.traces, manager.statistics.builds) == (2, len(built))
+        no_share_left(manager)
+        rounds = iter([inputs(n) for n in built] * 8)
+        found = audited(manager, lambda: model(next(rounds)), 8 * len(built))
+    assert len(found) == 3  # the 16th, 32nd and 64th of all of them
