@@ -17,6 +17,7 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import assert_near
+from tests.harness.hidden import hidden
 from tests.harness.models import Net
 from tests.tolerances import ANOTHER_ORDER, RESULTS
 
@@ -180,6 +181,11 @@ def near(place: float, n: int = 6):
         (lambda x: F.sigmoid_cross_entropy(x, np.zeros((4, 1), "i"), reduce="no"), -17.4),
         (lambda x: F.softmax_cross_entropy(F.concat([x, -x]), np.zeros(4, "i")), 9),
         (lambda x: F.log_softmax(F.concat([x, -x]))[:, 0], 9),
+        (lambda x: F.swish(x, np.ones(1, "f")), -17.4),
+        (lambda x: F.lstm(x * 0 + 3, F.concat([x, x, x, x]))[1], -12),
+        (lambda x: F.lstm(x * 0, F.concat([x, x, x, x]))[1], -17.4),
+        (lambda x: F.slstm(x * 0, x * 0, *[F.concat([x, x, x, x]) / 2] * 2)[1], -12),
+        (lambda x: F.tree_lstm(x * 0, x * 0, F.concat([x, x, x, x, x]))[1], -12),
     ],
 )
 def test_functions_that_are_nothing_but_rounding_where_they_saturate(function, place):
@@ -468,6 +474,19 @@ def test_numbers_that_only_define_by_run_changes_are_no_rounding(monkeypatch, na
     with pytest.raises(sdbr.SdbrError, match=rf"Noting.{name} differs"):
         model(X[0])
     assert model.schedule_manager.audits.failed == 1
+
+
+@pytest.mark.parametrize(("dtype", "step"), [("e", 1e-4), ("f", 1e-20), ("d", 1e-20)])
+def test_small_numbers_that_define_by_run_alone_writes_are_no_rounding(dtype, step):
+    kept = np.zeros(3, dtype)
+    unseen = hidden(kept, by=kept.dtype.type(step))
+    model = sdbr.static_graph(
+        Net(lambda self, x: F.tanh(x) if unseen() < 1 else x), on_dynamic="raise"
+    )
+    model.kept = kept
+    model(X[0])
+    with pytest.raises(sdbr.SdbrError, match="kept in place differs: only define-by-run has it"):
+        model(X[0])
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e-21])

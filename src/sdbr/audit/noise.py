@@ -13,12 +13,22 @@ from collections.abc import Iterator
 
 from sdbr.audit.contents import copy_of, overwrite
 from sdbr.devices.arrays import ARRAYS, PLAIN, device_of, is_writeable, on_device, on_host
+from sdbr.trace._node_copies import inner_function
 
 import chainer
 import numpy as np
-from chainer.functions.activation import elu, log_softmax, sigmoid, softmax, softplus, tanh
+from chainer.functions.activation import (
+    elu,
+    log_softmax,
+    sigmoid,
+    softmax,
+    softplus,
+    swish,
+    tanh,
+)
 from chainer.functions.loss import sigmoid_cross_entropy, softmax_cross_entropy
 from chainer.functions.normalization import batch_normalization
+from chainer.functions.rnn import lstm, slstm, tree_lstm
 
 #: Sizes of the disturbance, in units of the last place; one run each, until one explains it. Where
 #: a sum next to zero decides (a relu), half of the runs leave it where it is: some of each size.
@@ -170,8 +180,27 @@ def _of_inputs(function, inputs, y):
     return _largest(inputs[0])
 
 
+def _of_swish(function, inputs, y):
+    """A sigmoid of ``beta * x`` times `x`, in its gradient times `beta` and what came in."""
+    x, beta, *gradient = map(_largest, inputs)
+    return max(1.0, x * beta) * gradient[0] if gradient else x
+
+
+def _of_lstm(function, inputs, y):
+    """Sigmoids times cells, the first inputs, and times the tanh of what comes after them."""
+    n = {lstm.LSTM: 1, slstm.SLSTM: 2}.get(type(function), len(inputs) - 1)
+    return max(map(_largest, inputs[:n])) + min(1.0, max(map(_largest, inputs[n:])))
+
+
+def _of_lstm_gradient(function, inputs, y):
+    """Sigmoids times gradients, the last two inputs, and times cells, the first ones."""
+    cells = inputs[: 1 if len(inputs) == 5 else 2]
+    return max(1.0, *map(_largest, cells)) * sum(map(_largest, inputs[-2:]))
+
+
 def _largest(x):
-    return np.max(np.abs(on_host(getattr(x, "array", x))), initial=0.0)
+    array = getattr(x, "array", x)
+    return 0.0 if array is None else np.max(np.abs(on_host(array)), initial=0.0)
 
 
 #: Functions whose formulas take numbers from others that are nearly the same: where they saturate,
@@ -187,6 +216,13 @@ SATURATING = {
     sigmoid_cross_entropy.SigmoidCrossEntropyGrad: _of_mean,
     softmax_cross_entropy.SoftmaxCrossEntropy: _of_inputs,
     softmax_cross_entropy._SoftmaxCrossEntropyGrad_NoDoubleBackprop: _of_coefficient,
+    swish.Swish: _of_swish,
+    swish.SwishGrad: _of_swish,
+    lstm.LSTM: _of_lstm,
+    lstm.LSTMGrad: _of_lstm_gradient,
+    slstm.SLSTM: _of_lstm,
+    slstm.SLSTMGrad: _of_lstm_gradient,
+    tree_lstm.TreeLSTM: _of_lstm,
 }
 _UP_TO_ONE = (sigmoid.Sigmoid, softmax.Softmax, tanh.Tanh)
 #: In units in the last place of that size: the least that moves a number just below it. What counts
@@ -219,14 +255,15 @@ class Rounding:
 
         Signs stay, for logarithms and roots are taken of such numbers, and so do limits of one.
         """
-        axes_of = CENTERED.get(type(function))
+        kind = type(inner_function(function) or function)
+        axes_of = CENTERED.get(kind)
         if axes_of is not None:
             self._move(outputs[0]._data[0], axes_of(function))
             return
-        if type(function) is batch_normalization.BatchNormalization:
+        if kind is batch_normalization.BatchNormalization:
             self._center(function, inputs, outputs[0]._data[0])
             return
-        size_of = SATURATING.get(type(function))
+        size_of = SATURATING.get(kind)
         if size_of is None:
             return
         for y in outputs:
@@ -238,7 +275,7 @@ class Rounding:
             size = self._rng.choice((-1, 1), array.shape) * size
             with np.errstate(all="ignore"):
                 moved = np.abs(array) + size
-                if type(function) in _UP_TO_ONE:
+                if kind in _UP_TO_ONE:
                     moved = np.where(moved > 1, moved - 2 * size, moved)
                 moved = np.copysign(np.abs(moved), array).astype(array.dtype)
             overwrite(given, _to_place_of(given, moved))
