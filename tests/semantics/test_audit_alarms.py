@@ -7,6 +7,7 @@ from array import array as numbers_outside
 import sdbr
 from sdbr.audit import gradients as gradients_of_audits
 from sdbr.audit import outcome as outcomes
+from sdbr.audit.roots import MOST_COPIED
 from sdbr.audit.sides import PlainSide
 from sdbr.call.manager import ScheduleManager
 
@@ -184,6 +185,11 @@ def near(place: float, n: int = 6):
         (lambda x: F.swish(x, np.ones(1, "f")), -17.4),
         (lambda x: F.lstm(x * 0 + 3, F.concat([x, x, x, x]))[1], -12),
         (lambda x: F.lstm(x * 0, F.concat([x, x, x, x]))[1], -17.4),
+        (lambda x: F.lstm(x * 0 + 3, F.concat([x * 0, x * 0, x, x * 0]))[0], -12),
+        (lambda x: F.lstm(x * 0 + 3, F.concat([x * 0, x, x * 0, x * 0]))[1], 12),
+        (F.expm1, -9),
+        (F.expm1, -17.4),
+        (lambda x: F.exp(x * 1e-3) - 1, 1),
         (lambda x: F.slstm(x * 0, x * 0, *[F.concat([x, x, x, x]) / 2] * 2)[1], -12),
         (lambda x: F.tree_lstm(x * 0, x * 0, F.concat([x, x, x, x, x]))[1], -12),
     ],
@@ -195,6 +201,28 @@ def test_functions_that_are_nothing_but_rounding_where_they_saturate(function, p
     audits = static.schedule_manager.audits
     assert (audits.failed, audits.failures) == (0, [])
     assert static.schedule_manager.statistics.replays == 5
+
+
+def takes_one(function):
+    """Whether a function of Chainer gives gradients for one array of four rows."""
+    try:
+        F.sum(function(chainer.Variable(np.full((4, 2), 0.5, "f")))).backward()
+    except Exception:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("place", [-17.4, -9, 1e-3, 12])
+@pytest.mark.filterwarnings("ignore")
+def test_no_function_gives_an_alarm_where_its_formula_may_cancel(place):
+    """All there are, not those that somebody thought of."""
+    found = {name: f for name, f in vars(F).items() if name[0].islower() and takes_one(f)}
+    assert len(found) >= 70
+    for name, function in found.items():
+        static = sdbr.static_graph(lambda x, f=function: f(x))
+        for x in near(place, 3) if abs(place) > 1 else [x * place for x in near(1, 3)]:
+            F.sum(static(chainer.Variable(np.hstack([x, x[::-1]])))).backward()
+        assert static.schedule_manager.audits.failures == [], name
 
 
 @pytest.mark.parametrize(
@@ -474,6 +502,31 @@ def test_numbers_that_only_define_by_run_changes_are_no_rounding(monkeypatch, na
     with pytest.raises(sdbr.SdbrError, match=rf"Noting.{name} differs"):
         model(X[0])
     assert model.schedule_manager.audits.failed == 1
+
+
+@pytest.mark.parametrize("gives", ["a view", "the array"])
+def test_other_roundings_are_not_written_to_what_the_user_holds(gives):
+    """So large, it is not copied and put back."""
+    table = np.random.RandomState(0).rand(MOST_COPIED // 4 + 4).astype("f")
+    kept = table.copy()
+
+    class Given(chainer.FunctionNode):
+        def forward(self, inputs):
+            return (table,)
+
+    def forward(x):
+        if gives == "a view":
+            ys = F.reshape(chainer.Variable(table), (-1, 4))
+        else:
+            ys = F.reshape(Given().apply((x,))[0], (-1, 4)).array
+        return F.expm1(x) + ys[: x.shape[0], :1]
+
+    static = sdbr.static_graph(forward)
+    for x in near(-9):
+        F.sum(static(chainer.Variable(x)) * 3).backward()
+    audits = static.schedule_manager.audits
+    assert (audits.failed, audits.failures) == (0, []) and audits.noisy > 0
+    np.testing.assert_array_equal(table, kept)
 
 
 @pytest.mark.parametrize(("dtype", "step"), [("e", 1e-4), ("f", 1e-20), ("d", 1e-20)])

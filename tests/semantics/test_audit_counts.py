@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sdbr
+from sdbr.audit._budget import AuditCount, Budget
+from sdbr.audit.share import SHARE
 
 import chainer
 import numpy as np
@@ -23,7 +25,7 @@ factor = hidden(FACTOR)
 @pytest.fixture(autouse=True)
 def audits_on():
     FACTOR[0] = 1.0
-    with chainer.using_config("sdbr_audit", "auto"):
+    with chainer.using_config("sdbr_audit", "auto"), chainer.no_backprop_mode():
         yield
 
 
@@ -31,16 +33,19 @@ def inputs(n=6):
     return np.random.randn(n, 4).astype("f")
 
 
-def linear():
-    return sdbr.static_graph(
-        Net(lambda self, x: F.tanh(self.l(x)) * factor(), l=L.Linear(4, 3)), on_dynamic="raise"
-    )
+def traced(early=True):
+    """A model that reads a hidden number, its input and its manager, after the first call."""
+    model = Net(lambda self, x: F.tanh(self.l(x)) * factor(), l=L.Linear(4, 3))
+    model, x = sdbr.static_graph(model), inputs()
+    model(x)
+    no_share_left(model.schedule_manager, early)
+    return model, x, model.schedule_manager
 
 
 def no_share_left(manager, early=True):
     """Audits have had their share of the time, for ever; `early`: those at powers of two come."""
-    manager.audits.budget.spend(1e9, 0.05)
-    manager.audits.budget.mark = 1e9 * early
+    manager.audits.budget.spend(1e9, SHARE)
+    manager.audits.budget.mark = 1e12 * early  # as if it were theirs to come, whatever they take
 
 
 def audited(manager, call, n):
@@ -57,35 +62,45 @@ def audited(manager, call, n):
 
 def test_powers_of_two_and_no_more_where_they_take_long():
     """One array for all calls: nothing but the number asks for an audit."""
-    model, x = linear(), inputs()
-    manager = model.schedule_manager
-    with chainer.no_backprop_mode():
-        model(x)
-        no_share_left(manager)
-        assert audited(manager, lambda: model(x), 9300) == EARLY
-        # As if they had taken next to nothing: the next one is that which had been put off.
-        manager.audits.budget.audits = 1 << 60
-        assert audited(manager, lambda: model(x), 9000) == [1024 + 16384]
+    model, x, manager = traced()
+    assert audited(manager, lambda: model(x), 9300) == EARLY
+    # As if they had taken next to nothing: the next one is that which had been put off.
+    manager.audits.budget.audits = 1 << 60
+    assert audited(manager, lambda: model(x), 9000) == [1024 + 16384]
 
 
 def test_each_1024th_where_they_do_not():
-    model, x = linear(), inputs()
-    manager = model.schedule_manager
-    with chainer.no_backprop_mode():
-        model(x)
-        no_share_left(manager)
-        manager.audits.budget.audits = 1 << 60  # each of them took next to nothing
-        found = audited(manager, lambda: model(x), 3100)
-    assert found == [*EARLY, 2048, 3072]
+    model, x, manager = traced()
+    manager.audits.budget.audits = 1 << 60  # each of them took next to nothing
+    assert audited(manager, lambda: model(x), 3100) == [*EARLY, 2048, 3072]
 
 
 def test_large_models_are_a_matter_of_time_alone():
     """Audits have taken seconds already."""
-    model, x = linear(), inputs()
-    with chainer.no_backprop_mode():
-        model(x)
-        no_share_left(model.schedule_manager, early=False)
-        assert audited(model.schedule_manager, lambda: model(x), 600) == [1]
+    model, x, manager = traced(early=False)
+    assert audited(manager, lambda: model(x), 600) == [1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "n"), [(25.5, 2048), (25.7, 3072), (51.1, 3072), (51.3, 5120), (102.5, 9216)]
+)
+def test_half_of_the_share_is_for_those_that_come_late(seconds, n):
+    """An audit may take 2.5 % of the replays of a second since the last: 25.6 of 1,024."""
+    count, budget = AuditCount(), Budget()
+    budget.audited, budget.audits = 10 * seconds, 10
+    for _ in range(1023):
+        count.served()
+    count.audited()
+    while not count.is_due(SHARE, budget, 1.0):
+        count.served()
+    assert count.n + 1 == n
+
+
+@pytest.mark.parametrize("spent", [0.9, 1.1])
+def test_early_ones_may_take_a_second(spent):
+    count, budget = AuditCount(), Budget()
+    budget.audited, budget.audits, budget.mark = 7.0 + spent, 1, 7.0
+    assert count.is_due(SHARE, budget, 1e-6) == (spent < 1)
 
 
 def test_whole_steps():
@@ -93,65 +108,55 @@ def test_whole_steps():
     optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(model)
     manager = model.schedule_manager
     x, t = inputs(), np.random.randint(0, 3, 6).astype("i")
-    optimizer.update(model, x, t)
-    no_share_left(manager)
-    assert audited(manager, lambda: optimizer.update(model, x, t), 300) == EARLY[:9]
+    with chainer.force_backprop_mode():
+        optimizer.update(model, x, t)
+        no_share_left(manager)
+        assert audited(manager, lambda: optimizer.update(model, x, t), 300) == EARLY[:9]
     assert manager.statistics.steps == 300
 
 
 def test_an_audit_for_other_data_counts():
-    model, x = linear(), inputs()
-    manager = model.schedule_manager
-    with chainer.no_backprop_mode():
-        model(x)
-        no_share_left(manager)
-        assert audited(manager, lambda: model(x), 5) == [1, 2, 4]
-        y = inputs()
-        assert audited(manager, lambda: model(y), 15) == [6, 8, 16]
+    model, x, manager = traced()
+    assert audited(manager, lambda: model(x), 5) == [1, 2, 4]
+    y = inputs()
+    assert audited(manager, lambda: model(y), 15) == [6, 8, 16]
 
 
 def test_a_smaller_share_is_a_matter_of_time_alone():
-    model, x = linear(), inputs()
-    with chainer.using_config("sdbr_audit", BELOW), chainer.no_backprop_mode():
-        model(x)
-        no_share_left(model.schedule_manager)
-        assert audited(model.schedule_manager, lambda: model(x), 40) == [1]
+    with chainer.using_config("sdbr_audit", BELOW):
+        model, x, manager = traced()
+        assert audited(manager, lambda: model(x), 40) == [1]
 
 
 def test_what_comes_late_is_seen():
-    model = linear()
-    x = inputs()
-    with chainer.no_backprop_mode():
+    model, x, _ = traced()
+    for _ in range(600):
         model(x)
-        no_share_left(model.schedule_manager)
+    FACTOR[0] = 2.0
+    with pytest.warns(sdbr.SdbrWarning, match=r"up to 511 replays since the last"):
         for _ in range(600):
             model(x)
-        FACTOR[0] = 2.0
-        with pytest.raises(sdbr.ValidationError, match=r"up to 511 replays since the last"):
-            for _ in range(600):
-                model(x)
-        want = model.l(x)
-    np.testing.assert_allclose(model(x).array, np.tanh(want.array) * 2, RESULTS)
+    np.testing.assert_allclose(model(x).array, np.tanh(model.l(x).array) * 2, RESULTS)
 
 
 def test_after_a_difference_they_come_early_again():
     """What one schedule has overlooked others may overlook as well."""
-    model = sdbr.static_graph(Net(lambda self, x: F.tanh(self.l(x)) * factor(), l=L.Linear(4, 3)))
-    manager = model.schedule_manager
-    x, other = inputs(), inputs(3)
-    with chainer.no_backprop_mode():
-        for given in (x, other):
-            model(given)
-        no_share_left(manager, early=False)
-        audited(manager, lambda: model(other), 1100)
-        assert audited(manager, lambda: model(other), 900) == []
-        FACTOR[0] = 2.0
-        with pytest.warns(sdbr.SdbrWarning, match="differs from define-by-run"):
-            model(x)
-        assert manager.audits.failed == 1
-        with pytest.warns(sdbr.SdbrWarning, match="differs from define-by-run"):
-            model(other)
-    assert manager.audits.failed == 2
+    model = Net(lambda self, x: F.tanh(self.l(x)) * (factor() if len(x) == 6 else 1.0))
+    model.add_link("l", L.Linear(4, 3))
+    static = sdbr.static_graph(model)
+    manager, x, other = static.schedule_manager, inputs(), inputs(3)
+    for given in (x, other):
+        static(given)
+    no_share_left(manager, early=False)
+    assert audited(manager, lambda: static(other), 600) == [1]
+    FACTOR[0] = 2.0
+    with pytest.warns(sdbr.SdbrWarning, match="differs from define-by-run"):
+        static(x)
+    budget, first = manager.audits.budget, manager.statistics.replays + 1
+    assert (manager.audits.failed, budget.mark >= 1e9) == (1, True)
+    assert audited(manager, lambda: static(other), 1) == [first]  # whatever audits have taken
+    budget.mark = 1e12
+    assert audited(manager, lambda: static(other), 39) == [first - 1 + n for n in (2, 4, 8, 16, 32)]
 
 
 def test_sizes_that_are_built_count_together():
@@ -159,11 +164,10 @@ def test_sizes_that_are_built_count_together():
     model = sdbr.static_graph(Net(lambda self, x: F.tanh(self.l(x)), l=L.Linear(4, 3)))
     manager = model.schedule_manager
     built = range(9, 17)
-    with chainer.no_backprop_mode():
-        for n in (7, 7, 8, 8, *built):
-            model(inputs(n))
-        assert (manager.statistics.traces, manager.statistics.builds) == (2, len(built))
-        no_share_left(manager)
-        rounds = iter([inputs(n) for n in built] * 8)
-        found = audited(manager, lambda: model(next(rounds)), 8 * len(built))
+    for n in (7, 7, 8, 8, *built):
+        model(inputs(n))
+    assert (manager.statistics.traces, manager.statistics.builds) == (2, len(built))
+    no_share_left(manager)
+    rounds = iter([inputs(n) for n in built] * 8)
+    found = audited(manager, lambda: model(next(rounds)), 8 * len(built))
     assert len(found) == 3  # the 16th, 32nd and 64th of all of them

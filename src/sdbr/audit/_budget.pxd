@@ -22,8 +22,8 @@ cdef class AuditCount:
     cdef readonly long long n         # replays so far, audited ones included
     cdef long long last, next         # the last of them that was audited; when one is due again
 
-    cdef bint is_due(self, double share, Budget budget, double mean) noexcept
-    cdef void count(self) noexcept
+    cpdef bint is_due(self, double share, Budget budget, double mean) noexcept
+    cpdef void served(self) noexcept
 
 
 cdef class Clock:

@@ -205,7 +205,7 @@ cdef class AuditCount:
     def __init__(self):
         self.next = 1
 
-    cdef bint is_due(self, double share, Budget budget, double mean) noexcept:
+    cpdef bint is_due(self, double share, Budget budget, double mean) noexcept:
         """Whether the next replay is one of them; `mean` seconds is what one takes."""
         cdef long long between = self.next - self.last
         if self.n + 1 < self.next or share < _SHARE:
@@ -217,10 +217,7 @@ cdef class AuditCount:
         self.next += between
         return False
 
-    cdef void count(self) noexcept:
-        self.n += 1
-
-    def served(self):
+    cpdef void served(self) noexcept:
         """Count a replay that is not audited."""
         self.n += 1
 
@@ -233,8 +230,8 @@ cdef class AuditCount:
         if self.n >= OFTEN:
             self.next = self.n + OFTEN
 
-    def again(self):
-        """Begin again: something was wrong."""
+    def restart(self):
+        """Begin anew: something was wrong."""
         self.n, self.last, self.next = 0, 0, 1
 
 

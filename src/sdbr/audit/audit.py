@@ -7,12 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.audit.compare import (
-    GRADIENT_TOLERANCES,
-    differences,
-    is_flushed,
-    rounding_explains,
-)
+from sdbr.audit.compare import GRADIENT_TOLERANCES, differences, is_flushed, rounding_explains
 from sdbr.audit.noise import Disturbed
 from sdbr.audit.outcome import Outcome, raise_without_memory
 from sdbr.audit.reports import deliver

@@ -12,20 +12,21 @@ import contextlib
 from collections.abc import Iterator
 
 from sdbr.audit.contents import copy_of, overwrite
-from sdbr.devices.arrays import ARRAYS, PLAIN, device_of, is_writeable, on_device, on_host
+from sdbr.devices.arrays import (
+    ARRAYS,
+    PLAIN,
+    device_of,
+    is_writeable,
+    may_share_memory,
+    on_device,
+    on_host,
+)
 from sdbr.trace._node_copies import inner_function
+from sdbr.trace.code.foreign import is_users
 
 import chainer
 import numpy as np
-from chainer.functions.activation import (
-    elu,
-    log_softmax,
-    sigmoid,
-    softmax,
-    softplus,
-    swish,
-    tanh,
-)
+from chainer.functions.activation import elu, log_softmax, sigmoid, softmax, softplus, swish, tanh
 from chainer.functions.loss import sigmoid_cross_entropy, softmax_cross_entropy
 from chainer.functions.normalization import batch_normalization
 from chainer.functions.rnn import lstm, slstm, tree_lstm
@@ -155,6 +156,11 @@ def _of_itself(function, inputs, y):
     return np.abs(y)
 
 
+def _of_a_fraction(function, inputs, y):
+    """The same, but for whole numbers, which count and choose."""
+    return np.where(y == np.rint(y), 0, np.abs(y))
+
+
 def _of_one(function, inputs, y):
     return 1.0
 
@@ -205,7 +211,8 @@ def _largest(x):
 
 #: Functions whose formulas take numbers from others that are nearly the same: where they saturate,
 #: what they give is nothing but the rounding of these, however small it is. Each with the size of
-#: what is rounded. What a gradient makes of an output near one is seen where that is disturbed.
+#: what is rounded; of all other functions of Chainer's it is what they give. What a gradient makes
+#: of an output near one is seen where that is disturbed.
 SATURATING = {
     elu.ELU: _of_itself,
     sigmoid.Sigmoid: _of_one,
@@ -240,7 +247,7 @@ _OF_MEANS = 2.0
 
 
 class Rounding:
-    """Other roundings inside of the functions that saturate, center, or normalize.
+    """Other roundings of what functions give, and inside of those that saturate, center, normalize.
 
     Parameters
     ----------
@@ -263,13 +270,16 @@ class Rounding:
         if kind is batch_normalization.BatchNormalization:
             self._center(function, inputs, outputs[0]._data[0])
             return
-        size_of = SATURATING.get(kind)
-        if size_of is None:
-            return
+        if is_users(kind.__module__):
+            return  # a replay runs the very same code
+        size_of = SATURATING.get(kind, _of_a_fraction)
         for y in outputs:
             array = y._data[0]
             if array is None or not _is_float(array) or not is_writeable(array):
                 continue
+            given_arrays = [getattr(x, "array", x) for x in inputs]
+            if any(x is not None and may_share_memory(x, array) for x in given_arrays):
+                continue  # a view: it rounds nothing, and may be one of what the user holds
             given, array = array, on_host(array)
             size = _MOVED_BY * np.finfo(array.dtype).eps * size_of(function, inputs, array)
             size = self._rng.choice((-1, 1), array.shape) * size

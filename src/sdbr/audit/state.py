@@ -100,7 +100,7 @@ def fails(manager, schedule, problem: str, line: str, validated: bool) -> None:
     audits.budget.mark = audits.budget.audited
     for other in itertools.chain(*list(manager.schedules.values())):
         if other.due is not None:
-            other.due.count.again()  # there may be more that is not seen
+            other.due.restart()  # there may be more that is not seen
     if schedule.family is not None:
         manager.families.stop(manager, schedule)
     manager.runners.forget(schedule)

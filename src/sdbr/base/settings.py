@@ -114,7 +114,7 @@ SETTINGS = (
     Setting(
         "sdbr_audit", "SDBR_AUDIT", "auto",
         "'auto', 'off' or a share of the time in replays, 0 or more", _is_share, in_key=False,
-        what="how much time replays are compared with define-by-run; `'auto'`: up to 5 %",
+        what="how much time replays are compared with define-by-run; `'auto'`: by count, and 5 %",
     ),
     Setting(
         "sdbr_num_threads", "SDBR_NUM_THREADS", None,

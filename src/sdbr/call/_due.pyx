@@ -59,7 +59,7 @@ cdef class Due:
 
     cdef double start(self) except? -1:
         """To be called before a replay that is not audited; 0 for one whose time is not taken."""
-        self.count.count()
+        self.count.served()
         return self.budget.start() if self.clock is None else self.clock.start()
 
     cdef int stop(self, double start, double share) except -1:
@@ -119,6 +119,11 @@ cdef class Due:
     def due(self, list leaves, double share):
         """The same for the arrays of a call."""
         return self.is_due(leaves_of(leaves), list(range(len(leaves))), share)
+
+    def restart(self):
+        """Audit the next replay, and count anew: something was wrong."""
+        self.pending = True
+        self.count.restart()
 
     def begins(self):
         """Note that an audit begins, whatever comes of it."""
