@@ -166,6 +166,22 @@ def a_table_outside(way):
     return found + [seen(call(whole(7, 4, seed=k))) for k in range(CALLS)]
 
 
+@program()
+def parts_of_a_table_outside(way):
+    table = normal(4, 6, seed=3)
+    parts = [table.T, table[:, ::2], table[::-1, ::-3], cupy.broadcast_to(table[0], (3, 6))]
+
+    @way
+    def call(x):
+        return [F.sum(x) * w + F.exp(w) for w in parts]
+
+    found = []
+    for k in range(CALLS):
+        found.append(seen(call(normal(2, 3, seed=k))))
+        table += k
+    return found
+
+
 @pytest.mark.parametrize(("program", "python"), PROGRAMS)
 def test_program(program, python):
     assert_replayed(program, python)

@@ -139,6 +139,30 @@ def test_what_comes_late_is_seen():
     np.testing.assert_allclose(model(x).array, np.tanh(model.l(x).array) * 2, RESULTS)
 
 
+@pytest.mark.filterwarnings("ignore:.*(keeps changing|max_schedules)")
+@pytest.mark.parametrize("steps", [False, True], ids=["calls", "steps"])
+def test_the_same_calls_are_served_alike_with_audits_and_without(steps):
+    """Of many sizes: which are traced, which replayed, which run define-by-run."""
+    sizes = np.random.randint(1, 30, 400)
+
+    def served(audit):
+        np.random.seed(0)
+        model = sdbr.static_graph(L.Classifier(MLP(4, 5, 3)))
+        optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(model)
+        call, found = optimizer.update if steps else (lambda f, *args: f(*args)), []
+        s = model.schedule_manager.statistics
+        with chainer.using_config("sdbr_audit", audit), chainer.force_backprop_mode():
+            for n in sizes:
+                call(model, inputs(n), np.zeros(n, "i"))
+                found.append((s.traces, s.replays, s.define_by_run_calls))
+        assert (model.schedule_manager.audits.passed > 0) == (audit != "off")
+        return found
+
+    never = served("off")
+    assert served(1e9) == served("auto") == never
+    assert all(never[-1])
+
+
 def test_after_a_difference_they_come_early_again():
     """What one schedule has overlooked others may overlook as well."""
     model = Net(lambda self, x: F.tanh(self.l(x)) * (factor() if len(x) == 6 else 1.0))

@@ -210,6 +210,21 @@ def test_a_dict_whose_getattr_raises_key_errors_is_handed_back():
     assert both.schedule_manager.statistics.replays == 5
 
 
+def test_a_dict_whose_getattr_raises_key_errors_is_written_to():
+    settings = Fields(scale=2.0, last=None)
+
+    @sdbr.static_graph(on_dynamic="raise")
+    def scaled(x):
+        y = F.relu(x) * settings.scale
+        settings["last"] = y.array
+        return y
+
+    for x in X:
+        assert_near(scaled(x).array, np.maximum(x, 0) * 2, RESULTS, "result")
+        assert_near(settings.last, np.maximum(x, 0) * 2, RESULTS, "last")
+    assert scaled.schedule_manager.statistics.replays >= 3
+
+
 @pytest.mark.parametrize("index", range(6))
 def test_a_named_tuple_with_a_number_called_index_is_handed_back(index):
     @sdbr.static_graph(on_dynamic="raise")

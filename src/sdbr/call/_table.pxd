@@ -27,6 +27,7 @@ cdef class Group:
 cdef class Table:
     cdef dict groups
     cdef Group last               # the one that served the last call
+    cdef readonly bint halted     # whether a runner knew the last call and left it, as for an audit
     cdef readonly Runner tried    # the last one that met another answer, where none served the call
     cdef readonly Arena arena     # of programs that leave nothing in it
     cdef uint64_t config_version

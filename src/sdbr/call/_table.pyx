@@ -195,7 +195,7 @@ cdef class Table:
             if self.groups.get(group.look) is group:
                 del self.groups[group.look]
             if self.last is group:
-                self.last = None
+                self.last, self.halted = None, False
         return 0
 
     cdef int note(self, Runner runner) except -1:
@@ -232,6 +232,7 @@ cdef class Table:
         cdef list runners
         cdef Py_ssize_t i
         answers = None
+        self.halted = False
         if group is not None and group.then is not None:
             group = group.then
         if group is not None and group.likely is not None:
@@ -241,6 +242,7 @@ cdef class Table:
                 self.note(asked)
                 return result
             if asked.halted:
+                self.halted = True
                 return result
             answers = asked.met
         if answers is None:
@@ -263,6 +265,7 @@ cdef class Table:
                 self.note(runner)
                 return result
             if runner.halted:
+                self.halted = True
                 break
             if runner.met is not None:
                 answers, self.tried = runner.met, runner

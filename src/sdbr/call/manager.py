@@ -110,13 +110,13 @@ class ScheduleManager:
         result = self.runners.run(args, kwargs)
         return self.call(owner, args, kwargs, lookup) if result is NotImplemented else result
 
-    def look_up(self, args, kwargs) -> Lookup | None:
+    def look_up(self, args, kwargs, known: bool) -> Lookup | None:
         """What a call would be, for one who may serve it in another way; None: define-by-run."""
         if plain_now() or traced_by_caller() or off_reason(self.options) is not None:
             return None
         if self.plain and is_plain(self.plain, args, kwargs):
             return None
-        return look_up(self, args, kwargs)
+        return look_up(self, args, kwargs, known)
 
     def _call(self, owner, args, kwargs, lookup):
         function = self.function if owner is None else types.MethodType(self.function, owner)
@@ -125,7 +125,8 @@ class ScheduleManager:
         self.statistics.calls += 1
         reason = off_reason(self.options)
         if reason is None:
-            lookup = look_up(self, args, kwargs) if lookup is None else lookup
+            if lookup is None:
+                lookup = look_up(self, args, kwargs, self.runners.halted)
             reason = lookup.reason
             if lookup.warning is not None:
                 self.warn(*lookup.warning)
@@ -177,16 +178,17 @@ class ScheduleManager:
                     if met is not None:
                         self.find_other(lookup, schedule, met)
                         continue
-                    return audited_call(
+                    result = audited_call(
                         self, schedule, function, owner, leaves, floats, (args, kwargs),
                         share_now(), validated,
                     )  # fmt: skip
-                start = time.perf_counter()
-                result = self.replay(schedule, leaves, floats)
-                self.audits.budget.add(time.perf_counter() - start, share_now())
-                if schedule.due is not None:
-                    schedule.due.count.served()
-                if not every and not schedule.bound_to:
+                else:
+                    start = time.perf_counter()
+                    result = self.replay(schedule, leaves, floats)
+                    self.audits.budget.add(time.perf_counter() - start, share_now())
+                    if schedule.due is not None:
+                        schedule.due.count.served()
+                if not (every or schedule.bound_to or schedule.gone):
                     self._remember(schedule, args, kwargs)
                 return result
             except Retrace:

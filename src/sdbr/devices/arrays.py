@@ -115,9 +115,7 @@ def contiguous(array):
 def _contiguous_on_host(array) -> np.ndarray:
     if type(array) is not np.ndarray:
         array = np.asarray(array)
-    if not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)
-    return array if array.flags.aligned else array.copy()
+    return array if lies_in_order(array) else array.copy()
 
 
 @contextlib.contextmanager
@@ -143,7 +141,7 @@ def span(array) -> tuple[int, int]:
     """Where the memory of an array's elements begins and ends, of NumPy or CuPy."""
     if not array.size:
         return 0, 0
-    low = array.data.ptr if isinstance(array, Array) else array.__array_interface__["data"][0]
+    low = _first(array)
     high = low + array.itemsize
     for n, step in zip(array.shape, array.strides, strict=True):
         if step < 0:
@@ -151,6 +149,44 @@ def span(array) -> tuple[int, int]:
         else:
             high += (n - 1) * step
     return low, high
+
+
+def lies_in_order(array) -> bool:
+    """Whether an array lies in C order, aligned."""
+    flags = array.flags
+    return flags.c_contiguous and (isinstance(array, Array) or flags.aligned)
+
+
+def may_be_read_in_place(array) -> bool:
+    """Whether a program can read an array where it lies; else it has a copy."""
+    return not array.size or lies_in_order(array) or memory_in_order(array) is not None
+
+
+def memory_in_order(array) -> tuple[Any, int] | None:
+    """The memory that an array's elements lie in, flat, and where the first of them lies there.
+
+    Returns
+    -------
+    (ndarray, int) or None
+        Of one dimension, without gaps, of the same dtype; bytes. None where no such array can be:
+        elements that are not aligned, or not at multiples of their size.
+    """
+    size = array.itemsize
+    low, high = span(array)
+    steps = [s for n, s in zip(array.shape, array.strides, strict=True) if n > 1]
+    if not array.size or low % array.dtype.alignment or any(step % size for step in steps):
+        return None
+    first = tuple(slice(None, None, -1 if step < 0 else None) for step in array.strides)
+    n = (high - low) // size
+    if isinstance(array, Array):
+        return Array((n,), array.dtype, array[first].data), _first(array) - low
+    flat = np.lib.stride_tricks.as_strided(array[first], (n,), (size,), writeable=False)
+    return flat, _first(array) - low
+
+
+def _first(array) -> int:
+    """The address of the first element."""
+    return array.data.ptr if isinstance(array, Array) else array.__array_interface__["data"][0]
 
 
 def may_share_memory(a, b) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sdbr.base.dtypes import DTYPE_CODES
 from sdbr.base.errors import SdbrError
-from sdbr.devices.arrays import contiguous
+from sdbr.devices.arrays import contiguous, lies_in_order, memory_in_order
 from sdbr.lowering.names import Names
 from sdbr.lowering.python_op import Sent
 from sdbr.program.buffers import ARENA, BOUND, CONSTANT, BufferTable, Row
@@ -62,12 +62,11 @@ class ValueRows:
         if row is None:
             if value.kind == v.ALIAS:
                 return self.host_row(value.source)
-            name = "constant" if value.kind == v.CONSTANT else self.names.of_leaf(value)
             if value.kind == v.CONSTANT:
-                array = contiguous(value.source).reshape(value.shape)
-                row = self.table.on_host(CONSTANT, value.shape, value.dtype, name, array)
+                row = self._constant(value, on_host=True)
             else:
                 _check(value)
+                name = self.names.of_leaf(value)
                 row = self.table.on_host(BOUND, value.shape, value.dtype, name)
                 self.bound.append((value, row))
             self.host_rows[value.index] = row
@@ -91,12 +90,24 @@ class ValueRows:
         """The row of what the call is given."""
         _check(value)
         if value.kind == v.CONSTANT:
-            array = contiguous(value.source).reshape(value.shape)
-            slot = self.table.slot(CONSTANT, value.shape, value.dtype, "constant", array)
-            return self.table.root(value.shape, value.dtype, slot, "constant")
+            return self._constant(value)
         row = self.table.bound(value.shape, value.dtype, self.names.of_leaf(value))
         self.bound.append((value, row))
         return row
+
+    def _constant(self, value: v.Value, on_host: bool = False) -> Row:
+        """The row of an array that is there before the call, in the memory of the user's own.
+
+        It may be changed in place, which a copy would not show.
+        """
+        found = None if lies_in_order(value.source) else memory_in_order(value.source)
+        array, first = found or (contiguous(value.source).reshape(value.shape), 0)
+        slot = self.table.slot(CONSTANT, array.shape, value.dtype, "constant", array)
+        slot.host = on_host
+        row = self.table.root(array.shape, value.dtype, slot, "constant")
+        if found is None:
+            return row
+        return self.table.view(row, value.shape, value.source.strides, first)
 
     def _sent(self, value: v.Value) -> Row:
         """A copy on the GPU of what lies on the host."""

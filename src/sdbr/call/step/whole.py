@@ -220,7 +220,7 @@ def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool, object]:
         return lossfun(*args, **kwargs), False, None
     call, owner = found
     manager = call.schedule_manager if owner is None else manager_of(owner, call)
-    lookup = None if manager is None else manager.look_up(args, kwargs)
+    lookup = None if manager is None else manager.look_up(args, kwargs, _steps_of(optimizer).halted)
     if lookup is None:
         return lossfun(*args, **kwargs), False, None
     wants_whole(manager)

@@ -22,7 +22,8 @@ class Sink:
         self.owner = owner
         self.name = name
         self.holder = self._holder()
-        self.key = (getattr(self.holder, "key", None) or id(self.holder), name)
+        known = isinstance(self.holder, (Cell, _Fields))
+        self.key = (self.holder.key if known else id(self.holder), name)
 
     def _holder(self) -> Any:
         return self.owner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
-from sdbr.devices.arrays import ARRAYS, PLAIN
+from sdbr.devices.arrays import ARRAYS, PLAIN, may_be_read_in_place
 from sdbr.trace.arrays.stripping import PURE, TRACED, is_traced, strip
 from sdbr.trace.code.frames import line_of_use
 from sdbr.trace.code.moving import GENERATORS, moves_on
@@ -144,7 +144,7 @@ class PrintRecording:
         used.update(x.source.index for x in trace.values if x.kind == "alias" and x.index in used)
         trace.live = {}
         for x in trace.values:
-            thing = x.source if x.kind == CONSTANT else None
+            thing = x.source if x.kind == CONSTANT and may_be_read_in_place(x.source) else None
             while isinstance(thing, ARRAYS):  # a view is read where its base lies
                 trace.live[id(thing)] = SAME
                 thing = thing.base

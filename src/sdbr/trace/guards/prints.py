@@ -15,6 +15,7 @@ import types
 from typing import Any
 
 from sdbr.devices.arrays import ARRAYS, Array
+from sdbr.trace.arrays.stripping import is_traced
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.moving import GENERATORS, moves_on
 from sdbr.trace.code.named import reads_by_name
@@ -115,7 +116,8 @@ class _Walk:
         if isinstance(thing, SCALARS):
             return thing
         if isinstance(thing, ARRAYS):
-            return self._array(thing, place)
+            # One that is followed is no array of before the call: it has put it there.
+            return thing if is_traced(thing) else self._array(thing, place)
         if isinstance(thing, chainer.Variable):
             if isinstance(thing, chainer.Parameter):
                 return thing
