@@ -292,7 +292,7 @@ def test_an_object_that_the_forward_changes(caught):
     static = sdbr.static_graph(logging)
     for _ in range(8):
         static(X)
-    assert log.lines == 8 and "attribute or a variable" in messages(caught)
+    assert log.lines == 8 and "'log.lines', which the call" in messages(caught)
 
 
 def test_what_is_read_from_the_environment(monkeypatch):

@@ -216,9 +216,7 @@ PROGRAMS = {
     "the gradient of the loss is set before the backward": lambda: by_hand(seed=2),
     "print(...) would run only while the call is traced": lambda: called(printing, (), ()),
     "a value left NumPy through str(), round() or hash()": lambda: called(as_text, (), ()),
-    "an attribute or a variable that the call reads, is changed by each call": lambda: called(
-        counting, *[()] * 9
-    ),
+    "which the call reads, is changed by each call": lambda: called(counting, *[()] * 9),
     "which cannot be traced; expected a Variable, an array, None, a number, a string, or lists, "
     "tuples and dicts of these": arguments,
     "a call now would run define-by-run: a function hook is active": hooked,

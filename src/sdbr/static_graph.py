@@ -272,6 +272,7 @@ def _present(base: type, name: str, original: Callable) -> Callable:
         return found(self, *args, **kwargs)
 
     method._sdbr_function = original
+    method._sdbr_place = base, name
     return method
 
 

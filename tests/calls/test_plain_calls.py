@@ -126,7 +126,17 @@ def test_floats_count_where_guards_look_at_them(monkeypatch):
     for _ in range(10):
         model(X, 0.5)
     assert looked_up(monkeypatch, model, X, 0.5)
-    model, _ = dynamic(Growing, 10, 0.5)
+
+    class Saying(Net):
+        def forward(self, x, n=1):
+            self.text = f"{self.word}{float(self.l(x).array[0, 0]):.3f}"
+            return super().forward(x, n)
+
+    model = sdbr.static_graph(Saying())
+    for i in range(12):  # two schedules, both dynamic: it does not matter which
+        model.word = "ab"[i % 2]
+        model(X, 0.5)
+    assert model.schedule_manager.plain
     assert not looked_up(monkeypatch, model, X, 0.5)
 
 

@@ -12,7 +12,7 @@ from unittest import mock
 from sdbr.trace.arrays import borrowed
 from sdbr.trace.code import generators, outside, profile_calls
 from sdbr.trace.effects import attributes
-from sdbr.trace.guards import guards, prints
+from sdbr.trace.guards import guards
 from sdbr.trace.guards._versions import Dicts
 from sdbr.trace.recorder import Recorder
 
@@ -33,7 +33,7 @@ def _draws_unseen() -> Iterator[None]:
 def _iterators_unseen() -> Iterator[None]:
     """11: nothing counts as giving something else each time."""
     with contextlib.ExitStack() as stack:
-        for module in (outside, prints, attributes):
+        for module in (outside, attributes):
             stack.enter_context(mock.patch.object(module, "moves_on", lambda thing: None))
         yield
 

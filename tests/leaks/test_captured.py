@@ -11,7 +11,6 @@ PATH = FOLDER / "captured.py"
 #: What comes of a program that is not right and replayed.
 OTHERWISE = {
     "p_04_argument_and_global": "dynamic",
-    "p_04_distribution": "dynamic",  # it keeps what its first call has computed, with its history
 }
 
 

@@ -9,7 +9,7 @@ from .harness import FOLDER, judge, names_in
 #: Equal, but neither replayed nor said: in debug mode calls run define-by-run in silence, and the
 #: others are too short for a warning, or go another way in each call.
 UNPLAYED = {
-    "p_around_debug_mode", "p_set_of_shapes",
+    "p_around_debug_mode",
     "p_label_list_of_lists", "p_words_to_lists", "p_dqn_loop_targets", "p_python_accuracy",
     "p_words_with_numbers",
 }  # fmt: skip

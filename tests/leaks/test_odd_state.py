@@ -31,10 +31,7 @@ def test_programs(name):
     "name, text",
     [
         ("p_counted_in_a_local_class", "five of the last eight calls were traced anew"),
-        (
-            "p_list_of_sizes",
-            "'sizes', an attribute or a variable that the call reads, is changed by each call",
-        ),
+        ("p_list_of_sizes", "'sizes', which the call reads, is changed by each call"),
     ],
 )
 def test_what_calls_change_themselves_is_said(name, text):

@@ -21,7 +21,6 @@ DYNAMIC = {
     "p_15_eval",
     "p_15_eval_of_code",
     "p_15_weak_proxy",
-    "p_15_cached_function",
     "p_15_frame_locals",
 }
 

@@ -172,7 +172,7 @@ PYTHON = [
     shared, shared_by_two, shared_inside, drawing, normalized, reported, asking, passed_on,
 ]  # fmt: skip
 #: A Python op would go on with what the first call has computed, or the call writes state.
-DYNAMIC = [captured, given_and_captured, written, out_of_it, stored]
+DYNAMIC = [captured, given_and_captured, written, out_of_it]
 KNOWN = {"ids": lambda place: place.__name__}
 
 

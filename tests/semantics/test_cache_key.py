@@ -191,7 +191,7 @@ def test_a_miss_by_what_the_call_read_names_it():
     static.mode = "off"
     expect("'mode'")
     static.options["n"] = 2
-    expect("'options'")
+    expect("self.options['n']")
     static(X, 0.5)
     expect("argument 1: 0.5 -> 0.75", 0.75)
 

@@ -17,6 +17,7 @@ import operator
 import signal
 import sys
 import types
+import warnings
 import weakref
 from unittest import mock
 
@@ -596,3 +597,68 @@ def test_a_tracer_beside_it_stays():
         sys.settrace(before)
     text = str(sdbr.explain(static))
     assert ("has the trace function" in text) == (sys.version_info < (3, 12))
+
+
+def _written_in_an_object(thing, k):
+    thing.table[1] = k
+
+
+def _added_up(thing, k):
+    thing.table += k
+
+
+def _by_numpy(thing, k):
+    np.add(thing.table, k, out=thing.table)
+
+
+def _filled(thing, k):
+    thing.table.fill(k)
+
+
+@pytest.mark.parametrize("write", [_written_in_an_object, _added_up, _by_numpy, _filled])
+def test_an_array_outside_that_each_call_writes_is_dynamic(write):
+    """No replay would write there; nobody has to read it."""
+    thing, twin = Thing(table=np.zeros(3, "f")), Thing(table=np.zeros(3, "f"))
+
+    def calls(thing):
+        return lambda x: (write(thing, thing.number), F.tanh(x))[1]
+
+    static, plain = sdbr.static_graph(calls(thing)), calls(twin)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdbr.SdbrWarning)
+        for i in range(8):
+            thing.number = twin.number = 1.0 + i
+            np.testing.assert_allclose(numbers_of(static(X)), numbers_of(plain(X)), ROUNDINGS)
+            np.testing.assert_array_equal(thing.table, twin.table)
+
+
+@pytest.mark.parametrize(
+    "of", [lambda t: np.sqrt(t.table[1:3]), lambda t: t.table[1:3].sum(), lambda t: t.table.max()]
+)
+def test_numbers_that_numpy_reads_of_a_view_from_outside(of):
+    thing = Thing(table=np.arange(1, 5, dtype="f"))
+    static = sdbr.static_graph(lambda x: F.tanh(x)[:, :1] * np.asarray(of(thing)).sum())
+    for i in range(8):
+        thing.table[2] = 3.0 + i // 4
+        want = np.tanh(X)[:, :1] * np.asarray(of(thing)).sum()
+        np.testing.assert_allclose(numbers_of(static(X)), want, rtol=ROUNDINGS)
+    assert static.schedule_manager.statistics.replays > 0
+
+
+PICKED = np.array([1, 0])
+
+
+def test_rows_of_a_table_outside_that_are_picked_by_an_array_outside():
+    thing = Thing(table=np.arange(12, dtype="f").reshape(4, 3))
+    static = sdbr.static_graph(lambda x: F.tanh(x)[:2, :3] + thing.table[PICKED])
+    for i in range(12):
+        if i == 3:
+            thing.table[1] += 1
+        if i == 6:
+            PICKED[0] = 3
+        if i == 9:
+            thing.table[2] += 1
+        want = np.tanh(X)[:2, :3] + thing.table[PICKED]
+        np.testing.assert_allclose(numbers_of(static(X)), want, rtol=ROUNDINGS)
+    assert static.schedule_manager.statistics.replays == 4
+    PICKED[0] = 1

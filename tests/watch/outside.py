@@ -714,7 +714,7 @@ def variable_of_the_environment():
 
 
 # --- what compiled code gets --------------------------------------------------------------------
-@seen_as("what is in thing")
+@seen_as("thing.k")
 def attrgetter():
     thing = Thing(k=2.0)
     yield lambda x: x * operator.attrgetter("k")(thing)
@@ -1178,7 +1178,7 @@ def text_of_a_list_within_itself():
     thing.append(2)
 
 
-@seen_as("what is in thing")
+@seen_as("thing.k")
 def slots_of_a_new_object():
     class Made:
         __slots__ = ("a",)
@@ -1392,7 +1392,7 @@ def read_in_a_pool():
         yield lambda x: x * pool.submit(lambda: 2.0).result()
 
 
-@seen_as("dynamic: moves a generator")
+@seen_as("dynamic: moves numbers")
 def generator_that_began_before():
     numbers = (k for k in range(9))
     next(numbers)
@@ -1410,13 +1410,13 @@ def variable_of_the_caller():
     yield lambda x: x * len(sys._getframe().f_back.f_code.co_name)
 
 
-@seen_as("dynamic: moves a cycle")
+@seen_as("dynamic: moves numbers")
 def cycle():
     numbers = itertools.cycle([1.0, 2.0])
     yield lambda x: x * next(numbers)
 
 
-@seen_as("dynamic: moves a count")
+@seen_as("dynamic: moves numbers")
 def count():
     numbers = itertools.count(1)
     yield lambda x: x * next(numbers)

@@ -289,7 +289,7 @@ def test_contents(name, asked):
     asked.clear()
     for _ in range(4):
         assert holds_by_plan(reads)
-    assert not asked
+    assert bool(asked) == ("array" in name)  # whose numbers may change where they lie
     next(steps)
     assert agrees(reads) != "None" and asked
     next(steps, None)

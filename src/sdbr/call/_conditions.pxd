@@ -13,7 +13,6 @@ cdef class WriteWatch:
     cdef object version
     cdef Dicts dicts              # None while `version` is
     cdef Conditions volatile      # those of the guards
-    cdef Conditions enclosed      # functions in variables of enclosing functions
     cdef Definitions definitions
     cdef Checks seen              # what the traced call was seen to read; None: nothing
     cdef bint hold(self)

@@ -33,11 +33,10 @@ cdef class WriteWatch:
         self.version = None
         self.dicts = None
         self.definitions = guards.definitions
-        self.enclosed = guards.enclosed
         self.seen = None if guards.seen is None else guards.seen.checks
 
     cdef bint hold(self):
-        if self.definitions.failed() is not None or self.enclosed.failing() is not None:
+        if self.definitions.failed() is not None:
             return False
         failed = self.volatile.failing()
         if failed is not None:

@@ -22,7 +22,6 @@ from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.sightings import look
 from sdbr.schedule.ways import in_turn
-from sdbr.trace._node_copies import inner_function
 from sdbr.trace.arrays.asked import answering, why_plain
 from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
@@ -36,14 +35,14 @@ from sdbr.trace.forgotten import frozen
 from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
 from sdbr.trace.guards.confirmation import given as given_now
 from sdbr.trace.guards.free_numbers import free_numbers
-from sdbr.trace.guards.guards import Guards, outside_conditions
+from sdbr.trace.guards.guards import Guards
 from sdbr.trace.guards.identities import comparable
 from sdbr.trace.guards.seen import what_was_seen
-from sdbr.trace.nodes import METHODS
 from sdbr.trace.questions import answers
 from sdbr.trace.recorder import Recorder
 from sdbr.trace.structure import callables_in
 from sdbr.trace.values import Trace
+from sdbr.trace.watch.watching import all_read_by
 
 import chainer
 from chainer.backends import cuda
@@ -73,7 +72,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     line, start = user_line(), time.perf_counter()
     recorder = Recorder(is_transparent)
     waiting = _waiting(manager, lookup)
-    around, outside = _looked_around(manager, lookup, function, recorder)
+    around = _looked_around(manager, lookup, function, recorder)
     _know(recorder, around)
     _settle(recorder, manager, lookup)
     if lookup.schedule is None or free_numbers(lookup.key):
@@ -115,8 +114,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
         trace.unconfirmed = False
     _free(manager, lookup, recorder)
     schedule = _schedule_of(manager, lookup, trace)
-    _watch(schedule, recorder, around, outside, link_of(function))
-    schedule.guards.seen = seen
+    _watch(schedule, recorder, around, seen, link_of(function))
     _settle_changes(manager, schedule, recorder.stores)
     schedule.due = _due(manager, schedule, lookup)
     schedule.line = line
@@ -166,27 +164,20 @@ def disturbed(manager, recorder: Recorder) -> bool:
     return True
 
 
-def _looked_around(manager, lookup: Lookup, function, recorder: Recorder) -> tuple[Outside, list]:
-    """What the call may read, with the conditions on it; dynamic where that cannot be told."""
+def _looked_around(manager, lookup: Lookup, function, recorder: Recorder) -> Outside:
+    """What the call may read; dynamic where that cannot be told."""
     owner, callables = link_of(function), callables_in(lookup.structure)
-
-    def look() -> tuple[Outside, list]:
-        around = Outside(manager.function, owner, callables)
-        recorder.names_read = around.names_read
-        return around, outside_conditions(around.entries, recorder)
-
     try:
-        return look()
+        return Outside(manager.function, owner, callables)
     except Exception as error:
         if is_of_ours(error) and not isinstance(error, RecursionError):
             raise
         try:
-            look()
+            return Outside(manager.function, owner, callables)
         except Exception as again:
             text = f"an object that the call may read cannot be looked at: {again!r:.100}"
             recorder.mark_dynamic(text, Remedy.DO_OUTSIDE, line="")
-            return Outside(_nothing, None), []
-        raise  # it was that of a signal
+            return Outside(_nothing, None)
 
 
 def _nothing() -> None:
@@ -195,6 +186,7 @@ def _nothing() -> None:
 
 def _recorded(recorder: Recorder, around: Outside, function, lookup: Lookup, given: tuple):
     """What the call returns; what it has kept is plain by then, also where it raises."""
+    recorder.reads = all_read_by(function)
     try:
         with arrays_traced(around.entries + around.draws, recorder), answering(around):
             result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
@@ -229,6 +221,7 @@ def _know(recorder: Recorder, around: Outside) -> None:
     recorder.follows_floats = not around.opaque
     recorder.why_plain = functools.partial(why_plain, around)
     recorder.names_nodes = around.names_nodes
+    recorder.names_read = around.names_read
     recorder.trace.compares_objects = any(compares_objects(f.__code__) for f in around.functions)
     recorder.trace.unwatched += around.unwatched
     recorder.know_outside([*around.entries, *around.methods])
@@ -286,23 +279,16 @@ def _schedule_of(manager, lookup: Lookup, trace: Trace) -> Schedule:
     return schedule
 
 
-def _watch(schedule: Schedule, recorder: Recorder, around: Outside, outside: list, owner) -> None:
+def _watch(schedule: Schedule, recorder: Recorder, around: Outside, seen, owner) -> None:
     """Give a schedule its guards, and say whether others may be built of it."""
     schedule.asks_no_size = schedule.dynamic is None and asks_no_size(around, owner)
-    guards = schedule.guards = Guards(schedule.trace)
-    nodes = [node.function for node in schedule.trace.nodes if node.function is not None]
-    for cls in {type(inner_function(node) or node) for node in nodes}:
-        around.definitions.add_of_node(cls, METHODS)
-    guards.watch_definitions(around, owner)
-    # Not what static_code wrote: it writes that every time.
-    outside, stored = recorder.stores.conditions(outside)
-    if schedule.dynamic is None or not schedule.trace.quiet:
-        # Else what made it so is looked at alone.
-        guards.watch_outside(outside, recorder.effect_containers)
-        guards.watch_stored(stored)
+    # Of one that is dynamic and quiet, what made it so is looked at alone.
+    watches = schedule.dynamic is None or not schedule.trace.quiet
+    guards = schedule.guards = Guards(schedule.trace, seen if watches else None)
+    if watches:
+        guards.watch_seen(seen, [place.name for place in recorder.stores.changed.values()])
     for _, array in structural_arrays(schedule.trace):
         guards.watch_contents(array)
-    recorder.settle_prints()
 
 
 def _due(manager, schedule: Schedule, lookup: Lookup) -> Due | None:
@@ -317,10 +303,12 @@ def _settle_changes(manager, schedule: Schedule, stores: Stores) -> None:
     changed, left = schedule.guards.changed, manager.missed.left
     if not changed:
         return
-    if schedule.dynamic is not None:
-        schedule.guards.forget_changes()
-        return
     before = list(manager.schedules.get(schedule.key, ()))
+    if schedule.dynamic is not None:
+        # Once more, as it may have made something that is there by then.
+        if any(s.dynamic is not None for s in before):
+            schedule.guards.forget_changes()
+        return
     reason = why_never_replayed(changed, [s.guards.changed for s in before], left, stores)
     left.update(changed)
     if reason is None:

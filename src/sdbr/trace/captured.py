@@ -83,20 +83,17 @@ class CapturedRecording:
             return False
         return value.source[0].get() is new
 
-    def finish_places(self, kept: list) -> list:
+    def finish_places(self, kept: list) -> None:
         """After the call: Variables whose place later calls look at, whatever lies there.
 
         `kept` are those in whose place every replay puts another.
         """
-        found = []
         written = set(map(id, kept))
         for variable, value in self._outside:
             place, _ = value.source
             # One that the call itself replaced would be another before each later call.
             stays = place.get() is variable or id(variable) in written
             self.trace.places.append((place, variable, not stays))
-            if stays:
-                found.append(variable)
         for variable, places in self._places.values():
             if not isinstance(variable, chainer.Variable):
                 continue
@@ -112,7 +109,6 @@ class CapturedRecording:
                 )
             elif value.kind == ATTRIBUTE:
                 self._note_places(value, places)
-        return found
 
     def _note_places(self, value: Value, places: list) -> None:
         """One Variable in several places: one value for all while it is the same in all."""

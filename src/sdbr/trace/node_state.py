@@ -6,7 +6,7 @@ import types
 
 from sdbr.trace._node_copies import inner_function
 from sdbr.trace.code.foreign import is_users
-from sdbr.trace.guards.prints import same, taken
+from sdbr.trace.watch.plan.reach import contents
 
 _METHODS = ("forward", "forward_cpu", "forward_gpu")
 
@@ -33,7 +33,7 @@ def variables_around(function, frames) -> list[tuple]:
     inside = {(name, id(frame.f_locals.get(name))) for frame in frames for name in cells
               if name in frame.f_code.co_cellvars}  # fmt: skip
     return [
-        (name, cell, taken(cell.cell_contents))
+        (name, cell, contents(cell.cell_contents))
         for name, cell in cells.items()
         if (name, id(cell.cell_contents)) in inside
     ]
@@ -42,7 +42,7 @@ def variables_around(function, frames) -> list[tuple]:
 def changed_by(found: list[tuple]) -> str | None:
     """The first of `variables_around` that holds something else by now."""
     for name, cell, before in found:
-        if not same(cell.cell_contents, before, {}):
+        if contents(cell.cell_contents) != before:
             return name
     return None
 

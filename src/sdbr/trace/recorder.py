@@ -34,7 +34,7 @@ from sdbr.trace.effects.reports import RecordingReporter, ReportRecording
 from sdbr.trace.effects.stores import StoreRecording
 from sdbr.trace.forgotten import why_not_through
 from sdbr.trace.gradients import GradientRecording
-from sdbr.trace.guards.link_contents import PrintRecording
+from sdbr.trace.guards.link_contents import ContentsRecording
 from sdbr.trace.lasting import LastingRecording
 from sdbr.trace.meeting import MeetingRecording
 from sdbr.trace.numpy_calls import CallRecording
@@ -71,7 +71,7 @@ class Recorder(
     ScalarRecording,
     CounterRecording,
     GradientRecording,
-    PrintRecording,
+    ContentsRecording,
     CapturedRecording,
     StoreRecording,
     GrowthRecording,
@@ -163,6 +163,10 @@ class Recorder(
                 "numpy.random and a size, or in static_code",
                 Remedy.DRAW_ARRAYS,
             )
+
+    def meets(self, generator, name: str) -> None:
+        """The call has reached a random generator that was there before it."""
+        self.generators.watch(generator, f"{name!r}, a random generator of its own,")
 
     def watch_nodes(self) -> None:
         """User code may hold a function node from now on: what it reads there is noted."""
@@ -281,9 +285,12 @@ class Recorder(
                     if self.call_watch is not None:
                         self.own_forwards = OwnForwards(self)
                     self.generators.look()
-                    with watching(function, args, kwargs) as self.code_watch:
+                    if self.reads is not None:  # all that it can read
                         result = function(*args, **kwargs)
-                    self.reads, self.code_watch = self.code_watch.reads, None
+                    else:
+                        with watching(function, args, kwargs, self.meets) as self.code_watch:
+                            result = function(*args, **kwargs)
+                        self.reads, self.code_watch = self.code_watch.reads, None
                     self.generators_unmoved()
             finally:
                 set_current(None)

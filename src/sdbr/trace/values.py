@@ -302,16 +302,11 @@ class Trace:
     unseen : bool
         Whether these may have been computed of the arguments where nobody saw it: only what other
         arguments give as well counts as a constant.
-    prints : dict
-        ``(id(link), name)`` -> what an attribute that can change in place held, or None where
-        that does not matter; see `sdbr.trace.guards.prints`.
     places : list of (Place, object, bool)
         Where what the call used lay outside of links: a Variable, parameter or link, and whether
         it has to be the very one.
     aliases : list of (tuple, tuple)
         Sources of captured state that held one and the same Variable.
-    live : dict
-        Ids of arrays and Variables that are read anew -> how.
     conditions : list of Condition
         Comparisons of floats that later calls read anew.
     scalars : list of Scalar
@@ -330,6 +325,8 @@ class Trace:
         The ``F.forget`` whose functions are among the nodes, and may get a gradient.
     unwatched : list of str
         What the call may read and no replay compares: beyond the limits of what is compared.
+    unwatchable : str or None
+        Why nobody saw what the call read: all that it can read is compared then.
     classes : list of (Link, type)
         Links whose attributes the call read, and their classes, which may be assigned.
     environment : dict of bytes to bytes
@@ -365,10 +362,8 @@ class Trace:
     quiet: bool = False
     unconfirmed: bool = False
     unseen: bool = False
-    prints: dict = dataclasses.field(default_factory=dict)
     places: list = dataclasses.field(default_factory=list)
     aliases: list = dataclasses.field(default_factory=list)
-    live: dict = dataclasses.field(default_factory=dict)
     conditions: list = dataclasses.field(default_factory=list)
     scalars: list = dataclasses.field(default_factory=list)
     numbers: list = dataclasses.field(default_factory=list)
@@ -378,6 +373,7 @@ class Trace:
     followed: dict = dataclasses.field(default_factory=dict)
     forgotten: list = dataclasses.field(default_factory=list)
     unwatched: list = dataclasses.field(default_factory=list)
+    unwatchable: str | None = None
     classes: list = dataclasses.field(default_factory=list)
     environment: dict = dataclasses.field(default_factory=dict)
     lasting: list = dataclasses.field(default_factory=list)

@@ -263,6 +263,11 @@ class ValueRecording:
         if self.computed_numbers if in_backward() else not is_written_out(thing):
             self.doubt()
 
+    def arrays_known(self) -> dict[int, Value]:
+        """The values of arrays that live, by their ids."""
+        known = {i: x for i, (array, x) in self._arrays.items() if array() is not None}
+        return known | {i: x for i, (_, x) in self._constants.items()}
+
     def number_of(self, thing) -> Value | None:
         """The value of a number that the call has computed and given to a node."""
         known = self.computed_numbers.get(id(thing))

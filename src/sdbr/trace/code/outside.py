@@ -16,7 +16,6 @@ from typing import Any
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library, is_library_name
-from sdbr.trace.code.definitions import Definitions
 from sdbr.trace.code.floats import asks_past_methods, obscure, takes_plain_floats
 from sdbr.trace.code.hidden import Window, names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.code.moving import is_stood_for, moves_on, tells_time
@@ -67,7 +66,6 @@ class Outside:
     ----------
     entries : list of (holder, str, object)
         ``holder.get(name)`` is what the code would read; the object is what it was.
-    definitions : Definitions
     methods : list of (holder, str, object)
         Those of them that are bound to an object.
     draws : list of (holder, str, object)
@@ -94,7 +92,6 @@ class Outside:
         self.opaque, self.asks_types = "", False
         self.reason: Reason | None = None
         self.entries: list[tuple[Any, str, Any]] = []
-        self.definitions = Definitions()
         self.methods: list[tuple[Any, str, Any]] = []
         self.draws: list[tuple[Any, str, Any]] = []
         self.askers: list[tuple[dict, str]] = []
@@ -258,12 +255,8 @@ class Outside:
         """Methods and numbers among the attributes of a class that the code asks for."""
         if not is_library(type(cls)):
             self._classes.setdefault(type(cls))
-        before: list[type] = []
         for base in cls.__mro__:
             if is_library(base):
-                if is_link(base):
-                    for function in self.definitions.add_of_link(base, self._attributes):
-                        self._walk(function)
                 continue
             # One for all: asking the class again gives another.
             members = self._members.setdefault(base, base.__dict__)
@@ -275,37 +268,24 @@ class Outside:
             asked |= members.keys() & {"__repr__"} if self._makes_text else set()
             for name in asked:
                 thing = members[name]
-                self.definitions.add_function(members, name, thing, before)
                 if isinstance(thing, property):
                     self._follow(thing.fget)
                 elif isinstance(thing, (staticmethod, classmethod)):
                     self._follow(thing.__func__)
-                    self.definitions.items.append((members, name, thing))
-                    self.definitions.add_absent(name, before)
                 elif isinstance(thing, _SCALARS):
                     self._add(members, name, thing)
-                    self.definitions.add_absent(name, before)
                 elif is_link(type(thing)):
                     self._walk(thing)
                     self._add(members, name, thing)
-                    self.definitions.add_absent(name, before)
                 elif (
-                    isinstance(thing, _DESCRIPTORS)
+                    isinstance(thing, (*_DESCRIPTORS, type, types.FunctionType))
                     or name[:2] == name[-2:] == "__"
                     or get(thing, "_sdbr_function") is not None
+                    or (callable(thing) and is_library(thing))
                 ):
                     self._walk(thing)
-                elif isinstance(thing, (type, types.FunctionType)) or (
-                    callable(thing) and is_library(thing)
-                ):
-                    self._walk(thing)
-                    self.definitions.items.append((members, name, thing))
-                    self.definitions.add_absent(name, before)
                 elif watches_classes():
                     self._thing(members, name, thing, frozenset())
-                    self.definitions.add_absent(name, before)
-            if "_sdbr_base" not in base.__dict__:
-                before.append(base)
 
     def _read(self, function: types.FunctionType) -> None:
         # functools.wraps gives a wrapper of ours the module of what it wraps.
@@ -323,7 +303,6 @@ class Outside:
         if sees_hidden():
             self._settings(attributes)
         self.askers += [(holder, name) for name in ASKED & names]
-        self.definitions.add_builtins(names - holder.keys(), holder)
         modulo, text = uses_percent(function.__code__)
         self._makes_text = self._makes_text or makes_text(function.__code__)
         self._modulo |= modulo
@@ -379,13 +358,9 @@ class Outside:
         self._makes_text |= thing is str
         self._note_reason(name, thing, attributes)
         if isinstance(thing, types.ModuleType):
-            self.definitions.add(holder, name, thing)
             if not is_library(thing):
                 self.modules[id(thing.__dict__)] = thing.__dict__
                 self._module(thing, attributes)
-            else:
-                for function in self.definitions.add_of_library(thing, attributes):
-                    self._walk(function)
             return
         if isinstance(thing, type):
             if not is_library(thing):
@@ -394,21 +369,16 @@ class Outside:
                 if not issubclass(thing, _NODES):
                     self._classes.setdefault(thing)
                 self._unnamed |= issubclass(thing, _NODES)  # whose methods are not followed
-                self.definitions.items.append((holder, name, thing))
                 for attribute, member in entries(thing.__dict__, attributes):
                     if isinstance(member, _SCALARS):
                         members = self._members.setdefault(thing, thing.__dict__)
                         self._add(members, attribute, member)
-            else:
-                self.definitions.add(holder, name, thing)
             return
         if is_stood_for(thing) and isinstance(holder, (dict, Cell)):
             self.draws.append((holder, name, thing))
-            self.definitions.items.append((holder, name, thing))
             return
         self._walk(thing)
         if callable(thing) and get(thing, "__name__") == name:
-            self.definitions.add(holder, name, thing)
             if isinstance(thing, types.MethodType):
                 self.methods.append((holder, name, thing))
             return

@@ -18,7 +18,7 @@ from sdbr.trace.code.frames import called_by_machinery, line_of_use
 from sdbr.trace.code.moving import moves_on, stand_in
 from sdbr.trace.effects._reads import INTERNAL, SeenReads, containers_of
 from sdbr.trace.guards.link_hooks import unknown_hook
-from sdbr.trace.guards.prints import is_constant
+from sdbr.trace.guards.seen import is_constant
 from sdbr.trace.structure import holds_itself
 from sdbr.trace.values import ABSENT, ARGUMENT, ATTRIBUTE, AttributeWrite, Read, Value
 
@@ -47,7 +47,6 @@ class AttributeRecording:
         # (id(link), name): what static_code wrote; what the call wrote before static_code runs.
         self.effect_writes: set = set()
         # Lists and dicts that were handed to static_code and changed there.
-        self.effect_containers: list = []
         self.pending_writes: set = set()
         self.written: set = set()  # (id(link), name): what the call has assigned
         self.opened = False  # whether user code may have read numbers past their links
@@ -205,9 +204,7 @@ class AttributeRecording:
     def _collect_writes(self, leaves: list, containers: dict, settle) -> None:
         # No variable here may keep a result: references to them are counted.
         self._collect_attributes()
-        kept = self.write_fields()
-        kept += self.collect_stores(leaves, containers, settle)
-        self.finish_prints(kept)
+        self.finish_places(self.collect_stores(leaves, containers, settle))
         for key, (thing, contents) in self._containers.items():
             name = key[1]
             if key not in self.trace.grown and not _same_contents(_contents(thing), contents):

@@ -18,7 +18,7 @@ from sdbr.trace.arrays.traced_float import FOLLOWED
 from sdbr.trace.code.frames import line_of, written_into
 from sdbr.trace.effects.attributes import may_be_computed
 from sdbr.trace.effects.sinks import Sink
-from sdbr.trace.guards.prints import is_constant
+from sdbr.trace.guards.seen import is_constant
 from sdbr.trace.structure import holds_itself
 from sdbr.trace.values import RESULT, Store
 
@@ -154,7 +154,7 @@ class GrowthRecording:
 
     def _why_not_again(self, key: tuple, grown: _Grown) -> str | None:
         found = f"what attribute {grown.name!r} holds changed during the call"
-        if self.opened or grown.is_read or key in self._prints or key in self.written:
+        if self.opened or grown.is_read or key in self.looked_into or key in self.written:
             return found
         if grown.link.__dict__.get(grown.name) is not grown.thing or not grown.is_explained():
             return found

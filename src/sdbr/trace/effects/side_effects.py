@@ -86,7 +86,6 @@ def _run(recorder, function: Callable, args: tuple, kwargs: dict, label: str) ->
     plain_kwargs = rebuilt(kwargs, plain)
     before = Attributes(recorder)
     stored = recorder.stores.now()
-    containers = _containers((args, kwargs))
     recorder.pending_writes = before.pending
     recorder.depth += 1
     try:
@@ -102,7 +101,6 @@ def _run(recorder, function: Callable, args: tuple, kwargs: dict, label: str) ->
         recorder.pending_writes = set()
     before.forgive_writes()
     recorder.stores.forgive(stored)
-    recorder.effect_containers += [c for c, old in containers if not _same(_contents(c), old)]
     return result
 
 
@@ -131,7 +129,6 @@ class Attributes:
     def __init__(self, recorder):
         self.recorder = recorder
         self.before = {key: dict(link.__dict__) for key, (link, _) in recorder._links.items()}
-        self.prints = recorder.unchanged_prints()
         self.contents = {key: _contents(thing) for key, (thing, _) in recorder._containers.items()}
         self.pending = {
             (key, name)
@@ -155,7 +152,6 @@ class Attributes:
                     seen.pop(name, None)
                 else:
                     seen[name] = thing
-        recorder.forgive_prints(self.prints)
         for key, old in self.contents.items():
             thing, recorded = recorder._containers[key]
             if _same(old, recorded) and not _same(_contents(thing), recorded):
@@ -164,18 +160,6 @@ class Attributes:
 
 def _contents(thing) -> list:
     return list(thing.keys()) + list(thing.values()) if isinstance(thing, dict) else list(thing)
-
-
-def _containers(thing) -> list[tuple]:
-    """The lists and dicts inside `thing`, each with its contents."""
-    if not isinstance(thing, (list, tuple, dict)):
-        return []
-    inside = [
-        c
-        for t in list(thing.values() if isinstance(thing, dict) else thing)
-        for c in _containers(t)
-    ]
-    return inside if isinstance(thing, tuple) else [(thing, _contents(thing)), *inside]
 
 
 def _same(a: list, b: list) -> bool:

@@ -23,8 +23,7 @@ from sdbr.trace.effects.attributes import INTERNAL, may_be_computed
 from sdbr.trace.effects.escapes import References
 from sdbr.trace.effects.other_threads import changed_elsewhere
 from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of, sink_of
-from sdbr.trace.guards.guards import changed_condition, stored_condition
-from sdbr.trace.guards.prints import is_constant
+from sdbr.trace.guards.seen import is_constant
 from sdbr.trace.nodes import config_entries
 from sdbr.trace.structure import holds_itself
 from sdbr.trace.values import ABSENT, CONSTANT, OF_VARIABLES, Store, handed_out
@@ -57,8 +56,6 @@ class Stores:
         if around is not None:
             self._replaced = {place_key(holder, name) for holder, name, _ in around.draws}
             self._replaced |= {place_key(holder, name) for holder, name in around.askers}
-        self.dropped: set = set()
-        self.required: dict = {}
         self.changed: dict = {}
 
     def loads(self, name: str) -> bool:
@@ -105,41 +102,6 @@ class Stores:
             if line is not None:
                 return f"{code.co_filename}:{line} in {code.co_name}"
         return None
-
-    def keep(self, place, old) -> None:
-        """Note what has to hold of a place that the call has written, before later calls."""
-        if self.loads(place.name):
-            self.required[place.key] = (place, old)
-        else:
-            self.dropped.add(place.key)
-
-    def conditions(self, found: list) -> tuple[list, list]:
-        """Conditions on what lies outside, but for those that no longer matter.
-
-        Returns
-        -------
-        list of (object, list), list of tuple
-            The second are those on places that the call, and each replay, writes.
-        """
-        known = set()
-        kept, own = [], []
-        for thing, conditions in found:
-            rest = []
-            for condition in conditions:
-                key = place_key(*condition[:2])
-                known.add(key)
-                if key in self.changed:
-                    continue
-                if key in self.required:
-                    own.append(condition)
-                elif key not in self.dropped:
-                    rest.append(condition)
-            kept.append((thing, rest))
-        for key, (place, old) in self.required.items():
-            if key not in known:
-                own.append(stored_condition(place.holder, place.name, old))
-        own += [changed_condition(place.holder, place.name) for place in self.changed.values()]
-        return kept, own
 
 
 def _is_named(thing) -> bool:
@@ -265,17 +227,14 @@ class StoreRecording:
             value = self.template_of(new, self._value_of)
             self.settle_later(place.put, new)
             self.trace.stores.append(Store(place, value, target))
-            self._keep(place, old)
         elif type(new) in FOLLOWED or is_constant(new):
             if type(new) in FOLLOWED:
                 new = self._number(new)
                 place.put(new, None)
             self.trace.unconfirmed = self.trace.unconfirmed or may_be_computed(new)
             self.trace.stores.append(Store(place, new, target))
-            self._keep(place, old)
         elif _is_named(new):
             self.trace.stores.append(Store(place, new, target))
-            self._keep(place, old)
         elif loads or (place.is_compared and self._is_read(place)):
             # Another one in every call, which no replay would leave there.
             if holds_traced(new):
@@ -294,10 +253,6 @@ class StoreRecording:
         if self.names_read is None or not reads_by_name(type(place.owner)):
             return True
         return place.name in self.names_read
-
-    def _keep(self, place, old) -> None:
-        if place.holder is not None:
-            self.stores.keep(place, old)
 
     def _value_of(self, thing):
         if isinstance(thing, chainer.Variable):

@@ -6,7 +6,6 @@ cdef class Conditions:
     cdef list names
     cdef list checks
     cdef list wants
-    cdef list lives               # per condition that takes a print: of what is read anew
     cdef readonly list given      # as they were taken up, to be told of
     cdef bytearray codes
     cdef tuple failing(self)

@@ -9,17 +9,24 @@ import chainer
 import numpy as np
 
 from cpython.object cimport PyObject
-
-from sdbr.trace.guards._compare cimport as_before, same_number
+from libc.string cimport memcmp
 
 cdef extern from "Python.h":
     PyObject *PyDict_GetItemWithError(PyObject *, PyObject *) except? NULL
     PyObject *sdbr_cell "PyCell_GET"(PyObject *)
+    bint PyFloat_CheckExact(object)
+    bint PyLong_CheckExact(object)
+    bint PyUnicode_CheckExact(object)
+    bint PyBytes_CheckExact(object)
+    double PyFloat_AS_DOUBLE(object)
+    bint PyObject_RichCompareBool(object, object, int) except -1
+    int Py_EQ
 
 #: What a check gets where there is nothing.
 MISSING = object()
 cdef object _MISSING = MISSING
 cdef object _Variable = chainer.Variable
+cdef tuple SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
 cdef tuple _ARRAYS = (*ARRAYS, np.generic)
 
 # Where to look, in the low bits of a code; what to look for in the others.
@@ -30,10 +37,30 @@ cdef enum:
     ELSEWHERE = 3
     WHERE = 3
     IS = 4
-    HOLDS = 8
-    EQUALS = 12
-    CHECK = 16
-    WHAT = 28
+    EQUALS = 8
+    CHECK = 12
+    WHAT = 12
+
+
+cdef inline bint same_double(double a, double b) noexcept nogil:
+    """As their ``repr`` is: 0.0 is not -0.0, and nan is nan."""
+    return memcmp(&a, &b, sizeof(double)) == 0 or (a != a and b != b)
+
+
+cdef bint same_scalar(object thing, object want) except -1:
+    """Whether two things that are not the same one are numbers or texts of one type and value."""
+    if type(thing) is not type(want):
+        return False
+    if PyFloat_CheckExact(want):
+        return same_double(PyFloat_AS_DOUBLE(thing), PyFloat_AS_DOUBLE(want))
+    if PyLong_CheckExact(want) or PyUnicode_CheckExact(want) or PyBytes_CheckExact(want):
+        return PyObject_RichCompareBool(thing, want, Py_EQ)
+    return isinstance(want, SCALARS) and repr(thing) == repr(want)
+
+
+cdef bint same_number(object thing, object want) except -1:
+    """Whether two numbers or texts are one, type and sign of zero included."""
+    return thing is want or same_scalar(thing, want)
 
 
 class Given:
@@ -59,11 +86,6 @@ def is_equal(thing, want):
     return thing is want or same_number(thing, want)
 
 
-def holds_same(thing, want):
-    """Whether it is as when the print `want[0]` was taken; `want[1]` is what is read anew of it."""
-    return as_before(thing, want[0], want[1])
-
-
 def is_variable_like(thing, want):
     """Whether it is a Variable of the shape, dtype and kind that are wanted."""
     if not isinstance(thing, _Variable):
@@ -84,7 +106,7 @@ cdef class Conditions:
 
     def __init__(self):
         self.holders, self.names, self.checks = [], [], []
-        self.wants, self.lives, self.given = [], [], []
+        self.wants, self.given = [], []
         self.codes = bytearray()
 
     def __len__(self):
@@ -106,13 +128,11 @@ cdef class Conditions:
             What the place is called where that is not `name`.
         """
         self.given.append((holder, name, check, want, name if label is None else label))
-        code, live = CHECK, None
+        code = CHECK
         if check is is_same:
             code = IS
         elif check is is_equal:
             code = EQUALS
-        elif check is holds_same:
-            code, (want, live) = HOLDS, want
         if type(holder) is types.MappingProxyType and type(behind(holder)) is dict:
             holder = behind(holder)  # the dictionary of a class itself
         if type(holder) is dict:
@@ -128,7 +148,6 @@ cdef class Conditions:
         self.names.append(name)
         self.checks.append(check)
         self.wants.append(want)
-        self.lives.append(live)
 
     def failed(self):
         """The first condition that does not hold, its label at the end; None if all do."""
@@ -157,8 +176,6 @@ cdef class Conditions:
                 continue
             if code & WHAT == IS:
                 held = False
-            elif code & WHAT == HOLDS:
-                held = as_before(thing, want, self.lives[i])
             elif code & WHAT == EQUALS:
                 held = same_number(thing, want)
             else:

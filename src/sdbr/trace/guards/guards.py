@@ -5,19 +5,20 @@ from __future__ import annotations
 import copy
 import operator
 import os
-import types
+from collections.abc import Iterable
+from typing import Any
 
 from sdbr.compat import LINK_VERSION
 from sdbr.devices.arrays import ARRAYS
+from sdbr.trace._node_copies import inner_function
 from sdbr.trace.arrays.scalars import ScalarArgument, written_by
-from sdbr.trace.code.outside import Outside
-from sdbr.trace.code.reading import behind, place_key
+from sdbr.trace.code._library import is_library, stands_in
+from sdbr.trace.code.reading import behind
 from sdbr.trace.guards._definitions import Definitions
 from sdbr.trace.guards._held import (
     MISSING,
     Conditions,
     Given,
-    holds_same,
     is_array_like,
     is_equal,
     is_same,
@@ -26,40 +27,14 @@ from sdbr.trace.guards._held import (
 from sdbr.trace.guards._versions import Dicts
 from sdbr.trace.guards.layouts import layout_conditions
 from sdbr.trace.guards.link_hooks import hooks_of
-from sdbr.trace.guards.prints import is_constant, taken
-from sdbr.trace.guards.seen import Seen
+from sdbr.trace.guards.seen import Change, Seen, is_constant
+from sdbr.trace.nodes import METHODS
 from sdbr.trace.values import ABSENT, Trace
+from sdbr.trace.watch.fingerprints import CONTAINERS, shallow
+from sdbr.trace.watch.plan.reach import contents
 
 import chainer
 import numpy as np
-
-
-class Change:
-    """Something that a call reads, and has changed when it was traced.
-
-    Attributes
-    ----------
-    name : str
-    thing : object
-        What is there now: a number, or the identity of another object.
-    may_return : bool
-        Whether replays write it as well, so that what was there may come back.
-    """
-
-    __slots__ = ("_check", "_is_number", "_want", "may_return", "name", "thing")
-
-    def __init__(self, holder, name: str, check, want):
-        self.name, self._check, self._want = name, check, want
-        self.may_return = False
-        thing = holder.get(name)
-        self._is_number = isinstance(thing, _SCALARS)
-        self.thing = thing if self._is_number else id(thing)
-
-    def follows(self, other: Change) -> bool:
-        """Whether the call found there what a call before it had left."""
-        if self._is_number and other._is_number:
-            return self._check(other.thing, self._want)
-        return not (self._is_number or other._is_number) and self.thing == other.thing
 
 
 class Guards:
@@ -71,7 +46,7 @@ class Guards:
     only when some link was written to since the last time.
     """
 
-    def __init__(self, trace: Trace):
+    def __init__(self, trace: Trace, seen: Seen | None = None):
         self.volatile = Conditions()
         self.stable = []
         self.version: int | None = None  # what the traced call wrote has to be looked at, too
@@ -82,16 +57,15 @@ class Guards:
         self.failed = ""
         self._broken: tuple | None = None
         # What the traced call reads and has changed itself, by place.
-        self.changed: dict[tuple, Change] = {}
-        self.definitions = Definitions([], [], [])
-        self.enclosed = Conditions()  # functions in variables of enclosing functions
+        self.changed: dict[Any, Change] = {}
+        self.definitions = Definitions(_methods_of(trace), [], [])
         self.on_floats: list = []
         self.comparisons = {repr(condition) for condition in trace.conditions}
-        self._live = trace.live
         self._written = {(id(write.link), write.name) for write in trace.writes}
         self._watch_floats(trace)
+        places = set() if seen is None else seen.places
         for read in trace.reads:
-            self._watch_read(read, trace)
+            self._watch_read(read, trace, places)
         if trace.classes:
             self.stable.append((Given(trace.classes), "__class__", _have_classes, None))
         for name, value in trace.environment.items():
@@ -107,8 +81,8 @@ class Guards:
         for condition in layout_conditions(trace):
             self.volatile.add(*condition)
 
-    def _watch_read(self, read, trace: Trace) -> None:
-        """The condition on one attribute that the call has read."""
+    def _watch_read(self, read, trace: Trace, places: set) -> None:
+        """The condition on one attribute that the call has read; `places`: see `Seen`."""
         value, d, name = read.value, read.link.__dict__, read.name
         if value is ABSENT:
             self.stable.append((d, name, _is_absent, None))
@@ -139,18 +113,16 @@ class Guards:
                 return  # it will be another in the next call, which is no less dynamic
             self.stable.append((d, name, is_equal, value))
             if changed:
-                change = self.changed[place_key(d, name)] = Change(d, name, is_equal, value)
-                change.may_return = True
+                change = Change(name, shallow(value), shallow(d.get(name)), True)
+                self.changed[id(d), name] = change
         elif is_constant(value):
-            self.stable.append((d, name, holds_same, (taken(value), {})))
+            self.stable.append((d, name, _is_alike, shallow(value)))
         elif (id(read.link), name) in trace.grown:
             self.stable.append((d, name, _is_of_type, trace.grown[id(read.link), name]))
-        elif (id(read.link), name) in trace.prints:
-            want = trace.prints[id(read.link), name]
-            if want is not None:  # else static_code changes it in every replay
-                self.volatile.add(d, name, holds_same, (want, trace.live))
-        else:
+        elif is_library(type(value)) and not isinstance(value, CONTAINERS):
             self.stable.append((d, name, is_same, value))
+        elif (id(d), name) not in places:  # nobody has seen what was read of it
+            self.volatile.add(d, name, _holds, contents(value))
 
     def _watch_hooks(self, read) -> None:
         """The hooks of a link are the same, and so are the numbers that they hold."""
@@ -160,35 +132,21 @@ class Guards:
             numbers = _numbers(hook.__dict__)
             self.volatile.add(Given(hook), read.name, _has_fields, numbers)
 
-    def watch_outside(self, conditions: list, but: list) -> None:
-        """Look at what user code reads from outside its chain; see `outside_conditions`.
+    def watch_seen(self, seen: Seen | None, changed: Iterable[str]) -> None:
+        """Look at what the call was seen to read.
 
         Parameters
         ----------
-        conditions : list of (object, list)
-        but : list
-            Objects that are left out.
+        seen : Seen or None
+        changed : iterable of str
+            Names of places that it reads, and where no replay leaves what it has left there.
         """
-        for thing, found in conditions:
-            if not any(thing is other for other in but):
-                for holder, name, check, want in found:
-                    if check is holds_same:
-                        want = (want, self._live)
-                    if not check(holder.get(name, MISSING), want):
-                        # The call has changed it, which a replay would not do.
-                        self.changed[place_key(holder, name)] = Change(holder, name, check, want)
-                        check = _is_never_so
-                    self.volatile.add(holder, name, check, want)
-
-    def watch_stored(self, conditions: list) -> None:
-        """Look at what lies, before the call, where each replay puts something else."""
-        for holder, name, check, want in conditions:
-            want = (want, self._live) if check is holds_same else want
-            if not check(holder.get(name, MISSING), want):
-                change = Change(holder, name, check, want)
-                change.may_return = check is not _is_never_so
-                self.changed[place_key(holder, name)] = change
-            self.volatile.add(holder, name, check, want)
+        self.seen = seen
+        self.changed.update({} if seen is None else seen.changed)
+        self.changed.update({name: Change(name, None, None, False) for name in changed})
+        for change in self.changed.values():
+            if not change.may_return:
+                self.volatile.add(Given(None), change.name, _is_never_so, None)
 
     def again(self) -> Guards:
         """The same for another schedule of the same code."""
@@ -203,33 +161,8 @@ class Guards:
         for condition in filter(_is_met, before.given):
             self.volatile.add(*condition)
         self.stable = list(filter(_is_met, self.stable))
-
-    def watch_definitions(self, around: Outside, owner) -> None:
-        """Look whether functions are defined anew, or get other code, and classes other bases.
-
-        Parameters
-        ----------
-        around : Outside
-            What the call may read and run.
-        owner : chainer.Link or None
-            It may get a ``forward`` of its own.
-        """
-        found = {}
-        for holder, name, thing in around.definitions.items:
-            if type(holder) is types.MappingProxyType:
-                holder = behind(holder)
-            found[id(holder), name] = (holder, name, thing)
-        every = list(found.values())
-        self.definitions = Definitions(
-            [d for d in every if type(d[0]) is dict], around.functions, around.classes
-        )
-        for holder, name, thing in every:
-            if type(holder) is not dict:
-                self.enclosed.add(holder, name, is_same, thing)
-        if owner is not None:
-            for name in ("forward", "__call__"):
-                if name not in owner.__dict__:
-                    self.stable.append((owner.__dict__, name, _is_absent, None))
+        if self.seen is not None:
+            self.seen.forget_changes()
 
     def watch_contents(self, array: np.ndarray) -> None:
         """Let the conditions fail when `array` no longer has its present contents."""
@@ -296,7 +229,7 @@ class Guards:
         if (failed := self.definitions.failed()) is not None:
             self.failed = failed
             return False
-        if (broken := self.enclosed.failed() or self.volatile.failed()) is not None:
+        if (broken := self.volatile.failed()) is not None:
             self.note(broken)
             return False
         version = LINK_VERSION[0]
@@ -329,42 +262,17 @@ _COUNTED_LISTS = ("_children", "_layers")
 _COUNTED_SETS = ("_params", "_children")
 
 
-def outside_conditions(entries: list, recorder) -> list:
-    """The conditions on what `Outside` has found, as they are now.
-
-    To be taken before the call: a call that changes one of these things is traced again.
-
-    Parameters
-    ----------
-    entries : list of (holder, str, object)
-    recorder : Recorder
-        Of the call.
-
-    Returns
-    -------
-    list of (object, list)
-        Each object with its conditions.
-    """
-    return [(thing, _conditions(holder, name, thing, recorder)) for holder, name, thing in entries]
-
-
-def stored_condition(holder, name: str, old) -> tuple:
-    """The condition on a place that the call has written, which held `old` before."""
-    if old is ABSENT:
-        return holder, name, _is_absent, None
-    if isinstance(old, chainer.Variable) and old._data[0] is not None:
-        array = old._data[0]
-        return holder, name, is_variable_like, (array.shape, array.dtype, old.requires_grad)
-    return holder, name, holds_same, taken(old)
-
-
-def changed_condition(holder, name: str) -> tuple:
-    """The condition on a place where every call leaves something else: there is no replay."""
-    return holder, name, _is_never_so, None
-
-
-def _conditions(holder, name: str, thing, recorder) -> list:
-    return [(holder, name, holds_same, taken(thing, recorder, name))]
+def _methods_of(trace: Trace) -> list[tuple[dict, str, Any]]:
+    """Where the methods of the function nodes of a trace are found, which are not watched."""
+    nodes = [node.function for node in trace.nodes if node.function is not None]
+    classes = {type(inner_function(node) or node): None for node in nodes}
+    bases = {base: behind(base.__dict__) for cls in classes for base in cls.__mro__[:-1]}
+    return [
+        (members, name, members.get(name))
+        for members in bases.values()
+        for name in METHODS
+        if not stands_in(members.get(name))
+    ]
 
 
 def _is_met(condition: tuple) -> bool:
@@ -399,6 +307,14 @@ def _comes_out(condition, want) -> bool:
 
 def _is_absent(thing, want) -> bool:
     return thing is MISSING
+
+
+def _is_alike(thing, want) -> bool:
+    return shallow(thing) == want
+
+
+def _holds(thing, want) -> bool:
+    return contents(thing) == want
 
 
 def _is_none(thing, want) -> bool:

@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
+import types
+from collections.abc import Iterator
 from typing import Any
 
 from sdbr.base.failures import is_of_ours
 from sdbr.base.reasons import Remedy
-from sdbr.trace.values import OF_VARIABLES, Trace
-from sdbr.trace.watch._following import is_library_class
-from sdbr.trace.watch.reads import Guard, Reads
-from sdbr.trace.watch.sources import MISSING
+from sdbr.devices.arrays import ARRAYS, may_be_read_in_place
+from sdbr.trace.code._library import is_library
+from sdbr.trace.code.reading import Cell, behind
+from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
+from sdbr.trace.watch._looks import is_atom
+from sdbr.trace.watch.fingerprints import CONTAINERS, Same
+from sdbr.trace.watch.reads import FACTS, Guard, Reads, is_ours, value_print
+from sdbr.trace.watch.sources import MISSING, Source
 
 import chainer
+import numpy as np
 
+_SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
+#: What conditions by name tell of in attributes of links.
+_TOLD = (int, float, str, chainer.Link, chainer.Variable, *ARRAYS)
+#: What the call writes to them is looked at elsewhere.
+_WATCHED = (chainer.Link, chainer.LinkHook, chainer.Variable, chainer.UpdateRule)
+#: Whose members are compared, in links.
+_COUNTED = frozenset({"_params", "_children", "_layers"})
 #: Sources of what the key of a call tells of.
 _GIVEN = ("given", "argument", "keyword")
 
 
+class Change:
+    """Something that a call reads and has changed itself.
+
+    Attributes
+    ----------
+    name : str
+    found, left : object
+        What was there before, and what is there now, as `==` compares them.
+    may_return : bool
+        Whether replays write it as well, so that what was there may come back.
+    """
+
+    __slots__ = ("found", "left", "may_return", "name")
+
+    def __init__(self, name: str, found: Any, left: Any, may_return: bool):
+        self.name, self.found, self.left, self.may_return = name, found, left, may_return
+
+    def follows(self, other: Change) -> bool:
+        """Whether the call found there what a call before it had left."""
+        return self.found == other.left
+
+
 class Seen:
-    """What a call was seen to read, apart from what it has written and what is read anew.
+    """What a call was seen to read, apart from what is read anew or told by other conditions.
 
     Parameters
     ----------
@@ -29,38 +65,176 @@ class Seen:
         ``(args, kwargs)`` of the caller.
     callables : list of (str, object)
         Those among the arguments: the key tells which they are, and not what they read.
-    compared : set of int
-        Ids of arrays that other conditions compare.
+    arrays : dict of int to Value
+        The values of arrays, by their ids.
+
+    Attributes
+    ----------
+    changed : dict of str to Change
+        What the call reads and has changed itself, by its path.
+    places : set of tuple
+        Where what was read is compared: dictionaries by identity, and names.
+    disturbed : str or None
+        In whose place another thread, which traces a call as well, has put something meanwhile.
     """
 
-    def __init__(self, reads: Reads, trace: Trace, given: tuple, callables: list, compared: set):
+    def __init__(self, reads: Reads, trace: Trace, given: tuple, callables: list, arrays: dict):
         reads.settle(*given)
+        self._reads = reads
+        self._left_out: set[int] = set()
+        self.changed: dict[str, Change] = {}
+        self.places: set[tuple] = set()
+        self.disturbed: str | None = None
         known = _known(reads, given, callables)
         values = _values(reads, given)
-        # Not those that are read anew, as arrays: they may change in place.
-        compared = compared - {id(x.source) for x in trace.values}
+        self._leave_out(trace, known, values)
+        written, (frozen, copied) = _written(trace), _frozen(trace)
+        copied.update(i for i, value in arrays.items() if value.index in trace.fixed)
+        used = _used(trace)
+        read_anew = frozen.union(i for i, value in arrays.items() if value.index in used)
+        reads.let_move(read_anew.__contains__)
+        for guard in reads.guards:
+            if id(guard) not in self._left_out:
+                self._settle(guard, values, written)
+        for source in dict.fromkeys(g.source for g in reads.guards if g.kind == "value"):
+            thing = values[source.number]
+            if known[source.number]:
+                continue
+            if id(thing) in frozen:
+                reads.add(source, "identity", None, Same(thing))
+            if id(thing) in copied:
+                reads.add(source, "numbers", None, FACTS["numbers"][0](thing, None))
+        self._note_unseen(trace, values)
+        for source, thing in reads.changed:
+            is_told = known[source.number] or id(thing) in written
+            if not is_told and not _is_cache(source, values):
+                self._never(str(source))
+        if trace.dynamic is None:
+            self._keep_what_is_left(values, written, known)
+        self._make()
+
+    def _leave_out(self, trace: Trace, known: list, values: list) -> None:
+        """What is read anew, and what other conditions tell of."""
         live = {(id(s.holder), s.attribute) for s in trace.scalars if hasattr(s, "holder")}
-        settings = _settings()
-        noted = {(id(read.link), read.name) for read in trace.reads}
         live |= {
             (id(read.link.__dict__), read.name)
             for read in trace.reads
             if (id(read.link), read.name) in trace.followed
         }
-
-        def is_left_out(guard: Guard) -> bool:
-            return (
+        is_told = [x or y for x, y in zip(known, self._settings_at(values), strict=True)]
+        noted = {
+            (id(r.link), r.name)
+            for r in trace.reads
+            if r.value is None or isinstance(r.value, _TOLD) or is_constant(r.value)
+        }
+        noted |= trace.grown.keys()
+        noted |= {(id(r.link), r.name) for r in trace.reads if r.name in _COUNTED}
+        noted |= {(i, "_local_link_hooks") for i, name in noted if name == "_n_local_link_hooks"}
+        for guard in self._reads.guards:
+            if (
                 guard.kind == "environment"
-                or known[guard.source.number]
+                or is_told[guard.source.number]
                 or (guard.kind == "is" and known[guard.key.number])
-                or reads.has_written(guard)
-                or (guard.kind == "numbers" and id(values[guard.source.number]) in compared)
-                or _is_live(guard, values, live)
-                or _is_setting(guard, values, settings)
                 or _is_of_links(guard, values, noted)
+            ):
+                self._left_out.add(id(guard))
+            elif live or guard.kind == "value":
+                place = _place(guard.source, values)
+                if place in live:
+                    self._left_out.add(id(guard))
+                elif guard.kind == "value":
+                    self.places.add(place)
+
+    def _settings_at(self, values: list) -> Iterator[bool]:
+        """Whether at each source lies an entry of the configuration: these are part of the key."""
+        settings = _settings()
+        found = [id(x) in settings for x in values]
+        for source in self._reads.sources:
+            yield found[source.number] or (
+                source.parent is not None and found[source.parent.number]
             )
 
-        self.checks = reads.without(is_left_out, waits=3)
+    def _settle(self, guard: Guard, values: list, written: set) -> None:
+        """The call is over: does it hold?"""
+        thing = values[guard.source.number]
+        if not _holds(guard, values):
+            if _is_cache(guard.source, values):
+                self._left_out.add(id(guard))
+                return
+            places = {_place(guard.source, values), (id(fields_in(thing)), guard.key)}
+            if guard.kind == "is":
+                places.add(_place(guard.key, values))
+            name, returns = str(guard), not written.isdisjoint(places)
+            self.changed[name] = Change(name, guard.found(), guard.now(values), returns)
+        if not is_ours(thing):
+            guard.is_ours = False
+        elif isinstance(thing, ARRAYS):  # of another thread that traces a call
+            self.disturbed = str(guard)
+
+    def _note_unseen(self, trace: Trace, values: list) -> None:
+        """What was written by code that is not followed, each call changes as it likes."""
+        own = set()
+        for source, _, key, _ in self._reads.written:
+            name = key if type(key) is str else None
+            own.add((id(fields_in(values[source.number])), name))
+        for store in trace.stores:
+            sink = store.sink
+            place = _place_of(sink)
+            adds = hasattr(sink, "container")  # which is among what has changed
+            if not adds and sink.holder is not None and own.isdisjoint({place, (place[0], None)}):
+                self._never(sink.name)
+
+    def _keep_what_is_left(self, values: list, written: set, known: list) -> None:
+        """Where the call has written, and no replay does, what it has left has to lie before one.
+
+        It may have written what was there, or have put that back.
+        """
+        done, settings = set(), _settings()
+        moved = {id(thing) for _, thing in self._reads.changed}
+        for source, kind, key, home in list(self._reads.written):
+            holder = values[source.number]
+            if known[source.number] or id(holder) in moved:
+                continue
+            fields = fields_in(holder)
+            if isinstance(holder, _WATCHED) or not settings.isdisjoint(map(id, (holder, fields))):
+                continue
+            private = type(key) is str and key[:1] == "_" and key[:2] != "__"
+            if _is_cache(source, values) or (private and is_library(type(holder))):
+                continue
+            is_item = kind == "item" and isinstance(holder, CONTAINERS)
+            name = key if type(key) is str else None
+            place = (id(holder), kind, key) if is_item and name is None else (id(fields), name)
+            if place in done or place in written or id(holder) in written:
+                continue
+            done.add(place)
+            if kind == "*" and isinstance(holder, CONTAINERS):
+                self._reads.add(source, "contents", None, FACTS["contents"][0](holder, None))
+            elif is_item or name is not None or kind == "cell":
+                self._keep(Source(kind, source, key), home, values)
+
+    def _keep(self, left: Source, home: Source | None, values: list) -> None:
+        """What the call has left there is what it will leave there the next time."""
+        thing = left.step(values[left.parent.number], left.key, ((), {}))
+        is_plain = thing is MISSING or is_atom(thing)
+        if not is_plain and (home is None or values[home.number] is not thing):
+            self._never(str(left))  # made by the call, and another one in each
+        elif is_plain or (home.parent, home.key) != (left.parent, left.key):
+            self._reads.add_source(left)
+            values.append(thing)
+            self._reads.add(left, "value", None, value_print(thing))
+            if not is_plain:  # whatever that will be
+                self._reads.add(left, "is", home, True)
+
+    def _never(self, name: str) -> None:
+        self.changed[name] = Change(name, None, None, False)
+
+    def _make(self) -> None:
+        self.checks = self._reads.without(lambda guard: id(guard) in self._left_out, waits=2)
+
+    def forget_changes(self) -> None:
+        """Let what the call has changed itself be as it is: the call is not replayed anyhow."""
+        self._left_out |= {id(guard) for guard in self._reads.guards if str(guard) in self.changed}
+        self._make()
 
     def failed(self) -> Guard | None:
         """The first that does not hold; None if all do."""
@@ -80,33 +254,39 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
     reads, trace = recorder.reads, recorder.trace
     if reads is None:
         return None
-    if reads.unseen is not None:
-        trace.unwatched.append(f"what the call reads ({reads.unseen})")
-    if reads.unseen is not None or trace.dynamic is not None:
-        return None
+    trace.unwatchable = reads.unseen
+    if reads.unseen is not None and not reads.guards:
+        recorder.mark_dynamic(f"it cannot be watched: {reads.unseen}", Remedy.DO_OUTSIDE, line="")
     for text, line in reads.dynamic:
         recorder.mark_dynamic(f"the call {text}", Remedy.DO_OUTSIDE, line=line)
     try:
-        seen = Seen(reads, trace, given, callables, recorder.arrays_compared)
-        failed = seen.failed()
+        seen = Seen(reads, trace, given, callables, recorder.arrays_known())
     except Exception as failure:
         if not is_of_ours(failure):  # of a signal
             raise
         text = f"what the call reads cannot be compared: {type(failure).__name__}: {failure}"
         recorder.mark_dynamic(text, Remedy.DO_OUTSIDE, line="")
         return None
-    if failed is not None:
-        text = f"{failed}, which the call reads, is changed by it"
-        recorder.mark_dynamic(text, Remedy.DO_OUTSIDE, line="")
+    recorder.changed_elsewhere = recorder.changed_elsewhere or seen.disturbed
     return seen
+
+
+def _holds(guard: Guard, values: list) -> bool:
+    try:
+        return guard.holds(values)
+    except Exception as error:
+        if not is_of_ours(error):  # of a signal
+            raise
+        return False
 
 
 def _known(reads: Reads, given: tuple, callables: list) -> list[bool]:
     """Whether each source is an argument, or was reached from one, that the key tells of."""
     known: list[bool] = []
     for source in reads.sources:
-        if source.kind not in _GIVEN:
-            known.append(source.parent is not None and known[source.parent.number])
+        parent = source.parent
+        if source.kind not in _GIVEN and (parent is None or not known[parent.number]):
+            known.append(False)
             continue
         thing = None if source.kind == "given" else source.get(*given)
         known.append(not any(thing is x for _, x in callables))
@@ -124,23 +304,85 @@ def _values(reads: Reads, given: tuple) -> list:
     return values
 
 
-def _is_live(guard: Guard, values: list, live: set) -> bool:
-    """Whether what the guard is of is a number that each replay reads anew."""
-    source = guard.source
-    if source.parent is None or type(source.key) is not str:
+def _used(trace: Trace) -> set[int]:
+    """The values that a replay computes with or hands out, by their numbers."""
+    used = {x.index for node in trace.nodes for x in node.inputs}
+    used.update(x.index for node in trace.nodes for r in node.rebind for x in r.values)
+    left = [w.value for w in trace.writes], [r.items for r in trace.reports]
+    stored = [s.value for s in trace.stores]
+    used.update(x.index for x in values_in([trace.result, *left, stored]))
+    used.update(x.source.index for x in trace.values if x.kind == ALIAS and x.index in used)
+    return used
+
+
+def _frozen(trace: Trace) -> tuple[set[int], set[int]]:
+    """Ids of arrays that replays read where they lie: they have to be the same.
+
+    And of those that they have copies of: what these hold has to be.
+    """
+    in_place: set[int] = set()
+    copied: set[int] = set()
+    for value in trace.values:
+        thing = value.source if value.kind == CONSTANT else None
+        found = in_place if thing is None or may_be_read_in_place(thing) else copied
+        while isinstance(thing, ARRAYS):  # a view is read where its base lies
+            found.add(id(thing))
+            thing = thing.base
+    return in_place, copied
+
+
+def _written(trace: Trace) -> set:
+    """Places that replays write, as `_place` tells them, and containers to which they add."""
+    found = {(id(fields_in(write.link)), write.name) for write in trace.writes}
+    for store in trace.stores:
+        found.add(_place_of(store.sink))
+        found.add(id(getattr(store.sink, "container", None)))
+    return found
+
+
+def _place_of(sink) -> tuple:
+    """The place of a sink, as `_place` tells it."""
+    holder = sink.holder
+    if isinstance(holder, Cell):
+        return id(holder.cell), None
+    return id(holder if type(holder) is dict else fields_in(sink.owner)), sink.name
+
+
+def _place(source: Source, values: list) -> tuple:
+    """What tells the place that a source leads to from others."""
+    if source.parent is None:
+        return (0, None)
+    key = source.key if type(source.key) is str else None
+    return id(fields_in(values[source.parent.number])), key
+
+
+def fields_in(thing) -> Any:
+    """The dictionary of an object, class or module; the thing itself where it has none."""
+    if isinstance(thing, type):
+        # The class that we have made writes to the user's.
+        return behind(thing.__dict__.get("_sdbr_base", thing).__dict__)
+    try:
+        fields = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return thing
+    return fields if type(fields) is dict else thing
+
+
+def _is_cache(source: Source, values: list) -> bool:
+    """Whether a source leads to a container that an object of a library keeps for itself."""
+    if type(source.key) is not str or source.key[0] != "_" or source.parent is None:
         return False
     holder = values[source.parent.number]
-    fields = holder if type(holder) is dict else getattr(holder, "__dict__", None)
-    return (id(fields), source.key) in live
+    kind = holder if isinstance(holder, types.ModuleType) else type(holder)
+    is_container = isinstance(values[source.number], CONTAINERS)
+    return is_container and is_library(kind) and not isinstance(holder, chainer.Link)
 
 
-def _is_setting(guard: Guard, values: list, settings: frozenset) -> bool:
-    """Whether the guard is of an entry of the configuration, all of which are part of the key."""
-    source = guard.source
-    parent = source.parent
-    return id(values[source.number]) in settings or (
-        parent is not None and id(values[parent.number]) in settings
-    )
+def is_constant(thing) -> bool:
+    """Whether `thing` cannot change in place: a tuple of numbers, texts and the like."""
+    if type(thing) is tuple:
+        return all(map(is_constant, thing))
+    return isinstance(thing, (*_SCALARS, type, np.dtype))
 
 
 def _is_of_links(guard: Guard, values: list, noted: set) -> bool:
@@ -154,9 +396,11 @@ def _is_of_links(guard: Guard, values: list, noted: set) -> bool:
     holder = values[source.parent.number]
     if isinstance(holder, chainer.Parameter):
         return source.key in _OF_PARAMETERS
+    if isinstance(holder, chainer.LinkHook):
+        return True  # those that are known; the others make a call dynamic
     if not isinstance(holder, chainer.Link) or source.kind != "attribute":
         return False
-    return (id(holder), source.key) in noted or is_library_class(type(holder))
+    return (id(holder), source.key) in noted
 
 
 #: Facts about one attribute.

@@ -14,7 +14,7 @@ import chainer
 
 from sdbr.trace.watch._escaping cimport escape
 from sdbr.trace.watch._following cimport is_followed
-from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, lookup
+from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, item, lookup
 from sdbr.trace.watch._notes cimport Notes
 
 cdef extern from "Python.h":
@@ -154,7 +154,11 @@ cpdef bint finds_as_usual(object kind) except -1:
 cpdef object write_attribute(Notes notes, thing, str name, bint deletes = False):
     """The code sets ``thing.name``, or deletes it."""
     own = class_attribute(type(thing), name)
-    if is_followed(notes.special(thing, "__delattr__" if deletes else "__setattr__")):
+    how = notes.special(thing, "__delattr__" if deletes else "__setattr__")
+    if is_followed(how):
+        return
+    if how is dict.__setitem__ or how is dict.__delitem__:
+        notes.wrote(thing, "item", name, deletes or item(thing, name) is MISSING)
         return
     if type(own) is property:
         if is_followed(own.fdel if deletes else own.fset):

@@ -3,6 +3,7 @@
 import contextvars
 import functools
 import itertools
+import operator
 import os
 import sys
 import threading
@@ -14,6 +15,7 @@ from sdbr.trace.watch._looks import MISSING
 from sdbr.trace.watch.fingerprints import (
     C_BOUND,
     CONTAINERS,
+    GETTERS,
     SEQUENCES,
     SETS,
     VARIABLES,
@@ -27,20 +29,23 @@ import numpy as np
 
 from sdbr.trace.watch._attributes cimport (
     as_usual,
+    attribute,
     waits,
     wrote_attribute,
 )
 from sdbr.trace.watch._containers cimport (
+    computed_from,
     count,
     elements,
     get_item,
     holds,
-    numbers,
     identify,
+    put,
     set_item,
+    subscript,
     values,
 )
-from sdbr.trace.watch._escaping cimport again, escape, show
+from sdbr.trace.watch._escaping cimport again, escape, numbers, show
 from sdbr.trace.watch._following cimport is_followed
 from sdbr.trace.watch._looks cimport class_attribute, is_a, is_atom, lookup
 from sdbr.trace.watch._notes cimport Notes
@@ -59,6 +64,8 @@ _HASHED = (*SETS, dict)
 _MOVING = ("_random", "time")
 _OF_THREADS = ("subprocess", "threading", "_thread", "_queue", "concurrent")
 _OUTPUT = frozenset({"fileno", "flush", "isatty", "write", "writelines"})
+#: What these give of an array lies where it does, if it is contiguous.
+_VIEWS = frozenset({"ravel", "reshape", "squeeze", "swapaxes", "transpose", "view"})
 _WRITES = frozenset({
     "__delitem__", "__setitem__", "add", "append", "appendleft", "clear", "discard", "extend",
     "insert", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate",
@@ -66,6 +73,7 @@ _WRITES = frozenset({
 })  # fmt: skip
 _CACHED = functools._lru_cache_wrapper
 _WRITES_AND_TELLS = frozenset({"pop", "popitem", "popleft", "remove", "reverse", "setdefault"})
+_OF_ONE = frozenset({"add", "discard"})
 _FIND = frozenset({"count", "index"})
 _CLOCKS = frozenset({"now", "today", "utcnow"})
 
@@ -104,6 +112,7 @@ cpdef object call(Notes notes, function, list args, dict kwargs):
     if is_a(function, (np.ufunc,)):
         for x in args:
             escape(notes, x)  # of arrays, those of objects
+        computed_from(notes, [*args, *kwargs.values()])
         return None
     return _object(notes, function, args, kwargs)
 
@@ -130,6 +139,8 @@ cdef object _give(Notes notes, str module, list args, dict kwargs):
     cdef bint ours = module == "sdbr" or module.startswith("sdbr.")
     if ours and not module.startswith("sdbr.trace."):
         return  # does the same in every replay
+    if not ours and not module.startswith("chainer"):
+        computed_from(notes, [*args, *kwargs.values()])
     for x in (*args, *kwargs.values()):
         if is_a(x, (chainer.Link, chainer.LinkHook)) and (ours or module.startswith("chainer")):
             notes.is_own(x) or notes.root(x)
@@ -141,6 +152,8 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
     """An object is called that is no function."""
     if type(thing) is _CACHED:
         return _cached(notes, thing, args, kwargs)
+    if type(thing) in GETTERS and args:
+        return _gets(notes, thing, args[0])
     found = notes.special(thing, "__call__")
     if type(found) is _FUNCTION:
         return call(notes, found, [thing, *args], kwargs)
@@ -154,6 +167,22 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
         if args and is_a(args[0], _GENERATORS):
             notes.reads.draws.append(thing.__name__)
     return _give(notes, module, [thing, *args], kwargs)
+
+
+cdef object _gets(Notes notes, getter, thing):
+    """A getter of the standard library gets something of a thing."""
+    keys = getter.__reduce__()[1]
+    if type(getter) is operator.methodcaller:
+        escape(notes, thing)
+    elif type(getter) is operator.itemgetter:
+        for key in keys:
+            subscript(notes, thing, key)
+    else:
+        for path in keys:
+            found = thing
+            for name in path.split("."):
+                attribute(notes, found, name)
+                found = lookup(found, name)[1]
 
 
 cdef object _cached(Notes notes, thing, list args, dict kwargs):
@@ -246,7 +275,8 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
         else:
             escape(notes, owner)
     elif is_a(owner, ARRAYS):
-        numbers(notes, owner)
+        if name not in _VIEWS or not owner.flags.c_contiguous:
+            numbers(notes, owner)
     elif name in ("format", "join", "format_map", "__format__", "__mod__"):
         for x in (*args, *kwargs.values()):
             show(notes, x)
@@ -295,7 +325,12 @@ cdef object _of_container(Notes notes, str name, owner, list args, dict kwargs):
                 MEANINGS[id(list if name == "extend" else set)](notes, args, {})
             for x in args[:1] if is_a(owner, _HASHED) else ():
                 identify(notes, x)
-            notes.wrote(owner, "*", None)
+            if name == "update" and is_dict and (not args or type(args[0]) is dict):
+                put(notes, owner, name, [{**(args[0] if args else {}), **kwargs}])
+            elif name in _OF_ONE and is_a(owner, SETS):
+                put(notes, owner, name, args)
+            else:
+                notes.wrote(owner, "*", None)
     elif name in ("keys", "__iter__", "__reversed__", "copy"):
         elements(notes, owner) or escape(notes, owner)
     else:

@@ -6,14 +6,15 @@ import gc
 import itertools
 import types
 
-from sdbr.devices.arrays import ARRAYS
+from sdbr.devices.arrays import ARRAYS, PLAIN
 from sdbr.trace.watch._looks import MISSING
 from sdbr.trace.watch.fingerprints import CONTAINERS, SETS, VARIABLES, VIEWS, elements_of
+from sdbr.trace.watch.reads import is_ours
 from sdbr.trace.watch._following import is_library_class
 
 import numpy as np
 
-from sdbr.trace.watch._escaping cimport escape, show
+from sdbr.trace.watch._escaping cimport escape, numbers, show
 from sdbr.trace.watch._following cimport is_followed, runs_followed
 from sdbr.trace.watch._looks cimport (
     class_attribute,
@@ -27,7 +28,8 @@ from sdbr.trace.watch._looks cimport (
 from sdbr.trace.watch._notes cimport Notes
 
 _COMPUTED = (*ARRAYS, np.generic, *VARIABLES)
-_FIELDS = (dict, types.MappingProxyType)
+HOST = (np.ndarray,)
+_KEYED = (dict, types.MappingProxyType, *SETS)
 cdef int DEEPEST = 6  # containers within others, before they are guarded whole
 _APPLY = (
     map, filter, itertools.starmap, itertools.accumulate, itertools.takewhile, itertools.dropwhile,
@@ -40,16 +42,51 @@ cpdef bint is_computed(thing) except -1:
     return is_a(thing, _COMPUTED) and not (is_a(thing, ARRAYS) and thing.dtype == object)
 
 
-cpdef int numbers(Notes notes, thing) except -1:
-    """The code reads of an array from outside, which tells nobody: its numbers are compared.
-
-    Those of arguments are others each time.
-    """
-    if type(thing) is not np.ndarray or thing.dtype == object:
+cdef int some_numbers(Notes notes, thing, key) except -1:
+    """The code takes ``thing[key]``, which is a copy."""
+    parts = key if type(key) is tuple else (key,)
+    for part in parts:
+        numbers(notes, part)
+        if is_a(part, HOST) and is_ours(part):
+            notes.numbers_behind(part)
+    parts = [np.ndarray.view(x, np.ndarray) if is_a(x, HOST) and is_ours(x) else x for x in parts]
+    if not all([type(part) in (int, slice, list, np.ndarray) for part in parts]):
+        return numbers(notes, thing)
+    if type(thing) is np.ndarray and thing.dtype != object and id(thing) in notes.homes:
+        if notes.homes[id(thing)].root().kind not in ("argument", "keyword"):
+            copied = tuple([x.copy() if type(x) in (list, np.ndarray) else x for x in parts])
+            notes.fact(thing, "some", copied)
         return 0
-    source = notes.homes.get(id(thing))
-    if source is not None and source.root().kind not in ("argument", "keyword"):
-        notes.fact(thing, "numbers")
+    return numbers(notes, thing)
+
+
+cpdef int computed_from(Notes notes, list things) except -1:
+    """Code that is not followed computes of these, or writes to them, unless something traced takes
+    part, which tells of it."""
+    cdef list parts = []
+    take_parts(notes, things, parts, 0)
+    if any([is_ours(x) or is_a(x, VARIABLES) for x in parts]):
+        return 0
+    for x in parts:
+        if is_a(x, CONTAINERS):
+            notes.reads.computed.add(notes.root(x).number)
+            notes.fact(x, "contents")
+        else:
+            numbers(notes, x)
+    return 0
+
+
+cdef int take_parts(Notes notes, list things, list parts, int depth) except -1:
+    """The arrays in what the call has made, and the containers that were there before."""
+    for thing in things:
+        if not is_a(thing, CONTAINERS):
+            if is_a(thing, ARRAYS) or is_a(thing, VARIABLES):
+                parts.append(thing)
+        elif not notes.is_own(thing):
+            parts.append(thing)
+        elif depth < DEEPEST:
+            inside = dict.values(thing) if is_a(thing, (dict,)) else elements_of(thing)
+            take_parts(notes, list(inside), parts, depth + 1)
     return 0
 
 
@@ -69,8 +106,9 @@ cpdef object subscript(Notes notes, thing, key):
     if is_atom(thing):
         return
     if is_computed(thing):
-        if not is_view(thing, key):
-            numbers(notes, thing)
+        escape(notes, key)
+        if not is_ours(thing) and not is_view(thing, key):
+            some_numbers(notes, thing, key)
         return
     if is_a(thing, (type,)):
         notes.special(thing, "__getitem__")
@@ -107,6 +145,7 @@ cdef object _item(Notes notes, thing, key):
         notes.fact(thing, "item", key)
         if is_a(thing, (collections.defaultdict,)):  # what makes the item
             escape(notes, thing)
+            notes.wrote(thing, "item", key, True)
         return
     if not is_a(thing, (dict,)) and type(key) is int and key < 0:
         notes.fact(thing, "length")
@@ -206,6 +245,8 @@ cpdef object all_of(Notes notes, thing):
 cpdef object length(Notes notes, thing):
     """The code asks how many there are, or whether there are any."""
     if is_atom(thing) or is_computed(thing):
+        if type(thing) in PLAIN and thing.size == 1:
+            numbers(notes, thing)
         return
     for name in ("__bool__", "__len__"):
         found = notes.special(thing, name)
@@ -236,13 +277,13 @@ cpdef object contains(Notes notes, thing, key):
 
 cpdef object holds(Notes notes, thing, key):
     """Compiled code asks whether a key is in a container."""
-    if is_a(thing, _FIELDS) and is_plain_key(key):
+    if is_a(thing, _KEYED) and is_plain_key(key):
         identify(notes, key)
         owner = notes.owners.get(id(thing))
         if owner is not None and type(key) is str:
             notes.fact(owner, "field", key)
             return
-        if is_a(thing, (dict,)):
+        if not is_a(thing, (types.MappingProxyType,)):
             notes.fact(thing, "item", key)
             return
     if elements(notes, thing):
@@ -264,6 +305,8 @@ cpdef object equal(Notes notes, one, other, int depth = 0):
         for x, y in zip(one, other):
             equal(notes, x, y, depth + 1)
         return
+    if type(one) in PLAIN or type(other) in PLAIN:
+        computed_from(notes, [one, other])
     for thing in (one, other):
         if is_atom(thing) or is_computed(thing):
             continue
@@ -281,6 +324,8 @@ cpdef object operate(Notes notes, one, other, bint modulo = False):
         parts = elements_of(other) if is_a(other, (tuple,)) and elements(notes, other) else (other,)
         for x in parts:
             show(notes, x)
+    if type(one) in PLAIN or type(other) in PLAIN:
+        computed_from(notes, [one, other])
     for thing in (one, other):
         if type(thing) is decimal.Decimal:
             escape(notes, thing)
@@ -297,9 +342,22 @@ cpdef object operate(Notes notes, one, other, bint modulo = False):
 cpdef object write_item(Notes notes, thing, key, bint deletes = False):
     """The code writes ``thing[key]``, or deletes it."""
     if is_a(thing, ARRAYS):
-        return
+        return numbers(notes, thing) or None  # which are others then
     if not is_followed(notes.special(thing, "__delitem__" if deletes else "__setitem__")):
         set_item(notes, thing, key, deletes)
+
+
+cpdef object put(Notes notes, thing, str name, list args):
+    """Compiled code adds something to a set, or takes it away, or updates a dict."""
+    cdef bint was_there
+    if name == "update":
+        for key in args[0]:
+            set_item(notes, thing, key)
+    elif len(args) == 1 and is_plain_key(args[0]):
+        was_there = item(thing, args[0]) is not MISSING
+        notes.wrote(thing, "item", args[0], was_there == (name != "add"))
+    else:
+        notes.wrote(thing, "*", None)
 
 
 cpdef object set_item(Notes notes, thing, key, bint deletes = False):

@@ -6,7 +6,7 @@ import functools
 import gc
 import types
 
-from sdbr.devices.arrays import ARRAYS
+from sdbr.devices.arrays import ARRAYS, PLAIN
 from sdbr.trace.watch.fingerprints import ATOMS, C_BOUND, CONTAINERS, VARIABLES
 from sdbr.trace.code._library import is_library_name
 from sdbr.trace.watch.reads import is_ours
@@ -129,6 +129,22 @@ cdef list _inside(thing):
     return gc.get_referents(thing)
 
 
+cpdef int numbers(Notes notes, thing) except -1:
+    """The code reads of an array from outside, which tells nobody: its numbers are compared.
+
+    Those of arguments are others each time.
+    """
+    if type(thing) not in PLAIN or thing.dtype == object:
+        return 0
+    source = notes.homes.get(id(thing))
+    while source is None and type(thing.base) in PLAIN:  # a view of one from outside
+        thing = thing.base
+        source = notes.homes.get(id(thing))
+    if source is not None and source.root().kind not in ("argument", "keyword"):
+        notes.fact(thing, "numbers")
+    return 0
+
+
 cpdef object show(Notes notes, thing):
     """Code asks for the text of `thing`: of Variables, too."""
     cdef set seen = set()
@@ -142,6 +158,8 @@ cpdef object show(Notes notes, thing):
             notes.fact(part, "contents")
         elif is_a(part, CONTAINERS) and notes.is_own(part):
             left += gc.get_referents(part)
+        elif is_a(part, ARRAYS):
+            notes.numbers_behind(part) if is_ours(part) else numbers(notes, part)
         elif not says_itself(notes, part):
             escape(notes, part)
 

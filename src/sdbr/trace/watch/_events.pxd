@@ -18,9 +18,9 @@ cdef class Events(Followed):
     cpdef int go_on(self) except -1
     cpdef int give_up(self) except -1
     cdef bint is_other(self) noexcept
-    cdef str take_hook(self)
+    cdef int take_hook(self) except -1
     cdef str give_hook_back(self)
-    cdef str take_tool(self)
+    cdef int take_tool(self) except -1
     cdef str give_tool_back(self)
     cdef int instrument(self, Layout layout) except -1
     cdef bint is_about_top(self) noexcept

@@ -77,14 +77,29 @@ cdef class Events(Followed):
         """
         if self.thread != NULL:
             raise RuntimeError("this watch has been started already")
+        reason = self.obstacle()
+        if reason is not None:
+            return reason
+        self.error, self.called, self.paused, self.hushed = None, False, 0, False
+        self.take_tool() if MONITORED else self.take_hook()
+        self.on = True
+        return None
+
+    def obstacle(self) -> str | None:
+        """Why the calling thread cannot be watched."""
         if not FRAMES_KNOWN:
             version = sys.version.split()[0]
             return f"frames of Python {version} ({sys.implementation.cache_tag}) are not known"
-        self.error, self.called, self.paused, self.hushed = None, False, 0, False
-        reason = self.take_tool() if MONITORED else self.take_hook()
-        if reason is None:
-            self.on = True
-        return reason
+        if MONITORED:
+            names = [sys.monitoring.get_tool(tool) for tool in TOOLS]
+            taken = ", ".join(map(str, names))
+            return None if None in names else f"no tool of sys.monitoring is free ({taken})"
+        if trace_function() == NULL:
+            return None
+        owner = None if trace_object() == NULL else <object>trace_object()
+        kind = getattr(owner, "__qualname__", None) or type(owner).__qualname__
+        module = getattr(owner, "__module__", None) or type(owner).__module__
+        return f"{module}.{kind} has the trace function of this thread"
 
     def stop(self) -> str | None:
         """End the watch and give everything back.
@@ -154,15 +169,10 @@ cdef class Events(Followed):
         """Only who has asked for the trace function, set another and put it back comes here."""
         self.called = True
 
-    cdef str take_hook(self):
-        if trace_function() != NULL:
-            owner = None if trace_object() == NULL else <object>trace_object()
-            kind = getattr(owner, "__qualname__", None) or type(owner).__qualname__
-            module = getattr(owner, "__module__", None) or type(owner).__module__
-            return f"{module}.{kind} has the trace function of this thread"
+    cdef int take_hook(self) except -1:
         self.thread = current_thread()
         set_trace(traced, <PyObject *>self)
-        return None
+        return 0
 
     cdef str give_hook_back(self):
         cdef bint ours = trace_function() == <Py_tracefunc>traced
@@ -175,14 +185,9 @@ cdef class Events(Followed):
 
     # From 3.12 on: a tool of sys.monitoring.
 
-    cdef str take_tool(self):
+    cdef int take_tool(self) except -1:
         monitoring = sys.monitoring
-        for tool in TOOLS:
-            if monitoring.get_tool(tool) is None:
-                break
-        else:
-            names = ", ".join(str(monitoring.get_tool(tool)) for tool in TOOLS)
-            return f"no tool of sys.monitoring is free ({names})"
+        tool = [tool for tool in TOOLS if monitoring.get_tool(tool) is None][0]
         monitoring.use_tool_id(tool, NAME)
         self.monitoring, self.tool, self.thread = monitoring, tool, current_thread()
         try:
@@ -192,7 +197,7 @@ cdef class Events(Followed):
             self.give_tool_back()
             self.thread = NULL
             raise
-        return None
+        return 0
 
     cdef str give_tool_back(self):
         cdef Layout layout

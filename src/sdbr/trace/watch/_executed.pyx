@@ -94,6 +94,8 @@ cdef class Executed(Notes):
         if type(plain) is types.MethodType:
             plain, n = plain.__func__, 1
             self.place("constant", None, hold(function.__self__), function.__self__, "self")
+        if (place := getattr(plain, "_sdbr_place", None)) is not None:  # looked up by each call
+            self.read(place[0], "attribute", place[1], lookup(place[0], place[1])[1])
         code = getattr(plain, "__code__", None)
         names = code.co_varnames[n:code.co_argcount] if code is not None else ()
         for i, x in enumerate(args):
@@ -109,10 +111,10 @@ cdef class Executed(Notes):
             self.homes, self.starts, self.owners, self.sources, self.facts, self.written,
             self.touched, self.given_away, self.kept, self.begun, self.entered_before,
             self.names_seen, self.functions, self.pending, self.yields,
-            self.looked_for, self.writers,
+            self.looked_for, self.writers, self.before, self.shown,
         ):
             part.clear()
-        self.asked = self.function = self.callee = None
+        self.asked = self.function = self.callee = self.meets = None
 
     # --- what the frames do ---------------------------------------------------------------------
     cpdef bint follows(self, code) except -1:

@@ -12,6 +12,7 @@ import types
 import numpy as np
 
 from cpython.object cimport PyObject, PyTypeObject
+from cpython.set cimport PyAnySet_Check, PySet_Contains
 from cpython.type cimport PyType_Check, PyType_IsSubtype
 
 cdef extern from "Python.h":
@@ -32,7 +33,9 @@ cdef object Missing = MISSING
 cdef tuple SCALARS = (np.generic,)
 cdef object Property = property
 cdef tuple FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-cdef tuple BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
+cdef object Method = types.MethodType
+cdef tuple BOUND = (Method, types.BuiltinMethodType, types.MethodWrapperType)
+cdef tuple BY_NAME = (types.MethodDescriptorType, types.WrapperDescriptorType)
 cdef object own_dict = object.__getattribute__
 
 
@@ -151,10 +154,19 @@ cdef object own_attribute(thing, name, found):
             own = PyObject_GenericGetAttr(thing, name)
         except AttributeError:
             return Missing
-        if own is found or is_a(own, BOUND) and own.__self__ is thing:
-            return Missing if found is not Missing else own
+        if found is not Missing and (own is found or is_bound(own, thing, found)):
+            return Missing
         return own
     return field(thing, name)
+
+
+cdef bint is_bound(own, thing, found) except -1:
+    """Whether Python has just made `own` of what the class has `found`: the object has another."""
+    if not is_a(own, BOUND) or own.__self__ is not thing:
+        return False
+    if type(own) is Method:
+        return own.__func__ is found
+    return is_a(found, BY_NAME) and own.__name__ == found.__name__
 
 
 cpdef object field(thing, name):
@@ -181,7 +193,10 @@ def superior(start, thing, kind, name):
 
 
 cpdef object item(thing, key):
-    """An item of a dict, list, tuple or deque, by a key whose comparison runs no user code."""
+    """An item of a dict, list, tuple or deque, by a key whose comparison runs no user code.
+
+    Of a set, the key itself.
+    """
     cdef PyObject *found
     if PyDict_Check(thing):
         found = PyDict_GetItemWithError(<PyObject *>thing, <PyObject *>key)
@@ -193,6 +208,8 @@ cpdef object item(thing, key):
             return tuple.__getitem__(thing, key)
         if is_a(thing, (collections.deque,)):
             return collections.deque.__getitem__(thing, key)
+        if PyAnySet_Check(thing):
+            return key if PySet_Contains(thing, key) else Missing
     except (IndexError, TypeError):
         pass
     return Missing

@@ -27,10 +27,9 @@ from sdbr.trace.watch._containers cimport (
     elements,
     identify,
     length,
-    numbers,
     through,
 )
-from sdbr.trace.watch._escaping cimport escape, show
+from sdbr.trace.watch._escaping cimport escape, numbers, show
 from sdbr.trace.watch._flowing cimport called_with, each
 from sdbr.trace.watch._following cimport is_followed, runs_followed
 from sdbr.trace.watch._looks cimport class_attribute, lookup
@@ -190,7 +189,7 @@ cpdef object advance(Notes notes, iterator):
     """The code takes what an iterator gives next."""
     found = notes.special(iterator, "__next__")
     if not notes.is_own(iterator) and not is_followed(found):
-        notes.mark_dynamic(f"moves a {type(iterator).__qualname__} that others may move")
+        notes.mark_dynamic(f"moves {notes.root(iterator)}, an iterator that others may move")
 
 
 @_means(builtins.print)

@@ -23,6 +23,10 @@ cdef class Notes(Events):
     # Address of a dictionary that code which is not followed may write to -> what was in it before
     # the call.
     cdef dict starts
+    cdef dict before               # address -> (container, what was in it before it was written to)
+    cdef dict shown                # address of what stands for an array -> where that lies
+    cdef public object meets       # is told of random generators, before they are drawn from
+    cdef list places               # what was written to, and where
     cdef list kept                 # what has an address in one of these
 
     cpdef bint is_own(self, thing) except -1
@@ -33,6 +37,8 @@ cdef class Notes(Events):
     cpdef int compare(self, one, other) except -1
     cpdef int wrote(self, thing, str kind, key, bint new=*) except -1
     cpdef bint is_written(self, thing, str kind, key) except -1
+    cpdef int numbers_behind(self, shown) except -1
+    cpdef int look_back(self) except -1
     cdef int apart(self, thing, str kind, key) except -1
     cpdef object special(self, thing, str name)
     cpdef object lineage(self, kind)

@@ -1,13 +1,18 @@
 """What a call reads from outside, noted: each thing by the path by which it was first reached."""
 
+import random
 import sys
 import types
 
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import ATOMS, MISSING
+from sdbr.trace.watch.fingerprints import CONTAINERS, elements_of, shallow
 from sdbr.trace.watch.reads import FACTS, PLACES, Reads, is_ours, value_print
 from sdbr.trace.watch.sources import Source, hold
+
+import chainer
+import numpy as np
 
 from cpython.object cimport PyObject
 
@@ -15,6 +20,8 @@ from sdbr.trace.watch._events cimport Events
 from sdbr.trace.watch._fresh cimport Fresh
 from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, item, lookup
 
+cdef tuple GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
+cdef tuple LINKS = (chainer.Link,)
 cdef tuple MODULES = (types.ModuleType,)
 cdef tuple Arrays = tuple(ARRAYS)
 # Facts about one key, and those that hang on which keys there are.
@@ -33,7 +40,9 @@ cdef class Notes(Events):
         self.fresh = Fresh()
         self.sources, self.homes, self.owners = {}, {}, {}
         self.facts, self.written, self.touched, self.given_away = set(), set(), set(), set()
+        self.places = []
         self.kept, self.starts, self.yields, self.writers = [], {}, {}, {}
+        self.before, self.shown = {}, {}
 
     cpdef bint is_own(self, thing) except -1:
         """Whether nothing that is read of `thing` can change without the call."""
@@ -93,9 +102,13 @@ cdef class Notes(Events):
                 self.reads.add(source, "is", home, True)
         if home is not None or value is MISSING or is_atom(value):
             return source
-        if not is_ours(value):
+        self.kept.append(value)
+        if is_ours(value):
+            self.shown[address] = source
+        else:
             self.homes[address] = source
-            self.kept.append(value)
+            if self.meets is not None and is_a(value, GENERATORS):
+                self.meets(value, str(source))
         return source
 
     cpdef int read(self, thing, str kind, key, value) except -1:
@@ -153,6 +166,14 @@ cdef class Notes(Events):
             self.reads.add(source, kind, key, want)
         return 0
 
+    cpdef int numbers_behind(self, shown) except -1:
+        """Code that is not followed reads an array that something of ours stands for."""
+        source = self.shown.get(<size_t><PyObject *>shown)
+        if source is not None and source.root().kind not in ("argument", "keyword"):
+            want = FACTS["numbers"][0](np.ndarray.view(shown, np.ndarray), None)
+            self.reads.add(source, "numbers", None, want)
+        return 0
+
     cpdef int compare(self, one, other) except -1:
         """The code asks whether one is the other."""
         if self.is_own(one) or self.is_own(other):
@@ -166,7 +187,7 @@ cdef class Notes(Events):
 
     cpdef int wrote(self, thing, str kind, key, bint new=False) except -1:
         """The code writes to `thing`, by a key, or ("*") all over it; `new`: there was nothing."""
-        if self.is_own(thing):
+        if self.is_own(thing) or is_pythons(key):
             return 0
         source = self.root(thing)
         address = <size_t><PyObject *>thing
@@ -176,9 +197,32 @@ cdef class Notes(Events):
         self.kept.append(key)
         if new:
             self.written.add((address, "keys", None))
+        if (kind == "item" or kind == "*") and is_a(thing, CONTAINERS) and (
+            address not in self.before
+        ):
+            self.before[address] = thing, contents_of(thing)
         what = "" if key is None else f": {kind} {shown(key)!r:.40}"
         self.reads.writes.append(f"{source}{what}")
-        self.reads.written.add((source.number, kind, token_of(key)))
+        self.places.append((source, kind, key, thing))
+        return 0
+
+    cpdef int look_back(self) except -1:
+        """The call is over: note which containers from outside hold something else by now, where
+        it has not written to single places of theirs alone: the next call may change those again.
+        """
+        for address, (thing, before) in self.before.items():
+            now = contents_of(thing)
+            if (address, "*", None) in self.written and (
+                len(now) != len(before) or not all(map(is_alike, now, before))
+            ):
+                self.reads.changed.append((self.root(thing), thing))
+        for source, kind, key, thing in self.places:
+            home = None
+            if kind != "*":
+                kind = "item" if type(thing) is dict else kind
+                left = Source(kind, source, key).step(thing, key, ((), {}))
+                home = self.homes.get(<size_t><PyObject *>left)
+            self.reads.written.append((source, kind, key, home))
         return 0
 
     cdef int apart(self, thing, str kind, key) except -1:
@@ -198,7 +242,8 @@ cdef class Notes(Events):
     cpdef object special(self, thing, str name):
         """What the class of `thing` has under a name that Python asks for; MISSING for nothing."""
         kind = type(thing)
-        if not is_library_class(kind):
+        # Of Chainer's classes, the ways into links.
+        if not is_library_class(kind) or (name == "__call__" and is_a(thing, LINKS)):
             self.read(kind, "attribute", name, lookup(kind, name)[1])
         return class_attribute(kind, name)
 
@@ -226,6 +271,17 @@ cdef class Notes(Events):
         return 0
 
 
+cdef list contents_of(thing):
+    """All that lies in a container, keys included; no code of the user's runs."""
+    if is_a(thing, (dict,)):
+        return [*dict.keys(thing), *dict.values(thing)]
+    return elements_of(thing)
+
+
+cdef bint is_alike(now, before) except -1:
+    return now is before or (is_atom(now) and shallow(now) == shallow(before))
+
+
 cpdef object token_of(key):
     """What tells a key from others: those that are no values, by which object it is."""
     if is_atom(key):
@@ -242,7 +298,7 @@ cdef object shown(key):
 
 def is_named(thing):
     """Whether a thing has a name that says what it is."""
-    return type(thing) in NAMED
+    return is_a(thing, NAMED)
 
 
 cdef tuple NAMED = (types.FunctionType, types.BuiltinFunctionType, type, type(is_named))

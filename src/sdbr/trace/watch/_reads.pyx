@@ -21,7 +21,7 @@ from sdbr.trace.watch._attributes cimport (
 )
 from sdbr.trace.watch._calling cimport call_all, call_of, called
 from sdbr.trace.watch._containers cimport through
-from sdbr.trace.watch._escaping cimport escape, show
+from sdbr.trace.watch._escaping cimport escape, numbers, show
 from sdbr.trace.watch._executed cimport Executed
 from sdbr.trace.watch._flowing cimport each
 from sdbr.trace.watch._frames cimport VERSION, frame_globals
@@ -259,12 +259,11 @@ cdef int m_modulo(Executed w, int op, int arg) except -1:
 
 
 cdef int m_inplace(Executed w, int op, int arg) except -1:
-    w.second = w.operand(1)
     thing = w.at(1)
-    containers.operate(w, thing, w.at(0))
+    m_operate(w, op, 0)
     if is_a(thing, CHANGED_IN_PLACE):
         w.wrote(thing, "*", None)
-    return 0
+    return numbers(w, thing)
 
 
 cdef int m_unary(Executed w, int op, int arg) except -1:

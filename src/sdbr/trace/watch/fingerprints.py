@@ -8,13 +8,15 @@ import decimal
 import enum
 import functools
 import io
+import operator
 import re
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from sdbr.base._by_class import ByClass
-from sdbr.devices.arrays import ARRAYS
+from sdbr.devices.arrays import ARRAYS, device_of, on_host
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import (
     ATOMS,
@@ -51,11 +53,15 @@ LOOSE = (*ARRAYS, np.generic, *VARIABLES)
 VIEWS = tuple(type(view) for d in ({}, collections.OrderedDict())
                for view in (d.keys(), d.values(), d.items()))  # fmt: skip
 OWNERLESS = (types.ModuleType, type(None))
+GETTERS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 #: Where some are equal that are not the same.
 _BY_TEXT = (complex, decimal.Decimal)
 _NUMBERS = (float, int, str, bytes, complex, np.generic)
 _FLAGS = type(np.ones(1).flags)
-_MOST = 20_000
+MOST = 20_000
+#: Of an array whose numbers are kept to be compared; of a larger one, in how many places.
+_MOST_BYTES = 1 << 16
+_PLACES = 256
 
 
 class Same:
@@ -64,7 +70,8 @@ class Same:
     __slots__ = ("thing",)
 
     def __init__(self, thing):
-        self.thing = hold(thing)
+        # NumPy resizes no array that has a weak reference.
+        self.thing = (lambda: thing) if is_a(thing, ARRAYS) else hold(thing)
 
     def __eq__(self, other) -> bool:
         thing = self.thing()
@@ -74,6 +81,73 @@ class Same:
 
     def __repr__(self) -> str:
         return repr(self.thing())
+
+
+class Numbers:
+    """Those in an array, unless each replay reads them anew; of very many, some.
+
+    Parameters
+    ----------
+    array : ndarray
+        Held until `freeze` or `let_move`.
+    """
+
+    __slots__ = ("array", "at", "found", "moves")
+
+    def __init__(self, array):
+        self.array, self.at, self.found = array, (), None
+        # What stands for an array in a traced call is a value of its trace.
+        self.moves = plain_kind(type(array)) is not type(array)
+
+    def freeze(self) -> None:
+        """Keep what they are now; `at`: ids of the array, and of those whose memory it shares."""
+        if self.moves:
+            self.array = None
+            return
+        self.found = self._now()
+        while is_a(self.array, ARRAYS):
+            self.at, self.array = (*self.at, id(self.array)), self.array.base
+        self.array = None
+
+    def let_move(self) -> None:
+        """They may be others: each replay reads them anew."""
+        self.found, self.array, self.moves = None, None, True
+
+    def _now(self):
+        return self.found if self.array is None or self.moves else some_of(self.array)
+
+    def __eq__(self, other) -> bool:
+        if type(other) is not Numbers:
+            return False
+        return self.moves or other.moves or self._now() == other._now()
+
+    __hash__ = None
+
+
+def some_of(array) -> bytes:
+    """The numbers in an array; of a large one those in some places."""
+    if array.dtype == object:
+        return b""
+    if array.nbytes <= _MOST_BYTES:
+        return on_host(array).tobytes()
+    if not is_a(array, (np.ndarray,)):
+        return b""
+    return array.flat[_places(array.size)].tobytes()
+
+
+@functools.lru_cache(maxsize=256)
+def _places(size: int) -> np.ndarray:
+    return np.linspace(0, size - 1, _PLACES).astype(np.intp)
+
+
+def numbers_in(want) -> Iterator[Numbers]:
+    """What is compared of arrays in a fingerprint."""
+    if type(want) is Numbers:
+        yield want
+    elif type(want) is tuple:
+        for part in want:
+            if type(part) is Numbers or type(part) is tuple:
+                yield from numbers_in(part)
 
 
 def module_of(kind: type) -> str:
@@ -112,7 +186,7 @@ def shallow(thing, depth: int = 0) -> tuple:
     if is_a(thing, ITSELF):
         return "is", Same(thing)
     if is_a(thing, ARRAYS):
-        return kind, thing.dtype, thing.shape
+        return kind, thing.dtype, thing.shape, device_of(thing), Numbers(thing)
     if is_a(thing, (np.generic,)):
         return kind, thing.tobytes()
     if is_a(thing, VARIABLES):
@@ -120,6 +194,11 @@ def shallow(thing, depth: int = 0) -> tuple:
         return kind, array is not None and (array.dtype, array.shape), thing.requires_grad
     if kind is METHOD:
         return kind, Same(thing.__func__), shallow(thing.__self__, depth + 1)
+    if kind in GETTERS:
+        maker, args = thing.__reduce__()
+        if type(maker) is functools.partial:
+            args = *maker.args, *maker.keywords.items(), *args
+        return kind, shallow(args, depth + 1)
     if kind is types.UnionType:
         return kind, shallow(thing.__args__)
     if kind is _FLAGS:
@@ -210,11 +289,11 @@ def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
         return shallow(thing)
     if id(thing) in memo:
         return "again", memo[id(thing)]
-    if len(memo) > _MOST:
+    if len(memo) > MOST:
         raise Opaque("too large")
     memo[id(thing)] = len(memo)
     memo.setdefault(None, []).append(thing)  # what is made on the way stays, as its address counts
-    found = _deep(thing, lambda x: deep(x, memo))
+    found = inside(thing, lambda x: deep(x, memo))
     kind = type(thing)
     if is_library_class(kind) or id(kind) in memo:
         return found
@@ -222,7 +301,8 @@ def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
     return found, values_of(kind, lambda x: deep(x, memo))
 
 
-def _deep(thing, go) -> Any:
+def inside(thing, go) -> Any:
+    """What is compared of an object beside its class; `go` is called with all that it holds."""
     kind = type(thing)
     if is_a(thing, (chainer.Parameter,)):
         return "is", Same(thing), *state_of(thing)
@@ -231,6 +311,8 @@ def _deep(thing, go) -> Any:
         return "is", Same(thing), *fields
     if is_a(thing, VARIABLES):
         return *shallow(thing), thing._node and thing.name, type(thing.creator)
+    if is_a(thing, (np.generic,)):
+        return shallow(thing)
     if is_a(thing, ARRAYS):
         elements = map(go, thing.flat) if thing.dtype == object else ()
         own = field(thing, "__dict__") if kind.__dictoffset__ else None

@@ -7,16 +7,18 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from sdbr.devices.arrays import ARRAYS
+from sdbr.devices.arrays import ARRAYS, on_host
 from sdbr.trace.code._library import stands_in
 from sdbr.trace.watch._looks import MISSING, field, is_a, item, lookup
 from sdbr.trace.watch.fingerprints import (
     LOOSE,
+    VARIABLES,
     Opaque,
     Same,
     deep,
     elements_of,
     keys_of,
+    numbers_in,
     plain_kind,
     shallow,
     state_of,
@@ -24,7 +26,8 @@ from sdbr.trace.watch.fingerprints import (
 )
 from sdbr.trace.watch.plan._checks import Checks
 from sdbr.trace.watch.plan._states import environment
-from sdbr.trace.watch.sources import Source
+from sdbr.trace.watch.plan.reach import reach
+from sdbr.trace.watch.sources import Source, hold
 
 import numpy as np
 
@@ -41,6 +44,11 @@ def _contents(thing, key):
 
 def _numbers(array, key):
     """Those of an array, or what stands for very many."""
+    if is_a(array, (np.generic,)):
+        return array.tobytes()
+    if not is_a(array, ARRAYS):  # by now
+        return type(array)
+    array = on_host(array)
     if array.nbytes <= _MOST_BYTES:
         return array.tobytes()
     flat = array if array.flags.c_contiguous else np.ascontiguousarray(array)
@@ -102,10 +110,13 @@ FACTS = {
     "bases": (lambda thing, key: tuple(map(Same, thing.__mro__)), "the bases of {}"),
     "identity": (lambda thing, key: Same(thing), "id({})"),
     "numbers": (_numbers, "the numbers in {}"),
+    "some": (lambda thing, key: _numbers(thing[key] if is_a(thing, ARRAYS) else thing, None),
+             "some numbers in {}"),
     "state": (lambda thing, key: state_of(thing), "the state of {}"),
     "contents": (_contents, "what is in {}"),
     "definition": (_definition, "the code and defaults of {}"),
     "result": (_again, "what {} gives"),
+    "reach": (lambda thing, key: reach(thing), "what {} can read"),
     "environment": (environment, "numpy.errstate or the filters of warnings"),
 }  # fmt: skip
 
@@ -158,6 +169,23 @@ class Guard:
             return (thing is values[self.key.number]) == self.want
         return FACTS[self.kind][0](thing, self.key) == self.want
 
+    def now(self, values: list) -> Any:
+        """What is so now; as `found`, where it holds."""
+        thing = values[self.source.number]
+        if self.kind == "value":
+            return shallow(thing)
+        if self.kind == "is":
+            return thing is values[self.key.number]
+        try:
+            return FACTS[self.kind][0](thing, self.key)
+        except Exception as error:
+            return type(error)
+
+    def found(self) -> Any:
+        """What the call has learnt."""
+        is_identity = self.kind == "value" and type(self.want) is not tuple
+        return shallow(self.want()) if is_identity else self.want
+
     def _settles(self, thing) -> bool:
         """Whether something of ours lies there while a call is traced, or lay there in this one."""
         if is_ours(thing):
@@ -203,9 +231,14 @@ class Reads:
     dynamic : list of (str, str)
         Why the call cannot be static, and where: ``file:line``.
     unseen : str or None
-        Why nothing was seen at all.
+        Why nothing was seen; all that the call can read is compared then.
     writes : list of str
         What it has written to outside.
+    written : list of (Source, str, object, Source or None)
+        The same: the object, what of it, and the key; what lies there afterwards, where that came
+        from outside.
+    changed : list of (Source, object)
+        Containers from outside that hold something else after the call, and may after each.
     draws : list of str
         Methods of NumPy's generators that it has called: what they give no guard compares.
     """
@@ -216,9 +249,11 @@ class Reads:
         self.dynamic: list[tuple[str, str]] = []
         self.unseen: str | None = None
         self.writes: list[str] = []
+        self.written: list[tuple[Source, str, Any, Source | None]] = []
+        self.changed: list[tuple[Source, Any]] = []
         self.draws: list[str] = []
-        #: Places: number of a source, kind, key.
-        self.written: set[tuple] = set()
+        #: Numbers of sources of containers of which compiled code has computed.
+        self.computed: set[int] = set()
         self._by_source: list[list[Guard]] = []
         self._checks: Checks | None = None
 
@@ -233,26 +268,31 @@ class Reads:
 
     def add(self, source: Source, kind: str, key: Any, want: Any, is_ours: bool = False) -> None:
         """Take up a guard of a source that is known."""
+        for numbers in numbers_in(want):
+            numbers.freeze()
         guard = Guard(source, kind, key, want, is_ours)
         self.guards.append(guard)
         last = source if kind != "is" or key.number < source.number else key
         self._by_source[last.number].append(guard)
         self._checks = None
 
-    def has_written(self, guard: Guard) -> bool:
-        """Whether a guard is of a place that the call has written to, or was reached from one."""
-        if guard.kind == "is":
-            return self._is_written(guard.source) or self._is_written(guard.key)
-        return self._is_written(guard.source, PLACES.get(guard.kind, guard.kind), guard.key)
+    def take_all(self, function) -> None:
+        """Nobody will see what `function` reads: take up all that it can read."""
+        source = self.add_source(Source("constant", None, hold(function), function.__name__))
+        want = reach(function)
+        if want[:1] == ("opaque",):
+            self.dynamic.append((f"cannot be watched ({self.unseen}): {want[1]}", ""))
+        else:
+            self.add(source, "reach", None, want)
 
-    def _is_written(self, source: Source, kind: str = "", key: Any = None) -> bool:
-        written = self.written
-        while True:
-            if (source.number, "*", None) in written or (source.number, kind, key) in written:
-                return True
-            if source.parent is None:
-                return False
-            kind, key, source = PLACES.get(source.kind, source.kind), source.key, source.parent
+    def let_move(self, which: Callable[[int], bool]) -> None:
+        """The numbers of arrays, those with these ids, may be others: replays read them anew."""
+        for guard in self.guards:
+            if guard.kind == "contents" and guard.source.number in self.computed:
+                continue
+            for numbers in numbers_in(guard.want):
+                if any(map(which, numbers.at)):
+                    numbers.let_move()
 
     def bind(self, source: Source, thing) -> None:
         """Let it be a source of this very thing, wherever that came from."""
@@ -276,9 +316,9 @@ class Reads:
         for guard in self.guards:
             if guard.kind == "state":
                 guard.want = state_of(guard.source.get(args, kwargs))
-            elif guard.want == _NONE:
+            elif guard.want == _NONE and guard.source.parent is not None:
                 thing = guard.source.get(args, kwargs)
-                if is_a(thing, ARRAYS):
+                if is_a(thing, ARRAYS) and is_a(guard.source.parent.get(args, kwargs), VARIABLES):
                     guard.want = value_print(thing)
 
     def check(self, args: tuple, kwargs: dict) -> Guard | None:

@@ -23,11 +23,14 @@ class watching:
     function : callable
     args : tuple
     kwargs : dict
+    meets : callable, optional
+        Called with each random generator that the call reaches, and its name.
     """
 
-    def __init__(self, function: Callable, args: tuple, kwargs: dict):
+    def __init__(self, function: Callable, args: tuple, kwargs: dict, meets=None):
         self._call = function, args, kwargs
         self._watch = Watch()
+        self._watch.meets = meets
         self._collects = False
 
     def __enter__(self) -> Watch:
@@ -51,6 +54,7 @@ class watching:
         watched, reason = self._watch, None
         try:
             reason = watched.stop()
+            watched.look_back()
         except BaseException as failure:
             if not is_of_ours(failure):
                 raise
@@ -68,6 +72,17 @@ def _told(failure: Exception) -> str:
     return f"the watch has failed: {type(failure).__name__}: {failure}"
 
 
+def all_read_by(function: Callable) -> Reads | None:
+    """What a call of `function` can read, where nobody can watch this thread; else None."""
+    reason = Watch().obstacle()
+    if reason is None:
+        return None
+    reads = Reads()
+    reads.unseen = reason
+    reads.take_all(function)
+    return reads
+
+
 def watch(function: Callable, args: tuple = (), kwargs: dict | None = None) -> tuple[Any, Reads]:
     """Call a function, and see what it reads from outside of its arguments.
 
@@ -81,8 +96,10 @@ def watch(function: Callable, args: tuple = (), kwargs: dict | None = None) -> t
     -------
     object, Reads
         Its result; what was read, whose ``check(args, kwargs)`` says whether that still holds.
+        The numbers in arrays may be others.
     """
     kwargs = {} if kwargs is None else kwargs
     with watching(function, args, kwargs) as watched:
         result = function(*args, **kwargs)
+    watched.reads.let_move(lambda at: True)
     return result, watched.reads

@@ -79,6 +79,8 @@ def how_compared(want, thing) -> tuple[int, Any]:
     if is_atom(thing):
         return How.ATOM, thing
     if kind is np.ndarray:
+        if not want[-1].moves:
+            raise Unplanned
         return How.ARRAY, Like(thing)
     if kind is chainer.Variable:
         array = thing._data[0]

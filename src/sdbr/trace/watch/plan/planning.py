@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 
 from sdbr.trace.watch._looks import MISSING, class_attribute, is_a, is_atom, item
-from sdbr.trace.watch.fingerprints import elements_of
+from sdbr.trace.watch.fingerprints import elements_of, numbers_in
 from sdbr.trace.watch.plan._parts import How, Node, Op, What
 from sdbr.trace.watch.plan._plan import Plan, fields_of
 from sdbr.trace.watch.plan._states import Usual
@@ -343,7 +343,7 @@ class Planner(Tests):
             self.test(Op.IS, node, int(guard.want), other=self.at(guard.key))
             return
         ask = getattr(self, f"ask_{guard.kind}", None)
-        if ask is None:
+        if ask is None or not all(numbers.moves for numbers in numbers_in(guard.want)):
             raise Unplanned
         ask(node, guard.key, guard.want)
 
