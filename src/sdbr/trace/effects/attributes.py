@@ -46,7 +46,6 @@ class AttributeRecording:
         self.seen_reads = SeenReads()
         # (id(link), name): what static_code wrote; what the call wrote before static_code runs.
         self.effect_writes: set = set()
-        # Lists and dicts that were handed to static_code and changed there.
         self.pending_writes: set = set()
         self.written: set = set()  # (id(link), name): what the call has assigned
         self.opened = False  # whether user code may have read numbers past their links

@@ -111,7 +111,7 @@ cdef class Executed(Notes):
             self.homes, self.starts, self.owners, self.sources, self.facts, self.written,
             self.touched, self.given_away, self.kept, self.begun, self.entered_before,
             self.names_seen, self.functions, self.pending, self.yields,
-            self.looked_for, self.writers, self.before, self.shown,
+            self.looked_for, self.writers, self.before, self.shown, self.places,
         ):
             part.clear()
         self.asked = self.function = self.callee = self.meets = None

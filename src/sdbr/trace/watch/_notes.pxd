@@ -23,7 +23,7 @@ cdef class Notes(Events):
     # Address of a dictionary that code which is not followed may write to -> what was in it before
     # the call.
     cdef dict starts
-    cdef dict before               # address -> (container, what was in it before it was written to)
+    cdef dict before               # address -> (container, what was in it before "*" was written)
     cdef dict shown                # address of what stands for an array -> where that lies
     cdef public object meets       # is told of random generators, before they are drawn from
     cdef list places               # what was written to, and where

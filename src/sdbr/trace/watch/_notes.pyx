@@ -191,30 +191,28 @@ cdef class Notes(Events):
             return 0
         source = self.root(thing)
         address = <size_t><PyObject *>thing
+        place = address, kind, token_of(key)
         self.touched.add(address)
-        self.writers.setdefault((kind, token_of(key)), {})[address] = thing
-        self.written.add((address, kind, token_of(key)))
+        self.writers.setdefault(place[1:], {})[address] = thing
+        if place not in self.written:  # once, however often
+            self.written.add(place)
+            self.places.append((source, kind, key, thing))
         self.kept.append(key)
         if new:
             self.written.add((address, "keys", None))
-        if (kind == "item" or kind == "*") and is_a(thing, CONTAINERS) and (
-            address not in self.before
-        ):
+        if kind == "*" and is_a(thing, CONTAINERS) and address not in self.before:
             self.before[address] = thing, contents_of(thing)
         what = "" if key is None else f": {kind} {shown(key)!r:.40}"
         self.reads.writes.append(f"{source}{what}")
-        self.places.append((source, kind, key, thing))
         return 0
 
     cpdef int look_back(self) except -1:
-        """The call is over: note which containers from outside hold something else by now, where
-        it has not written to single places of theirs alone: the next call may change those again.
+        """The call is over: note which containers it has written all over hold something else by
+        now, as the next call may change them again; and what lies in the places it has written.
         """
-        for address, (thing, before) in self.before.items():
+        for thing, before in self.before.values():
             now = contents_of(thing)
-            if (address, "*", None) in self.written and (
-                len(now) != len(before) or not all(map(is_alike, now, before))
-            ):
+            if len(now) != len(before) or not all(map(is_alike, now, before)):
                 self.reads.changed.append((self.root(thing), thing))
         for source, kind, key, thing in self.places:
             home = None

@@ -195,10 +195,7 @@ def shallow(thing, depth: int = 0) -> tuple:
     if kind is METHOD:
         return kind, Same(thing.__func__), shallow(thing.__self__, depth + 1)
     if kind in GETTERS:
-        maker, args = thing.__reduce__()
-        if type(maker) is functools.partial:
-            args = *maker.args, *maker.keywords.items(), *args
-        return kind, shallow(args, depth + 1)
+        return kind, shallow(_what_it_gets(thing), depth + 1)
     if kind is types.UnionType:
         return kind, shallow(thing.__args__)
     if kind is _FLAGS:
@@ -209,6 +206,14 @@ def shallow(thing, depth: int = 0) -> tuple:
     if is_a(thing, (weakref.ref,)):
         return kind, Same(weakref.ref.__call__(thing))
     return (kind,)
+
+
+def _what_it_gets(getter) -> tuple:
+    """What a getter of `operator` was made of."""
+    maker, args = getter.__reduce__()
+    if type(maker) is functools.partial:  # of a method that is called with keywords
+        return *maker.args, *maker.keywords.items(), *args
+    return args
 
 
 def values_of(thing, look=shallow) -> tuple:
@@ -323,6 +328,8 @@ def inside(thing, go) -> Any:
         return kind, Same(thing.__func__), go(thing.__self__)
     if kind in C_BOUND and not is_a(thing.__self__, OWNERLESS):
         return kind, thing.__name__, go(thing.__self__)
+    if kind in GETTERS:
+        return kind, go(_what_it_gets(thing))
     if kind is functools.partial:
         return kind, go(thing.func), go(thing.args), go(thing.keywords)
     if kind is types.FunctionType:
@@ -390,10 +397,7 @@ def _contents(thing, kind: type, go) -> list:
 
 
 #: Compiled classes whose text says all that is in them.
-_TEXTS = frozenset({
-    ("operator", "itemgetter"), ("operator", "attrgetter"), ("operator", "methodcaller"),
-    ("re", "Match"), ("_struct", "Struct"), ("decimal", "Context"),
-})  # fmt: skip
+_TEXTS = frozenset({("re", "Match"), ("_struct", "Struct"), ("decimal", "Context")})
 
 
 def _fields(thing, kind: type, go) -> list:
