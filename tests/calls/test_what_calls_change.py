@@ -82,7 +82,7 @@ CASES = {
     "global": (_global, "'count'", "count += 1", 5),
     "object": (_object, "'counter.n'", "counter.n += 1", 5),
     "class": (_class, "'Counter.n'", "Counter.n += 1", 5),
-    "dict": (_dict, "\"table['n']\"", 'table["n"] =', 4),
+    "dict": (_dict, "\"table['n']\"", 'table["n"] =', 6),
     "closure": (None, "'n'", "n += 1", 5),
 }
 

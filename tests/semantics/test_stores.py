@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import contextvars
 import gc
 import types
+import warnings
 import weakref
 
 import sdbr
@@ -22,6 +25,7 @@ from tests.tolerances import GRADIENTS, RESULTS, SUMS
 LAST = None
 TRAIL: list = []
 BOARD: dict = {}
+TABLE: dict = {}
 
 
 class Monitor:
@@ -67,6 +71,22 @@ def to_list_in_class(self, x):
     return y * 2
 
 
+def to_item(self, x):
+    BOARD["y"] = y = F.tanh(self.l(x))
+    return y * 2
+
+
+def to_dict_of_attributes(self, x):
+    y = F.tanh(self.l(x))
+    vars(INSTANCE).update(last=y.array, n=1)
+    return y * 2
+
+
+def to_attribute_of_a_callable(self, x):
+    CALLABLE.last = y = F.tanh(self.l(x))
+    return y * 2
+
+
 def to_result(self, x):
     y = F.tanh(self.l(x))
     z = y * 2
@@ -78,6 +98,13 @@ BOARD_MODULE = types.ModuleType("board_of_the_user")
 BOARD_MODULE.last = None
 INSTANCE = Monitor()
 
+
+class Callable(Monitor):
+    def __call__(self):
+        return self.last
+
+
+CALLABLE = Callable()
 STORES = {
     to_class: lambda y: Monitor.last,
     to_class_as_array: lambda y: Monitor.last,
@@ -86,6 +113,9 @@ STORES = {
     to_module: lambda y: BOARD_MODULE.last,
     to_object: lambda y: INSTANCE.last,
     to_list_in_class: lambda y: Monitor.last[1]["array"],
+    to_item: lambda y: BOARD["y"],
+    to_dict_of_attributes: lambda y: INSTANCE.last,
+    to_attribute_of_a_callable: lambda y: CALLABLE(),
     to_result: lambda y: y.last,
 }
 
@@ -169,8 +199,8 @@ def in_a_long_list(self, x):
     return TRAIL[-1] * 2
 
 
-def as_an_item(self, x):
-    BOARD["y"] = y = self.l(x)
+def at_a_number(self, x):
+    BOARD[0] = y = self.l(x)
     return y * 2
 
 
@@ -206,7 +236,7 @@ def read_and_written(self, x):
 
 @pytest.mark.parametrize(
     "forward",
-    [appended, in_a_long_list, as_an_item, in_a_tuple, in_a_new_object, in_an_array],
+    [appended, in_a_long_list, at_a_number, in_a_tuple, in_a_new_object, in_an_array],
     ids=lambda f: f.__name__,
 )
 def test_what_others_hold_makes_the_call_dynamic(forward):
@@ -287,6 +317,25 @@ def test_what_static_code_stores_is_its_own_affair():
 @pytest.mark.parametrize("once", [True, False], ids=["the same batch", "an equal batch"])
 def test_an_argument_in_a_container_outside(wrap, once):
     """Found by `make fuzz`: where the first batches were equal it was left there for ever."""
+    held = [None]
+
+    @sdbr.static_graph
+    def remembers(x):
+        held[0] = x
+        return F.tanh(x)
+
+    batches = [wrap(X.copy()) for _ in range(3)] + [wrap(X + i) for i in range(3)]
+    if once:
+        batches[1] = batches[2] = batches[0]
+    with pytest.warns(sdbr.SdbrWarning, match="an argument of the call is kept by a list"):
+        remembers(batches[0])
+    for batch in batches:
+        remembers(batch)
+        assert held[0] is batch
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, chainer.Variable], ids=["array", "Variable"])
+def test_an_argument_in_a_dict_outside(wrap):
     held = {}
 
     @sdbr.static_graph
@@ -295,10 +344,277 @@ def test_an_argument_in_a_container_outside(wrap, once):
         return F.tanh(x)
 
     batches = [wrap(X.copy()) for _ in range(3)] + [wrap(X + i) for i in range(3)]
-    if once:
-        batches[1] = batches[2] = batches[0]
-    with pytest.warns(sdbr.SdbrWarning, match="an argument of the call is kept by a dict"):
-        remembers(batches[0])
     for batch in batches:
         remembers(batch)
         assert held["last"] is batch
+    assert remembers.schedule_manager.statistics.replays == 5
+
+
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict, type("Settings", (dict,), {})])
+def test_another_dict_takes_its_place(kind):
+    global TABLE
+    static = sdbr.static_graph(Net(to_table, l=L.Linear(4, 3)))
+    tables = [kind(), kind(y=1)]
+    for i in range(6):
+        TABLE = tables[i // 3]
+        y = static(X + i)
+        assert_near(tables[i // 3]["y"].array * 2, y.array, RESULTS, f"call {i}")
+    assert tables[0]["y"] is not tables[1]["y"]
+    assert static.schedule_manager.statistics.replays >= 3
+
+
+def to_table(self, x):
+    TABLE["y"] = y = F.tanh(self.l(x))
+    return y * 2
+
+
+class Prefixed(dict):
+    def __setitem__(self, name, thing):
+        super().__setitem__("last " + name, thing)
+
+
+def test_a_dict_that_does_more_when_it_is_written():
+    """Its own code would run once more in replays."""
+    global TABLE
+    TABLE = Prefixed()
+    static = sdbr.static_graph(Net(to_table, l=L.Linear(4, 3)), on_dynamic="fallback")
+    with pytest.warns(sdbr.SdbrWarning, match="not static"):
+        for i in range(5):
+            y = static(X + i)
+            assert_near(TABLE["last y"].array * 2, y.array, RESULTS, f"call {i}")
+    assert [*TABLE] == ["last y"]
+
+
+@pytest.mark.parametrize("kind", [dict, Monitor])
+def test_where_no_path_leads(kind):
+    now = contextvars.ContextVar("now")
+
+    def forward(self, x):
+        y = F.tanh(self.l(x))
+        (now.get().__setitem__ if kind is dict else now.get().__setattr__)("last", y)
+        return y * 2
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), on_dynamic="fallback")
+    with pytest.warns(sdbr.SdbrWarning, match="no later call can find|traced anew"):
+        for i in range(8):
+            if i in (0, 3, 6):
+                now.set(kind())
+            y = static(X + i)
+            last = now.get()["last"] if kind is dict else now.get().last
+            assert_near(last.array * 2, y.array, RESULTS, f"call {i}")
+
+
+class Mode:
+    def __init__(self, scale):
+        self.scale = scale
+
+
+MODES = [Mode(1.0), Mode(3.0)]
+
+
+class Chosen:
+    mode, sizes, spare = MODES[0], [1], [2]
+
+
+def chooses(self, x):
+    Chosen.mode = MODES[1]
+    return self.l(x) * Chosen.mode.scale
+
+
+def existing(self, x):
+    Chosen.sizes = KEPT
+    return self.l(x) * 2
+
+
+KEPT = [1, 2]
+
+
+def in_a_namespace(self, x):
+    SPACE.last = F.tanh(self.l(x))
+    return SPACE.last * 2
+
+
+SPACE = types.SimpleNamespace(last=None)
+
+
+def test_an_object_of_the_standard_library():
+    static = sdbr.static_graph(Net(in_a_namespace, l=L.Linear(4, 3)), on_dynamic="raise")
+    for i in range(5):
+        y = static(X + i)
+        assert_near(SPACE.last.array * 2, y.array, RESULTS, f"call {i}")
+    assert static.schedule_manager.statistics.replays == 4
+
+
+@pytest.mark.parametrize("kind", [Monitor, types.SimpleNamespace])
+def test_another_object_takes_its_place(kind):
+    global SPACE
+    SPACE = kind()
+    static = sdbr.static_graph(Net(in_a_namespace, l=L.Linear(4, 3)), on_dynamic="raise")
+    for i in range(6):
+        if i == 3:
+            before, SPACE = SPACE, kind()
+        y = static(X + i)
+        assert_near(SPACE.last.array * 2, y.array, RESULTS, f"call {i}")
+    assert before.last is not SPACE.last
+    statistics = static.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays) == (2, 4)
+
+
+def test_a_list_from_outside_stays_that_list():
+    static = sdbr.static_graph(Net(existing, l=L.Linear(4, 3)))
+    for i in range(5):
+        if i == 3:
+            Chosen.sizes = None
+        static(X)
+        assert Chosen.sizes is KEPT
+    assert static.schedule_manager.statistics.replays == 3
+
+
+@pytest.mark.parametrize("make", [
+    lambda n: (n, "a"), lambda n: types.SimpleNamespace(n=n), lambda n: [n],
+], ids=["tuple", "object", "list"])  # fmt: skip
+def test_a_counter_of_a_link_in_something_outside(make):
+    def forward(self, x):
+        self.t = self.t + 1
+        Chosen.spare = make(self.t)
+        return self.l(x)
+
+    static = Net(forward, l=L.Linear(4, 3))
+    static.t = 0
+    sdbr.static_graph(static, on_dynamic="fallback")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(5):
+            static(X)
+            assert Chosen.spare == make(i + 1)
+
+
+def test_a_counter_of_a_link_in_a_list_that_is_there():
+    numbers = [0, 0]
+
+    def forward(self, x):
+        self.t = self.t + 1
+        numbers[0] = self.t
+        return self.l(x)
+
+    static = Net(forward, l=L.Linear(4, 3))
+    static.t = 0
+    sdbr.static_graph(static, on_dynamic="fallback")
+    with pytest.warns(sdbr.SdbrWarning, match="leaves what it has computed in"):
+        for i in range(5):
+            static(X)
+            assert numbers[0] == i + 1
+
+
+def test_a_variable_outside_that_is_only_written_to():
+    variable = chainer.Variable(X)
+
+    def forward(self, x):
+        variable.tag = y = F.tanh(self.l(x))
+        return y * 2
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), on_dynamic="raise")
+    for i in range(5):
+        y = static(X + i)
+        assert_near(variable.tag.array * 2, y.array, RESULTS, f"call {i}")
+    assert static.schedule_manager.statistics.replays == 4
+
+
+def test_an_array_of_objects_is_written_to():
+    things = np.array([None, None])
+
+    def forward(self, x):
+        things[0] = 3
+        return self.l(x)
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), on_dynamic="fallback")
+    with pytest.warns(sdbr.SdbrWarning, match="writes to an array of objects"):
+        for _ in range(4):
+            things[0] = None
+            static(X)
+            assert things[0] == 3
+
+
+WEIGHTS = np.ones(3, "f")
+
+
+@pytest.mark.parametrize("put", [
+    lambda w: setattr(Chosen, "weights", w), lambda w: BOARD.update(weights=w),
+], ids=["attribute", "item"])  # fmt: skip
+def test_an_array_from_outside_is_left_there_itself(put):
+    global WEIGHTS
+    WEIGHTS = np.ones(3, "f")
+
+    def forward(self, x):
+        put(WEIGHTS)
+        return self.l(x) * WEIGHTS
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), on_dynamic="raise")
+    for i in range(6):
+        if i == 3:
+            WEIGHTS = np.ones(3, "f")
+        y = static(X)
+        assert (BOARD["weights"] if BOARD else Chosen.weights) is WEIGHTS
+        assert_near(y.array, static.l(X).array * WEIGHTS, RESULTS, f"call {i}")
+        WEIGHTS[0] = i
+    assert static.schedule_manager.statistics.replays >= 3
+
+
+def test_what_is_deleted_has_to_be_absent():
+    def forward(self, x):
+        if "spare" in vars(INSTANCE):
+            del INSTANCE.spare
+        return self.l(x)
+
+    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)), on_dynamic="raise")
+    for i in range(8):
+        if i in (0, 5):
+            INSTANCE.spare = 1
+        static(X)
+        assert not hasattr(INSTANCE, "spare")
+    assert static.schedule_manager.statistics.replays >= 4
+
+
+def lists(self, x):
+    Chosen.sizes = list(x.shape)
+    return self.l(x) * 2
+
+
+def swaps(self, x):
+    Chosen.sizes, Chosen.spare = Chosen.spare, Chosen.sizes
+    return self.l(x) * Chosen.sizes[0]
+
+
+def test_an_object_from_outside_is_left_there():
+    static = sdbr.static_graph(Net(chooses, l=L.Linear(4, 3)), on_dynamic="raise")
+    for i in range(8):
+        Chosen.mode = None
+        if i == 4:
+            MODES[1] = Mode(5.0)
+        y = static(X)
+        assert Chosen.mode is MODES[1]
+        assert_near(y.array, static.l(X).array * MODES[1].scale, RESULTS, f"call {i}")
+    statistics = static.schedule_manager.statistics
+    assert (statistics.traces, statistics.replays) == (2, 6)
+
+
+def test_a_list_that_the_call_makes_is_another_each_time():
+    static = sdbr.static_graph(Net(lists, l=L.Linear(4, 3)), on_dynamic="raise")
+    seen = []
+    for _ in range(4):
+        static(X)
+        assert Chosen.sizes == list(X.shape)
+        assert not any(Chosen.sizes is x for x in seen)
+        seen.append(Chosen.sizes)
+    assert static.schedule_manager.statistics.replays == 3
+
+
+def test_lists_that_change_places():
+    """They are no new ones."""
+    Chosen.sizes, Chosen.spare = one, other = [1], [2]
+    static = sdbr.static_graph(Net(swaps, l=L.Linear(4, 3)), on_dynamic="fallback")
+    with pytest.warns(sdbr.SdbrWarning, match="not static|traced anew"):
+        for i in range(8):
+            y = static(X)
+            assert Chosen.sizes is (one if i % 2 else other)
+            assert_near(y.array, static.l(X).array * (1 + (i + 1) % 2), RESULTS, f"call {i}")

@@ -361,7 +361,7 @@ def bound_method_in_a_list():
     thing.k = 3.0
 
 
-@seen_as("<method>.__self__.k")
+@seen_as("times.__self__.k")
 def bound_method_as_a_default():
     thing = Thing(k=2.0)
 

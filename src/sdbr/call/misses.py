@@ -283,8 +283,10 @@ def why_not_traced(manager, lookup: Lookup, call: int) -> tuple[tuple | None, st
         _back_off.info("%s: call %d is not traced: %s", manager.name, call, reason)
     if reason == FULL:
         warn_full(manager)
-    elif reason is None and sum(bool(s.guards.changed) for s in known or ()) == CYCLE - 1:
-        pass  # the trace may find that the call itself changes it, and says so
+    elif reason is None and CYCLE - sum(bool(s.guards.changed) for s in known or ()) in (0, 1):
+        # The trace may find that the call itself changes it, and says so; the first of these may
+        # have made what the others have changed.
+        pass
     elif misses.entries and (
         reason == BACKING_OFF or misses.keep_coming(call) or misses.back_off.declined > FREE
     ):

@@ -10,7 +10,7 @@ from sdbr.base.collector import collector_off
 from sdbr.base.errors import NotStaticError
 from sdbr.base.failures import is_of_ours
 from sdbr.base.logs import logger
-from sdbr.base.reasons import Remedy
+from sdbr.base.reasons import Reason, Remedy
 from sdbr.call._due import Due
 from sdbr.call.cache_key import layouts_of, unusual_value
 from sdbr.call.find import Lookup, arrays_of
@@ -29,7 +29,6 @@ from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import compares_objects, link_of
 from sdbr.trace.code.sizes import asks_no_size
 from sdbr.trace.effects.changes import changed_number, why_never_replayed
-from sdbr.trace.effects.other_threads import reason_for
 from sdbr.trace.effects.stores import Stores
 from sdbr.trace.forgotten import frozen
 from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
@@ -158,7 +157,11 @@ def disturbed(manager, recorder: Recorder) -> bool:
     if recorder.changed_elsewhere is None or recorder.trace.dynamic is not None:
         return False
     if manager.missed.disturbed == _MOST_DISTURBED:
-        recorder.trace.dynamic = reason_for(recorder.changed_elsewhere)
+        recorder.trace.dynamic = Reason(
+            f"{recorder.changed_elsewhere} changed during the call, which does not assign it: "
+            "another thread did",
+            Remedy.OTHER_THREADS,
+        )
         return False
     manager.missed.disturbed += 1
     return True
@@ -221,13 +224,12 @@ def _know(recorder: Recorder, around: Outside) -> None:
     recorder.follows_floats = not around.opaque
     recorder.why_plain = functools.partial(why_plain, around)
     recorder.names_nodes = around.names_nodes
-    recorder.names_read = around.names_read
     recorder.trace.compares_objects = any(compares_objects(f.__code__) for f in around.functions)
     recorder.trace.unwatched += around.unwatched
     recorder.know_outside([*around.entries, *around.methods])
     recorder.outside = [thing for _, _, thing in around.entries]
     recorder.known_numbers.update(map(id, recorder.outside))
-    recorder.stores = Stores(around)
+    recorder.stores = Stores(around.functions)
     if around.reason is not None:
         recorder.mark_dynamic(around.reason.text, around.reason.remedy)
 
@@ -286,7 +288,7 @@ def _watch(schedule: Schedule, recorder: Recorder, around: Outside, seen, owner)
     watches = schedule.dynamic is None or not schedule.trace.quiet
     guards = schedule.guards = Guards(schedule.trace, seen if watches else None)
     if watches:
-        guards.watch_seen(seen, [place.name for place in recorder.stores.changed.values()])
+        guards.watch_seen(seen)
     for _, array in structural_arrays(schedule.trace):
         guards.watch_contents(array)
 

@@ -11,6 +11,7 @@ from sdbr.trace.arrays.scalars import neutral_label
 from sdbr.trace.arrays.stripping import TRACED, holds_traced, is_traced, strip, strip_nested
 from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.code.catching import has_handlers, may_catch
+from sdbr.trace.code._library import is_library
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import line_of, user_line
 from sdbr.trace.current import _local
@@ -18,7 +19,13 @@ from sdbr.trace.effects.raising import told_of_values
 from sdbr.trace.effects.sides import side
 from sdbr.trace.forgotten import Forgotten, trace_through
 from sdbr.trace.node_state import changed_by, variables_around
-from sdbr.trace._node_copies import GRAPH, attributes_of, copy_node, spent_node
+from sdbr.trace._node_copies import (
+    GRAPH,
+    attributes_of,
+    copy_node,
+    inner_function,
+    spent_node,
+)
 from sdbr.trace.nodes import (
     config_changes,
     config_entries,
@@ -39,6 +46,7 @@ from sdbr.trace.values import (
     Value,
     VariableHole,
 )
+from sdbr.trace.watch.watching import beside
 
 import chainer
 import numpy as np
@@ -129,7 +137,7 @@ class ApplyRecording:
         before = self.contents_before(function, inputs)
         self.depth += 1
         try:
-            outputs = original(function, inputs)
+            outputs = self._applied(original, function, inputs)
         except Exception as error:
             # Whoever catches it goes another way than a replay without an error.
             if not _follows_from_shapes(function, error):
@@ -155,6 +163,12 @@ class ApplyRecording:
         self.know_state(node, function)
         self.know_function(function, node)
         return outputs
+
+    def _applied(self, original, function, inputs):
+        if is_library(type(inner_function(function) or function)):
+            return original(function, inputs)
+        with beside(self.code_watch):
+            return original(function, inputs)
 
     def _check_variables(self, around, template) -> None:
         """Make the call dynamic where the node has left a result in a variable around it."""

@@ -243,7 +243,7 @@ class Recorder(
         """
         origins = [*self._scalars.values(), *[x.origin for x in self.followed_floats]]
         near = [given, self.outside, [read.value for read in self.trace.reads]]
-        if not origins or not reaches_takers(near, self.names_read):
+        if not origins or not reaches_takers(near):
             return
         for origin in origins:
             origin.must_stay()
@@ -288,7 +288,9 @@ class Recorder(
                     if self.reads is not None:  # all that it can read
                         result = function(*args, **kwargs)
                     else:
-                        with watching(function, args, kwargs, self.meets) as self.code_watch:
+                        with watching(
+                            function, args, kwargs, self.meets, self.stores.note
+                        ) as self.code_watch:
                             result = function(*args, **kwargs)
                         self.reads, self.code_watch = self.code_watch.reads, None
                     self.generators_unmoved()

@@ -263,11 +263,15 @@ class Store:
         Values in lists, tuples and dicts, or a plain object.
     target : Value or None
         The Variable whose attribute it is, where the call itself has made or been given one.
+    same : list of (Source, object)
+        Objects from outside that have to be the same, and where they lie: that in which the place
+        is, and what is left there.
     """
 
     sink: Any
     value: Any
     target: Value | None = None
+    same: list = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(eq=False, slots=True)

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from sdbr.trace.code.foreign import is_foreign
-from sdbr.trace.code.named import MAKES_CODE
 
 # Classes that take the value of a float past its own methods: `float.hex(x)`, `float.__add__`.
 _UNBOUND = (types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType)
@@ -30,12 +29,14 @@ _COMPILED = frozenset({
     "array", "cmath", "ctypes", "datetime", "decimal", "json", "marshal", "sqlite3", "statistics",
     "struct",
 })  # fmt: skip
-_LOOKED_AT = 1000  # things
 #: Numbers and texts, and what computes with floats by their methods.
 _ASKING = (
     str, int, float, bytes, type(None), datetime.date, datetime.time, datetime.timedelta,
 )  # fmt: skip
+_LOOKED_AT = 1000  # things
 _LIBRARIES = ("chainer", "numpy", "cupy", "sdbr")
+#: What makes code that is not there to be read.
+MAKES_CODE = frozenset({"__import__", "importlib", "import_module", "eval", "exec", "compile"})
 
 
 def takes_plain_floats(thing) -> bool:
@@ -100,11 +101,11 @@ def _has_complex(code: types.CodeType) -> bool:
     )
 
 
-def reaches_takers(things: Iterable[Any], names: frozenset | None) -> bool:
+def reaches_takers(things: Iterable[Any]) -> bool:
     """Whether something among `things` takes the value of any float without asking it.
 
-    Looked at are containers, too, and attributes of users' objects with one of these `names`
-    (None: with any). Of very much the rest is not looked at; audits remain.
+    Looked at are containers, too, and attributes of users' objects. Of very much the rest is not
+    looked at; audits remain.
     """
     found, seen = list(things), set()
     while found and len(seen) < _LOOKED_AT:
@@ -119,8 +120,7 @@ def reaches_takers(things: Iterable[Any], names: frozenset | None) -> bool:
         elif isinstance(thing, (list, tuple, set, frozenset)):
             found += thing
         elif type(thing).__module__.partition(".")[0] not in _LIBRARIES:
-            inside = getattr(thing, "__dict__", {})
-            found += [x for name, x in inside.items() if names is None or name in names]
+            found += getattr(thing, "__dict__", {}).values()
     return False
 
 

@@ -16,10 +16,9 @@ from typing import Any
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library, is_library_name
-from sdbr.trace.code.floats import asks_past_methods, obscure, takes_plain_floats
+from sdbr.trace.code.floats import MAKES_CODE, asks_past_methods, obscure, takes_plain_floats
 from sdbr.trace.code.hidden import Window, names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.code.moving import is_stood_for, moves_on, tells_time
-from sdbr.trace.code.named import MAKES_CODE, NOT_ASKED, asks_unnamed, is_link, names_read
 from sdbr.trace.code.reading import (
     Cell,
     Field,
@@ -50,6 +49,14 @@ _DESCRIPTORS = (
     types.WrapperDescriptorType, types.MethodDescriptorType,
 )  # fmt: skip
 _LEAVES = (*_SCALARS, bytes, *ARRAYS, np.generic, chainer.Variable, types.ModuleType)
+#: Methods that no call of a static function runs, and what is no method.
+_NOT_ASKED = frozenset({
+    "__init__", "__new__", "__del__", "__repr__", "__reduce__", "__getstate__", "__setstate__",
+    "__dict__", "__weakref__", "__module__", "__doc__", "__qualname__", "__annotations__",
+    "__slotnames__", "__slots__", "__static_attributes__", "__firstlineno__", "__match_args__",
+    "__orig_bases__", "__dataclass_fields__", "__dataclass_params__", "__abstractmethods__",
+    "__parameters__",
+})  # fmt: skip
 # Classes of what leads nowhere, and attributes in which Chainer keeps such things.
 _NUMBERS = frozenset({
     int, float, bool, complex, type(None), *ARRAYS, chainer.Variable, chainer.Parameter,
@@ -84,8 +91,6 @@ class Outside:
         What was not looked at, because there is so much.
     functions : list of function
         The user's functions whose byte code was read.
-    modules : dict of int to dict
-        The user's modules that they read, by the identity of the dictionary.
     """
 
     def __init__(self, function, owner, given=()):
@@ -97,7 +102,6 @@ class Outside:
         self.askers: list[tuple[dict, str]] = []
         self.unwatched: list[str] = []
         self.functions: list = []
-        self.modules: dict[int, dict] = {}
         self._kept_modules: dict[int, Any] = {}
         self._functions: list = []
         self._seen: set[int] = set()
@@ -106,7 +110,7 @@ class Outside:
         self._members: dict[type, Any] = {}
         self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
-        self._past_links = self._by_name = self._unnamed = self._makes_text = False
+        self._past_links = self._by_name = self._makes_text = False
         self._modulo = self._text = self._has_float = False
         self._follow(function)
         self._walk(function) if owner is None else self._link(owner)
@@ -145,16 +149,6 @@ class Outside:
         """The user's classes that the call may look into, bases and metaclasses included."""
         every = {base: None for cls in self._classes for base in (*cls.__mro__, type(cls))}
         return [cls for cls in every if not is_library(cls)]
-
-    @property
-    def names_read(self) -> frozenset | None:
-        """The attributes that plain objects may be asked for; None: any."""
-        return None if self._unnamed else names_read(self.functions, self._attributes)
-
-    @property
-    def objects(self) -> list:
-        """The plain objects that the call may look into."""
-        return [x for x in self._walked.values() if _is_plain(x)]
 
     def _follow(self, function) -> None:
         if get(function, "_sdbr_static_code") is not None:
@@ -198,17 +192,14 @@ class Outside:
                 self.unwatched.append(text)
             return
         self._walked[id(thing)] = thing
-        self._unnamed |= asks_unnamed(thing)
         self._makes_text |= tells_text(thing)
         if isinstance(thing, type):
-            self._unnamed |= issubclass(thing, _NODES) and not is_library(thing)
             if not is_library(thing) and not issubclass(thing, _NODES):
                 self._classes.setdefault(thing)
             return
         if isinstance(thing, _NODES):
-            self._unnamed |= not is_library(type(thing))
             return
-        if is_link(type(thing)):
+        if _is_link(type(thing)):
             self._link(thing)
             return
         if not is_library(type(thing)):
@@ -225,7 +216,7 @@ class Outside:
         elif isinstance(thing, types.MethodType):
             self._follow(thing)
             owner = thing.__self__
-            if isinstance(owner, type) or is_link(type(owner)) or is_library(type(owner)):
+            if isinstance(owner, type) or _is_link(type(owner)) or is_library(type(owner)):
                 self._walk(owner)
             else:
                 self._thing(Field(thing, "__self__"), "the object of a method", owner, frozenset())
@@ -262,9 +253,9 @@ class Outside:
             members = self._members.setdefault(base, base.__dict__)
             asked = self._attributes & members.keys()
             if self._by_name and sees_hidden():
-                asked = members.keys() - NOT_ASKED
+                asked = members.keys() - _NOT_ASKED
             # Python itself calls these.
-            asked |= {n for n in members.keys() - NOT_ASKED if n[:2] == n[-2:] == "__"}
+            asked |= {n for n in members.keys() - _NOT_ASKED if n[:2] == n[-2:] == "__"}
             asked |= members.keys() & {"__repr__"} if self._makes_text else set()
             for name in asked:
                 thing = members[name]
@@ -274,7 +265,7 @@ class Outside:
                     self._follow(thing.__func__)
                 elif isinstance(thing, _SCALARS):
                     self._add(members, name, thing)
-                elif is_link(type(thing)):
+                elif _is_link(type(thing)):
                     self._walk(thing)
                     self._add(members, name, thing)
                 elif (
@@ -296,7 +287,6 @@ class Outside:
             return
         names, enclosed, attributes = names_in(function.__code__)
         self.functions.append(function)
-        self.modules[id(function.__globals__)] = function.__globals__
         self._attributes |= attributes | (names & {"getattr"})
         self._by_name |= "getattr" in names
         self._note_unreadable(names - holder.keys(), attributes)
@@ -359,7 +349,6 @@ class Outside:
         self._note_reason(name, thing, attributes)
         if isinstance(thing, types.ModuleType):
             if not is_library(thing):
-                self.modules[id(thing.__dict__)] = thing.__dict__
                 self._module(thing, attributes)
             return
         if isinstance(thing, type):
@@ -368,7 +357,6 @@ class Outside:
                     self._follow(thing.__init__)
                 if not issubclass(thing, _NODES):
                     self._classes.setdefault(thing)
-                self._unnamed |= issubclass(thing, _NODES)  # whose methods are not followed
                 for attribute, member in entries(thing.__dict__, attributes):
                     if isinstance(member, _SCALARS):
                         members = self._members.setdefault(thing, thing.__dict__)
@@ -414,7 +402,12 @@ def sees_hidden() -> bool:
     return True
 
 
+def _is_link(cls: type) -> bool:
+    # Link is an abstract class: isinstance would remember its answer in each of its subclasses.
+    return chainer.Link in cls.__mro__
+
+
 def _is_plain(thing) -> bool:
     """Whether `thing` is an object of a user's class that holds data."""
-    closed = is_link(type(thing)) or isinstance(thing, (type, *_LEAVES)) or callable(thing)
+    closed = _is_link(type(thing)) or isinstance(thing, (type, *_LEAVES)) or callable(thing)
     return not closed and not is_library(type(thing)) and plain_fields(thing) is not None

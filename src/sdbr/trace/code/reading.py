@@ -94,43 +94,17 @@ def place_key(holder, name: str) -> tuple:
 
 
 @functools.lru_cache(maxsize=1024)
-def used_names(code: types.CodeType) -> tuple[frozenset, dict]:
-    """Names that `code` loads from anywhere outside it, and those that it stores there.
-
-    Returns
-    -------
-    frozenset, dict
-        The second maps each name to the line of a store.
-    """
-    loaded: set = set()
-    stored: dict = {}
-    line = code.co_firstlineno
-    for instruction in dis.get_instructions(code):
-        found = getattr(instruction, "line_number", None) or instruction.starts_line
-        if found is not None and found is not True and found is not False:
-            line = found
-        kind, name = instruction.opname, instruction.argval
-        if kind in _LOADS:
-            loaded.add(name)
-        elif kind in _STORES:
-            stored.setdefault(name, line)
-    if loaded & {"getattr", "hasattr", "attrgetter", "globals"}:
-        loaded |= {x for x in code.co_consts if isinstance(x, str)}
-    if loaded & {"setattr", "delattr", "globals"}:
-        stored.update(dict.fromkeys(x for x in code.co_consts if isinstance(x, str)))
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            more_loaded, more_stored = used_names(constant)
-            loaded |= more_loaded
-            stored = {**more_stored, **stored}
-    return frozenset(loaded), stored
+def names_stored(code: types.CodeType) -> frozenset:
+    """Names under which `code` stores something outside it."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname in _STORES}
+    if not _SETTERS.isdisjoint(code.co_names):
+        found.update(x for x in code.co_consts if isinstance(x, str))
+    inner = [names_stored(x) for x in code.co_consts if isinstance(x, types.CodeType)]
+    return frozenset(found.union(*inner))
 
 
-_LOADS = frozenset({
-    "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF",
-    "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM",
-})  # fmt: skip
 _STORES = frozenset({"STORE_GLOBAL", "STORE_NAME", "STORE_DEREF", "STORE_ATTR"})
+_SETTERS = frozenset({"setattr", "delattr", "globals"})
 
 
 @functools.lru_cache(maxsize=1024)

@@ -82,7 +82,7 @@ def asks_no_size(around, owner) -> bool:
     """
     if around.reason is not None or around.opaque or around.askers or around.draws:
         return False
-    if around.unwatched or around.names_read is None or around.names_nodes:
+    if around.unwatched or around.names_nodes:
         return False
     if owner is not None and not all(map(_holds_known, owner.links())):
         return False

@@ -361,7 +361,9 @@ def _same_contents(a, b) -> bool:
 
 def may_be_computed(thing) -> bool:
     """Whether a constant may be what compiled code has made of an array."""
-    if isinstance(thing, tuple):
+    if isinstance(thing, dict):
+        thing = list(thing.values())
+    if isinstance(thing, (list, tuple)):
         return any(map(may_be_computed, thing))
     return isinstance(thing, (float, complex, bytes, np.generic))
 

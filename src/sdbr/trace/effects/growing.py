@@ -56,6 +56,7 @@ class GrowthSink(Sink):
     """One addition to what an attribute of a link holds, whichever container that is by then."""
 
     __slots__ = ("method",)
+    is_of_object = False
 
     def __init__(self, fields: dict, name: str, method: str, n: int):
         super().__init__(fields, name)
@@ -169,7 +170,7 @@ class GrowthRecording:
             args, lambda x: self.of_array(x) if is_traced(x) else self._value_of(x)
         )
         self.hold_more(_stored(method, args), line)
-        self.trace.unconfirmed |= _may_be_computed(value)
+        self.trace.unconfirmed |= may_be_computed(value)
         sink = GrowthSink(grown.link.__dict__, grown.name, method, len(self.trace.stores))
         self.trace.stores.append(Store(sink, value))
         return True
@@ -214,14 +215,6 @@ def _parts(method: str, args: tuple) -> list | None:
 
 def _is_key(thing) -> bool:
     return all(map(_is_key, thing)) if type(thing) is tuple else type(thing) in _KEYS
-
-
-def _may_be_computed(thing) -> bool:
-    if isinstance(thing, dict):
-        thing = list(thing.values())
-    if isinstance(thing, (list, tuple)):
-        return any(map(_may_be_computed, thing))
-    return may_be_computed(thing)
 
 
 def _is_followed(thing) -> bool:

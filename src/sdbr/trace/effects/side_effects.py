@@ -18,6 +18,7 @@ from sdbr.trace.effects.reports import Overheard
 from sdbr.trace.effects.sides import run_code
 from sdbr.trace.nodes import config_changes, configured
 from sdbr.trace.values import CONSTANT, RESULT, TracedNode, Value
+from sdbr.trace.watch.watching import beside
 
 import chainer
 import numpy as np
@@ -85,11 +86,10 @@ def _run(recorder, function: Callable, args: tuple, kwargs: dict, label: str) ->
     plain_args = rebuilt(args, plain)
     plain_kwargs = rebuilt(kwargs, plain)
     before = Attributes(recorder)
-    stored = recorder.stores.now()
     recorder.pending_writes = before.pending
     recorder.depth += 1
     try:
-        with Overheard(recorder):
+        with Overheard(recorder), beside(recorder.code_watch, is_free=True):
             result = function(*plain_args, **plain_kwargs)
     except Exception:
         recorder.mark_dynamic(
@@ -100,7 +100,6 @@ def _run(recorder, function: Callable, args: tuple, kwargs: dict, label: str) ->
         recorder.depth -= 1
         recorder.pending_writes = set()
     before.forgive_writes()
-    recorder.stores.forgive(stored)
     return result
 
 

@@ -16,7 +16,6 @@ class Sink:
     """One place, known by `key`; guards read it with ``holder.get(name)``."""
 
     __slots__ = ("holder", "key", "name", "owner")
-    is_compared = False  # whether all that lies there is looked at before every replay
 
     def __init__(self, owner, name: str):
         self.owner = owner
@@ -27,6 +26,11 @@ class Sink:
 
     def _holder(self) -> Any:
         return self.owner
+
+    @property
+    def is_of_object(self) -> bool:
+        """Whether it is in an object or dict, in whose place there may be another one later."""
+        return "__builtins__" not in self.owner  # else globals: those of a function
 
     def put(self, thing, target=None) -> None:
         """Write `thing`; `target` is the Variable that a replay has made, where it is needed."""
@@ -79,6 +83,7 @@ class ClassSink(Sink):
     """An attribute of a class."""
 
     __slots__ = ()
+    is_of_object = False
 
     def _holder(self):
         return behind(self.owner.__dict__)
@@ -94,6 +99,7 @@ class CellSink(Sink):
     """A variable of an enclosing function; `owner` is `Enclosed`."""
 
     __slots__ = ()
+    is_of_object = False
 
     def put(self, thing, target=None) -> None:
         self.owner.cell.cell_contents = thing
@@ -103,10 +109,10 @@ class CellSink(Sink):
 
 
 class FieldSink(Sink):
-    """An attribute of a plain object, in its dictionary or in a slot."""
+    """An attribute of a plain object, module or function, in its dictionary or in a slot."""
 
     __slots__ = ()
-    is_compared = True
+    is_of_object = True
 
     def _holder(self):
         fields = get(self.owner, "__dict__")
@@ -129,6 +135,7 @@ class VariableSink(Sink):
     """
 
     __slots__ = ()
+    is_of_object = False
 
     def __init__(self, variable, name: str):
         self.owner = weakref.ref(variable)
@@ -169,7 +176,7 @@ def fields_of(owner) -> dict:
 
 
 def sink_of(owner, name: str) -> Sink:
-    """The place `name` of a dictionary (of a module, of a function), class, cell or object."""
+    """The place `name` of a dictionary, class, cell or object."""
     if isinstance(owner, dict):
         return Sink(owner, name)
     if isinstance(owner, Enclosed):
@@ -180,8 +187,9 @@ def sink_of(owner, name: str) -> Sink:
 def describe(owner, name: str) -> str:
     """How a warning calls a place."""
     if isinstance(owner, dict):
-        module = owner.get("__name__")
-        return f"{name!r}" + (f" of module {module}" if module else " of a function")
+        return f"{name!r} of a dict"
+    if isinstance(owner, types.ModuleType):
+        return f"{name!r} of module {owner.__name__}"
     if isinstance(owner, Enclosed):
         return f"{name!r} of an enclosing function"
     if isinstance(owner, type):

@@ -1,13 +1,12 @@
 """What a call leaves outside its links: in modules, classes, functions, plain objects, Variables.
 
-The places that the user's code may reach are looked at before the call and after it. A result of
-the call in one of them is written there by replays as well; so is a number or text. Whatever
-else holds a result after the call is found by the references to it.
+What lies in a place is noted just before the call writes there. A result of the call that it leaves
+there is written by replays as well; so is a number or text. Whatever else holds a result after the
+call is found by the references to it.
 """
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Callable
 
@@ -15,13 +14,12 @@ from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.stripping import PURE, TRACED, holds_traced, strip
 from sdbr.trace.arrays.traced_float import FOLLOWED, TracedFloat, plain_float
-from sdbr.trace.code.named import reads_by_name
-from sdbr.trace.code.outside import Outside
-from sdbr.trace.code.reading import get, place_key, used_names
+from sdbr.trace.code._library import is_library
+from sdbr.trace.code.frames import user_line
+from sdbr.trace.code.reading import names_stored, plain_fields
 from sdbr.trace.effects._reads import extras_of
 from sdbr.trace.effects.attributes import INTERNAL, may_be_computed
 from sdbr.trace.effects.escapes import References
-from sdbr.trace.effects.other_threads import changed_elsewhere
 from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of, sink_of
 from sdbr.trace.guards.seen import is_constant
 from sdbr.trace.nodes import config_entries
@@ -30,109 +28,124 @@ from sdbr.trace.values import ABSENT, CONSTANT, OF_VARIABLES, Store, handed_out
 
 import chainer
 
+_PUT = dict.__setitem__
+_SETS = (object.__setattr__, types.SimpleNamespace.__setattr__)
+#: What is written to them is seen elsewhere.
+_CLOSED = (
+    chainer.Link, chainer.LinkHook, chainer.Variable, chainer.variable.VariableNode,
+    chainer.FunctionNode, chainer.Function, chainer.UpdateRule, *ARRAYS,
+)  # fmt: skip
+
+
+class Written:
+    """A place that a call has written.
+
+    Attributes
+    ----------
+    place : Sink
+    old : object
+        What lay there before.
+    was_read : bool
+        Whether the call had asked for that.
+    source : Source
+        By which path the call has come to whose place it is.
+    home : Source or None
+        By which path the call has come to what it has left there, if that is from outside.
+    is_own : bool
+        Whether the call has made what it has left there.
+    """
+
+    __slots__ = ("home", "is_own", "old", "place", "source", "was_read")
+
+    def __init__(self, place, old, was_read: bool, source):
+        self.place, self.old, self.was_read, self.source = place, old, was_read, source
+        self.home, self.is_own = None, False
+
+    @property
+    def same(self) -> list:
+        """Whose place it is, where there may be another one later, with its path."""
+        return [(self.source, self.place.owner)] if self.place.is_of_object else []
+
 
 class Stores:
-    """The places that a call may write, as they are before it.
+    """What a call has written to outside of links, as it was before that.
 
     Parameters
     ----------
-    around : Outside or None
-        What the code of the call names; None: nothing is looked at.
+    functions : list of function
+        Those of the user's that the call may run.
     """
 
-    def __init__(self, around: Outside | None = None):
-        self.functions = [] if around is None else around.functions
-        self._before = [(owner, dict(fields_of(owner))) for owner in _owners(around)]
-        loaded: set = set()
-        stored: set = set()
-        for function in self.functions:
-            names = used_names(function.__code__)
-            loaded |= names[0]
-            stored.update(names[1])
-        self._loaded = loaded
-        self.stored = frozenset(stored)  # names of places to which the code assigns
-        # Draws and type tests are noticed by what stands in their place during the call.
-        self._replaced = set()
-        if around is not None:
-            self._replaced = {place_key(holder, name) for holder, name, _ in around.draws}
-            self._replaced |= {place_key(holder, name) for holder, name in around.askers}
-        self.changed: dict = {}
+    def __init__(self, functions: list = []):  # noqa: B006
+        self.functions = functions
+        #: Names of places to which the code assigns.
+        self.stored = frozenset().union(*[names_stored(f.__code__) for f in functions])
+        self._before: dict[tuple, tuple] = {}
+        self._lines: dict = {}
 
-    def loads(self, name: str) -> bool:
-        """Whether the code may read what lies under `name` anywhere."""
-        return name in self._loaded or not self._loaded.isdisjoint({"vars", "__dict__", "globals"})
+    def note(self, source, thing, kind: str, name, was_read: bool) -> Written | None:
+        """The call is about to write to `thing` for the first time under this name.
 
-    def loads_any(self, word: str) -> bool:
-        """Whether `word` stands in the code."""
-        return word in self._loaded
-
-    def replaces(self, place) -> bool:
-        """Whether we have put something there ourselves."""
-        return place.key in self._replaced
+        Parameters
+        ----------
+        source : Source
+            By which path the call has come to it.
+        thing : object
+            An object, class or module, a dictionary of globals or the cell of a variable.
+        kind : str
+            See `Reads.written`.
+        name : object
+            Of an attribute or variable; a key; None for all that is there.
+        was_read : bool
+            Whether the call has asked for what lies there.
+        """
+        if not isinstance(name, str):
+            return None
+        self._lines.setdefault(name, user_line())
+        owner = _owner_of(thing, kind, name)
+        if owner is None or not _counts(name):
+            return None
+        has_copies = kind == "item" or isinstance(thing, chainer.Variable)
+        if has_copies and source.root().kind in ("argument", "keyword"):
+            return None
+        place = sink_of(owner, name)
+        return self._before.setdefault(
+            place.key, Written(place, fields_of(owner).get(name, ABSENT), was_read, source)
+        )
 
     def changes(self):
-        """``(owner, name, old, new)`` of every place that holds something else by now."""
-        for owner, before in self._before:
-            now = fields_of(owner)
-            for name in {**before, **now}:
-                old, new = before.get(name, ABSENT), now.get(name, ABSENT)
-                if new is not old and strip(new) is not old and _counts(name):
-                    yield owner, name, old, new
-
-    def now(self) -> list:
-        """What lies in the places, to be given to `forgive`."""
-        return [dict(fields_of(owner)) for owner, _ in self._before]
-
-    def forgive(self, then: list) -> None:
-        """What has changed since `then` was changed by code that runs in every replay."""
-        for (owner, before), old in zip(self._before, then, strict=True):
-            now = fields_of(owner)
-            for name in {**old, **now}:
-                if now.get(name, ABSENT) is not old.get(name, ABSENT):
-                    if name in now:
-                        before[name] = now[name]
-                    else:
-                        before.pop(name, None)
+        """Every place that holds something else by now, and what that is."""
+        for written in self._before.values():
+            place = written.place
+            new = fields_of(place.owner).get(place.name, ABSENT)
+            if new is not written.old and strip(new) is not written.old:
+                yield written, new
 
     def line_of(self, name: str) -> str | None:
-        """Where the code stores under `name`."""
-        for function in self.functions:
-            code = function.__code__
-            line = used_names(code)[1].get(name)
-            if line is not None:
-                return f"{code.co_filename}:{line} in {code.co_name}"
-        return None
+        """Where the call has written under `name`."""
+        return self._lines.get(name)
 
 
-def _is_named(thing) -> bool:
-    """Whether it is a function, class or module that can be found by its name, made by no call."""
-    if isinstance(thing, types.ModuleType):
-        return sys.modules.get(thing.__name__) is thing
-    if not isinstance(thing, (type, types.FunctionType, types.BuiltinFunctionType)):
-        return False
-    found = sys.modules.get(thing.__module__ or "")
-    for name in thing.__qualname__.split("."):
-        found = get(found, name)
-    return found is thing
-
-
-def _owners(around: Outside | None) -> list:
-    if around is None:
-        return []
-    functions = around.functions
-    cells = {
-        id(cell): Enclosed(cell, name)
-        for f in functions
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
-        if name != "__class__"
-    }
-    return [
-        *around.modules.values(),
-        *around.classes,
-        *cells.values(),
-        *[f.__dict__ for f in functions],
-        *around.objects,
-    ]
+def _owner_of(thing, kind: str, name):
+    """Whose place is written to; None where that is no affair of stores."""
+    if kind == "cell":
+        return Enclosed(thing, name)
+    if kind == "item":
+        put = type(thing).__setitem__ if isinstance(thing, dict) else None
+        return thing if put is _PUT or (put is not None and is_library(type(thing))) else None
+    if isinstance(thing, (types.ModuleType, types.FunctionType, type)):
+        if isinstance(thing, type):
+            thing = vars(thing).get("_sdbr_base", thing)  # the class that we have made writes there
+        return None if is_library(thing) else thing
+    if type(thing) is dict and kind == "attribute":  # globals of no module
+        return thing
+    if isinstance(thing, chainer.Variable):
+        return None if isinstance(thing, chainer.Parameter) or name in OF_VARIABLES else thing
+    closed = isinstance(thing, _CLOSED) or plain_fields(thing) is None
+    if is_library(type(thing)):  # whose attributes may be anything but the user's own
+        private = name[:1] == "_" or hasattr(type(thing), name)
+        closed = closed or private or type(thing).__setattr__ not in _SETS
+    return None if closed else thing
 
 
 def _counts(name: str) -> bool:
@@ -194,20 +207,25 @@ class StoreRecording:
     def _changed_places(self) -> list:
         handled = {(id(w.link), w.name) for w in self.trace.writes}
         kept: list = []
-        for owner, name, old, new in list(self.stores.changes()):
-            if (id(owner), name) not in handled:
-                place = sink_of(owner, name)
-                if self.stores.replaces(place):
-                    continue  # ours
-                if changed_elsewhere(self.stores, owner, name, new):
-                    self.changed_elsewhere = describe(owner, name)
-                else:
-                    self._changed(place, describe(owner, name), old, new, kept)
+        for written, new in list(self.stores.changes()):
+            place = written.place
+            if (id(place.owner), place.name) not in handled and not self._is_met(place.owner):
+                what = describe(place.owner, place.name)
+                self._changed(place, what, written.old, new, kept, written=written)
         return kept
 
-    def _changed(self, place, what: str, old, new, kept: list, target=None) -> None:
-        loads = target is None and self.stores.loads(place.name)
+    def _is_met(self, owner) -> bool:
+        """Whether it is a Variable of the call, whose attributes are looked at as a whole."""
+        return isinstance(owner, chainer.Variable) and id(owner._node) in self._nodes
+
+    def _changed(
+        self, place, what: str, old, new, kept: list, target=None, written: Written | None = None
+    ) -> None:
+        loads = written is not None and written.was_read
+        same = [] if written is None else written.same
         line = self.stores.line_of(place.name)
+        if new is ABSENT and written is not None:
+            return  # it has to be absent before a replay: see `Seen`
         if new is ABSENT:
             self.mark_dynamic(f"{what} was deleted during the call", Remedy.RETURN_IT, line=line)
         elif holds_itself(new):
@@ -216,6 +234,10 @@ class StoreRecording:
                 Remedy.RETURN_IT,
                 line=line,
             )
+        elif written is not None and self._is_from_outside(new, written.home):
+            new = strip(new)
+            place.put(new)
+            self.trace.stores.append(Store(place, new, None, [*same, (written.home, new)]))
         elif _is_tree(new) and self._is_result(new, loads):
             if not self._may_be_another(old, new, loads, kept):
                 self.mark_dynamic(
@@ -226,21 +248,25 @@ class StoreRecording:
             self.hold_more([new], line)
             value = self.template_of(new, self._value_of)
             self.settle_later(place.put, new)
-            self.trace.stores.append(Store(place, value, target))
+            self.trace.stores.append(Store(place, value, target, same))
         elif type(new) in FOLLOWED or is_constant(new):
             if type(new) in FOLLOWED:
                 new = self._number(new)
                 place.put(new, None)
+            elif type(new) is tuple:
+                self.settle_later(place.put, new)
+                new = self.template_of(new, self._value_of)
             self.trace.unconfirmed = self.trace.unconfirmed or may_be_computed(new)
-            self.trace.stores.append(Store(place, new, target))
-        elif _is_named(new):
-            self.trace.stores.append(Store(place, new, target))
-        elif loads or (place.is_compared and self._is_read(place)):
-            # Another one in every call, which no replay would leave there.
+            self.trace.stores.append(Store(place, new, target, same))
+        elif written is not None and written.home is not None and not _is_iterable(new):
+            self.trace.stores.append(Store(place, new, None, [*same, (written.home, new)]))
+        elif written is not None and written.is_own and _is_tree(new):
+            value = self.template_of(new, self._value_of)
+            self.trace.unconfirmed |= may_be_computed(value)
+            self.trace.stores.append(Store(place, value, None, same))
+        elif written is not None:  # another one in each call, which no replay leaves: see `Seen`
             if holds_traced(new):
                 self.settle_later(place.put, new)
-            if place.holder is not None:
-                self.stores.changed[place.key] = place
         else:
             self.mark_dynamic(
                 f"{what} was set to {type(new).__name__} {new!r:.60} during the call",
@@ -248,11 +274,13 @@ class StoreRecording:
                 line=line,
             )
 
-    def _is_read(self, place) -> bool:
-        """Whether an attribute of a plain object is among what the code of the call may read."""
-        if self.names_read is None or not reads_by_name(type(place.owner)):
-            return True
-        return place.name in self.names_read
+    def _is_from_outside(self, thing, home) -> bool:
+        """Whether it is an array that was there before the call, and no argument."""
+        if home is None or not isinstance(thing, ARRAYS):
+            return False
+        value = thing.origin if type(thing) in TRACED else self.find_array(thing)
+        known = value is None or getattr(value, "kind", None) == CONSTANT
+        return known and home.root().kind not in ("argument", "keyword")
 
     def _value_of(self, thing):
         if isinstance(thing, chainer.Variable):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import operator
 import os
-from collections.abc import Iterable
 from typing import Any
 
 from sdbr.compat import LINK_VERSION
@@ -132,18 +131,10 @@ class Guards:
             numbers = _numbers(hook.__dict__)
             self.volatile.add(Given(hook), read.name, _has_fields, numbers)
 
-    def watch_seen(self, seen: Seen | None, changed: Iterable[str]) -> None:
-        """Look at what the call was seen to read.
-
-        Parameters
-        ----------
-        seen : Seen or None
-        changed : iterable of str
-            Names of places that it reads, and where no replay leaves what it has left there.
-        """
+    def watch_seen(self, seen: Seen | None) -> None:
+        """Look at what the call was seen to read."""
         self.seen = seen
         self.changed.update({} if seen is None else seen.changed)
-        self.changed.update({name: Change(name, None, None, False) for name in changed})
         for change in self.changed.values():
             if not change.may_return:
                 self.volatile.add(Given(None), change.name, _is_never_so, None)

@@ -20,7 +20,6 @@ class ContentsRecording:
         super().__init__()
         self.looked_into: set[tuple] = set()  # (id(link), name)
         self.looked_at: set[int] = set()  # ids of nodes of strange Variables whose array was read
-        self.names_read: frozenset | None = None  # attributes of plain objects; None: any
         self._variables_read: list = []  # which live till the end of the trace
 
     def look_into(self, link, name: str, thing) -> None:

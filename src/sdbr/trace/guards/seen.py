@@ -76,6 +76,9 @@ class Seen:
         Where what was read is compared: dictionaries by identity, and names.
     disturbed : str or None
         In whose place another thread, which traces a call as well, has put something meanwhile.
+    lost : list of str
+        What the call leaves in objects, or objects that it leaves, of which nobody knows where the
+        next call gets them from.
     """
 
     def __init__(self, reads: Reads, trace: Trace, given: tuple, callables: list, arrays: dict):
@@ -85,8 +88,9 @@ class Seen:
         self.changed: dict[str, Change] = {}
         self.places: set[tuple] = set()
         self.disturbed: str | None = None
+        self.lost: list[str] = []
         known = _known(reads, given, callables)
-        values = _values(reads, given)
+        values = reads.things(*given)
         self._leave_out(trace, known, values)
         written, (frozen, copied) = _written(trace), _frozen(trace)
         copied.update(i for i, value in arrays.items() if value.index in trace.fixed)
@@ -104,7 +108,7 @@ class Seen:
                 reads.add(source, "identity", None, Same(thing))
             if id(thing) in copied:
                 reads.add(source, "numbers", None, FACTS["numbers"][0](thing, None))
-        self._note_unseen(trace, values)
+        self._settle_stores(trace, values)
         for source, thing in reads.changed:
             is_told = known[source.number] or id(thing) in written
             if not is_told and not _is_cache(source, values):
@@ -171,18 +175,14 @@ class Seen:
         elif isinstance(thing, ARRAYS):  # of another thread that traces a call
             self.disturbed = str(guard)
 
-    def _note_unseen(self, trace: Trace, values: list) -> None:
-        """What was written by code that is not followed, each call changes as it likes."""
-        own = set()
-        for source, _, key, _ in self._reads.written:
-            name = key if type(key) is str else None
-            own.add((id(fields_in(values[source.number])), name))
+    def _settle_stores(self, trace: Trace, values: list) -> None:
+        """Replays write to these very objects, and leave these very objects there."""
         for store in trace.stores:
-            sink = store.sink
-            place = _place_of(sink)
-            adds = hasattr(sink, "container")  # which is among what has changed
-            if not adds and sink.holder is not None and own.isdisjoint({place, (place[0], None)}):
-                self._never(sink.name)
+            for source, thing in store.same:
+                if not source.leads_there or values[source.number] is not thing:
+                    self.lost.append(store.sink.name)
+                else:
+                    self._reads.add(source, "identity", None, Same(thing))
 
     def _keep_what_is_left(self, values: list, written: set, known: list) -> None:
         """Where the call has written, and no replay does, what it has left has to lie before one.
@@ -267,6 +267,9 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
         text = f"what the call reads cannot be compared: {type(failure).__name__}: {failure}"
         recorder.mark_dynamic(text, Remedy.DO_OUTSIDE, line="")
         return None
+    for name in seen.lost:
+        text = f"the call sets {name!r}, and what it sets there, or where, no later call can find"
+        recorder.mark_dynamic(text, Remedy.RETURN_IT, line=recorder.stores.line_of(name))
     recorder.changed_elsewhere = recorder.changed_elsewhere or seen.disturbed
     return seen
 
@@ -293,15 +296,6 @@ def _known(reads: Reads, given: tuple, callables: list) -> list[bool]:
         if not known[-1]:
             reads.bind(source, thing)
     return known
-
-
-def _values(reads: Reads, given: tuple) -> list:
-    """What lies at each source now."""
-    values: list[Any] = []
-    for source in reads.sources:
-        holder = None if source.parent is None else values[source.parent.number]
-        values.append(MISSING if holder is MISSING else source.step(holder, source.key, given))
-    return values
 
 
 def _used(trace: Trace) -> set[int]:

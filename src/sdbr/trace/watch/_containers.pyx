@@ -342,6 +342,8 @@ cpdef object operate(Notes notes, one, other, bint modulo = False):
 cpdef object write_item(Notes notes, thing, key, bint deletes = False):
     """The code writes ``thing[key]``, or deletes it."""
     if is_a(thing, ARRAYS):
+        if thing.dtype == object and id(thing) in notes.homes:
+            notes.mark_dynamic("writes to an array of objects")
         return numbers(notes, thing) or None  # which are others then
     if not is_followed(notes.special(thing, "__delitem__" if deletes else "__setitem__")):
         set_item(notes, thing, key, deletes)

@@ -29,6 +29,7 @@ cdef class Executed(Notes):
     cdef object cell(self, int i)
     cdef int look_at_top(self) except -1
     cdef bint is_in_ours(self) except -1
+    cdef int find_defaults(self, function) except -1
     cdef int find_in_class(self) except -1
     cdef int find_in(self, kind, code) except -1
     cdef int begin_frame(self, frame) except -1

@@ -93,7 +93,9 @@ cdef class Executed(Notes):
         plain, n = function, 0
         if type(plain) is types.MethodType:
             plain, n = plain.__func__, 1
-            self.place("constant", None, hold(function.__self__), function.__self__, "self")
+            self.place(
+                "constant", None, hold(function.__self__), function.__self__, "self"
+            ).leads_there = True
         if (place := getattr(plain, "_sdbr_place", None)) is not None:  # looked up by each call
             self.read(place[0], "attribute", place[1], lookup(place[0], place[1])[1])
         code = getattr(plain, "__code__", None)
@@ -111,10 +113,12 @@ cdef class Executed(Notes):
             self.homes, self.starts, self.owners, self.sources, self.facts, self.written,
             self.touched, self.given_away, self.kept, self.begun, self.entered_before,
             self.names_seen, self.functions, self.pending, self.yields,
-            self.looked_for, self.writers, self.before, self.shown, self.places,
+            self.looked_for, self.writers, self.before, self.shown, self.places, self.beside,
+            self.moving,
         ):
             part.clear()
-        self.asked = self.function = self.callee = self.meets = None
+        self.inner = self.around = None
+        self.asked = self.function = self.callee = self.meets = self.writes = None
 
     # --- what the frames do ---------------------------------------------------------------------
     cpdef bint follows(self, code) except -1:
@@ -159,8 +163,22 @@ cdef class Executed(Notes):
         known = self.functions[-1]
         if known is not None and <size_t><PyObject *>known not in self.entered_before:
             self.fact(known, "definition")
+            if not self.is_own(known):
+                self.find_defaults(known)
             if <size_t><PyObject *>known in self.homes:
                 self.entered_before.add(<size_t><PyObject *>known)
+        return 0
+
+    cdef int find_defaults(self, function) except -1:
+        """Objects that a function has as defaults are the same while its definition is."""
+        code, given = function.__code__, function.__defaults__ or ()
+        names = code.co_varnames[code.co_argcount - len(given):code.co_argcount]
+        for name, x in (*zip(names, given), *(function.__kwdefaults__ or {}).items()):
+            if not self.is_own(x):
+                source = self.homes.get(<size_t><PyObject *>x)
+                if source is None:
+                    source = self.place("constant", None, hold(x), x, name)
+                source.leads_there = True
         return 0
 
     cdef int find_in_class(self) except -1:
@@ -300,6 +318,8 @@ cdef class Executed(Notes):
 
     cdef int see(self, PyObject *thing, str name) except -1:
         """Note that this is read of a thing, which is kept."""
+        if self.around is not None:  # which may write there in between
+            return 0
         self.names_seen.setdefault(<size_t>thing, set()).add(name)
         self.layout.seen[self.offset >> 1] = thing
         return 0

@@ -147,11 +147,20 @@ def _id(notes, args, kwargs):
 
 
 @_means(
-    builtins.globals, builtins.locals, builtins.super, object, decimal.getcontext, sys.exc_info,
+    builtins.locals, builtins.super, object, decimal.getcontext, sys.exc_info,
     sys._getframe,
 )  # fmt: skip
 def _nothing(notes, args, kwargs):
     """Reads nothing by itself."""
+
+
+@_means(builtins.globals)
+def _globals(Notes notes, args, kwargs):
+    """Gives the dictionary of a module: what is done to it is done to the module."""
+    space = (<object>notes.top).f_globals
+    module = sys.modules.get(space.get("__name__"))
+    if getattr(module, "__dict__", None) is space:
+        notes.owners[id(space)] = module
 
 
 @_means(builtins.eval, builtins.exec)

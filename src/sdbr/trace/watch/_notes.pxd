@@ -26,6 +26,11 @@ cdef class Notes(Events):
     cdef dict before               # address -> (container, what was in it before "*" was written)
     cdef dict shown                # address of what stands for an array -> where that lies
     cdef public object meets       # is told of random generators, before they are drawn from
+    cdef public object writes      # is told of what is written to, before that is
+    cdef set beside                # as `written`, of what runs in each replay
+    cdef Notes inner               # watches code that runs in each replay as well
+    cdef Notes around              # of such a watch: that of the call
+    cdef set moving                # addresses of what such code writes to, and may write elsewhere
     cdef list places               # what was written to, and where
     cdef list kept                 # what has an address in one of these
 
@@ -35,7 +40,10 @@ cdef class Notes(Events):
     cpdef int read(self, thing, str kind, key, value) except -1
     cpdef int fact(self, thing, str kind, key=*) except -1
     cpdef int compare(self, one, other) except -1
-    cpdef int wrote(self, thing, str kind, key, bint new=*) except -1
+    cpdef int wrote(self, thing, str kind, key, bint new=*, str name=*) except -1
+    cpdef int wrote_beside(self, Notes other, bint is_free) except -1
+    cdef int read_beside(self, thing, str kind, key) except -1
+    cdef bint has_read(self, source, str kind, key) except -1
     cpdef bint is_written(self, thing, str kind, key) except -1
     cpdef int numbers_behind(self, shown) except -1
     cpdef int look_back(self) except -1

@@ -7,7 +7,7 @@ import types
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import ATOMS, MISSING
-from sdbr.trace.watch.fingerprints import CONTAINERS, elements_of, shallow
+from sdbr.trace.watch.fingerprints import CONTAINERS, LOOSE, elements_of, shallow
 from sdbr.trace.watch.reads import FACTS, PLACES, Reads, is_ours, value_print
 from sdbr.trace.watch.sources import Source, hold
 
@@ -22,11 +22,19 @@ from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, item
 
 cdef tuple GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
 cdef tuple LINKS = (chainer.Link,)
+# Of what lies there others tell.
+cdef tuple TOLD = (
+    chainer.Link, chainer.LinkHook, chainer.Variable, chainer.variable.VariableNode,
+    chainer.FunctionNode, chainer.Function,
+)  # fmt: skip
 cdef tuple MODULES = (types.ModuleType,)
 cdef tuple Arrays = tuple(ARRAYS)
 # Facts about one key, and those that hang on which keys there are.
 cdef frozenset OF_KEY = frozenset({"item", "attribute", "hasattr", "field"})
 cdef frozenset OF_KEYS = frozenset({"length", "keys", "elements", "names", "dir"})
+# The kinds of sources and facts that are about one and the same place.
+cdef dict READS_OF = {"attribute": ("attribute", *PLACES)}
+cdef str BESIDE = "to which static_code or a function node writes"
 
 
 cdef class Notes(Events):
@@ -40,6 +48,7 @@ cdef class Notes(Events):
         self.fresh = Fresh()
         self.sources, self.homes, self.owners = {}, {}, {}
         self.facts, self.written, self.touched, self.given_away = set(), set(), set(), set()
+        self.beside, self.moving = set(), set()
         self.places = []
         self.kept, self.starts, self.yields, self.writers = [], {}, {}, {}
         self.before, self.shown = {}, {}
@@ -116,12 +125,16 @@ cdef class Notes(Events):
         if self.is_own(thing):
             return 0
         if not self.is_written(thing, kind, key) and not is_pythons(key):
-            self.place(kind, self.root(thing), key, value)
+            source = self.place(kind, self.root(thing), key, value)
             self.apart(thing, kind, key)
+            if <size_t><PyObject *>thing in self.moving and is_data(key, value):
+                self.mark_dynamic(f"reads {source}, {BESIDE}, or may write")
         return 0
 
     cpdef bint is_written(self, thing, str kind, key) except -1:
         """Whether what lies there is what the call itself has written."""
+        if self.around is not None:
+            self.around.read_beside(thing, kind, key)
         address = <size_t><PyObject *>thing
         start = self.starts.get(address)
         if start is not None and item(start, key) is not item(thing, key):
@@ -131,12 +144,18 @@ cdef class Notes(Events):
         if (address, "*", None) in self.written:
             self.mark_dynamic(f"reads of {self.root(thing)}, which it has changed")
             return True
-        return (address, PLACES.get(kind, kind), token_of(key)) in self.written
+        place = address, PLACES.get(kind, kind), token_of(key)
+        if place in self.beside:
+            self.mark_dynamic(f"reads {self.root(thing)}: {kind} {shown(key)!r:.40}, {BESIDE}")
+            return True
+        return place in self.written
 
     cpdef int fact(self, thing, str kind, key=None) except -1:
         """The code learns something of `thing`, one of `FACTS`."""
         if kind != "result" and self.is_own(thing):
             return 0
+        if self.around is not None and kind not in OF_KEY:
+            self.around.read_beside(thing, "*", None)
         address = <size_t><PyObject *>thing
         if address in self.touched and (
             (address, "*", None) in self.written
@@ -185,8 +204,11 @@ cdef class Notes(Events):
             self.reads.add(a, "is", b, one is other)
         return 0
 
-    cpdef int wrote(self, thing, str kind, key, bint new=False) except -1:
-        """The code writes to `thing`, by a key, or ("*") all over it; `new`: there was nothing."""
+    cpdef int wrote(self, thing, str kind, key, bint new=False, str name="") except -1:
+        """The code writes to `thing`, by a key, or ("*") all over it; `new`: there was nothing.
+
+        `name` is that of a variable, where `thing` is its cell.
+        """
         if self.is_own(thing) or is_pythons(key):
             return 0
         source = self.root(thing)
@@ -196,7 +218,13 @@ cdef class Notes(Events):
         self.writers.setdefault(place[1:], {})[address] = thing
         if place not in self.written:  # once, however often
             self.written.add(place)
-            self.places.append((source, kind, key, thing))
+            if place in self.beside:
+                self.mark_dynamic(f"writes {source}: {kind} {shown(key)!r:.40}, {BESIDE}")
+            noted = None
+            if self.writes is not None:
+                was_read = self.has_read(source, kind, key)
+                noted = self.writes(source, thing, kind, name or key, was_read)
+            self.places.append((source, kind, key, thing, noted))
         self.kept.append(key)
         if new:
             self.written.add((address, "keys", None))
@@ -206,6 +234,75 @@ cdef class Notes(Events):
         self.reads.writes.append(f"{source}{what}")
         return 0
 
+    def inside(self, make):
+        """A watch, made by `make`, of code that runs in each replay; None where this one is over.
+        """
+        if self.thread == NULL:
+            return None
+        if self.inner is None:
+            self.inner = make()
+            self.inner.fresh = self.fresh  # what the call has made is its own
+            self.inner.around = self
+        return self.inner
+
+    cpdef int wrote_beside(self, Notes other, bint is_free) except -1:
+        """Code has run that runs in each replay, too: what it has written, as `other` has seen, the
+        call must have no part in.
+
+        Parameters
+        ----------
+        other : Notes
+        is_free : bool
+            Whether the code writes to links as it likes: that is seen elsewhere.
+        """
+        for source, kind, key, thing, _ in other.places:
+            if is_free and is_a(thing, LINKS):
+                continue
+            address = <size_t><PyObject *>thing
+            if not is_a(thing, LINKS):
+                self.moving.add(address)
+            place = address, kind, token_of(key)
+            home = self.homes.get(address)
+            is_read = home is not None and self.has_read(home, kind, key)
+            if is_read and kind != "*":  # arrays are not compared
+                now = Source("item" if type(thing) is dict else kind, source, key)
+                is_read = is_a(now.step(thing, key, ((), {})), LOOSE)
+            if is_read or (place in self.written and place not in self.beside):
+                self.mark_dynamic(f"has a part in {source}: {kind} {shown(key)!r:.40}, {BESIDE}")
+            self.kept += (thing, key)
+            self.touched.add(address)
+            self.beside.add(place)
+            for whole in ((address, "keys", None), (address, "*", None)):
+                if whole in other.written and whole not in self.written:
+                    self.written.add(whole)
+                    self.beside.add(whole)
+        other.places.clear()
+        other.written.clear()
+        return 0
+
+    cdef int read_beside(self, thing, str kind, key) except -1:
+        """Such code reads what the call may have written, which replays do at their end."""
+        address = <size_t><PyObject *>thing
+        if address in self.touched:
+            place = address, PLACES.get(kind, kind), token_of(key)
+            for one in (place, (address, "*", None)) if kind != "*" else list(self.written):
+                if one[0] == address and one in self.written and one not in self.beside:
+                    text = f"writes {self.root(thing)}: {one[1]}"
+                    self.mark_dynamic(f"{text}, which static_code or a function node reads")
+                    break
+        return 0
+
+    cdef bint has_read(self, source, str kind, key) except -1:
+        """Whether the code has asked for what lies there."""
+        number, token = source.number, token_of(key)
+        named = key if type(key) is str else (type(key), token)
+        for one in READS_OF.get(kind, (kind,)):
+            if (one, number, named) in self.sources:
+                return True
+            if (one, number, type(key), token) in self.facts:
+                return True
+        return False
+
     cpdef int look_back(self) except -1:
         """The call is over: note which containers it has written all over hold something else by
         now, as the next call may change them again; and what lies in the places it has written.
@@ -214,12 +311,17 @@ cdef class Notes(Events):
             now = contents_of(thing)
             if len(now) != len(before) or not all(map(is_alike, now, before)):
                 self.reads.changed.append((self.root(thing), thing))
-        for source, kind, key, thing in self.places:
+        for source, kind, key, thing, noted in self.places:
             home = None
             if kind != "*":
                 kind = "item" if type(thing) is dict else kind
                 left = Source(kind, source, key).step(thing, key, ((), {}))
                 home = self.homes.get(<size_t><PyObject *>left)
+                if noted is None and is_ours(left) and not is_a(thing, TOLD):
+                    self.mark_dynamic(f"leaves what it has computed in {source}")
+                elif noted is not None:
+                    noted.home = home or self.shown.get(<size_t><PyObject *>left)
+                    noted.is_own = noted.home is None and self.is_own(left)
             self.reads.written.append((source, kind, key, home))
         return 0
 
@@ -278,6 +380,13 @@ cdef list contents_of(thing):
 
 cdef bint is_alike(now, before) except -1:
     return now is before or (is_atom(now) and shallow(now) == shallow(before))
+
+
+cdef bint is_data(key, value) except -1:
+    """Whether what was read is compared, and not only which object it is."""
+    if callable(value) or (type(key) is str and key[:2] == "__"):
+        return False
+    return type(value_print(value)) is tuple
 
 
 cpdef object token_of(key):

@@ -131,7 +131,7 @@ cdef int m_store_cell(Executed w, int op, int arg) except -1:
     cell = w.cell(arg)
     if cell is not None:
         m_cell(w, op, arg) if op in DELETES else None
-        w.wrote(cell, "cell", None)
+        w.wrote(cell, "cell", None, False, w.layout.code.co_freevars[arg - w.layout.first_free])
     return 0
 
 

@@ -310,6 +310,15 @@ class Reads:
             and type(guard.want[0]) is type and issubclass(guard.want[0], LOOSE)
         ]  # fmt: skip
 
+    def things(self, args: tuple, kwargs: dict) -> list:
+        """What lies at each source now, for a call with these arguments."""
+        found: list[Any] = []
+        for source in self.sources:
+            holder = None if source.parent is None else found[source.parent.number]
+            lies = MISSING if holder is MISSING else source.step(holder, source.key, (args, kwargs))
+            found.append(lies)
+        return found
+
     def settle(self, args: tuple, kwargs: dict) -> None:
         """The call is over: what it has given an array keeps that."""
         self._checks = None

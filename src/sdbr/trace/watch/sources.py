@@ -96,9 +96,11 @@ class Source:
     ----------
     number : int
         Among the sources of the call; a parent's is smaller.
+    leads_there : bool
+        Whether it leads to what the next call meets, and not only to what this one has met somehow.
     """
 
-    __slots__ = ("key", "kind", "name", "number", "parent", "step")
+    __slots__ = ("key", "kind", "leads_there", "name", "number", "parent", "step")
 
     def __init__(self, kind: str, parent: Source | None, key: Any, name: str = ""):
         self.kind = kind
@@ -107,6 +109,7 @@ class Source:
         self.name = name
         self.step = _STEPS[kind]
         self.number = -1
+        self.leads_there = kind != "constant"
 
     def get(self, args: tuple, kwargs: dict) -> Any:
         """What lies there now; MISSING for nothing. No code of the user's runs."""
@@ -124,7 +127,7 @@ class Source:
     def bind(self, thing) -> None:
         """Let it be a source of this very thing."""
         self.kind, self.key, self.parent = "constant", hold(thing), None
-        self.step = _STEPS["constant"]
+        self.step, self.leads_there = _STEPS["constant"], True
 
     def __str__(self) -> str:
         kind = self.kind

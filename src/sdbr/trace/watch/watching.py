@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sdbr.base.failures import is_of_ours
@@ -25,12 +26,14 @@ class watching:
     kwargs : dict
     meets : callable, optional
         Called with each random generator that the call reaches, and its name.
+    writes : callable, optional
+        Called with what the call is about to write to, each place once: see `Stores.note`.
     """
 
-    def __init__(self, function: Callable, args: tuple, kwargs: dict, meets=None):
+    def __init__(self, function: Callable, args: tuple, kwargs: dict, meets=None, writes=None):
         self._call = function, args, kwargs
         self._watch = Watch()
-        self._watch.meets = meets
+        self._watch.meets, self._watch.writes = meets, writes
         self._collects = False
 
     def __enter__(self) -> Watch:
@@ -70,6 +73,28 @@ class watching:
 
 def _told(failure: Exception) -> str:
     return f"the watch has failed: {type(failure).__name__}: {failure}"
+
+
+@contextlib.contextmanager
+def beside(watched: Watch | None, is_free: bool = False) -> Iterator[None]:
+    """Code of the user's that runs in each replay as well: see `Notes.wrote_beside`."""
+    other = None if watched is None else watched.inside(Watch)
+    if other is None:
+        yield
+        return
+    reason = other.start()
+    try:
+        yield
+    finally:
+        try:
+            reason = reason or other.stop()
+            watched.wrote_beside(other, is_free)
+        except BaseException as failure:
+            if not is_of_ours(failure):
+                raise
+            reason = _told(failure)
+        if reason is not None:
+            watched.mark_dynamic(f"runs code beside that cannot be watched ({reason})")
 
 
 def all_read_by(function: Callable) -> Reads | None:
