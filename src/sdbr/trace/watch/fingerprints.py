@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import collections
+import contextlib
 import decimal
 import enum
 import functools
@@ -251,12 +252,17 @@ def keys_of(thing) -> tuple:
 
 def elements_of(thing) -> list:
     """The elements of a container in their order, keys for a dict; without the user's code."""
-    if is_a(thing, (collections.OrderedDict,)):
-        return [*collections.OrderedDict.__iter__(thing)]
-    for kind in (list, tuple, dict, set, frozenset, collections.deque):
-        if is_a(thing, (kind,)):
-            return [*kind.__iter__(thing)]
+    for kind in _ITERATED:
+        if type(thing) is kind:
+            return [*thing]  # in one step, between those of another thread that writes there
+    for kind in _ITERATED:
+        while is_a(thing, (kind,)):
+            with contextlib.suppress(RuntimeError):  # it did, after the first of two steps
+                return [*kind.__iter__(thing)]
     return list(thing)
+
+
+_ITERATED = (collections.OrderedDict, list, tuple, dict, set, frozenset, collections.deque)
 
 
 @ByClass
