@@ -2,6 +2,7 @@
 
 import re
 
+import chainer
 import pytest
 
 from tests.conftest import ON
@@ -44,7 +45,9 @@ OTHERS = {"rsqrt"}
 @pytest.mark.parametrize("case", STATIC, ids=[case.id for case in STATIC])
 def test_function(case, executables):
     manager = check(case)
-    assert executables and all(x.recorded or not x.native_ops for x in executables)
+    idle = [x for x in executables if x.native_ops and not x.recorded]
+    # Where each call is audited, that of the runner waits for one that is not.
+    assert executables and len(idle) <= (chainer.config.sdbr_audit != "off")
     if case.native and not case.draws and case.name not in OTHERS and manager.statistics.python_ops:
         found = reasons(manager)
         assert found and all(map(HERE.search, found)), found

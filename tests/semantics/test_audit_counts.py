@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import sdbr
 from sdbr.audit._budget import AuditCount, Budget
 from sdbr.audit.share import SHARE
@@ -161,6 +163,20 @@ def test_the_same_calls_are_served_alike_with_audits_and_without(steps):
     never = served("off")
     assert served(1e9) == served("auto") == never
     assert all(never[-1])
+
+
+def test_a_runner_stays_while_calls_are_audited():
+    """Another for each would take memory of its own, and on a GPU be recorded anew."""
+    static = sdbr.static_graph(F.ceil)
+    x = np.ones(3, "f")
+    with chainer.using_config("sdbr_audit", 1e9):
+        for _ in range(3):
+            static(x)
+        with mock.patch.object(type(static.schedule_manager), "_remember") as remember:
+            for _ in range(5):
+                static(x)
+        assert not remember.called
+        assert static.schedule_manager.audits.passed >= 5
 
 
 def test_after_a_difference_they_come_early_again():

@@ -54,6 +54,8 @@ class Lookup:
         See `signature`.
     missed : tuple or None
         What `why_not_traced` has said of it, if it was asked.
+    known : bool
+        Whether a runner serves calls like it, and has left this one to others, for an audit.
     """
 
     structure: tuple
@@ -68,6 +70,7 @@ class Lookup:
     differs: str = ""
     signature: tuple | None = None
     missed: tuple | None = None
+    known: bool = False
 
 
 def look_up(manager, args: tuple, kwargs: dict, known: bool = False) -> Lookup:
@@ -88,7 +91,7 @@ def look_up(manager, args: tuple, kwargs: dict, known: bool = False) -> Lookup:
         return Lookup(((), {}), [], reason=reason)
     leaves: list = []
     try:
-        found = Lookup(flatten_arguments(args, kwargs, leaves), leaves)
+        found = Lookup(flatten_arguments(args, kwargs, leaves), leaves, known=known)
     except TraceError as error:
         if manager.options.on_dynamic == "raise":
             raise

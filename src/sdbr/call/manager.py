@@ -188,7 +188,7 @@ class ScheduleManager:
                     self.audits.budget.add(time.perf_counter() - start, share_now())
                     if schedule.due is not None:
                         schedule.due.count.served()
-                if not (every or schedule.bound_to or schedule.gone):
+                if not (every or schedule.bound_to or schedule.gone or lookup.known):
                     self._remember(schedule, args, kwargs)
                 return result
             except Retrace:
@@ -206,11 +206,12 @@ class ScheduleManager:
     def find_other(self, lookup: Lookup, schedule: Schedule, answers: tuple[int, ...]) -> None:
         """The call goes another way than `schedule`: look for one that gives these answers."""
         lookup.answers, lookup.differs = answers, difference(schedule, answers)
-        lookup.schedule = self.find(lookup.key, lookup.floats, answers)
+        lookup.schedule, lookup.known = self.find(lookup.key, lookup.floats, answers), False
 
     def _drop_and_find(self, lookup: Lookup) -> None:
         self.drop(lookup.key, lookup.schedule)
         lookup.schedule = self.find(lookup.key, lookup.floats, lookup.answers)
+        lookup.known = False
 
     # --- schedules -------------------------------------------------------------------------
     def find(self, key: CallKey, floats, answers: tuple[int, ...] = ()) -> Schedule | None:

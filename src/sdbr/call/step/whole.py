@@ -223,6 +223,7 @@ def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool, object]:
     lookup = None if manager is None else manager.look_up(args, kwargs, _steps_of(optimizer).halted)
     if lookup is None:
         return lossfun(*args, **kwargs), False, None
+    lookup.known = False  # to runners of steps, at most
     wants_whole(manager)
     if lookup.schedule is None and lookup.reason is None:
         new_size(manager, lookup, manager.statistics.calls + 1)
