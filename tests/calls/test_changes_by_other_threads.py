@@ -3,6 +3,7 @@
 import threading
 
 import sdbr
+from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.recorder import Recorder
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.harness.threads import LIMIT, join, start, wait
 
 PHASE = "before"
 X = np.ones(3, "f")
+TABLE = np.ones(3, "f")
 
 
 class Named:
@@ -123,6 +125,23 @@ def test_what_stands_for_builtins_was_put_there_by_us(meanwhile):
     for k in range(4):
         np.testing.assert_array_equal(static(X + k).array, (X + k) * (3 + 3 * k))
     assert static.schedule_manager.statistics.replays > 0
+
+
+def stand_in_(array):
+    globals()["TABLE"] = array.view(TracedArray)
+
+
+def test_what_another_trace_has_put_in_its_place(meanwhile):
+    """Such traces are thrown away; where that happens each time, the call says why."""
+    globals()["TABLE"] = np.ones(3, "f")
+    static = sdbr.static_graph(lambda x: F.relu(x) * TABLE)
+    meanwhile(lambda: stand_in_(np.ones(3, "f")), 100)
+    with pytest.warns(sdbr.SdbrWarning, match="another thread did.* no other thread changes"):
+        for _ in range(8):
+            globals()["TABLE"] = np.ones(3, "f")
+            np.testing.assert_array_equal(static(X).array, X)
+    statistics = static.schedule_manager.statistics
+    assert statistics.replays == 0 and statistics.define_by_run_calls == 3
 
 
 def test_what_the_call_reads(meanwhile):

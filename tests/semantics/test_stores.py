@@ -487,6 +487,7 @@ def test_a_counter_of_a_link_in_something_outside(make):
         for i in range(5):
             static(X)
             assert Chosen.spare == make(i + 1)
+    assert static.schedule_manager.statistics.replays == 0
 
 
 def test_a_counter_of_a_link_in_a_list_that_is_there():

@@ -267,6 +267,7 @@ def test_an_array_that_a_node_puts_in_its_place():
     with pytest.warns(sdbr.SdbrWarning, match="has a part in MEAN|has a part in .*MEAN"):
         for want in wanted:
             assert_near(static(X).array, want, RESULTS, "result")
+    assert static.schedule_manager.statistics.replays == 0
 
 
 def test_an_object_of_the_call():
@@ -282,6 +283,7 @@ def test_an_object_of_the_call():
         count()
         return F.relu(x) * 2
 
-    static = sdbr.static_graph(function, on_dynamic="fallback")
+    static = sdbr.static_graph(function, on_dynamic="raise")
     for _ in range(3):
         assert_near(static(X).array, X * 2, RESULTS, "result")
+    assert static.schedule_manager.statistics.replays == 2

@@ -8,7 +8,7 @@ call is found by the references to it.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS
@@ -72,11 +72,11 @@ class Stores:
 
     Parameters
     ----------
-    functions : list of function
+    functions : sequence of function
         Those of the user's that the call may run.
     """
 
-    def __init__(self, functions: list = []):  # noqa: B006
+    def __init__(self, functions: Sequence = ()):
         self.functions = functions
         #: Names of places to which the code assigns.
         self.stored = frozenset().union(*[names_stored(f.__code__) for f in functions])

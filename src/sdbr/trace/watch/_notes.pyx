@@ -264,7 +264,7 @@ cdef class Notes(Events):
             place = address, kind, token_of(key)
             home = self.homes.get(address)
             is_read = home is not None and self.has_read(home, kind, key)
-            if is_read and kind != "*":  # arrays are not compared
+            if is_read:  # arrays are not compared
                 now = Source("item" if type(thing) is dict else kind, source, key)
                 is_read = is_a(now.step(thing, key, ((), {})), LOOSE)
             if is_read or (place in self.written and place not in self.beside):
