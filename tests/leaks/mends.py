@@ -86,14 +86,8 @@ OFF[10] = _draws_unseen
 OFF[11] = _iterators_unseen
 OFF[6] = lambda: unnoticed("a value left NumPy", "the memory of", "a Parameter was made of")
 OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled")
-OFF[8] = lambda: mock.patch.multiple(
-    "sdbr.trace.code.outside",
-    takes_plain_floats=lambda thing: False,
-    asks_past_methods=lambda attributes, names_float: False,
-)
-OFF[9] = lambda: mock.patch(
-    "sdbr.call.trace_call.answering", lambda askers: contextlib.nullcontext()
-)
+OFF[8] = lambda: mock.patch.object(Recorder, "note_leaving", lambda self, scalar: None)
+OFF[9] = lambda: mock.patch("sdbr.trace.watch._calling.is_users", lambda name: False)
 OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
 OFF[13] = _classes_unseen
 OFF[15] = lambda: mock.patch("sdbr.trace.code.outside.sees_hidden", lambda: False)

@@ -15,7 +15,8 @@ RIGHT = {
     "p_07_im2col_as_input", "p_06_item_of_ints_as_axis",
     "p_07_special", "p_08_stacked_deque", "p_08_joined_deque", "p_08_stacked_userlist",
     "p_09_kept_in_a_closure", "p_09_kept_in_an_object", "p_06_variable_item", "p_06_item_rounded",
-    "p_06_number_beside_the_loss", "p_08_filled",
+    "p_06_number_beside_the_loss", "p_08_filled", "p_06_deque_largest", "p_06_node_data_branch",
+    "p_07_col2im", "p_08_imported_math",
 }  # fmt: skip
 #: Traced anew each time: the call writes what it reads.
 KEPT = {"p_09_kept_in_a_class"}

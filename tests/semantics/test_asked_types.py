@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import builtins
 import textwrap
 
 import sdbr
@@ -15,10 +15,6 @@ from chainer import functions as F
 from tests.tolerances import RESULTS
 
 XS = [np.random.RandomState(i).randn(3, 4).astype("f") for i in range(5)]
-
-called_by_class = pytest.mark.skipif(
-    sys.version_info < (3, 11), reason="before, byte code does not show what is read to be called"
-)
 
 
 class Holder(chainer.Chain):
@@ -85,7 +81,6 @@ def made_again(model, h):
     return type(model).__name__, F.sum(h).array.item() * type(model.alpha)(2)
 
 
-@called_by_class
 @pytest.mark.parametrize(
     "use", [name_of_class, of_a_class, of_several_classes, class_of_a_number, made_again]
 )
@@ -119,58 +114,77 @@ def wanted():
     return float
 
 
-def class_shown(model, h):
-    return type(float(F.sum(h).array)), [float][0], float(F.sum(h).array)
+def class_kept(model, h):
+    number = float(F.sum(h).array)
+    return {int: 0.0, float: number}[number.__class__]
 
 
-@pytest.mark.parametrize("use", [same_class, class_as_argument, class_of_another, class_shown])
-def test_a_class_that_may_be_compared_is_that_of_python(use):
-    with pytest.warns(sdbr.SdbrWarning, match=r"hands on the class 'float' at .*asks for types"):
-        model = compare(use)
-    assert "hands on the class 'float'" in str(sdbr.explain(model))
+def by_another_name(model, h):
+    kind, asks = builtins.float, builtins.type
+    number = kind(F.sum(h).array)
+    return number if asks(number) is [float][0] else None
+
+
+def spread(model, h):
+    number = float(*[F.sum(h).array])
+    return number if type(*(number,)) is float else None
+
+
+def mapped(model, h):
+    numbers = list(map(float, [F.sum(h).array, model.alpha]))
+    return sum(numbers) if list(map(type, numbers)) == [float, float] else None
+
+
+def classes_of_arrays(model, h):
+    kinds = type(h.array), type(h.array[0, 0]), type(h.array.sum())
+    return float(F.sum(h).array) if kinds == (np.ndarray, np.float32, np.float32) else None
+
+
+def powers(model, h):
+    number = float(F.sum(h).array)
+    return number, pow(number, 2)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        same_class, class_as_argument, class_of_another, class_kept, by_another_name,
+        spread, mapped, classes_of_arrays, powers,
+    ],
+)  # fmt: skip
+def test_a_class_is_that_of_python_and_the_number_is_followed(use):
+    statistics = compare(use).schedule_manager.statistics
+    assert (statistics.traces, statistics.replays) == (1, len(XS) - 1)
+
+
+def test_a_counter_has_the_class_of_python():
+    def use(model, h):
+        model.n = getattr(model, "n", 0) + 1
+        assert type(model.n) is int and isinstance(model.n, int)
+        return float(model.n)
+
+    statistics = compare(use).schedule_manager.statistics
+    assert statistics.replays >= len(XS) - 2 and statistics.define_by_run_calls == 0
 
 
 SOURCES = {
-    "tells the class 'float' by identity": """
-        def use(model, h):
-            number = float(F.sum(h).array)
-            return number if number.__class__ is float else None
-        """,
-    "because of 'type' at .* in use": """
-        from builtins import type
-        def use(model, h):
-            number = float(F.sum(h).array)
-            return number if type(number) == float else None
-        """,
-    "because of float.hex at .* in use": """
-        def use(model, h):
-            return float.fromhex(float.hex(float(F.sum(h).array)))
-        """,
-    "because of the attribute 'hex'": """
-        def use(model, h):
-            number = float(F.sum(h).array)
-            return number if type(number).hex(number) else None
-        """,
-    "because of 'json'": """
-        import json
-        def use(model, h):
-            return json.loads(json.dumps(float(F.sum(h).array)))
-        """,
-    "because of a text and the operator %": """
-        def use(model, h):
-            return float("%r" % float(F.sum(h).array))
-        """,
-    "because of 'compile' at .* in use": """
-        def use(model, h):
-            number = float(F.sum(h).array)
-            return number if chainer is not None or compile("1", "", "eval") else None
-        """,
+    "hex": "float.fromhex(float.hex(number))",
+    "of its class": "float(len(type(number).hex(number)))",
+    "json": "json.loads(json.dumps([number]))[0]",
+    "a text": "float('%r' % number)",
+    "complex": "abs(number * 1j)",
 }
 
 
-@pytest.mark.parametrize("reason", SOURCES)
-def test_the_warning_says_why_a_number_is_not_followed(reason):
-    names = {"F": F, "chainer": chainer, "__name__": __name__}
-    exec(textwrap.dedent(SOURCES[reason]), names)
-    with pytest.warns(sdbr.SdbrWarning, match=reason):
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_warning_says_where_a_number_left(source):
+    code = f"""
+        import json
+        def use(model, h):
+            number = float(F.sum(h).array)
+            return {SOURCES[source]}
+        """
+    names = {"F": F, "__name__": __name__}
+    exec(compile(textwrap.dedent(code), "user.py", "exec"), names)
+    with pytest.warns(sdbr.SdbrWarning, match=r"left NumPy through float\(\) at user.py:5 in use"):
         compare(names["use"])

@@ -1,6 +1,7 @@
 """Row 10: compiled code takes a number past the methods of its class; it is that of each call."""
 
 import warnings
+from unittest import mock
 
 import sdbr
 
@@ -15,6 +16,20 @@ NUMBERS = {
     "x.tolist()": "f = x.tolist()[0]",
     "argument": "",
 }
+SET = """import ctypes
+from array import array
+def put(f):
+    s = {0}
+    {1} = f
+    return {1}
+"""
+OF_USERS = """import json, math, struct
+class T:
+    def __init__(self, v):
+        self.v = v
+    def __float__(self):
+        return self.v
+"""
 TAKERS = [
     ("from decimal import Decimal", "float(Decimal(f))"),
     ("import decimal", "float(decimal.Decimal(f))"),
@@ -37,11 +52,62 @@ TAKERS = [
     ("", "(2.0).__mul__(f)"),
     ("", "(2.0).__rsub__(f)"),
     ("", "(0.1).__lt__(f) * 1.0"),
+    ("", "abs(1j * f) + abs(f + 1j) + (1j == f)"),
+    ("", "abs(sum([1j, f]))"),
+    ("class C(complex): pass", "abs(C(1) * f)"),
+    ("class F(float): pass", "F(2.0) * f"),
+    ("from math import sqrt; from functools import partial; h = partial(sqrt)", "h(abs(f))"),
+    ("from math import sqrt\nclass O: s = sqrt\no = O()", "o.s(abs(f))"),
+    ("from math import sin", "sum(map(sin, [f, 2.0]))"),
+    ("from decimal import Decimal", "float(max([f, Decimal(0.1)]))"),
+    ("from decimal import Decimal", "(Decimal(0.1) < f) * 1.0"),
+    ("import operator", "abs(operator.mul(1j, f))"),
+    ("from datetime import timedelta", "(timedelta(seconds=2) * f).total_seconds()"),
+    ("from array import array", "(lambda a: (a.append(f), a[0])[1])(array('d'))"),
+    ("from array import array\nA = array('d', [0.0])", "(A.__setitem__(0, f), A[0])[1]"),
+    (SET.format("memoryview(bytearray(8)).cast('d')", "s[0]"), "put(f)"),
+    (SET.format("array('d', [0.0])", "s[0]"), "put(f)"),
+    (SET.format("(ctypes.c_double * 2)()", "s[0]"), "put(f)"),
+    (SET.format("ctypes.c_double()", "s.value"), "put(f)"),
+    ("import json", "json.loads(json.dumps({'a': [1, {'b': f}]}))['a'][1]['b']"),
+    ("from marshal import dumps, loads", "loads(dumps(f))"),
+    ("", "float('%.3f' % f)"),
+    ("import numpy as np", "np.ma.array([f, 1.0]).sum()"),
+    ("", "abs(sum([f, 1.0], 1j)) + abs(sum([f], start=0j))"),
+    ("", "(f in (0.1, 1j)) + (f in [1j])"),
+    ("import math", "math.fsum(f * k for k in (1.0, 2.0))"),
+    ("from array import array", "array('d', map(float, [f]))[0]"),
+    ("class F(float): pass", "divmod(F(5.0), abs(f) + 1)[1]"),
+    (OF_USERS, "float(T(f)) + complex(T(f)).real"),
+    (OF_USERS, "struct.unpack('d', struct.pack('d', T(f)))[0] + math.floor(T(f))"),
+    (OF_USERS, "json.loads(json.dumps([T(f)], default=lambda o: o.v))[0]"),
+]  # fmt: skip
+#: Of whole numbers, which are no ints to code that does not ask.
+WHOLE = [
+    ("import json", "json.loads(json.dumps({'a': [n], 'b': (n, 2)}))['a'][0]"),
+    ("import json", "json.loads(json.dumps([n], indent=1))[0] + len(json.dumps({n: 1}))"),
+    ("from decimal import Decimal as D", "float(D(n) + D(1) * n + round(D('1.234'), n % 2) ** n)"),
+    ("from datetime import timedelta as t", "(t(seconds=n) * n + n * t(hours=n)).total_seconds()"),
+    ("from datetime import timedelta as t", "t(**{'days': n}) / t(days=n + 1)"),
+    ("from statistics import mean, stdev", "mean([n, 1]) + stdev([n, 1.5, 2])"),
+    ("", "len('%*d' % (n + 5, 3)) * 1.0"),
+    ("from marshal import dumps, loads", "loads(dumps([n]))[0] * 1.0"),
+    ("from functools import partial; from decimal import Decimal", "float(partial(Decimal)(n))"),
+    ("", "float.__add__(1.0, n) + int.__add__(1, n) + (7).__sub__(n) + (2.5).__sub__(n)"),
+    ("", "sum(map((2).__add__, [n])) + int.bit_length(n)"),
+    ("from itertools import groupby", "[k for k, _ in groupby([n, n], key=type)].count(int) * 1.0"),
+    (OF_USERS.replace("__float__", "__index__"), "[1, 2, 3, 4, 5][T(n)] + len([0] * T(n)) * 1.0"),
+    (OF_USERS.replace("__float__", "__int__"), "int(T(n)) * 1.0"),
 ]  # fmt: skip
 FOLLOWED = [
     ("import math", "math.ldexp(f, 2)"),
     ("import math", "math.perm(3, 2) * f"),
     ("", "f // 0.1 + f % 3 + 2 ** f"),
+    ("", "max([f, 0.1]) + sum([f, 1.0]) + abs(f)"),
+    ("import operator", "operator.mul(f, 2.0)"),
+    ("import json, decimal", "f * 2"),
+    ("from itertools import accumulate", "list(accumulate([f, 1.0]))[1]"),
+    ("from heapq import nlargest", "nlargest(1, [f, 0.1])[0]"),
 ]
 
 
@@ -51,7 +117,7 @@ def compared(number, imports, expression) -> int:
     line = NUMBERS[number] or "pass"
     code = f"{imports}\ndef g(x{argument}):\n    {line}\n    return x * ({expression})\n"
     names = {"__name__": "of_a_user"}
-    exec(code, names)
+    exec(compile(code, "user.py", "exec"), names)
     static = sdbr.static_graph(names["g"])
     rng = np.random.RandomState(0)
     with warnings.catch_warnings():
@@ -68,6 +134,50 @@ def compared(number, imports, expression) -> int:
 @pytest.mark.parametrize(("imports", "expression"), TAKERS)
 def test_what_takes_a_number_unseen(imports, expression, number):
     compared(number, imports, expression)
+
+
+@pytest.mark.parametrize(("imports", "expression"), WHOLE)
+@pytest.mark.parametrize("number", ["n = int((x > 0).sum())", "n = (x > 0).sum().item()"])
+def test_what_takes_a_whole_number(imports, expression, number):
+    with mock.patch.dict(NUMBERS, whole=number):
+        compared("whole", imports, expression)
+
+
+def test_arguments_that_a_call_has_kept_are_floats_of_python():
+    kept = []
+
+    def g(x, f):
+        kept.append(f)
+        return x * f
+
+    static = sdbr.static_graph(g)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdbr.SdbrWarning)
+        for f in (1.0, 2.0, 3.0):
+            static(np.ones(2), f)
+    assert [type(f) for f in kept] == [float] * 3 and kept == [1.0, 2.0, 3.0]
+
+
+def test_a_number_meets_an_array_in_a_function_of_the_users():
+    def g(x):
+        n = x.astype(int).sum().item()
+        return x * 2, np.vectorize(lambda v: v * n)(np.ones(2))
+
+    static = sdbr.static_graph(g)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdbr.SdbrWarning)
+        for k in (1, 2, 3, 4):
+            assert (static(np.full(3, float(k)))[1] == 3 * k).all()
+
+
+def test_a_call_that_was_dynamic_before_it_began_takes_any_number():
+    def g(x, f):
+        return x * eval("f * 2", {"f": f})
+
+    static = sdbr.static_graph(g)
+    with pytest.warns(sdbr.SdbrWarning, match="'eval' reaches"):
+        found = [static(np.ones(2), f)[0] for f in (1.0, 2.0, 3.0)]
+    assert found == [2.0, 4.0, 6.0]
 
 
 @pytest.mark.parametrize("number", [number for number in NUMBERS if number != "argument"])

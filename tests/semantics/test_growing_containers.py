@@ -382,7 +382,8 @@ STATIC = [
 
 
 READ_AFTER = [
-    read_after, capped, counted, read_after_a_constant, arrays_read_after, the_last_three,
+    read_after, capped, by_getattr, counted, read_after_a_constant, arrays_read_after,
+    the_last_three,
 ]  # fmt: skip
 
 CONTAINERS = ("history", "hs", "stats", "named", "lately", "loss")

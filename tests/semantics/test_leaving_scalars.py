@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
-import warnings
 from functools import partial
 
 import sdbr
-from sdbr.trace.arrays import asked
 from sdbr.trace.arrays.traced_float import TracedFloat
 
 import chainer
@@ -484,24 +482,3 @@ def test_several_threads_have_their_own_numbers():
     in_threads(4, work)
     assert len(found) == 200 and all(found)
     assert statistics_of(static).replays == before + 200
-
-
-def test_float_is_the_builtin_again():
-    static = sdbr.static_graph(lambda x: float(x.sum()))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        static(np.ones(2))
-    assert "float" not in globals()
-
-
-def test_what_stands_for_float_is_a_float_to_all_who_ask():
-    Float = asked.Float
-    assert issubclass(int, Float) == issubclass(int, float)
-    assert issubclass(np.float64, Float) and isinstance(0.5, Float) and not isinstance(1, Float)
-    assert (Float("0.5"), Float(), Float(True)) == (0.5, 0.0, 1.0)
-    assert [float] == [Float] and [Float] == [float] and Float in {int: 0, float: 1}
-    assert np.dtype(Float) == np.zeros(2, Float).dtype == np.dtype("d")
-    assert np.issubdtype(np.dtype("d"), Float) and np.zeros(2, "f").astype(Float).dtype == "d"
-    assert Float.fromhex("0x1p-1") == 0.5 and repr(Float) == repr(float)
-    with pytest.raises(ValueError, match="could not convert"):
-        Float("x")

@@ -249,7 +249,6 @@ def test_dtypes_with_a_numpy_float64():
 
 # --- values that decide something ---------------------------------------------------------------
 USED_BY_PYTHON = {
-    "float()": lambda y, c: y * float(c),
     "int()": lambda y, c: y * int(10 * c),
     "round()": lambda y, c: y * round(c, 1),
     "arange": lambda y, c: y * len(np.arange(0, c, 0.05)),

@@ -449,21 +449,13 @@ def converted(self, x):
     return self.a(x) * np.full((5, 4), self.t, "f")
 
 
-def asked_for_its_type(self, x):
-    self.t += 1
-    assert type(self.t) is int and isinstance(self.t, int)
-    return self.a(x)
-
-
 def kept(self, x):
     self.t += 1
     self.log.append(self.t)
     return self.a(x) * len(self.log)
 
 
-@pytest.mark.parametrize(
-    "forward", [formatted, converted, asked_for_its_type, kept], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("forward", [formatted, converted, kept], ids=lambda f: f.__name__)
 def test_what_cannot_be_followed_is_dynamic(forward):
     """With the name of the attribute and the line, at once."""
     plain, static = models(forward, {"log": []})

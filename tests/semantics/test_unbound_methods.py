@@ -44,7 +44,6 @@ ON_ARRAYS = {
     "partition": lambda h, x: np.ndarray.partition(h, 1),
     "put": lambda h, x: np.ndarray.put(h, [0, 1], x[0, :2]),
     "byteswap": lambda h, x: np.ndarray.byteswap(h, True),
-    "in place": lambda h, x: np.ndarray.__iadd__(h, x),
     "item": lambda h, x: x * np.ndarray.item(h, 0),
     "item of a sum": lambda h, x: x * np.float32.item(h.sum()),
     "item of any number": lambda h, x: x * np.generic.item(h.sum()),
@@ -67,6 +66,7 @@ ON_ARRAYS = {
 #: The same, and static.
 STATIC = {
     "numpy.put": lambda h, x: np.put(h, [0, 1], x[0, :2]),
+    "in place": lambda h, x: np.ndarray.__iadd__(h, x),
     "operator": lambda h, x: operator.setitem(h, 0, x[1]),
     "operator in place": lambda h, x: operator.iadd(h, x),
     "a method": lambda h, x: operator.methodcaller("fill", 3)(h),
@@ -98,7 +98,6 @@ ON_NUMBERS = {
     "conjugate": lambda f: float.conjugate(f),
     "made": lambda f: float.__new__(float, f),
     "sqrt": lambda f: sqrt(abs(f)),
-    "mul": lambda f: mul(f, 2.0),
     "reduce": lambda f: reduce(mul, [f, 2.0, 3.0]),
 }
 ON_INTEGERS = {
@@ -192,11 +191,12 @@ def test_of_whole_numbers(name):
     assert compared(counting).define_by_run_calls == 5
 
 
-def test_a_pattern_for_floats_is_followed():
-    statistics = compared(lambda self, x: F.tanh(x) * pattern(float(F.sum(x).array)))
+@pytest.mark.parametrize("do", [pattern, lambda f: mul(f, 2.0), lambda f: pow(f, 2)])
+def test_what_asks_a_number_is_followed(do):
+    statistics = compared(lambda self, x: F.tanh(x) * do(float(F.sum(x).array)))
     assert (statistics.traces, statistics.replays) == (1, 5)
 
 
 def test_the_line_is_told():
-    with pytest.warns(sdbr.SdbrWarning, match=r"np.ndarray.fill takes .*test_unbound_methods"):
+    with pytest.warns(sdbr.SdbrWarning, match=r"numpy.ndarray.fill takes .*test_unbound_methods"):
         sdbr.static_graph(Net(on_array("fill")))(np.ones((2, 3), "f"))

@@ -151,3 +151,17 @@ def test_what_cannot_be_compared_is_dynamic():
     static = sdbr.static_graph(lambda x: F.relu(x) * (things is not None))
     with pytest.warns(sdbr.SdbrWarning, match="'things' is an iterator|cannot be watched"):
         static(X)
+
+
+def test_numbers_are_not_followed():
+    static = sdbr.static_graph(lambda x, k: F.relu(x) * k)
+    for k in (1.0, 2.0, 1.0):
+        assert_near(static(X, k).array, F.relu(X).array * k, RESULTS, f"{k}")
+    assert static.schedule_manager.statistics.traces == 2
+
+
+def test_what_asks_for_classes_is_dynamic():
+    static = sdbr.static_graph(lambda x: F.relu(x) if type(x) is np.ndarray else x)
+    with pytest.warns(sdbr.SdbrWarning, match=r"asks type\(\), which has to be watched"):
+        static(X)
+    assert_near(static(X).array, F.relu(X).array, RESULTS, "later")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 
 from sdbr.backends import ON_GPU
@@ -22,7 +21,6 @@ from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.sightings import look
 from sdbr.schedule.ways import in_turn
-from sdbr.trace.arrays.asked import answering, why_plain
 from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.outside import Outside
@@ -190,8 +188,9 @@ def _nothing() -> None:
 def _recorded(recorder: Recorder, around: Outside, function, lookup: Lookup, given: tuple):
     """What the call returns; what it has kept is plain by then, also where it raises."""
     recorder.reads = all_read_by(function)
+    recorder.follows_floats = recorder.reads is None
     try:
-        with arrays_traced(around.entries + around.draws, recorder), answering(around):
+        with arrays_traced(around.entries + around.draws, recorder):
             result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
     except BaseException:
         recorder.leave_plain()
@@ -221,14 +220,11 @@ def _waiting(manager, lookup: Lookup) -> dict[tuple, tuple[Schedule, list]]:
 
 def _know(recorder: Recorder, around: Outside) -> None:
     """Tell the recorder what the user's code reaches."""
-    recorder.follows_floats = not around.opaque
-    recorder.why_plain = functools.partial(why_plain, around)
     recorder.names_nodes = around.names_nodes
     recorder.trace.compares_objects = any(compares_objects(f.__code__) for f in around.functions)
     recorder.trace.unwatched += around.unwatched
     recorder.know_outside([*around.entries, *around.methods])
-    recorder.outside = [thing for _, _, thing in around.entries]
-    recorder.known_numbers.update(map(id, recorder.outside))
+    recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
     recorder.stores = Stores(around.functions)
     if around.reason is not None:
         recorder.mark_dynamic(around.reason.text, around.reason.remedy)

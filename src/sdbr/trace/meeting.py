@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sdbr.trace.arrays.provenance import TracedArray
@@ -286,6 +286,7 @@ def watched_math(original: Callable) -> Callable:
     """A function of :mod:`math` that follows numbers."""
 
     def call(*args, **kwargs):
+        args = tuple([list(a) if isinstance(a, Iterator) else a for a in args])  # for `fsum`
         if not any(type(a) in FOLLOWED for a in args):
             return original(*strip_floats(args), **strip_floats(kwargs))
         return (

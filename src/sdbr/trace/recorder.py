@@ -14,12 +14,10 @@ from sdbr.trace._applies import ApplyRecording
 from sdbr.trace.arrays.known import ValueRecording
 from sdbr.trace.arrays.leaving import LeavingRecording
 from sdbr.trace.arrays.memories import MemoryRecording
-from sdbr.trace.arrays.scalars import Left
 from sdbr.trace.arrays.traced_float import ScalarRecording, plain_float
 from sdbr.trace.arrays.traced_int import CounterRecording
 from sdbr.trace.arrays.views import ViewRecording, replace_everywhere
 from sdbr.trace.captured import CapturedRecording
-from sdbr.trace.code.floats import reaches_takers
 from sdbr.trace.code.generators import Generators
 from sdbr.trace.code.profile_calls import calls_seen
 from sdbr.trace.code.reading import link_of
@@ -114,9 +112,7 @@ class Recorder(
         self._frame = None  # of `_call`, while the call is traced
         self._later = contextlib.ExitStack()  # patches that only some calls need
         self._watches_nodes = False
-        self.why_plain = lambda name: ""  # why numbers of this kind are not followed
         self.names_nodes = False  # whether user code may reach them unseen
-        self.outside: list = []  # what user code names outside of it
         self.plain = Plain({})
         self.streams: dict[int, tuple] = {}  # texts in memory that the call wrote to
 
@@ -228,27 +224,12 @@ class Recorder(
         self.plain = Plain({}) if handed is None else handed.plain
         self._collect(returned, out_leaves, containers_in(result), handed)
         self.finish_lasting(leaves)
-        self._leave_to_takers(structure)
         self.finish_floats(floats)
         self.not_forgotten = why_not_through(self)
         result = self.plain.of(result)
         del self.plain, returned, own, filled, args, kwargs, handed, floats  # which hold some
         self.settle_floats()
         return result
-
-    def _leave_to_takers(self, given) -> None:
-        """Let numbers stay as they are where the call may have got hold of what takes floats.
-
-        Complex numbers and decimals do, structs, compiled functions that a link keeps.
-        """
-        origins = [*self._scalars.values(), *[x.origin for x in self.followed_floats]]
-        near = [given, self.outside, [read.value for read in self.trace.reads]]
-        if not origins or not reaches_takers(near):
-            return
-        for origin in origins:
-            origin.must_stay()
-            if type(origin) is Left:
-                self.mark_dynamic(origin.text, Remedy.STAY_ARRAYS)
 
     def _returned_empty(self, path: str) -> None:
         self.mark_dynamic(f"{path} is a Variable without an array", Remedy.GIVE_ARRAY)

@@ -98,6 +98,12 @@ class LeavingRecording:
         super().__init__()
         self._read: dict[Scalar, tuple] = {}  # floats of others -> their array, its Value
 
+    def leave_all(self) -> None:
+        """The values of all numbers of the call may be taken where they cannot be followed."""
+        held = [x.origin for x in self.followed_floats if type(x) is TracedFloat]
+        for scalar in (*self._scalars.values(), *held):
+            self.note_leaving(scalar)
+
     def leave_as_float(self, thing, text: str) -> TracedFloat | None:
         """The one number in `thing` as a float; None where it cannot be followed."""
         if not self._may_leave(thing, "?bBhHiIlLqQefd", sys._getframe(2)):

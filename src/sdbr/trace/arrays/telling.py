@@ -104,12 +104,6 @@ def leave_by(text: str, remedy: Remedy, *things) -> None:
     if remedy not in _WRITING and recorder.leave_numbers(things):
         return
     if holds_known(things):
-        recorder.mark_dynamic(text + _why_plain(recorder, text), remedy)
+        recorder.mark_dynamic(text, remedy)
     elif holds_unknown(things):
         recorder.doubt()
-
-
-def _why_plain(recorder, text: str) -> str:
-    """Why the number that leaves here is not followed, where the user's code is the reason."""
-    name = text.rpartition(" ")[2].removesuffix("()")
-    return recorder.why_plain(name) if name in ("float", "int", "item", "tolist") else ""

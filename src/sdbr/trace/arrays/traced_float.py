@@ -319,16 +319,6 @@ def plain_float(thing):
     return _plain(thing) if type(thing) in FOLLOWED else thing
 
 
-def plain_floats(thing):
-    """The same inside tuples, lists and dicts."""
-    kind = type(thing)
-    if kind in (tuple, list):
-        return kind([plain_floats(t) for t in thing])
-    if kind is dict:
-        return {k: plain_floats(t) for k, t in thing.items()}
-    return plain_float(thing)
-
-
 def _is_operand(function, name: str) -> bool:
     """Whether an attribute of a node is the number on one side of an operator of Variables."""
     return name == "value" and type(function).__module__ == "chainer.functions.math.basic_math"
@@ -374,7 +364,10 @@ class ScalarRecording:
             scalar = self._scalars[index] = ScalarArgument(index, name, self.token, shown)
         if kind is int:
             return self.counted(WHOLE[int](value, scalar))
-        return TracedFloat(value, scalar) if kind in KINDS else self.short_argument(value, scalar)
+        if kind not in KINDS:
+            return self.short_argument(value, scalar)
+        self.followed_floats.append(TracedFloat(value, scalar))
+        return self.followed_floats[-1]
 
     def store_float(self, traced: TracedFloat) -> float:
         """The number itself, to be known again by its identity on a function node."""

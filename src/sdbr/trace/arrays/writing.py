@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dis
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -32,10 +31,7 @@ from sdbr.trace.arrays.stripping import (
     strip_nested,
 )
 from sdbr.trace.arrays.telling import leave_by, note_foreign, record
-from sdbr.trace.arrays.traced_float import FOLLOWED, plain_floats
-from sdbr.trace.code.foreign import is_users
-from sdbr.trace.code.profile_calls import chooses
-from sdbr.trace.code.unbound import PAST
+from sdbr.trace.arrays.traced_float import FOLLOWED, plain_float
 from sdbr.trace.current import current
 from sdbr.trace.values import Hole
 
@@ -219,7 +215,7 @@ def into(out, function: Callable, args: tuple, kwargs: dict, text: str) -> Any:
         ufunc = getattr(function, "as_numpy", function)
         elementwise = isinstance(ufunc, np.ufunc) and "dtype" not in kwargs
         if is_traced(made) and (elementwise or plain.dtype == out.dtype):
-            args, kwargs = plain_floats(args), plain_floats(kwargs)  # they have been followed
+            args, kwargs = _plain_floats(args), _plain_floats(kwargs)  # they have been followed
             write(out, take_over, (made,), {}, name, text, perform)
             return out
     write(out, Into(function), args, kwargs, name, text, perform)
@@ -319,16 +315,14 @@ def _is_of_numpy(thing) -> bool:
     return isinstance(thing, np.ufunc) or package in ("numpy", "cupy")
 
 
-@chooses
-def _takes_array(function):
-    return _taken if isinstance(function.__self__, np.ndarray) else None
-
-
-def _taken(recorder, function) -> None:
-    """``type(h).fill(h, 0)``: a method of NumPy's got a traced array without being asked for."""
-    array = function.__self__
-    if is_traced(array) and is_users(sys._getframe(1).f_globals.get("__name__", "")):
-        leave_by(f"numpy.ndarray.{function.__name__} {PAST}", Remedy.CALL_METHOD, array)
+def _plain_floats(thing):
+    """Numbers that followed ones show, in tuples, lists and dicts as well. Not a use of them."""
+    kind = type(thing)
+    if kind in (tuple, list):
+        return kind([_plain_floats(t) for t in thing])
+    if kind is dict:
+        return {k: _plain_floats(t) for k, t in thing.items()}
+    return plain_float(thing)
 
 
 #: Which argument of theirs lets them sort what they are given.

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.trace.code.reading import get
-from sdbr.trace.code.unbound import PAST, takes_array
 
 import numpy as np
 
@@ -61,8 +60,6 @@ def moves_on(thing) -> Reason | None:
     if isinstance(thing, _QUEUES):
         text = "is a queue, which gives something else each time; pass that as an argument"
         return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
-    if takes_array(thing):
-        return Reason(PAST, Remedy.CALL_METHOD)
     if isinstance(thing, (types.BuiltinMethodType, types.MethodType, types.MethodWrapperType)):
         return moves_on(thing.__self__)  # it.__next__, jobs.get
     return None

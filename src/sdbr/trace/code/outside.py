@@ -16,7 +16,6 @@ from typing import Any
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library, is_library_name
-from sdbr.trace.code.floats import MAKES_CODE, asks_past_methods, obscure, takes_plain_floats
 from sdbr.trace.code.hidden import Window, names_asked_by, parts_of, window_of, wrapped_by
 from sdbr.trace.code.moving import is_stood_for, moves_on, tells_time
 from sdbr.trace.code.reading import (
@@ -24,15 +23,10 @@ from sdbr.trace.code.reading import (
     Field,
     entries,
     get,
-    is_format,
-    makes_text,
     names_imported,
     names_in,
     plain_fields,
-    tells_text,
-    uses_percent,
 )
-from sdbr.trace.code.unbound import unbound_methods
 
 import chainer
 import numpy as np
@@ -62,8 +56,6 @@ _NUMBERS = frozenset({
     int, float, bool, complex, type(None), *ARRAYS, chainer.Variable, chainer.Parameter,
 })  # fmt: skip
 _OF_LINKS = frozenset({"_params", "_persistent", "_within_init_scope", "_device"})
-# Builtins that tell what an array is; see `sdbr.trace.arrays.asked`.
-ASKED = frozenset({"type", "memoryview", "float", "int", "pow"})
 
 
 class Outside:
@@ -77,12 +69,6 @@ class Outside:
         Those of them that are bound to an object.
     draws : list of (holder, str, object)
         Those of them that are draws of NumPy's global generator.
-    askers : list of (dict, str)
-        Globals whose functions ask for the type of something, and the name of the builtin.
-    opaque : str
-        What uses floats in a way that a float of another class does not notice; empty if nothing.
-    asks_types : bool
-        Whether the code may compare what ``type`` gives.
     names_nodes : bool
         Whether it may reach function nodes by a name of which no patch tells.
     reason : Reason or None
@@ -94,12 +80,10 @@ class Outside:
     """
 
     def __init__(self, function, owner, given=()):
-        self.opaque, self.asks_types = "", False
         self.reason: Reason | None = None
         self.entries: list[tuple[Any, str, Any]] = []
         self.methods: list[tuple[Any, str, Any]] = []
         self.draws: list[tuple[Any, str, Any]] = []
-        self.askers: list[tuple[dict, str]] = []
         self.unwatched: list[str] = []
         self.functions: list = []
         self._kept_modules: dict[int, Any] = {}
@@ -110,8 +94,7 @@ class Outside:
         self._members: dict[type, Any] = {}
         self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
-        self._past_links = self._by_name = self._makes_text = False
-        self._modulo = self._text = self._has_float = False
+        self._past_links = self._by_name = False
         self._follow(function)
         self._walk(function) if owner is None else self._link(owner)
         for name, thing in given:
@@ -137,12 +120,9 @@ class Outside:
         if self._past_links and owner is not None:
             self._raw_attributes(owner)
         self.names_nodes = self._by_name or "_creator_node" in self._attributes
-        formats = self._modulo and self._text
-        past = asks_past_methods(self._attributes, self._has_float)
-        self.opaque = self.opaque or past or ("a text and the operator %" if formats else "")
 
     def _extent(self) -> tuple:
-        return len(self._classes), len(self._attributes), self._by_name, self._makes_text
+        return len(self._classes), len(self._attributes), self._by_name
 
     @property
     def classes(self) -> list[type]:
@@ -170,7 +150,6 @@ class Outside:
             self._classes.setdefault(type(child))
             for name, thing in list(child.__dict__.items()):
                 if type(thing) not in _NUMBERS and name not in _OF_LINKS:
-                    self._text |= is_format(thing)
                     self._walk(thing)
 
     def _raw_attributes(self, link: chainer.Link) -> None:
@@ -192,7 +171,6 @@ class Outside:
                 self.unwatched.append(text)
             return
         self._walked[id(thing)] = thing
-        self._makes_text |= tells_text(thing)
         if isinstance(thing, type):
             if not is_library(thing) and not issubclass(thing, _NODES):
                 self._classes.setdefault(thing)
@@ -256,7 +234,6 @@ class Outside:
                 asked = members.keys() - _NOT_ASKED
             # Python itself calls these.
             asked |= {n for n in members.keys() - _NOT_ASKED if n[:2] == n[-2:] == "__"}
-            asked |= members.keys() & {"__repr__"} if self._makes_text else set()
             for name in asked:
                 thing = members[name]
                 if isinstance(thing, property):
@@ -292,16 +269,6 @@ class Outside:
         self._note_unreadable(names - holder.keys(), attributes)
         if sees_hidden():
             self._settings(attributes)
-        self.askers += [(holder, name) for name in ASKED & names]
-        modulo, text = uses_percent(function.__code__)
-        self._makes_text = self._makes_text or makes_text(function.__code__)
-        self._modulo |= modulo
-        self._text |= text
-        self._has_float |= "float" in names or "type" in names  # ``type(x).hex(x)``
-        past, reason = unbound_methods(function)
-        self.opaque = self.opaque or past or obscure(function, names, MAKES_CODE & attributes)
-        self.reason = self.reason or reason
-        self.asks_types |= "type" in names
         self._past_links |= "vars" in names or "__dict__" in attributes
         for name, thing in entries(holder, names):
             if name[0] == "@":  # put there by pytest, for its own use
@@ -342,10 +309,6 @@ class Outside:
                     self._thing(settings, name, thing, frozenset())
 
     def _thing(self, holder, name: str, thing, attributes) -> None:
-        self.opaque = self.opaque or (f"{name!r}" if takes_plain_floats(thing) else "")
-        self._text |= is_format(thing)
-        self._has_float |= thing is float or thing is np.float64
-        self._makes_text |= thing is str
         self._note_reason(name, thing, attributes)
         if isinstance(thing, types.ModuleType):
             if not is_library(thing):

@@ -6,15 +6,12 @@ import contextlib
 import dis
 import functools
 import gc
-import sys
 import types
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import chainer
 
-#: A flag of code objects from Python 3.14 on.
-_CO_HAS_DOCSTRING = 0x4000000
 _MISSING = object()
 
 
@@ -108,48 +105,6 @@ _SETTERS = frozenset({"setattr", "delattr", "globals"})
 
 
 @functools.lru_cache(maxsize=1024)
-def uses_percent(code: types.CodeType) -> tuple[bool, bool]:
-    """Whether `code` has a ``%`` between two things, and whether it has a text with one in it.
-
-    ``'...' % x`` takes a float's value unasked.
-    """
-    modulo = any(
-        i.opname == "BINARY_MODULO" or (i.opname == "BINARY_OP" and i.argrepr in ("%", "%="))
-        for i in dis.get_instructions(code)
-    )
-    text = any(map(is_format, code.co_consts[_has_docstring(code) :]))
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            more = uses_percent(constant)
-            modulo, text = modulo or more[0], text or more[1]
-    return modulo, text
-
-
-_TEXTS = frozenset({"ascii", "format", "format_map", "print", "repr", "str"})
-_TELLERS = (str, repr, ascii, format, print)
-_FORMATS = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
-
-
-@functools.lru_cache(maxsize=1024)
-def makes_text(code: types.CodeType) -> bool:
-    """Whether `code` may ask things for their text, of which `repr` is the last resort."""
-    if not _TEXTS.isdisjoint(code.co_names) or all(uses_percent(code)):
-        return True
-    if any(instruction.opname in _FORMATS for instruction in dis.get_instructions(code)):
-        return True
-    return any(makes_text(c) for c in code.co_consts if isinstance(c, types.CodeType))
-
-
-def tells_text(thing) -> bool:
-    """Whether `thing` is compiled code that asks what it is given for its text."""
-    if any(thing is x for x in _TELLERS):
-        return True
-    if type(thing) not in (types.BuiltinMethodType, types.MethodWrapperType):
-        return False
-    return type(thing.__self__) is str and thing.__name__ in _TEXTS
-
-
-@functools.lru_cache(maxsize=1024)
 def compares_objects(code: types.CodeType) -> bool:
     """Whether `code` may ask whether two things are one: ``a is b``, not ``a is None``."""
     if not _IDENTITIES.isdisjoint(code.co_names):
@@ -163,20 +118,6 @@ def compares_objects(code: types.CodeType) -> bool:
 
 
 _IDENTITIES = frozenset({"id", "is_", "is_not"})
-
-
-def _has_docstring(code: types.CodeType) -> bool:
-    """Whether the first constant is the text that describes the function."""
-    if sys.version_info >= (3, 14):
-        return bool(code.co_flags & _CO_HAS_DOCSTRING)
-    return code.co_name[:1] != "<"  # else None is there
-
-
-def is_format(thing) -> bool:
-    """Whether `thing` may stand before a ``%`` that formats."""
-    if isinstance(thing, str):
-        return "%" in thing
-    return isinstance(thing, (bytes, bytearray)) and b"%" in thing
 
 
 def names_imported(function: types.FunctionType) -> frozenset:

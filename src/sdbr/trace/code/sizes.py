@@ -80,9 +80,7 @@ def asks_no_size(around, owner) -> bool:
         What the call may reach.
     owner : chainer.Link or None
     """
-    if around.reason is not None or around.opaque or around.askers or around.draws:
-        return False
-    if around.unwatched or around.names_nodes:
+    if around.reason is not None or around.draws or around.unwatched or around.names_nodes:
         return False
     if owner is not None and not all(map(_holds_known, owner.links())):
         return False

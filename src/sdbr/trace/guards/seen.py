@@ -255,7 +255,7 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
     if reads is None:
         return None
     trace.unwatchable = reads.unseen
-    if reads.unseen is not None and not reads.guards:
+    if reads.unseen is not None and not (reads.guards or reads.dynamic):
         recorder.mark_dynamic(f"it cannot be watched: {reads.unseen}", Remedy.DO_OUTSIDE, line="")
     for text, line in reads.dynamic:
         recorder.mark_dynamic(f"the call {text}", Remedy.DO_OUTSIDE, line=line)
@@ -309,6 +309,9 @@ def _used(trace: Trace) -> set[int]:
     return used
 
 
+_base = np.ndarray.base.__get__
+
+
 def _frozen(trace: Trace) -> tuple[set[int], set[int]]:
     """Ids of arrays that replays read where they lie: they have to be the same.
 
@@ -321,7 +324,8 @@ def _frozen(trace: Trace) -> tuple[set[int], set[int]]:
         found = in_place if thing is None or may_be_read_in_place(thing) else copied
         while isinstance(thing, ARRAYS):  # a view is read where its base lies
             found.add(id(thing))
-            thing = thing.base
+            # Of a traced one, what it has told in its place would go on for ever.
+            thing = _base(thing) if isinstance(thing, np.ndarray) else thing.base
     return in_place, copied
 
 

@@ -6,7 +6,7 @@ cpdef object attribute(Notes notes, thing, str name)
 cpdef object super_attribute(Notes notes, object start, thing, object kind, str name)
 cpdef object has_attribute(Notes notes, thing, str name)
 cpdef object as_usual(Notes notes, thing, str name)
-cpdef object write_attribute(Notes notes, thing, str name, bint deletes =*)
+cpdef object write_attribute(Notes notes, thing, str name, bint deletes =*, value =*)
 cpdef object wrote_attribute(Notes notes, thing, str name, bint deletes =*)
 cpdef bint finds_as_usual(object kind) except -1
 cpdef object enter_context(Notes notes, thing)

@@ -151,7 +151,7 @@ cpdef bint finds_as_usual(object kind) except -1:
     return get in _USUAL or stands_in(get) or is_followed(get)
 
 
-cpdef object write_attribute(Notes notes, thing, str name, bint deletes = False):
+cpdef object write_attribute(Notes notes, thing, str name, bint deletes = False, value = None):
     """The code sets ``thing.name``, or deletes it."""
     own = class_attribute(type(thing), name)
     how = notes.special(thing, "__delattr__" if deletes else "__setattr__")
@@ -165,7 +165,16 @@ cpdef object write_attribute(Notes notes, thing, str name, bint deletes = False)
             return
     elif is_followed(class_attribute(type(own), "__delete__" if deletes else "__set__")):
         return
+    elif not deletes and own is not MISSING and not keeps(own):
+        escape(notes, value)
     wrote_attribute(notes, thing, name, deletes)
+
+
+cdef bint keeps(own) except -1:
+    """Whether what is set by what a class has is kept as it is: a slot, or no descriptor."""
+    if type(own) is types.MemberDescriptorType:
+        return own.__objclass__.__flags__ & 1 << 9
+    return class_attribute(type(own), "__set__") is MISSING
 
 
 cpdef object wrote_attribute(Notes notes, thing, str name, bint deletes = False):
@@ -204,7 +213,8 @@ cpdef object match(Notes notes, thing, kind, int n, tuple names):
     """The code matches an object with a class, `n` attributes by place and some by name."""
     if n:
         attribute(notes, kind, "__match_args__")
-        names = (*lookup(kind, "__match_args__")[1][:n], *names)
+        found = lookup(kind, "__match_args__")[1]  # `float` has none: it is the number itself
+        names = names if found is MISSING else (*found[:n], *names)
     if is_a(thing, (kind,)):
         for name in names:
             attribute(notes, thing, name)

@@ -1,22 +1,192 @@
-"""What an instruction calls, and with which arguments."""
+"""What an instruction calls, and with which arguments; what is put in the place of these."""
 
+import functools
+import itertools
+import operator
 import types
 
+from sdbr.trace.arrays.asked import STANDS, plain, plainly, power
+from sdbr.trace.arrays.stripping import LEAVING, TRACED
+from sdbr.trace.arrays.traced_float import FOLLOWED
+from sdbr.trace.code.foreign import is_users
 from sdbr.trace.watch._calls import MEANINGS as _MEANINGS
+from sdbr.trace.watch._calls import makes_by_itself
+from sdbr.trace.watch._escaping import OPERATORS, escape, takes_numbers
 from sdbr.trace.watch._frames import NULLS
+from sdbr.trace.watch.fingerprints import CONTAINERS, module_of
+
+import numpy as np
 
 from cpython.object cimport PyObject
 
 from sdbr.trace.watch._calls cimport call
 from sdbr.trace.watch._containers cimport through, values
 from sdbr.trace.watch._executed cimport Executed
+from sdbr.trace.watch._following cimport asks
 from sdbr.trace.watch._frames cimport VERSION
-from sdbr.trace.watch._looks cimport is_a
+from sdbr.trace.watch._looks cimport class_attribute, is_a
 
 cdef bint BEFORE_313 = VERSION < 0x030D0000
 cdef object Nulls = NULLS
 cdef dict MEANINGS = _MEANINGS
 cdef object Function = types.FunctionType
+#: What stands for a builtin, by its address and the number of arguments.
+cdef dict Stands = {(id(builtin), n): stands for (builtin, n), stands in STANDS.items()}
+cdef dict Builtins = {id(builtin): stands for (builtin, n), stands in STANDS.items()}
+#: Compiled functions that call one that they are given: which argument that is.
+cdef dict Calling = {
+    **dict.fromkeys(map(id, (
+        filter, functools.lru_cache, functools.reduce, getattr(operator, "call", map),
+        itertools.dropwhile, itertools.filterfalse, itertools.starmap, itertools.takewhile, map,
+    )), 0),
+    id(itertools.accumulate): 1, id(itertools.groupby): 1, id(max): -1, id(min): -1, id(sorted): -1,
+}  # fmt: skip
+cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
+cdef tuple Arrays = (np.ndarray, np.generic)
+cdef tuple Holding = (list, tuple, dict)
+cdef tuple Iterators = (types.GeneratorType, enumerate, filter, map, zip)
+#: What keeps numbers, and what asks them.
+cdef tuple Keeping = (*CONTAINERS, str, bytes, BaseException)
+cdef frozenset Computing = frozenset({int, float, complex, bool})
+cdef frozenset NotTaking = frozenset({
+    "builtins", "chainer", "cupy", "functools", "itertools", "numpy", "sdbr", "types",
+})  # fmt: skip
+
+
+cdef object stand_in(Executed w, function, list args, int n_plain):
+    """What is called in the place of a function that tells nobody what it does with what is of the
+    call; None for the function itself. In `args`, what it can do with takes the place of what it
+    cannot: the first `n_plain` of them are given by place."""
+    cdef int i
+    address = <size_t><PyObject *>function
+    if address in Calling:
+        at = Calling[address]
+        for i in range(len(args)):
+            if i == at or i >= n_plain:
+                args[i] = Builtins.get(<size_t><PyObject *>args[i]) or past(args[i], None, True) \
+                    or args[i]
+        return None
+    if type(function) is functools.partial:
+        n_plain = n_plain + len(function.args) if not function.keywords else 0
+        found = stand_in(w, function.func, [*function.args, *args], n_plain)
+        return found and functools.partial(found, *function.args, **function.keywords)
+    by_users = is_users((<object>w.top).f_globals.get("__name__", ""))
+    if any([type(x) in LEAVING or by_users and type(x) in TRACED for x in args]):
+        found = Stands.get((address, len(args)))
+        if found is not None and (found is power or n_plain == len(args)):
+            return found
+    return past(function, args[0] if args else None, False) if by_users else None
+
+
+cdef int make_plain(function, list args) except -1:
+    """Let numbers be Python's own, where compiled code takes or refuses others."""
+    cdef bint taken = False
+    while type(function) is functools.partial:
+        function = function.func
+    for i, x in enumerate(args):
+        kind = type(x)
+        if kind in LEAVING or kind in Holding or is_iterator(kind):
+            taken = taken or takes(function) or (
+                asks(function) and any([takes_numbers(type(y)) for y in args]))
+            if not taken:
+                return 0
+            args[i] = plain(x) if kind in LEAVING or kind in Holding else map(plain, x)
+    return 0
+
+
+cdef bint is_iterator(kind) except -1:
+    return kind in Iterators or module_of(kind) == "itertools"
+
+
+cdef bint takes(function) except -1:
+    """Whether a function is compiled code of which nobody knows that it asks numbers."""
+    kind = type(function)
+    if kind is types.BuiltinFunctionType:
+        owner = function.__self__
+        if not is_a(owner, (types.ModuleType,)):
+            return is_taking(owner if is_a(owner, (type,)) else type(owner))
+        root = (function.__module__ or "").partition(".")[0]
+        known = <size_t><PyObject *>function in MEANINGS or asks(function)
+        return not known and root not in ("numpy", "cupy")
+    if kind is types.MethodWrapperType:
+        return function.__name__ in OPERATORS and is_taking(type(function.__self__))
+    if kind in Unbound:
+        named = kind is types.MethodDescriptorType or function.__name__ in OPERATORS
+        return named and is_taking(function.__objclass__)
+    if is_a(function, (type,)):
+        known = <size_t><PyObject *>function in MEANINGS
+        return not known and makes_by_itself(function) and is_taking(function)
+    return kind is not Function and is_taking(kind) and (
+        type(class_attribute(kind, "__call__")) is types.WrapperDescriptorType)
+
+
+cdef bint is_taking(kind) except -1:
+    """Whether compiled code of a class may take values of numbers."""
+    if kind in Computing:
+        return True
+    root = module_of(kind).partition(".")[0]
+    return root not in NotTaking and not issubclass(kind, Keeping) and (
+        <size_t><PyObject *>kind not in MEANINGS)
+
+
+cdef int beside(Executed w) except -1:
+    """An operator of compiled code gets a number: as one of Python's own."""
+    one, other = w.at(1), w.at(0)
+    if type(one) in FOLLOWED and takes_numbers(type(other)):
+        w.put(1, one.leave())
+    elif type(other) in FOLLOWED and takes_numbers(type(one)):
+        w.put(0, other.leave())
+    elif type(one) in (str, bytes) and type(other) in (tuple, dict):
+        w.put(0, plain(other))
+    return 0
+
+
+cdef frozenset Converting = frozenset({
+    "__bool__", "__complex__", "__float__", "__hash__", "__index__", "__int__", "__len__",
+})  # fmt: skip
+
+
+cdef int gives_back(Executed w, int op, int arg) except -1:
+    """A frame returns or yields: perhaps to compiled code that takes values of numbers."""
+    code = w.layout.code
+    if (code.co_name in Converting and not w.is_called[-1]) or is_taken(w, code):
+        thing = w.at(0)
+        found = plain(thing)
+        if found is not thing:
+            w.put(0, found)
+    return 0
+
+
+cdef bint is_taken(Executed w, code) except -1:
+    for giver in (<size_t>w.top, id(code)) if w.yields else ():
+        if w.yields.get(giver) is escape:
+            return True
+    return False
+
+
+cdef object past(function, first, bint is_given):
+    """What stands for a function that takes arrays past their class, by being one of that;
+    `is_given`: it is called with what nobody knows yet."""
+    kind = type(function)
+    if kind in Unbound:
+        owner = function.__objclass__
+        if is_given and owner in Computing:
+            return plainly(function)
+        if issubclass(owner, Arrays) and (is_given or type(first) in TRACED and (
+            not is_a(first, (owner,))
+            or type(class_attribute(type(first), function.__name__)) is Function
+        )):
+            return plainly(function, f"{owner.__module__}.{function.__qualname__}")
+        return None
+    if is_given and kind is types.MethodWrapperType and type(function.__self__) in Computing:
+        return plainly(function)
+    if not callable(function):
+        return None
+    named = kind is Function or is_a(function, (type,))
+    module = function.__module__ if named else module_of(kind)
+    if type(module) is not str or not module.startswith("numpy.ma"):
+        return None
+    return plainly(function, f"{module}.{function.__name__}" if named else module)
 
 
 cdef int call_of(Executed w, int n, tuple names, int above) except -1:
@@ -35,9 +205,19 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
         w.function = function
         return 0
     cdef int i, n_plain = n - len(names)
-    meaning = MEANINGS.get(<size_t><PyObject *>function)
     cdef list args = [w.at(above + n - 1 - i) for i in range(n)]
+    cdef list given = args.copy()
     cdef dict kwargs = {}
+    if first is Nulls:
+        found = stand_in(w, function, args, n_plain)
+        if found is not None:
+            w.callee = function = found
+            w.put(above + n if BEFORE_313 else above + n + 1, found)
+    make_plain(function, args)
+    for i in range(n):
+        if args[i] is not given[i]:
+            w.put(above + n - 1 - i, args[i])
+    meaning = MEANINGS.get(<size_t><PyObject *>function)
     if names:
         kwargs = dict(zip(names, args[n_plain:]))
         del args[n_plain:]
@@ -55,10 +235,21 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
 cdef int call_all(Executed w, int n) except -1:
     """``function(*args, **kwargs)``, these if `n`."""
     args, kwargs = w.at(n), w.at(0) if n else {}
-    function = w.at(n + 1 if BEFORE_313 else n + 2)
+    cdef int place = n + 1 if BEFORE_313 else n + 2
+    function = w.at(place)
     w.callee = function
     through(w, args)
     if is_a(kwargs, (dict,)):
         values(w, kwargs)
-    w.function = call(w, function, list(args) if is_a(args, (list, tuple)) else [], dict(kwargs))
+    cdef list found = list(args) if is_a(args, (list, tuple)) else []
+    stands = stand_in(w, function, found, 0 if kwargs else len(found))
+    if stands is not None:
+        w.callee = function = stands
+        w.put(place, stands)
+    make_plain(function, found)
+    if n and is_a(kwargs, (dict,)) and takes(function):
+        w.put(0, plain(kwargs))
+    if any([x is not y for x, y in zip(found, args)]):
+        w.put(n, tuple(found))
+    w.function = call(w, function, found, dict(kwargs))
     return 0

@@ -45,8 +45,18 @@ from sdbr.trace.watch._containers cimport (
     subscript,
     values,
 )
-from sdbr.trace.watch._escaping cimport again, escape, numbers, show
-from sdbr.trace.watch._following cimport is_followed
+from sdbr.trace.watch._escaping cimport (
+    ASKS,
+    IS_SEEN,
+    TAKES,
+    Way,
+    again,
+    escape,
+    is_number,
+    numbers,
+    show,
+)
+from sdbr.trace.watch._following cimport asks, is_followed
 from sdbr.trace.watch._looks cimport class_attribute, is_a, is_atom, lookup
 from sdbr.trace.watch._notes cimport Notes
 
@@ -62,6 +72,7 @@ _AGAIN = frozenset({
 })  # fmt: skip
 _HASHED = (*SETS, dict)
 _MOVING = ("_random", "time")
+_ARRAYS = ("numpy", "cupy")
 _OF_THREADS = ("subprocess", "threading", "_thread", "_queue", "concurrent")
 _OUTPUT = frozenset({"fileno", "flush", "isatty", "write", "writelines"})
 #: What these give of an array lies where it does, if it is contiguous.
@@ -111,7 +122,7 @@ cpdef object call(Notes notes, function, list args, dict kwargs):
         return _class(notes, function, args, kwargs)
     if is_a(function, (np.ufunc,)):
         for x in args:
-            escape(notes, x)  # of arrays, those of objects
+            escape(notes, x, False, IS_SEEN)  # of arrays, those of objects
         computed_from(notes, [*args, *kwargs.values()])
         return None
     return _object(notes, function, args, kwargs)
@@ -134,18 +145,19 @@ cdef object _python(Notes notes, function, list args, dict kwargs):
     return None
 
 
-cdef object _give(Notes notes, str module, list args, dict kwargs):
+cdef object _give(Notes notes, str module, list args, dict kwargs, Way way = TAKES):
     """Code of a library gets things: what Chainer reads of links, it reads by code of theirs."""
-    cdef bint ours = module == "sdbr" or module.startswith("sdbr.")
-    if ours and not module.startswith("sdbr.trace."):
+    root = module.partition(".")[0]
+    cdef bint ours = root == "sdbr" or root == "chainer"
+    if root == "sdbr" and not module.startswith("sdbr.trace."):
         return  # does the same in every replay
-    if not ours and not module.startswith("chainer"):
+    if not ours:
         computed_from(notes, [*args, *kwargs.values()])
     for x in (*args, *kwargs.values()):
-        if is_a(x, (chainer.Link, chainer.LinkHook)) and (ours or module.startswith("chainer")):
+        if ours and is_a(x, (chainer.Link, chainer.LinkHook)):
             notes.is_own(x) or notes.root(x)
         else:
-            escape(notes, x)
+            escape(notes, x, False, IS_SEEN if ours or root in _ARRAYS else way)
 
 
 cdef object _object(Notes notes, thing, list args, dict kwargs):
@@ -159,8 +171,8 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
         return call(notes, found, [thing, *args], kwargs)
     if is_ours(thing) or is_ours(found):
         return _give(notes, "sdbr.trace.", args, kwargs)
-    module = ""
-    if module_of(type(thing)).startswith("_cython_"):
+    module = module_of(type(thing))
+    if module.startswith("_cython_"):
         module = thing.__module__ or ""
         if not is_trusted(module):
             notes.mark_dynamic(f"calls {module}.{thing.__name__}, which is compiled")
@@ -218,11 +230,21 @@ cdef object _class(Notes notes, kind, list args, dict kwargs):
         if is_followed(found):
             followed = found
     if followed is None:
-        base = next(k for k in kind.__mro__ if not k.__flags__ & 1 << 9)  # the first of CPython's
+        base = next(k for k in kind.__mro__ if makes_by_itself(k))
         meaning = MEANINGS.get(id(base))
         meaning(notes, args, kwargs) if meaning is not None else _unknown(
             notes, kind, args, kwargs)
     return followed
+
+
+def makes_by_itself(kind):
+    """Whether compiled code of a class makes its objects."""
+    space = kind.__dict__
+    return (
+        not kind.__flags__ & 1 << 9  # all of CPython's before 3.10
+        or type(space.get("__new__")) is types.BuiltinMethodType
+        or type(space.get("__init__")) is types.WrapperDescriptorType
+    )
 
 
 cdef object _compiled(Notes notes, function, list args, dict kwargs):
@@ -243,7 +265,7 @@ cdef object _unknown(Notes notes, function, list args, dict kwargs):
     elif not (is_a(function, (type,)) or is_trusted(module) or function in TRUSTED_FUNCTIONS):
         name = f"{module}.{function.__name__}"
         notes.mark_dynamic(f"calls {name}, of which nobody knows what it reads")
-    _give(notes, module, args, kwargs)
+    _give(notes, module, args, kwargs, ASKS if asks(function) else TAKES)
 
 
 cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
@@ -256,6 +278,8 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
         return _writes_attribute(notes, name, [owner, *args])
     if name == "__getattribute__" and args and type(args[0]) is str:
         return as_usual(notes, owner, args[0])
+    if is_number(owner):
+        owner.leave()
     if is_a(owner, (type,)):
         return _of_class(notes, name, owner, args, kwargs)
     if is_a(owner, CONTAINERS) or type(owner) is types.MappingProxyType:

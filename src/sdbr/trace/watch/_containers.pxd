@@ -16,7 +16,7 @@ cpdef object contains(Notes notes, thing, key)
 cpdef object holds(Notes notes, thing, key)
 cpdef object equal(Notes notes, one, other, int depth =*)
 cpdef object operate(Notes notes, one, other, bint modulo =*)
-cpdef object write_item(Notes notes, thing, key, bint deletes =*)
+cpdef object write_item(Notes notes, thing, key, bint deletes =*, value =*)
 cpdef object put(Notes notes, thing, str name, list args)
 cpdef object set_item(Notes notes, thing, key, bint deletes =*)
 cpdef int computed_from(Notes notes, list things) except -1

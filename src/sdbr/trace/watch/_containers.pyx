@@ -14,8 +14,8 @@ from sdbr.trace.watch._following import is_library_class
 
 import numpy as np
 
-from sdbr.trace.watch._escaping cimport escape, numbers, show
-from sdbr.trace.watch._following cimport is_followed, runs_followed
+from sdbr.trace.watch._escaping cimport ASKS, IS_SEEN, TAKES, escape, is_number, meet, numbers, show
+from sdbr.trace.watch._following cimport asks, is_followed, runs_followed
 from sdbr.trace.watch._looks cimport (
     class_attribute,
     field,
@@ -154,7 +154,7 @@ cdef object _item(Notes notes, thing, key):
 
 cpdef object identify(Notes notes, key):
     """A key or element is hashed: it counts which object it is, if that is by its address."""
-    if is_atom(key):
+    if is_atom(key) or is_number(key):
         return
     compute = notes.special(key, "__hash__")
     if compute is object.__hash__:
@@ -213,12 +213,16 @@ cpdef object through(Notes notes, thing):
         if type(thing) is types.GeneratorType:
             notes.mark_dynamic("goes through a generator that others may move")
         escape(notes, thing)
-    elif applies(thing):
-        escape(notes, thing)
+    else:
+        found = applied(thing)
+        if found is not None:
+            escape(notes, thing, False, ASKS if all([asks(x) for x in found]) else TAKES)
 
 
-cdef bint applies(iterator) except -1:
-    """Whether an iterator, or one within it, lets compiled code look at what it goes through."""
+cdef list applied(iterator):
+    """Compiled functions by which an iterator, or one within it, looks at what it goes through.
+
+    None where it looks at nothing."""
     cdef list left = [iterator]
     cdef set seen = set()
     while left:
@@ -231,10 +235,10 @@ cdef bint applies(iterator) except -1:
         seen.add(id(part))
         parts = gc.get_referents(part)
         if is_a(part, _APPLY) and not any([runs_followed(x) for x in parts]):
-            return True
+            return [x for x in parts if callable(x)]
         for x in parts:
             left += x if type(x) is tuple else (x,)
-    return False
+    return None
 
 
 cpdef object all_of(Notes notes, thing):
@@ -244,7 +248,7 @@ cpdef object all_of(Notes notes, thing):
 
 cpdef object length(Notes notes, thing):
     """The code asks how many there are, or whether there are any."""
-    if is_atom(thing) or is_computed(thing):
+    if is_atom(thing) or is_computed(thing) or is_number(thing):
         if type(thing) in PLAIN and thing.size == 1:
             numbers(notes, thing)
         return
@@ -271,6 +275,9 @@ cpdef object count(Notes notes, thing):
 
 cpdef object contains(Notes notes, thing, key):
     """The code asks ``key in thing``."""
+    if is_number(key) and is_a(thing, (tuple,)):
+        for x in thing:
+            meet(x, key)
     if not is_atom(thing) and not is_followed(notes.special(thing, "__contains__")):
         holds(notes, thing, key)
 
@@ -305,10 +312,11 @@ cpdef object equal(Notes notes, one, other, int depth = 0):
         for x, y in zip(one, other):
             equal(notes, x, y, depth + 1)
         return
+    meet(one, other)
     if type(one) in PLAIN or type(other) in PLAIN:
         computed_from(notes, [one, other])
     for thing in (one, other):
-        if is_atom(thing) or is_computed(thing):
+        if is_atom(thing) or is_computed(thing) or is_number(thing):
             continue
         compare = notes.special(thing, "__eq__")
         if compare is object.__eq__:
@@ -324,12 +332,13 @@ cpdef object operate(Notes notes, one, other, bint modulo = False):
         parts = elements_of(other) if is_a(other, (tuple,)) and elements(notes, other) else (other,)
         for x in parts:
             show(notes, x)
+    meet(one, other)
     if type(one) in PLAIN or type(other) in PLAIN:
         computed_from(notes, [one, other])
     for thing in (one, other):
         if type(thing) is decimal.Decimal:
             escape(notes, thing)
-        if is_atom(thing) or is_computed(thing):
+        if is_atom(thing) or is_computed(thing) or is_number(thing):
             continue
         if is_a(thing, (dict,)):
             values(notes, thing)
@@ -339,8 +348,11 @@ cpdef object operate(Notes notes, one, other, bint modulo = False):
             escape(notes, thing)
 
 
-cpdef object write_item(Notes notes, thing, key, bint deletes = False):
+cpdef object write_item(Notes notes, thing, key, bint deletes = False, value = None):
     """The code writes ``thing[key]``, or deletes it."""
+    how = class_attribute(type(thing), "__setitem__")
+    if not (deletes or is_a(thing, CONTAINERS) or is_followed(how)):
+        escape(notes, value, False, IS_SEEN if is_ours(thing) else TAKES)
     if is_a(thing, ARRAYS):
         if thing.dtype == object and id(thing) in notes.homes:
             notes.mark_dynamic("writes to an array of objects")

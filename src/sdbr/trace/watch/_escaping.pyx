@@ -6,7 +6,10 @@ import functools
 import gc
 import types
 
+from sdbr.base._by_class import ByClass
 from sdbr.devices.arrays import ARRAYS, PLAIN
+from sdbr.trace.arrays.traced_float import TracedFloat
+from sdbr.trace.current import current
 from sdbr.trace.watch.fingerprints import ATOMS, C_BOUND, CONTAINERS, VARIABLES
 from sdbr.trace.code._library import is_library_name
 from sdbr.trace.watch.reads import is_ours
@@ -18,6 +21,7 @@ from sdbr.trace.watch._following cimport is_followed
 from sdbr.trace.watch._looks cimport class_attribute, is_a, is_atom
 from sdbr.trace.watch._notes cimport Notes
 
+cdef object Number = TracedFloat
 _FUNCTION, _METHOD = types.FunctionType, types.MethodType
 #: What leads nowhere, or what is read through is seen otherwise.
 _CLOSED = (
@@ -39,25 +43,32 @@ def context():
     return now.prec, now.rounding
 
 
-cpdef object escape(Notes notes, thing, bint passes_on = False):
+cpdef object escape(Notes notes, thing, bint passes_on = False, Way way = TAKES):
     """Code that is not followed gets `thing`, and may look at all that is in it.
 
     What the call itself has made is gone through each time: it may hold more than before. Of
-    functions, the results are looked at as well, unless that code only passes them on.
+    functions, the results are looked at as well, unless that code only passes them on. `way`
+    is that of compiled code with numbers.
     """
-    if type(thing) in ATOMS and type(thing) is not decimal.Decimal:
+    if way != ASKS and type(thing) in ATOMS and type(thing) is not decimal.Decimal:
         return
     cdef list left = [thing]
     cdef set seen = set()
     while left:
         thing = left.pop()
+        if way == ASKS:
+            meet_any(thing)
         if type(thing) is decimal.Decimal:
             again(notes, context)
             continue
-        if not leads_on(notes, thing):
+        if type(thing) is Number:
+            if way == TAKES:
+                thing.leave()
+            continue
+        if not leads_on(notes, thing, way):
             continue
         if not passes_on:
-            watch_results(notes, thing)
+            watch_results(notes, thing, way)
         if not notes.is_own(thing):
             if notes.is_new_to(thing):
                 left += _outside(notes, thing)
@@ -66,24 +77,87 @@ cpdef object escape(Notes notes, thing, bint passes_on = False):
             left += [x for x in _inside(thing) if not is_a(x, _OF_HOLDERS)]
 
 
-cdef int watch_results(Notes notes, thing) except -1:
-    """Where code that is not followed may call `thing`."""
+cpdef int meet(one, other) except -1:
+    """Two things are computed with or compared: by compiled code of the one's class, perhaps, which
+    takes what a number of the call is now."""
+    if type(one) is Number and takes_numbers(type(other)):
+        one.leave()
+    elif type(other) is Number and takes_numbers(type(one)):
+        other.leave()
+    return 0
+
+
+cpdef int meet_any(thing) except -1:
+    """The same, of things one after the other."""
+    recorder = current()
+    if recorder is not None and takes_numbers(type(thing)):
+        recorder.leave_all()
+    return 0
+
+
+cpdef bint is_number(thing) noexcept:
+    """Whether `thing` is a number of the call whose methods tell what is done with it."""
+    return type(thing) is Number
+
+
+@ByClass
+def takes_numbers(kind):
+    """Whether operators of a class are compiled code that may take the value of a float."""
+    return kind not in _ASKING and not issubclass(kind, (*ARRAYS, np.generic)) and any([
+        type(base.__dict__.get(name)) is types.WrapperDescriptorType
+        for base in kind.__mro__ if base is not object and base is not int
+        for name in _OPERATORS
+    ])
+
+
+#: Floats of the call come first, beside a float itself; the others do not compute with floats. What
+#: compares with floats computes with them as well.
+_ASKING = frozenset({
+    float, Number, bool, str, bytes, list, tuple, dict, set, frozenset, type, type(None),
+})  # fmt: skip
+_OPERATORS = tuple(
+    f"__{prefix}{name}__"
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "divmod")
+    for prefix in ("", "r", "i")
+)
+#: Of numbers, those as well that compare them and those of whole ones.
+OPERATORS = frozenset(_OPERATORS) | {
+    *(f"__{name}__" for name in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs")),
+    *(f"__{name}__" for name in ("invert", "hash", "repr", "str", "bool", "float", "int", "index")),
+    *(f"__{p}{x}__" for x in ("and", "or", "xor", "lshift", "rshift") for p in ("", "r")),
+}
+
+
+def _is_asked(notes, thing):
+    escape(notes, thing, False, ASKS)
+
+
+def _is_seen(notes, thing):
+    escape(notes, thing, False, IS_SEEN)
+
+
+cdef tuple WAYS = (escape, _is_asked, _is_seen)
+
+
+cdef int watch_results(Notes notes, thing, Way way) except -1:
+    """Where code that is not followed may call `thing`: it gets what that returns, or compares it.
+    """
     while type(thing) is _METHOD:
         thing = thing.__func__
     if type(thing) is not _FUNCTION:
         thing = class_attribute(type(thing), "__call__")
     if is_followed(thing):
-        notes.yields.setdefault(id(thing.__code__), None)
+        notes.yields.setdefault(id(thing.__code__), escape if way == TAKES else None)
         notes.kept.append(thing.__code__)
     return 0
 
 
-cdef bint leads_on(Notes notes, thing) except -1:
+cdef bint leads_on(Notes notes, thing, Way way) except -1:
     """Whether something is reached through `thing` that is not seen otherwise."""
     if type(thing) in ATOMS or is_ours(thing):
         return False
     if type(thing) is types.GeneratorType:
-        notes.give_yields(thing, escape)
+        notes.give_yields(thing, WAYS[way])
         return False
     if is_a(thing, ARRAYS):
         return thing.dtype == object

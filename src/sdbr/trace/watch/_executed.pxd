@@ -18,10 +18,12 @@ cdef class Executed(Notes):
     cdef object function    # whose frame comes next, as far as that is known
     cdef list pending       # what `asked` is in each of them, for when the next one is left
     cdef list functions     # of the frames that are followed
+    cdef list is_called     # of the same: whether code that is followed has called them
     cdef bint binds         # the last attribute was loaded with the object beside a method
     cdef int offset         # of the instruction
 
     cdef PyObject *operand(self, int i) noexcept
+    cdef int put(self, int i, thing) except -1
     cdef object at(self, int i)
     cdef bint is_seen(self, PyObject *thing, str name) except -1
     cdef int see(self, PyObject *thing, str name) except -1

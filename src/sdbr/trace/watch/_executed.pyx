@@ -76,7 +76,7 @@ cdef class Executed(Notes):
         Notes.__init__(self)
         self.begun, self.entered_before, self.names_seen = set(), set(), {}
         self.looked_for = set()
-        self.functions, self.pending, self.keywords = [], [], ()
+        self.functions, self.is_called, self.pending, self.keywords = [], [], [], ()
 
     def begin(self, function, args, kwargs):
         """The call that comes next: its arguments get their names."""
@@ -112,7 +112,7 @@ cdef class Executed(Notes):
         for part in (
             self.homes, self.starts, self.owners, self.sources, self.facts, self.written,
             self.touched, self.given_away, self.kept, self.begun, self.entered_before,
-            self.names_seen, self.functions, self.pending, self.yields,
+            self.names_seen, self.functions, self.is_called, self.pending, self.yields,
             self.looked_for, self.writers, self.before, self.shown, self.places, self.beside,
             self.moving,
         ):
@@ -154,6 +154,7 @@ cdef class Executed(Notes):
         elif expected is not None and expected.__code__ is not self.layout.code:
             known = None
         self.functions.append(known)
+        self.is_called.append(known is not None and known is expected)
         # Of the frame below, which is in the middle of an instruction.
         self.pending.append((self.asked, self.callee, <size_t>self.first, <size_t>self.second))
         self.asked = self.callee = None
@@ -250,6 +251,7 @@ cdef class Executed(Notes):
                 if giver in self.yields:
                     (self.yields[giver] or looked_at)(self, value)
         self.functions.pop()
+        self.is_called.pop()
         self.asked, self.callee, first, second = self.pending.pop()
         self.first, self.second = <PyObject *><size_t>first, <PyObject *><size_t>second
         return 0
@@ -300,6 +302,15 @@ cdef class Executed(Notes):
     cdef PyObject *operand(self, int i) noexcept:
         """The `i`-th from the top."""
         return self.layout.operand(self.top, self.offset, i)
+
+    cdef int put(self, int i, thing) except -1:
+        """Let another take the place of the `i`-th from the top."""
+        cdef PyObject *before = self.operand(i)
+        if self.first == before:
+            self.first = <PyObject *>thing
+        if self.second == before:
+            self.second = <PyObject *>thing
+        return self.layout.put(self.top, self.offset, i, thing)
 
     cdef object at(self, int i):
         cdef PyObject *found = self.operand(i)

@@ -8,7 +8,7 @@ import types
 from sdbr.trace.watch.fingerprints import CONTAINERS, VIEWS, elements_of
 
 from sdbr.trace.watch._containers cimport elements, equal, identify, is_computed, length, through
-from sdbr.trace.watch._escaping cimport escape
+from sdbr.trace.watch._escaping cimport ASKS, escape, meet_any
 from sdbr.trace.watch._following cimport is_followed, runs_followed
 from sdbr.trace.watch._looks cimport class_attribute, is_atom
 from sdbr.trace.watch._notes cimport Notes
@@ -24,7 +24,8 @@ _GENERATOR = 0x20
 
 
 def by_value(notes, thing):
-    """An element is compared or hashed."""
+    """An element is compared or hashed, or computed with."""
+    meet_any(thing)
     equal(notes, thing, None)
     identify(notes, thing)
 
@@ -139,6 +140,6 @@ cdef object code_of(list functions):
 
 cpdef object called_with(Notes notes, function, list iterables):
     """Compiled code calls a function with what it gets from iterables."""
-    escape(notes, function)
+    escape(notes, function, False, ASKS)
     for x in iterables if not runs_followed(function) else ():
         each(notes, x, in_full)

@@ -2,3 +2,4 @@
 
 cpdef bint is_followed(function) except -1
 cpdef bint runs_followed(function) except -1
+cpdef bint asks(function) except -1

@@ -1,5 +1,6 @@
 """Which code is followed, and which compiled code is known to read nothing unseen."""
 
+import builtins
 import functools
 import os
 import pickle
@@ -112,6 +113,24 @@ TRUSTED = {
     "operator": "operators",
     "zlib": "bytes",
 }
+
+
+#: Those of them that compute with numbers by the methods of their classes, and these.
+_ASKING_MODULES = frozenset({"_bisect", "_heapq", "_operator", "itertools"})
+_ASKING = frozenset({
+    builtins.abs, builtins.divmod, builtins.format, builtins.hash, builtins.pow, builtins.repr,
+    builtins.round, complex, float, int, max, min, sorted, str, sum,
+})  # fmt: skip
+
+
+cpdef bint asks(function) except -1:
+    """Whether compiled code asks what it is given, instead of taking values past its methods."""
+    kind = type(function)
+    if kind is types.FunctionType:
+        return (function.__module__ or "").partition(".")[0] == "sdbr"
+    if kind is not types.BuiltinFunctionType and kind is not type:
+        return False
+    return function.__module__ in _ASKING_MODULES or function in _ASKING
 
 
 #: As are these of other modules.

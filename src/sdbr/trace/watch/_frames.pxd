@@ -5,6 +5,7 @@ within 3.11, 3.12 and 3.13 it is the same in each release. A free-threaded build
 """
 
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 
 cdef extern from *:
     """
@@ -170,3 +171,12 @@ cdef class Layout:
         """
         cdef int depth = self.depth(frame, offset)
         return frame_stack(frame)[depth - 1 - i] if 0 <= i < depth else NULL
+
+    cdef inline int put(self, PyObject *frame, int offset, int i, thing) except -1:
+        """Let another be the operand that is `i`-th from the top."""
+        cdef PyObject **place = frame_stack(frame) + self.depth(frame, offset) - 1 - i
+        cdef PyObject *before = place[0]
+        Py_INCREF(thing)
+        place[0] = <PyObject *>thing
+        Py_XDECREF(before)
+        return 0

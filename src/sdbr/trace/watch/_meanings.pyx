@@ -29,7 +29,7 @@ from sdbr.trace.watch._containers cimport (
     length,
     through,
 )
-from sdbr.trace.watch._escaping cimport escape, numbers, show
+from sdbr.trace.watch._escaping cimport ASKS, escape, is_number, meet, meet_any, numbers, show
 from sdbr.trace.watch._flowing cimport called_with, each
 from sdbr.trace.watch._following cimport is_followed, runs_followed
 from sdbr.trace.watch._looks cimport class_attribute, lookup
@@ -61,7 +61,7 @@ def _hasattr(notes, args, kwargs):
 @_means(builtins.setattr)
 def _sets_attribute(notes, args, kwargs):
     if len(args) > 1:
-        write_attribute(notes, args[0], args[1])
+        write_attribute(notes, args[0], args[1], False, args[2] if len(args) > 2 else None)
 
 
 @_means(builtins.delattr)
@@ -227,8 +227,10 @@ def _by(meaning):
     def with_each(notes, args, kwargs):
         goes_through(notes, args, kwargs)
         for x in args:
+            meet_any(x)  # the start of a sum
             each(notes, x, meaning)
         for x in kwargs.values():
+            meet_any(x)
             escape(notes, x)
 
     return with_each
@@ -277,7 +279,7 @@ def _maps(notes, args, kwargs):
 def _filters(notes, args, kwargs):
     goes_through(notes, args[1:], kwargs)
     for x in args[:1]:
-        escape(notes, x)
+        escape(notes, x, False, ASKS)
 
 
 @_means(weakref.ref)
@@ -288,7 +290,7 @@ def _refers(notes, args, kwargs):
 
 
 @_means(
-    types.SimpleNamespace, types.MethodType, property, staticmethod, classmethod,
+    functools.partial, types.SimpleNamespace, types.MethodType, property, staticmethod, classmethod,
     *(x for x in vars(builtins).values() if isinstance(x, type) and issubclass(x, BaseException)),
 )  # fmt: skip
 def _keeps(notes, args, kwargs):
@@ -298,9 +300,12 @@ def _keeps(notes, args, kwargs):
 @_means(float, int, complex, builtins.abs, builtins.round, builtins.divmod, range)
 def _computes(notes, args, kwargs):
     """A number is made of others, or of objects that say by code of theirs what they are."""
+    if len(args) == 2:
+        meet(args[0], args[1])
     for x in args:
         numbers(notes, x)
-        if not any([is_followed(class_attribute(type(x), name)) for name in _NUMBERS]):
+        asks = [is_followed(class_attribute(type(x), name)) for name in _NUMBERS]
+        if not is_number(x) and not any(asks):
             escape(notes, x)
 
 

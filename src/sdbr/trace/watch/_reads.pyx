@@ -19,7 +19,7 @@ from sdbr.trace.watch._attributes cimport (
     super_attribute,
     write_attribute,
 )
-from sdbr.trace.watch._calling cimport call_all, call_of, called
+from sdbr.trace.watch._calling cimport beside, call_all, call_of, called, gives_back
 from sdbr.trace.watch._containers cimport through
 from sdbr.trace.watch._escaping cimport escape, numbers, show
 from sdbr.trace.watch._executed cimport Executed
@@ -195,17 +195,17 @@ cdef int m_slice(Executed w, int op, int arg) except -1:
 
 
 cdef int m_store_attribute(Executed w, int op, int arg) except -1:
-    write_attribute(w, w.at(0), w.name(arg), op in DELETES)
+    write_attribute(w, w.at(0), w.name(arg), op in DELETES, w.at(1))
     return 0
 
 
 cdef int m_store_item(Executed w, int op, int arg) except -1:
-    containers.write_item(w, w.at(1), w.at(0), op in DELETES)
+    containers.write_item(w, w.at(1), w.at(0), op in DELETES, w.at(2))
     return 0
 
 
 cdef int m_store_slice(Executed w, int op, int arg) except -1:
-    containers.write_item(w, w.at(2), slice(None))
+    containers.write_item(w, w.at(2), slice(None), False, w.at(3))
     return 0
 
 
@@ -216,6 +216,7 @@ cdef int m_compare(Executed w, int op, int arg) except -1:
     for i in range(2):
         if type(w.at(i)) not in ATOMS:
             w.special(w.at(i), COMPARISONS[opcode.cmp_op[arg >> shift]])
+    beside(w)
     containers.equal(w, w.at(0), w.at(1))
     return 0
 
@@ -249,11 +250,13 @@ cdef int m_operate(Executed w, int op, int arg) except -1:
             return m_modulo(w, op, arg)
         if arg >= 13:
             return m_inplace(w, op, arg)
+    beside(w)
     containers.operate(w, w.at(1), w.at(0))
     return 0
 
 
 cdef int m_modulo(Executed w, int op, int arg) except -1:
+    beside(w)
     containers.operate(w, w.at(1), w.at(0), True)
     return 0
 
@@ -267,13 +270,11 @@ cdef int m_inplace(Executed w, int op, int arg) except -1:
 
 
 cdef int m_unary(Executed w, int op, int arg) except -1:
-    containers.operate(w, w.at(0), None)
-    return 0
+    return containers.operate(w, w.at(0), None) or 0
 
 
 cdef int m_length(Executed w, int op, int arg) except -1:
-    containers.length(w, w.at(0))
-    return 0
+    return containers.length(w, w.at(0)) or 0
 
 
 cdef int m_iterate(Executed w, int op, int arg) except -1:
@@ -285,8 +286,7 @@ cdef int m_iterate(Executed w, int op, int arg) except -1:
 
 cdef int m_exception(Executed w, int op, int arg) except -1:
     error = w.at(1)  # before 3.11, its class
-    w.lineage(error if is_a(error, (type,)) else type(error))
-    return 0
+    return w.lineage(error if is_a(error, (type,)) else type(error)) or 0
 
 
 cdef int m_next(Executed w, int op, int arg) except -1:
@@ -398,6 +398,7 @@ enter(
     " INPLACE_MULTIPLY INPLACE_OR INPLACE_POWER INPLACE_RSHIFT INPLACE_SUBTRACT"
     " INPLACE_TRUE_DIVIDE INPLACE_XOR",
 )
+enter(gives_back, "RETURN_VALUE YIELD_VALUE")
 enter(m_unary, "UNARY_INVERT UNARY_NEGATIVE UNARY_POSITIVE")
 enter(
     m_length,
@@ -440,10 +441,10 @@ enter(
     " MATCH_SEQUENCE NOP POP_BLOCK POP_EXCEPT POP_JUMP_BACKWARD_IF_NONE"
     " POP_JUMP_BACKWARD_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE"
     " POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_TOP PREP_RERAISE_STAR PRINT_EXPR PUSH_EXC_INFO"
-    " PUSH_NULL RAISE_VARARGS RERAISE RESUME RETURN_CONST RETURN_GENERATOR RETURN_VALUE"
+    " PUSH_NULL RAISE_VARARGS RERAISE RESUME RETURN_CONST RETURN_GENERATOR"
     " ROT_FOUR ROT_N ROT_THREE ROT_TWO SEND SETUP_ANNOTATIONS SETUP_FINALLY"
     " SET_FUNCTION_ATTRIBUTE STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST SWAP"
-    " WITH_EXCEPT_START YIELD_FROM YIELD_VALUE",
+    " WITH_EXCEPT_START YIELD_FROM",
 )
 if SECOND >= 0:
     handlers[SECOND] = NULL

@@ -18,6 +18,8 @@ from sdbr.trace.watch.fingerprints import LOOSE, MOST, Opaque, Same, inside, mem
 import chainer
 import numpy as np
 
+#: Builtins that ask for what an array or a number is.
+_ASKING = frozenset({"type", "memoryview", "pow"})
 _OF_LINKS = frozenset({"_device", "_within_init_scope", "schedule_manager", "static_schedule"})
 
 
@@ -82,6 +84,8 @@ class _Walk:
     def _function(self, function) -> None:
         names, _, attributes = names_in(function.__code__)
         space = function.__globals__
+        for name in sorted(_ASKING & names - space.keys()):
+            raise Opaque(f"{function.__name__} asks {name}(), which has to be watched")
         parts = [function.__defaults__, function.__kwdefaults__, function.__dict__]
         parts += [space.get(name, MISSING) for name in sorted(names)]
         for cell in function.__closure__ or ():
