@@ -1,6 +1,10 @@
 """Row 10: compiled code takes a number past the methods of its class; it is that of each call."""
 
+import collections
+import contextvars
+import json
 import warnings
+from array import array
 from unittest import mock
 
 import sdbr
@@ -78,6 +82,10 @@ TAKERS = [
     ("import math", "math.fsum(f * k for k in (1.0, 2.0))"),
     ("from array import array", "array('d', map(float, [f]))[0]"),
     ("class F(float): pass", "divmod(F(5.0), abs(f) + 1)[1]"),
+    ("import json", "json.loads(json.dumps([object()], default=lambda o: f * 2))[0]"),
+    ("from math import sin", "list(map(sin, [f]))[0]"),
+    ("import operator", "abs(list(map(operator.mul, [1j], [f]))[0])"),
+    ("from decimal import Decimal", "([Decimal(0.1)] < [f]) * 1.0"),
     (OF_USERS, "float(T(f)) + complex(T(f)).real"),
     (OF_USERS, "struct.unpack('d', struct.pack('d', T(f)))[0] + math.floor(T(f))"),
     (OF_USERS, "json.loads(json.dumps([T(f)], default=lambda o: o.v))[0]"),
@@ -86,7 +94,12 @@ TAKERS = [
 WHOLE = [
     ("import json", "json.loads(json.dumps({'a': [n], 'b': (n, 2)}))['a'][0]"),
     ("import json", "json.loads(json.dumps([n], indent=1))[0] + len(json.dumps({n: 1}))"),
-    ("from decimal import Decimal as D", "float(D(n) + D(1) * n + round(D('1.234'), n % 2) ** n)"),
+    ("from decimal import Decimal as D", "float(D(n) + D(1) * n + round(D('1.2345'), n))"),
+    ("from decimal import Decimal as D", "float(D(*[n]) ** n)"),
+    ("from array import array", "array('d', map(float, [n]))[0]"),
+    ("import json", "json.loads(json.dumps([object()], default=lambda o: n))[0] * 1.0"),
+    ("", "round(float(x.sum()), n) + round(x.sum().item(), ndigits=n - 1)"),
+    ("import math", "math.ldexp(float(x.sum()), n) + math.ldexp(1.5, n)"),
     ("from datetime import timedelta as t", "(t(seconds=n) * n + n * t(hours=n)).total_seconds()"),
     ("from datetime import timedelta as t", "t(**{'days': n}) / t(days=n + 1)"),
     ("from statistics import mean, stdev", "mean([n, 1]) + stdev([n, 1.5, 2])"),
@@ -108,6 +121,8 @@ FOLLOWED = [
     ("import json, decimal", "f * 2"),
     ("from itertools import accumulate", "list(accumulate([f, 1.0]))[1]"),
     ("from heapq import nlargest", "nlargest(1, [f, 0.1])[0]"),
+    (OF_USERS, "T(f).__float__() * 2"),
+    ("", "max([f], key=float) * min([0.5], key=lambda k: f * k)"),
 ]
 
 
@@ -141,6 +156,65 @@ def test_what_takes_a_number_unseen(imports, expression, number):
 def test_what_takes_a_whole_number(imports, expression, number):
     with mock.patch.dict(NUMBERS, whole=number):
         compared("whole", imports, expression)
+
+
+HELD = {
+    "a list": lambda n: [n],
+    "a pair": lambda n: (n, {"n": n}),
+    "a named tuple": lambda n: collections.namedtuple("N", "a b")(n, 2),
+    "an ordered dict": lambda n: collections.OrderedDict(a=n, b=[n]),
+    "a default dict": lambda n: collections.defaultdict(int, a=n),
+    "a list of its own": lambda n: type("L", (list,), {})([n]),
+    "keys": lambda n: {n: 1, "a": n},
+}
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_what_holds_a_number_stays_what_it_is(kind):
+    var = contextvars.ContextVar("var")
+
+    def g(x):
+        held = HELD[kind](int((x > 0).sum()))
+        var.set(held)
+        same = var.get() is held or isinstance(held, tuple)
+        return x * 2, json.dumps(held), same, len(held)
+
+    static = sdbr.static_graph(g)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdbr.SdbrWarning)
+        for k in (1.0, 2.0, -1.0, 1.0):
+            x = np.float64([k, 1, 1])
+            assert static(x)[1:] == g(x)[1:]
+
+
+def test_a_number_in_a_tuple_with_complex_ones():
+    def g(x):
+        return x * ((float(x[0]) in (1.0 + 0j, 3j)) + 1)
+
+    static = sdbr.static_graph(g)
+    with pytest.warns(sdbr.SdbrWarning, match=r"left NumPy through float"):
+        for k in (1.0, 2.0, 1.0, 2.0):
+            assert static(np.full(2, k))[0] == g(np.full(2, k))[0]
+
+
+def test_what_a_compiled_class_is_given_is_read():
+    held = [1.0]
+
+    def g(x):
+        return x * array("d", held)[0]
+
+    static = sdbr.static_graph(g)
+    for k in (1.0, 1.0, 2.0, 2.0):
+        held[0] = k
+        assert static(np.ones(2))[0] == k
+    assert static.schedule_manager.statistics.replays == 2
+
+
+def test_masked_arrays_are_no_functions():
+    empty = np.ma.array([1.0, 2.0])
+    static = sdbr.static_graph(lambda x: x * max([], default=empty)[1])
+    for k in (1.0, 2.0):
+        assert static(np.full(2, k))[0] == 2 * k
 
 
 def test_arguments_that_a_call_has_kept_are_floats_of_python():

@@ -90,24 +90,39 @@ def plainly(function: Callable, name: str = "") -> Callable:
     return call
 
 
-def plain(thing: Any) -> Any:
-    """`thing` as compiled code takes it: with Python's and NumPy's own numbers, in lists, too."""
+def plain(thing: Any, inside: dict[int, Any] | None = None) -> Any:
+    """`thing` as compiled code takes it: with Python's and NumPy's own numbers, in lists, too.
+
+    Lists and dicts stay the same, and have the plain numbers from now on.
+    """
     kind = type(thing)
     if kind in FOLLOWED:
         return thing.leave()
     if kind in LEAVING and is_traced(thing) and issubclass(kind.kind, np.generic):
         leave_by("a value left NumPy for compiled code", Remedy.STAY_ARRAYS, thing)
         return shown(thing)
-    if kind is dict:
-        found = {plain(k): plain(x) for k, x in thing.items()}
-        same = all(map(operator.is_, (*found, *found.values()), (*thing, *thing.values())))
-        return thing if same else found
-    if kind in (list, tuple):
-        parts = [plain(x) for x in thing]
-        return thing if all(map(operator.is_, parts, thing)) else kind(parts)
+    inside = {} if inside is None else inside
+    if not issubclass(kind, HOLDING) or id(thing) in inside:
+        return thing
+    inside[id(thing)] = thing
+    if issubclass(kind, tuple):
+        parts = [plain(x, inside) for x in tuple.__iter__(thing)]
+        same = all(map(operator.is_, parts, tuple.__iter__(thing)))
+        return thing if same else tuple.__new__(kind, parts)
+    is_dict = issubclass(kind, dict)
+    for key, x in list(dict.items(thing) if is_dict else enumerate(list.__iter__(thing))):
+        number = plain(x, inside)
+        if number is not x:  # by no code of a class of the user's
+            (dict if is_dict else list).__setitem__(thing, key, number)
+    if kind is dict and not FOLLOWED.isdisjoint(map(type, thing)):
+        items = [(plain(key), x) for key, x in thing.items()]
+        thing.clear()
+        thing.update(items)
     return thing
 
 
+#: What `plain` looks into.
+HOLDING = (list, tuple, dict)
 #: By a builtin and how many arguments it gets.
 STANDS: dict[tuple[Callable, int], Callable] = {
     (builtins.type, 1): type_of, (memoryview, 1): view_of, (float, 1): float_of,

@@ -75,6 +75,17 @@ def as_whole(array):
     return np.int64(int(array))
 
 
+def _takes_floats(function: Callable, numbers: tuple) -> bool:
+    """Whether a function takes whole numbers as floats; `math.ldexp` does not."""
+    try:
+        function(*map(float, numbers))
+    except TypeError:
+        return False
+    except Exception:  # of the values, as with whole numbers
+        return True
+    return True
+
+
 @functools.lru_cache(maxsize=256)
 def _in_python(function: Callable, whole: tuple) -> Callable:
     """A function of Python's numbers as one of arrays; the same for the same function.
@@ -180,7 +191,7 @@ class LeavingRecording:
         """The same where one is a whole number: a number, or else a question."""
         plain = tuple(map(plain_float, things))
         whole = all(type(x) is int for x in plain)
-        if function in _OF_FLOATS or not whole:
+        if function in _OF_FLOATS or (not whole and _takes_floats(function, plain)):
             return computed(
                 function, tuple([self.as_python(x) if self.is_left_whole(x) else x for x in things])
             )
@@ -392,6 +403,7 @@ def _whole(name: str, ufunc) -> Callable:
         recorder = current()
         if recorder is None or recorder.depth or not recorder.is_left(self):
             return leaving(self, *args)
+        args = tuple([x if x is None else operator.index(x) for x in args])  # of the call as well
         if args and type(args[0]) is int:
             return computed(_rounding(args[0]), (self,))
         return recorder.round_off(self, ufunc, getattr(plain_float(self), name)())

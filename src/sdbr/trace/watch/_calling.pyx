@@ -5,7 +5,7 @@ import itertools
 import operator
 import types
 
-from sdbr.trace.arrays.asked import STANDS, plain, plainly, power
+from sdbr.trace.arrays.asked import HOLDING, STANDS, plain, plainly, power
 from sdbr.trace.arrays.stripping import LEAVING, TRACED
 from sdbr.trace.arrays.traced_float import FOLLOWED
 from sdbr.trace.code.foreign import is_users
@@ -43,7 +43,6 @@ cdef dict Calling = {
 }  # fmt: skip
 cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
 cdef tuple Arrays = (np.ndarray, np.generic)
-cdef tuple Holding = (list, tuple, dict)
 cdef tuple Iterators = (types.GeneratorType, enumerate, filter, map, zip)
 #: What keeps numbers, and what asks them.
 cdef tuple Keeping = (*CONTAINERS, str, bytes, BaseException)
@@ -75,7 +74,7 @@ cdef object stand_in(Executed w, function, list args, int n_plain):
         found = Stands.get((address, len(args)))
         if found is not None and (found is power or n_plain == len(args)):
             return found
-    return past(function, args[0] if args else None, False) if by_users else None
+    return past(function, args[0] if args else None, False)
 
 
 cdef int make_plain(function, list args) except -1:
@@ -85,17 +84,14 @@ cdef int make_plain(function, list args) except -1:
         function = function.func
     for i, x in enumerate(args):
         kind = type(x)
-        if kind in LEAVING or kind in Holding or is_iterator(kind):
+        is_iterator = kind in Iterators or module_of(kind) == "itertools"
+        if kind in LEAVING or is_iterator or is_a(x, HOLDING):
             taken = taken or takes(function) or (
                 asks(function) and any([takes_numbers(type(y)) for y in args]))
             if not taken:
                 return 0
-            args[i] = plain(x) if kind in LEAVING or kind in Holding else map(plain, x)
+            args[i] = map(plain, x) if is_iterator else plain(x)
     return 0
-
-
-cdef bint is_iterator(kind) except -1:
-    return kind in Iterators or module_of(kind) == "itertools"
 
 
 cdef bint takes(function) except -1:

@@ -52,7 +52,6 @@ from sdbr.trace.watch._escaping cimport (
     Way,
     again,
     escape,
-    is_number,
     numbers,
     show,
 )
@@ -278,8 +277,6 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
         return _writes_attribute(notes, name, [owner, *args])
     if name == "__getattribute__" and args and type(args[0]) is str:
         return as_usual(notes, owner, args[0])
-    if is_number(owner):
-        owner.leave()
     if is_a(owner, (type,)):
         return _of_class(notes, name, owner, args, kwargs)
     if is_a(owner, CONTAINERS) or type(owner) is types.MappingProxyType:

@@ -332,7 +332,6 @@ cpdef object operate(Notes notes, one, other, bint modulo = False):
         parts = elements_of(other) if is_a(other, (tuple,)) and elements(notes, other) else (other,)
         for x in parts:
             show(notes, x)
-    meet(one, other)
     if type(one) in PLAIN or type(other) in PLAIN:
         computed_from(notes, [one, other])
     for thing in (one, other):

@@ -128,7 +128,8 @@ OPERATORS = frozenset(_OPERATORS) | {
 }
 
 
-def _is_asked(notes, thing):
+def is_asked(notes, thing):
+    """Compiled code that asks numbers by their methods gets an element."""
     escape(notes, thing, False, ASKS)
 
 
@@ -136,7 +137,7 @@ def _is_seen(notes, thing):
     escape(notes, thing, False, IS_SEEN)
 
 
-cdef tuple WAYS = (escape, _is_asked, _is_seen)
+cdef tuple WAYS = (escape, is_asked, _is_seen)
 
 
 cdef int watch_results(Notes notes, thing, Way way) except -1:

@@ -5,11 +5,12 @@ import gc
 import itertools
 import types
 
+from sdbr.trace.watch._escaping import is_asked
 from sdbr.trace.watch.fingerprints import CONTAINERS, VIEWS, elements_of
 
 from sdbr.trace.watch._containers cimport elements, equal, identify, is_computed, length, through
 from sdbr.trace.watch._escaping cimport ASKS, escape, meet_any
-from sdbr.trace.watch._following cimport is_followed, runs_followed
+from sdbr.trace.watch._following cimport asks, is_followed, runs_followed
 from sdbr.trace.watch._looks cimport class_attribute, is_atom
 from sdbr.trace.watch._notes cimport Notes
 
@@ -142,4 +143,4 @@ cpdef object called_with(Notes notes, function, list iterables):
     """Compiled code calls a function with what it gets from iterables."""
     escape(notes, function, False, ASKS)
     for x in iterables if not runs_followed(function) else ():
-        each(notes, x, in_full)
+        each(notes, x, is_asked if asks(function) else in_full)

@@ -29,7 +29,7 @@ from sdbr.trace.watch._containers cimport (
     length,
     through,
 )
-from sdbr.trace.watch._escaping cimport ASKS, escape, is_number, meet, meet_any, numbers, show
+from sdbr.trace.watch._escaping cimport ASKS, escape, is_number, numbers, show
 from sdbr.trace.watch._flowing cimport called_with, each
 from sdbr.trace.watch._following cimport is_followed, runs_followed
 from sdbr.trace.watch._looks cimport class_attribute, lookup
@@ -227,10 +227,8 @@ def _by(meaning):
     def with_each(notes, args, kwargs):
         goes_through(notes, args, kwargs)
         for x in args:
-            meet_any(x)  # the start of a sum
             each(notes, x, meaning)
         for x in kwargs.values():
-            meet_any(x)
             escape(notes, x)
 
     return with_each
@@ -300,8 +298,6 @@ def _keeps(notes, args, kwargs):
 @_means(float, int, complex, builtins.abs, builtins.round, builtins.divmod, range)
 def _computes(notes, args, kwargs):
     """A number is made of others, or of objects that say by code of theirs what they are."""
-    if len(args) == 2:
-        meet(args[0], args[1])
     for x in args:
         numbers(notes, x)
         asks = [is_followed(class_attribute(type(x), name)) for name in _NUMBERS]
