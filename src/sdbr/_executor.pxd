@@ -32,6 +32,7 @@ cdef class Executable:
     cdef int enter(self) except -1
     cdef int leave(self) except -1
     cdef int sync(self) except -1
+    cdef void read_control(self) noexcept
     cdef int raise_unbound(self, int64_t local) except -1
     cdef int64_t run_native(
         self, int64_t begin, int64_t end, double *seconds, int *status) noexcept nogil

@@ -263,15 +263,20 @@ cdef class Executable:
         """Bring operand pointers and floats up to date with the memory."""
         cdef Prepared p = self.prepared
         cdef Memory memory = self.memory
-        cdef int64_t i
         cdef int64_t wrong = sdbr_sync_slots(
             self.operands, self.last, memory.pointers, memory.sizes, p.slots, p.needed, p.n_slots,
             p.patch_starts, p.patch_operands, p.patch_offsets)
         if wrong >= 0:
             self.raise_unbound(wrong)
-        for i in range(p.n_references):
-            self.floats[p.references[2 * i]] = memory.control[p.references[2 * i + 1]]
+        self.read_control()
         return 0
+
+    cdef void read_control(self) noexcept:
+        """Bring floats up to date with the control block; code of Python may write there."""
+        cdef Prepared p = self.prepared
+        cdef int64_t i
+        for i in range(p.n_references):
+            self.floats[p.references[2 * i]] = self.memory.control[p.references[2 * i + 1]]
 
     cdef int raise_unbound(self, int64_t local) except -1:
         slot = self.program.slots[local]
@@ -355,6 +360,7 @@ cdef class Executable:
         except Exception as error:
             _annotate(error, f"in {_where(self.program, op.index)}")
             raise
+        self.read_control()
         return 0
 
     cdef int fail(self, int64_t index, int status) except -1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 import warnings
 
 import sdbr
@@ -241,6 +242,107 @@ def test_somebody_elses_zerograd_is_asked(of_chainer):
     model = replayed()
     model.zerograds()
     assert of_chainer == ["zerograd"] * 6
+
+
+# --- what whole steps leave behind ----------------------------------------------------------------
+PLACES = {
+    "an object": lambda place: (lambda: place.h, lambda h: setattr(place, "h", h)),
+    "a link": lambda place: (lambda: place.link.h, lambda h: setattr(place.link, "h", h)),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_state_is_cut_after_a_step_that_was_whole(place):
+    """Its node makes a creator when somebody asks for one, and keeps it nowhere before."""
+
+    def run(static):
+        np.random.seed(0)
+        get, put = PLACES[place](types.SimpleNamespace(h=None, link=chainer.Link()))
+        put(None)
+
+        def forward(self, x):
+            h = self.l(x) if get() is None else self.l(x) + 0.5 * get()
+            put(h)
+            return F.sum(h**2)
+
+        net, optimizer = Net(forward, l=L.Linear(4, 3)), chainer.optimizers.SGD(0.01)
+        if static:
+            net, optimizer = sdbr.static_graph(net), sdbr.static_optimizer(optimizer)
+        optimizer.setup(net)
+        seen = []
+        for i in range(12):
+            optimizer.update(net, X * np.float32(1 + i / 8))
+            if i % 3 == 2:
+                put(None)
+            else:
+                get().unchain_backward()
+                assert get().creator is None
+            seen.append(net.l.W.array.copy())
+        return seen, net
+
+    (seen, net), (wanted, _) = run(True), run(False)
+    for i, (got, want) in enumerate(zip(seen, wanted, strict=True)):
+        assert_near(got, want, SUMS, f"step {i}")
+    assert net.schedule_manager.statistics.replays > 6
+
+
+KEEP = {
+    "one by one": lambda s, h, c: (setattr(s, "h", h), setattr(s, "c", c)),
+    "a tuple": lambda s, h, c: setattr(s, "hc", (h, c)),
+    "a dict": lambda s, h, c: setattr(s, "table", {"h": h, "c": [c]}),
+}
+KEPT = {
+    "one by one": lambda s: (s.h, s.c),
+    "a tuple": lambda s: s.hc,
+    "a dict": lambda s: (s.table["h"], s.table["c"][0]),
+}
+
+
+def cut_by_its_loss(static, keep):
+    """Steps of a network whose state is cut by way of the loss; what was seen, and the network."""
+    np.random.seed(0)
+    state = types.SimpleNamespace()
+
+    def forward(self, x):
+        h = F.tanh(self.l(x))
+        KEEP[keep](state, h, F.relu(h))
+        self.loss = F.sum(h**2)
+        return self.loss
+
+    net, optimizer = Net(forward, l=L.Linear(4, 3)), chainer.optimizers.SGD(0.01)
+    if static:
+        net, optimizer = sdbr.static_graph(net), sdbr.static_optimizer(optimizer)
+    optimizer.setup(net)
+    seen = []
+    for i in range(8):
+        optimizer.update(net, X)
+        h, c = KEPT[keep](state)
+        if i < 6:
+            net.loss.unchain_backward()
+        seen.append([y.creator is None for y in (net.loss, h, c)])
+    return seen, net
+
+
+@pytest.mark.parametrize("keep", KEEP)
+def test_what_the_loss_was_made_of_is_cut_with_it(keep):
+    """And what was not (`c`) is not; the results of the next step are others."""
+    (seen, net), (wanted, _) = cut_by_its_loss(True, keep), cut_by_its_loss(False, keep)
+    assert seen == wanted
+    assert wanted[5:7] == [[True, True, False], [False, False, False]]
+    assert net.schedule_manager.statistics.steps >= 5
+
+
+def test_what_is_put_on_a_result_of_a_step_stays_with_it():
+    """The next step does not write into the same Variable then."""
+    _, net = cut_by_its_loss(True, "one by one")
+    optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(0.01)).setup(net)
+    for _ in range(3):
+        optimizer.update(net, X)
+    for put in ("name", "mark"):
+        setattr(net.loss, put, "mine")
+        optimizer.update(net, X)
+        assert getattr(net.loss, put, None) is None
+    assert net.schedule_manager.statistics.steps >= 9
 
 
 # --- a loss scale by hand -----------------------------------------------------------------------

@@ -76,6 +76,24 @@ def train(model):
     return y.array
 
 
+@pytest.mark.parametrize("kind", [Seen, function_hooks.TimerHook])
+def test_a_hook_that_is_entered_inside_of_the_call(kind):
+    """It is told of each call, which is dynamic for it."""
+    hook = kind()
+
+    def f(x):
+        with hook:
+            y = F.relu(x)
+        return F.tanh(y)
+
+    static = sdbr.static_graph(f)
+    with pytest.warns(sdbr.SdbrWarning, match="a function hook is entered inside of the call"):
+        for _ in range(4):
+            static(X)
+    assert len(hook.calls if kind is Seen else hook.call_history) == 4
+    assert static.schedule_manager.statistics.replays == 0
+
+
 @pytest.mark.parametrize("calls", [0, 1, 3])
 @pytest.mark.parametrize("kind", [Seen, function_hooks.TimerHook, function_hooks.PrintHook])
 def test_function_hooks_added_at_any_time(kind, calls):

@@ -16,7 +16,7 @@ from sdbr.audit.samples import Watch, described, kind_of, traced_nodes
 from sdbr.audit.sides import Again, PlainSide, ReplaySide
 from sdbr.audit.snapshot import Changes, Snapshot
 from sdbr.audit.verdict import Found, Retraced, Unaudited, Verdict
-from sdbr.base.errors import BackendError, OtherAnswer
+from sdbr.base.errors import BackendError, OtherAnswer, SideExit
 from sdbr.devices import runs
 from sdbr.devices.arrays import NO_MEMORY
 from sdbr.devices.choices import is_philox, tf32
@@ -164,13 +164,14 @@ class Audit:
         """
         plain = self.plain
         went_on = isinstance(outcome.error, OtherAnswer)
-        if not went_on and type(outcome.error).__name__ not in ("Retrace", "Declined"):
+        left = isinstance(outcome.error, SideExit)
+        if not (went_on or left) and type(outcome.error).__name__ not in ("Retrace", "Declined"):
             return
         self.before.put_back(outcome.changes)
         has_happened = plain.side.draws.found or any(map(happens_once, self.schedule.trace.nodes))
         if went_on and not has_happened:
             raise outcome.error
-        raise Retraced(self._plain_counts(Found("", "")), not went_on)
+        raise Retraced(self._plain_counts(Found("", "")), not (went_on or left))
 
     def _closer(self, found: Found, replay: Callable[[bool], Any]) -> Found:
         """Where a difference begins: of a GPU's ops only some were seen, as they run together."""

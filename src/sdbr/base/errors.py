@@ -85,6 +85,29 @@ class Retrace(Exception):
     """A replay found that its schedule no longer fits; internal."""
 
 
+class SideExit(Exception):
+    """User code in a replay has changed what its call reads; internal.
+
+    Attributes
+    ----------
+    what : str
+        What it has changed.
+    notes : list of Ran
+        The user code that has run.
+    undo : callable
+        Puts back what the last of it has changed; gives an `Undone`.
+    label : str
+        What is called that.
+    """
+
+    def __init__(self, what: str, notes: list, undo):
+        super().__init__(what)
+        self.what = what
+        self.notes = notes
+        self.undo = undo
+        self.label: str = notes[-1].what[0]
+
+
 class OtherAnswer(Exception):
     """A replay found that its call goes another way than the trace; internal.
 

@@ -35,6 +35,7 @@ class Remedy(Enum):
     )
     CUT_OUTSIDE = "Cut it before or after the static call."
     RETURN_OTHER = "Return or keep what it holds, in lists, tuples or dicts."
+    READ_BEFORE = "Read it before that code runs, or let that code return it as an array."
     GIVE_ARRAY = "Give it an array, or return None in its place."
     # What it could.
     RETURN_IT = "Return it, or keep it in an attribute of the chain" + _OR_CODE

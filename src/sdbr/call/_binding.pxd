@@ -6,6 +6,7 @@ from sdbr._executor cimport Executable
 from sdbr.call._effects cimport Effects
 from sdbr.call._outputs cimport Outputs, Shown
 from sdbr.call._spec cimport Leaves
+from sdbr.call.exits._exits cimport Exits
 from sdbr.program._arenas cimport Lodger
 from sdbr.program._memory cimport Memory
 
@@ -62,6 +63,7 @@ cdef class Binder:
     cdef Written written          # None where the call writes nothing that it is given
     cdef Outputs outputs
     cdef Effects effects
+    cdef Exits exits              # None where no code of the user's is run
     cdef Lodger lodger            # None where the memory has an arena of its own
 
     cdef bint bind(self, Leaves now, list positions) except -1

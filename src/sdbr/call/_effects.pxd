@@ -31,6 +31,7 @@ cdef class Effects:
     cdef object node_class
     cdef Outputs outputs
     cdef list in_place(self)
+    cdef bint stays(self, Py_ssize_t i, d, name, int place) except -1
     cdef object thing(self, int place)
     cdef object filled(self, structure, dict places)
     cdef object made_of(self, structure, dict things)

@@ -14,21 +14,18 @@ from libc.stdlib cimport calloc, free
 
 from sdbr.base._python cimport (
     PyDict_GetItemWithError,
+    sdbr_attributes,
     sdbr_list_item,
     sdbr_refcount,
 )
 from sdbr.call._outputs cimport Outputs
-from sdbr.compat.graph._variables cimport new_variable, without_history
+from sdbr.compat.graph._variables cimport is_as_made, new_variable, without_history
 from sdbr.devices._arrays cimport memory_is_held, on_device
 
 cdef str _DATA = "_data"
 cdef str _NODE = "_node"
-cdef str _GRAD = "_grad"
-cdef str _GRAD_VAR = "_grad_var"
 cdef PyObject *K_DATA = <PyObject *> _DATA
 cdef PyObject *K_NODE = <PyObject *> _NODE
-cdef PyObject *K_GRAD = <PyObject *> _GRAD
-cdef PyObject *K_GRAD_VAR = <PyObject *> _GRAD_VAR
 cdef PyObject *NONE = <PyObject *> None
 # In the place of a Variable's requires_grad.
 cdef object _SCALAR = "NumPy scalar"
@@ -195,64 +192,51 @@ cdef class Effects:
 
     cdef list in_place(self):
         """Which outputs can stay where they are: only their attribute holds them."""
-        cdef Py_ssize_t i, n
-        cdef PyObject *variable
-        cdef PyObject *data
-        cdef PyObject *array
-        cdef PyObject *node
-        cdef PyObject *found
+        cdef Py_ssize_t i
         for i in range(len(self.keep)):
             self.keep[i] = False
         self.forget_things()  # of a call that a signal ended before its effects
         for i in range(len(self.writes)):
-            d, name, place, late = self.writes[i]
             if self.written[i] is None:
                 continue
-            if self.is_overheard and late:
+            d, name, place, late = self.writes[i]
+            if (self.is_overheard and late) or not self.stays(i, d, name, place):
                 self.written[i] = None
-                continue
-            variable = <PyObject *> self.written[i]
-            found = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name)
-            # References: ours in `written`, and the attribute.
-            if found != variable or sdbr_refcount(variable) != 2:
-                self.written[i] = None
-                continue
-            if self.kinds[<int> place] is _SCALAR or self.kinds[<int> place] is _NUMBER:
-                self.written[i] = None
-                continue
-            if self.kinds[<int> place] is None:
-                array = variable
-                # written, attribute, pool, arrays, memory
-                n = 5
-                if sdbr_refcount(array) != n:
-                    self.written[i] = None
-                    continue
             else:
-                inside = (<object> variable).__dict__
-                data = PyDict_GetItemWithError(<PyObject *> inside, K_DATA)
-                node = PyDict_GetItemWithError(<PyObject *> inside, K_NODE)
-                if data == NULL or node == NULL or (
-                    sdbr_refcount(data) != 1 or sdbr_refcount(node) != 1
-                ):
-                    self.written[i] = None
-                    continue
-                if PyDict_GetItemWithError(<PyObject *> inside, K_GRAD) != NONE:
-                    self.written[i] = None
-                    continue
-                if PyDict_GetItemWithError(<PyObject *> inside, K_GRAD_VAR) != NONE:
-                    self.written[i] = None
-                    continue
-                array = sdbr_list_item(data, 0)
-                # data list, pool, arrays, memory
-                found = sdbr_list_item(<PyObject *> self.outputs.arrays, <int> place)
-                if array != found or sdbr_refcount(array) != 4:
-                    self.written[i] = None
-                    continue
-            if on_device(array) and memory_is_held(<object> array):
-                self.written[i] = None
-                continue
-            self.keep[<int> place] = True
+                self.keep[<int> place] = True
         return self.keep
+
+    cdef bint stays(self, Py_ssize_t i, d, name, int place) except -1:
+        """Whether nobody but attribute `name` of `d` holds write `i`, or has put anything on it."""
+        cdef PyObject *variable = <PyObject *> self.written[i]
+        cdef PyObject *array = variable
+        cdef PyObject *data
+        cdef PyObject *node
+        kind = self.kinds[place]
+        # References: ours in `written`, and the attribute.
+        if PyDict_GetItemWithError(<PyObject *> d, <PyObject *> name) != variable:
+            return False
+        if sdbr_refcount(variable) != (5 if kind is None else 2):
+            return False  # of an array: the pool, the arrays and the memory, too
+        if kind is _SCALAR or kind is _NUMBER:
+            return False
+        if kind is not None:
+            outside = (<object> variable).__dict__
+            data = PyDict_GetItemWithError(<PyObject *> outside, K_DATA)
+            node = PyDict_GetItemWithError(<PyObject *> outside, K_NODE)
+            if data == NULL or node == NULL:
+                return False
+            if sdbr_refcount(data) != 1 or sdbr_refcount(node) != 1:
+                return False
+            if not is_as_made(outside, sdbr_attributes(<object> node, NULL)):
+                return False
+            array = sdbr_list_item(data, 0)
+            # data list, pool, arrays, memory
+            if array != sdbr_list_item(<PyObject *> self.outputs.arrays, place):
+                return False
+            if sdbr_refcount(array) != 4:
+                return False
+        return not (on_device(array) and memory_is_held(<object> array))
 
     cdef object thing(self, int place):
         """What is handed out at a place, as long as the run's effects are under way."""

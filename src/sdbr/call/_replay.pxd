@@ -4,6 +4,7 @@ from sdbr.call._binding cimport Binder
 from sdbr.call._effects cimport Effects
 from sdbr.call._conditions cimport Numbers
 from sdbr.call._spec cimport Leaves
+from sdbr.optimizers._update cimport Update
 from sdbr.schedule._statistics cimport Statistics, Usage
 
 
@@ -39,7 +40,7 @@ cdef class Replay:
     cdef Py_ssize_t deepest       # the last of the instances that a call has needed lately
     cdef int until_trim           # calls until those behind it go
     cdef object taken_back        # what is put back of a run that meets another answer, or None
-    cdef int run(self, Binder binder) except -1
+    cdef int run(self, Binder binder, tuple given) except -1
     cdef object idle_instance(self)
     cdef int trim(self, list instances) except -1
     cdef object serve(self, Leaves now, list positions, Numbers numbers, bint quick, reference)
@@ -51,3 +52,4 @@ cdef class Replay:
 
 
 cdef Binder binder_of(instance)
+cdef int look_for_exits(Binder binder, schedule, plan, list params, Update update) except -1

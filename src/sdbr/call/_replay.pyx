@@ -2,11 +2,12 @@
 
 from weakref import ref as _ref
 
-from sdbr.base.errors import OtherAnswer
+from sdbr.base.errors import OtherAnswer, SideExit
 from sdbr.program._memory import claim
 from sdbr.call.autograd import anchor, call_class
 from sdbr.schedule.questions import Before
 from sdbr.schedule.results import output_values, returned_as_is
+from sdbr.trace.effects.sides import EXITS
 from sdbr.trace.values import Value
 
 import chainer
@@ -16,6 +17,9 @@ from sdbr.call._effects cimport Effects
 from sdbr.base._python cimport sdbr_bare, sdbr_set_attributes
 from sdbr.call._conditions cimport Numbers
 from sdbr.call._spec cimport Leaves, leaves_of
+from sdbr.call.exits._exits cimport Exits
+from sdbr.optimizers._update cimport Update
+from sdbr.program._memory cimport Memory
 
 cdef object _VariableNode = chainer.variable.VariableNode
 
@@ -42,7 +46,17 @@ cdef Binder binder_of(instance):
             windows=plan.views, hidden=plan.hidden, returned=returned_leaves(trace),
             lodger=instance.lodger, staged=plan.staged,
         )
+        look_for_exits(binder, instance.schedule, plan, [], None)
     return binder
+
+
+cdef int look_for_exits(Binder binder, schedule, plan, list params, Update update) except -1:
+    """Look, after user code that a program runs, at what the call reads; see `Exits`."""
+    cdef Memory memory = binder.outputs.memory
+    if plan.taken_back is not None and plan.taken_back.beside:
+        binder.exits = Exits(schedule, plan.leaves, params, plan.taken_back, memory, update)
+        memory.state[EXITS] = binder.exits
+    return 0
 
 
 def returned_leaves(trace):
@@ -215,7 +229,7 @@ cdef class Replay:
         cdef Numbers numbers
         cdef Binder binder
         cdef list positions = list(range(len(leaves)))
-        if self.taken_back is None:
+        if self.taken_back is None or self.taken_back.last < 0:
             return None
         now = leaves_of(leaves)
         numbers = Numbers(self.schedule, len(floats))
@@ -269,11 +283,11 @@ cdef class Replay:
             if self.double:
                 snapshot = self.manager.snapshot(self.schedule.forward, sources)
             if reference is None:
-                self.run(binder)
+                self.run(binder, args)
             else:
                 instance.executable.watch = reference.watch(self.schedule, instance)
                 try:
-                    self.run(binder)
+                    self.run(binder, args)
                 finally:
                     instance.executable.watch = None
             self.statistics.replayed(self.usage, self.python_ops, quick)
@@ -289,17 +303,21 @@ cdef class Replay:
             # Not before the node is there: until then the instance looks idle to other threads.
             instance.running = False
 
-    cdef int run(self, Binder binder) except -1:
-        """Run the program; a run that meets another answer leaves nothing behind."""
+    cdef int run(self, Binder binder, tuple given) except -1:
+        """Run the program; one that cannot go on leaves nothing behind but what user code did."""
         if self.taken_back is None:
             return binder.run()
         before = Before(self.taken_back, binder.outputs.memory)
+        if binder.exits is not None:
+            binder.exits.begin(given)
         try:
             binder.run()
-        except OtherAnswer:
+        except (OtherAnswer, SideExit):
             before.put_back()
             raise
         finally:
+            if binder.exits is not None:
+                binder.exits.end()
             if binder.outputs.memory.device is not None:
                 before.end()
         return 0
@@ -322,7 +340,7 @@ cdef class Replay:
             effects.forget()
             binder.outputs.bind(None)
         numbers.write(binder.outputs.memory, 0)
-        self.run(binder)
+        self.run(binder, now.now)
         self.statistics.replayed(self.usage, self.python_ops, True)
         effects.keep_written()
         return self.finish(effects, numbers, now.now, positions)

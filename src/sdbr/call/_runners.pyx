@@ -4,7 +4,8 @@ Else :mod:`sdbr.call.manager` compares the key in full, and finds or makes the s
 is the same (:mod:`sdbr.call._replay`). Whole steps: :mod:`sdbr.call.step._runner`.
 """
 
-from sdbr.base.errors import OtherAnswer
+from sdbr.base.errors import OtherAnswer, SideExit
+from sdbr.call.exits.resumed import finished
 
 from cpython.object cimport PyObject
 
@@ -93,9 +94,13 @@ cdef class CallRunner(Runner):
         except OtherAnswer as other:
             self.met = self.schedule.after(other)
             return NotImplemented
+        except SideExit as side_exit:
+            left = side_exit
         finally:
             self.spec.release()
             self.running = False
+        self.replay.statistics.calls += 1
+        return finished(self.replay.manager, self.schedule, left, args, kwargs)
 
     cdef bint matches(self, tuple args, dict kwargs, bint unhooked):
         if is_set(self.schedule_dict, _DYNAMIC, NONE):

@@ -14,7 +14,7 @@ from sdbr.audit.gradients import GradientAudit
 from sdbr.audit.share import share_now
 from sdbr.audit.state import Audits
 from sdbr.base.collector import collector_off
-from sdbr.base.errors import NotStaticError, OtherAnswer, Retrace, SdbrWarning
+from sdbr.base.errors import NotStaticError, OtherAnswer, Retrace, SdbrWarning, SideExit
 from sdbr.base.forks import reentrant_lock
 from sdbr.base.logs import listen
 from sdbr.base.options import Options
@@ -25,6 +25,7 @@ from sdbr.call._runners import CallRunner
 from sdbr.call._table import Table
 from sdbr.call._watching import call_watcher
 from sdbr.call.cache_key import CallKey, ConfigKeys
+from sdbr.call.exits.resumed import finished
 from sdbr.call.find import Lookup, arrays_of, look_up, note_define_by_run, off_reason
 from sdbr.call.misses import SWEPT, BackOff, Misses, new_size, remember_plain, waits, warn_full
 from sdbr.call.second import CallSnapshot
@@ -195,12 +196,12 @@ class ScheduleManager:
                 self._drop_and_find(lookup)
             except OtherAnswer as other:
                 self.find_other(lookup, schedule, schedule.after(other))
+            except SideExit as side_exit:
+                return finished(self, schedule, side_exit, args, kwargs)
         return NotImplemented
 
     def leaves_way(self, lookup: Lookup) -> tuple[int, ...] | None:
         """The answers of a call that goes another way; asked before an audit, which takes long."""
-        if not lookup.schedule.answers:
-            return None
         return self._replay_of(lookup.schedule).leaves_way(lookup.leaves, lookup.floats)
 
     def find_other(self, lookup: Lookup, schedule: Schedule, answers: tuple[int, ...]) -> None:
@@ -405,7 +406,6 @@ class ScheduleManager:
         note_define_by_run(self, reason)
         return function(*args, **kwargs)
 
-    # --- the rest --------------------------------------------------------------------------
     def end_forward(self) -> None:
         """Give all activations back; a later backward through them raises `StaleGraphError`.
 

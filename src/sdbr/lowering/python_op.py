@@ -19,7 +19,7 @@ from sdbr.program._memory import view_of
 from sdbr.program.buffers import BOUND, CONSTANT, Row
 from sdbr.trace._node_copies import copy_node, inner_function
 from sdbr.trace.code.foreign import is_users
-from sdbr.trace.effects.sides import side
+from sdbr.trace.effects.sides import EXITS, side
 from sdbr.trace.nodes import configured
 from sdbr.trace.values import Hole, VariableHole
 
@@ -80,6 +80,11 @@ class PythonForward:
         Per operand.
     scalars : list of (str, bool, int)
         Floats on the node with their place in the control block; see `set_scalars`.
+
+    Attributes
+    ----------
+    beside : bool
+        Whether it is code of the user's, which may do more than compute.
     """
 
     def __init__(self, node, keep_graph: bool, rebind: list, slots: list, scalars: list):
@@ -98,7 +103,7 @@ class PythonForward:
             self.slots[i] = None
         self.states = node.states
         self.config = {**node.config, "enable_backprop": self.keep_graph}
-        self.apply = apply_beside if is_users(kind_behind(node.template).__module__) else None
+        self.beside = is_users(kind_behind(node.template).__module__)
 
     def __call__(self, memory, ins, outs) -> None:
         arrays = [
@@ -115,7 +120,7 @@ class PythonForward:
             for x, r in zip(arrays[: self.n_inputs], self.requires_grad, strict=True)
         ]
         with configured(self.config):
-            ys = node.apply(xs) if self.apply is None else self.apply(node, xs)
+            ys = apply_beside(node, xs, memory.state) if self.beside else node.apply(xs)
         for _, _, j, handed_on in self.passes:
             memory.state[PASSED, handed_on] = ys[j].array
         results = [y.array for y in ys] + kept_arrays(node, self.states)
@@ -130,12 +135,23 @@ class PythonForward:
         memory.state[id(self)] = (xs, ys) if self.keep_graph else None
 
 
-def apply_beside(node, xs):
-    """Apply a user's node: in an audit it may have told the world something in the other run."""
-    present = side()
+def apply_beside(node, xs, state):
+    """Apply a user's node, which may do more than compute.
+
+    In an audit it may have told the world something in the other run. `state` is that of the
+    memory.
+    """
+    exits, present, inner = state.get(EXITS), side(), inner_function(node) or node
+    if exits is not None:
+        before = dict(inner.__dict__)
+        exits.begins()
     if present is None:
-        return node.apply(xs)
-    return present.apply(lambda node, xs: node.apply(xs), node, xs)
+        ys = node.apply(xs)
+    else:
+        ys = present.apply(lambda node, xs: node.apply(xs), node, xs)
+    if exits is not None:
+        exits.ends(type(inner), node.label, node, before, xs, ys)
+    return ys
 
 
 def kind_behind(node) -> type:
@@ -267,6 +283,8 @@ class PythonBackward:
         )
         if self.own is not None and not self.own.accumulates and count_backwards() != before:
             self._accumulates(memory)
+        if self.own is not None and memory.state.get(WHOLE_STEP) is not None:
+            self._changes_update(memory)
         if self.keep_graph:
             memory.state[id(self)] = ([*gys, *xs], grads)
         for i, g, out in zip(self.wanted, grads, outs, strict=True):
@@ -283,14 +301,23 @@ class PythonBackward:
     def _accumulates(self, memory) -> None:
         """The backward ran a backward in turn, and had not before."""
         self.own.accumulates = True
-        schedule = memory.state.get(WHOLE_STEP)
-        if schedule is not None:
+        if memory.state.get(WHOLE_STEP) is not None:
             reason = f"the backward of {self.label} runs a backward of its own now and then"
-            schedule.dynamic = Reason(reason, Remedy.DO_OUTSIDE, self.own.line)
-            raise NotStaticError(
-                f"{reason}, which it had not while it was traced: what it adds to gradients came "
-                "too late for this step, which has updated nothing; the next ones run define-by-run"
-            )
+            self._too_late(memory, reason, "what it adds to gradients")
+
+    def _changes_update(self, memory) -> None:
+        """What code of the user's may have made of the optimizer counts for this very step."""
+        exits = memory.state.get(EXITS)
+        if exits is not None and not exits.update_fits():
+            reason = f"the backward of {self.label} changes the optimizer now and then"
+            self._too_late(memory, reason, "that")
+
+    def _too_late(self, memory, reason: str, what: str) -> None:
+        memory.state[WHOLE_STEP].dynamic = Reason(reason, Remedy.DO_OUTSIDE, self.own.line)
+        raise NotStaticError(
+            f"{reason}, which it had not while it was traced: {what} came too late for this step, "
+            "which has updated nothing; the next ones run define-by-run"
+        )
 
 
 def _is_own(array, xs) -> bool:

@@ -16,7 +16,7 @@ from sdbr.trace.values import Value
 
 import numpy as np
 
-_QUESTION = BY_NAME["question"].opcode
+_QUESTION, _PYTHON = (BY_NAME[name].opcode for name in ("question", "python"))
 _STATE_BYTES = 625 * 4  # of MT19937: its words and the position
 
 
@@ -32,17 +32,23 @@ class TakenBack(NamedTuple):
     python : bool
         Whether Chainer's own code may: that moves more than the generator's words.
     last : int
-        The last op that asks.
+        The last op that asks; -1 without any.
+    beside : bool
+        Whether it runs code of the user's, which may change what the call reads.
     """
 
     slots: tuple[int, ...]
     draws: bool
     python: bool
     last: int
+    beside: bool
 
 
 def taken_back(program: Program, leaves: Sequence[tuple[Value, int]]) -> TakenBack | None:
-    """What has to be put back after a run that met another answer; None without questions.
+    """What has to be put back after a run that could not go on; None where each can.
+
+    One that met another answer, or user code that has changed what the call reads: what that did
+    stays.
 
     Parameters
     ----------
@@ -55,11 +61,14 @@ def taken_back(program: Program, leaves: Sequence[tuple[Value, int]]) -> TakenBa
         for i in np.flatnonzero(program.opcodes == _QUESTION)
         if program.attributes_of(i)[0][1] != ALL_FINITE
     ]
-    if not asking:
+    beside = {int(i) for i in np.flatnonzero(program.opcodes == _PYTHON) if _is_beside(program, i)}
+    if not asking and not beside:
         return None
     held = {slot for value, slot in leaves if value.held}
     slots, draws, python = set(), False, False
-    for i in range(asking[-1]):
+    for i in range(max([*asking[-1:], *beside])):
+        if i in beside:
+            continue
         op = OPS[program.opcodes[i]]
         draws |= op.draws
         python |= op.python and _may_draw(program, i)
@@ -69,12 +78,22 @@ def taken_back(program: Program, leaves: Sequence[tuple[Value, int]]) -> TakenBa
                 slot = program.slots[program.rows["slot"][row]]
                 if slot.kind == BOUND and (among is None or slot.index in among):
                     slots.add(slot.index)
-    return TakenBack(tuple(sorted(slots)), draws or python, python, asking[-1])
+    last = asking[-1] if asking else -1
+    return TakenBack(tuple(sorted(slots)), draws or python, python, last, bool(beside))
+
+
+def _object(program: Program, i: int):
+    """What the Python op `i` calls."""
+    return program.objects[program.attributes_of(i)[0][0]]
+
+
+def _is_beside(program: Program, i: int) -> bool:
+    return getattr(_object(program, i), "beside", False)
 
 
 def _may_draw(program: Program, i: int) -> bool:
     """Whether the Python op `i` is more than a NumPy call."""
-    traced = getattr(program.objects[program.attributes_of(i)[0][0]], "traced", None)
+    traced = getattr(_object(program, i), "traced", None)
     return traced is None or traced.function is not None or traced.draws
 
 

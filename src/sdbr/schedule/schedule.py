@@ -56,6 +56,7 @@ class Schedule:
         self.usage = Usage()
         self.due = None  # when it is audited
         self.reached: list | None = None  # where its code may write outside of links
+        self.exits = (0, -1)  # calls in a row that could not be ended, and replays before these
         self.good = 0  # how many calls it had served at the last audit that passed
         self.instances: list = []
         self.replay = None  # of its manager

@@ -131,6 +131,8 @@ class ApplyRecording:
             self.mark_dynamic(
                 f"{function.label} has a hook of its own", Remedy.USE_FUNCTIONS, quiet=True
             )
+        if chainer.get_function_hooks():  # none was active when the call began
+            self.mark_dynamic("a function hook is entered inside of the call", Remedy.DO_OUTSIDE)
         backprop = self._backprop()
         frames = _users_frames(self._frame)
         around = variables_around(function, frames)

@@ -90,12 +90,16 @@ class NumpyExecutable:
 
     def step(self, first: int = 0) -> Iterator[int]:
         """Run op by op, from `first` on; yields the index of the op that has just run."""
-        for i, j, slot in self._control:
-            self._ops[i][4][j] = self.memory.get_control(slot)
+        self._read_control()
         views: list[np.ndarray | None] = [None] * len(self._layout)
         for i in range(first, len(self._ops)):
             self._run_op(i, views)
             yield i
+
+    def _read_control(self) -> None:
+        """Bring floats up to date with the control block; code of Python may write there."""
+        for i, j, slot in self._control:
+            self._ops[i][4][j] = self.memory.get_control(slot)
 
     def _run_op(self, i: int, views: list) -> None:
         op, in_rows, out_rows, ints, floats = self._ops[i]
@@ -104,6 +108,7 @@ class NumpyExecutable:
             outs = [self._view(r, views) for r in out_rows]
             if op.python:
                 self.program.objects[ints[0]](self.memory, ins, outs)
+                self._read_control()
                 return
             op.compute(ins, outs, op.attributes(ints, floats))
         except Exception as error:

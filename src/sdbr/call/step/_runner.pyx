@@ -6,8 +6,9 @@ Else :mod:`sdbr.call.step.whole` looks for the runner, or makes it.
 from types import MethodType as _Method
 
 from sdbr.backends import make_executable
-from sdbr.base.errors import OtherAnswer
+from sdbr.base.errors import OtherAnswer, SideExit
 from sdbr.call._replay import returned_leaves
+from sdbr.call.exits.resumed import finished
 from sdbr.lowering.python_op import RAISED, WHOLE_STEP
 from sdbr.ops.control import ALL_FINITE
 from sdbr.optimizers.ranks.averaging import AVERAGING, averaging_of
@@ -24,7 +25,7 @@ from sdbr.call._effects cimport Effects
 from sdbr.call.step._gradients cimport Added, Gradients
 from sdbr.program._arenas cimport Arena
 from sdbr.program._memory cimport Memory
-from sdbr.call._replay cimport Sources
+from sdbr.call._replay cimport Sources, look_for_exits
 from sdbr.call._conditions cimport Numbers, WriteWatch, hooks_are_off
 from sdbr.call._spec cimport CallSpec
 from sdbr.call._table cimport Runner
@@ -102,7 +103,8 @@ cdef class StepRunner(Runner):
     cdef Due due                  # when to audit
     cdef double share             # what audits may cost; 0 without any
     cdef public bint declines     # whether an audited step was declined, and none made since
-    cdef object taken_back        # what is put back of a run that met another answer
+    cdef object taken_back        # what is put back of a run that could not go on
+    cdef object side_exit         # of the run that is under way, or None
     cdef int control_base         # where the numbers of the trace begin in the control block
 
     def __init__(
@@ -148,6 +150,9 @@ cdef class StepRunner(Runner):
             plan.extra_params, {id(p) for p in plan.update.params}, self.control_base,
             plan.views, plan.hidden, returned, lodger, plan.staged,
         )
+        params = [parameter for parameter, _, _, _ in plan.extra_params]
+        update = self.update if self.whole else None
+        look_for_exits(self.binder, schedule, plan, params, update)
         self.spec = None
         self.taken_back = plan.taken_back
 
@@ -194,6 +199,9 @@ cdef class StepRunner(Runner):
             made = self.run(audited)
             if made:
                 self.declines = False
+            elif self.side_exit is not None:
+                left, self.side_exit = self.side_exit, None
+                return self.end_in_parts(left, args, kwargs)
             self.halted = not made and self.met is None
             if begin:
                 self.due.stop(begin, self.share)
@@ -314,32 +322,8 @@ cdef class StepRunner(Runner):
         if self.scaled:
             memory.control[self.scale_index] = as_number(scale)
         self.bind_written()
-        self.left_out = False
-        if self.taken_back is None:
-            before = None
-            binder.outputs.bind(binder.effects.in_place())
-        else:
-            before = Before(self.taken_back, memory)
-            binder.effects.forget()
-            binder.outputs.bind(None)
-        try:
-            binder.run()
-        except OtherAnswer as other:
-            self.left_out = other.number == ALL_FINITE
-            if not self.left_out:
-                before.put_back()
-                if audited:
-                    raise
-                self.met = self.schedule.after(other)
-                return False
-        except BaseException:
-            if memory.state.pop(RAISED, False):
-                # As Chainer, which clears them between the forward and the backward.
-                self.optimizer.target.cleargrads()
-            raise
-        finally:
-            if before is not None and memory.device is not None:
-                before.end()
+        if not self.run_program(audited):
+            return False
         self.gradients.publish(scale, not self.clears)
         if self.added is not None:
             self.added.publish(self.spec.now, self.positions, scale)
@@ -352,6 +336,58 @@ cdef class StepRunner(Runner):
         if self.returned is not None:
             binder.effects.take(self.returned.of(self.spec.now, self.positions, None))
         binder.effects.apply()
+        return True
+
+    cdef bint run_program(self, bint audited) except -1:
+        """Whether the run came to its end; else it leaves nothing but what user code did."""
+        cdef Binder binder = self.binder
+        cdef Memory memory = self.memory
+        self.left_out = False
+        if self.taken_back is None:
+            before = None
+            binder.outputs.bind(binder.effects.in_place())
+        else:
+            before = Before(self.taken_back, memory)
+            binder.effects.forget()
+            binder.outputs.bind(None)
+            if binder.exits is not None:
+                binder.exits.begin(self.spec.now)
+        try:
+            binder.run()
+        except OtherAnswer as other:
+            self.left_out = other.number == ALL_FINITE
+            if not self.left_out:
+                before.put_back()
+                if audited:
+                    raise
+                self.met = self.schedule.after(other)
+                return False
+        except SideExit as side_exit:
+            before.put_back()
+            if audited:
+                raise
+            self.side_exit = side_exit
+            return False
+        except BaseException:
+            if memory.state.pop(RAISED, False):
+                # As Chainer, which clears them between the forward and the backward.
+                self.optimizer.target.cleargrads()
+            raise
+        finally:
+            if binder.exits is not None:
+                binder.exits.end()
+            if before is not None and memory.device is not None:
+                before.end()
+        return True
+
+    cdef bint end_in_parts(self, side_exit, tuple args, dict kwargs) except -1:
+        """Make the step whose forward has been left, in parts."""
+        self.statistics.calls += 1
+
+        def loss(*args, **kwargs):
+            return finished(self.manager, self.schedule, side_exit, args, kwargs)
+
+        self.optimizer.update(loss, *args, **kwargs)
         return True
 
     cdef int commit(self) except -1:

@@ -178,7 +178,7 @@ def make_runner(
             return "the parameters carry the loss scale of an earlier backward; Chainer resets it"
         schedule.step_plans[id(optimizer)] = plan
         watch_asked()
-        kind = spent_class(manager)
+        kind = spent_class(manager, schedule)
         return StepRunner(
             manager, schedule, plan, optimizer, lossfun, kind, steps.arena, steps.gradients
         )

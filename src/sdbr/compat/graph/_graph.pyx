@@ -97,7 +97,10 @@ cdef PyObject *attribute(object thing, str name) except? NULL:
 cdef object creator_of(node):
     """The function node that has made a variable node, or None."""
     cdef PyObject *found = attribute(node, _CREATOR_NODE)
-    return None if found == NULL else <object> found
+    if found != NULL:
+        return <object> found
+    # A node of a class of its own may make its creator when asked for it.
+    return None if type(node) is _VariableNode else node._creator_node
 
 
 cdef dict _known = {}  # class of function nodes -> whether it is one of Chainer's own

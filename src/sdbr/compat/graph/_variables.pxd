@@ -5,6 +5,7 @@ from cpython.object cimport PyObject
 
 cdef PyObject *plain_attributes(variable) except? NULL
 cdef object new_variable(object array, object requires_grad, object node_class, shape, dtype)
+cdef bint is_as_made(dict outside, dict inside) except -1
 cdef object without_history(value)
 cdef object array_of(variable)
 cdef object take_gradient(variable)

@@ -28,6 +28,7 @@ cdef object _VariableNode = chainer.variable.VariableNode
 cdef str _DATA = "_data"
 cdef str _GRAD = "_grad"
 cdef str _GRAD_VAR = "_grad_var"
+cdef str _NAME = "name"
 cdef str _LAYOUT = "_layout"
 cdef str _LOSS_SCALE = "_loss_scale"
 cdef str _CHAINERX = "_has_chainerx_array"
@@ -76,6 +77,22 @@ cdef object new_variable(object array, object requires_grad, object node_class, 
     outside["_node"] = node
     sdbr_set_attributes(variable, outside)
     return variable
+
+
+cdef bint is_as_made(dict outside, dict inside) except -1:
+    """Whether nobody has put anything on a Variable that `new_variable` made, or on its node.
+
+    Parameters
+    ----------
+    outside, inside : dict
+        Attributes of the Variable, and of its node.
+    """
+    if len(outside) != len(_variable_template) or len(inside) != len(_node_template):
+        return False
+    for name in (_GRAD, _GRAD_VAR):
+        if PyDict_GetItemWithError(<PyObject *> outside, <PyObject *> name) != NONE:
+            return False
+    return PyDict_GetItemWithError(<PyObject *> inside, <PyObject *> _NAME) == NONE
 
 
 cdef object without_history(value):

@@ -15,6 +15,9 @@ from sdbr.trace.current import TRACES_UNDER_WAY
 
 _local = threading.local()
 
+#: In the state of a memory: what looks after user code that a replay runs.
+EXITS = "exits"
+
 
 class Side:
     """One of the two runs of an audited call, for what asks for it on the way.

@@ -101,6 +101,12 @@ def is_array_like(thing, want):
     return isinstance(thing, _ARRAYS) and (thing.shape, thing.dtype) == want
 
 
+def is_met(condition):
+    """Whether a condition, as it was given, holds."""
+    holder, name, check, want = condition[:4]
+    return check(holder.get(name, _MISSING), want)
+
+
 cdef class Conditions:
     """Places, and what has to lie there."""
 
@@ -148,6 +154,13 @@ cdef class Conditions:
         self.names.append(name)
         self.checks.append(check)
         self.wants.append(want)
+
+    def met(self):
+        """Those that hold, as conditions of their own."""
+        cdef Conditions found = Conditions()
+        for condition in filter(is_met, self.given):
+            found.add(*condition)
+        return found
 
     def failed(self):
         """The first condition that does not hold, its label at the end; None if all do."""

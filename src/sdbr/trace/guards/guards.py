@@ -20,6 +20,7 @@ from sdbr.trace.guards._held import (
     Given,
     is_array_like,
     is_equal,
+    is_met,
     is_same,
     is_variable_like,
 )
@@ -47,7 +48,7 @@ class Guards:
 
     def __init__(self, trace: Trace, seen: Seen | None = None):
         self.volatile = Conditions()
-        self.stable = []
+        self.stable = Conditions()
         self.version: int | None = None  # what the traced call wrote has to be looked at, too
         # Whoever writes to the dictionary of a link itself is not counted by that version.
         self.dicts: Dicts | None = None
@@ -66,7 +67,7 @@ class Guards:
         for read in trace.reads:
             self._watch_read(read, trace, places)
         if trace.classes:
-            self.stable.append((Given(trace.classes), "__class__", _have_classes, None))
+            self.stable.add(Given(trace.classes), "__class__", _have_classes, None)
         for name, value in trace.environment.items():
             check = _is_absent if value is None else is_equal
             self.volatile.add(os.environ._data, name, check, value, os.fsdecode(name))
@@ -84,49 +85,49 @@ class Guards:
         """The condition on one attribute that the call has read; `places`: see `Seen`."""
         value, d, name = read.value, read.link.__dict__, read.name
         if value is ABSENT:
-            self.stable.append((d, name, _is_absent, None))
+            self.stable.add(d, name, _is_absent, None)
         elif value is None:
             # Whoever writes an attribute past the link, as a replay does, counts up when the
             # kind of its value changes.
-            self.stable.append((d, name, _is_none, None))
+            self.stable.add(d, name, _is_none, None)
         elif name == "_n_local_link_hooks":
             self._watch_hooks(read)
         elif name in _COUNTED_LISTS and isinstance(value, list):
-            self.stable.append((d, name, _is_same_list, list(value)))
+            self.stable.add(d, name, _is_same_list, list(value))
         elif isinstance(value, (chainer.Parameter, chainer.Link)):
-            self.stable.append((d, name, is_same, value))
+            self.stable.add(d, name, is_same, value)
         elif isinstance(value, chainer.Variable):
             self.volatile.add(d, name, is_variable_like, _kind_of(value))
         elif isinstance(value, ARRAYS):
             self.volatile.add(d, name, is_array_like, (value.shape, value.dtype))
         elif name in _COUNTED_SETS and isinstance(value, (set, frozenset)):
-            self.stable.append((d, name, _is_same_set, set(value)))
+            self.stable.add(d, name, _is_same_set, set(value))
         elif _may_change(trace.followed.get((id(read.link), name))):
             if (id(read.link), name) in self._written:  # each replay writes it
                 self.volatile.add(d, name, _is_of_type, type(value))
             else:
-                self.stable.append((d, name, _is_of_type, type(value)))
+                self.stable.add(d, name, _is_of_type, type(value))
         elif isinstance(value, (int, float, str, bool)):
             changed = (id(read.link), name) in self._written and not is_equal(d.get(name), value)
             if changed and trace.dynamic is not None:
                 return  # it will be another in the next call, which is no less dynamic
-            self.stable.append((d, name, is_equal, value))
+            self.stable.add(d, name, is_equal, value)
             if changed:
                 change = Change(name, shallow(value), shallow(d.get(name)), True)
                 self.changed[id(d), name] = change
         elif is_constant(value):
-            self.stable.append((d, name, _is_alike, shallow(value)))
+            self.stable.add(d, name, _is_alike, shallow(value))
         elif (id(read.link), name) in trace.grown:
-            self.stable.append((d, name, _is_of_type, trace.grown[id(read.link), name]))
+            self.stable.add(d, name, _is_of_type, trace.grown[id(read.link), name])
         elif is_library(type(value)) and not isinstance(value, CONTAINERS):
-            self.stable.append((d, name, is_same, value))
+            self.stable.add(d, name, is_same, value)
         elif (id(d), name) not in places:  # nobody has seen what was read of it
             self.volatile.add(d, name, _holds, contents(value))
 
     def _watch_hooks(self, read) -> None:
         """The hooks of a link are the same, and so are the numbers that they hold."""
         hooks = hooks_of(read.link)
-        self.stable.append((read.link.__dict__, "_local_link_hooks", _has_hooks, hooks))
+        self.stable.add(read.link.__dict__, "_local_link_hooks", _has_hooks, hooks)
         for hook in hooks:
             numbers = _numbers(hook.__dict__)
             self.volatile.add(Given(hook), read.name, _has_fields, numbers)
@@ -148,10 +149,7 @@ class Guards:
 
     def forget_changes(self) -> None:
         """Let what the call has changed itself be as it is: the call is not replayed anyhow."""
-        before, self.volatile = self.volatile, Conditions()
-        for condition in filter(_is_met, before.given):
-            self.volatile.add(*condition)
-        self.stable = list(filter(_is_met, self.stable))
+        self.volatile, self.stable = self.volatile.met(), self.stable.met()
         if self.seen is not None:
             self.seen.forget_changes()
 
@@ -175,7 +173,7 @@ class Guards:
             elif written_by(condition, self._written):
                 self.volatile.add(Given(condition), repr(condition), _comes_out, None)
             else:
-                self.stable.append((Given(condition), repr(condition), _comes_out, None))
+                self.stable.add(Given(condition), repr(condition), _comes_out, None)
 
     def accept(self, floats) -> bool:
         """Whether the floats among the arguments may be these."""
@@ -214,7 +212,7 @@ class Guards:
     def hold(self) -> bool:
         """Whether every condition holds now, apart from those on arguments."""
         if self._broken is not None:  # what did not hold the last time, most likely still
-            if not _is_met(self._broken):
+            if not is_met(self._broken):
                 self.failed = self._broken[-1]
                 return False
             self._broken = None
@@ -226,12 +224,11 @@ class Guards:
             return False
         version = LINK_VERSION[0]
         if version != self.version or self.dicts is None or self.dicts.moved():
-            looked_up = [(d, name) for d, name, _, _ in self.stable if type(d) is dict]
+            looked_up = [(d, name) for d, name, *_ in self.stable.given if type(d) is dict]
             dicts = Dicts(looked_up, self._busy)
-            for condition in self.stable:
-                if not _is_met(condition):
-                    self.note((*condition, condition[1]))
-                    return False
+            if (broken := self.stable.failed()) is not None:
+                self.note(broken)
+                return False
             self.version, self.dicts = version, dicts
         return self.seen_holds()
 
@@ -265,11 +262,6 @@ def _methods_of(trace: Trace) -> list[tuple[dict, str, Any]]:
         for name in METHODS
         if not stands_in(members.get(name))
     ]
-
-
-def _is_met(condition: tuple) -> bool:
-    holder, name, check, want = condition[:4]
-    return check(holder.get(name, MISSING), want)
 
 
 def _shown(thing):

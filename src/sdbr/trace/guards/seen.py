@@ -240,6 +240,16 @@ class Seen:
         """The first that does not hold; None if all do."""
         return self.checks.check((), {})
 
+    def things(self) -> list:
+        """What lies now where the call has looked, by the numbers of sources."""
+        return self._reads.things((), {})
+
+    def broken(self) -> list[Guard]:
+        """Those that do not hold."""
+        values, left_out = self.things(), self._left_out
+        guards = [guard for guard in self._reads.guards if id(guard) not in left_out]
+        return [guard for guard in guards if not _holds(guard, values)]
+
 
 def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
     """What a call was seen to read; what nobody can compare makes it dynamic.

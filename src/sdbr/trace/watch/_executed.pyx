@@ -120,6 +120,12 @@ cdef class Executed(Notes):
         self.inner = self.around = None
         self.asked = self.function = self.callee = self.meets = self.writes = None
 
+    cpdef int wrote_beside(self, Notes other, bint is_free) except -1:
+        """The next read of a name may be of what the code has written, or the call has since."""
+        self.names_seen.clear()
+        (<Executed> other).names_seen.clear()
+        return Notes.wrote_beside(self, other, is_free)
+
     # --- what the frames do ---------------------------------------------------------------------
     cpdef bint follows(self, code) except -1:
         return follows_file(code.co_filename)

@@ -78,6 +78,9 @@ def how_compared(want, thing) -> tuple[int, Any]:
     kind = type(thing)
     if is_atom(thing):
         return How.ATOM, thing
+    owner = thing.__self__ if kind is types.BuiltinFunctionType else None
+    if is_a(owner, (type,)) and is_static(owner):  # ``object.__new__``: it stays, there is one
+        return How.SAME, thing
     if kind is np.ndarray:
         if not want[-1].moves:
             raise Unplanned

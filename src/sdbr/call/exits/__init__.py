@@ -1,0 +1,1 @@
+"""Side exits: a replay finds, in its middle, that what the call reads has changed."""

@@ -1,0 +1,225 @@
+"""Looks, after each piece of user code that a replay runs, at what the call reads.
+
+Such code (``static_code``, the forward of a function node of the user's) may write where the call
+reads afterwards, in this call for the first time. What was bound when the replay began is then not
+what define-by-run would meet.
+"""
+
+import ctypes
+from functools import partial
+
+from sdbr.audit.contents import copy_of, same_bytes
+from sdbr.base.errors import SideExit
+from sdbr.call.exits.resumed import Ran
+from sdbr.call.exits.undo import Entry, Met, Undone, entry_of
+from sdbr.trace.arrays.scalars import ScalarAttribute
+from sdbr.trace.watch.sources import MISSING
+
+import chainer
+import numpy as np
+
+from sdbr.call._conditions cimport WriteWatch
+from sdbr.optimizers._update cimport Update
+from sdbr.program._memory cimport Memory
+
+cdef object _Variable = chainer.Variable
+cdef str _DATA = "_data"
+cdef dict _global_config = chainer.global_config.__dict__
+cdef int _STATE_BYTES = 625 * 4  # of MT19937: its words and the position
+
+
+cdef class Exits:
+    """The looks of the replays on one memory.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    leaves : list of (Value, int)
+        What is bound, with its slot.
+    params : list of Parameter
+        Those that are no leaves.
+    taken_back : TakenBack
+        What the program does beside that code.
+    memory : Memory
+    update : Update or None
+        That the program makes: its numbers lie at the beginning of the control block.
+    """
+
+    def __init__(self, schedule, leaves, params, taken_back, Memory memory, Update update):
+        self.memory, self.update = memory, update
+        self.schedule = schedule
+        self.write_watch = WriteWatch(schedule.guards)
+        self.met = Met(schedule.guards)
+        self.params = [value.source.__dict__ for value, _ in leaves if value.kind == "parameter"]
+        self.params += [parameter.__dict__ for parameter in params]
+        self.places = [
+            (value.source[0].__dict__, value.source[1])
+            for value, _ in leaves
+            if value.kind == "attribute"
+        ]
+        trace = schedule.trace
+        scalars = [*trace.scalars, *trace.numbers]
+        scalars += [scalar for condition in trace.conditions for scalar in condition.scalars]
+        roots = {root: None for scalar in scalars for root in scalar.roots}
+        self.places += [(r.holder, r.attribute) for r in roots if type(r) is ScalarAttribute]
+        self.draws = taken_back.draws
+        self.slots = taken_back.slots
+
+    cdef int begin(self, tuple given) except -1:
+        """A replay begins; `given`: the Variables and arrays among the arguments."""
+        self.given = [x for x in given if isinstance(x, _Variable)]
+        self.bound, self.notes = self.now(), []
+        self.active = True
+        return 0
+
+    cdef int end(self) except -1:
+        self.active = False
+        self.bound, self.notes, self.words, self.arrays = None, None, None, None
+        self.given, self.local, self.shared = None, None, None
+        return 0
+
+    cdef list now(self):
+        """What lies where something is bound from; of a Variable, its array as well."""
+        cdef list found = []
+        cdef Py_ssize_t i
+        for i in range(len(self.params)):
+            found.append((<list> (<dict> self.params[i])[_DATA])[0])
+        for thing in self.given:
+            found.append((<list> thing._data)[0])
+        for d, name in self.places:
+            thing = d.get(name)
+            found.append(thing)
+            found.append(thing._data[0] if isinstance(thing, _Variable) else None)
+        return found
+
+    cdef bint is_bound(self) except -1:
+        """Whether the same lies there as when the replay began."""
+        cdef Py_ssize_t i
+        cdef list now = self.now()
+        for i in range(len(now)):
+            if now[i] is not self.bound[i] and not _is_same(now[i], self.bound[i]):
+                return False
+        return True
+
+    def begins(self):
+        """User code begins."""
+        if not self.active:
+            return
+        self.local, self.shared = dict(chainer.config._local.__dict__), dict(_global_config)
+        if self.draws:
+            self.words = _words()
+        if self.slots:
+            self.arrays = [(array, copy_of(array)) for array in map(self.memory.array, self.slots)]
+
+    def ends(self, kind, *what):
+        """User code has run.
+
+        Parameters
+        ----------
+        kind : object
+            The function of ``static_code``, or the class of a node.
+        *what :
+            See `Ran`.
+
+        Raises
+        ------
+        SideExit
+            If it has changed what the call reads.
+        """
+        if not self.active:
+            return
+        state = None
+        if self.draws and self.words != _words():
+            state = np.random.get_state(legacy=False)
+        arrays = []
+        for array, before in self.arrays or ():
+            if not same_bytes([(array, before)])[0]:
+                arrays.append((array, copy_of(array)))
+        self.notes.append(Ran(kind, what, state, arrays))
+        if not self.write_watch.hold():
+            moved = repr(str(self.schedule.guards.failed))
+        elif not self.is_bound():
+            moved = "an array or a number"
+        elif not self.is_configured():
+            moved = "chainer.config"
+        elif not self.is_update():
+            moved = "the optimizer"
+        else:
+            return
+        raise SideExit(moved, self.notes, partial(Undone, self.met, self.moved()))
+
+    cdef bint is_configured(self) except -1:
+        """Whether the configuration is what it was before the code ran."""
+        local = chainer.config._local.__dict__
+        return are_same(self.local, local) and are_same(self.shared, _global_config)
+
+    cdef bint is_update(self) except -1:
+        """Whether the program can still make the update; its numbers are what they are by now."""
+        if self.update is None:
+            return True
+        return self.update.check() and self.update.prepare(self.memory, 0)
+
+    def update_fits(self):
+        """`is_update` for code of the backward, after which no replay can be left."""
+        return not self.active or self.is_update()
+
+    cdef list moved(self):
+        """Where something else lies than was bound, and what that was."""
+        cdef list found = []
+        cdef Py_ssize_t i
+        cdef Py_ssize_t n = len(self.params)
+        cdef Py_ssize_t m = n + len(self.given)
+        cdef list now = self.now()
+        for i in range(len(now)):
+            if _is_same(now[i], self.bound[i]):
+                continue
+            if i < n:
+                place = Entry(self.params[i][_DATA], 0)
+            elif i < m:
+                place = Entry(self.given[i - n]._data, 0)
+            elif (i - m) % 2:
+                if self.bound[i] is None or self.bound[i - 1] is not now[i - 1]:
+                    continue
+                place = Entry(now[i - 1]._data, 0)
+            else:
+                place = entry_of(*self.places[(i - m) // 2])
+            if place is not None:
+                found.append((place, self.bound[i]))
+        local = chainer.config._local.__dict__
+        for before, entries in ((self.local, local), (self.shared, _global_config)):
+            for name in {**before, **entries}:
+                thing = before.get(name, MISSING)
+                if entries.get(name, MISSING) is not thing:
+                    found.append((Entry(entries, name), thing))
+        return found
+
+
+cdef bint are_same(dict before, dict now) except -1:
+    """Whether the same things lie in two dictionaries of the configuration."""
+    if len(before) != len(now):
+        return False
+    for name, thing in before.items():
+        if now.get(name, MISSING) is not thing:
+            return False
+    return True
+
+
+def _is_same(a, b):
+    """Whether two things that were looked up one after the other are one: views may be new ones."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return a.__array_interface__ == b.__array_interface__
+    if isinstance(a, np.generic):
+        return a.tobytes() == b.tobytes()
+    return isinstance(a, (float, int)) and repr(a) == repr(b)
+
+
+def _words():
+    """Where NumPy's generator stands, as far as its words tell."""
+    bits = np.random.mtrand._rand._bit_generator
+    if type(bits) is not np.random.MT19937:
+        return repr(bits.state).encode()
+    return ctypes.string_at(bits.ctypes.state_address, _STATE_BYTES)
