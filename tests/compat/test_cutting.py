@@ -251,6 +251,14 @@ PLACES = {
 }
 
 
+def net_and_sgd(static, forward):
+    net, optimizer = Net(forward, l=L.Linear(4, 3)), chainer.optimizers.SGD(0.01)
+    if static:
+        net, optimizer = sdbr.static_graph(net), sdbr.static_optimizer(optimizer)
+    optimizer.setup(net)
+    return net, optimizer
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_state_is_cut_after_a_step_that_was_whole(place):
     """Its node makes a creator when somebody asks for one, and keeps it nowhere before."""
@@ -265,10 +273,7 @@ def test_a_state_is_cut_after_a_step_that_was_whole(place):
             put(h)
             return F.sum(h**2)
 
-        net, optimizer = Net(forward, l=L.Linear(4, 3)), chainer.optimizers.SGD(0.01)
-        if static:
-            net, optimizer = sdbr.static_graph(net), sdbr.static_optimizer(optimizer)
-        optimizer.setup(net)
+        net, optimizer = net_and_sgd(static, forward)
         seen = []
         for i in range(12):
             optimizer.update(net, X * np.float32(1 + i / 8))
@@ -309,10 +314,7 @@ def cut_by_its_loss(static, keep):
         self.loss = F.sum(h**2)
         return self.loss
 
-    net, optimizer = Net(forward, l=L.Linear(4, 3)), chainer.optimizers.SGD(0.01)
-    if static:
-        net, optimizer = sdbr.static_graph(net), sdbr.static_optimizer(optimizer)
-    optimizer.setup(net)
+    net, optimizer = net_and_sgd(static, forward)
     seen = []
     for i in range(8):
         optimizer.update(net, X)

@@ -6,7 +6,7 @@ import collections
 import types
 
 import sdbr
-from sdbr.call.exits.undo import WHOLE, Entry
+from sdbr.call.exits.undo import WHOLE, Entry, Undone
 from sdbr.trace.watch.sources import MISSING
 
 import chainer
@@ -15,6 +15,7 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
+from tests.harness.comparison import BACKENDS
 from tests.tolerances import GRADIENTS, RESULTS
 
 X = np.random.RandomState(0).rand(3, 4).astype("f")
@@ -54,6 +55,8 @@ class Places:
         self.act = F.tanh
         self.there = 1
         self.pair = Pair(1, 2)
+        self.marks = {1, 2}
+        self.row = [2]
         self.logged = Logged(a=1)
         self.logged.log = []
         self.kept = [np.ones(4, "f"), np.full(4, 0.5, "f")]
@@ -141,6 +144,14 @@ KINDS = {
     "an attribute that goes": (_there, lambda p, h: h * getattr(p, "there", 0.3)),
     "an object": (_inner, lambda p, h: h * p.inner.n),
     "an attribute of a link": (_rate, lambda p, h: h * p.link.rate),
+    "a member": (
+        lambda p: (p.marks.discard if 7 in p.marks else p.marks.add)(7),
+        lambda p, h: h * (2 if 7 in p.marks else 1),
+    ),
+    "the last": (
+        lambda p: p.row.pop() if p.row else p.row.append(3),
+        lambda p, h: h * (p.row[-1] if p.row else 0.5),
+    ),
     "an attribute of a link that goes": (
         _deleted,
         lambda p, h: h * getattr(p.link, "rate", 0.5) + getattr(p.link, "rate", 1.0),
@@ -162,7 +173,9 @@ KINDS = {
 }
 
 
-class Node(chainer.FunctionNode):
+class Doubling:
+    """The methods of both kinds of functions."""
+
     def __init__(self, code, places):
         self.run = code, places
 
@@ -171,21 +184,16 @@ class Node(chainer.FunctionNode):
         code(places, inputs[0])
         return (inputs[0] * 2,)
 
-    def backward(self, indexes, gradients):
+    def backward(self, _, gradients):
         return (gradients[0] * 2,)
 
 
-class OldNode(chainer.Function):
-    def __init__(self, code, places):
-        self.run = code, places
+class Node(Doubling, chainer.FunctionNode):
+    pass
 
-    def forward(self, inputs):
-        code, places = self.run
-        code(places, inputs[0])
-        return (inputs[0] * 2,)
 
-    def backward(self, inputs, gradients):
-        return (gradients[0] * 2,)
+class OldNode(Doubling, chainer.Function):
+    pass
 
 
 def _beside(code, places, h):
@@ -236,7 +244,7 @@ def shown(places):
         list(places.table.items()), list(places.names.items()), places.kind.n, places.slots.n,
         places.array.tolist(), places.act is F.tanh, getattr(places, "there", None),
         places.inner.n, getattr(places.link, "rate", None), places.pair, places.logged.log,
-        len(places.kept), chainer.config.mine,
+        len(places.kept), chainer.config.mine, sorted(places.marks), list(places.row),
     )  # fmt: skip
 
 
@@ -597,10 +605,11 @@ CHANGING = {
 }
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("audit", ["off", 1e9])
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("way", CHANGING)
-def test_code_that_changes_the_optimizer_in_a_step(way, each, audit):
+def test_code_that_changes_the_optimizer_in_a_step(way, each, audit, backend):
     """What it makes of its hyperparameters counts for that very step, which stays whole."""
 
     def run(static):
@@ -623,7 +632,11 @@ def test_code_that_changes_the_optimizer_in_a_step(way, each, audit):
             seen += [net[0].W.array.copy(), optimizer.lr]
         return seen, net
 
-    with chainer.using_config("sdbr_audit", audit):
+    settings = (
+        chainer.using_config("sdbr_audit", audit),
+        chainer.using_config("sdbr_backend", backend),
+    )
+    with settings[0], settings[1]:
         seen, net = run(True)
     for got, want in zip(seen, run(False)[0], strict=True):
         np.testing.assert_allclose(got, want, GRADIENTS, GRADIENTS)
@@ -680,6 +693,13 @@ ENTRIES = {
         lambda e: MISSING if e.holder == types.CellType() else e.holder.cell_contents,
     ),
 }
+
+
+def test_a_place_that_cannot_be_written_is_left_as_it_is():
+    """The guards, which are asked afterwards, tell that it was not put back."""
+    met = types.SimpleNamespace(put_back=list, guards=types.SimpleNamespace(hold=lambda: False))
+    undone = Undone(met, [(Entry(1, "real"), 5)])
+    assert (undone.is_whole, undone.changed) == (False, [])
 
 
 @pytest.mark.parametrize("kind", ENTRIES)

@@ -9,6 +9,7 @@ import types
 import warnings
 
 from sdbr.trace.watch._frames import KNOWN
+from sdbr.trace.watch.reads import Guard
 
 import chainer
 import chainer.functions as F
@@ -48,6 +49,14 @@ def test_class_that_is_assigned():
     assert agrees(reads) == "thing"
     thing.__class__ = First
     assert agrees(reads) == "None"
+
+
+def test_a_class_of_which_an_object_is_made(monkeypatch):
+    """``object.__new__`` is what it is: no guard is asked in Python for it."""
+    reads, asked = planned(lambda: First().own), []
+    monkeypatch.setattr(Guard, "holds", lambda self, values: asked.append(str(self)) or True)
+    assert holds_by_plan(reads)
+    assert asked == []
 
 
 def test_class_of_a_plain_value_that_is_assigned():

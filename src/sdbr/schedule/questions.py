@@ -97,6 +97,15 @@ def _may_draw(program: Program, i: int) -> bool:
     return traced is None or traced.function is not None or traced.draws
 
 
+def words_of_generator() -> tuple[int, bytes] | None:
+    """Where the words of NumPy's global generator lie, and what they are; None if it has none."""
+    bits = np.random.mtrand._rand._bit_generator
+    if type(bits) is not np.random.MT19937:
+        return None
+    address = bits.ctypes.state_address
+    return address, ctypes.string_at(address, _STATE_BYTES)
+
+
 class Before:
     """The state before a run, to be put back where it meets another answer.
 
@@ -121,12 +130,9 @@ class Before:
             self._of_cupy = generators.Before(memory.device)
             if not what.python:  # kernels draw by CuPy's generator
                 return
-        bits = np.random.mtrand._rand._bit_generator
-        if what.python or type(bits) is not np.random.MT19937:
+        self.words = None if what.python else words_of_generator()
+        if self.words is None:
             self.state = np.random.get_state(legacy=False)  # takes 50 microseconds
-        else:
-            address = bits.ctypes.state_address
-            self.words = address, ctypes.string_at(address, _STATE_BYTES)
 
     def put_back(self) -> None:
         """Undo what the run has done."""

@@ -299,12 +299,12 @@ class CudaExecutable:
 
     def step(self) -> Iterator[int]:
         """Run part by part; yields the index of each op that has run, those of a part together."""
-        self.read_controls()
         self._launched = []
         for k, part in enumerate(self.parts):
             self._part = part
             try:
                 with self.current():  # not while somebody else goes on
+                    self.read_controls()  # code of Python may have written there
                     self._run_part(k)
             except BackendError as error:
                 self._failed(error)

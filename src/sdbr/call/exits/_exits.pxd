@@ -22,7 +22,7 @@ cdef class Exits:
     cdef bint active              # whether the forward of a replay is under way
     cdef list bound               # what lay at these places when it began
     cdef list notes
-    cdef bytes words              # of NumPy's generator, before the code that runs now
+    cdef tuple words              # of NumPy's generator, before the code that runs now
     cdef int begin(self, tuple given) except -1
     cdef int end(self) except -1
     cdef list now(self)

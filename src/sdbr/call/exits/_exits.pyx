@@ -5,13 +5,13 @@ reads afterwards, in this call for the first time. What was bound when the repla
 what define-by-run would meet.
 """
 
-import ctypes
 from functools import partial
 
 from sdbr.audit.contents import copy_of, same_bytes
 from sdbr.base.errors import SideExit
 from sdbr.call.exits.resumed import Ran
 from sdbr.call.exits.undo import Entry, Met, Undone, entry_of
+from sdbr.schedule.questions import words_of_generator
 from sdbr.trace.arrays.scalars import ScalarAttribute
 from sdbr.trace.watch.sources import MISSING
 
@@ -25,7 +25,6 @@ from sdbr.program._memory cimport Memory
 cdef object _Variable = chainer.Variable
 cdef str _DATA = "_data"
 cdef dict _global_config = chainer.global_config.__dict__
-cdef int _STATE_BYTES = 625 * 4  # of MT19937: its words and the position
 
 
 cdef class Exits:
@@ -107,7 +106,7 @@ cdef class Exits:
             return
         self.local, self.shared = dict(chainer.config._local.__dict__), dict(_global_config)
         if self.draws:
-            self.words = _words()
+            self.words = words_of_generator()
         if self.slots:
             self.arrays = [(array, copy_of(array)) for array in map(self.memory.array, self.slots)]
 
@@ -129,7 +128,7 @@ cdef class Exits:
         if not self.active:
             return
         state = None
-        if self.draws and self.words != _words():
+        if self.draws and (self.words is None or self.words != words_of_generator()):
             state = np.random.get_state(legacy=False)
         arrays = []
         for array, before in self.arrays or ():
@@ -215,11 +214,3 @@ def _is_same(a, b):
     if isinstance(a, np.generic):
         return a.tobytes() == b.tobytes()
     return isinstance(a, (float, int)) and repr(a) == repr(b)
-
-
-def _words():
-    """Where NumPy's generator stands, as far as its words tell."""
-    bits = np.random.mtrand._rand._bit_generator
-    if type(bits) is not np.random.MT19937:
-        return repr(bits.state).encode()
-    return ctypes.string_at(bits.ctypes.state_address, _STATE_BYTES)

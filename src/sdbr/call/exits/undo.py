@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from sdbr.base.failures import is_of_ours
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.places import Attribute, Place
 from sdbr.trace.code.reading import Cell
@@ -172,8 +173,19 @@ class Met:
             return
         before = held()
         if before is not None:
-            done.append((place, _lying(place)))
-            place.put(None if before is _NONE else before)
+            _swap(place, None if before is _NONE else before, done)
+
+
+def _swap(place: Entry, before, done: list) -> None:
+    """Let `before` lie at a place, where that can be; guards are asked afterwards."""
+    try:
+        lying = _lying(place)
+        place.put(before)
+    except Exception as error:
+        if not is_of_ours(error):  # of a signal
+            raise
+        return
+    done.append((place, lying))
 
 
 #: In the place of None, which tells that an object is gone.
@@ -256,9 +268,9 @@ class Undone:
     """
 
     def __init__(self, met: Met, bound: list[tuple[Entry, Any]]):
-        self.changed = [(place, _lying(place)) for place, _ in bound]
+        self.changed: list[tuple[Entry, Any]] = []
         for place, before in bound:
-            place.put(before)
+            _swap(place, before, self.changed)
         self.changed += met.put_back()
         self.is_whole = met.guards.hold()
         if not self.is_whole:

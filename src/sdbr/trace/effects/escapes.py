@@ -31,6 +31,7 @@ _STEPS_UP = 6
 #: Turns of all threads after which it is looked again where others run: one that looks at all
 #: stacks, as profilers do, holds what is in them for a moment, and has to come to let go of it.
 _TURNS = (0.2, 2, 8, 32)
+_LONGEST = 0.25  # seconds: a call that is dynamic for it is traced again a few times
 #: One thread at a time: who looks for holders holds what it meets, of other calls as well.
 _LOOKING = reentrant_lock()
 
@@ -146,7 +147,7 @@ def _others_run() -> bool:
 def _pauses() -> list[float]:
     """Seconds until each of the threads has had its turn, under load as well."""
     turn = threading.active_count() * sys.getswitchinterval()
-    return [n * turn for n in _TURNS]
+    return [min(n * turn, _LONGEST) for n in _TURNS]
 
 
 def _passes_on(holder) -> bool:
