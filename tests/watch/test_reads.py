@@ -284,3 +284,56 @@ def test_reason_names_the_line():
     ((text, place),) = reads.dynamic
     assert text == "moves numbers, an iterator that others may move"
     assert place.startswith(f"{__file__}:")
+
+
+class Last:
+    """Goes when the collector comes: its finalizer is the collector's, in the middle."""
+
+    def __init__(self, finalizer):
+        self.itself, self.finalizer = self, finalizer
+
+    def __del__(self):
+        self.finalizer()
+
+
+@pytest.mark.parametrize("generation", [0, 2])
+@pytest.mark.parametrize("place", ["before", "in the middle", "after"])
+def test_collection_in_another_thread(place, generation):
+    """What the call makes meanwhile is its own, in whichever list it lies afterwards."""
+    begun, made, ended = (threading.Lock() for _ in range(3))
+
+    def waits():
+        begun.release()
+        assert made.acquire(timeout=60)
+
+    def told(phase, _):
+        waits() if phase == ("start" if place == "before" else "stop") else None
+
+    def collect():
+        if place == "in the middle":
+            Last(waits)
+        else:
+            gc.callbacks.insert(1, told)
+        gc.collect(generation)
+        if told in gc.callbacks:
+            gc.callbacks.remove(told)
+        ended.release()
+
+    def f():
+        go_on, wait = made.release, ended.acquire  # a look at a read finds what is new
+        start()
+        begun.acquire()
+        things = [[i] for i in range(1000)]  # more than lie where others of the call lay
+        go_on()
+        wait()
+        return sum(x[0] for x in things)
+
+    for lock in (begun, made, ended):
+        lock.acquire()
+    thread = threading.Thread(target=collect)
+    start = thread.start
+    result, reads = watch(f)
+    thread.join()
+    assert result == 499500
+    constants = [str(source) for source in reads.sources if source.kind == "constant"]
+    assert constants == ["f"]

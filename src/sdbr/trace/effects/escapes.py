@@ -28,10 +28,9 @@ _PASSING = (
     tuple, list, zip, map, filter, enumerate, reversed, type(iter([])), type(iter(())),
 )  # fmt: skip
 _STEPS_UP = 6
-#: Turns of all threads after which it is looked again where others run: one that looks at all
-#: stacks, as profilers do, holds what is in them for a moment, and has to come to let go of it.
-_TURNS = (0.2, 2, 8, 32)
-_LONGEST = 0.25  # seconds: a call that is dynamic for it is traced again a few times
+#: Seconds after which it is looked again where other threads run: one that looks at all stacks, as
+#: profilers do, holds what is in them for a moment, and does not outlive the call.
+_PAUSES = (0.001, 0.01)
 #: One thread at a time: who looks for holders holds what it meets, of other calls as well.
 _LOOKING = reentrant_lock()
 
@@ -90,7 +89,7 @@ class References:
                 return []
         # Inner functions that name each other hold each other until the collector comes.
         gc.collect()
-        pauses = iter(_pauses() if _others_run() else ())
+        pauses = iter(_PAUSES if _others_run() else ())
         while True:
             with _LOOKING:
                 found = self._found(made, leaves, containers, recorder)
@@ -142,12 +141,6 @@ class References:
 def _others_run() -> bool:
     """Whether there are other threads."""
     return threading.active_count() > 1
-
-
-def _pauses() -> list[float]:
-    """Seconds until each of the threads has had its turn, under load as well."""
-    turn = threading.active_count() * sys.getswitchinterval()
-    return [min(n * turn, _LONGEST) for n in _TURNS]
 
 
 def _passes_on(holder) -> bool:

@@ -67,8 +67,8 @@ cdef extern from *:
     #endif
 
     /* Objects that the collector knows are in lists, by when they were made. */
-    #define SDBR_MADE_NEXT(o) \
-        ((PyObject *)((((uintptr_t *)(o))[-2] & ~(uintptr_t)3) + 2 * sizeof(uintptr_t)))
+    #define SDBR_MADE_BEFORE(o) \
+        ((PyObject *)((((uintptr_t *)(o))[-1] & ~(uintptr_t)3) + 2 * sizeof(uintptr_t)))
 
     #if !SDBR_FRAMES_KNOWN
     static inline PyObject *sdbr_frame_code(PyObject *f) { return NULL; }
@@ -128,8 +128,9 @@ cdef extern from *:
     # Local variables, by their place in `co_varnames`; cells in their place where they are shared.
     PyObject **frame_locals "SDBR_LOCALS"(PyObject *) noexcept
     PyObject *frame_globals "SDBR_GLOBALS"(PyObject *) noexcept
-    # The object behind one that the collector knows, in the order in which they were made.
-    PyObject *made_next "SDBR_MADE_NEXT"(PyObject *) noexcept
+    # The object before one that the collector knows, in the order in which they were made; before
+    # the first of a list its head, which is no object, and then the last.
+    PyObject *made_before "SDBR_MADE_BEFORE"(PyObject *) noexcept
     # The bottom of the value stack.
     PyObject **frame_stack "sdbr_frame_stack"(PyObject *) noexcept
     # As the frame has noted it; -1 where the interpreter alone knows it, as it runs.

@@ -1,14 +1,14 @@
 """Which objects were made while a call ran, without a look at those that were there before.
 
 Objects that the collector knows are in a list in the order in which they were made, as long as it
-does not run: what stands behind a marker is younger than it.
+does not run: what stands behind a marker is younger than it. It moves them to lists of older ones.
 """
 
 import gc
 
 from cpython.object cimport PyObject
 
-from sdbr.trace.watch._frames cimport made_next
+from sdbr.trace.watch._frames cimport made_before
 
 cdef extern from "Python.h":
     bint is_tracked "PyObject_GC_IsTracked"(PyObject *) noexcept
@@ -56,10 +56,13 @@ cdef class Fresh:
                 self.catch_up()
 
     def ends(self, phase, info):
-        """The collector has moved objects to other lists, and others have been told."""
+        """All have been told: that the collector is about to run, or that it has.
+
+        While one in another thread tells others, or runs their finalizers, the call goes on.
+        """
+        if self.marker is not None:
+            self.catch_up()
         if phase == "stop":
-            if self.marker is not None:
-                self.marker = []
             self.events.go_on()
 
     cdef bint has(self, PyObject *thing) except -1:
@@ -79,17 +82,13 @@ cdef class Fresh:
 
     cdef int catch_up(self) except -1:
         cdef list marker = []
-        cdef PyObject *first = <PyObject *>self.marker
+        cdef PyObject *before = <PyObject *>self.marker
         cdef PyObject *last = <PyObject *>marker
-        cdef PyObject *thing = made_next(first)
-        # In the middle of a collection of another thread, the old marker may be in another list:
-        # that is a ring.
-        while thing != last and thing != first:
-            thing = made_next(thing)
-        if thing == last:
-            thing = made_next(first)
-            while thing != last:
-                self.known.add(<size_t>thing)
-                thing = made_next(thing)
+        cdef PyObject *thing = made_before(last)
+        # Where the collector has moved the old marker to an older list, all of this one was made
+        # since: it is a ring.
+        while thing != before and thing != last:
+            self.known.add(<size_t>thing)
+            thing = made_before(thing)
         self.marker = marker
         return 0
