@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import gc
 import types
+import weakref
 
 import sdbr
 from sdbr.call.exits.undo import WHOLE, Entry, Undone
@@ -540,13 +542,13 @@ def test_what_changes_in_every_call_is_dynamic():
 
 
 def test_what_cannot_be_put_back_is_said():
-    """A function that nobody holds any more, in whose place another one is."""
+    """The code of a function, which is not what lies at a place."""
     state = types.SimpleNamespace(on=False, act=lambda h: h * 2)
 
     @sdbr.static_code
     def code():
         if state.on:
-            state.act = lambda h: h * 3
+            state.act.__code__ = (lambda h: h * 3).__code__
 
     def f(x):
         h = state.act(F.relu(x))
@@ -559,6 +561,7 @@ def test_what_cannot_be_put_back_is_said():
     state.on = True
     with pytest.warns(sdbr.SdbrWarning, match="could not be put back as it was"):
         static(X)
+    state.on = False
     for _ in range(3):
         np.testing.assert_allclose(static(X).array, X * 9, RESULTS)
 
@@ -697,8 +700,9 @@ ENTRIES = {
 
 def test_a_place_that_cannot_be_written_is_left_as_it_is():
     """The guards, which are asked afterwards, tell that it was not put back."""
-    met = types.SimpleNamespace(put_back=list, guards=types.SimpleNamespace(hold=lambda: False))
-    undone = Undone(met, [(Entry(1, "real"), 5)])
+    guards = types.SimpleNamespace(hold=lambda: True)
+    met = types.SimpleNamespace(put_back=lambda _: [], guards=guards)
+    undone = Undone(met, None, [(Entry(1, "real"), 5)])
     assert (undone.is_whole, undone.changed) == (False, [])
 
 
@@ -721,3 +725,394 @@ def test_entries(kind):
 def test_entries_of_all(container, contents):
     Entry(container, WHOLE).put(contents)
     assert list(container) == list(contents)
+
+
+class Config:
+    """Held by nobody but the place where it lies."""
+
+    rate = 0.5
+    plain = staticmethod(lambda h: h * 2)
+
+    def __init__(self, n):
+        self.n = n
+
+    def act(self, h):
+        return h * self.n
+
+
+class Named(Config, metaclass=type("Meta", (type,), {"size": 1.0})):
+    pass
+
+
+class Row(list):
+    """Of which there are weak references."""
+
+
+class Table(dict):
+    pass
+
+
+def _other(old):
+    return lambda h: h * 5
+
+
+def _held_only_there():
+    """What the code may replace: nobody else holds anything of it."""
+    base = type("Base", (Config,), {"width": 2.0, "act": lambda self, h: h * 2})
+    kind = type("Kind", (base,), {"plain": staticmethod(lambda h: h * 3), "half": None})
+    kind.half = property(lambda self: 0.5)
+    meta = type("Meta", (type,), {"size": 1.0, "twice": lambda cls, h: h * 2})
+    state = types.SimpleNamespace(
+        cfg=Config(2), items=[1, 2], row=Row([1, 2]), table={"a": 1}, named=Table(a=1),
+        array=X[0].copy(), variable=chainer.Variable(X[0].copy()), act=_other(None), kind=kind,
+        thing=kind(1), layers={"a": kind(2), "kind": kind}, inner=[Config(3), Config(4)],
+        named_class=meta("Named", (), {}), nested=Config(Config(2)), pair=(Config(1), 2),
+    )  # fmt: skip
+    state.named_class.variable = chainer.Variable(X[1].copy())
+    return state
+
+
+def _global(state):
+    globals()["act_now"] = lambda h: h * 5
+
+
+def act_now(h):
+    return h * 2
+
+
+def _make_global(h):
+    return h * 2
+
+
+def _class_of(state):
+    state.layers["a"].__class__ = type("Other", (type(state.layers["a"]),), {"rate": 4.0})
+
+
+def _hidden(state):
+    """By an attribute of the object."""
+    state.thing.rate = 3.0
+
+
+def _between(state):
+    """By an attribute of a class between."""
+    state.kind.width = 3.0
+
+
+def _shown_again(state):
+    del state.kind.plain
+
+
+def _emptied(state):
+    state.inner[:] = [Config(8)]
+
+
+def _of_meta(state):
+    type(state.named_class).size = 3.0
+
+
+def _method_of_meta(state):
+    type(state.named_class).twice = lambda cls, h: h * 7
+
+
+def _variable_of_class(state):
+    state.named_class.variable = chainer.Variable(X[2].copy())
+
+
+REPLACED = {
+    "an object": (lambda s: setattr(s, "cfg", Config(5)), lambda s, h: h * s.cfg.n),
+    "a method's object": (lambda s: setattr(s, "cfg", Config(5)), lambda s, h: s.cfg.act(h)),
+    "an object in another": (
+        lambda s: setattr(s, "nested", Config(Config(5))), lambda s, h: h * s.nested.n.n,
+    ),
+    "an object in a list": (_emptied, lambda s, h: h * s.inner[0].n * len(s.inner)),
+    "an object in a tuple": (
+        lambda s: setattr(s, "pair", (Config(7), 3)), lambda s, h: h * s.pair[0].n * s.pair[1],
+    ),
+    "a list": (lambda s: setattr(s, "items", [4]), lambda s, h: h * s.items[0] * len(s.items)),
+    "a list of a class": (lambda s: setattr(s, "row", Row([4])), lambda s, h: h * s.row[0]),
+    "a dict": (lambda s: setattr(s, "table", {"a": 4}), lambda s, h: h * s.table["a"]),
+    "a dict of a class": (lambda s: setattr(s, "named", Table(a=4)), lambda s, h: h * s.named["a"]),
+    "an array": (lambda s: setattr(s, "array", s.array * 3), lambda s, h: h * s.array),
+    "a Variable": (
+        lambda s: setattr(s, "variable", chainer.Variable(s.variable.array * 3)),
+        lambda s, h: h * s.variable,
+    ),
+    "a function": (lambda s: setattr(s, "act", lambda h: h * 3), lambda s, h: s.act(h)),
+    "a function in a global": (_global, lambda s, h: act_now(h)),
+    "a method": (lambda s: setattr(s.kind, "act", _methods()), lambda s, h: s.thing.act(h)),
+    "a method of a base": (
+        lambda s: setattr(s.kind.__base__, "act", _methods()), lambda s, h: s.thing.act(h),
+    ),
+    "a static method": (
+        lambda s: setattr(s.kind, "plain", staticmethod(lambda h: h * 7)),
+        lambda s, h: s.thing.plain(h),
+    ),
+    "a method that shows another": (_shown_again, lambda s, h: s.thing.plain(h)),
+    "a property": (
+        lambda s: setattr(s.kind, "half", property(lambda self: 4.0)),
+        lambda s, h: h * s.thing.half,
+    ),
+    "of a class": (lambda s: setattr(s.kind, "plain", 7.0), lambda s, h: h * _number(s.kind.plain)),
+    "of a class, by an object": (
+        lambda s: setattr(s.kind, "rate", 3.0), lambda s, h: h * s.thing.rate,
+    ),
+    "of a class, hidden": (_hidden, lambda s, h: h * s.thing.rate),
+    "of a base": (
+        lambda s: setattr(s.kind.__base__, "width", 3.0), lambda s, h: h * s.thing.width,
+    ),
+    "of a base, by a class": (
+        lambda s: setattr(s.kind.__base__, "width", 3.0), lambda s, h: h * s.kind.width,
+    ),
+    "of a base, hidden": (_between, lambda s, h: h * s.thing.width),
+    "that no class had": (
+        lambda s: setattr(s.kind, "new", 3.0), lambda s, h: h * getattr(s.thing, "new", 0.5),
+    ),
+    "that a class is said to have": (
+        lambda s: setattr(s.kind, "new", 3.0),
+        lambda s, h: h * (2 if hasattr(s.thing, "new") else 1),
+    ),
+    "of a metaclass": (_of_meta, lambda s, h: h * s.named_class.size),
+    "a method of a metaclass": (_method_of_meta, lambda s, h: s.named_class.twice(h)),
+    "a Variable of a class": (_variable_of_class, lambda s, h: h * s.named_class.variable),
+    "a class in a dict": (
+        lambda s: s.layers.update(kind=type("Other", (s.kind,), {"width": 9.0})),
+        lambda s, h: h * s.layers["kind"].width,
+    ),
+    "the class of what is in a dict": (_class_of, lambda s, h: h * s.layers["a"].rate),
+}  # fmt: skip
+
+
+def _methods():
+    return lambda self, h: h * 3
+
+
+def _number(thing):
+    return thing if isinstance(thing, float) else 0.5
+
+
+def _lies(state):
+    """Where what lies by now."""
+    kind = state.kind
+    return (
+        state.cfg.n, state.nested.n.n, [x.n for x in state.inner], state.pair[0].n, state.items,
+        list(state.row), state.table, dict(state.named), state.array.tolist(),
+        state.variable.array.tolist(), state.act(1), act_now(1), sorted(vars(kind)),
+        sorted(vars(kind.__base__)), sorted(vars(state.thing)), kind.width, kind.__base__.width,
+        state.thing.act(1), kind.__base__.act(None, 1), _number(kind.plain),
+        state.thing.half, kind.rate, getattr(kind, "new", None), state.named_class.size,
+        state.named_class.twice(1), state.named_class.variable.array.tolist(),
+        state.layers["kind"].width, state.layers["a"].rate,
+    )  # fmt: skip
+
+
+def replaced(static, way, change, read):
+    """What is seen in seven calls, in the fourth of which something is replaced; the replays."""
+    globals()["act_now"] = types.FunctionType(_make_global.__code__, globals())
+    state, calls = _held_only_there(), []
+
+    def code(places, array):
+        calls.append(1)
+        if len(calls) == 4:
+            change(places)
+
+    if static and way == "static_code":
+        code = sdbr.static_code(code)
+
+    def f(x):
+        h = read(state, F.relu(x))
+        return read(state, WAYS[way](code, state, h)) + h
+
+    f, seen, replays = sdbr.static_graph(f) if static else f, [], []
+    for i in range(7):
+        seen += [f(X * np.float32(1 + i / 8)).array, _lies(state)]
+        replays.append(f.schedule_manager.statistics.replays if static else i)
+    assert len(calls) == 7
+    return seen, replays, f
+
+
+@pytest.mark.parametrize("kind", REPLACED)
+@pytest.mark.parametrize("way", ["static_code", "a node"])
+def test_what_is_held_only_where_it_lies(way, kind):
+    seen, replays, static = replaced(True, way, *REPLACED[kind])
+    agree(seen, replaced(False, way, *REPLACED[kind])[0])
+    assert exits(static) == 1
+    assert replays[1] < replays[2] == replays[3] < replays[6]
+
+
+@pytest.mark.parametrize("way", ["static_code", "a node"])
+@pytest.mark.parametrize("fourth", [True, False])
+def test_what_is_replaced_dies(way, fourth):
+    """With the call at the latest, in which code replaces it or after which somebody else does."""
+    state, calls, refs = _held_only_there(), [], []
+
+    def change(places, array):
+        calls.append(1)
+        if len(calls) == 4 and fourth:
+            other = _held_only_there()
+            refs.extend(map(weakref.ref, _mortal(places)))
+            vars(places).update(vars(other))
+
+    code = sdbr.static_code(change) if way == "static_code" else change
+
+    def f(x):
+        h = F.relu(x)
+        for _, read in REPLACED.values():
+            h = read(state, h)
+        h = WAYS[way](code, state, h)
+        return h * state.cfg.n
+
+    static = sdbr.static_graph(f)
+    for _ in range(4):
+        static(X)
+    assert exits(static) == fourth
+    if not fourth:
+        refs.extend(map(weakref.ref, _mortal(state)))
+        vars(state).update(vars(_held_only_there()))
+    gc.collect()
+    assert [ref() for ref in refs if ref() is not None] == []
+
+
+def _mortal(state):
+    return [
+        state.cfg, state.nested, state.nested.n, *state.inner, state.pair[0], state.row,
+        state.named, state.act, state.thing, state.layers["a"],
+    ]  # fmt: skip
+
+
+class Writing(chainer.Chain):
+    """Writes at its end, or before the code, where the code writes in one call."""
+
+    def __init__(self, code, way, write, before):
+        super().__init__()
+        self.parts = code, way, write, before
+        self.h, self.array, self.count, self.rate = None, None, 0, 1.0
+
+    def forward(self, x):
+        code, way, write, before = self.parts
+        h = F.relu(x)
+        if before:
+            write(self, h)
+        h = WAYS[way](code, self, h)
+        if not before:
+            write(self, h)
+        return h * 1
+
+
+STATE = types.SimpleNamespace()
+
+
+def _write_counted(net, h):
+    net.count += 1
+
+
+def _write_outside(net, h):
+    STATE.h = F.tanh(h)
+
+
+def _write_number(net, h):
+    STATE.n = 5
+
+
+def _write_array(net, h):
+    STATE.array = h.array * 2
+
+
+def _write_class(net, h):
+    Config.last = F.tanh(h)
+
+
+def _write_item(net, h):
+    STATE.table["h"] = F.tanh(h)
+
+
+#: What the call writes, and what the code does.
+WRITES = {
+    "a Variable": (
+        lambda net, h: setattr(net, "h", F.tanh(h)),
+        lambda net: setattr(net, "h", chainer.Variable(X * 9)),
+    ),
+    "an array": (
+        lambda net, h: setattr(net, "array", h.array * 2),
+        lambda net: setattr(net, "array", X * 9),
+    ),
+    "nothing": (lambda net, h: setattr(net, "h", F.tanh(h)), lambda net: setattr(net, "h", None)),
+    "a count": (_write_counted, lambda net: setattr(net, "count", 70)),
+    "a number": (
+        lambda net, h: setattr(net, "rate", net.rate * 0.5), lambda net: setattr(net, "rate", 9.0),
+    ),
+    "outside": (_write_outside, lambda net: setattr(STATE, "h", chainer.Variable(X * 9))),
+    "a number outside": (_write_number, lambda net: setattr(STATE, "n", 9)),
+    "an array outside": (_write_array, lambda net: setattr(STATE, "array", X * 9)),
+    "of a class": (_write_class, lambda net: setattr(Config, "last", chainer.Variable(X * 9))),
+    "an item": (_write_item, lambda net: STATE.table.update(h=chainer.Variable(X * 9))),
+}  # fmt: skip
+
+
+def _left(thing):
+    return thing.array if isinstance(thing, chainer.Variable) else thing
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("kind", WRITES)
+@pytest.mark.parametrize("way", ["static_code", "a node"])
+def test_where_replays_write(way, kind, before):
+    """The later of the two counts: the call's own, or the code's."""
+    write, change = WRITES[kind]
+
+    def run(static):
+        vars(STATE).clear()
+        STATE.h = STATE.array = None
+        STATE.n, STATE.table, Config.last, calls = 1, {"h": None}, None, []
+
+        def code(net, array):
+            calls.append(1)
+            if len(calls) == 4:
+                change(net)
+
+        code = sdbr.static_code(code) if static and way == "static_code" else code
+        net, seen = Writing(code, way, write, before), []
+        net = sdbr.static_graph(net) if static else net
+        for i in range(7):
+            seen.append(net(X * np.float32(1 + i / 8)).array)
+            seen += map(_left, (net.h, net.array, net.count, net.rate, STATE.h, STATE.array))
+            seen += map(_left, (STATE.n, Config.last, STATE.table["h"]))
+        assert len(calls) == 7
+        return seen, net
+
+    (seen, net), (wanted, _) = run(True), run(False)
+    agree(seen, wanted)
+    assert exits(net) == 1
+    assert net.schedule_manager.statistics.replays >= 4
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("kind", ["a Variable", "an array", "a count"])
+def test_where_whole_steps_write(kind, before):
+    write, change = WRITES[kind]
+
+    def run(static):
+        calls, seen = [], []
+
+        def code(net, array):
+            calls.append(1)
+            if len(calls) == 4:
+                change(net[1])
+
+        code = sdbr.static_code(code) if static else code
+        np.random.seed(0)
+        linear = L.Linear(4, 4)
+        net = chainer.Sequential(linear, Writing(code, "static_code", write, before), F.sum)
+        net[1].parts = (lambda _, array: code(net, array), *net[1].parts[1:])
+        optimizer = chainer.optimizers.SGD(0.1)
+        if static:
+            net, optimizer = sdbr.static_graph(net), sdbr.static_optimizer(optimizer)
+        optimizer.setup(net)
+        for _ in range(7):
+            optimizer.update(net, X)
+            seen += [net[0].W.array.copy(), *map(_left, (net[1].h, net[1].array, net[1].count))]
+        return seen, net
+
+    seen, net = run(True)
+    agree(seen, run(False)[0])
+    assert exits(net) == 1
+    assert net.schedule_manager.statistics.steps >= 4

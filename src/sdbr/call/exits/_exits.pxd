@@ -7,7 +7,12 @@ from sdbr.program._memory cimport Memory
 
 cdef class Exits:
     cdef object schedule
-    cdef object met               # what the guards have met
+    cdef object met               # where the guards look
+    cdef list asked               # there: of conditions
+    cdef list fixed               # what always lies at sources, by their numbers
+    cdef list looks               # how to look at the others
+    cdef list filled              # of containers
+    cdef tuple objects            # what lay there when the replay began: they stay until it ends
     cdef WriteWatch write_watch
     cdef Update update            # that the program makes, or None
     cdef Memory memory
@@ -26,6 +31,7 @@ cdef class Exits:
     cdef int begin(self, tuple given) except -1
     cdef int end(self) except -1
     cdef list now(self)
+    cdef tuple lying(self)
     cdef bint is_bound(self) except -1
     cdef bint is_configured(self) except -1
     cdef bint is_update(self) except -1

@@ -5,14 +5,16 @@ reads afterwards, in this call for the first time. What was bound when the repla
 what define-by-run would meet.
 """
 
+from collections import OrderedDict
 from functools import partial
 
 from sdbr.audit.contents import copy_of, same_bytes
 from sdbr.base.errors import SideExit
 from sdbr.call.exits.resumed import Ran
-from sdbr.call.exits.undo import Entry, Met, Undone, entry_of
+from sdbr.call.exits.undo import Entry, Met, Undone, contents_now, entry_of
 from sdbr.schedule.questions import words_of_generator
 from sdbr.trace.arrays.scalars import ScalarAttribute
+from sdbr.trace.code.reading import Cell, Field, place_key
 from sdbr.trace.watch.sources import MISSING
 
 import chainer
@@ -23,6 +25,8 @@ from sdbr.optimizers._update cimport Update
 from sdbr.program._memory cimport Memory
 
 cdef object _Variable = chainer.Variable
+cdef frozenset _COPIED = frozenset({dict, list, set, OrderedDict})
+cdef tuple _NO_CALL = ((), {})
 cdef str _DATA = "_data"
 cdef dict _global_config = chainer.global_config.__dict__
 
@@ -48,7 +52,9 @@ cdef class Exits:
         self.memory, self.update = memory, update
         self.schedule = schedule
         self.write_watch = WriteWatch(schedule.guards)
-        self.met = Met(schedule.guards)
+        self.met = met = Met(schedule.guards)
+        self.asked, self.fixed, self.looks = met.asked, met.things, met.looks
+        self.filled = met.filled
         self.params = [value.source.__dict__ for value, _ in leaves if value.kind == "parameter"]
         self.params += [parameter.__dict__ for parameter in params]
         self.places = [
@@ -61,20 +67,24 @@ cdef class Exits:
         scalars += [scalar for condition in trace.conditions for scalar in condition.scalars]
         roots = {root: None for scalar in scalars for root in scalar.roots}
         self.places += [(r.holder, r.attribute) for r in roots if type(r) is ScalarAttribute]
+        # Replays write these at their end, over what that code has written.
+        self.places += [(write.link.__dict__, write.name) for write in trace.writes]
+        self.places += [place_of(s.sink) for s in trace.stores if s.sink.holder is not None]
+        self.places = list({place_key(*place): place for place in self.places}.values())
         self.draws = taken_back.draws
         self.slots = taken_back.slots
 
     cdef int begin(self, tuple given) except -1:
         """A replay begins; `given`: the Variables and arrays among the arguments."""
         self.given = [x for x in given if isinstance(x, _Variable)]
-        self.bound, self.notes = self.now(), []
+        self.bound, self.notes, self.objects = self.now(), [], self.lying()
         self.active = True
         return 0
 
     cdef int end(self) except -1:
         self.active = False
         self.bound, self.notes, self.words, self.arrays = None, None, None, None
-        self.given, self.local, self.shared = None, None, None
+        self.given, self.local, self.shared, self.objects = None, None, None, None
         return 0
 
     cdef list now(self):
@@ -86,10 +96,27 @@ cdef class Exits:
         for thing in self.given:
             found.append((<list> thing._data)[0])
         for d, name in self.places:
-            thing = d.get(name)
+            thing = d.get(name, MISSING)
             found.append(thing)
             found.append(thing._data[0] if isinstance(thing, _Variable) else None)
         return found
+
+    cdef tuple lying(self):
+        """What lies where the guards look; see `Met.put_back`."""
+        cdef list things = list(self.fixed)
+        cdef list contents = []
+        for number, parent, step, key in self.looks:
+            if step is None:
+                things[<Py_ssize_t> number] = key()
+                continue
+            holder = None if <Py_ssize_t> parent < 0 else things[<Py_ssize_t> parent]
+            if holder is not MISSING:
+                holder = step(holder, key, _NO_CALL)
+            things[<Py_ssize_t> number] = holder
+        for number in self.filled:
+            thing = things[<Py_ssize_t> number]
+            contents.append(thing.copy() if type(thing) in _COPIED else contents_now(thing))
+        return [d.get(name, MISSING) for d, name in self.asked], things, contents
 
     cdef bint is_bound(self) except -1:
         """Whether the same lies there as when the replay began."""
@@ -145,7 +172,7 @@ cdef class Exits:
             moved = "the optimizer"
         else:
             return
-        raise SideExit(moved, self.notes, partial(Undone, self.met, self.moved()))
+        raise SideExit(moved, self.notes, partial(Undone, self.met, self.objects, self.moved()))
 
     cdef bint is_configured(self) except -1:
         """Whether the configuration is what it was before the code ran."""
@@ -182,8 +209,7 @@ cdef class Exits:
                 place = Entry(now[i - 1]._data, 0)
             else:
                 place = entry_of(*self.places[(i - m) // 2])
-            if place is not None:
-                found.append((place, self.bound[i]))
+            found.append((place, self.bound[i]))
         local = chainer.config._local.__dict__
         for before, entries in ((self.local, local), (self.shared, _global_config)):
             for name in {**before, **entries}:
@@ -191,6 +217,15 @@ cdef class Exits:
                 if entries.get(name, MISSING) is not thing:
                     found.append((Entry(entries, name), thing))
         return found
+
+
+def place_of(sink):
+    """The place to which a replay writes, as ``(holder, name)``."""
+    owner, holder = sink.owner, sink.holder
+    if isinstance(owner, type):
+        return owner.__dict__, sink.name
+    is_plain = isinstance(holder, dict) or isinstance(holder, Cell)
+    return holder if is_plain else Field(owner, sink.name), sink.name
 
 
 cdef bint are_same(dict before, dict now) except -1:

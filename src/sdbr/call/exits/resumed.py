@@ -149,13 +149,13 @@ def _tell(manager, schedule, side_exit: SideExit) -> None:
     """Say why, and see to it that it does not become a habit."""
     reason = f"{side_exit.label} has changed {side_exit.what} in the middle of a call"
     note_define_by_run(manager, reason)
+    reason += ", which reads or writes it"
     advice = Remedy.READ_BEFORE
     manager.warn(
         "side exit",
-        f"{manager.name}: {reason}, which reads it; such calls are ended define-by-run. "
-        f"{advice.value}",
+        f"{manager.name}: {reason}; such calls are ended define-by-run. {advice.value}",
     )
     replays = schedule.usage.replays
     schedule.exits = (schedule.exits[0] + 1 if schedule.exits[1] == replays else 1, replays)
     if schedule.exits[0] >= _MOST:
-        schedule.dynamic = Reason(f"{reason}, which reads it, {_MOST} times in a row", advice)
+        schedule.dynamic = Reason(f"{reason}, {_MOST} times in a row", advice)

@@ -240,15 +240,13 @@ class Seen:
         """The first that does not hold; None if all do."""
         return self.checks.check((), {})
 
-    def things(self) -> list:
-        """What lies now where the call has looked, by the numbers of sources."""
-        return self._reads.things((), {})
-
-    def broken(self) -> list[Guard]:
-        """Those that do not hold."""
-        values, left_out = self.things(), self._left_out
-        guards = [guard for guard in self._reads.guards if id(guard) not in left_out]
-        return [guard for guard in guards if not _holds(guard, values)]
+    def asked(self) -> list[tuple[Source, list[Guard]]]:
+        """Where the call has looked, parents first, and what is compared there."""
+        guards: dict[int, list] = {source.number: [] for source in self._reads.sources}
+        for guard in self._reads.guards:
+            if id(guard) not in self._left_out:
+                guards[guard.source.number].append(guard)
+        return [(source, guards[source.number]) for source in self._reads.sources]
 
 
 def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
