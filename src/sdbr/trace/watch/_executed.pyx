@@ -114,7 +114,6 @@ cdef class Executed(Notes):
             self.touched, self.given_away, self.kept, self.begun, self.entered_before,
             self.names_seen, self.functions, self.is_called, self.pending, self.yields,
             self.looked_for, self.writers, self.before, self.shown, self.places, self.beside,
-            self.moving,
         ):
             part.clear()
         self.inner = self.around = None

@@ -30,7 +30,6 @@ cdef class Notes(Events):
     cdef set beside                # as `written`, of what runs in each replay
     cdef Notes inner               # watches code that runs in each replay as well
     cdef Notes around              # of such a watch: that of the call
-    cdef set moving                # addresses of what such code writes to, and may write elsewhere
     cdef list places               # what was written to, and where
     cdef list kept                 # what has an address in one of these
 

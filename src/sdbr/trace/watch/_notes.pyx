@@ -48,8 +48,7 @@ cdef class Notes(Events):
         self.fresh = Fresh()
         self.sources, self.homes, self.owners = {}, {}, {}
         self.facts, self.written, self.touched, self.given_away = set(), set(), set(), set()
-        self.beside, self.moving = set(), set()
-        self.places = []
+        self.beside, self.places = set(), []
         self.kept, self.starts, self.yields, self.writers = [], {}, {}, {}
         self.before, self.shown = {}, {}
 
@@ -125,10 +124,8 @@ cdef class Notes(Events):
         if self.is_own(thing):
             return 0
         if not self.is_written(thing, kind, key) and not is_pythons(key):
-            source = self.place(kind, self.root(thing), key, value)
+            self.place(kind, self.root(thing), key, value)
             self.apart(thing, kind, key)
-            if <size_t><PyObject *>thing in self.moving and is_data(key, value):
-                self.mark_dynamic(f"reads {source}, {BESIDE}, or may write")
         return 0
 
     cpdef bint is_written(self, thing, str kind, key) except -1:
@@ -144,7 +141,7 @@ cdef class Notes(Events):
         if (address, "*", None) in self.written:
             self.mark_dynamic(f"reads of {self.root(thing)}, which it has changed")
             return True
-        place = address, PLACES.get(kind, kind), token_of(key)
+        place = place_of(thing, kind, key)
         if place in self.beside:
             self.mark_dynamic(f"reads {self.root(thing)}: {kind} {shown(key)!r:.40}, {BESIDE}")
             return True
@@ -213,7 +210,7 @@ cdef class Notes(Events):
             return 0
         source = self.root(thing)
         address = <size_t><PyObject *>thing
-        place = address, kind, token_of(key)
+        place = place_of(thing, kind, key)
         self.touched.add(address)
         self.writers.setdefault(place[1:], {})[address] = thing
         if place not in self.written:  # once, however often
@@ -259,9 +256,7 @@ cdef class Notes(Events):
             if is_free and is_a(thing, LINKS):
                 continue
             address = <size_t><PyObject *>thing
-            if not is_a(thing, LINKS):
-                self.moving.add(address)
-            place = address, kind, token_of(key)
+            place = place_of(thing, kind, key)
             home = self.homes.get(address)
             is_read = home is not None and self.has_read(home, kind, key)
             if is_read:  # arrays are not compared
@@ -284,7 +279,7 @@ cdef class Notes(Events):
         """Such code reads what the call may have written, which replays do at their end."""
         address = <size_t><PyObject *>thing
         if address in self.touched:
-            place = address, PLACES.get(kind, kind), token_of(key)
+            place = place_of(thing, kind, key)
             for one in (place, (address, "*", None)) if kind != "*" else list(self.written):
                 if one[0] == address and one in self.written and one not in self.beside:
                     text = f"writes {self.root(thing)}: {one[1]}"
@@ -330,7 +325,7 @@ cdef class Notes(Events):
         two."""
         if not self.writers:
             return 0
-        place = PLACES.get(kind, kind), token_of(key)
+        place = place_of(thing, kind, key)[1:]
         exact = kind in OF_KEY or kind not in FACTS
         for written, others in self.writers.items():
             if written == place or written[0] == "*" or not exact:
@@ -382,11 +377,12 @@ cdef bint is_alike(now, before) except -1:
     return now is before or (is_atom(now) and shallow(now) == shallow(before))
 
 
-cdef bint is_data(key, value) except -1:
-    """Whether what was read is compared, and not only which object it is."""
-    if callable(value) or (type(key) is str and key[:2] == "__"):
-        return False
-    return type(value_print(value)) is tuple
+cdef tuple place_of(thing, str kind, key):
+    """What tells one place from others, however it is read or written."""
+    kind = PLACES.get(kind, kind)
+    if kind == "attribute" and type(thing) is dict:  # globals of no module
+        kind = "item"
+    return <size_t><PyObject *>thing, kind, token_of(key)
 
 
 cpdef object token_of(key):
