@@ -38,16 +38,6 @@ def _iterators_unseen() -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _classes_unseen() -> Iterator[None]:
-    """13: attributes of classes and writes past a link are not looked at."""
-    with (
-        mock.patch.object(outside, "watches_classes", lambda: False),
-        mock.patch.object(guards, "Dicts", lambda items, busy: Dicts([], busy)),
-    ):
-        yield
-
-
 def unnoticed(*reasons: str):
     """What starts with one of `reasons` makes no call dynamic, and no number is doubted."""
     original = Recorder.mark_dynamic
@@ -78,7 +68,7 @@ def _nothing_shared():
 #: 17, what another thread takes away during an update: in compiled code, and the same.
 OFF: dict[int, Callable] = {}
 OFF[5] = _nothing_shared
-OFF[4] = lambda: mock.patch("sdbr.trace.captured.captures", lambda: False)
+OFF[4] = lambda: mock.patch.object(Recorder, "captured", lambda self, variable: None)
 OFF[1] = lambda: mock.patch("sdbr.trace._applies.has_own_backward", lambda function: False)
 OFF[2] = lambda: mock.patch("sdbr.schedule.forward.ForwardPlan.comes_apart", False)
 OFF[3] = lambda: mock.patch("sdbr.schedule.forward.ForwardPlan.comes_apart", False)
@@ -89,8 +79,8 @@ OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled"
 OFF[8] = lambda: mock.patch.object(Recorder, "note_leaving", lambda self, scalar: None)
 OFF[9] = lambda: mock.patch("sdbr.trace.watch._calling.is_users", lambda name: False)
 OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
-OFF[13] = _classes_unseen
-OFF[15] = lambda: mock.patch("sdbr.trace.code.outside.sees_hidden", lambda: False)
+OFF[13] = lambda: mock.patch.object(guards, "Dicts", lambda items, busy: Dicts([], busy))
+OFF[15] = contextlib.nullcontext  # what is seen is the mend
 OFF[19] = lambda: mock.patch("sdbr.lowering.gap.follows", lambda: False)  # results' arrays
 OFF[14] = lambda: mock.patch(
     "sdbr.trace.effects.stores.StoreRecording.collect_stores", lambda self, *_: []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import functools
 import types
 import warnings
+import weakref
 
 import sdbr
 
@@ -124,8 +126,41 @@ def of_bound_method(things):
     return (lambda x: apply(x)), (lambda t: setattr(layer, "weight", t))
 
 
+def of_namespace(things):
+    """Of code that belongs to no module."""
+    namespace = {"tanh": F.tanh, "weight": things[0]}
+    exec("def inner(x): return tanh(x * weight)", namespace)
+    inner = namespace["inner"]
+    return (lambda x: inner(x)), (lambda t: namespace.__setitem__("weight", t))
+
+
+def of_context(things):
+    weight = contextvars.ContextVar("weight")
+    weight.set(things[0])
+    return (lambda x: F.tanh(x * weight.get())), weight.set
+
+
+def of_weak_reference(things):
+    weights = weakref.WeakValueDictionary({0: things[0]})
+    kept = things[:1]
+
+    def put(thing):
+        kept[0] = weights[0] = thing
+
+    return (lambda x: F.tanh(x * weights[0])), put
+
+
+def of_inner_default(things):
+    def inner(x, *, weight=things[0]):
+        return F.tanh(x * weight)
+
+    return (lambda x: inner(x)), (lambda t: inner.__kwdefaults__.update(weight=t))
+
+
 PLACES = {name[3:]: f for name, f in list(globals().items()) if name.startswith("of_")}
-each = pytest.mark.parametrize("place", PLACES)
+#: Where another Variable makes a call traced again.
+COMPARED = ("weak_reference", "inner_default")
+each = pytest.mark.parametrize("place", [place for place in PLACES if place not in COMPARED])
 
 
 def statistics(function):
@@ -188,6 +223,12 @@ def test_gradients_and_new_arrays(place):
     steps = [stays, stays, gets_an_array, is_written, gets_an_array, is_written]
     made = assert_calls(place, steps)
     assert (made.traces, made.replays, made.python_ops) == (1, 5, 0)
+
+
+@pytest.mark.parametrize("place", COMPARED)
+def test_gradients_and_new_variables(place):
+    made = assert_calls(place, [stays, stays, gets_an_array, is_written, is_another, stays])
+    assert (made.traces, made.replays, made.python_ops) == (2, 4, 0)
 
 
 @each
@@ -380,17 +421,34 @@ def test_an_argument_that_lies_outside_as_well():
 
 
 def test_a_variable_that_nobody_can_look_for():
-    hidden = functools.cache(lambda: variable(4))
-    hidden()
+    hidden = np.empty(1, object)
+    hidden[0] = variable(4)
 
     @sdbr.static_graph
     def call(x):
-        return x * hidden()
+        return x * hidden[0]
 
     with pytest.warns(sdbr.SdbrWarning, match="lies where no later call can look for it"):
         call(XS[0])
     call(XS[1])
     assert statistics(call).define_by_run_calls == 1
+
+
+def test_a_variable_that_a_cache_gives():
+    cached = functools.cache(lambda n: variable(n))
+
+    @functools.partial(sdbr.static_graph, on_dynamic="raise")
+    def call(x):
+        return x * cached(4)
+
+    cached(4)
+    for x in XS[:6]:
+        assert_near(call(x).array, x * cached(4).array)
+        cached(4).array += 1
+    cached.cache_clear()
+    for x in XS[:6]:
+        assert_near(call(x).array, x * cached(4).array)
+    assert statistics(call).replays >= 9
 
 
 def test_an_array_set_during_the_call():

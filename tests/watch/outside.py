@@ -606,7 +606,7 @@ def array_of_objects():
     array[0].k = 3.0
 
 
-@seen_as("<list>[0]")
+@seen_as("k[0]")
 def default_that_is_a_list():
     def scaled(x, *, k=[2.0]):  # noqa: B006
         return x * k[0]
@@ -784,11 +784,20 @@ def shallow_copy():
     things[0].k = 3.0
 
 
-@seen_as("what is in reference")
+@seen_as("reference().k")
 def weak_reference():
     thing = Thing(k=2.0)
     reference = weakref.ref(thing)
     yield lambda x: x * reference().k
+    thing.k = 3.0
+    yield
+
+
+@seen_as("method().k")
+def weak_method():
+    thing = Thing(k=2.0)
+    method = weakref.WeakMethod(thing.times)
+    yield lambda x: method()(x)
     thing.k = 3.0
     yield
 
@@ -1422,7 +1431,7 @@ def count():
     yield lambda x: x * next(numbers)
 
 
-@seen_as("what _value gives")
+@seen_as("variable()")
 def context_variable():
     variable = contextvars.ContextVar("variable", default=2.0)
     yield lambda x: x * variable.get()

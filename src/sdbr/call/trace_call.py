@@ -71,6 +71,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     waiting = _waiting(manager, lookup)
     around = _looked_around(manager, lookup, function, recorder)
     _know(recorder, around)
+    recorder.callables = {id(thing) for _, thing in callables_in(lookup.structure)}
     _settle(recorder, manager, lookup)
     if lookup.schedule is None or free_numbers(lookup.key):
         recorder.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
@@ -223,7 +224,6 @@ def _know(recorder: Recorder, around: Outside) -> None:
     recorder.names_nodes = around.names_nodes
     recorder.trace.compares_objects = any(compares_objects(f.__code__) for f in around.functions)
     recorder.trace.unwatched += around.unwatched
-    recorder.know_outside([*around.entries, *around.methods])
     recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
     recorder.stores = Stores(around.functions)
     if around.reason is not None:

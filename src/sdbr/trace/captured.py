@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sdbr.base.reasons import Remedy
-from sdbr.trace.code.places import Place, place_key, things_in
+from sdbr.trace.code.places import Place, things_in
+from sdbr.trace.code.reading import Field, place_key
+from sdbr.trace.guards.seen import fields_in
 from sdbr.trace.values import ARGUMENT, ATTRIBUTE, Value
+from sdbr.trace.watch.sources import MISSING, Source
 
 import chainer
+
+
+class Way(Field):
+    """What lies where the watch has met something, read like a dictionary whatever the key.
+
+    Parameters
+    ----------
+    source : Source
+    given : list
+        ``[args, kwargs]`` while the call is traced, later those of none.
+    """
+
+    __slots__ = ("given", "source")
+
+    def __init__(self, source: Source, given: list):
+        self.source = source
+        self.given = given
+        holder = None if source.parent is None else source.parent.get(*given)
+        self.key = id(fields_in(holder))
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        found = self.source.get(*self.given)
+        return default if found is MISSING else found
 
 
 class CapturedRecording:
@@ -18,27 +46,39 @@ class CapturedRecording:
 
     def __init__(self):
         super().__init__()
-        self._places: dict[int, tuple] = {}  # see `_id` -> (thing, [Place])
+        self._places: dict[int, tuple] = {}  # see `_id` -> (link or node of a Variable, [Place])
         self._noted: set[int] = set()
         self._made_here: set[int] = set()  # ids of variable nodes that the call has made
         self._outside: list = []  # (Variable, Value)
+        self.given: list = [(), {}]  # the arguments, while the call is under way
+        self.callables: set[int] = set()  # ids of those that are called, of which the key tells
 
-    def know_outside(self, entries: list) -> None:
-        """Note where Variables, parameters and links lie before the call.
+    def know_met(self, thing, source: Source) -> None:
+        """The watch has met a Variable or a link, or all that is in a container.
 
-        Parameters
-        ----------
-        entries : list of (holder, str, object)
-            What :class:`~sdbr.trace.code.outside.Outside` has found.
+        What is part of an argument is no captured state, unless the key of calls tells of it only
+        which object it is.
         """
-        for holder, name, thing in entries:
-            self.know_places(holder, name, thing)
+        root = source.root()
+        told = root.kind in ("given", "argument", "keyword") and not self._leads_through(source)
+        if root.leads_there and not told:
+            self.know_places(Way(source, self.given), source.key, thing, str(source))
 
-    def know_places(self, holder, name: str, thing, label: str = "") -> None:
+    def _leads_through(self, source: Source | None) -> bool:
+        """Whether one of `callables` lies on the way."""
+        while source is not None and source.kind != "given":
+            if id(source.get(*self.given)) in self.callables:
+                return True
+            source = source.parent
+        return False
+
+    def know_places(self, holder, name: Any, thing, label: str) -> None:
         """Note where Variables, parameters and links lie in ``holder.get(name)``."""
         for path, found in things_in(thing):
             place = Place(holder, name, path, label)
-            _, places = self._places.setdefault(_id(found), (found, []))
+            # Of a Variable the node: references to Variables are counted.
+            kept = found._node if isinstance(found, chainer.Variable) else found
+            _, places = self._places.setdefault(id(kept), (kept, []))
             places.append(place)
 
     def was_there(self, variable) -> bool:
@@ -49,15 +89,14 @@ class CapturedRecording:
         """The value of a Variable from outside of links; None for one that the call has made."""
         if variable._data[0] is None or not self.was_there(variable):
             return None
-        if not captures():
-            return None
         known = self._places.get(id(variable._node))
         if known is None:
-            self.mark_dynamic(
-                "a Variable that was there before the call lies where no later call can look for "
-                "it; pass it as an argument, or keep it in an attribute of the chain",
-                Remedy.PASS_NUMBERS,
-            )
+            where = "where no later call can look for it"
+            if self.reads is not None:
+                where = f"where nobody has seen it, since nobody can watch: {self.reads.unseen}"
+            text = f"a Variable that was there before the call lies {where}"
+            advice = "pass it as an argument, or keep it in an attribute of the chain"
+            self.mark_dynamic(f"{text}; {advice}", Remedy.PASS_NUMBERS)
             return None
         place = known[1][0]
         array = variable._data[0]
@@ -94,10 +133,8 @@ class CapturedRecording:
             # One that the call itself replaced would be another before each later call.
             stays = place.get() is variable or id(variable) in written
             self.trace.places.append((place, variable, not stays))
-        for variable, places in self._places.values():
-            if not isinstance(variable, chainer.Variable):
-                continue
-            _, value = self._nodes.get(id(variable._node), (None, None))
+        for node, places in self._places.values():
+            _, value = self._nodes.get(id(node), (None, None))
             if value is None:
                 continue
             if value.kind == ARGUMENT:
@@ -113,15 +150,10 @@ class CapturedRecording:
     def _note_places(self, value: Value, places: list) -> None:
         """One Variable in several places: one value for all while it is the same in all."""
         holder, name = value.source
-        own = holder.key if isinstance(holder, Place) else place_key(holder.__dict__, name)
+        own = holder.key if isinstance(holder, Place) else (*place_key(holder.__dict__, name), ())
         for place in places:
             if place.key != own:
                 self.trace.aliases.append((value.source, (place, place.label)))
-
-
-def captures() -> bool:
-    """Whether Variables from outside of links are captured state."""
-    return True
 
 
 def _id(thing) -> int:

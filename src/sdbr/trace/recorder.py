@@ -19,6 +19,7 @@ from sdbr.trace.arrays.traced_int import CounterRecording
 from sdbr.trace.arrays.views import ViewRecording, replace_everywhere
 from sdbr.trace.captured import CapturedRecording
 from sdbr.trace.code.generators import Generators
+from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.code.profile_calls import calls_seen
 from sdbr.trace.code.reading import link_of
 from sdbr.trace.containers import Handed, Plain
@@ -50,6 +51,7 @@ from sdbr.trace.structure import (
     numbers_in,
 )
 from sdbr.trace.values import Trace
+from sdbr.trace.watch.sources import Source
 from sdbr.trace.watch.watching import watching
 
 import chainer
@@ -160,9 +162,12 @@ class Recorder(
                 Remedy.DRAW_ARRAYS,
             )
 
-    def meets(self, generator, name: str) -> None:
-        """The call has reached a random generator that was there before it."""
-        self.generators.watch(generator, f"{name!r}, a random generator of its own,")
+    def meets(self, thing, source: Source) -> None:
+        """The call has reached a random generator, a Variable, a link, or all in a container."""
+        if isinstance(thing, GENERATORS):
+            self.generators.watch(thing, f"{str(source)!r}, a random generator of its own,")
+        else:
+            self.know_met(thing, source)
 
     def watch_nodes(self) -> None:
         """User code may hold a function node from now on: what it reads there is noted."""
@@ -229,6 +234,7 @@ class Recorder(
         result = self.plain.of(result)
         del self.plain, returned, own, filled, args, kwargs, handed, floats  # which hold some
         self.settle_floats()
+        self.given[:] = (), {}
         return result
 
     def _returned_empty(self, path: str) -> None:
@@ -269,6 +275,7 @@ class Recorder(
                     if self.reads is not None:  # all that it can read
                         result = function(*args, **kwargs)
                     else:
+                        self.given[:] = args, kwargs
                         with watching(
                             function, args, kwargs, self.meets, self.stores.note
                         ) as self.code_watch:

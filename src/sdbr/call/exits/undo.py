@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sdbr.base.failures import is_of_ours
+from sdbr.trace.captured import Way
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.places import Attribute, Place
 from sdbr.trace.code.reading import Cell, Field, behind
@@ -83,6 +84,11 @@ def entry_of(holder, name) -> Entry | None:
     """The place of a condition, which is asked by ``holder.get(name)``."""
     if isinstance(holder, Cell):
         return Entry(holder.cell, name)
+    if type(holder) is Way:
+        source, parent = holder.source, holder.source.parent
+        container = MISSING if parent is None else parent.get(*holder.given)
+        spaces, key = _spaces_of(source, container)
+        return _entry_in(spaces, key, container)
     if type(holder) is Field:
         return Entry(holder.thing, holder.attribute)
     if type(holder) is types.MappingProxyType:
@@ -95,9 +101,13 @@ def entry_of(holder, name) -> Entry | None:
     container = Place(holder.holder, holder.name, tuple(path)).get()
     if type(step) is not Attribute:
         return Entry(container, step)
-    spaces = _spaces(container)
-    home = _home(spaces, step.name, container)
-    return None if home is None else Entry((spaces * 2)[home.at], step.name)
+    return _entry_in(_spaces(container), step.name, container)
+
+
+def _entry_in(spaces: list, key, container) -> Entry | None:
+    """The one of `spaces` in which a thing lies, or is put."""
+    home = _home(spaces, key, container) if spaces else None
+    return None if home is None else Entry((spaces * 2)[home.at], key)
 
 
 def _class_of(members: dict) -> type | None:

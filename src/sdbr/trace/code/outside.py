@@ -16,7 +16,7 @@ from typing import Any
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library, is_library_name
-from sdbr.trace.code.hidden import Window, names_asked_by, parts_of, window_of, wrapped_by
+from sdbr.trace.code.hidden import names_asked_by, parts_of, wrapped_by
 from sdbr.trace.code.moving import is_stood_for, moves_on, tells_time
 from sdbr.trace.code.reading import (
     Cell,
@@ -65,8 +65,6 @@ class Outside:
     ----------
     entries : list of (holder, str, object)
         ``holder.get(name)`` is what the code would read; the object is what it was.
-    methods : list of (holder, str, object)
-        Those of them that are bound to an object.
     draws : list of (holder, str, object)
         Those of them that are draws of NumPy's global generator.
     names_nodes : bool
@@ -82,7 +80,6 @@ class Outside:
     def __init__(self, function, owner, given=()):
         self.reason: Reason | None = None
         self.entries: list[tuple[Any, str, Any]] = []
-        self.methods: list[tuple[Any, str, Any]] = []
         self.draws: list[tuple[Any, str, Any]] = []
         self.unwatched: list[str] = []
         self.functions: list = []
@@ -98,7 +95,8 @@ class Outside:
         self._follow(function)
         self._walk(function) if owner is None else self._link(owner)
         for name, thing in given:
-            self._thing(Window(thing, lambda x: x), name, thing, frozenset())
+            self._note_reason(name, thing, frozenset())
+            self._walk(thing)
         done: tuple = ()
         while self._functions or done != self._extent():
             while self._functions:
@@ -210,15 +208,9 @@ class Outside:
 
     def _look_behind(self, thing) -> None:
         """Follow what an object of the standard library holds."""
-        if not sees_hidden():
-            return
         self._attributes |= names_asked_by(thing)
         for part in parts_of(thing) if not isinstance(thing, types.FunctionType) else ():
             self._walk(part)
-        window = window_of(thing)
-        if window is not None:
-            seen = window.get("")
-            self._thing(window, f"what a {type(thing).__name__} leads to", seen, frozenset())
 
     def _class_members(self, cls: type) -> None:
         """Methods and numbers among the attributes of a class that the code asks for."""
@@ -230,7 +222,7 @@ class Outside:
             # One for all: asking the class again gives another.
             members = self._members.setdefault(base, base.__dict__)
             asked = self._attributes & members.keys()
-            if self._by_name and sees_hidden():
+            if self._by_name:
                 asked = members.keys() - _NOT_ASKED
             # Python itself calls these.
             asked |= {n for n in members.keys() - _NOT_ASKED if n[:2] == n[-2:] == "__"}
@@ -252,14 +244,14 @@ class Outside:
                     or (callable(thing) and is_library(thing))
                 ):
                     self._walk(thing)
-                elif watches_classes():
+                else:
                     self._thing(members, name, thing, frozenset())
 
     def _read(self, function: types.FunctionType) -> None:
         # functools.wraps gives a wrapper of ours the module of what it wraps.
         holder = function.__globals__
         if is_library_name(holder.get("__name__", ""), holder.get("__file__")):
-            for part in wrapped_by(function) if sees_hidden() else ():
+            for part in wrapped_by(function):
                 self._walk(part)
             return
         names, enclosed, attributes = names_in(function.__code__)
@@ -267,8 +259,7 @@ class Outside:
         self._attributes |= attributes | (names & {"getattr"})
         self._by_name |= "getattr" in names
         self._note_unreadable(names - holder.keys(), attributes)
-        if sees_hidden():
-            self._settings(attributes)
+        self._settings(attributes)
         self._past_links |= "vars" in names or "__dict__" in attributes
         for name, thing in entries(holder, names):
             if name[0] == "@":  # put there by pytest, for its own use
@@ -297,7 +288,7 @@ class Outside:
     def _note_unreadable(self, builtin: frozenset, attributes: frozenset) -> None:
         """Code and variables that are found while the call runs, and only then."""
         found = (builtin & {"eval", "exec"}) | (attributes & {"_getframe", "f_globals", "f_locals"})
-        if found and self.reason is None and sees_hidden():
+        if found and self.reason is None:
             text = f"{min(found)!r} reaches what cannot be looked up before the call"
             self.reason = Reason(text, Remedy.USE_FUNCTIONS)
 
@@ -330,8 +321,6 @@ class Outside:
             return
         self._walk(thing)
         if callable(thing) and get(thing, "__name__") == name:
-            if isinstance(thing, types.MethodType):
-                self.methods.append((holder, name, thing))
             return
         self._add(holder, name, thing)
 
@@ -353,16 +342,6 @@ class Outside:
         if key not in self._holders:
             self._holders[key] = None
             self.entries.append((holder, name, thing))
-
-
-def watches_classes() -> bool:
-    """Whether arrays and objects among the attributes of classes are compared."""
-    return True
-
-
-def sees_hidden() -> bool:
-    """Whether what byte code does not name is looked for."""
-    return True
 
 
 def _is_link(cls: type) -> bool:

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from sdbr.trace.code._library import is_library
-from sdbr.trace.code.reading import Cell, Field, get, plain_fields
+from sdbr.trace.code.reading import get, place_key, plain_fields
 
 import chainer
 
 _MISSING = object()
 _MOST = 20_000  # items that are looked at in one place
 _OPEN = (types.SimpleNamespace, argparse.Namespace, chainer.Distribution)
+_DICTS = (dict, types.MappingProxyType)
 _SEQUENCES = (list, tuple, collections.deque)
 _CLOSED = (
     str, bytes, int, float, complex, bool, type(None), type, types.ModuleType,
@@ -73,7 +74,7 @@ class Place:
     @property
     def key(self) -> tuple:
         """What is equal for two that are the same place."""
-        return place_key(self.holder, self.name, self.path)
+        return *place_key(self.holder, self.name), self.path
 
     def get(self, name: str | None = None, default: Any = None) -> Any:
         """What lies there now."""
@@ -92,16 +93,11 @@ class Place:
         return self.label
 
 
-def place_key(holder, name: str, path: tuple = ()) -> tuple:
-    """See `Place.key`."""
-    return holder.key if isinstance(holder, (Cell, Field)) else id(holder), name, path
-
-
 def _go(thing, step):
     try:
         if type(step) is not Attribute:
             # Not `thing[step]`, which a defaultdict would add.
-            return thing.get(step, _MISSING) if isinstance(thing, dict) else thing[step]
+            return thing.get(step, _MISSING) if isinstance(thing, _DICTS) else thing[step]
         fields = get(thing, "__dict__")
         if type(fields) is dict and step.name in fields:
             return fields[step.name]
@@ -133,7 +129,7 @@ def things_in(thing) -> Iterator[tuple[tuple, Any]]:
 
 
 def _steps(thing) -> Iterator[tuple[Any, Any]]:
-    if isinstance(thing, dict):
+    if isinstance(thing, _DICTS):
         yield from list(thing.items())
     elif isinstance(thing, _SEQUENCES):
         yield from enumerate(list(thing))

@@ -224,6 +224,7 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
         return 0
     w.function = call(w, function, args, kwargs)
     if w.function is function and <size_t><PyObject *>function in w.homes:
+        w.find_defaults(function)
         w.entered_before.add(<size_t><PyObject *>function)
     return 0
 

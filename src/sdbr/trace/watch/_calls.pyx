@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import types
+import weakref
 
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library_name
@@ -62,6 +63,7 @@ from sdbr.trace.watch._notes cimport Notes
 _FUNCTION, _METHOD = types.FunctionType, types.MethodType
 _C_UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _OWNERLESS = (types.ModuleType, type(None))
+_LEADS_TO, _WEAK = weakref.ref.__call__, (weakref.ref,)
 _COMPUTED = (str, bytes, int, float, complex, *ARRAYS, np.generic, *VARIABLES)
 _GENERATORS = (np.random.RandomState, np.random.Generator)
 #: Whose state nobody sees: asked again before replays.
@@ -168,6 +170,9 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
     found = notes.special(thing, "__call__")
     if type(found) is _FUNCTION:
         return call(notes, found, [thing, *args], kwargs)
+    if found is _LEADS_TO:
+        notes.asked = thing, ((), ())
+        return None
     if is_ours(thing) or is_ours(found):
         return _give(notes, "sdbr.trace.", args, kwargs)
     module = module_of(type(thing))
@@ -269,6 +274,9 @@ cdef object _unknown(Notes notes, function, list args, dict kwargs):
 
 cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
     """A compiled method of an object."""
+    if name == "__call__" and is_a(owner, _WEAK):  # by the code of a class above it
+        notes.asked = owner, ((), ())
+        return None
     if name == "__call__":
         return call(notes, owner, args, kwargs)
     if name in ("__init__", "__new__", "__init_subclass__", "__enter__", "__exit__"):
@@ -286,7 +294,7 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
         if is_a(owner, _GENERATORS):
             notes.reads.draws.append(name)
         elif type(owner) is contextvars.ContextVar and name == "get":
-            again(notes, _value, (owner, *args))
+            notes.asked = owner, (tuple(args), ())
         elif type(owner).__name__ == "lock" or module.startswith(_OF_THREADS):
             waits(notes)
         elif module == "_io" and name not in _OUTPUT and not hasattr(owner, "getvalue"):
@@ -357,11 +365,6 @@ cdef object _of_container(Notes notes, str name, owner, list args, dict kwargs):
     else:
         for x in (owner, *args, *kwargs.values()):
             escape(notes, x)
-
-
-def _value(variable, *default):
-    """Of a variable of the context."""
-    return variable.get(*default)
 
 
 cdef object _writes_attribute(Notes notes, str name, list args):

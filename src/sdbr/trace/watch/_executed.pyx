@@ -1,5 +1,6 @@
 """The frames that a call executes, and the operands of their instructions."""
 
+import functools
 import types
 
 from sdbr.trace.code._library import stands_in
@@ -38,6 +39,7 @@ cdef extern from "Python.h":
 
 cdef PyObject *Array = <PyObject *>np.ndarray
 cdef object Nulls = NULLS
+cdef object Cached = functools._lru_cache_wrapper
 cdef tuple SPACES = (dict, types.MappingProxyType)
 
 # What the tracer's own code computes with.
@@ -179,12 +181,10 @@ cdef class Executed(Notes):
         """Objects that a function has as defaults are the same while its definition is."""
         code, given = function.__code__, function.__defaults__ or ()
         names = code.co_varnames[code.co_argcount - len(given):code.co_argcount]
-        for name, x in (*zip(names, given), *(function.__kwdefaults__ or {}).items()):
+        for i, x in (*enumerate(given), *(function.__kwdefaults__ or {}).items()):
             if not self.is_own(x):
-                source = self.homes.get(<size_t><PyObject *>x)
-                if source is None:
-                    source = self.place("constant", None, hold(x), x, name)
-                source.leads_there = True
+                name = i if type(i) is str else names[i]
+                self.place("default", self.root(function), i, x, name)
         return 0
 
     cdef int find_in_class(self) except -1:
@@ -278,7 +278,8 @@ cdef class Executed(Notes):
             (thing, name), self.asked = self.asked, None
             if type(name) is tuple:
                 self.read(thing, "cached", name, <object>top)
-                self.fact(<object>top, "identity")
+                if type(thing) is Cached:  # which may compute another each time
+                    self.fact(<object>top, "identity")
                 return 0
             if top == NULL:  # the place of an object beside its method
                 top = self.operand(1)

@@ -25,7 +25,7 @@ cdef class Notes(Events):
     cdef dict starts
     cdef dict before               # address -> (container, what was in it before "*" was written)
     cdef dict shown                # address of what stands for an array -> where that lies
-    cdef public object meets       # is told of random generators, before they are drawn from
+    cdef public object meets       # is told of generators, Variables, links, and what escapes
     cdef public object writes      # is told of what is written to, before that is
     cdef set beside                # as `written`, of what runs in each replay
     cdef Notes inner               # watches code that runs in each replay as well

@@ -20,7 +20,10 @@ from sdbr.trace.watch._events cimport Events
 from sdbr.trace.watch._fresh cimport Fresh
 from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, item, lookup
 
-cdef tuple GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
+# Of which somebody wants to know where they lie.
+cdef tuple MET = (
+    random.Random, np.random.RandomState, np.random.Generator, chainer.Variable, chainer.Link,
+)  # fmt: skip
 cdef tuple LINKS = (chainer.Link,)
 # Of what lies there others tell.
 cdef tuple TOLD = (
@@ -89,7 +92,11 @@ cdef class Notes(Events):
                 return self.place("module", None, name, thing)
         name = thing.__qualname__ if is_named(thing) else None
         name = name.rpartition("<locals>.")[2] if name else f"<{type(thing).__qualname__}>"
-        return self.place("constant", None, hold(thing), thing, name)
+        source = self.place("constant", None, hold(thing), thing, name)
+        # Code that runs is the same in each call, and so is where it looks up its names.
+        source.leads_there = is_a(thing, CODE) or (
+            type(thing) is dict and "__builtins__" in thing)
+        return source
 
     cpdef object place(self, str kind, parent, key, value, str name=""):
         """The source of this kind, which is noted with its value when it is met first."""
@@ -108,6 +115,8 @@ cdef class Notes(Events):
             self.reads.add(source, "value", None, want, is_ours(value))
             if home is not None and type(want) is tuple:
                 self.reads.add(source, "is", home, True)
+        if self.meets is not None and is_a(value, MET):
+            self.meets(value, source)
         if home is not None or value is MISSING or is_atom(value):
             return source
         self.kept.append(value)
@@ -115,8 +124,6 @@ cdef class Notes(Events):
             self.shown[address] = source
         else:
             self.homes[address] = source
-            if self.meets is not None and is_a(value, GENERATORS):
-                self.meets(value, str(source))
         return source
 
     cpdef int read(self, thing, str kind, key, value) except -1:
@@ -180,6 +187,8 @@ cdef class Notes(Events):
             self.mark_dynamic(f"gives away what cannot be compared: {want[1]}")
         else:
             self.reads.add(source, kind, key, want)
+            if kind == "contents" and self.meets is not None:
+                self.meets(thing, source)
         return 0
 
     cpdef int numbers_behind(self, shown) except -1:
@@ -404,6 +413,7 @@ def is_named(thing):
     return is_a(thing, NAMED)
 
 
+cdef tuple CODE = (types.FunctionType, types.CellType, type)
 cdef tuple NAMED = (types.FunctionType, types.BuiltinFunctionType, type, type(is_named))
 # Attributes that Python itself writes when they are asked for.
 cdef frozenset PYTHONS = frozenset({"__slotnames__", "__warningregistry__"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextvars
 import sys
 import types
 import weakref
@@ -47,10 +48,24 @@ def _asked(holder, name, given):
 
 
 def _cached(holder, key, given):
-    """What a function with a cache gives, which computes it again where the cache is cleared."""
+    """What a function with a cache gives, which computes it again where the cache is cleared.
+
+    And what lies in a variable of the context, or a weak reference leads to.
+    """
     try:
-        return holder(*key[0], **dict(key[1]))
+        if isinstance(holder, weakref.ref):
+            return weakref.ref.__call__(holder)
+        ask = holder.get if type(holder) is contextvars.ContextVar else holder
+        return ask(*key[0], **dict(key[1]))
     except Exception:
+        return MISSING
+
+
+def _default(holder, key, given):
+    found = holder.__defaults__ if type(key) is int else holder.__kwdefaults__
+    try:
+        return found[key]
+    except (IndexError, KeyError, TypeError):  # others by now
         return MISSING
 
 
@@ -72,6 +87,7 @@ _STEPS = {
     "field": lambda holder, key, given: field(holder, key),
     "asked": _asked,
     "cached": _cached,
+    "default": _default,
     "super": lambda holder, key, given: superior(key[0], holder, key[1], key[2]),
     "item": lambda holder, key, given: item(holder, key),
     "self": lambda holder, key, given: getattr(holder, "__self__", MISSING),
@@ -136,7 +152,7 @@ class Source:
         if kind in ("attribute", "field", "asked"):
             return f"{self.parent}.{self.key}"
         if kind == "cached":
-            return f"{self.parent}({', '.join(map(repr, self.key[0]))})"
+            return f"{self.parent}({', '.join(map('{!r:.40}'.format, self.key[0]))})"
         if kind == "item":
             return f"{self.parent}[{self.key!r:.40}]"
         if kind == "super":

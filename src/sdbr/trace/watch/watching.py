@@ -25,7 +25,8 @@ class watching:
     args : tuple
     kwargs : dict
     meets : callable, optional
-        Called with each random generator that the call reaches, and its name.
+        Called with each random generator, Variable and link that the call reaches, and with what
+        it hands out whole, each with its source.
     writes : callable, optional
         Called with what the call is about to write to, each place once: see `Stores.note`.
     """

@@ -247,6 +247,12 @@ class Planner(Tests):
             group.add(key[2], What.FIXED)
         return self.node(value, how, keep)
 
+    def find_default(self, holder, key, value, how, keep):
+        """Of a function, whose definition is asked for."""
+        if type(key) is not int:
+            raise Unplanned
+        return self.node(value, how, keep)
+
     def find_item(self, holder, key, value, how, keep):
         thing = holder.value
         if not is_atom(key):
