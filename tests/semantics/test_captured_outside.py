@@ -134,6 +134,12 @@ def of_namespace(things):
     return (lambda x: inner(x)), (lambda t: namespace.__setitem__("weight", t))
 
 
+def of_proxy(things):
+    table = {"weight": things[0]}
+    proxy = types.MappingProxyType(table)
+    return (lambda x: F.tanh(x * proxy["weight"])), (lambda t: table.update(weight=t))
+
+
 def of_context(things):
     weight = contextvars.ContextVar("weight")
     weight.set(things[0])

@@ -165,3 +165,14 @@ def test_what_asks_for_classes_is_dynamic():
     with pytest.warns(sdbr.SdbrWarning, match=r"asks type\(\), which has to be watched"):
         static(X)
     assert_near(static(X).array, F.relu(X).array, RESULTS, "later")
+
+
+def test_a_variable_outside_of_links_is_dynamic():
+    """Nobody has seen where it lies; one in an attribute of the chain is read anew."""
+    weight = chainer.Variable(np.ones(3, "f"))
+    static = sdbr.static_graph(lambda x: x * weight)
+    with pytest.warns(sdbr.SdbrWarning, match="nobody can watch: a debugger has the trace"):
+        static(X)
+    weight.array = np.full(3, 2, "f")
+    assert_near(static(X).array, X * 2, RESULTS, "dynamic")
+    assert static.schedule_manager.statistics.replays == 0

@@ -322,10 +322,10 @@ def test_collection_in_another_thread(place, generation):
     def f():
         go_on, wait = made.release, ended.acquire  # a look at a read finds what is new
         start()
-        begun.acquire()
+        begun.acquire(True, 60)
         things = [[i] for i in range(1000)]  # more than lie where others of the call lay
         go_on()
-        wait()
+        wait(True, 60)
         return sum(x[0] for x in things)
 
     for lock in (begun, made, ended):
@@ -333,7 +333,7 @@ def test_collection_in_another_thread(place, generation):
     thread = threading.Thread(target=collect)
     start = thread.start
     result, reads = watch(f)
-    thread.join()
-    assert result == 499500
+    thread.join(60)
+    assert not thread.is_alive() and result == 499500
     constants = [str(source) for source in reads.sources if source.kind == "constant"]
     assert constants == ["f"]

@@ -46,7 +46,7 @@ class CapturedRecording:
 
     def __init__(self):
         super().__init__()
-        self._places: dict[int, tuple] = {}  # see `_id` -> (link or node of a Variable, [Place])
+        self._places: dict[int, tuple] = {}  # id of what is `_kept` -> (that, [Place])
         self._noted: set[int] = set()
         self._made_here: set[int] = set()  # ids of variable nodes that the call has made
         self._outside: list = []  # (Variable, Value)
@@ -76,8 +76,7 @@ class CapturedRecording:
         """Note where Variables, parameters and links lie in ``holder.get(name)``."""
         for path, found in things_in(thing):
             place = Place(holder, name, path, label)
-            # Of a Variable the node: references to Variables are counted.
-            kept = found._node if isinstance(found, chainer.Variable) else found
+            kept = _kept(found)
             _, places = self._places.setdefault(id(kept), (kept, []))
             places.append(place)
 
@@ -107,7 +106,7 @@ class CapturedRecording:
 
     def note_place(self, thing) -> None:
         """A parameter or link is used: later calls look whether it is still where it was."""
-        known = self._places.get(_id(thing))
+        known = self._places.get(id(_kept(thing)))
         if known is not None and id(thing) not in self._noted:
             self._noted.add(id(thing))
             # At the end of no path it is compared by name already.
@@ -156,5 +155,6 @@ class CapturedRecording:
                 self.trace.aliases.append((value.source, (place, place.label)))
 
 
-def _id(thing) -> int:
-    return id(thing._node) if isinstance(thing, chainer.Variable) else id(thing)
+def _kept(thing):
+    """Of a Variable the node: references to Variables are counted."""
+    return thing._node if isinstance(thing, chainer.Variable) else thing

@@ -232,9 +232,9 @@ class Recorder(
         self.finish_floats(floats)
         self.not_forgotten = why_not_through(self)
         result = self.plain.of(result)
+        self.given[:] = (), {}
         del self.plain, returned, own, filled, args, kwargs, handed, floats  # which hold some
         self.settle_floats()
-        self.given[:] = (), {}
         return result
 
     def _returned_empty(self, path: str) -> None:
@@ -249,6 +249,7 @@ class Recorder(
 
         To be called when nothing shows arrays of the outside as traced ones any more.
         """
+        self.given[:] = (), {}
         held, self.followed_floats = self.followed_floats, []
         replace_everywhere({id(x): (x, plain_float(x)) for x in held})
         self.take_back_views()

@@ -1,10 +1,10 @@
 """What a call reads from outside, noted: each thing by the path by which it was first reached."""
 
-import random
 import sys
 import types
 
 from sdbr.devices.arrays import ARRAYS
+from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import ATOMS, MISSING
 from sdbr.trace.watch.fingerprints import CONTAINERS, LOOSE, elements_of, shallow
@@ -21,9 +21,7 @@ from sdbr.trace.watch._fresh cimport Fresh
 from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, item, lookup
 
 # Of which somebody wants to know where they lie.
-cdef tuple MET = (
-    random.Random, np.random.RandomState, np.random.Generator, chainer.Variable, chainer.Link,
-)  # fmt: skip
+cdef tuple MET = (*GENERATORS, chainer.Variable, chainer.Link)
 cdef tuple LINKS = (chainer.Link,)
 # Of what lies there others tell.
 cdef tuple TOLD = (
