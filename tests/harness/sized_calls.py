@@ -80,6 +80,13 @@ def helper(net, h):
     return h
 
 
+def without_backprop(self, x):
+    """A part that wants no gradients."""
+    with chainer.no_backprop_mode(), chainer.using_config("train", False):
+        h = self.l1(x)
+    return self.l2(h)
+
+
 class ConvNet(chainer.Chain):
     """Two convolutions."""
 
@@ -121,6 +128,7 @@ BUILT = {
     ),
     "conv": (ConvNet, images),
     "helper": (lambda: Net(lambda self, x: helper(self, x)), inputs),
+    "without backprop": (lambda: Net(without_backprop), inputs),
     "reshape": (lambda: Net(lambda self, x: F.reshape(self.l1(x), (-1, 2)) * 3), inputs),
     "mean": (lambda: Net(lambda self, x: F.mean(self.l1(x) * x)), inputs),
     "sum": (lambda: Net(lambda self, x: F.sum(self.l1(x), axis=0) / 7), inputs),
@@ -212,6 +220,36 @@ def by_index(self, x):
         return self.l1(x) * x[15, 0]
     except IndexError:
         return self.l1(x)
+
+
+def by_any_error(self, x):
+    """The same, of a Variable, which leaves nothing in the trace."""
+    h = self.l1(x)
+    try:
+        h[15]
+    except:  # noqa: E722
+        return h * 2
+    return h
+
+
+class Swallows:
+    """A context in which errors do not count."""
+
+    def __enter__(self):
+        """Begin."""
+
+    def __exit__(self, *error):
+        """Whatever it is."""
+        return True
+
+
+def by_context(self, x):
+    """An error that leads out of a block."""
+    h, factor = self.l1(x), 2.0
+    with Swallows():
+        h[15]
+        factor = 3.0
+    return h * factor
 
 
 def by_pattern(self, x):
@@ -316,7 +354,8 @@ TRACED = {
     "number of rows": lambda self, x: F.reshape(self.l1(x), (len(x), 2, 2)),
     "draws": lambda self, x: self.l1(x) + np.random.rand(*x.shape).astype("f"),
     "iteration": by_iteration, "rows": by_rows, "unpacking": by_unpacking, "error": by_error,
-    "index error": by_index, "pattern": by_pattern, "zip": by_counting, "default": by_default,
+    "index error": by_index, "any error": by_any_error, "context": by_context,
+    "pattern": by_pattern, "zip": by_counting, "default": by_default,
     "import": by_import, "eval": by_eval, "closure": by_closure(), "wrapper": by_wrapper(),
     "generator": by_generator,
     "partial": lambda self, x: self.l1(x) * functools.partial(len, x)(),

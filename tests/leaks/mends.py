@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from sdbr.trace.arrays import borrowed
-from sdbr.trace.code import generators, outside, profile_calls
+from sdbr.trace import recorder
+from sdbr.trace.code import generators, profile_calls
 from sdbr.trace.effects import attributes
 from sdbr.trace.guards import guards
 from sdbr.trace.guards._versions import Dicts
@@ -23,8 +23,7 @@ def _draws_unseen() -> Iterator[None]:
     with (
         mock.patch.object(profile_calls, "CHOOSERS", []),
         mock.patch.object(generators.Generators, "moved", lambda self: None),
-        mock.patch.object(borrowed, "seen_draw", lambda thing: None),
-        mock.patch.object(attributes, "seen_draw", lambda thing: None),
+        mock.patch.object(recorder, "seen_draw", lambda thing: None),
     ):
         yield
 
@@ -32,9 +31,7 @@ def _draws_unseen() -> Iterator[None]:
 @contextlib.contextmanager
 def _iterators_unseen() -> Iterator[None]:
     """11: nothing counts as giving something else each time."""
-    with contextlib.ExitStack() as stack:
-        for module in (outside, attributes):
-            stack.enter_context(mock.patch.object(module, "moves_on", lambda thing: None))
+    with mock.patch.object(attributes, "moves_on", lambda thing: None):
         yield
 
 

@@ -12,7 +12,6 @@ PATH = FOLDER / "outside.py"
 DYNAMIC = {
     "p_10_skip_a_layer_by_a_coin",
     "p_10_one_number_of_uniform_by_name",
-    "p_10_partial_of_a_draw",
     "p_10_bound_method_of_an_own_generator",
     "p_10_own_generator_global",
     "p_10_bytes_of_the_system",
@@ -34,7 +33,6 @@ DYNAMIC = {
     "p_11_generator_in_a_tuple",
     "p_11_bound_next",
     "p_11_deque_that_rotates",
-    "p_13_class_array_rebound",
     "p_13_number_through_the_dictionary_within",
     "p_13_shape_set_within",
     "p_13_shape_of_an_argument_set_within",
@@ -56,7 +54,6 @@ def test_programs(name):
         "p_10_generator_in_an_object",
         "p_11_iterator_in_a_dict",
         "p_11_queue",
-        "p_13_array_in_a_class_of_a_class",
         "p_13_number_through_the_dictionary",
     ],
 )

@@ -16,9 +16,6 @@ DYNAMIC = {
     "p_14_long_list",
     "p_14_deque",
     "p_14_context_variable",
-    "p_15_eval",
-    "p_15_eval_of_code",
-    "p_15_weak_proxy",
     "p_15_frame_locals",
 }
 

@@ -4,7 +4,7 @@ import gc
 import itertools
 
 import sdbr
-from sdbr.audit.share import share_now
+from sdbr.base.audit_share import share_now
 
 import chainer
 import chainer.functions as F

@@ -6,7 +6,7 @@ from unittest import mock
 
 import sdbr
 from sdbr.audit._budget import AuditCount, Budget
-from sdbr.audit.share import SHARE
+from sdbr.base.audit_share import SHARE
 
 import chainer
 import numpy as np

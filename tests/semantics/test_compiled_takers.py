@@ -244,14 +244,11 @@ def test_a_number_meets_an_array_in_a_function_of_the_users():
             assert (static(np.full(3, float(k)))[1] == 3 * k).all()
 
 
-def test_a_call_that_was_dynamic_before_it_began_takes_any_number():
-    def g(x, f):
-        return x * eval("f * 2", {"f": f})
-
-    static = sdbr.static_graph(g)
-    with pytest.warns(sdbr.SdbrWarning, match="'eval' reaches"):
-        found = [static(np.ones(2), f)[0] for f in (1.0, 2.0, 3.0)]
+def test_what_a_text_computes_is_followed():
+    static = sdbr.static_graph(lambda x, f: x * eval("f * 2", {"f": f}), on_dynamic="raise")
+    found = [static(np.ones(2), f)[0] for f in (1.0, 2.0, 3.0)]
     assert found == [2.0, 4.0, 6.0]
+    assert static.schedule_manager.statistics.replays == 2
 
 
 @pytest.mark.parametrize("number", [number for number in NUMBERS if number != "argument"])

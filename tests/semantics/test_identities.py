@@ -125,7 +125,7 @@ def test_code_that_compares_nothing_is_static():
 def test_the_warning_names_what_holds_it():
     model = sdbr.static_graph(Model(of_outside, None))
     hold_outside(model, ARRAYS[0])
-    with pytest.warns(sdbr.SdbrWarning, match="compares objects .* 'PLACE' holds an array"):
+    with pytest.warns(sdbr.SdbrWarning, match=r"compares objects .*'PLACE\[0\]' is the argument"):
         model(ARRAYS[0])
     hold_outside(model, None)
 

@@ -161,7 +161,6 @@ HELD = {
 DRAWS = {"partial": functools.partial(np.random.rand, 6, 4), "urandom": os.urandom}
 # name -> (what makes an array or a number, what the warning says)
 UNSEEN = {
-    "partial": (lambda: DRAWS["partial"](), "NumPy's global random generator was drawn from"),
     "RandomState": (lambda: HELD["numpy"].randn(6, 4), "HELD['numpy']"),
     "Random": (lambda: HELD["python"].gauss(0, 1), "random.random drew a number"),
     "Generator": (lambda: HELD["new"].normal(), "HELD['new']"),
@@ -182,6 +181,18 @@ def test_a_draw_that_cannot_be_recorded_is_dynamic(name):
     assert message in str(caught[0].message)
     assert "test_random.py:" in str(caught[0].message)  # not a line of the standard library
     assert static.schedule_manager.statistics.replays == 0
+
+
+def test_a_draw_by_a_name_of_its_own_is_recorded():
+    static = sdbr.static_graph(lambda x: F.relu(x) * DRAWS["partial"]().mean(), on_dynamic="raise")
+    for i in range(4):
+        np.random.seed(i)
+        got = static(X)
+        np.random.seed(i)
+        np.testing.assert_allclose(
+            got.array, np.maximum(X, 0) * np.random.rand(6, 4).mean(), RESULTS
+        )
+    assert static.schedule_manager.statistics.replays == 3
 
 
 def test_a_generator_that_is_not_drawn_from_changes_nothing():

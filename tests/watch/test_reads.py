@@ -282,7 +282,7 @@ def test_reason_names_the_line():
     numbers = iter([1, 2, 3])
     _, reads = watch(lambda: next(numbers))
     ((text, place),) = reads.dynamic
-    assert text == "moves numbers, an iterator that others may move"
+    assert text == "moves numbers, an iterator, which goes on from call to call"
     assert place.startswith(f"{__file__}:")
 
 

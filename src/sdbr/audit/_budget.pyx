@@ -1,6 +1,6 @@
 """What audits may cost, counted in the compiled path; checksums of arrays."""
 
-from sdbr.audit.share import SHARE
+from sdbr.base.audit_share import SHARE
 from sdbr.devices.runs import wait_quietly
 
 import numpy as np

@@ -11,9 +11,9 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sdbr.audit.outside import Outside
 from sdbr.trace._node_copies import inner_function
 from sdbr.trace.code._library import is_library
-from sdbr.trace.code.outside import Outside
 from sdbr.trace.code.reading import Cell, Field
 
 MISSING = object()
@@ -105,7 +105,7 @@ def reached_by_node(cls: type) -> list[Reached]:
 def _gathered(outsides: Iterable[Outside]) -> list[Reached]:
     found: dict[tuple, Reached] = {}
     for outside in outsides:
-        classes = {id(members): cls for cls, members in outside._members.items()}
+        classes = {id(members): cls for cls, members in outside.members.items()}
         for holder, name, thing in outside.entries:
             key = (getattr(holder, "key", id(holder)), name)
             if key in found or _is_fixed(thing) or type(holder) not in _HOLDERS:
@@ -115,7 +115,7 @@ def _gathered(outsides: Iterable[Outside]) -> list[Reached]:
                     found[key] = Reached(holder, name, classes.get(id(holder)))
             except AttributeError:
                 continue  # a field that only looks like one
-        for cls in outside._classes:
+        for cls in outside.classes:
             for name, thing in list(vars(cls).items()):
                 key = (id(cls), name)
                 if key not in found and name[:2] != "__" and not _is_code(thing):

@@ -1,6 +1,6 @@
 """Bind what a call brings: arguments, parameters and captured state."""
 
-from sdbr.devices.arrays import ARRAYS, may_share_memory
+from sdbr.devices.arrays import may_share_memory
 import chainer
 import numpy as np
 
@@ -164,7 +164,7 @@ cdef class Arguments:
         return True
 
     cdef bint are_others(self, Leaves now, list positions) except -1:
-        """Whether no attribute that code may compare with arguments is one of them."""
+        """Whether nothing that the code has compared with arguments is one of them."""
         cdef int position
         cdef tuple given = now.now
         for d, name in self.compared:
@@ -314,12 +314,7 @@ cdef class Binder:
         shown = Shown([slot for value, slot, _, _ in outputs if value.index in windows])
         self.shown = shown
         self.parameters = Parameters(memory, items, watched, shown)
-        compared = trace.reads if trace.compares_objects else ()
-        self.arguments = Arguments(memory, leaves, shown, [
-            (read.link.__dict__, read.name)
-            for read in compared
-            if isinstance(read.value, ARRAYS) or isinstance(read.value, _Variable)
-        ])
+        self.arguments = Arguments(memory, leaves, shown, trace.compared)
         if staged:
             self.staged = Staged(executable, staged)
         if trace.lasting:

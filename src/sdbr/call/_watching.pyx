@@ -2,7 +2,7 @@
 
 from time import perf_counter as _clock
 
-from sdbr.audit.share import share_now
+from sdbr.base.audit_share import share_now
 
 # Called with (manager, start, seconds) after every static call and step; None while nobody asks.
 cdef object _watcher = None

@@ -9,7 +9,7 @@ import time
 import weakref
 
 from sdbr.audit._budget import Clock
-from sdbr.audit.share import share_now
+from sdbr.base.audit_share import share_now
 from sdbr.base.errors import MissingGradientError, Retrace, SdbrError, StaleGraphError
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.call.second import CallGradients

@@ -11,8 +11,8 @@ import weakref
 
 from sdbr.audit.calls import audited_call
 from sdbr.audit.gradients import GradientAudit
-from sdbr.audit.share import share_now
 from sdbr.audit.state import Audits
+from sdbr.base.audit_share import share_now
 from sdbr.base.collector import collector_off
 from sdbr.base.errors import NotStaticError, OtherAnswer, Retrace, SdbrWarning, SideExit
 from sdbr.base.forks import reentrant_lock

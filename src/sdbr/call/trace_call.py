@@ -7,7 +7,6 @@ import time
 from sdbr.backends import ON_GPU
 from sdbr.base.collector import collector_off
 from sdbr.base.errors import NotStaticError
-from sdbr.base.failures import is_of_ours
 from sdbr.base.logs import logger
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.call._due import Due
@@ -21,10 +20,8 @@ from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.sightings import look
 from sdbr.schedule.ways import in_turn
-from sdbr.trace.arrays.borrowed import arrays_traced
 from sdbr.trace.code.frames import user_line
-from sdbr.trace.code.outside import Outside
-from sdbr.trace.code.reading import compares_objects, link_of
+from sdbr.trace.code.reading import link_of
 from sdbr.trace.code.sizes import asks_no_size
 from sdbr.trace.effects.changes import changed_number, why_never_replayed
 from sdbr.trace.effects.stores import Stores
@@ -33,12 +30,12 @@ from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_se
 from sdbr.trace.guards.confirmation import given as given_now
 from sdbr.trace.guards.free_numbers import free_numbers
 from sdbr.trace.guards.guards import Guards
-from sdbr.trace.guards.identities import comparable
-from sdbr.trace.guards.seen import what_was_seen
+from sdbr.trace.guards.seen import Seen, what_was_seen
 from sdbr.trace.questions import answers
 from sdbr.trace.recorder import Recorder
 from sdbr.trace.structure import callables_in
 from sdbr.trace.values import Trace
+from sdbr.trace.watch.reads import Reads
 from sdbr.trace.watch.watching import all_read_by
 
 import chainer
@@ -69,18 +66,11 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     line, start = user_line(), time.perf_counter()
     recorder = Recorder(is_transparent)
     waiting = _waiting(manager, lookup)
-    around = _looked_around(manager, lookup, function, recorder)
-    _know(recorder, around)
     recorder.callables = {id(thing) for _, thing in callables_in(lookup.structure)}
     _settle(recorder, manager, lookup)
     if lookup.schedule is None or free_numbers(lookup.key):
         recorder.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
-    unlike = recorder.trace.dynamic or comparable(around, link_of(function), lookup.leaves)
-    if unlike is None:
-        result = _recorded(recorder, around, function, lookup, given)
-    else:  # with the very arrays, since what it sees of them is not the same
-        recorder.mark_dynamic(unlike.text, unlike.remedy)
-        result = function(*given[0], **given[1])
+    result = _recorded(recorder, function, lookup, given)
     trace = recorder.trace
     settle_scalars(trace)
     seen = what_was_seen(recorder, given, callables_in(lookup.structure))
@@ -112,7 +102,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
         trace.unconfirmed = False
     _free(manager, lookup, recorder)
     schedule = _schedule_of(manager, lookup, trace)
-    _watch(schedule, recorder, around, seen, link_of(function))
+    _watch(schedule, recorder.reads, seen, link_of(function))
     _settle_changes(manager, schedule, recorder.stores)
     schedule.due = _due(manager, schedule, lookup)
     schedule.line = line
@@ -166,33 +156,12 @@ def disturbed(manager, recorder: Recorder) -> bool:
     return True
 
 
-def _looked_around(manager, lookup: Lookup, function, recorder: Recorder) -> Outside:
-    """What the call may read; dynamic where that cannot be told."""
-    owner, callables = link_of(function), callables_in(lookup.structure)
-    try:
-        return Outside(manager.function, owner, callables)
-    except Exception as error:
-        if is_of_ours(error) and not isinstance(error, RecursionError):
-            raise
-        try:
-            return Outside(manager.function, owner, callables)
-        except Exception as again:
-            text = f"an object that the call may read cannot be looked at: {again!r:.100}"
-            recorder.mark_dynamic(text, Remedy.DO_OUTSIDE, line="")
-            return Outside(_nothing, None)
-
-
-def _nothing() -> None:
-    """Reads nothing."""
-
-
-def _recorded(recorder: Recorder, around: Outside, function, lookup: Lookup, given: tuple):
+def _recorded(recorder: Recorder, function, lookup: Lookup, given: tuple):
     """What the call returns; what it has kept is plain by then, also where it raises."""
     recorder.reads = all_read_by(function)
     recorder.follows_floats = recorder.reads is None
     try:
-        with arrays_traced(around.entries + around.draws, recorder):
-            result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
+        result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
     except BaseException:
         recorder.leave_plain()
         raise
@@ -217,17 +186,6 @@ def _waiting(manager, lookup: Lookup) -> dict[tuple, tuple[Schedule, list]]:
     ]
     every = [*reversed(others), lookup.schedule]
     return {s.answers: (s, contents_of_constants(s.trace)) for s in every}
-
-
-def _know(recorder: Recorder, around: Outside) -> None:
-    """Tell the recorder what the user's code reaches."""
-    recorder.names_nodes = around.names_nodes
-    recorder.trace.compares_objects = any(compares_objects(f.__code__) for f in around.functions)
-    recorder.trace.unwatched += around.unwatched
-    recorder.known_numbers.update(id(thing) for _, _, thing in around.entries)
-    recorder.stores = Stores(around.functions)
-    if around.reason is not None:
-        recorder.mark_dynamic(around.reason.text, around.reason.remedy)
 
 
 def _settle(recorder: Recorder, manager, lookup: Lookup) -> None:
@@ -277,9 +235,11 @@ def _schedule_of(manager, lookup: Lookup, trace: Trace) -> Schedule:
     return schedule
 
 
-def _watch(schedule: Schedule, recorder: Recorder, around: Outside, seen, owner) -> None:
+def _watch(schedule: Schedule, reads: Reads, seen: Seen | None, owner) -> None:
     """Give a schedule its guards, and say whether others may be built of it."""
-    schedule.asks_no_size = schedule.dynamic is None and asks_no_size(around, owner)
+    ran, reads.ran = reads.ran, []
+    is_seen = schedule.dynamic is None and reads.unseen is None
+    schedule.asks_no_size = is_seen and asks_no_size(ran, owner)
     # Of one that is dynamic and quiet, what made it so is looked at alone.
     watches = schedule.dynamic is None or not schedule.trace.quiet
     guards = schedule.guards = Guards(schedule.trace, seen if watches else None)

@@ -17,9 +17,9 @@ from sdbr.audit.noise import Disturbed
 from sdbr.audit.outcome import Outcome, raise_without_memory
 from sdbr.audit.roots import Roots
 from sdbr.audit.samples import written_by
-from sdbr.audit.share import share_now
 from sdbr.audit.sides import Again, PlainSide, ReplaySide
 from sdbr.audit.snapshot import Snapshot
+from sdbr.base.audit_share import share_now
 from sdbr.base.errors import SdbrWarning
 from sdbr.devices import runs
 from sdbr.devices.arrays import NO_MEMORY

@@ -1,6 +1,6 @@
 """The backwards of one set of activations: bind, run, hand the gradients out."""
 
-from sdbr.audit.share import SHARE, share_now
+from sdbr.base.audit_share import SHARE, share_now
 from sdbr.backends import make_executable
 from sdbr.base.errors import Retrace, SdbrError
 from sdbr.devices import arrays

@@ -1,14 +1,22 @@
-"""Variables that a call reads from outside of links: captured state, wherever it lies."""
+"""Variables and arrays that a call reads from outside of links: captured state, wherever it lies.
+
+Arrays are seen as traced ones while a call is traced: NumPy does not tell when a plain array is
+indexed by a traced one, or has a method called with one; ``TABLE[labels]`` would be an array from
+nowhere.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import PLAIN
+from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.places import Place, things_in
 from sdbr.trace.code.reading import Field, place_key
+from sdbr.trace.guards.layouts import layout_of
 from sdbr.trace.guards.seen import fields_in
-from sdbr.trace.values import ARGUMENT, ATTRIBUTE, Value
+from sdbr.trace.values import ARGUMENT, ATTRIBUTE, CONSTANT, PARAMETER, RESULT, Value
 from sdbr.trace.watch.sources import MISSING, Source
 
 import chainer
@@ -63,6 +71,13 @@ class CapturedRecording:
         told = root.kind in ("given", "argument", "keyword") and not self._leads_through(source)
         if root.leads_there and not told:
             self.know_places(Way(source, self.given), source.key, thing, str(source))
+
+    def compares(self, place: Source, argument: Source, is_one: bool) -> None:
+        """The code has asked whether what lies somewhere is an argument."""
+        self.trace.compared.append((Way(place, self.given), str(place)))
+        if is_one:  # which later calls cannot be told
+            text = f"the code compares objects (is): {str(place)!r} is the argument {argument}"
+            self.mark_dynamic(text, Remedy.LOOK_AT_VALUES)
 
     def _leads_through(self, source: Source | None) -> bool:
         """Whether one of `callables` lies on the way."""
@@ -158,3 +173,75 @@ class CapturedRecording:
 def _kept(thing):
     """Of a Variable the node: references to Variables are counted."""
     return thing._node if isinstance(thing, chainer.Variable) else thing
+
+
+#: Kinds of numbers that decide about shapes: they are not fetched anew, but have to be the same.
+_CHOOSING = "biu"
+#: Sources of places in which another array is rarely put.
+_LASTING = ("global", "cell", "default")
+
+
+def _is_anothers(value: Value) -> bool:
+    """Whether a value is of what may hold another array in the next call."""
+    if value.kind == ATTRIBUTE:
+        return value.is_variable or isinstance(value.source[0], chainer.Link)
+    return value.kind in (ARGUMENT, PARAMETER)
+
+
+class Borrowed:
+    """What user code gets of arrays from outside."""
+
+    def __init__(self):
+        self._known: dict[int, tuple[Any, Value]] = {}  # id -> an array, its value
+        self._arrays: dict[int, Any] = {}  # index of a value -> its array
+        self.are_compared = False  # whether there is one in no variable: by what code asks of it
+
+    def shows(self, recorder, array, source: Source, is_used: bool) -> Any:
+        """A traced view of an array of NumPy or CuPy; None where the code gets the array itself.
+
+        That is so until the array is used, but where others would take it for what it is as well:
+        an argument, or what a parameter holds.
+        """
+        root = source.root()
+        if not root.leads_there or root.kind in ("argument", "keyword"):
+            return None
+        if not (type(array) in PLAIN and array.dtype.isnative and array.dtype.kind in "biufc"):
+            return None
+        if array.dtype.kind in _CHOOSING and source.kind not in _LASTING:
+            return None
+        value = recorder.find_array(array)
+        if value is None or (_is_anothers(value) and id(array) not in self._known):
+            own = self._value(recorder, array, source)
+            self._known[id(array)] = array, own
+            self._arrays[own.index] = array
+            self.are_compared |= source.kind not in _LASTING
+            if value is None:
+                recorder.know_array(array, own)
+        if value is not None and _is_anothers(value):
+            value, is_used = self._known[id(array)][1], True
+        value = recorder.find_array(array) if value is None else value
+        if not (is_used or value.kind == RESULT):  # which the call has written by now
+            return None
+        shown = wrap(array, value, recorder)
+        return None if shown is array else shown
+
+    def array_of(self, value: Value) -> Any:
+        """The array that a value shows, if that is one from outside."""
+        return self._arrays.get(value.index)
+
+    def holds(self, array) -> bool:
+        """Whether it is such an array."""
+        return id(array) in self._known
+
+    def _value(self, recorder, array, source: Source) -> Value:
+        if array.dtype.kind in _CHOOSING:
+            return recorder.value(CONSTANT, array, False, array, False)
+        if source.kind == "global" and source.parent.kind == "module":
+            holder = source.parent.get(*recorder.given).__dict__
+        else:
+            holder = Way(source, recorder.given)
+        place = Place(holder, source.key, (), str(source))
+        value = recorder.value(ATTRIBUTE, array, False, (place, place.label), False)
+        recorder.note_held(array, value, recorder.memory_of(array))
+        recorder.trace.borrowed.append((place, layout_of(array)))
+        return value

@@ -41,16 +41,16 @@ class LastingRecording:
             self._attributes[id(link), name] = memory.first
             return memory.value
         value = self._attribute(link, name, array, False, False)
-        self._note_held(array, value, memory)
+        self.note_held(array, value, memory)
         return value
 
     def held_parameter(self, parameter: chainer.Parameter, value: Value) -> None:
         """The call uses a parameter, and may write into its array."""
         array = parameter._data[0]
         if type(array) in PLAIN:
-            self._note_held(array, value, self.memory_of(array))
+            self.note_held(array, value, self.memory_of(array))
 
-    def _note_held(self, array: np.ndarray, value: Value, memory: Memory | None) -> None:
+    def note_held(self, array: np.ndarray, value: Value, memory: Memory | None) -> None:
         """An array that outlives the call, most often of memory of its own."""
         if not isinstance(array, ARRAYS):
             return

@@ -26,7 +26,7 @@ from sdbr.trace.arrays.traced_float import (
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.current import current
-from sdbr.trace.values import RESULT, Hole, TracedNode
+from sdbr.trace.values import ALIAS, ATTRIBUTE, CONSTANT, RESULT, Hole, TracedNode, Value
 
 import numpy as np
 
@@ -127,17 +127,39 @@ class MeetingRecording:
             return thing
         plain = self._short.get(thing.origin.index)
         plain = shown(thing) if plain is None else plain
-        self.known_numbers.add(id(plain))
+        self.known_numbers[id(plain)] = plain
         return plain
 
-    def leave_numbers(self, things) -> bool:
-        """Whether all of the call in `things` is made of numbers, which then have to stay."""
-        found: set[Scalar] = set()
-        if self.trace.dynamic is not None or not _made_of_numbers(things, found) or not found:
+    def leave_numbers(self, things, arrays_alone: bool = False) -> bool:
+        """Whether all of the call in `things` is made of numbers and of arrays from outside.
+
+        These have to stay what they are. With `arrays_alone` of no other numbers.
+        """
+        found: set[Scalar | Value] = set()
+        return _made_of_numbers(things, found) and self._let_stay(found, arrays_alone)
+
+    def leave_value(self, value: Value) -> bool:
+        """Whether a value is made of arrays from outside alone, which then have to stay."""
+        found: set[Scalar | Value] = set()
+        return _numbers_behind(value, found) and self._let_stay(found, True)
+
+    def _let_stay(self, found: set, arrays_alone: bool) -> bool:
+        scalars = [x for x in found if not isinstance(x, Value)]
+        arrays = [self.borrowed.array_of(x) for x in found if isinstance(x, Value)]
+        if self.trace.dynamic is not None or not found or (arrays_alone and scalars):
             return False
-        for scalar in found:
+        if any(x is None or self._is_changed(x) for x in arrays):
+            return False
+        for scalar in scalars:
             self.note_leaving(scalar)
+        for array in arrays:
+            self.code_watch.fact(array, "numbers")
         return True
+
+    def _is_changed(self, array) -> bool:
+        """Whether the call has written to an array: what it held before nobody knows any more."""
+        memory = self.memory_of(array)
+        return memory is not None and bool(memory.written)
 
     @property
     def fills_in(self) -> bool:
@@ -252,6 +274,12 @@ def _numbers_behind(value, found: set) -> bool:
     values, seen = [value], set()
     while values:
         value = values.pop()
+        if value.kind in (CONSTANT, ATTRIBUTE):
+            found.add(value)
+            continue
+        if value.kind == ALIAS:
+            values.append(value.source)
+            continue
         node = value.source[0] if value.kind == RESULT else None
         if node is None or node.function is not None or node.draws or node.effect:
             return False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS, PLAIN, Array
-from sdbr.trace.arrays._exports import owner
-from sdbr.trace.arrays.asking import ask_layout, settled
+from sdbr.trace.arrays._exports import arrays_in, owner
+from sdbr.trace.arrays.asking import COUNTED, COUNTING, SHAPED, ask_layout, settled
 from sdbr.trace.arrays.stripping import holds_traced, is_sequence, is_traced, strip, strip_nested
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import is_by_chainer, user_line
@@ -14,6 +14,10 @@ from sdbr.trace.values import RESULT, Hole, TracedNode, Value
 
 import chainer
 import numpy as np
+
+#: Names of functions whose results have shapes that depend on the numbers in an argument.
+_DECIDED = {x.__name__ for x in COUNTED | COUNTING | SHAPED} - {"where"}
+_DECIDED |= {"_getitem", "compress", "delete", "extract", "insert"}
 
 _COPIES = (
     "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "astype", "copy",
@@ -53,6 +57,8 @@ class CallRecording:
         """Record a NumPy call on known arrays; returns `result` as traced arrays."""
         self.check_exports()
         self.either_way |= call.__name__ in _EITHER_WAY and not is_by_chainer()
+        if self.code_watch is not None:
+            self._note_choosing(call, (args, kwargs))
         if _asks_for_order(call.__name__, args, kwargs):
             ask_layout()
         inputs: list[Value] = []
@@ -135,6 +141,27 @@ class CallRecording:
         array = given[0]
         memory = self.memory_of(array)
         return owner(result) is not owner(array) and (memory is None or memory.first is not None)
+
+    def handed_out(self, value: Value, array) -> Value:
+        """The value of an array that the call hands out, which it may have made by a copy.
+
+        Copies are not made in replays; but two arrays that are handed out are two.
+        """
+        plain = strip(array)
+        if self._handed.setdefault(value.index, id(plain)) == id(plain) or value.is_scalar:
+            return value
+        call = (np.copy, (Hole(0),), {})
+        node = TracedNode(None, None, call, [value], [], False, [], "numpy copy", user_line())
+        copy = self.value(RESULT, plain, False, (node, 0), False)
+        node.outputs.append(copy)
+        self.trace.nodes.append(node)
+        return copy
+
+    def _note_choosing(self, call, things) -> None:
+        """Plain arrays from outside that decide about the shape of what a call gives."""
+        for array in arrays_in(things) if call.__name__ in _DECIDED else ():
+            if array.dtype == bool or (array.dtype.kind in "iu" and call.__name__ != "_getitem"):
+                self.code_watch.must_stay(array)
 
     def holes(self, thing, inputs: list[Value], given: list):
         """Arguments with a `Hole` in the place of each known array, whose value goes to `inputs`.

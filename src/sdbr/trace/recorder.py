@@ -11,15 +11,16 @@ from sdbr.base.errors import TraceError
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import Array, allocations_noted, is_writeable
 from sdbr.trace._applies import ApplyRecording
+from sdbr.trace.arrays.creation import seen_draw
 from sdbr.trace.arrays.known import ValueRecording
 from sdbr.trace.arrays.leaving import LeavingRecording
 from sdbr.trace.arrays.memories import MemoryRecording
 from sdbr.trace.arrays.traced_float import ScalarRecording, plain_float
 from sdbr.trace.arrays.traced_int import CounterRecording
 from sdbr.trace.arrays.views import ViewRecording, replace_everywhere
-from sdbr.trace.captured import CapturedRecording
+from sdbr.trace.captured import Borrowed, CapturedRecording
 from sdbr.trace.code.generators import Generators
-from sdbr.trace.code.moving import GENERATORS
+from sdbr.trace.code.moving import GENERATORS, stand_in
 from sdbr.trace.code.profile_calls import calls_seen
 from sdbr.trace.code.reading import link_of
 from sdbr.trace.containers import Handed, Plain
@@ -108,13 +109,13 @@ class Recorder(
         self.code_watch = None
         self.reads = None
         self.own_forwards = None
+        self.borrowed = Borrowed()
         self.generators = Generators()
         if self.generators.unwatched:
             self.trace.unwatched.append(self.generators.unwatched)
         self._frame = None  # of `_call`, while the call is traced
         self._later = contextlib.ExitStack()  # patches that only some calls need
         self._watches_nodes = False
-        self.names_nodes = False  # whether user code may reach them unseen
         self.plain = Plain({})
         self.streams: dict[int, tuple] = {}  # texts in memory that the call wrote to
 
@@ -163,11 +164,21 @@ class Recorder(
             )
 
     def meets(self, thing, source: Source) -> None:
-        """The call has reached a random generator, a Variable, a link, or all in a container."""
-        if isinstance(thing, GENERATORS):
+        """The call has reached a generator, a number, a Variable, a link, or all in a container."""
+        if isinstance(thing, np.generic):
+            self.known_numbers[id(thing)] = thing
+        elif isinstance(thing, GENERATORS):
             self.generators.watch(thing, f"{str(source)!r}, a random generator of its own,")
         else:
             self.know_met(thing, source)
+
+    def _hooks(self) -> dict[str, Callable]:
+        """What the watch of the code asks and tells: see `watching`."""
+        return {
+            "meets": self.meets, "writes": self.stores.note,
+            "shows": functools.partial(self.borrowed.shows, self), "holds_nodes": self.watch_nodes,
+            "stands": lambda x: seen_draw(x) or (stand_in(x) if self.on_device else None),
+        }  # fmt: skip
 
     def watch_nodes(self) -> None:
         """User code may hold a function node from now on: what it reads there is noted."""
@@ -203,7 +214,7 @@ class Recorder(
             self.link = owner
             self.trace.roots.append(("", owner))
         traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]
-        mapped(structure, lambda x: self.known_numbers.add(id(x)))
+        mapped(structure, lambda x: self.known_numbers.update({id(x): x}))
         floats = numbers_in(structure)
         self.trace.float_names = names = number_names(structure)
         slots = iter([self.number_argument(i, x, names[i]) for i, x in enumerate(floats)])
@@ -263,8 +274,6 @@ class Recorder(
             try:
                 self._frame = sys._getframe()
                 set_current(self)
-                if self.names_nodes:
-                    self.watch_nodes()
                 if self.on_device:
                     self._later.enter_context(ON_DEVICE)
                     self._later.enter_context(allocations_noted(self.allocated))
@@ -277,9 +286,7 @@ class Recorder(
                         result = function(*args, **kwargs)
                     else:
                         self.given[:] = args, kwargs
-                        with watching(
-                            function, args, kwargs, self.meets, self.stores.note
-                        ) as self.code_watch:
+                        with watching(function, args, kwargs, self._hooks()) as self.code_watch:
                             result = function(*args, **kwargs)
                         self.reads, self.code_watch = self.code_watch.reads, None
                     self.generators_unmoved()
@@ -293,14 +300,16 @@ class Recorder(
         """After the call: what it returned, what it has written, and what that makes of it."""
         structure = mapped(returned, self.shown_scalar)
         values = [
-            self.of_variable(x) if isinstance(x, chainer.Variable) else self.of_array(x)
+            self.of_variable(x)
+            if isinstance(x, chainer.Variable)
+            else self.handed_out(self.of_array(x), x)
             for x in leaves
         ]
         _note_writeable(leaves, values)
         self.trace.result = fill(structure, values)
         self.check_exports()
         self.check_shown()
-        self.trace.asks_layout |= self.trace.compares_objects and self.either_way
+        self.trace.asks_layout |= self.either_way and self.reads.compares_arrays
         if any(array.flags.num != flags for array, flags in self.flagged):
             self.mark_dynamic("flags of an array were set in place", Remedy.DO_OUTSIDE)
         if handed is not None and handed.changed():

@@ -348,8 +348,10 @@ class Trace:
         The places of each list or dict that lies in more than one; see `sharing`.
     asks_layout : bool
         Whether the code may learn how arrays that the call was given, or finds, lie in memory.
-    compares_objects : bool
-        Whether it may ask whether two of these are one.
+    borrowed : list of (Place, tuple)
+        Where arrays lie that replays fetch from outside of links; how those of the call lay.
+    compared : list of (Way, str)
+        Where things lie of which the code has asked whether they are an argument.
     roots : list of (str, chainer.Link)
         Where paths of links begin: the link that was called, and those that the code has by name.
     """
@@ -386,7 +388,8 @@ class Trace:
     grown: dict = dataclasses.field(default_factory=dict)
     shared: frozenset = frozenset()
     asks_layout: bool = False
-    compares_objects: bool = False
+    borrowed: list = dataclasses.field(default_factory=list)
+    compared: list = dataclasses.field(default_factory=list)
     roots: list = dataclasses.field(default_factory=list)
 
     @property

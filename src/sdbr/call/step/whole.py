@@ -7,7 +7,7 @@ import weakref
 from typing import NamedTuple
 
 from sdbr.audit.calls import audited_step
-from sdbr.audit.share import share_now
+from sdbr.base.audit_share import share_now
 from sdbr.base.collector import collector_off
 from sdbr.base.errors import OtherAnswer
 from sdbr.base.logs import logger

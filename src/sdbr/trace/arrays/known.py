@@ -24,7 +24,7 @@ class ValueRecording:
     def __init__(self):
         super().__init__()
         self.met: int | None = None  # a GPU that an array of the call lies on
-        self.known_numbers: set[int] = set()
+        self.known_numbers: dict[int, object] = {}  # those that the call was given, or has found
         # id -> (a NumPy scalar on a node, in the place of what the call has computed; its value)
         self.computed_numbers: dict[int, tuple] = {}
         self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
@@ -34,6 +34,7 @@ class ValueRecording:
         self._states: dict[int, tuple] = {}  # id(array) -> (weakref, node, where on the node)
         self._left: dict[int, tuple] = {}  # id(function) -> (weakref, what its forward left there)
         self._made: dict[int, tuple] = {}  # id -> (array made from nothing, its contents then)
+        self._handed: dict[int, int] = {}  # index of a value that is handed out -> id of the array
         self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
 
     def value(self, kind, array, requires_grad, source, is_variable) -> Value:

@@ -144,6 +144,8 @@ class Left(Scalar):
         recorder = current()
         if recorder is None or recorder.depth:
             return
+        if recorder.leave_value(self.value):
+            return
         if not self.whole:
             recorder.mark_dynamic(self.text, Remedy.STAY_ARRAYS)
         for number in self.whole:

@@ -22,6 +22,8 @@ from sdbr.trace.arrays.traced_float import (
     strip_floats,
 )
 from sdbr.trace.arrays.views import replace_everywhere
+from sdbr.trace.code.frames import user_frames
+from sdbr.trace.code.reading import names_stored
 from sdbr.trace.current import current
 
 import numpy as np
@@ -154,8 +156,10 @@ class CounterRecording:
         self.counters: list[TracedInt] = []  # every one that was handed out
 
     def counts(self, name: str) -> bool:
-        """Whether the code may assign to attributes of this name."""
-        return self.follows_floats and name in self.stores.stored
+        """Whether the code that runs may assign to attributes of this name."""
+        return self.follows_floats and any(
+            name in names_stored(frame.f_code) for frame in user_frames(self._frame)
+        )
 
     def int_attribute(self, link, name: str, value: int):
         """What user code gets for ``link.name``, to which it may assign another number."""

@@ -43,10 +43,11 @@ def is_library(thing) -> bool:
 
 def stands_in(thing) -> bool:
     """Whether we have put `thing` in the place of another while some thread traces a call."""
-    if isinstance(thing, _Function) or type(thing) is _Compiled:
+    kind = type(thing)
+    if kind is _Function or kind is _Compiled:
         name = thing.__globals__.get("__name__")
     else:
-        kind = thing if isinstance(thing, type) else type(thing)
+        kind = thing if issubclass(kind, type) else kind
         name = kind.__module__ if kind is thing or "_sdbr_stands_in" in kind.__dict__ else None
     return isinstance(name, str) and _root(name) == "sdbr"
 

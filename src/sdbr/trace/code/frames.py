@@ -104,21 +104,6 @@ def line_of(frame) -> str:
     return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
 
 
-def line_of_use(functions: list, name: str) -> str:
-    """``file:line in function`` where code first names a thing; empty where none does."""
-    for function in functions:
-        codes = [function.__code__]
-        for code in codes:
-            codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-            line = code.co_firstlineno
-            for instruction in dis.get_instructions(code):
-                position = getattr(instruction, "positions", None)
-                line = position.lineno if position is not None else instruction.starts_line or line
-                if instruction.argval == name:
-                    return f"{code.co_filename}:{line} in {code.co_name}"
-    return ""
-
-
 def stack_level() -> int:
     """The ``stacklevel`` of a warning that the caller issues: the first frame that called us."""
     level, frame = 0, sys._getframe(1)

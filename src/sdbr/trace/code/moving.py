@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import io
 import queue
 import random
@@ -10,7 +9,6 @@ import types
 from collections.abc import Callable, Iterator
 
 from sdbr.base.reasons import Reason, Remedy
-from sdbr.trace.code.reading import get
 
 import numpy as np
 
@@ -26,10 +24,12 @@ _QUEUES = (queue.Queue, queue.SimpleQueue)
 #: NumPy's global generator, whose methods are the functions of ``numpy.random``.
 GLOBAL_GENERATOR = np.random.mtrand._rand
 
+_METHODS = (types.BuiltinMethodType, types.MethodType)  # of different versions of NumPy
+
 
 def is_global_draw(thing) -> bool:
     """Whether `thing` draws from NumPy's global generator: ``from numpy.random import rand``."""
-    return get(thing, "__self__") is GLOBAL_GENERATOR and callable(thing)
+    return type(thing) in _METHODS and thing.__self__ is GLOBAL_GENERATOR
 
 
 #: What stands for functions and kernels of CuPy that code has by a name of its own: by the identity
@@ -42,11 +42,6 @@ def stand_in(thing) -> Callable | None:
     """What user code shall call in the place of something of CuPy's, on a GPU."""
     make = BY_NAME.get(id(thing)) or BY_CLASS.get(type(thing))
     return None if make is None else make(thing)
-
-
-def is_stood_for(thing) -> bool:
-    """Whether `thing` is called otherwise while a call is traced."""
-    return is_global_draw(thing) or id(thing) in BY_NAME or type(thing) in BY_CLASS
 
 
 def moves_on(thing) -> Reason | None:
@@ -62,19 +57,4 @@ def moves_on(thing) -> Reason | None:
         return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
     if isinstance(thing, (types.BuiltinMethodType, types.MethodType, types.MethodWrapperType)):
         return moves_on(thing.__self__)  # it.__next__, jobs.get
-    return None
-
-
-def tells_time(thing, attributes) -> Reason | None:
-    """Why a clock that is called past its module makes a call dynamic."""
-    if isinstance(thing, types.BuiltinFunctionType):
-        is_clock = thing.__module__ == "time" and thing.__name__ in CLOCKS
-        text = "reads the clock; what it tells has to come in as an argument"
-        return Reason(text, Remedy.PASS_WHAT_IT_GIVES) if is_clock else None
-    now = isinstance(thing, type) and issubclass(thing, datetime.date)
-    if now or thing is datetime:
-        found = attributes & {"now", "today", "utcnow"}
-        if found:
-            text = f"is asked for {min(found)}(); what it tells has to come in as an argument"
-            return Reason(text, Remedy.PASS_WHAT_IT_GIVES)
     return None

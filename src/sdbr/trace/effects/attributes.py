@@ -8,14 +8,13 @@ import weakref
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS
-from sdbr.trace.arrays.creation import seen_draw
 from sdbr.trace.arrays.scalars import KINDS
-from sdbr.trace.arrays.stripping import is_traced, shown
+from sdbr.trace.arrays.stripping import is_traced, shown, strip
 from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.foreign import is_users
-from sdbr.trace.code.frames import called_by_machinery, line_of_use
-from sdbr.trace.code.moving import moves_on, stand_in
+from sdbr.trace.code.frames import called_by_machinery
+from sdbr.trace.code.moving import moves_on
 from sdbr.trace.effects._reads import INTERNAL, SeenReads, containers_of
 from sdbr.trace.guards.link_hooks import unknown_hook
 from sdbr.trace.guards.seen import is_constant
@@ -126,12 +125,6 @@ class AttributeRecording:
 
     def _array_attribute(self, link, name: str, array, by_machinery: bool):
         """What code gets of an array in an attribute."""
-        known = self.find_array(array) if self.trace.compares_objects else None
-        if known is not None and known.kind == ARGUMENT:
-            view = self.view_of(array, known)
-            text = f"attribute {name!r} holds an array that is an argument as well"
-            self.mark_dynamic(text, Remedy.PASS_NUMBERS)
-            return array if view is None else view
         value = self.held_array(link, name, array)
         self.know_array(array, value)
         return array if by_machinery else wrap(array, value)
@@ -145,8 +138,7 @@ class AttributeRecording:
         if reason is not None:
             self.mark_dynamic(f"attribute {name!r} {reason.text}", reason.remedy)
         self.look_into(link, name, thing)
-        known = seen_draw(thing) or (stand_in(thing) if self.on_device else None)
-        return thing if known is None else known
+        return thing
 
     def note_alias(self, variable, source: tuple) -> None:
         """Captured state that was captured from another place already: one value for both."""
@@ -195,7 +187,7 @@ class AttributeRecording:
 
     def _note_read(self, link, name, thing) -> None:
         if isinstance(thing, np.generic):
-            self.known_numbers.add(id(thing))
+            self.known_numbers[id(thing)] = thing
         if (id(link), name) not in self._seen_reads:
             self._seen_reads.add((id(link), name))
             self.trace.reads.append(Read(link, name, thing))
@@ -210,7 +202,7 @@ class AttributeRecording:
                 self.mark_dynamic(
                     f"the contents of attribute {name!r} changed during the call",
                     Remedy.PASS_NUMBERS,
-                    line=line_of_use(self.stores.functions, name) or None,
+                    line=self.stores.line_of(name),
                 )
 
     def written_so_far(self) -> set[tuple]:
@@ -248,6 +240,12 @@ class AttributeRecording:
                     )
                 elif is_traced(thing) and shown(thing) is first and self.is_held(first):
                     link.__dict__[name] = first  # ``self.x += y`` has put back what was there
+                elif self.borrowed.holds(strip(thing)):
+                    self.mark_dynamic(
+                        f"attribute {name!r} was set to an array from outside, which others "
+                        "may write to",
+                        Remedy.PASS_NUMBERS,
+                    )
                 elif isinstance(thing, (chainer.Variable, *ARRAYS)) or is_traced(thing):
                     self._write(link, name, self._written(link, name, thing), thing)
                 elif self.is_left(thing):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from sdbr.base.reasons import Reason, Remedy
-from sdbr.trace.code.frames import line_of_use
+from sdbr.trace.effects.stores import last_word
 
 #: Traces of one key; a call may set up something at first.
 _TIMES = 3
 #: The same for what may come back, as a counter that begins anew after some calls.
 CYCLE = 5
-_WORD = re.compile(r"\w+")
 
 
 def why_never_replayed(changed: dict, earlier: list, left: dict, stores) -> Reason | None:
@@ -64,8 +61,6 @@ def _is_number(thing) -> bool:
 
 
 def _reason(name: str, stores) -> Reason:
-    last = _WORD.findall(name)[-1]
-    line = stores.line_of(last) or line_of_use(stores.functions, last)
-    return Reason(
-        f"{name!r}, which the call reads, is changed by each call", Remedy.RUN_EVERY_TIME, line
-    )
+    last = last_word(name)
+    text = f"{name!r}, which the call reads, is changed by each call"
+    return Reason(text, Remedy.RUN_EVERY_TIME, stores.line_of(last) or "")

@@ -7,8 +7,9 @@ call is found by the references to it.
 
 from __future__ import annotations
 
+import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS
@@ -16,7 +17,7 @@ from sdbr.trace.arrays.stripping import PURE, TRACED, holds_traced, strip
 from sdbr.trace.arrays.traced_float import FOLLOWED, TracedFloat, plain_float
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.frames import user_line
-from sdbr.trace.code.reading import names_stored, plain_fields
+from sdbr.trace.code.reading import plain_fields
 from sdbr.trace.effects._reads import extras_of
 from sdbr.trace.effects.attributes import INTERNAL, may_be_computed
 from sdbr.trace.effects.escapes import References
@@ -68,18 +69,9 @@ class Written:
 
 
 class Stores:
-    """What a call has written to outside of links, as it was before that.
+    """What a call has written to outside of links, as it was before that."""
 
-    Parameters
-    ----------
-    functions : sequence of function
-        Those of the user's that the call may run.
-    """
-
-    def __init__(self, functions: Sequence = ()):
-        self.functions = functions
-        #: Names of places to which the code assigns.
-        self.stored = frozenset().union(*[names_stored(f.__code__) for f in functions])
+    def __init__(self):
         self._before: dict[tuple, tuple] = {}
         self._lines: dict = {}
 
@@ -99,9 +91,10 @@ class Stores:
         was_read : bool
             Whether the call has asked for what lies there.
         """
-        if not isinstance(name, str):
+        is_named = isinstance(name, str)
+        self._lines.setdefault(name if is_named else last_word(str(source)), user_line())
+        if not is_named:
             return None
-        self._lines.setdefault(name, user_line())
         owner = _owner_of(thing, kind, name)
         if owner is None or not _counts(name):
             return None
@@ -118,12 +111,19 @@ class Stores:
         for written in self._before.values():
             place = written.place
             new = fields_of(place.owner).get(place.name, ABSENT)
-            if new is not written.old and strip(new) is not written.old:
+            if strip(new) is not written.old:
                 yield written, new
+            elif new is not written.old:  # ``thing.x += y`` has put back what was there
+                place.put(written.old)
 
     def line_of(self, name: str) -> str | None:
-        """Where the call has written under `name`."""
+        """Where the call has written under `name`, or to what is called so."""
         return self._lines.get(name)
+
+
+def last_word(path: str) -> str:
+    """The last name in a path."""
+    return re.findall(r"\w+", path)[-1]
 
 
 def _owner_of(thing, kind: str, name):
@@ -286,7 +286,7 @@ class StoreRecording:
         if isinstance(thing, chainer.Variable):
             return self.of_variable(thing)
         if isinstance(thing, ARRAYS):
-            return self.of_array(thing)
+            return self.handed_out(self.of_array(thing), thing)
         return self._number(thing)
 
     def _number(self, thing):

@@ -32,13 +32,11 @@ def aliasing(things) -> tuple:
 def layout_conditions(trace: Trace) -> Iterator[tuple]:
     """The conditions on arrays that a call has found; those on its arguments are in the key."""
     reads = [read for read in trace.reads if _array_of(read.value) is not None]
-    if trace.compares_objects and len(reads) > 1:
-        places = [(read.link.__dict__, read.name) for read in reads]
-        want = aliasing([read.value for read in reads])
-        yield Given(places), "which attributes are one", _are_as_they_were, want
     if trace.asks_layout:
         found = [(read.link.__dict__, read.name, read.value) for read in reads]
         found += [(place, place.label, thing) for place, thing, _ in trace.places]
+        for place, layout in trace.borrowed:
+            yield place, place.label, _lies_alike, layout
         found += [(Given(x.source), "array", x.source) for x in trace.values if x.kind in _GIVEN]
         for holder, name, thing in found:
             array = _array_of(thing)
@@ -54,7 +52,3 @@ def _array_of(thing):
 def _lies_alike(thing, want) -> bool:
     array = _array_of(thing)
     return array is not None and layout_of(array) == want
-
-
-def _are_as_they_were(places, want) -> bool:
-    return aliasing([fields.get(name) for fields, name in places]) == want

@@ -12,7 +12,7 @@ from sdbr.devices.arrays import ARRAYS, may_be_read_in_place
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import Cell, behind
 from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
-from sdbr.trace.watch._looks import is_atom
+from sdbr.trace.watch._looks import is_a, is_atom
 from sdbr.trace.watch.fingerprints import CONTAINERS, Same
 from sdbr.trace.watch.reads import FACTS, Guard, Reads, is_ours, value_print
 from sdbr.trace.watch.sources import MISSING, Source
@@ -25,6 +25,7 @@ _SCALARS = (int, float, str, bool, bytes, complex, type(None), np.generic)
 _TOLD = (int, float, str, chainer.Link, chainer.Variable, *ARRAYS)
 #: What the call writes to them is looked at elsewhere.
 _WATCHED = (chainer.Link, chainer.LinkHook, chainer.Variable, chainer.UpdateRule)
+_LINKS, _HOOKS, _PARAMETERS = (chainer.Link,), (chainer.LinkHook,), (chainer.Parameter,)
 #: Whose members are compared, in links.
 _COUNTED = frozenset({"_params", "_children", "_layers"})
 #: Sources of what the key of a call tells of.
@@ -76,6 +77,8 @@ class Seen:
         Where what was read is compared: dictionaries by identity, and names.
     disturbed : str or None
         In whose place another thread, which traces a call as well, has put something meanwhile.
+    compared : list of (Source, Source, bool)
+        An array or Variable from outside, an argument, and whether they are one.
     lost : list of str
         What the call leaves in objects, or objects that it leaves, of which nobody knows where the
         next call gets them from.
@@ -92,6 +95,11 @@ class Seen:
         known = _known(reads, given, callables)
         values = reads.things(*given)
         self._leave_out(trace, known, values)
+        self.compared = [
+            (other, one, guard.want) if known[one.number] else (one, other, guard.want)
+            for guard, one, other in ((g, g.source, g.key) for g in reads.compared)
+            if known[one.number] != known[other.number] and _is_array(values[one.number])
+        ]
         written, (frozen, copied) = _written(trace), _frozen(trace)
         copied.update(i for i, value in arrays.items() if value.index in trace.fixed)
         used = _used(trace)
@@ -134,12 +142,13 @@ class Seen:
         noted |= trace.grown.keys()
         noted |= {(id(r.link), r.name) for r in trace.reads if r.name in _COUNTED}
         noted |= {(i, "_local_link_hooks") for i, name in noted if name == "_n_local_link_hooks"}
+        asked = set(map(id, self._reads.compared))
         for guard in self._reads.guards:
             if (
                 guard.kind == "environment"
                 or is_told[guard.source.number]
                 or (guard.kind == "is" and known[guard.key.number])
-                or _is_of_links(guard, values, noted)
+                or (id(guard) not in asked and _is_of_links(guard, values, noted))
             ):
                 self._left_out.add(id(guard))
             elif live or guard.kind == "value":
@@ -172,7 +181,7 @@ class Seen:
             self.changed[name] = Change(name, guard.found(), guard.now(values), returns)
         if not is_ours(thing):
             guard.is_ours = False
-        elif isinstance(thing, ARRAYS):  # of another thread that traces a call
+        elif is_a(thing, ARRAYS):  # of another thread that traces a call
             self.disturbed = str(guard)
 
     def _settle_stores(self, trace: Trace, values: list) -> None:
@@ -196,18 +205,18 @@ class Seen:
             if known[source.number] or id(holder) in moved:
                 continue
             fields = fields_in(holder)
-            if isinstance(holder, _WATCHED) or not settings.isdisjoint(map(id, (holder, fields))):
+            if is_a(holder, _WATCHED) or not settings.isdisjoint(map(id, (holder, fields))):
                 continue
             private = type(key) is str and key[:1] == "_" and key[:2] != "__"
             if _is_cache(source, values) or (private and is_library(type(holder))):
                 continue
-            is_item = kind == "item" and isinstance(holder, CONTAINERS)
+            is_item = kind == "item" and is_a(holder, CONTAINERS)
             name = key if type(key) is str else None
             place = (id(holder), kind, key) if is_item and name is None else (id(fields), name)
             if place in done or place in written or id(holder) in written:
                 continue
             done.add(place)
-            if kind == "*" and isinstance(holder, CONTAINERS):
+            if kind == "*" and is_a(holder, CONTAINERS):
                 self._reads.add(source, "contents", None, FACTS["contents"][0](holder, None))
             elif is_item or name is not None or kind == "cell":
                 self._keep(Source(kind, source, key), home, values)
@@ -278,8 +287,14 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
     for name in seen.lost:
         text = f"the call sets {name!r}, and what it sets there, or where, no later call can find"
         recorder.mark_dynamic(text, Remedy.RETURN_IT, line=recorder.stores.line_of(name))
+    for place, argument, is_one in seen.compared:
+        recorder.compares(place, argument, is_one)
     recorder.changed_elsewhere = recorder.changed_elsewhere or seen.disturbed
     return seen
+
+
+def _is_array(thing) -> bool:
+    return is_a(thing, (chainer.Variable, *ARRAYS))
 
 
 def _holds(guard: Guard, values: list) -> bool:
@@ -364,7 +379,7 @@ def _place(source: Source, values: list) -> tuple:
 
 def fields_in(thing) -> Any:
     """The dictionary of an object, class or module; the thing itself where it has none."""
-    if isinstance(thing, type):
+    if is_a(thing, (type,)):
         # The class that we have made writes to the user's.
         return behind(thing.__dict__.get("_sdbr_base", thing).__dict__)
     try:
@@ -380,8 +395,8 @@ def _is_cache(source: Source, values: list) -> bool:
         return False
     holder = values[source.parent.number]
     kind = holder if isinstance(holder, types.ModuleType) else type(holder)
-    is_container = isinstance(values[source.number], CONTAINERS)
-    return is_container and is_library(kind) and not isinstance(holder, chainer.Link)
+    is_container = is_a(values[source.number], CONTAINERS)
+    return is_container and is_library(kind) and not is_a(holder, _LINKS)
 
 
 def is_constant(thing) -> bool:
@@ -395,16 +410,16 @@ def _is_of_links(guard: Guard, values: list, noted: set) -> bool:
     """Whether other conditions tell of it: parameters, what is read of links, their own methods."""
     source = guard.source
     thing = values[source.number]
-    if isinstance(thing, chainer.Parameter) and guard.kind != "value":
+    if is_a(thing, _PARAMETERS) and guard.kind != "value":
         return guard.kind not in _OF_ONE_NAME or guard.key in _OF_PARAMETERS
     if source.parent is None:
         return False
     holder = values[source.parent.number]
-    if isinstance(holder, chainer.Parameter):
+    if is_a(holder, _PARAMETERS):
         return source.key in _OF_PARAMETERS
-    if isinstance(holder, chainer.LinkHook):
+    if is_a(holder, _HOOKS):
         return True  # those that are known; the others make a call dynamic
-    if not isinstance(holder, chainer.Link) or source.kind != "attribute":
+    if not is_a(holder, _LINKS) or source.kind != "attribute":
         return False
     return (id(holder), source.key) in noted
 

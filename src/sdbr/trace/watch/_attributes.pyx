@@ -52,6 +52,8 @@ cpdef object attribute(Notes notes, thing, str name):
         thing, kind = thing.__func__, _FUNCTION
     if kind is types.FrameType and name in _OF_CALLERS:
         notes.mark_dynamic(f"looks into frames: {name}")
+    if name == "_creator_node" and notes.holds_nodes is not None:
+        notes.holds_nodes()
     if is_followed(notes.special(thing, "__getattribute__")):
         return None
     return as_usual(notes, thing, name)
@@ -108,6 +110,7 @@ cdef object _described(Notes notes, thing, str name, found):
     else:
         get = class_attribute(type(found), "__get__")
     if not is_followed(get):
+        notes.runs(get)
         _ask(notes, thing, name)
 
 

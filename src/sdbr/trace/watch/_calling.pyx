@@ -6,7 +6,7 @@ import operator
 import types
 
 from sdbr.trace.arrays.asked import HOLDING, STANDS, plain, plainly, power
-from sdbr.trace.arrays.stripping import LEAVING, TRACED
+from sdbr.trace.arrays.stripping import LEAVING, TRACED, strip
 from sdbr.trace.arrays.traced_float import FOLLOWED
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.watch._calls import MEANINGS as _MEANINGS
@@ -42,6 +42,7 @@ cdef dict Calling = {
     id(itertools.accumulate): 1, id(itertools.groupby): 1, id(max): -1, id(min): -1, id(sorted): -1,
 }  # fmt: skip
 cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
+cdef tuple Modules = (types.ModuleType,)
 cdef tuple Arrays = (np.ndarray, np.generic)
 cdef tuple Iterators = (types.GeneratorType, enumerate, filter, map, zip)
 #: What keeps numbers, and what asks them.
@@ -62,8 +63,8 @@ cdef object stand_in(Executed w, function, list args, int n_plain):
         at = Calling[address]
         for i in range(len(args)):
             if i == at or i >= n_plain:
-                args[i] = Builtins.get(<size_t><PyObject *>args[i]) or past(args[i], None, True) \
-                    or args[i]
+                args[i] = Builtins.get(<size_t><PyObject *>args[i]) or instead(w, args[i]) \
+                    or past(args[i], None, True) or args[i]
         return None
     if type(function) is functools.partial:
         n_plain = n_plain + len(function.args) if not function.keywords else 0
@@ -74,7 +75,12 @@ cdef object stand_in(Executed w, function, list args, int n_plain):
         found = Stands.get((address, len(args)))
         if found is not None and (found is power or n_plain == len(args)):
             return found
-    return past(function, args[0] if args else None, False)
+    return instead(w, function) or past(function, args[0] if args else None, False)
+
+
+cdef object instead(Executed w, function):
+    """What stands for a function that code has by a name of its own, where no patch reaches."""
+    return None if w.stands is None else w.stands(function)
 
 
 cdef int make_plain(function, list args) except -1:
@@ -126,7 +132,10 @@ cdef bint is_taking(kind) except -1:
 
 
 cdef int beside(Executed w) except -1:
-    """An operator of compiled code gets a number: as one of Python's own."""
+    """An operator gets arrays from outside; or, that of compiled code, a number: as one of Python's
+    own."""
+    w.show(1, True)
+    w.show(0, True)
     one, other = w.at(1), w.at(0)
     if type(one) in FOLLOWED and takes_numbers(type(other)):
         w.put(1, one.leave())
@@ -134,6 +143,19 @@ cdef int beside(Executed w) except -1:
         w.put(0, other.leave())
     elif type(one) in (str, bytes) and type(other) in (tuple, dict):
         w.put(0, plain(other))
+    return 0
+
+
+cdef int is_one(Executed w) except -1:
+    """The code asks whether two things are one: of arrays, those that it was given."""
+    one, other = w.at(0), w.at(1)
+    w.compare(one, other, True)
+    traced = type(one) in TRACED, type(other) in TRACED
+    arrays = [x or is_a(y, Arrays) for x, y in zip(traced, (one, other))]
+    if any(traced) and all(arrays) and one is not other:
+        w.reads.compares_arrays = True
+        w.put(0, strip(one))
+        w.put(1, strip(other))
     return 0
 
 
@@ -200,7 +222,11 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
     if type(function) is Function and <size_t><PyObject *>function in w.entered_before:
         w.function = function
         return 0
+    w.runs(function)
     cdef int i, n_plain = n - len(names)
+    if computes(function):
+        for i in range(n):
+            w.show(above + i, True)
     cdef list args = [w.at(above + n - 1 - i) for i in range(n)]
     cdef list given = args.copy()
     cdef dict kwargs = {}
@@ -229,12 +255,27 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
     return 0
 
 
+cdef bint computes(function) except -1:
+    """Whether it is a function of NumPy's, CuPy's or Chainer's, which computes with arrays."""
+    kind = type(function)
+    if kind in Unbound:
+        module = module_of(function.__objclass__)
+    elif kind is types.BuiltinFunctionType and not is_a(function.__self__, Modules):
+        module = module_of(type(function.__self__))
+    else:
+        named = kind is Function or kind is types.BuiltinFunctionType
+        module = function.__module__ if named else module_of(kind)
+    root = module.partition(".")[0] if type(module) is str else ""
+    return root == "numpy" or root == "cupy" or (root == "chainer" and kind is Function)
+
+
 cdef int call_all(Executed w, int n) except -1:
     """``function(*args, **kwargs)``, these if `n`."""
     args, kwargs = w.at(n), w.at(0) if n else {}
     cdef int place = n + 1 if BEFORE_313 else n + 2
     function = w.at(place)
     w.callee = function
+    w.runs(function)
     through(w, args)
     if is_a(kwargs, (dict,)):
         values(w, kwargs)

@@ -30,6 +30,8 @@ cdef class Executed(Notes):
     cdef str name(self, int i)
     cdef object cell(self, int i)
     cdef int look_at_top(self) except -1
+    cdef int show_owner(self, str name) except -1
+    cdef int show(self, int i, bint is_used) except -1
     cdef bint is_in_ours(self) except -1
     cdef int find_defaults(self, function) except -1
     cdef int find_in_class(self) except -1

@@ -3,7 +3,9 @@
 import functools
 import types
 
+from sdbr.devices.arrays import Array as Device
 from sdbr.trace.code._library import stands_in
+from sdbr.trace.code.foreign import is_users
 from sdbr.trace.watch._following import follows_file, is_library_class, is_stdlib
 from sdbr.trace.watch._flowing import looked_at
 from sdbr.trace.watch._frames import NULLS
@@ -38,6 +40,8 @@ cdef extern from "Python.h":
     PyObject *PyUnicode_Type "((PyObject *)&PyUnicode_Type)"
 
 cdef PyObject *Array = <PyObject *>np.ndarray
+cdef PyObject *OnDevice = <PyObject *>Device
+cdef frozenset METHODS = frozenset(x for x in dir(np.ndarray) if callable(getattr(np.ndarray, x)))
 cdef object Nulls = NULLS
 cdef object Cached = functools._lru_cache_wrapper
 cdef tuple SPACES = (dict, types.MappingProxyType)
@@ -116,10 +120,12 @@ cdef class Executed(Notes):
             self.touched, self.given_away, self.kept, self.begun, self.entered_before,
             self.names_seen, self.functions, self.is_called, self.pending, self.yields,
             self.looked_for, self.writers, self.before, self.shown, self.places, self.beside,
+            self.ran,
         ):
             part.clear()
         self.inner = self.around = None
-        self.asked = self.function = self.callee = self.meets = self.writes = None
+        self.asked = self.function = self.callee = None
+        self.meets = self.writes = self.shows = self.stands = self.holds_nodes = None
 
     cpdef int wrote_beside(self, Notes other, bint is_free) except -1:
         """The next read of a name may be of what the code has written, or the call has since."""
@@ -166,6 +172,7 @@ cdef class Executed(Notes):
         self.pending.append((self.asked, self.callee, <size_t>self.first, <size_t>self.second))
         self.asked = self.callee = None
         self.begin_frame(frame)
+        self.runs(self.layout.code)
         if expected is None or known is not expected:
             self.find_in_class()
         known = self.functions[-1]
@@ -295,14 +302,45 @@ cdef class Executed(Notes):
                     self.kept.append(<object>top)
                 else:
                     self.read(thing, "asked", name, <object>top)
-        if top == NULL or references(top) != 1 or is_tracked(top):
+        if top == NULL:
             return 0
         kind = type_of(top)
+        if kind == Array or kind == OnDevice:
+            return self.show(0, False)
+        if references(top) != 1 or is_tracked(top):
+            return 0
         # Nobody else has it, so it was made just now; the collector does not know it.
-        if kind != PyLong_Type and kind != PyFloat_Type and kind != PyUnicode_Type \
-                and kind != Array:
+        if kind != PyLong_Type and kind != PyFloat_Type and kind != PyUnicode_Type:
             self.is_made(<object>top)
         return 0
+
+    cdef int show(self, int i, bint is_used) except -1:
+        """An array from outside is an operand, or about to be `used`: NumPy does not tell when it
+        is indexed, or has a method called; what stands for it does."""
+        cdef PyObject *array = self.operand(i)
+        if array == NULL or (type_of(array) != Array and type_of(array) != OnDevice):
+            return 0
+        source = self.homes.get(<size_t>array)
+        if source is None or self.shows is None:
+            return 0
+        if not is_users((<object>self.top).f_globals.get("__name__", "")):
+            return 0
+        view = self.shows(<object>array, source, is_used)
+        if view is not None:
+            self.put(i, view)
+            self.shown[<size_t><PyObject *>view] = source
+            self.kept.append(view)
+        return 0
+
+    cdef int show_owner(self, str name) except -1:
+        """An attribute is about to be read; a method that is not called at once stays that of the
+        array itself."""
+        return self.show(0, True) if self.binds or name not in METHODS else 0
+
+    def must_stay(self, array):
+        """An array from outside decides about more than numbers."""
+        if <size_t><PyObject *>array in self.homes:
+            self.fact(array, "numbers")
 
     # --- operands -------------------------------------------------------------------------------
     cdef PyObject *operand(self, int i) noexcept:

@@ -2,4 +2,5 @@
 
 cpdef bint is_followed(function) except -1
 cpdef bint runs_followed(function) except -1
+cpdef object unbound(function)
 cpdef bint asks(function) except -1

@@ -73,6 +73,19 @@ cpdef bint runs_followed(function) except -1:
     return is_followed(class_attribute(type(function), "__call__"))
 
 
+cpdef object unbound(function):
+    """What a method is bound of: the object is nobody's to keep."""
+    while type(function) is types.MethodType:
+        function = function.__func__
+    if type(function) in _C_BOUND and not is_a(function.__self__, _OWNERS):
+        return class_attribute(type(function.__self__), function.__name__)
+    return function
+
+
+_C_BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
+_OWNERS = (types.ModuleType, type, type(None))
+
+
 @ByClass
 def is_library_class(kind):
     """Whether a class stays as it is: compiled, or of a library."""

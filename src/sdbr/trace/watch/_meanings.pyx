@@ -198,7 +198,8 @@ cpdef object advance(Notes notes, iterator):
     """The code takes what an iterator gives next."""
     found = notes.special(iterator, "__next__")
     if not notes.is_own(iterator) and not is_followed(found):
-        notes.mark_dynamic(f"moves {notes.root(iterator)}, an iterator that others may move")
+        text = f"moves {notes.root(iterator)}, an iterator, which goes on from call to call"
+        notes.mark_dynamic(text)
 
 
 @_means(builtins.print)

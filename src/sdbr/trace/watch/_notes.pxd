@@ -27,10 +27,14 @@ cdef class Notes(Events):
     cdef dict shown                # address of what stands for an array -> where that lies
     cdef public object meets       # is told of generators, Variables, links, and what escapes
     cdef public object writes      # is told of what is written to, before that is
+    cdef public object shows       # gives what the code gets of an array from outside
+    cdef public object stands      # gives what is called in the place of a function
+    cdef public object holds_nodes  # is told when the code may get hold of function nodes
     cdef set beside                # as `written`, of what runs in each replay
     cdef Notes inner               # watches code that runs in each replay as well
     cdef Notes around              # of such a watch: that of the call
     cdef list places               # what was written to, and where
+    cdef dict ran                  # address -> code of the user's that ran, and what it has called
     cdef list kept                 # what has an address in one of these
 
     cpdef bint is_own(self, thing) except -1
@@ -38,7 +42,8 @@ cdef class Notes(Events):
     cpdef object place(self, str kind, parent, key, value, str name=*)
     cpdef int read(self, thing, str kind, key, value) except -1
     cpdef int fact(self, thing, str kind, key=*) except -1
-    cpdef int compare(self, one, other) except -1
+    cpdef int compare(self, one, other, bint is_asked=*) except -1
+    cdef object lies_at(self, thing)
     cpdef int wrote(self, thing, str kind, key, bint new=*, str name=*) except -1
     cpdef int wrote_beside(self, Notes other, bint is_free) except -1
     cdef int read_beside(self, thing, str kind, key) except -1
@@ -51,5 +56,6 @@ cdef class Notes(Events):
     cpdef object lineage(self, kind)
     cpdef int give_yields(self, generator, meaning) except -1
     cpdef int mark_dynamic(self, str text) except -1
+    cpdef int runs(self, thing) except -1
     cpdef int is_made(self, thing) except -1
     cpdef bint is_new_to(self, thing) except -1

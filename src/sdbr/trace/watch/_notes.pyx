@@ -4,6 +4,8 @@ import sys
 import types
 
 from sdbr.devices.arrays import ARRAYS
+from sdbr.trace.arrays.stripping import strip
+from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import ATOMS, MISSING
@@ -18,10 +20,11 @@ from cpython.object cimport PyObject
 
 from sdbr.trace.watch._events cimport Events
 from sdbr.trace.watch._fresh cimport Fresh
+from sdbr.trace.watch._following cimport unbound
 from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, item, lookup
 
 # Of which somebody wants to know where they lie.
-cdef tuple MET = (*GENERATORS, chainer.Variable, chainer.Link)
+cdef tuple MET = (*GENERATORS, np.generic, chainer.Variable, chainer.Link)
 cdef tuple LINKS = (chainer.Link,)
 # Of what lies there others tell.
 cdef tuple TOLD = (
@@ -51,7 +54,7 @@ cdef class Notes(Events):
         self.facts, self.written, self.touched, self.given_away = set(), set(), set(), set()
         self.beside, self.places = set(), []
         self.kept, self.starts, self.yields, self.writers = [], {}, {}, {}
-        self.before, self.shown = {}, {}
+        self.before, self.shown, self.ran = {}, {}, {}
 
     cpdef bint is_own(self, thing) except -1:
         """Whether nothing that is read of `thing` can change without the call."""
@@ -65,6 +68,19 @@ cdef class Notes(Events):
                 return True
             return sys.modules.get(field(thing, "__name__")) is not thing
         return is_a(thing, Arrays) or is_atom(thing) or is_ours(thing)
+
+    cpdef int runs(self, thing) except -1:
+        """Code of the user's calls `thing`, or is it; what the call has made is not kept."""
+        thing = unbound(thing)
+        if type(thing) is not types.CodeType and self.fresh.has(<PyObject *>thing):
+            if type(thing) is types.FunctionType:  # its code tells when it runs
+                return 0
+            thing = type(thing)
+        address = <size_t><PyObject *>thing
+        if address not in self.ran and self.top != NULL:
+            if is_users((<object>self.top).f_globals.get("__name__", "")):
+                self.ran[address] = thing
+        return 0
 
     cpdef int is_made(self, thing) except -1:
         """The call has just made `thing`."""
@@ -197,16 +213,27 @@ cdef class Notes(Events):
             self.reads.add(source, "numbers", None, want)
         return 0
 
-    cpdef int compare(self, one, other) except -1:
-        """The code asks whether one is the other."""
-        if self.is_own(one) or self.is_own(other):
+    cpdef int compare(self, one, other, bint is_asked=False) except -1:
+        """The code asks whether one is the other, or learns that."""
+        a, b = self.lies_at(one), self.lies_at(other)
+        if a is None or b is None or a is b:
             return 0
-        a, b = self.root(one), self.root(other)
-        token = "is", a.number, int, b.number
+        token = "asked" if is_asked else "is", a.number, int, b.number
         if token not in self.facts:
             self.facts.add(token)
-            self.reads.add(a, "is", b, one is other)
+            self.reads.add(a, "is", b, strip(one) is strip(other))
+            if is_asked:
+                self.reads.compared.append(self.reads.guards[-1])
         return 0
+
+    cdef object lies_at(self, thing):
+        """The source of a thing, or of what it stands for; None of what is the call's own."""
+        for one in (thing, strip(thing)):
+            address = <size_t><PyObject *>one
+            source = self.shown.get(address) or self.homes.get(address)
+            if source is not None:
+                return source
+        return None if self.is_own(thing) else self.root(thing)
 
     cpdef int wrote(self, thing, str kind, key, bint new=False, str name="") except -1:
         """The code writes to `thing`, by a key, or ("*") all over it; `new`: there was nothing.
@@ -318,13 +345,15 @@ cdef class Notes(Events):
             if kind != "*":
                 kind = "item" if type(thing) is dict else kind
                 left = Source(kind, source, key).step(thing, key, ((), {}))
-                home = self.homes.get(<size_t><PyObject *>left)
+                plain = strip(left)
+                home = self.homes.get(<size_t><PyObject *>plain)
                 if noted is None and is_ours(left) and not is_a(thing, TOLD):
                     self.mark_dynamic(f"leaves what it has computed in {source}")
                 elif noted is not None:
                     noted.home = home or self.shown.get(<size_t><PyObject *>left)
                     noted.is_own = noted.home is None and self.is_own(left)
             self.reads.written.append((source, kind, key, home))
+        self.reads.ran = list(self.ran.values())
         return 0
 
     cdef int apart(self, thing, str kind, key) except -1:

@@ -19,7 +19,7 @@ from sdbr.trace.watch._attributes cimport (
     super_attribute,
     write_attribute,
 )
-from sdbr.trace.watch._calling cimport beside, call_all, call_of, called, gives_back
+from sdbr.trace.watch._calling cimport beside, call_all, call_of, called, gives_back, is_one
 from sdbr.trace.watch._containers cimport through
 from sdbr.trace.watch._escaping cimport escape, numbers, show
 from sdbr.trace.watch._executed cimport Executed
@@ -35,7 +35,9 @@ cdef bint BEFORE_312 = VERSION < 0x030C0000
 cdef bint BEFORE_313 = VERSION < 0x030D0000
 cdef int EXTENDED_ARG = opcode.EXTENDED_ARG
 cdef int WITH_SPEC = opcode.opmap.get("FORMAT_WITH_SPEC", -1)
+cdef int STORE_SLICE = opcode.opmap.get("STORE_SLICE", -1)
 cdef int SET_UPDATE = opcode.opmap["SET_UPDATE"]
+cdef int CALL_FUNCTION_KW = opcode.opmap.get("CALL_FUNCTION_KW", -1)
 cdef int LOAD_METHOD = opcode.opmap.get("LOAD_METHOD", -1)
 cdef int IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 # In 3.11 a call is two instructions: what it is has been looked at before the first.
@@ -167,6 +169,7 @@ cdef int m_attribute(Executed w, int op, int arg) except -1:
 
 
 cdef int read_attribute(Executed w, str name) except -1:
+    w.show_owner(name)
     cdef PyObject *thing = w.operand(0)
     if w.is_seen(thing, name) or type(<object>thing) in ATOMS:
         return 0
@@ -184,12 +187,14 @@ cdef int m_super(Executed w, int op, int arg) except -1:
 
 
 cdef int m_subscript(Executed w, int op, int arg) except -1:
+    w.show(1, True)
     w.second = w.operand(1)
     containers.subscript(w, w.at(1), w.at(0))
     return 0
 
 
 cdef int m_slice(Executed w, int op, int arg) except -1:
+    w.show(2, True)
     containers.subscript(w, w.at(2), slice(w.at(1), w.at(0)))
     return 0
 
@@ -200,12 +205,10 @@ cdef int m_store_attribute(Executed w, int op, int arg) except -1:
 
 
 cdef int m_store_item(Executed w, int op, int arg) except -1:
-    containers.write_item(w, w.at(1), w.at(0), op in DELETES, w.at(2))
-    return 0
-
-
-cdef int m_store_slice(Executed w, int op, int arg) except -1:
-    containers.write_item(w, w.at(2), slice(None), False, w.at(3))
+    cdef int at = 2 if op == STORE_SLICE else 1
+    w.show(at, True)
+    key = slice(None) if op == STORE_SLICE else w.at(0)
+    containers.write_item(w, w.at(at), key, op in DELETES, w.at(at + 1))
     return 0
 
 
@@ -233,8 +236,7 @@ cdef int m_hash(Executed w, int op, int arg) except -1:
 
 
 cdef int m_is(Executed w, int op, int arg) except -1:
-    w.compare(w.at(0), w.at(1))
-    return 0
+    return is_one(w)
 
 
 cdef int m_contains(Executed w, int op, int arg) except -1:
@@ -262,14 +264,15 @@ cdef int m_modulo(Executed w, int op, int arg) except -1:
 
 
 cdef int m_inplace(Executed w, int op, int arg) except -1:
-    thing = w.at(1)
     m_operate(w, op, 0)
+    thing = w.at(1)
     if is_a(thing, CHANGED_IN_PLACE):
         w.wrote(thing, "*", None)
     return numbers(w, thing)
 
 
 cdef int m_unary(Executed w, int op, int arg) except -1:
+    w.show(0, True)
     return containers.operate(w, w.at(0), None) or 0
 
 
@@ -278,6 +281,7 @@ cdef int m_length(Executed w, int op, int arg) except -1:
 
 
 cdef int m_iterate(Executed w, int op, int arg) except -1:
+    w.show(0, op != SET_UPDATE)
     through(w, w.at(0))
     if op == SET_UPDATE:
         each(w, w.at(0), by_value)
@@ -351,11 +355,8 @@ cdef int m_call_keywords(Executed w, int op, int arg) except -1:
 
 
 cdef int m_call_alone(Executed w, int op, int arg) except -1:
-    return called(w, w.at(arg), Nulls, arg, (), 0)
-
-
-cdef int m_call_alone_keywords(Executed w, int op, int arg) except -1:
-    return called(w, w.at(arg + 1), Nulls, arg, w.at(0), 1)
+    cdef int names = op == CALL_FUNCTION_KW
+    return called(w, w.at(arg + names), Nulls, arg, w.at(0) if names else (), names)
 
 
 cdef int m_call_all(Executed w, int op, int arg) except -1:
@@ -415,14 +416,12 @@ enter(m_import, "IMPORT_NAME")
 enter(m_keywords, "KW_NAMES")
 enter(m_call, "CALL CALL_METHOD PRECALL")
 enter(m_call_keywords, "CALL_KW")
-enter(m_call_alone, "CALL_FUNCTION")
-enter(m_call_alone_keywords, "CALL_FUNCTION_KW")
+enter(m_call_alone, "CALL_FUNCTION CALL_FUNCTION_KW")
 enter(m_call_all, "CALL_FUNCTION_EX")
 enter(m_match_class, "MATCH_CLASS")
 enter(m_match_keys, "MATCH_KEYS")
 enter(m_store_attribute, "STORE_ATTR DELETE_ATTR")
-enter(m_store_item, "STORE_SUBSCR DELETE_SUBSCR")
-enter(m_store_slice, "STORE_SLICE")
+enter(m_store_item, "STORE_SUBSCR DELETE_SUBSCR STORE_SLICE")
 enter(m_store_global, "STORE_GLOBAL DELETE_GLOBAL")
 enter(m_store_name, "STORE_NAME DELETE_NAME")
 enter(m_store_cell, "STORE_DEREF DELETE_DEREF")

@@ -252,6 +252,12 @@ class Reads:
         self.written: list[tuple[Source, str, Any, Source | None]] = []
         self.changed: list[tuple[Source, Any]] = []
         self.draws: list[str] = []
+        #: Code of the user's that ran, and what it has called: until the call is settled.
+        self.ran: list = []
+        #: Whether the code has asked if two arrays are one.
+        self.compares_arrays = False
+        #: What it has heard when it asked whether two things from outside are one.
+        self.compared: list[Guard] = []
         #: Numbers of sources of containers of which compiled code has computed.
         self.computed: set[int] = set()
         self._by_source: list[list[Guard]] = []
@@ -350,8 +356,9 @@ class Reads:
         is_needed = [False] * len(self.sources)
         for source in reversed(self.sources):
             for guard in guards[source.number]:
-                is_needed[guard.source.number] = True
-                is_needed[source.number] = True
+                is_needed[guard.source.number] = is_needed[source.number] = True
+                if guard.kind == "is":
+                    is_needed[guard.key.number] = True
             if is_needed[source.number] and source.parent is not None:
                 is_needed[source.parent.number] = True
         steps = [(source, guards[source.number]) for source in self.sources

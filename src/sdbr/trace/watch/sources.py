@@ -95,6 +95,10 @@ _STEPS = {
 }
 
 
+#: Steps of a path that a text shows.
+_LONGEST = 40
+
+
 class Source:
     """Where an object was first reached.
 
@@ -146,26 +150,33 @@ class Source:
         self.step, self.leads_there = _STEPS["constant"], True
 
     def __str__(self) -> str:
-        kind = self.kind
+        return self._text(_LONGEST)
+
+    def _text(self, left: int) -> str:
+        """The path, of at most so many steps from its end."""
+        kind, key = self.kind, self.key
         if self.name:
             return self.name
-        if kind in ("attribute", "field", "asked"):
-            return f"{self.parent}.{self.key}"
-        if kind == "cached":
-            return f"{self.parent}({', '.join(map('{!r:.40}'.format, self.key[0]))})"
-        if kind == "item":
-            return f"{self.parent}[{self.key!r:.40}]"
-        if kind == "super":
-            return f"super({self.key[0].__name__}, {self.parent}).{self.key[2]}"
         if kind in ("global", "module"):
-            return self.key
+            return key
         if kind == "given":
             return "the number of arguments"
+        if self.parent is None:
+            return f"{kind} {key!r:.40}"
+        path = self.parent._text(left - 1) if left else "..."
+        if kind in ("attribute", "field", "asked"):
+            return f"{path}.{key}"
+        if kind == "cached":
+            return f"{path}({', '.join(map('{!r:.40}'.format, key[0]))})"
+        if kind == "item":
+            return f"{path}[{key!r:.40}]"
+        if kind == "super":
+            return f"super({key[0].__name__}, {path}).{key[2]}"
         if kind == "class":
-            return f"type({self.parent})"
+            return f"type({path})"
         if kind == "self":
-            return f"{self.parent}.__self__"
-        return f"{kind} {self.key!r:.40}"
+            return f"{path}.__self__"
+        return f"{kind} {key!r:.40}"
 
     def __repr__(self) -> str:
         return f"<Source {self}>"

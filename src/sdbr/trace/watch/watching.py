@@ -24,17 +24,20 @@ class watching:
     function : callable
     args : tuple
     kwargs : dict
-    meets : callable, optional
-        Called with each random generator, Variable and link that the call reaches, and with what
-        it hands out whole, each with its source.
-    writes : callable, optional
-        Called with what the call is about to write to, each place once: see `Stores.note`.
+    hooks : dict, optional
+        ``meets`` is called with each random generator, Variable, NumPy scalar and link that the
+        call reaches, and with what it hands out whole, each with its source; ``writes`` with what
+        it is about to write to, each place once: see `Stores.note`. ``shows`` gives what the
+        user's code gets of an array that lies outside, ``stands`` what it calls in the place of a
+        function; None for the thing itself. ``holds_nodes`` is called when the code may get hold
+        of function nodes past Variables.
     """
 
-    def __init__(self, function: Callable, args: tuple, kwargs: dict, meets=None, writes=None):
+    def __init__(self, function: Callable, args: tuple, kwargs: dict, hooks: dict | None = None):
         self._call = function, args, kwargs
         self._watch = Watch()
-        self._watch.meets, self._watch.writes = meets, writes
+        for name, hook in (hooks or {}).items():
+            setattr(self._watch, name, hook)
         self._collects = False
 
     def __enter__(self) -> Watch:

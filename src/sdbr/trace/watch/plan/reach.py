@@ -11,7 +11,7 @@ from typing import Any
 
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library
-from sdbr.trace.code.reading import names_in
+from sdbr.trace.code.reading import compares_objects, names_in
 from sdbr.trace.watch._looks import ATOMS, MISSING, is_a
 from sdbr.trace.watch.fingerprints import LOOSE, MOST, Opaque, Same, inside, members_of, shallow
 
@@ -86,6 +86,8 @@ class _Walk:
         space = function.__globals__
         for name in sorted(_ASKING & names - space.keys()):
             raise Opaque(f"{function.__name__} asks {name}(), which has to be watched")
+        if compares_objects(function.__code__):
+            raise Opaque(f"{function.__name__} compares objects, which has to be watched")
         parts = [function.__defaults__, function.__kwdefaults__, function.__dict__]
         parts += [space.get(name, MISSING) for name in sorted(names)]
         for cell in function.__closure__ or ():

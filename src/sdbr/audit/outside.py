@@ -1,7 +1,7 @@
-"""Numbers and objects that user code reads from outside its chain; its byte code tells which.
+"""What user code may reach outside of its links, by the names in its byte code.
 
 Globals, variables of enclosing functions, attributes of classes, of modules and of plain objects:
-nothing tells when they are written, so they are looked at before every replay.
+nothing tells when they are written, so an audit looks at all of them.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
+import gc
+import operator
 import sys
 import types
 from typing import Any
 
-from sdbr.base.reasons import Reason, Remedy
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library, is_library_name
-from sdbr.trace.code.hidden import names_asked_by, parts_of, wrapped_by
-from sdbr.trace.code.moving import is_stood_for, moves_on, tells_time
 from sdbr.trace.code.reading import (
     Cell,
     Field,
@@ -57,57 +56,51 @@ _NUMBERS = frozenset({
 })  # fmt: skip
 _OF_LINKS = frozenset({"_params", "_persistent", "_within_init_scope", "_device"})
 
+# Of the standard library: what may hold something of the user's.
+_HOLDING = frozenset({
+    "functools", "contextlib", "operator", "_operator", "collections", "types", "weakref",
+})  # fmt: skip
+_GETTERS = (operator.attrgetter, operator.methodcaller)
+
 
 class Outside:
-    """What a call of `function` may read from outside, as it is now; `given`: `callables_in`.
+    """What a call of `function` may reach outside, as it is now.
 
     Attributes
     ----------
     entries : list of (holder, str, object)
         ``holder.get(name)`` is what the code would read; the object is what it was.
-    draws : list of (holder, str, object)
-        Those of them that are draws of NumPy's global generator.
-    names_nodes : bool
-        Whether it may reach function nodes by a name of which no patch tells.
-    reason : Reason or None
-        Why the call cannot be static.
-    unwatched : list of str
-        What was not looked at, because there is so much.
-    functions : list of function
-        The user's functions whose byte code was read.
+    classes : dict of type
+        The user's classes that the call may look into.
+    members : dict
+        Of a class -> its attributes.
     """
 
-    def __init__(self, function, owner, given=()):
-        self.reason: Reason | None = None
+    def __init__(self, function, owner):
         self.entries: list[tuple[Any, str, Any]] = []
-        self.draws: list[tuple[Any, str, Any]] = []
-        self.unwatched: list[str] = []
-        self.functions: list = []
+        self.classes: dict[type, Any] = {}  # each with the extent that its members were read for
+        self.members: dict[type, Any] = {}
+        self._read_before: list = []
         self._kept_modules: dict[int, Any] = {}
         self._functions: list = []
         self._seen: set[int] = set()
         self._walked: dict[int, Any] = {}
-        self._classes: dict[type, Any] = {}  # each with the extent that its members were read for
-        self._members: dict[type, Any] = {}
         self._attributes: set[str] = {"forward", "__call__"}
         self._holders: dict[tuple[int, str], None] = {}
         self._past_links = self._by_name = False
         self._follow(function)
         self._walk(function) if owner is None else self._link(owner)
-        for name, thing in given:
-            self._note_reason(name, thing, frozenset())
-            self._walk(thing)
         done: tuple = ()
         while self._functions or done != self._extent():
             while self._functions:
                 self._read(self._functions.pop())
             done = self._extent()
-            for cls in [c for c, known in self._classes.items() if known != done[1:]]:
-                self._classes[cls] = done[1:]
+            for cls in [c for c, known in self.classes.items() if known != done[1:]]:
+                self.classes[cls] = done[1:]
                 self._class_members(cls)
             for module in list(self._kept_modules.values()):
                 self._thing({}, module.__name__, module, frozenset(self._attributes))
-            for function in list(self.functions):
+            for function in list(self._read_before):
                 for name, thing in entries(function.__dict__, self._attributes):
                     self._thing(function.__dict__, name, thing, frozenset())
         if owner is not None and "update_rule" in self._attributes:
@@ -117,16 +110,9 @@ class Outside:
                     self._thing(parameter.__dict__, "update_rule", rule, frozenset())
         if self._past_links and owner is not None:
             self._raw_attributes(owner)
-        self.names_nodes = self._by_name or "_creator_node" in self._attributes
 
     def _extent(self) -> tuple:
-        return len(self._classes), len(self._attributes), self._by_name
-
-    @property
-    def classes(self) -> list[type]:
-        """The user's classes that the call may look into, bases and metaclasses included."""
-        every = {base: None for cls in self._classes for base in (*cls.__mro__, type(cls))}
-        return [cls for cls in every if not is_library(cls)]
+        return len(self.classes), len(self._attributes), self._by_name
 
     def _follow(self, function) -> None:
         if get(function, "_sdbr_static_code") is not None:
@@ -145,7 +131,7 @@ class Outside:
         children = {id(child): child for child in link.links()}
         self._walked.update(children)  # their parents hold them, too
         for child in children.values():
-            self._classes.setdefault(type(child))
+            self.classes.setdefault(type(child))
             for name, thing in list(child.__dict__.items()):
                 if type(thing) not in _NUMBERS and name not in _OF_LINKS:
                     self._walk(thing)
@@ -164,14 +150,11 @@ class Outside:
         if id(thing) in self._walked or isinstance(thing, _LEAVES):
             return
         if len(self._walked) > _MOST_WALKED:
-            text = f"functions beyond {_MOST_WALKED} objects that the call may reach"
-            if text not in self.unwatched:
-                self.unwatched.append(text)
             return
         self._walked[id(thing)] = thing
         if isinstance(thing, type):
             if not is_library(thing) and not issubclass(thing, _NODES):
-                self._classes.setdefault(thing)
+                self.classes.setdefault(thing)
             return
         if isinstance(thing, _NODES):
             return
@@ -179,7 +162,7 @@ class Outside:
             self._link(thing)
             return
         if not is_library(type(thing)):
-            self._classes.setdefault(type(thing))
+            self.classes.setdefault(type(thing))
         if isinstance(thing, (dict, list, tuple, collections.deque)):
             for item in list(thing.values() if isinstance(thing, dict) else thing):
                 if not isinstance(item, _SCALARS):
@@ -208,19 +191,19 @@ class Outside:
 
     def _look_behind(self, thing) -> None:
         """Follow what an object of the standard library holds."""
-        self._attributes |= names_asked_by(thing)
-        for part in parts_of(thing) if not isinstance(thing, types.FunctionType) else ():
+        self._attributes |= _names_asked_by(thing)
+        for part in _parts_of(thing) if not isinstance(thing, types.FunctionType) else ():
             self._walk(part)
 
     def _class_members(self, cls: type) -> None:
         """Methods and numbers among the attributes of a class that the code asks for."""
         if not is_library(type(cls)):
-            self._classes.setdefault(type(cls))
+            self.classes.setdefault(type(cls))
         for base in cls.__mro__:
             if is_library(base):
                 continue
             # One for all: asking the class again gives another.
-            members = self._members.setdefault(base, base.__dict__)
+            members = self.members.setdefault(base, base.__dict__)
             asked = self._attributes & members.keys()
             if self._by_name:
                 asked = members.keys() - _NOT_ASKED
@@ -251,14 +234,13 @@ class Outside:
         # functools.wraps gives a wrapper of ours the module of what it wraps.
         holder = function.__globals__
         if is_library_name(holder.get("__name__", ""), holder.get("__file__")):
-            for part in wrapped_by(function):
+            for part in _wrapped_by(function):
                 self._walk(part)
             return
         names, enclosed, attributes = names_in(function.__code__)
-        self.functions.append(function)
+        self._read_before.append(function)
         self._attributes |= attributes | (names & {"getattr"})
         self._by_name |= "getattr" in names
-        self._note_unreadable(names - holder.keys(), attributes)
         self._settings(attributes)
         self._past_links |= "vars" in names or "__dict__" in attributes
         for name, thing in entries(holder, names):
@@ -278,19 +260,10 @@ class Outside:
             if defaults:
                 name = f"defaults of {function.__name__}"
                 self._thing(Field(function, kind), name, defaults, frozenset())
-                for thing in defaults.values() if isinstance(defaults, dict) else defaults:
-                    self._note_reason(name, thing, frozenset())
         for name in names_imported(function):
             module = sys.modules.get(name)
             if module is not None:
                 self._thing(sys.modules, name, module, attributes)
-
-    def _note_unreadable(self, builtin: frozenset, attributes: frozenset) -> None:
-        """Code and variables that are found while the call runs, and only then."""
-        found = (builtin & {"eval", "exec"}) | (attributes & {"_getframe", "f_globals", "f_locals"})
-        if found and self.reason is None:
-            text = f"{min(found)!r} reaches what cannot be looked up before the call"
-            self.reason = Reason(text, Remedy.USE_FUNCTIONS)
 
     def _settings(self, attributes: frozenset) -> None:
         """Objects and functions that the user has put into ``chainer.config``."""
@@ -300,7 +273,6 @@ class Outside:
                     self._thing(settings, name, thing, frozenset())
 
     def _thing(self, holder, name: str, thing, attributes) -> None:
-        self._note_reason(name, thing, attributes)
         if isinstance(thing, types.ModuleType):
             if not is_library(thing):
                 self._module(thing, attributes)
@@ -310,14 +282,11 @@ class Outside:
                 if not issubclass(thing, (chainer.Link, *_NODES)):
                     self._follow(thing.__init__)
                 if not issubclass(thing, _NODES):
-                    self._classes.setdefault(thing)
+                    self.classes.setdefault(thing)
                 for attribute, member in entries(thing.__dict__, attributes):
                     if isinstance(member, _SCALARS):
-                        members = self._members.setdefault(thing, thing.__dict__)
+                        members = self.members.setdefault(thing, thing.__dict__)
                         self._add(members, attribute, member)
-            return
-        if is_stood_for(thing) and isinstance(holder, (dict, Cell)):
-            self.draws.append((holder, name, thing))
             return
         self._walk(thing)
         if callable(thing) and get(thing, "__name__") == name:
@@ -331,11 +300,6 @@ class Outside:
             elif is_library(thing) or id(thing) not in self._seen:
                 self._seen.add(id(thing))
                 self._thing(module.__dict__, name, thing, attributes)
-
-    def _note_reason(self, name: str, thing, attributes) -> None:
-        reason = self.reason or moves_on(thing) or tells_time(thing, attributes)
-        if reason is not self.reason:
-            self.reason = Reason(f"{name!r} {reason.text}", reason.remedy)
 
     def _add(self, holder, name: str, thing) -> None:
         key = (holder.key if isinstance(holder, (Cell, Field)) else id(holder), name)
@@ -353,3 +317,24 @@ def _is_plain(thing) -> bool:
     """Whether `thing` is an object of a user's class that holds data."""
     closed = _is_link(type(thing)) or isinstance(thing, (type, *_LEAVES)) or callable(thing)
     return not closed and not is_library(type(thing)) and plain_fields(thing) is not None
+
+
+def _parts_of(thing) -> list:
+    """What an object of the standard library holds, where that may be the user's."""
+    if type(thing).__module__ not in _HOLDING:
+        return []
+    return [part for part in gc.get_referents(thing) if part is not type(thing)]
+
+
+def _names_asked_by(thing) -> frozenset:
+    """The names that ``operator.attrgetter('a.b')`` and ``methodcaller('m')`` ask for."""
+    if not isinstance(thing, _GETTERS):
+        return frozenset()
+    texts = [x for x in thing.__reduce__()[1] if isinstance(x, str)]
+    return frozenset(name for text in texts for name in text.split("."))
+
+
+def _wrapped_by(function: types.FunctionType) -> list:
+    """What a function of a library that stands for one of the user's leads to."""
+    cells = [get(cell, "cell_contents") for cell in function.__closure__ or ()]
+    return [*cells, *function.__dict__.values()]
