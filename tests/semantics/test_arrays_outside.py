@@ -215,6 +215,12 @@ def counted_into_the_largest(box, x):
     return x + max(array) + max(box.m) + sum(box.m)
 
 
+def flipped_in_compiled_code(box, x):
+    kept = [box.m]
+    box.m *= -1
+    return x * 2 if max(map(np.sum, kept)) > 0 else x * 3
+
+
 def chosen_by_a_mask(box, x):
     return x * len(box.rows[0][box.mask]) + np.repeat(box.table, box.times, axis=0).sum()
 
@@ -261,7 +267,8 @@ def seen_of(thing):
 @pytest.mark.parametrize(
     "function",
     [
-        counted, counted_into_a_length, counted_into_the_largest, chosen_by_a_mask, copied, named,
+        counted, counted_into_a_length, counted_into_the_largest,
+        flipped_in_compiled_code, chosen_by_a_mask, copied, named,
         kept_in_a_partial,
         kept_in_a_default, kept_in_a_slice,
     ],
@@ -338,3 +345,47 @@ def test_is_in_a_call_that_has_become_dynamic():
     call = sdbr.static_graph(forward)
     for _ in range(3):
         np.testing.assert_array_equal(call(np.ones(3, "f")), np.full(3, 2, "f"))
+
+
+#: Numbers of an array that decide, while replays read the array itself anew.
+DECIDING = {
+    "mapped": lambda a, b: max(map(np.sum, [a])) > 0,
+    "mapped by code": lambda a, b: max(q.sum() for q in [a]) > 0,
+    "reduced": lambda a, b: functools.reduce(np.add, [a, b])[0] > 0,
+    "by a key": lambda a, b: sorted([a, b], key=np.sum)[0].sum() >= 0,
+    "filtered": lambda a, b: len(list(filter(np.all, [a > 0]))) > 0,
+    "stacked": lambda a, b: bool(np.array([a, a]).sum() > 0),
+    "a list of them": lambda a, b: np.sum([a, a]) > 0,
+    "spread": lambda a, b: np.sum(*[a]) > 0,
+    "by a partial": lambda a, b: functools.partial(np.sum, a)() > 0,
+    "listed": lambda a, b: list(a)[1] > 0,
+    "the least": lambda a, b: min(a) > 0,
+    "a text": lambda a, b: f"{a[0]:.1f}" == "1.0",
+    "a buffer": lambda a, b: memoryview(a)[0] > 0,
+    "contained": lambda a, b: 1 in a,
+    "a function of Chainer's": lambda a, b: F.sum(F.stack([a, b])).array > 0,
+}
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("where", ["between the calls", "in the call"])
+@pytest.mark.parametrize("name", DECIDING)
+def test_what_decides_is_compared(name, where):
+    found = []
+    for static in (False, True):
+        box, seen = Box(), []
+        box.m[...] = 1
+
+        def forward(x, box=box):
+            if where == "in the call":
+                box.m *= -1
+            return (x * 2 if DECIDING[name](box.m, box.d["k"] * 0) else x * 3) * box.m
+
+        call = sdbr.static_graph(forward) if static else forward
+        for i in range(7):
+            seen += [call(np.full(3, i + 1, "f")), box.m.copy()]
+            if where == "between the calls":
+                box.m *= -1
+        found.append(seen)
+    for want, got in zip(*found, strict=True):
+        np.testing.assert_array_equal(got, want)

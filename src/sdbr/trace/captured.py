@@ -229,6 +229,10 @@ class Borrowed:
         """The array that a value shows, if that is one from outside."""
         return self._arrays.get(value.index)
 
+    def arrays(self) -> list:
+        """All of them."""
+        return [array for array, _ in self._known.values()]
+
     def holds(self, array) -> bool:
         """Whether it is such an array."""
         return id(array) in self._known

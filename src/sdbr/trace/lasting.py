@@ -87,6 +87,12 @@ class LastingRecording:
             return True
         return not memory.kept and memory.first.kind != PARAMETER
 
+    def note_lasting_write(self, memory: Memory) -> None:
+        """Such memory is written: compiled code must not be given arrays from outside on it."""
+        for array in self.borrowed.arrays() if self.code_watch is not None else ():
+            if self.memory_of(array) is memory:
+                self.code_watch.has_changed(array)
+
     def check_given(self, thing, label: str) -> None:
         """Code that runs every time gets arrays, and may keep them: then they are the very ones."""
         for array in arrays_in(thing):

@@ -240,6 +240,8 @@ class MemoryRecording:
         if not memory.written and memory.order != sorted(memory.order):
             call = (np.transpose, (Hole(0), tuple(memory.order)), {})
             memory.value = self._made_by(call, [memory.value], memory.shape, memory.dtype)
+        if not memory.written and memory.first is not None:
+            self.note_lasting_write(memory)
         memory.written = True
         return memory.value
 

@@ -6,7 +6,7 @@ import operator
 import types
 
 from sdbr.trace.arrays.asked import HOLDING, STANDS, plain, plainly, power
-from sdbr.trace.arrays.stripping import LEAVING, TRACED, strip
+from sdbr.trace.arrays.stripping import LEAVING, TRACED, holds_known, strip
 from sdbr.trace.arrays.traced_float import FOLLOWED
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.watch._calls import MEANINGS as _MEANINGS
@@ -42,6 +42,7 @@ cdef dict Calling = {
     id(itertools.accumulate): 1, id(itertools.groupby): 1, id(max): -1, id(min): -1, id(sorted): -1,
 }  # fmt: skip
 cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
+cdef tuple Sequences = (list, tuple)
 cdef tuple Modules = (types.ModuleType,)
 cdef tuple Arrays = (np.ndarray, np.generic)
 cdef tuple Iterators = (types.GeneratorType, enumerate, filter, map, zip)
@@ -224,10 +225,12 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
         return 0
     w.runs(function)
     cdef int i, n_plain = n - len(names)
+    cdef list args = [w.at(above + n - 1 - i) for i in range(n)]
     if computes(function):
         for i in range(n):
             w.show(above + i, True)
-    cdef list args = [w.at(above + n - 1 - i) for i in range(n)]
+        w.is_listed = any([type(x) in Sequences and holds_known(x) for x in args])
+        args = [w.at(above + n - 1 - i) for i in range(n)]
     cdef list given = args.copy()
     cdef dict kwargs = {}
     if first is Nulls:
@@ -258,6 +261,9 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
 cdef bint computes(function) except -1:
     """Whether it is a function of NumPy's, CuPy's or Chainer's, which computes with arrays."""
     kind = type(function)
+    home = function.__globals__.get("__name__") if kind is Function else module_of(kind)
+    if type(home) is str and home[:11] == "sdbr.trace.":
+        return True  # it stands for one
     if kind in Unbound:
         module = module_of(function.__objclass__)
     elif kind is types.BuiltinFunctionType and not is_a(function.__self__, Modules):

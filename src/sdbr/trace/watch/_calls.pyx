@@ -152,7 +152,7 @@ cdef object _give(Notes notes, str module, list args, dict kwargs, Way way = TAK
     cdef bint ours = root == "sdbr" or root == "chainer"
     if root == "sdbr" and not module.startswith("sdbr.trace."):
         return  # does the same in every replay
-    if not ours:
+    if root != "chainer":  # ours stand for NumPy's
         computed_from(notes, [*args, *kwargs.values()])
     for x in (*args, *kwargs.values()):
         if ours and is_a(x, (chainer.Link, chainer.LinkHook)):

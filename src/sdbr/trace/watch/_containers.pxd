@@ -19,4 +19,4 @@ cpdef object operate(Notes notes, one, other, bint modulo =*)
 cpdef object write_item(Notes notes, thing, key, bint deletes =*, value =*)
 cpdef object put(Notes notes, thing, str name, list args)
 cpdef object set_item(Notes notes, thing, key, bint deletes =*)
-cpdef int computed_from(Notes notes, list things) except -1
+cpdef int computed_from(Notes notes, list things, bint one_by_one=*) except -1

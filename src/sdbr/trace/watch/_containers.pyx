@@ -60,12 +60,17 @@ cdef int some_numbers(Notes notes, thing, key) except -1:
     return numbers(notes, thing)
 
 
-cpdef int computed_from(Notes notes, list things) except -1:
+cpdef int computed_from(Notes notes, list things, bint one_by_one=False) except -1:
     """Code that is not followed computes of these, or writes to them, unless something traced takes
     part, which tells of it."""
     cdef list parts = []
     take_parts(notes, things, parts, 0)
-    if any([is_ours(x) or is_a(x, VARIABLES) for x in parts]):
+    if one_by_one:
+        for x in list(parts):
+            if is_a(x, CONTAINERS):
+                parts += dict.values(x) if is_a(x, (dict,)) else elements_of(x)
+        parts = [x for x in parts if is_a(x, ARRAYS) and not is_ours(x)]
+    elif any([is_ours(x) or is_a(x, VARIABLES) for x in parts]):
         return 0
     for x in parts:
         if is_a(x, CONTAINERS):

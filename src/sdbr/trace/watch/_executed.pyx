@@ -171,6 +171,7 @@ cdef class Executed(Notes):
         # Of the frame below, which is in the middle of an instruction.
         self.pending.append((self.asked, self.callee, <size_t>self.first, <size_t>self.second))
         self.asked = self.callee = None
+        self.is_listed = False
         self.begin_frame(frame)
         self.runs(self.layout.code)
         if expected is None or known is not expected:
@@ -274,6 +275,7 @@ cdef class Executed(Notes):
 
     cpdef int raised(self, frame, error) except -1:
         self.asked = None
+        self.is_listed = False
         return 0
 
     cdef int look_at_top(self) except -1:
@@ -305,6 +307,10 @@ cdef class Executed(Notes):
         if top == NULL:
             return 0
         kind = type_of(top)
+        if self.is_listed:  # functions that look into lists give what is of the call as well
+            self.is_listed = False
+            if kind == Array or issubclass(<object>kind, np.generic):
+                self.mark_dynamic("gives arrays in a list to NumPy, which nobody sees to be read")
         if kind == Array or kind == OnDevice:
             return self.show(0, False)
         if references(top) != 1 or is_tracked(top):
@@ -336,6 +342,13 @@ cdef class Executed(Notes):
         """An attribute is about to be read; a method that is not called at once stays that of the
         array itself."""
         return self.show(0, True) if self.binds or name not in METHODS else 0
+
+    def has_changed(self, array):
+        """The call has written into an array from outside: what it holds is no longer from there.
+        """
+        address = <size_t><PyObject *>array
+        self.touched.add(address)
+        self.written.add((address, "*", None))
 
     def must_stay(self, array):
         """An array from outside decides about more than numbers."""

@@ -8,7 +8,15 @@ import types
 from sdbr.trace.watch._escaping import is_asked
 from sdbr.trace.watch.fingerprints import CONTAINERS, VIEWS, elements_of
 
-from sdbr.trace.watch._containers cimport elements, equal, identify, is_computed, length, through
+from sdbr.trace.watch._containers cimport (
+    computed_from,
+    elements,
+    equal,
+    identify,
+    is_computed,
+    length,
+    through,
+)
 from sdbr.trace.watch._escaping cimport ASKS, escape, meet_any
 from sdbr.trace.watch._following cimport asks, is_followed, runs_followed
 from sdbr.trace.watch._looks cimport class_attribute, is_atom
@@ -142,5 +150,8 @@ cdef object code_of(list functions):
 cpdef object called_with(Notes notes, function, list iterables):
     """Compiled code calls a function with what it gets from iterables."""
     escape(notes, function, False, ASKS)
-    for x in iterables if not runs_followed(function) else ():
+    if runs_followed(function):
+        return
+    computed_from(notes, iterables, True)
+    for x in iterables:
         each(notes, x, is_asked if asks(function) else in_full)

@@ -24,6 +24,7 @@ from sdbr.trace.watch._flowing import (
 from sdbr.trace.watch._attributes cimport attribute, has_attribute, write_attribute
 from sdbr.trace.watch._containers cimport (
     all_of,
+    computed_from,
     elements,
     identify,
     length,
@@ -272,6 +273,8 @@ def _maps(notes, args, kwargs):
     goes_through(notes, args[1:], kwargs)
     for x in args[:1]:
         escape(notes, x, True)
+        if not runs_followed(x):
+            computed_from(notes, list(args[1:]), True)
 
 
 @_means(filter)
@@ -279,6 +282,8 @@ def _filters(notes, args, kwargs):
     goes_through(notes, args[1:], kwargs)
     for x in args[:1]:
         escape(notes, x, False, ASKS)
+        if not runs_followed(x):
+            computed_from(notes, list(args[1:]), True)
 
 
 @_means(weakref.ref)
