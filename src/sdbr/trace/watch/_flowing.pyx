@@ -18,7 +18,7 @@ from sdbr.trace.watch._containers cimport (
     through,
 )
 from sdbr.trace.watch._escaping cimport ASKS, escape, meet_any
-from sdbr.trace.watch._following cimport asks, is_followed, runs_followed
+from sdbr.trace.watch._following cimport asks, computes_unseen, is_followed, runs_followed
 from sdbr.trace.watch._looks cimport class_attribute, is_atom
 from sdbr.trace.watch._notes cimport Notes
 
@@ -150,8 +150,7 @@ cdef object code_of(list functions):
 cpdef object called_with(Notes notes, function, list iterables):
     """Compiled code calls a function with what it gets from iterables."""
     escape(notes, function, False, ASKS)
-    if runs_followed(function):
-        return
-    computed_from(notes, iterables, True)
-    for x in iterables:
+    if computes_unseen(function):
+        computed_from(notes, iterables, True)
+    for x in iterables if not runs_followed(function) else ():
         each(notes, x, is_asked if asks(function) else in_full)

@@ -73,6 +73,15 @@ cpdef bint runs_followed(function) except -1:
     return is_followed(class_attribute(type(function), "__call__"))
 
 
+cpdef bint computes_unseen(function) except -1:
+    """Whether what is in arrays that a function is called with is read where nobody tells."""
+    if runs_followed(function):
+        return False
+    named = type(function) is types.FunctionType or is_a(function, (type,))
+    module = function.__module__ if named else None
+    return not (type(module) is str and module.partition(".")[0] == "chainer")
+
+
 cpdef object unbound(function):
     """What a method is bound of: the object is nobody's to keep."""
     while type(function) is types.MethodType:

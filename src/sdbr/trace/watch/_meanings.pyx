@@ -32,7 +32,7 @@ from sdbr.trace.watch._containers cimport (
 )
 from sdbr.trace.watch._escaping cimport ASKS, escape, is_number, numbers, show
 from sdbr.trace.watch._flowing cimport called_with, each
-from sdbr.trace.watch._following cimport is_followed, runs_followed
+from sdbr.trace.watch._following cimport computes_unseen, is_followed, runs_followed
 from sdbr.trace.watch._looks cimport class_attribute, lookup
 from sdbr.trace.watch._notes cimport Notes
 
@@ -273,7 +273,7 @@ def _maps(notes, args, kwargs):
     goes_through(notes, args[1:], kwargs)
     for x in args[:1]:
         escape(notes, x, True)
-        if not runs_followed(x):
+        if computes_unseen(x):
             computed_from(notes, list(args[1:]), True)
 
 
@@ -282,7 +282,7 @@ def _filters(notes, args, kwargs):
     goes_through(notes, args[1:], kwargs)
     for x in args[:1]:
         escape(notes, x, False, ASKS)
-        if not runs_followed(x):
+        if computes_unseen(x):
             computed_from(notes, list(args[1:]), True)
 
 
