@@ -348,20 +348,3 @@ def test_values_that_decide_in_python(use):
     with pytest.warns(sdbr.SdbrWarning, match="is not static"):
         for t in BATCHES:
             np.testing.assert_array_equal(static(SMALL, t).array, f(SMALL, t).array)
-
-
-LISTED = {
-    "a sum": lambda x: np.sum([x, x]) > 0,
-    "the mean of a result": lambda x: np.mean([F.relu(x * -1).array]) > 0,
-    "a product": lambda x: np.add([x], [x])[0][0] > 0,
-    "in a tuple": lambda x: np.max(((x,), (x,))) > 0,
-}
-
-
-@pytest.mark.parametrize("name", LISTED)
-def test_arrays_in_a_list_that_numpy_reads_unseen(name):
-    f = static(lambda x: x * (2 if LISTED[name](x) else 3))
-    with pytest.warns(sdbr.SdbrWarning, match="arrays in a list to NumPy"):
-        for i in range(4):
-            x = np.full(3, (-1) ** i, "f")
-            np.testing.assert_array_equal(f(x), x * (2 if LISTED[name](x) else 3))

@@ -13,8 +13,16 @@ from typing import Any
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.asking import ask_layout
-from sdbr.trace.arrays.stripping import LEAVING, is_traced, shown, strip, strip_nested
-from sdbr.trace.arrays.telling import leave_by, unseen
+from sdbr.trace.arrays.provenance import TracedArray
+from sdbr.trace.arrays.stripping import (
+    LEAVING,
+    holds_known,
+    is_traced,
+    shown,
+    strip,
+    strip_nested,
+)
+from sdbr.trace.arrays.telling import leave_by, record, unseen
 from sdbr.trace.arrays.traced_float import FOLLOWED, computed, strip_floats
 from sdbr.trace.current import current
 
@@ -88,6 +96,62 @@ def plainly(function: Callable, name: str = "") -> Callable:
         return unseen(recorder, function, *strip_nested(args), **strip_nested(kwargs))
 
     return call
+
+
+def gives_in_list(thing: Any) -> bool:
+    """Whether NumPy, which asks an array itself, would read some in `thing` and tell nobody."""
+    return not is_traced(thing) and holds_known(thing)
+
+
+def dispatched(function: Callable) -> Callable:
+    """What stands for a function of NumPy's that may get arrays of the call in lists.
+
+    It is recorded as if NumPy asked those in lists, too, who computes.
+    """
+    kind, name = type(function), getattr(function, "__name__", type(function).__name__)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return function(*args, **kwargs)
+        owner = function if kind is np.ufunc else getattr(function, "__self__", None)
+        if isinstance(owner, np.ufunc) or (args and isinstance(args[0], np.ufunc)):
+            if "array" in kwargs:  # which NumPy does not find by this name where it asks
+                args = (*args, kwargs.pop("array"))
+            out = kwargs.get("out")
+            if any(map(is_traced, (*args, *(out if type(out) is tuple else (out,))))):
+                return function(*args, **kwargs)  # NumPy asks that one
+            return function(*map(_Listed.of, args), **kwargs)
+        if not any(map(gives_in_list, (*args, *kwargs.values()))):
+            return function(*args, **kwargs)
+        if kind is _Dispatcher:
+            return TracedArray.__array_function__(None, function, (), args, kwargs)
+        if kind is type and issubclass(function, np.generic):
+            return record(function, args, kwargs)
+        text = f"an array in a list was given to numpy.{name}, which tells nobody"
+        recorder.mark_dynamic(text, Remedy.STAY_ARRAYS)
+        return function(*args, **kwargs)
+
+    call.__module__ = "numpy"
+    return call
+
+
+_Dispatcher = type(np.sum)
+
+
+class _Listed:
+    """A list of arrays, which NumPy's universal functions ask as they ask an array."""
+
+    def __init__(self, things: Any) -> None:
+        self.things = things
+
+    @classmethod
+    def of(cls, thing: Any) -> Any:
+        return cls(thing) if gives_in_list(thing) else thing
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        inputs = tuple([x.things if type(x) is _Listed else x for x in inputs])
+        return TracedArray.__array_ufunc__(None, ufunc, method, *inputs, **kwargs)
 
 
 def plain(thing: Any, inside: dict[int, Any] | None = None) -> Any:

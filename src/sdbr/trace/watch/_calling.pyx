@@ -5,14 +5,25 @@ import itertools
 import operator
 import types
 
-from sdbr.trace.arrays.asked import HOLDING, STANDS, plain, plainly, power
-from sdbr.trace.arrays.stripping import LEAVING, TRACED, holds_known, strip
+from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.asked import (
+    HOLDING,
+    STANDS,
+    dispatched,
+    gives_in_list,
+    plain,
+    plainly,
+    power,
+)
+from sdbr.trace.arrays.stripping import LEAVING, TRACED, strip
+from sdbr.trace.arrays.telling import leave_by
 from sdbr.trace.arrays.traced_float import FOLLOWED
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.watch._calls import MEANINGS as _MEANINGS
 from sdbr.trace.watch._calls import makes_by_itself
 from sdbr.trace.watch._escaping import OPERATORS, escape, takes_numbers
 from sdbr.trace.watch._frames import NULLS
+from sdbr.trace.watch._following import is_stdlib
 from sdbr.trace.watch.fingerprints import CONTAINERS, module_of
 
 import numpy as np
@@ -42,12 +53,14 @@ cdef dict Calling = {
     id(itertools.accumulate): 1, id(itertools.groupby): 1, id(max): -1, id(min): -1, id(sorted): -1,
 }  # fmt: skip
 cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
-cdef tuple Sequences = (list, tuple)
 cdef tuple Modules = (types.ModuleType,)
 cdef tuple Arrays = (np.ndarray, np.generic)
 cdef tuple Iterators = (types.GeneratorType, enumerate, filter, map, zip)
 #: What keeps numbers, and what asks them.
 cdef tuple Keeping = (*CONTAINERS, str, bytes, BaseException)
+#: Whose functions compute with arrays, and whose read those in lists where nobody tells.
+cdef frozenset Roots = frozenset({"chainer", "cupy", "numpy", "sdbr"})
+cdef frozenset Reading = frozenset({"numpy", "scipy"})
 cdef frozenset Computing = frozenset({int, float, complex, bool})
 cdef frozenset NotTaking = frozenset({
     "builtins", "chainer", "cupy", "functools", "itertools", "numpy", "sdbr", "types",
@@ -65,18 +78,45 @@ cdef object stand_in(Executed w, function, list args, int n_plain):
         for i in range(len(args)):
             if i == at or i >= n_plain:
                 args[i] = Builtins.get(<size_t><PyObject *>args[i]) or instead(w, args[i]) \
-                    or past(args[i], None, True) or args[i]
+                    or past(args[i], None, True) or in_lists(args[i], None) or args[i]
         return None
     if type(function) is functools.partial:
-        n_plain = n_plain + len(function.args) if not function.keywords else 0
-        found = stand_in(w, function.func, [*function.args, *args], n_plain)
+        args = [*function.args, *args, *function.keywords.values()]
+        found = stand_in(w, function.func, args, n_plain + len(function.args))
         return found and functools.partial(found, *function.args, **function.keywords)
     by_users = is_users((<object>w.top).f_globals.get("__name__", ""))
     if any([type(x) in LEAVING or by_users and type(x) in TRACED for x in args]):
         found = Stands.get((address, len(args)))
         if found is not None and (found is power or n_plain == len(args)):
             return found
-    return instead(w, function) or past(function, args[0] if args else None, False)
+    return instead(w, function) or past(function, args[0] if args else None, False) \
+        or in_lists(function, args)
+
+
+cdef object in_lists(function, list args):
+    """What stands for a function of NumPy's that gets arrays in lists, or may where `args` are
+    not known yet."""
+    if args is not None and not is_of_ufunc(function):
+        if not any([is_list(x) and gives_in_list(x) for x in args]):
+            return None
+    if not callable(function):
+        return None
+    is_class = is_a(function, (type,))
+    root = module_of(function).partition(".")[0] if is_class else computing(function)
+    return dispatched(function) if root in Reading else None
+
+
+cdef bint is_of_ufunc(function) except -1:
+    """Whether it is a method of universal functions, which NumPy finds no array by its name for."""
+    return type(function) in Unbound and function.__objclass__ is np.ufunc
+
+
+cdef bint is_list(thing) except -1:
+    """Whether elements are known without code of the user's, or without anybody's who is seen."""
+    if is_a(thing, CONTAINERS):
+        return True
+    found = class_attribute(type(thing), "__getitem__")
+    return type(found) is Function and is_stdlib(found.__code__.co_filename)
 
 
 cdef object instead(Executed w, function):
@@ -173,7 +213,15 @@ cdef int gives_back(Executed w, int op, int arg) except -1:
         found = plain(thing)
         if found is not thing:
             w.put(0, found)
+    elif not w.is_called[-1] and w.pending and gives_array(w.at(0)):
+        callee = w.pending[-1][1]
+        if (callee.__module__ if type(callee) is Function else computing(callee)) in Reading:
+            leave_by(f"NumPy reads what {code.co_name}() gives it", Remedy.STAY_ARRAYS, w.at(0))
     return 0
+
+
+cdef bint gives_array(thing) except -1:
+    return type(thing) in TRACED or (is_a(thing, CONTAINERS) and gives_in_list(thing))
 
 
 cdef bint is_taken(Executed w, code) except -1:
@@ -226,18 +274,16 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
     w.runs(function)
     cdef int i, n_plain = n - len(names)
     cdef list args = [w.at(above + n - 1 - i) for i in range(n)]
-    if computes(function):
+    if computing(function) in Roots:
         for i in range(n):
             w.show(above + i, True)
-        w.is_listed = any([type(x) in Sequences and holds_known(x) for x in args])
         args = [w.at(above + n - 1 - i) for i in range(n)]
     cdef list given = args.copy()
     cdef dict kwargs = {}
-    if first is Nulls:
-        found = stand_in(w, function, args, n_plain)
-        if found is not None:
-            w.callee = function = found
-            w.put(above + n if BEFORE_313 else above + n + 1, found)
+    found = stand_in(w, function, args, n_plain) if first is Nulls else in_lists(function, args)
+    if found is not None:
+        w.callee = function = found
+        w.put(above + n if BEFORE_313 and first is Nulls else above + n + 1, found)
     make_plain(function, args)
     for i in range(n):
         if args[i] is not given[i]:
@@ -258,12 +304,13 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
     return 0
 
 
-cdef bint computes(function) except -1:
-    """Whether it is a function of NumPy's, CuPy's or Chainer's, which computes with arrays."""
+cdef str computing(function):
+    """The package of a function that computes with arrays; None where it does not, and "sdbr" for
+    what stands for one."""
     kind = type(function)
     home = function.__globals__.get("__name__") if kind is Function else module_of(kind)
     if type(home) is str and home[:11] == "sdbr.trace.":
-        return True  # it stands for one
+        return "sdbr"
     if kind in Unbound:
         module = module_of(function.__objclass__)
     elif kind is types.BuiltinFunctionType and not is_a(function.__self__, Modules):
@@ -272,7 +319,7 @@ cdef bint computes(function) except -1:
         named = kind is Function or kind is types.BuiltinFunctionType
         module = function.__module__ if named else module_of(kind)
     root = module.partition(".")[0] if type(module) is str else ""
-    return root == "numpy" or root == "cupy" or (root == "chainer" and kind is Function)
+    return None if root == "chainer" and kind is not Function else root
 
 
 cdef int call_all(Executed w, int n) except -1:
@@ -286,14 +333,20 @@ cdef int call_all(Executed w, int n) except -1:
     if is_a(kwargs, (dict,)):
         values(w, kwargs)
     cdef list found = list(args) if is_a(args, (list, tuple)) else []
-    stands = stand_in(w, function, found, 0 if kwargs else len(found))
+    cdef int n_plain = len(found)
+    if is_a(kwargs, (dict,)):
+        found += kwargs.values()
+    cdef list given = found.copy()
+    stands = stand_in(w, function, found, n_plain)
     if stands is not None:
         w.callee = function = stands
         w.put(place, stands)
     make_plain(function, found)
-    if n and is_a(kwargs, (dict,)) and takes(function):
-        w.put(0, plain(kwargs))
-    if any([x is not y for x, y in zip(found, args)]):
+    if any([x is not y for x, y in zip(found[n_plain:], given[n_plain:])]):
+        kwargs = dict(zip(kwargs, found[n_plain:]))
+        w.put(0, kwargs)
+    del found[n_plain:]
+    if any([x is not y for x, y in zip(found, given)]):
         w.put(n, tuple(found))
     w.function = call(w, function, found, dict(kwargs))
     return 0

@@ -7,6 +7,7 @@ import itertools
 import types
 
 from sdbr.devices.arrays import ARRAYS, PLAIN
+from sdbr.trace.arrays.asked import gives_in_list
 from sdbr.trace.watch._looks import MISSING
 from sdbr.trace.watch.fingerprints import CONTAINERS, SETS, VARIABLES, VIEWS, elements_of
 from sdbr.trace.watch.reads import is_ours
@@ -127,6 +128,8 @@ cpdef object subscript(Notes notes, thing, key):
 cpdef object get_item(Notes notes, thing, key):
     """Compiled code reads an item."""
     if not is_a(thing, (*CONTAINERS, types.MappingProxyType)):
+        if any(map(gives_in_list, key if type(key) is tuple else (key,))):
+            notes.mark_dynamic(f"gives an array in a list to {type(thing).__name__}[...]")
         escape(notes, thing)
         escape(notes, key)
     elif type(key) is slice:

@@ -19,7 +19,6 @@ cdef class Executed(Notes):
     cdef list pending       # what `asked` is in each of them, for when the next one is left
     cdef list functions     # of the frames that are followed
     cdef list is_called     # of the same: whether code that is followed has called them
-    cdef bint is_listed      # NumPy was given arrays of the call in a list
     cdef bint binds         # the last attribute was loaded with the object beside a method
     cdef int offset         # of the instruction
 

@@ -171,7 +171,6 @@ cdef class Executed(Notes):
         # Of the frame below, which is in the middle of an instruction.
         self.pending.append((self.asked, self.callee, <size_t>self.first, <size_t>self.second))
         self.asked = self.callee = None
-        self.is_listed = False
         self.begin_frame(frame)
         self.runs(self.layout.code)
         if expected is None or known is not expected:
@@ -275,7 +274,6 @@ cdef class Executed(Notes):
 
     cpdef int raised(self, frame, error) except -1:
         self.asked = None
-        self.is_listed = False
         return 0
 
     cdef int look_at_top(self) except -1:
@@ -307,10 +305,6 @@ cdef class Executed(Notes):
         if top == NULL:
             return 0
         kind = type_of(top)
-        if self.is_listed:  # functions that look into lists give what is of the call as well
-            self.is_listed = False
-            if kind == Array or issubclass(<object>kind, np.generic):
-                self.mark_dynamic("gives arrays in a list to NumPy, which nobody sees to be read")
         if kind == Array or kind == OnDevice:
             return self.show(0, False)
         if references(top) != 1 or is_tracked(top):

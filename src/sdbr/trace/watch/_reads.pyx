@@ -64,9 +64,10 @@ cdef class Watch(Executed):
         while i >= 0 and units[i] == EXTENDED_ARG:
             arg |= units[i + 1] << shift
             i, shift = i - 2, shift + 8
-        self.offset, self.callee = offset, None
+        self.offset = offset
         self.n_instructions += 1
         if op != SECOND:
+            self.callee = None
             self.look_at_top()
         if handler != NULL:
             handler(self, op, arg)
