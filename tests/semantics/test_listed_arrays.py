@@ -53,6 +53,12 @@ def held(x):
     return found
 
 
+def sorted_in_place(x):
+    rows = [[-abs(x)], [x]]
+    rows.sort(key=np.max)
+    return rows[1][0].sum()
+
+
 def added_at(x):
     BUFFER[...] = 0
     np.add.at(BUFFER, [0, 1], [x[0], x[1]])
@@ -89,6 +95,8 @@ REPLAYED = {
     "spread by itertools": lambda x: max(itertools.starmap(np.sum, [([x, x],)])),
     "accumulated": lambda x: list(itertools.accumulate([[x], [x]], np.add))[1].sum(),
     "a key": lambda x: -sorted([[x, x], [x * 0]], key=np.sum)[0][0].sum() + 0.1 * x.sum(),
+    "a key of a list's own": sorted_in_place,
+    "an axis": lambda x: np.sum([x, x], axis=np.argmax([x[0], 0]))[0],
     "a deque": lambda x: np.sum(collections.deque([x, x])),
     "a list of the user's": lambda x: np.sum(Named([x, x])),
     "a list of the library's": lambda x: np.sum(collections.UserList([x, x])),
@@ -100,6 +108,8 @@ REPLAYED = {
 }
 DYNAMIC = {
     "a truth": lambda x: 1 if np.allclose([x], [np.abs(x)]) else -1,
+    "places": lambda x: np.nonzero([x > 0])[0].size - 1,
+    "places in a list of truths": lambda x: np.where([x[0] > 0, True])[0].size - 1,
     "values that shape": lambda x: np.unique([x, x])[0],
     "a function of the user's": lambda x: np.vectorize(lambda v: v * 2)([x, x]).sum(),
     "one that was there": held,
@@ -138,6 +148,27 @@ def test_arrays_in_lists_are_followed(name):
 def test_what_nobody_can_follow_is_dynamic(name):
     with pytest.warns(sdbr.SdbrWarning, match="is not static"):
         assert check(DYNAMIC[name]) == 0
+
+
+FROM_OUTSIDE = {
+    "beside one made of nothing": lambda x, a: np.sum([a, np.ones(3, "f")], axis=0),
+    "stacked": lambda x, a: np.stack([a, np.ones(3, "f")])[0],
+    "beside an argument": lambda x, a: np.sum([a, x], axis=0),
+    "by itertools": lambda x, a: next(itertools.starmap(np.asarray, [([a],)]))[0],
+    "places": lambda x, a: np.nonzero((a > 2, a > 1))[0].size,
+}
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("name", FROM_OUTSIDE)
+def test_arrays_from_outside_count_though_replays_read_them_as_well(name):
+    box = Frames(np.array([1, 2, 3], "f"))
+    function = lambda x: x * box.array + FROM_OUTSIDE[name](x, box.array)  # noqa: E731
+    static = sdbr.static_graph(function)
+    for i in range(8):
+        box.array += i // 5
+        np.testing.assert_array_equal(static(np.ones(3, "f")), function(np.ones(3, "f")))
+    assert static.schedule_manager.statistics.replays >= 2
 
 
 def test_arrays_from_outside_that_an_object_gives_are_compared():

@@ -457,7 +457,7 @@ def test_validation_and_listings_with_an_annealed_number():
 
 
 class OutOfSight(chainer.Chain):
-    """Reads `beta` in a way that no float of ours can notice."""
+    """Reads `beta` in a way that no float of ours can notice before the watch has told of it."""
 
     def __init__(self, read):
         super().__init__()
@@ -469,24 +469,24 @@ class OutOfSight(chainer.Chain):
 
 
 @pytest.mark.parametrize(
-    "read",
+    ("read", "traces"),
     [
-        lambda self: len("%.3f" % self.beta),  # noqa: UP031
-        lambda self: len(json.dumps({"beta": self.beta})),
-        lambda self: vars(self)["beta"],
-        lambda self: self.__dict__["beta"],
+        (lambda self: len("%.3f" % self.beta), 4),  # noqa: UP031
+        (lambda self: len(json.dumps({"beta": self.beta})), 4),
+        (lambda self: vars(self)["beta"], 2),
+        (lambda self: self.__dict__["beta"], 2),
     ],
     ids=["percent", "json", "vars", "dict"],
 )
-def test_floats_read_out_of_sight(read):
+def test_floats_read_out_of_sight(read, traces):
     static = sdbr.static_graph(OutOfSight(read))
     x = np.ones(3)
     for beta in (0.5, 0.25, 12.125, -100.5):
         static.beta = beta
         for _ in range(3):
             np.testing.assert_array_equal(static(chainer.Variable(x)).array, x * read(static))
-    assert static.schedule_manager.statistics.traces == 4
-    assert static.schedule_manager.statistics.replays == 8
+    assert static.schedule_manager.statistics.traces == traces
+    assert static.schedule_manager.statistics.replays == 12 - traces
 
 
 def test_accuracy_can_be_switched_off():

@@ -486,7 +486,8 @@ def test_a_counter_of_a_link_in_something_outside(make):
         for i in range(5):
             static(X)
             assert Chosen.spare == make(i + 1)
-    assert static.schedule_manager.statistics.replays == 0
+    is_object = isinstance(Chosen.spare, types.SimpleNamespace)
+    assert static.schedule_manager.statistics.replays == (0 if is_object else 4)
 
 
 def test_a_counter_of_a_link_in_a_list_that_is_there():

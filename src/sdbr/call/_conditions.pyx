@@ -81,9 +81,8 @@ cdef class Numbers:
         self.values = <double *> calloc(max(self.n, 1), sizeof(double))
         if self.values == NULL:
             raise MemoryError
-        self.holders = [
-            None if s.kind is int else getattr(s, "holder", None) for s in self.scalars
-        ]
+        holders = [None if s.kind is int else getattr(s, "holder", None) for s in self.scalars]
+        self.holders = [x if type(x) is dict else None for x in holders]
         self.names = [getattr(s, "attribute", None) for s in self.scalars]
 
     def __dealloc__(self):

@@ -261,7 +261,9 @@ cdef class Effects:
 
     cdef object filled(self, structure, dict places):
         """A structure of values with what is handed out for them."""
-        things = {index: self.thing(<int> at) for index, at in places.items()}
+        cdef dict things = {index: self.thing(<int> at) for index, at in places.items()}
+        if self.exact:
+            things.update(zip(self.exact, self.numbers))
         return self.made_of(structure, things)
 
     cdef object made_of(self, structure, dict things):

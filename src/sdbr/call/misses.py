@@ -68,6 +68,8 @@ class Misses:
     free : FreeNumbers
     left : dict
         What traced calls have changed last of what they read themselves, by place.
+    moving : set of str
+        Where numbers lie that were others in one call than in another.
     gpu : int or None
         Where calls met arrays of CuPy that they were not given.
     sought : int
@@ -81,6 +83,7 @@ class Misses:
         self.back_off = BackOff()
         self.free = FreeNumbers()
         self.left: dict[tuple, Change] = {}
+        self.moving: set[str] = set()
         self.gpu: int | None = None
         self.sought = 0
         self.disturbed = 0
@@ -226,6 +229,7 @@ class Misses:
         """Forget all but the entries, which reports show."""
         self.back_off, self.free = BackOff(), FreeNumbers()
         self.left.clear()
+        self.moving.clear()
         self._calls.clear()
         self._known.clear()
         self._dynamic.clear()

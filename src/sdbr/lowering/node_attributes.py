@@ -7,7 +7,13 @@ import operator
 
 from sdbr.functions import registry
 from sdbr.trace import values as v
-from sdbr.trace.arrays.scalars import Condition, Scalar, shown_scalars
+from sdbr.trace.arrays.scalars import (
+    Condition,
+    is_computed,
+    parts_of,
+    scalars_in,
+    shown_scalars,
+)
 
 import numpy as np
 
@@ -40,10 +46,17 @@ def settle_scalars(trace: v.Trace) -> None:
     shown = shown_scalars(trace)
     found.update((scalar, None) for scalar in shown if scalar.kind is not int)
     trace.scalars = list(found)
-    written = [w.value for w in trace.writes if isinstance(w.value, Scalar)]
+    written = scalars_in([effect.value for effect in (*trace.writes, *trace.stores)])
     exact = [scalar for scalar in shown if scalar.kind is int]
     trace.numbers = list(dict.fromkeys([*written, *exact]))
     trace.conditions = [c for c in trace.conditions if any(s.changes for s in c.scalars)]
+    compared = [scalar for condition in trace.conditions for scalar in condition.scalars]
+    looked_at = parts_of([*trace.scalars, *trace.numbers, *compared])
+    trace.conditions += [  # what nothing is made of, but an error
+        Condition(is_computed, (scalar,), True)
+        for scalar in trace.fallible
+        if scalar not in looked_at and scalar.changes
+    ]
 
 
 def structural_arrays(trace: v.Trace) -> list[tuple[v.Rebinding, np.ndarray]]:

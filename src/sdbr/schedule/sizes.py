@@ -31,6 +31,7 @@ from sdbr.trace.arrays.scalars import (
     ScalarAttribute,
 )
 from sdbr.trace.code.generators import UNWATCHED
+from sdbr.trace.code.places import Place
 from sdbr.trace.values import Trace, TracedNode, Value
 
 import chainer
@@ -382,10 +383,10 @@ def zip_same(xs, ys):
 def _is_same_place(x, y) -> bool:
     """Whether a parameter or the place of captured state is the same."""
     if type(x) is tuple and type(y) is tuple:
-        return len(x) == len(y) and all(
-            i is j or (isinstance(i, str) and i == j) for i, j in zip(x, y, strict=True)
-        )
-    return x is y
+        return len(x) == len(y) and all(map(_is_same_place, x, y))
+    if type(x) is type(y) is Place:
+        return x.key == y.key
+    return x is y or (isinstance(x, str) and x == y)
 
 
 def _is_same_float(x, y) -> bool:
@@ -393,7 +394,7 @@ def _is_same_float(x, y) -> bool:
     if type(x) is not type(y) or (isinstance(x, Scalar) and x.kind is not y.kind):
         return False
     if isinstance(x, ScalarAttribute):
-        return x.link is y.link and x.attribute == y.attribute
+        return _is_same_place((x.link, x.attribute), (y.link, y.attribute))
     if isinstance(x, ScalarArgument):
         return x.position == y.position
     if isinstance(x, Condition) and x.outcome != y.outcome:

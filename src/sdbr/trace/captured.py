@@ -188,12 +188,19 @@ def _is_anothers(value: Value) -> bool:
     return value.kind in (ARGUMENT, PARAMETER)
 
 
+def _is_found_again(source: Source) -> bool:
+    """Whether later calls find what lies there without their arguments."""
+    root = source.root()
+    return root.leads_there and root.kind not in ("argument", "keyword")
+
+
 class Borrowed:
     """What user code gets of arrays from outside."""
 
     def __init__(self):
         self._known: dict[int, tuple[Any, Value]] = {}  # id -> an array, its value
         self._arrays: dict[int, Any] = {}  # index of a value -> its array
+        self._numbers: dict[tuple, Place] = {}  # by what tells places apart
         self.are_compared = False  # whether there is one in no variable: by what code asks of it
 
     def shows(self, recorder, array, source: Source, is_used: bool) -> Any:
@@ -202,8 +209,7 @@ class Borrowed:
         That is so until the array is used, but where others would take it for what it is as well:
         an argument, or what a parameter holds.
         """
-        root = source.root()
-        if not root.leads_there or root.kind in ("argument", "keyword"):
+        if not _is_found_again(source):
             return None
         if not (type(array) in PLAIN and array.dtype.isnative and array.dtype.kind in "biufc"):
             return None
@@ -224,6 +230,23 @@ class Borrowed:
             return None
         shown = wrap(array, value, recorder)
         return None if shown is array else shown
+
+    def moves(self, recorder, source: Source, number: float, is_followed: bool) -> Any:
+        """What the code gets of a number that was another one in an earlier call.
+
+        That of a link is followed from the first trace on; of others nobody knows which will be
+        another, and one that never is stays a number of Python. None for the number itself, where
+        nobody follows what the code does with it.
+        """
+        if not _is_found_again(source):
+            return None
+        place = Place(Way(source, recorder.given), source.key, (), str(source))
+        place = self._numbers.setdefault(place.key, place)
+        shown = recorder.float_attribute(place, place.label, number)
+        recorder.trace.moving[source.number] = shown.origin
+        if not is_followed:
+            recorder.note_leaving(shown.origin)
+        return shown if is_followed else None
 
     def array_of(self, value: Value) -> Any:
         """The array that a value shows, if that is one from outside."""

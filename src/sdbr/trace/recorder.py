@@ -110,6 +110,7 @@ class Recorder(
         self.reads = None
         self.own_forwards = None
         self.borrowed = Borrowed()
+        self.moving: set[str] = set()  # where numbers lie that were others in earlier calls
         self.generators = Generators()
         if self.generators.unwatched:
             self.trace.unwatched.append(self.generators.unwatched)
@@ -178,6 +179,7 @@ class Recorder(
             "meets": self.meets, "writes": self.stores.note,
             "shows": functools.partial(self.borrowed.shows, self), "holds_nodes": self.watch_nodes,
             "stands": lambda x: seen_draw(x) or (stand_in(x) if self.on_device else None),
+            "moves": functools.partial(self.borrowed.moves, self), "moving": self.moving,
         }  # fmt: skip
 
     def watch_nodes(self) -> None:

@@ -322,6 +322,10 @@ class Trace:
         The numbers among the arguments, whole ones included.
     float_names, left_at : list of str, dict
         How errors call them; Scalar -> the user's line where it could not be followed.
+    moving : dict of int to Scalar
+        Numbers outside of links that were others before, by the numbers of their sources.
+    fallible : list of Scalar
+        What may raise when it is computed of other numbers.
     followed : dict
         Where the trace followed a float: ``(id(link), name)`` of an attribute, or the position of
         an argument among `floats` -> Scalar.
@@ -376,6 +380,8 @@ class Trace:
     floats: list = dataclasses.field(default_factory=list)
     float_names: list = dataclasses.field(default_factory=list)
     left_at: dict = dataclasses.field(default_factory=dict)
+    moving: dict = dataclasses.field(default_factory=dict)
+    fallible: list = dataclasses.field(default_factory=list)
     followed: dict = dataclasses.field(default_factory=dict)
     forgotten: list = dataclasses.field(default_factory=list)
     unwatched: list = dataclasses.field(default_factory=list)

@@ -28,6 +28,7 @@ from sdbr.trace.arrays.stripping import (
     PURE,
     TRACED,
     holds_known,
+    is_traced,
     shown,
     strip,
     strip_nested,
@@ -107,12 +108,14 @@ class TracedArray(np.ndarray):
             counted = func in COUNTED
             args = (*args[:1], *settled(args[1:], floats=counted))
             kwargs = {name: settled(thing, floats=counted) for name, thing in kwargs.items()}
-        if func in COUNTING and len(args) == 1 and not kwargs:
+        if "axis" in kwargs:
+            kwargs = {**kwargs, "axis": settled(kwargs["axis"])}
+        if func in COUNTING and len(args) == 1 and not kwargs and is_traced(args[0]):
             count(args[0])
             return record(func, args, kwargs)
         if (
             func in _DATA_SHAPED
-            or (func is np.where and len(args) == 1)
+            or (func in COUNTING and len(args) == 1)
             or (func in COUNTED and holds_known((args[1:], kwargs)))
         ):
             leave_by(

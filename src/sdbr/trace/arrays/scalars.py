@@ -65,7 +65,7 @@ class Scalar:
 
 
 class ScalarAttribute(Scalar):
-    """``link.name``."""
+    """``link.name``, or what lies in a `Place`, which stands for a link."""
 
     __slots__ = ("attribute", "holder", "link")
 
@@ -217,19 +217,42 @@ def written_by(condition: Condition, written: set) -> bool:
     return any(type(r) is ScalarAttribute and (id(r.link), r.attribute) in written for r in roots)
 
 
+def is_computed(number) -> bool:
+    """Of a condition: there is one, since nothing has raised."""
+    return True
+
+
+def parts_of(scalars: list[Scalar]) -> set[Scalar]:
+    """All that they are computed from, and they themselves."""
+    found: set[Scalar] = set()
+    while scalars:
+        scalar, *scalars = scalars
+        if scalar not in found:
+            found.add(scalar)
+            scalars += scalars_in(getattr(scalar, "parts", ()))
+    return found
+
+
+def lies_outside(condition: Condition) -> bool:
+    """Whether it looks at a number outside of links, where nobody counts what is written."""
+    roots = [root for scalar in condition.scalars for root in scalar.roots]
+    return any(type(r) is ScalarAttribute and type(r.holder) is not dict for r in roots)
+
+
+def scalars_in(thing) -> list[Scalar]:
+    """The numbers in a structure of dicts, lists and tuples, in order."""
+    if isinstance(thing, Scalar):
+        return [thing]
+    if isinstance(thing, dict):
+        thing = thing.values()
+    elif not isinstance(thing, (list, tuple)):
+        return []
+    return [s for t in thing for s in scalars_in(t)]
+
+
 def shown_scalars(trace) -> list[Scalar]:
     """The numbers that a call returns or reports, in order."""
-
-    def inside(thing):
-        if isinstance(thing, Scalar):
-            return [thing]
-        if isinstance(thing, dict):
-            thing = thing.values()
-        elif not isinstance(thing, (list, tuple)):
-            return []
-        return [s for t in thing for s in inside(t)]
-
-    return inside([trace.result, [report.items for report in trace.reports]])
+    return scalars_in([trace.result, [report.items for report in trace.reports]])
 
 
 def neutral_label(node) -> str:

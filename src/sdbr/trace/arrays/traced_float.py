@@ -21,6 +21,7 @@ from sdbr.trace.arrays.scalars import (
     Scalar,
     ScalarArgument,
     ScalarAttribute,
+    is_computed,
 )
 from sdbr.trace.arrays.stripping import LEAVING, is_traced
 from sdbr.trace.code.catching import catches_arithmetic
@@ -49,13 +50,14 @@ _STORED = frozenset({
 class TracedFloat(float):
     """A float that carries the `Scalar` it shows as `origin`; outside its trace, just a float."""
 
-    __slots__ = ("kind", "origin")
+    __slots__ = ("kind", "origin", "plain")
 
     def __new__(cls, value: float = 0.0, origin: Scalar | None = None):
         if origin is None:  # code that asks for `type(x)` makes another number of that class
             return float(value)
         self = float.__new__(cls, value)
         self.origin = origin
+        self.plain = value  # the very object
         self.kind = type(value)  # float or numpy.float64, which decides about dtypes
         recorder = current()
         if recorder is not None:
@@ -72,7 +74,7 @@ class TracedFloat(float):
         if self.kind is float:
             raise AttributeError(f"'float' object has no attribute {name!r}")
         if name in _OF_FLOAT64:
-            return getattr(_plain(self), name)
+            return getattr(self.plain, name)
         if name == "item":
             return lambda *args: getattr(self.leave(), name)(*args) if args else as_python(self)
         return getattr(self.leave(), name)  # what numpy.float64 has besides
@@ -82,7 +84,7 @@ class TracedFloat(float):
         recorder = current()
         if recorder is not None and self.origin.token is recorder.token:
             recorder.note_leaving(self.origin)
-        return _plain(self)
+        return self.plain
 
     def __float__(self):
         frame = sys._getframe(1)
@@ -124,13 +126,6 @@ class TracedFloat(float):
 FOLLOWED: set[type] = {TracedFloat}
 
 
-def _plain(traced):
-    if type(traced) is not TracedFloat:
-        return traced.plain
-    value = float.__float__(traced)
-    return value if traced.kind is float else traced.kind(value)
-
-
 LEAVING[TracedFloat] = TracedFloat.leave
 
 
@@ -162,7 +157,7 @@ def strip_floats(thing):
 def _part(thing) -> Any:
     """A scalar of this trace, or the number itself; None when it is neither."""
     if type(thing) in FOLLOWED:
-        return thing.origin if thing.origin.token is current().token else _plain(thing)
+        return thing.origin if thing.origin.token is current().token else thing.plain
     return thing if type(thing) in (int, bool, *KINDS) else None
 
 
@@ -171,7 +166,7 @@ def _has_left(parts: tuple) -> bool:
 
 
 def _numbers(things) -> tuple:
-    return tuple(_plain(t) if type(t) in FOLLOWED else t for t in things)
+    return tuple(t.plain if type(t) in FOLLOWED else t for t in things)
 
 
 def _followed(things: tuple) -> tuple | None:
@@ -222,13 +217,10 @@ def _derived(function: Callable, parts: tuple, kind: type) -> Derived:
     recorder = current()
     if function in _SAFE:
         return found
+    recorder.trace.fallible.append(found)
     if recorder.catchers or catches_arithmetic(sys._getframe(1), recorder._frame):
-        recorder.trace.conditions.append(Condition(_can_be_computed, (found,), True))
+        recorder.trace.conditions.append(Condition(is_computed, (found,), True))
     return found
-
-
-def _can_be_computed(number) -> bool:
-    return True  # or else there was no number
 
 
 def _keep(parts: Sequence) -> None:
@@ -316,7 +308,7 @@ def as_python(number):
 
 def plain_float(thing):
     """The number that a followed one shows; anything else as it is. Not a use of it."""
-    return _plain(thing) if type(thing) in FOLLOWED else thing
+    return thing.plain if type(thing) in FOLLOWED else thing
 
 
 def _is_operand(function, name: str) -> bool:
@@ -398,7 +390,7 @@ class ScalarRecording:
                 continue
             if type(thing.origin) is Left:
                 thing.origin.must_stay()
-            owner.__dict__[name] = spent.__dict__[name] = _plain(thing)
+            owner.__dict__[name] = spent.__dict__[name] = thing.plain
             if thing.origin.token is self.token and type(thing.origin) is not Left:
                 found.append((name, inner, thing.origin))
         return found

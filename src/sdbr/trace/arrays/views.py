@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import gc
 import types
 import weakref
@@ -133,7 +134,7 @@ def replace_everywhere(new: dict[int, tuple[Any, Any]]) -> None:
         for holder in referrers(things):
             if id(holder) in own:
                 continue
-            if type(holder) is tuple:
+            if isinstance(holder, tuple) and _can_be_made_again(type(holder)):
                 tuples[id(holder)] = (holder, _changed(holder, new))
             else:
                 _put(holder, new)
@@ -141,7 +142,16 @@ def replace_everywhere(new: dict[int, tuple[Any, Any]]) -> None:
 
 
 def _changed(things: tuple, new: dict) -> tuple:
-    return tuple([new[id(x)][1] if id(x) in new else x for x in things])
+    changed = [new[id(x)][1] if id(x) in new else x for x in tuple.__iter__(things)]
+    return tuple.__new__(type(things), changed)
+
+
+def _can_be_made_again(kind: type) -> bool:
+    """Whether a tuple of this class is its items alone, as a named one is."""
+    return kind is tuple or (kind.__flags__ & _HEAP and kind.__dictoffset__ == 0)
+
+
+_HEAP = 1 << 9
 
 
 def _put(holder, new: dict) -> None:
@@ -169,7 +179,8 @@ def _put(holder, new: dict) -> None:
         for name, slot in slots_of(kind):
             x = getattr(holder, name, None)
             if id(x) in new:
-                slot.__set__(holder, new[id(x)][1])
+                with contextlib.suppress(AttributeError):  # of a class that is compiled
+                    slot.__set__(holder, new[id(x)][1])
 
 
 def _put_into_dict(holder: dict, new: dict) -> None:

@@ -302,8 +302,7 @@ class AttributeRecording:
             if isinstance(x, chainer.Variable):
                 return self.of_variable(x)
             if self.follows(x):
-                x.origin.must_stay()
-                return plain_float(x)
+                return x.origin
             # A number of a state that was read is compared before each replay.
             return x if x is None or isinstance(x, _NUMBERS) else self.of_array(x)
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import MutableMapping
 from typing import Any
 
-from sdbr.trace.code.reading import Cell, behind, get, plain_fields
+from sdbr.trace.code.reading import Cell, behind, get, plain_fields, slots_of
 
 import chainer
 
@@ -116,7 +116,8 @@ class FieldSink(Sink):
 
     def _holder(self):
         fields = get(self.owner, "__dict__")
-        return fields if type(fields) is dict else _Fields(self.owner)
+        in_slot = any(slot == self.name for slot, _ in slots_of(type(self.owner)))
+        return fields if type(fields) is dict and not in_slot else _Fields(self.owner)
 
     def put(self, thing, target=None) -> None:
         if type(self.holder) is dict:  # past properties of the name

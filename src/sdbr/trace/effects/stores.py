@@ -251,8 +251,8 @@ class StoreRecording:
             self.trace.stores.append(Store(place, value, target, same))
         elif type(new) in FOLLOWED or is_constant(new):
             if type(new) in FOLLOWED:
+                place.put(plain_float(new), None)
                 new = self._number(new)
-                place.put(new, None)
             elif type(new) is tuple:
                 self.settle_later(place.put, new)
                 new = self.template_of(new, self._value_of)
@@ -290,12 +290,10 @@ class StoreRecording:
         return self._number(thing)
 
     def _number(self, thing):
-        """A number of the call as it is; it has to be the same in replays, or be computed there."""
+        """What a number of the call is in replays, which look it up or compute it anew."""
         if self.is_left(thing):
             return thing.origin.value
-        if self.shows_scalar(thing):
-            thing.origin.must_stay()
-        return plain_float(thing)
+        return thing.origin if self.follows(thing) else plain_float(thing)
 
     def _is_result(self, thing, loads: bool) -> bool:
         """Whether there is something in `thing` that each call makes anew.

@@ -10,7 +10,7 @@ from typing import Any
 from sdbr.compat import LINK_VERSION
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace._node_copies import inner_function
-from sdbr.trace.arrays.scalars import ScalarArgument, written_by
+from sdbr.trace.arrays.scalars import ScalarArgument, lies_outside, written_by
 from sdbr.trace.code._library import is_library, stands_in
 from sdbr.trace.code.reading import behind
 from sdbr.trace.guards._definitions import Definitions
@@ -170,7 +170,7 @@ class Guards:
         for condition in trace.conditions:
             if any(type(r) is ScalarArgument for s in condition.scalars for r in s.roots):
                 self.on_floats.append(condition)
-            elif written_by(condition, self._written):
+            elif lies_outside(condition) or written_by(condition, self._written):
                 self.volatile.add(Given(condition), repr(condition), _comes_out, None)
             else:
                 self.stable.add(Given(condition), repr(condition), _comes_out, None)

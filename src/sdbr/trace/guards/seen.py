@@ -11,6 +11,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS, may_be_read_in_place
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import Cell, behind
+from sdbr.trace.guards.moving import is_compared, let_move, moved
 from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
 from sdbr.trace.watch._looks import is_a, is_atom
 from sdbr.trace.watch.fingerprints import CONTAINERS, Same
@@ -94,6 +95,7 @@ class Seen:
         self.lost: list[str] = []
         known = _known(reads, given, callables)
         values = reads.things(*given)
+        let_move(reads.guards, trace.moving)
         self._leave_out(trace, known, values)
         self.compared = [
             (other, one, guard.want) if known[one.number] else (one, other, guard.want)
@@ -248,6 +250,14 @@ class Seen:
     def failed(self) -> Guard | None:
         """The first that does not hold; None if all do."""
         return self.checks.check((), {})
+
+    def moved(self) -> set[str]:
+        """Where numbers lie that are others by now, if that is what does not hold."""
+        failed = self.failed()
+        if failed is None or not is_compared(failed):
+            return set()
+        left = [guard for guard in self._reads.guards if id(guard) not in self._left_out]
+        return moved(left, self._reads.things((), {}))
 
     def asked(self) -> list[tuple[Source, list[Guard]]]:
         """Where the call has looked, parents first, and what is compared there."""

@@ -3,6 +3,7 @@
 import functools
 import logging
 import types
+import weakref
 
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.watch._looks import MISSING, superior
@@ -184,6 +185,8 @@ cpdef object wrote_attribute(Notes notes, thing, str name, bint deletes = False)
     """An attribute is set by nobody else's code, or deleted, if it is there."""
     if deletes and not (is_a(thing, (type,)) and is_library_class(thing)):
         notes.fact(thing, "attribute", name)
+    if type(thing) in weakref.ProxyTypes:
+        notes.mark_dynamic(f"sets {name!r} through a weak proxy")
     notes.wrote(thing, "attribute", name, deletes or lookup(thing, name)[1] is MISSING)
     if not finds_as_usual(type(thing)) and module_of(type(thing)) == "_thread":
         notes.wrote(thing.__dict__, "item", name, name not in thing.__dict__)

@@ -17,7 +17,7 @@ from sdbr.trace.arrays.asked import (
 )
 from sdbr.trace.arrays.stripping import LEAVING, TRACED, strip
 from sdbr.trace.arrays.telling import leave_by
-from sdbr.trace.arrays.traced_float import FOLLOWED
+from sdbr.trace.arrays.traced_float import FOLLOWED, plain_float
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.watch._calls import MEANINGS as _MEANINGS
 from sdbr.trace.watch._calls import makes_by_itself
@@ -41,6 +41,7 @@ cdef bint BEFORE_313 = VERSION < 0x030D0000
 cdef object Nulls = NULLS
 cdef dict MEANINGS = _MEANINGS
 cdef object Function = types.FunctionType
+cdef object Cached = functools._lru_cache_wrapper
 #: What stands for a builtin, by its address and the number of arguments.
 cdef dict Stands = {(id(builtin), n): stands for (builtin, n), stands in STANDS.items()}
 cdef dict Builtins = {id(builtin): stands for (builtin, n), stands in STANDS.items()}
@@ -50,7 +51,8 @@ cdef dict Calling = {
         filter, functools.lru_cache, functools.reduce, getattr(operator, "call", map),
         itertools.dropwhile, itertools.filterfalse, itertools.starmap, itertools.takewhile, map,
     )), 0),
-    id(itertools.accumulate): 1, id(itertools.groupby): 1, id(max): -1, id(min): -1, id(sorted): -1,
+    id(itertools.accumulate): 1, id(itertools.groupby): 1, id(list.sort): -1, id(max): -1,
+    id(min): -1, id(sorted): -1,
 }  # fmt: skip
 cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
 cdef tuple Modules = (types.ModuleType,)
@@ -131,6 +133,9 @@ cdef int make_plain(function, list args) except -1:
         function = function.func
     for i, x in enumerate(args):
         kind = type(x)
+        if kind in FOLLOWED and type(function) is Function and computing(function) == "numpy":
+            args[i] = plain(x)  # of arrays NumPy's own code is told by theirs
+            continue
         is_iterator = kind in Iterators or module_of(kind) == "itertools"
         if kind in LEAVING or is_iterator or is_a(x, HOLDING):
             taken = taken or takes(function) or (
@@ -159,7 +164,9 @@ cdef bint takes(function) except -1:
     if is_a(function, (type,)):
         known = <size_t><PyObject *>function in MEANINGS
         return not known and makes_by_itself(function) and is_taking(function)
-    return kind is not Function and is_taking(kind) and (
+    if kind is Function or kind is Cached:
+        return kind is Cached
+    return is_taking(kind) and (
         type(class_attribute(kind, "__call__")) is types.WrapperDescriptorType)
 
 
@@ -192,6 +199,13 @@ cdef int is_one(Executed w) except -1:
     one, other = w.at(0), w.at(1)
     w.compare(one, other, True)
     traced = type(one) in TRACED, type(other) in TRACED
+    numbers = [plain_float(x) for x in (one, other)]
+    if numbers[0] is not one or numbers[1] is not other:
+        if type(numbers[0]) is type(numbers[1]):
+            w.mark_dynamic("asks whether numbers are one object")
+        w.put(0, numbers[0])
+        w.put(1, numbers[1])
+        return 0
     arrays = [x or is_a(y, Arrays) for x, y in zip(traced, (one, other))]
     if any(traced) and all(arrays) and one is not other:
         w.reads.compares_arrays = True
@@ -280,7 +294,10 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
         args = [w.at(above + n - 1 - i) for i in range(n)]
     cdef list given = args.copy()
     cdef dict kwargs = {}
-    found = stand_in(w, function, args, n_plain) if first is Nulls else in_lists(function, args)
+    if first is Nulls or <size_t><PyObject *>function in Calling:
+        found = stand_in(w, function, args, n_plain)
+    else:
+        found = in_lists(function, args)
     if found is not None:
         w.callee = function = found
         w.put(above + n if BEFORE_313 and first is Nulls else above + n + 1, found)

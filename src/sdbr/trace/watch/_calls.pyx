@@ -56,7 +56,7 @@ from sdbr.trace.watch._escaping cimport (
     numbers,
     show,
 )
-from sdbr.trace.watch._following cimport asks, is_followed
+from sdbr.trace.watch._following cimport asks, computes_unseen, is_followed
 from sdbr.trace.watch._looks cimport class_attribute, is_a, is_atom, lookup
 from sdbr.trace.watch._notes cimport Notes
 
@@ -222,8 +222,11 @@ cdef object _class(Notes notes, kind, list args, dict kwargs):
     if meaning is not None:
         return meaning(notes, args, kwargs)
     if module_of(kind) == "itertools":
+        parts = [x for x in (*args, *kwargs.values()) if not callable(x)]
         for x in (*args, *kwargs.values()):  # functions among them
             escape(notes, x) if callable(x) else MEANINGS[id(zip)](notes, [x], {})
+            if callable(x) and computes_unseen(x):
+                computed_from(notes, parts, True)
         return None
     followed = None
     for name in ("__new__", "__init__"):

@@ -7,7 +7,8 @@ import itertools
 import types
 
 from sdbr.devices.arrays import ARRAYS, PLAIN
-from sdbr.trace.arrays.asked import gives_in_list
+from sdbr.trace.arrays.asked import gives_in_list, plain
+from sdbr.trace.arrays.stripping import holds_known
 from sdbr.trace.watch._looks import MISSING
 from sdbr.trace.watch.fingerprints import CONTAINERS, SETS, VARIABLES, VIEWS, elements_of
 from sdbr.trace.watch.reads import is_ours
@@ -71,7 +72,7 @@ cpdef int computed_from(Notes notes, list things, bint one_by_one=False) except 
             if is_a(x, CONTAINERS):
                 parts += dict.values(x) if is_a(x, (dict,)) else elements_of(x)
         parts = [x for x in parts if is_a(x, ARRAYS) and not is_ours(x)]
-    elif any([is_ours(x) or is_a(x, VARIABLES) for x in parts]):
+    elif any([is_a(x, VARIABLES) or (is_a(x, ARRAYS) and holds_known(x)) for x in parts]):
         return 0
     for x in parts:
         if is_a(x, CONTAINERS):
@@ -365,6 +366,8 @@ cpdef object write_item(Notes notes, thing, key, bint deletes = False, value = N
             notes.mark_dynamic("writes to an array of objects")
         return numbers(notes, thing) or None  # which are others then
     if not is_followed(notes.special(thing, "__delitem__" if deletes else "__setitem__")):
+        if type(key) is not str and not notes.is_own(thing):  # no replay puts another there
+            plain(value)
         set_item(notes, thing, key, deletes)
 
 

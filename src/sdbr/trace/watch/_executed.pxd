@@ -19,6 +19,9 @@ cdef class Executed(Notes):
     cdef list pending       # what `asked` is in each of them, for when the next one is left
     cdef list functions     # of the frames that are followed
     cdef list is_called     # of the same: whether code that is followed has called them
+    cdef public object moving   # texts of sources where numbers lie that were others before
+    cdef public object moves    # gives what the code gets of such a number
+    cdef object moved           # (source, number) of the one that comes on the stack next
     cdef bint binds         # the last attribute was loaded with the object beside a method
     cdef int offset         # of the instruction
 
@@ -30,6 +33,7 @@ cdef class Executed(Notes):
     cdef str name(self, int i)
     cdef object cell(self, int i)
     cdef int look_at_top(self) except -1
+    cdef int hand_over(self, PyObject *top) except -1
     cdef int show_owner(self, str name) except -1
     cdef int show(self, int i, bint is_used) except -1
     cdef bint is_in_ours(self) except -1

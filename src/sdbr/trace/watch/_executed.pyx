@@ -9,7 +9,7 @@ from sdbr.trace.code.foreign import is_users
 from sdbr.trace.watch._following import follows_file, is_library_class, is_stdlib
 from sdbr.trace.watch._flowing import looked_at
 from sdbr.trace.watch._frames import NULLS
-from sdbr.trace.watch.reads import environment
+from sdbr.trace.watch.reads import KIND_ALONE, environment
 from sdbr.trace.watch.sources import Source, hold
 
 import chainer
@@ -102,6 +102,8 @@ cdef class Executed(Notes):
             self.place(
                 "constant", None, hold(function.__self__), function.__self__, "self"
             ).leads_there = True
+        elif type(plain) is not types.FunctionType:
+            self.root(function).leads_there = True
         if (place := getattr(plain, "_sdbr_place", None)) is not None:  # looked up by each call
             self.read(place[0], "attribute", place[1], lookup(place[0], place[1])[1])
         code = getattr(plain, "__code__", None)
@@ -126,6 +128,7 @@ cdef class Executed(Notes):
         self.inner = self.around = None
         self.asked = self.function = self.callee = None
         self.meets = self.writes = self.shows = self.stands = self.holds_nodes = None
+        self.moves = self.moving = self.moved = None
 
     cpdef int wrote_beside(self, Notes other, bint is_free) except -1:
         """The next read of a name may be of what the code has written, or the call has since."""
@@ -161,6 +164,7 @@ cdef class Executed(Notes):
     cpdef int entered(self, frame) except -1:
         cdef PyObject *function = frame_function(self.top)
         expected, self.function = self.function, None
+        self.hand_over(NULL)
         known = expected
         if function != NULL:
             known = <object>function
@@ -274,6 +278,7 @@ cdef class Executed(Notes):
 
     cpdef int raised(self, frame, error) except -1:
         self.asked = None
+        self.hand_over(NULL)
         return 0
 
     cdef int look_at_top(self) except -1:
@@ -302,6 +307,8 @@ cdef class Executed(Notes):
                     self.kept.append(<object>top)
                 else:
                     self.read(thing, "asked", name, <object>top)
+        if self.moved is not None:
+            return self.hand_over(top)
         if top == NULL:
             return 0
         kind = type_of(top)
@@ -312,6 +319,23 @@ cdef class Executed(Notes):
         # Nobody else has it, so it was made just now; the collector does not know it.
         if kind != PyLong_Type and kind != PyFloat_Type and kind != PyUnicode_Type:
             self.is_made(<object>top)
+        return 0
+
+    cpdef object place(self, str kind, parent, key, value, str name=""):
+        source = Notes.place(self, kind, parent, key, value, name)
+        if self.moving and type(value) in KIND_ALONE:
+            self.hand_over(NULL)
+            if str(source) in self.moving:
+                self.moved = source, value
+        return source
+
+    cdef int hand_over(self, PyObject *top) except -1:
+        """A number that moves is what an instruction gave; else it went where nobody follows it."""
+        if self.moved is not None:
+            (source, number), self.moved = self.moved, None
+            shown = self.moves(source, number, top == <PyObject *>number)
+            if shown is not None:
+                self.put(0, shown)
         return 0
 
     cdef int show(self, int i, bint is_used) except -1:
@@ -380,7 +404,8 @@ cdef class Executed(Notes):
 
     cdef int see(self, PyObject *thing, str name) except -1:
         """Note that this is read of a thing, which is kept."""
-        if self.around is not None:  # which may write there in between
+        # Which may write there in between; each time it is read, it is handed over.
+        if self.around is not None or self.moved is not None:
             return 0
         self.names_seen.setdefault(<size_t>thing, set()).add(name)
         self.layout.seen[self.offset >> 1] = thing

@@ -31,6 +31,9 @@ from sdbr.trace.watch.sources import Source, hold
 
 import numpy as np
 
+#: What is compared of a number that each replay reads anew, by its class.
+KIND_ALONE: dict[type, tuple] = {float: (float,)}
+
 #: Of an array whose numbers are kept to be compared.
 _MOST_BYTES = 1 << 16
 
@@ -163,7 +166,8 @@ class Guard:
             if type(want) is not tuple:
                 same = thing is not None and want() is thing
             else:
-                same = shallow(thing) == want
+                alone = want is KIND_ALONE.get(want[0])
+                same = type(thing) is want[0] if alone else shallow(thing) == want
             return same or self._settles(thing)
         if self.kind == "is":
             return (thing is values[self.key.number]) == self.want

@@ -133,16 +133,22 @@ class Source:
 
     def get(self, args: tuple, kwargs: dict) -> Any:
         """What lies there now; MISSING for nothing. No code of the user's runs."""
-        holder = None
-        if self.parent is not None:
-            holder = self.parent.get(args, kwargs)
-            if holder is MISSING:
-                return MISSING
-        return self.step(holder, self.key, (args, kwargs))
+        path, source, thing = [], self, None
+        while source is not None:  # of thousands of steps, perhaps
+            path.append(source)
+            source = source.parent
+        for source in reversed(path):
+            thing = source.step(thing, source.key, (args, kwargs))
+            if thing is MISSING:
+                break
+        return thing
 
     def root(self) -> Source:
         """Where the path begins."""
-        return self if self.parent is None else self.parent.root()
+        source = self
+        while source.parent is not None:
+            source = source.parent
+        return source
 
     def bind(self, thing) -> None:
         """Let it be a source of this very thing."""

@@ -76,6 +76,8 @@ def how_compared(want, thing) -> tuple[int, Any]:
             return How.SAME, thing
         raise Unplanned
     kind = type(thing)
+    if len(want) == 1:
+        return How.KIND, kind
     if is_atom(thing):
         return How.ATOM, thing
     owner = thing.__self__ if kind is types.BuiltinFunctionType else None
@@ -90,8 +92,6 @@ def how_compared(want, thing) -> tuple[int, Any]:
         usual = array is None or type(array) is np.ndarray
         if usual and type(thing._requires_grad) is bool:
             return How.VARIABLE, Like(array, kind, thing._requires_grad)
-    elif len(want) == 1:
-        return How.KIND, kind
     raise Unplanned
 
 

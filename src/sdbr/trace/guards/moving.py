@@ -1,0 +1,33 @@
+"""Numbers outside of links that are others in later calls: each replay reads them anew."""
+
+from __future__ import annotations
+
+from sdbr.trace.arrays.scalars import Scalar
+from sdbr.trace.watch.reads import KIND_ALONE, Guard
+
+
+def is_compared(guard: Guard) -> bool:
+    """Whether it is about a number, which has to be what it was."""
+    want = guard.want if guard.kind == "value" else None
+    return type(want) is tuple and want[0] in KIND_ALONE and want is not KIND_ALONE[want[0]]
+
+
+def let_move(guards: list[Guard], moving: dict[int, Scalar]) -> None:
+    """Compare no more than the class of those that the call has followed.
+
+    Parameters
+    ----------
+    guards : list of Guard
+    moving : dict of int to Scalar
+        See `Trace`.
+    """
+    for guard in guards:
+        scalar = moving.get(guard.source.number)
+        if scalar is not None and not scalar.keyed and is_compared(guard):
+            guard.want = KIND_ALONE[guard.want[0]]
+
+
+def moved(guards: list[Guard], values: list) -> set[str]:
+    """Where numbers lie that are others by now; `values`: what lies at each source."""
+    found = [g for g in guards if is_compared(g) and type(values[g.source.number]) in KIND_ALONE]
+    return {str(guard) for guard in found if not guard.holds(values)}
