@@ -407,10 +407,13 @@ def test_what_has_a_root_of_its_own_leads_there():
 
 def test_other_sizes_follow_what_has_moved():
     box = Config()
-    box.rate = 1.0
-    static = sdbr.static_graph(lambda x: F.tanh(x) * box.rate)
+    box.rate, box.mask = 1.0, np.ones(3, "f")
+    static = sdbr.static_graph(lambda x: F.tanh(x) * box.rate * box.mask)
     for i in range(24):
         box.rate *= 0.9
+        box.mask = box.mask + 1
         x = np.full((2 + i % 8, 3), i, "f")
-        np.testing.assert_allclose(static(x).array, np.tanh(x) * box.rate, rtol=ROUNDINGS)
-    assert static.schedule_manager.statistics.traces <= 4
+        want = np.tanh(x) * np.float32(box.rate) * box.mask
+        np.testing.assert_allclose(static(x).array, want, rtol=ROUNDINGS)
+    statistics = static.schedule_manager.statistics
+    assert statistics.traces <= 4 and statistics.builds >= 4

@@ -258,10 +258,7 @@ class Recorder(
         self.mark_dynamic(str(error), Remedy.RETURN_OTHER)
 
     def leave_plain(self) -> None:
-        """The call has raised: whatever it has kept by then is what define-by-run keeps.
-
-        To be called when nothing shows arrays of the outside as traced ones any more.
-        """
+        """The call has raised: whatever it has kept by then is what define-by-run keeps."""
         self.given[:] = (), {}
         held, self.followed_floats = self.followed_floats, []
         replace_everywhere({id(x): (x, plain_float(x)) for x in held})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -108,14 +109,17 @@ def dispatched(function: Callable) -> Callable:
 
     It is recorded as if NumPy asked those in lists, too, who computes.
     """
-    kind, name = type(function), getattr(function, "__name__", type(function).__name__)
+    kind, home = type(function), getattr(function, "__module__", None) or "numpy"
+    name = f"{home.partition('.')[0]}.{getattr(function, '__name__', kind.__name__)}"
 
     def call(*args: Any, **kwargs: Any) -> Any:
         recorder = current()
         if recorder is None or recorder.depth:
             return function(*args, **kwargs)
         owner = function if kind is np.ufunc else getattr(function, "__self__", None)
-        if isinstance(owner, np.ufunc) or (args and isinstance(args[0], np.ufunc)):
+        if kind is types.MethodDescriptorType:
+            owner = args[0] if args else None
+        if isinstance(owner, np.ufunc):
             if "array" in kwargs:  # which NumPy does not find by this name where it asks
                 args = (*args, kwargs.pop("array"))
             out = kwargs.get("out")
@@ -128,7 +132,7 @@ def dispatched(function: Callable) -> Callable:
             return TracedArray.__array_function__(None, function, (), args, kwargs)
         if kind is type and issubclass(function, np.generic):
             return record(function, args, kwargs)
-        text = f"an array in a list was given to numpy.{name}, which tells nobody"
+        text = f"an array in a list was given to {name}, which tells nobody"
         recorder.mark_dynamic(text, Remedy.STAY_ARRAYS)
         return function(*args, **kwargs)
 

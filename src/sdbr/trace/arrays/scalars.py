@@ -225,11 +225,12 @@ def is_computed(number) -> bool:
 def parts_of(scalars: list[Scalar]) -> set[Scalar]:
     """All that they are computed from, and they themselves."""
     found: set[Scalar] = set()
-    while scalars:
-        scalar, *scalars = scalars
+    left = [*scalars]
+    while left:
+        scalar = left.pop()
         if scalar not in found:
             found.add(scalar)
-            scalars += scalars_in(getattr(scalar, "parts", ()))
+            left += scalars_in(getattr(scalar, "parts", ()))
     return found
 
 

@@ -251,10 +251,10 @@ class Seen:
         """The first that does not hold; None if all do."""
         return self.checks.check((), {})
 
-    def moved(self) -> set[str]:
-        """Where numbers lie that are others by now, if that is what does not hold."""
+    def moved(self, known: set[str]) -> set[str]:
+        """Where numbers lie that are others by now, if one of which that is not known has moved."""
         failed = self.failed()
-        if failed is None or not is_compared(failed):
+        if failed is None or not is_compared(failed) or str(failed) in known:
             return set()
         left = [guard for guard in self._reads.guards if id(guard) not in self._left_out]
         return moved(left, self._reads.things((), {}))

@@ -229,7 +229,8 @@ cdef int gives_back(Executed w, int op, int arg) except -1:
             w.put(0, found)
     elif not w.is_called[-1] and w.pending and gives_array(w.at(0)):
         callee = w.pending[-1][1]
-        if (callee.__module__ if type(callee) is Function else computing(callee)) in Reading:
+        home = callee.__module__ if type(callee) is Function else computing(callee)
+        if (home or "").partition(".")[0] in Reading:
             leave_by(f"NumPy reads what {code.co_name}() gives it", Remedy.STAY_ARRAYS, w.at(0))
     return 0
 
