@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import warnings
 
 import sdbr
 
@@ -54,7 +55,7 @@ def held(x):
 
 
 def sorted_in_place(x):
-    rows = [[-abs(x)], [x]]
+    rows = [[x], [-x]]
     rows.sort(key=np.max)
     return rows[1][0].sum()
 
@@ -63,6 +64,17 @@ def added_at(x):
     BUFFER[...] = 0
     np.add.at(BUFFER, [0, 1], [x[0], x[1]])
     return BUFFER.sum()
+
+
+def under_settings(x):
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(np.log([x])).sum()
+
+
+def under_filters(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.nan_to_num(np.log([x])).sum()
 
 
 def added_into(x):
@@ -115,6 +127,9 @@ DYNAMIC = {
     "one that was there": held,
     "a masked array": lambda x: np.ma.array([x, x]).sum(),
     "of SciPy's": lambda x: scipy.linalg.norm([x]) * np.sign(x[0]),
+    "with warnings off": under_settings,
+    "with warnings ignored": under_filters,
+    "read-only": lambda x: float(np.broadcast_to([x[0]], (2, 1)).flags.writeable) - 1 + x[0],
     "an index": lambda x: np.c_[[x, x]].sum(),
     "an array that an object gives": lambda x: np.sum(Frames(x)),
     "made of it": lambda x: np.asarray(Frames(x)).sum(),

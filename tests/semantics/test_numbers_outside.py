@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import json
 import math
+import operator
 import types
 import typing
 import weakref
@@ -192,6 +193,54 @@ USES = {
     "a key": (lambda x, rate, state: x * {1.0: 2.0}.get(rate, 5.0), 7),
     "an average": (averaged, None),
 }
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_what_compiled_code_reads_of_them_is_compared():
+    rates = {"a": 1.0, "b": 2.0}
+    both = operator.itemgetter("a", "b")
+    static = sdbr.static_graph(lambda x: x * rates["a"] + both(rates)[0])
+    for rate in NUMBERS:
+        rates["a"] = rate
+        np.testing.assert_array_equal(static(X), X * np.float32(rate) + np.float32(rate))
+    assert static.schedule_manager.statistics.replays == 3
+
+
+class Remembering(chainer.Chain):
+    """Keeps an array and a whole number together, in an attribute of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.step, self.kept = 0, None
+
+    def forward(self, x):
+        self.step += 1
+        self.kept = [x * 2, self.step * 3]
+        return x + self.step
+
+
+def test_whole_numbers_beside_arrays_in_attributes_of_links():
+    static = sdbr.static_graph(Remembering())
+    for i in range(8):
+        np.testing.assert_array_equal(static(X), X + i + 1)
+        np.testing.assert_array_equal(static.kept[0], X * 2)
+        assert static.kept[1] == 3 * (i + 1) and type(static.kept[1]) is int
+    assert static.schedule_manager.statistics.replays >= 6
+
+
+def test_each_reading_counts():
+    box = Config()
+
+    def call(x):
+        for _ in range(2):
+            x = x * box.rate
+        return x + box.rate
+
+    static = sdbr.static_graph(call)
+    for rate in NUMBERS:
+        box.rate = rate
+        np.testing.assert_array_equal(static(X), call(X))
+    assert static.schedule_manager.statistics.traces == 2
 
 
 @pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")

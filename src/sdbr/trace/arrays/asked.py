@@ -129,7 +129,10 @@ def dispatched(function: Callable) -> Callable:
         if not any(map(gives_in_list, (*args, *kwargs.values()))):
             return function(*args, **kwargs)
         if kind is _Dispatcher:
-            return TracedArray.__array_function__(None, function, (), args, kwargs)
+            result = TracedArray.__array_function__(None, function, (), args, kwargs)
+            if is_traced(result) and not strip(result).flags.writeable:  # replays give another
+                recorder.mark_dynamic(f"{name} of a list is read-only", Remedy.STAY_ARRAYS)
+            return result
         if kind is type and issubclass(function, np.generic):
             return record(function, args, kwargs)
         text = f"an array in a list was given to {name}, which tells nobody"

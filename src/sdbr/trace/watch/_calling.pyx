@@ -25,6 +25,7 @@ from sdbr.trace.watch._escaping import OPERATORS, escape, takes_numbers
 from sdbr.trace.watch._frames import NULLS
 from sdbr.trace.watch._following import is_stdlib
 from sdbr.trace.watch.fingerprints import CONTAINERS, module_of
+from sdbr.trace.watch.reads import environment
 
 import numpy as np
 
@@ -80,7 +81,7 @@ cdef object stand_in(Executed w, function, list args, int n_plain):
         for i in range(len(args)):
             if i == at or i >= n_plain:
                 args[i] = Builtins.get(<size_t><PyObject *>args[i]) or instead(w, args[i]) \
-                    or past(args[i], None, True) or in_lists(args[i], None) or args[i]
+                    or past(args[i], None, True) or in_lists(w, args[i], None) or args[i]
         return None
     if type(function) is functools.partial:
         args = [*function.args, *args, *function.keywords.values()]
@@ -92,20 +93,22 @@ cdef object stand_in(Executed w, function, list args, int n_plain):
         if found is not None and (found is power or n_plain == len(args)):
             return found
     return instead(w, function) or past(function, args[0] if args else None, False) \
-        or in_lists(function, args)
+        or in_lists(w, function, args)
 
 
-cdef object in_lists(function, list args):
+cdef object in_lists(Executed w, function, list args):
     """What stands for a function of NumPy's that gets arrays in lists, or may where `args` are
     not known yet."""
-    if args is not None and not is_of_ufunc(function):
-        if not any([is_list(x) and gives_in_list(x) for x in args]):
-            return None
-    if not callable(function):
+    cdef bint listed = any([is_list(x) and gives_in_list(x) for x in args or ()])
+    if not (listed or args is None or is_of_ufunc(function)) or not callable(function):
         return None
     is_class = is_a(function, (type,))
     root = module_of(function).partition(".")[0] if is_class else computing(function)
-    return dispatched(function) if root in Reading else None
+    if root not in Reading:
+        return None
+    if listed and environment() != w.settings:  # which replays do not set
+        w.mark_dynamic("computes with arrays in lists under settings of its own for warnings")
+    return dispatched(function)
 
 
 cdef bint is_of_ufunc(function) except -1:
@@ -298,7 +301,7 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
     if first is Nulls or <size_t><PyObject *>function in Calling:
         found = stand_in(w, function, args, n_plain)
     else:
-        found = in_lists(function, args)
+        found = in_lists(w, function, args)
     if found is not None:
         w.callee = function = found
         w.put(above + n if BEFORE_313 and first is Nulls else above + n + 1, found)

@@ -22,6 +22,7 @@ cdef class Executed(Notes):
     cdef public object moving   # texts of sources where numbers lie that were others before
     cdef public object moves    # gives what the code gets of such a number
     cdef object moved           # (source, number) of the one that comes on the stack next
+    cdef object settings    # `environment` when the call began
     cdef bint binds         # the last attribute was loaded with the object beside a method
     cdef int offset         # of the instruction
 

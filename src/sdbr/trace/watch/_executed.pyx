@@ -91,7 +91,8 @@ cdef class Executed(Notes):
         reads.add_source(Source("given", None, None))
         reads.add(reads.sources[0], "value", None, (tuple, (int, len(args)), *(
             (str, name) for name in kwargs)))
-        reads.add(self.root(np), "environment", None, environment())
+        self.settings = environment()
+        reads.add(self.root(np), "environment", None, self.settings)
         self.is_made(reporter._get_reporters())  # the recorder adds one
         settings = chainer.config._local.__dict__  # of this thread
         self.starts[<size_t><PyObject *>settings] = dict(settings)
