@@ -33,9 +33,10 @@ count = 0
 
 
 class Counter:
-    """An object that counts."""
+    """An object that counts, and has a rate."""
 
     n = 0
+    rate = 1.0
 
 
 class MLP(chainer.Chain):
@@ -78,6 +79,14 @@ class Attribute(MLP):
     def forward(self, x, t):
         """The loss times an attribute."""
         return super().forward(x, t) * self.n
+
+
+class Annealed(MLP):
+    """Reads a number of a plain object."""
+
+    def forward(self, x, t):
+        """The loss times the number."""
+        return super().forward(x, t) * self.counter.rate
 
 
 class CountsGlobal(MLP):
@@ -162,6 +171,12 @@ def numbered(model: MLP, i: int) -> tuple:
     return batch(32, i)
 
 
+def annealed(model: MLP, i: int) -> tuple:
+    """A batch for a model that reads another number elsewhere."""
+    model.counter.rate = 0.99**i
+    return batch(32, i)
+
+
 #: Class of the model, and what makes the arguments of a call.
 PROGRAMS = {
     "one key": plain(lambda i: 32),
@@ -174,6 +189,7 @@ PROGRAMS = {
     "int argument": (Argument, lambda model, i: (*batch(32, i), i)),
     "int attribute": (Attribute, numbered),
     "ndarray * float": (Product, lambda model, i: (*batch(32, i), 1 + i / 512)),
+    "float in an object": (Annealed, annealed),
     "counter in a global": (CountsGlobal, lambda model, i: batch(32, i)),
     "counter in an object": (CountsObject, lambda model, i: batch(32, i)),
     "counter in a class": (CountsClass, lambda model, i: batch(32, i)),

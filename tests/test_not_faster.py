@@ -133,7 +133,7 @@ class Counter:
 
 def counting(x):
     Counter.n += 1
-    return x * (Counter.n % 100)
+    return x * len(f"{Counter.n}")
 
 
 def factor(x, n):

@@ -25,11 +25,12 @@ class Net(chainer.Chain):
         super().__init__()
         with self.init_scope():
             self.l = L.Linear(4, 3)
-        self.n = 1
+        self.n = 2
+        self.text = "1"
 
     def forward(self, x, m=1):
-        """The layer times a number."""
-        return self.l(x) * m * self.n
+        """The layer times a number; a text decides whether, which is compared."""
+        return self.l(x) * m * (self.n if self.text else 1)
 
 
 def sized(n):
@@ -59,7 +60,7 @@ def _argument(static, i):
 
 
 def _attribute(static, i):
-    static.n = i
+    static.text = str(i)
     check(static, X)
 
 

@@ -22,11 +22,12 @@ class Net(chainer.Chain):
         super().__init__()
         with self.init_scope():
             self.l = L.Linear(4, 3)
-        self.n = 1
+        self.n = 2
+        self.text = "1"
 
     def forward(self, x, m=1):
-        """The layer times a number."""
-        return self.l(x) * m * self.n
+        """The layer times a number; a text decides whether, which is compared."""
+        return self.l(x) * m * (self.n if self.text else 1)
 
 
 class Counts:
@@ -50,8 +51,8 @@ def check(static, *args):
 
 
 def attribute(static, n):
-    """A call with another number in an attribute."""
-    static.n = n
+    """A call with another text in an attribute."""
+    static.text = str(n)
     check(static, X)
 
 

@@ -205,7 +205,7 @@ def test_schedules_that_differ_in_what_they_read_count_for_eviction():
 
     def run(*numbers):
         for n in numbers:
-            static.n = n
+            static.n = str(n)
             static(X)
             assert sum(map(len, static.schedule_manager.schedules.values())) <= 3
         return statistics_of(static).traces
@@ -248,7 +248,7 @@ def _configured(static, i):
 
 
 def _with_attribute(static, i):
-    static.n = i
+    static.n = "n" * i
     static(X)
 
 
@@ -256,10 +256,10 @@ def _with_attribute(static, i):
 def test_five_traces_in_eight_calls_warn_once_and_name_the_part(name, entry):
     call, text = CHANGING[name]
     static = sdbr.static_graph(
-        Net(lambda self, x, m=1: self.l(x) * len(range(m)) * self.n, l=L.Linear(4, 3)),
+        Net(lambda self, x, m=1: self.l(x) * len(range(m)) * len(self.n), l=L.Linear(4, 3)),
         on_dynamic="raise",
     )
-    static.n = 1
+    static.n = "n"
     with pytest.warns(sdbr.SdbrWarning, match=text) as caught:
         for i in range(20):
             call(static, i)

@@ -1,9 +1,10 @@
-"""Row 11: floats outside of links that are others in later calls."""
+"""Row 11: numbers outside of arguments that are others in later calls."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import fractions
 import functools
 import json
 import math
@@ -24,11 +25,17 @@ from tests.harness.twins import pair
 from tests.tolerances import ROUNDINGS
 
 NUMBERS = (1.0, 1.0, 0.9, 0.81, 1.2, 2.5, 2.5, 3.0, 1.0, 0.5)
+WHOLE = (1, 1, 2, 3, -5, 7, 7, 0, 1, 2**40)
 RATE = 1.0
 
 
 class Config:
     """A plain object."""
+
+
+class Pair(typing.NamedTuple):
+    rate: float
+    times: int
 
 
 class Slotted:
@@ -87,6 +94,11 @@ def in_found():
     return lambda: thing.rate, lambda value: thing.entries.__setitem__("rate", value)
 
 
+def in_named_tuple():
+    thing = Config()
+    return lambda: thing.pair.rate, lambda value: setattr(thing, "pair", Pair(value, 2))
+
+
 def in_cell():
     rate = 1.0
 
@@ -129,6 +141,7 @@ PLACES = {
     "list": in_container(lambda: [5.0, 1.0], 1), "end": in_container(lambda: [5.0, 1.0], -1),
     "deque": in_container(lambda: collections.deque([1.0]), 0), "nested": in_nested,
     "link": in_link, "optimizer": in_optimizer, "two names": under_two_names,
+    "attribute of a link": in_object(lambda: L.Linear(2, 2)), "named tuple": in_named_tuple,
 }  # fmt: skip
 
 X = np.array([1.0, -2.0, 0.5], "f")
@@ -166,10 +179,12 @@ def check(place, use, numbers=NUMBERS):
     return statistics
 
 
+@pytest.mark.parametrize("numbers", [NUMBERS, WHOLE], ids=["floats", "whole"])
 @pytest.mark.parametrize("name", PLACES)
-def test_one_trace_more_wherever_it_lies(name):
-    statistics = check(PLACES[name], lambda x, rate, state: x * rate)
-    assert (statistics.traces, statistics.replays) == (2, 8)
+def test_one_trace_more_wherever_it_lies(name, numbers):
+    statistics = check(PLACES[name], lambda x, rate, state: x * rate, numbers)
+    first = name == "attribute of a link" and numbers is NUMBERS  # followed from the beginning
+    assert (statistics.traces, statistics.replays) == ((1, 9) if first else (2, 8))
 
 
 def decided(x, rate, state):
@@ -228,17 +243,19 @@ def test_whole_numbers_beside_arrays_in_attributes_of_links():
     assert static.schedule_manager.statistics.replays >= 6
 
 
-def test_each_reading_counts():
-    box = Config()
+@pytest.mark.parametrize("name", ["object", "named tuple"])
+def test_each_reading_counts(name):
+    """Those of one instruction, too; who asks for a field of a tuple is code of a library."""
+    get, put = PLACES[name]()
 
     def call(x):
         for _ in range(2):
-            x = x * box.rate
-        return x + box.rate
+            x = x * get()
+        return x + get()
 
     static = sdbr.static_graph(call)
     for rate in NUMBERS:
-        box.rate = rate
+        put(rate)
         np.testing.assert_array_equal(static(X), call(X))
     assert static.schedule_manager.statistics.traces == 2
 
@@ -299,11 +316,6 @@ class Based:
 
 class WithBoth(Based):
     """A slot, and a dictionary beside it."""
-
-
-class Pair(typing.NamedTuple):
-    rate: float
-    times: int
 
 
 @functools.lru_cache
@@ -466,3 +478,310 @@ def test_other_sizes_follow_what_has_moved():
         np.testing.assert_allclose(static(x).array, want, rtol=ROUNDINGS)
     statistics = static.schedule_manager.statistics
     assert statistics.traces <= 4 and statistics.builds >= 4
+
+
+def bits(x, n, state):
+    state.mean = (n & 3, n << 1, ~n, *divmod(n, 3))
+    return x * (n ^ 5)
+
+
+def counted(x, n, state):
+    state.n = getattr(state, "n", 0) + 1
+    state.mean += (n - state.mean) / state.n
+    return x * state.mean
+
+
+def chosen(x, n, state):
+    return (np.sin, np.cos, np.tanh)[n % 3](x)
+
+
+def unrolled(x, n, state):
+    for i in range(n % 4):
+        x = x * 0.5 + i
+    return x
+
+
+WHOLE_USES = {
+    "a power": (lambda x, n, state: x * 0.9**n, 2),
+    "arithmetic": (lambda x, n, state: x * max(0.1, 1 - n // 2 / 10), None),
+    "bits": (bits, 2),
+    "a mean": (counted, None),
+    "an index": (lambda x, n, state: x * x[n % 3], 2),
+    "a cycle": (chosen, 4),
+    "a loop": (unrolled, 4),
+    "decides": (lambda x, n, state: x * 2 if n > 2 else x - n, 3),
+    "a size": (lambda x, n, state: x[: n % 2 + 1] * 2, 3),
+    "an axis": (lambda x, n, state: F.sum(F.reshape(x, (1, 3)), axis=n % 2), 3),
+    "its class": (lambda x, n, state: x * n if type(n) is int else x, 2),
+    "a text": (lambda x, n, state: x * len(f"{n}"), 7),
+    "a key": (lambda x, n, state: x * {1: 2, 2: 3}.get(n, 5), None),
+    "in NumPy": (lambda x, n, state: x * np.full(3, n, "f"), None),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("name", WHOLE_USES)
+def test_what_the_code_does_with_whole_ones(name):
+    use, traces = WHOLE_USES[name]
+    statistics = check(PLACES["object"], use, (*WHOLE[:-1], 12))
+    assert traces is None or statistics.traces == traces
+    assert statistics.traces + statistics.replays == len(WHOLE) and statistics.replays >= 2
+
+
+class Set(chainer.Chain):
+    """Reads its number in one way, and sets it to what is always the same in another."""
+
+    def __init__(self, get, put):
+        super().__init__()
+        self.n, self.ways = 0.5, (get, put)
+
+    def forward(self, x):
+        get, put = self.ways
+        y = x * get(self)
+        put(self)
+        return y
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("number", [5.0, 5])
+@pytest.mark.parametrize("get", [lambda s: s.n, lambda s: vars(s)["n"]], ids=["", "by its dict"])
+@pytest.mark.parametrize("way", ["attribute", "entry", "update", "pairs", "object"])
+def test_what_a_call_sets_is_set_again_though_it_was_that(way, get, number):
+    """Set from outside in between; past the link nobody tells the recorder."""
+    put = {
+        "attribute": lambda s: setattr(s, "n", number),
+        "entry": lambda s: vars(s).__setitem__("n", number),
+        "update": lambda s: vars(s).update(n=number),
+        "pairs": lambda s: vars(s).update(zip("n", [number], strict=True)),
+        "object": lambda s: object.__setattr__(s, "n", number),
+    }[way]
+    plain = Set(get, put)
+    static = sdbr.static_graph(Set(get, put))
+    for i in range(10):
+        if i in (5, 8):
+            plain.n = static.n = type(number)(i - 3)
+        np.testing.assert_array_equal(static(X), plain(X))
+        assert static.n == plain.n and type(static.n) is type(number)
+    assert static.schedule_manager.statistics.replays >= 3 or way != "attribute"
+
+
+class Timed(chainer.Chain):
+    """Reads its own epoch, and how many steps its optimizer has made."""
+
+    def __init__(self):
+        super().__init__()
+        self.epoch = 0
+        with self.init_scope():
+            self.l = L.Linear(3, 2)
+
+    def forward(self, x):
+        steps = self.l.W.update_rule.t
+        return F.sum(self.l(x) ** 2) * 0.9**self.epoch / (1 + steps)
+
+
+def test_whole_steps_with_whole_numbers():
+    plain, static = pair(Timed)
+    optimizers = [chainer.optimizers.Adam().setup(model) for model in (plain, static)]
+    optimizers[1] = sdbr.static_optimizer(optimizers[1])
+    for i in range(12):
+        for model, optimizer in zip((plain, static), optimizers, strict=True):
+            model.epoch = i // 2
+            optimizer.update(model, X[None])
+        np.testing.assert_allclose(static.l.W.array, plain.l.W.array, rtol=ROUNDINGS)
+    assert static.schedule_manager.statistics.steps >= 6
+
+
+HOLDING = {
+    "tuple": lambda n: (n, 1), "nested": lambda n: ((n,), "a"), "computed": lambda n: (n % 2, -n),
+    "floats beside": lambda n: [n, 1.5, None], "dict": lambda n: {"n": n, "kind": int},
+    "slice": slice, "fraction": lambda n: fractions.Fraction(n, 3), "set": lambda n: {n},
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("is_given", [True, False], ids=["handed out", "left in a link"])
+@pytest.mark.parametrize("name", HOLDING)
+def test_what_holds_a_whole_number(name, is_given):
+    """What replays cannot make again is compared."""
+    make, box, link = HOLDING[name], Config(), L.Linear(2, 2)
+
+    def call(x):
+        if is_given:
+            return x * 2, make(box.n)
+        link.last = make(box.n)
+        return x * 2
+
+    static = sdbr.static_graph(call)
+    for n in (1, 1, 2, 3, 4, 5, 5, 5):
+        box.n = n
+        got = static(X)
+        assert (got[1] if is_given else link.last) == make(n)
+    statistics = static.schedule_manager.statistics
+    assert statistics.replays >= (4 if name in ("tuple", "nested", "computed") else 0)
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_what_keeps_a_number_has_that_of_its_call():
+    box, kept = Config(), Config()
+
+    def call(x):
+        kept.all = frozenset([box.n]), slice(box.n), lambda n=box.n: n
+        return x * 2
+
+    static = sdbr.static_graph(call)
+    for n in (1, 1, 2, 3, 3, 4):
+        box.n = n
+        static(X)
+        numbers, part, function = kept.all
+        assert (numbers, part.stop, function()) == ({n}, n, n)
+
+
+class Counts(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        self.k = 1
+
+    def forward(self, x):
+        self.k += 1
+        return x * self.k
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+def test_who_reads_a_counter_before_it_is_known_to_count():
+    """Other code counts than reads it first."""
+    results = []
+    for is_static in (False, True):
+        link = Counts()
+
+        def call(x, link=link):
+            before = link.k
+            return link(x) * before
+
+        call = sdbr.static_graph(call) if is_static else call
+        results.append([(call(X).tolist(), link.k) for _ in range(8)])
+    assert results[0] == results[1]
+    assert call.schedule_manager.statistics.replays >= 5
+
+
+def test_numbers_beyond_all_floats():
+    box = Config()
+
+    def call(x):
+        return x * 2, box.n / 10**400, (10**400 + box.n) > 0, (2**1100 * box.n) // 2**1099
+
+    static = sdbr.static_graph(call)
+    for box.n in (1, 2, 3, 2**70, 5):
+        assert static(X)[1:] == call(X)[1:]
+    assert static.schedule_manager.statistics.replays >= 3
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("number", [3, 1.5])
+@pytest.mark.parametrize("use", [
+    lambda n: n + "a", lambda n: n[0], lambda n: n < None, len, lambda n: n << 1.5,
+], ids=["added", "indexed", "compared", "measured", "shifted"])  # fmt: skip
+def test_texts_of_errors_call_them_what_they_are(use, number):
+    box = Config()
+
+    def call(x):
+        try:
+            use(box.n)
+        except TypeError as error:
+            return x * 2, str(error)
+        return x * 2, None
+
+    static = sdbr.static_graph(call)
+    for box.n in (number, number, number + 1, number + 2, number + 3):
+        assert static(X)[1] == call(X)[1]
+
+
+def by_name(model, optimizer, is_third):
+    model.name = "a" if is_third else "b"
+    return model.name
+
+
+def by_name_of_parameter(model, optimizer, is_third):
+    model.l.W.name = "a" if is_third else "b"
+    return model.l.W.name
+
+
+def by_rule(model, optimizer, is_third):
+    (model.disable_update if is_third else model.enable_update)()
+    return model.l.W.update_rule.enabled
+
+
+def by_optimizer(model, optimizer, is_third):
+    optimizer.use_cleargrads(is_third)
+    return optimizer._use_cleargrads
+
+
+def by_epoch(model, optimizer, is_third):
+    if is_third:
+        optimizer.new_epoch()
+    return optimizer.epoch
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("write", [
+    by_name, by_name_of_parameter, by_rule, by_optimizer, by_epoch,
+])  # fmt: skip
+def test_what_a_number_decides_to_write_where_chainer_keeps_it(write):
+    """What was there already is written all the same."""
+    results = []
+    for is_static in (False, True):
+        box, model = Config(), Timed()
+        optimizer = chainer.optimizers.SGD().setup(model)
+        box.n = 0
+
+        def call(x, box=box, model=model, optimizer=optimizer):
+            box.n += 1
+            write(model, optimizer, box.n % 3 == 0)
+            return x * 2
+
+        call = sdbr.static_graph(call) if is_static else call
+        seen = []
+        for _ in range(14):
+            call(X)
+            rule = model.l.W.update_rule.enabled
+            seen.append((model.name, model.l.W.name, rule, optimizer.epoch, box.n))
+            seen.append(getattr(optimizer, "_use_cleargrads", None))
+        results.append(seen)
+    assert results[0] == results[1]
+
+
+class Setting(chainer.Chain):
+    """Sets the rate of the step that it is part of."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way, self.n = way, 0
+        with self.init_scope():
+            self.l = L.Linear(3, 2)
+
+    def forward(self, x):
+        self.n += 1
+        self.way(self, 0.1 / self.n)
+        return F.sum(self.l(x) ** 2)
+
+
+@pytest.mark.parametrize("way", [
+    lambda model, rate: setattr(model.optimizer[0], "lr", rate),
+    lambda model, rate: setattr(model.optimizer[0].hyperparam, "lr", rate),
+    lambda model, rate: setattr(model.l.W.update_rule.hyperparam, "lr", rate),
+    lambda model, rate: setattr(model.optimizer[1], "rate", rate),
+], ids=["lr", "hyperparameter", "of a rule", "of a hook"])  # fmt: skip
+def test_steps_that_set_what_their_update_reads(way):
+    """What a replay writes, it writes when it has run: the update comes after that."""
+    plain, static = pair(lambda: Setting(way))
+    optimizers = [chainer.optimizers.SGD().setup(model) for model in (plain, static)]
+    optimizers[1] = sdbr.static_optimizer(optimizers[1])
+    for model, optimizer in zip((plain, static), optimizers, strict=True):
+        hook = chainer.optimizer_hooks.WeightDecay(0.1)
+        optimizer.add_hook(hook)
+        model.optimizer = (optimizer, hook)
+    for _ in range(8):
+        for model, optimizer in zip((plain, static), optimizers, strict=True):
+            optimizer.update(model, X[None])
+        np.testing.assert_allclose(static.l.W.array, plain.l.W.array, rtol=ROUNDINGS)
+    statistics = static.schedule_manager.statistics
+    assert (statistics.steps, statistics.replays >= 4) == (0, True)

@@ -224,7 +224,8 @@ DYNAMIC = {
     ),
     "random": (lambda s, x: s.l(x) * random.random(), int, "random.random"),
     "object that counts": (
-        lambda s, x: s.l(x) * s.a.next(), Counter, "'self.a.n', which the call reads, is changed",
+        lambda s, x: s.l(x) * len(str(s.a.next())), Counter,
+        "'self.a.n', which the call reads, is changed",
     ),
     "deque": (
         lambda s, x: (s.a.append(s.l(x)), s.a[-1])[1], lambda: collections.deque(maxlen=2),

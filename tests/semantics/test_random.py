@@ -292,3 +292,23 @@ def test_draw_of_python_is_not_frozen():
     with pytest.warns(sdbr.SdbrWarning, match=r"random\.random drew a number"):
         drawn = [float(f(x).array[0, 0]) for _ in range(4)]
     assert len(set(drawn)) == 4
+
+
+OF_ONES_OWN = {
+    "randint": lambda old, new: old.randint(9), "choice": lambda old, new: old.choice(3),
+    "integers": lambda old, new: new.integers(9),
+    "through map": lambda old, new: next(map(old.randint, [9])),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::sdbr.SdbrWarning")
+@pytest.mark.parametrize("name", OF_ONES_OWN)
+def test_whole_numbers_of_a_generator_of_ones_own(name):
+    """NumPy makes arrays of what it draws from, by functions that a trace patches."""
+    drawn = []
+    for is_static in (False, True):
+        generators = np.random.RandomState(0), np.random.default_rng(0)
+        call = lambda x, g=generators: F.tanh(x) * OF_ONES_OWN[name](*g)  # noqa: E731
+        call = sdbr.static_graph(call) if is_static else call
+        drawn.append([call(SMALL).array.tolist() for _ in range(4)])
+    assert drawn[0] == drawn[1]

@@ -170,14 +170,14 @@ def test_a_replaced_global_model():
     assert loss.schedule_manager.statistics.replays == 4
 
 
-def test_a_call_that_counts_is_dynamic():
+def test_a_call_that_counts_and_writes_the_number_down_is_dynamic():
     count = 0
 
     @sdbr.static_graph
     def f(x):
         nonlocal count
         count += 1
-        return F.relu(x) * count
+        return F.relu(x) * float(str(count))
 
     with pytest.warns(
         sdbr.SdbrWarning,

@@ -702,7 +702,7 @@ def test_a_place_that_cannot_be_written_is_left_as_it_is():
     """The guards, which are asked afterwards, tell that it was not put back."""
     guards = types.SimpleNamespace(hold=lambda: True)
     met = types.SimpleNamespace(put_back=lambda _: [], guards=guards)
-    undone = Undone(met, None, [(Entry(1, "real"), 5)])
+    undone = Undone(met, None, [(Entry(1, "real"), 5, bool)])
     assert (undone.is_whole, undone.changed) == (False, [])
 
 
@@ -1116,3 +1116,35 @@ def test_where_whole_steps_write(kind, before):
     agree(seen, run(False)[0])
     assert exits(net) == 1
     assert net.schedule_manager.statistics.steps >= 4
+
+
+@pytest.mark.parametrize("number", [0, 0.5])
+@pytest.mark.parametrize("each", [True, False])
+def test_a_number_that_moves(number, each):
+    """Before the code runs it is what it was when this call began, and not when one was traced."""
+
+    def run(static):
+        state, calls = types.SimpleNamespace(n=number), []
+
+        def code(inputs):
+            calls.append(1)
+            if each or len(calls) == 6:
+                state.n += 10
+
+        ran = sdbr.static_code(code) if static else code
+
+        def f(x):
+            y = x * state.n
+            ran(inputs=[y.array])
+            return y + state.n
+
+        f = sdbr.static_graph(f) if static else f
+        seen = []
+        for _ in range(9):
+            state.n += 1
+            seen += [f(chainer.Variable(X)).array, state.n]
+        return seen, f
+
+    seen, f = run(True)
+    agree(seen, run(False)[0])
+    assert each or (exits(f) == 1 and f.schedule_manager.statistics.replays >= 5)

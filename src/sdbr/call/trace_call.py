@@ -192,8 +192,8 @@ def _settle(recorder: Recorder, manager, lookup: Lookup) -> None:
     """Tell the recorder what the options ask of it."""
     recorder.gpu = lookup.key.device
     for group in list(manager.schedules.values()):
-        for seen in [schedule.guards.seen for schedule in group[-1:]]:
-            manager.missed.moving |= set() if seen is None else seen.moved(manager.missed.moving)
+        for schedule in group[-1:]:
+            manager.missed.moving |= schedule.guards.moved(manager.missed.moving)
     recorder.moving = manager.missed.moving
     recorder.differentiated_twice = manager.options.enable_double_backprop
     recorder.through = manager.through and not recorder.differentiated_twice

@@ -242,7 +242,8 @@ class Borrowed:
             return None
         place = Place(Way(source, recorder.given), source.key, (), str(source))
         place = self._numbers.setdefault(place.key, place)
-        shown = recorder.float_attribute(place, place.label, number)
+        follow = recorder.int_attribute if type(number) is int else recorder.float_attribute
+        shown = follow(place, place.label, number)
         recorder.trace.moving[source.number] = shown.origin
         if not is_followed:
             recorder.note_leaving(shown.origin)

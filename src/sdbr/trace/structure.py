@@ -175,6 +175,8 @@ def _is_constant(thing) -> bool:
         return all(isinstance(x, _SCALARS) or _is_constant(x) for x in thing)
     if isinstance(thing, enum.Enum):
         return all(map(_is_plain, _attributes_of(thing).values()))
+    if kind is fractions.Fraction:
+        return _is_plain((thing.numerator, thing.denominator))
     if kind.__module__ not in _THEIR_MODULES or not isinstance(thing, _BY_TEXT):
         return False
     zone = getattr(thing, "tzinfo", None)

@@ -190,7 +190,7 @@ cdef class Exits:
         return not self.active or self.is_update()
 
     cdef list moved(self):
-        """Where something else lies than was bound, and what that was."""
+        """Where something else lies than was bound, what that was, and what asks whether it is."""
         cdef list found = []
         cdef Py_ssize_t i
         cdef Py_ssize_t n = len(self.params)
@@ -199,6 +199,7 @@ cdef class Exits:
         for i in range(len(now)):
             if _is_same(now[i], self.bound[i]):
                 continue
+            lies = bool
             if i < n:
                 place = Entry(self.params[i][_DATA], 0)
             elif i < m:
@@ -208,14 +209,15 @@ cdef class Exits:
                     continue
                 place = Entry(now[i - 1]._data, 0)
             else:
-                place = entry_of(*self.places[(i - m) // 2])
-            found.append((place, self.bound[i]))
+                at = self.places[(i - m) // 2]
+                place, lies = entry_of(*at), partial(_lies, *at, self.bound[i])
+            found.append((place, self.bound[i], lies))
         local = chainer.config._local.__dict__
         for before, entries in ((self.local, local), (self.shared, _global_config)):
             for name in {**before, **entries}:
                 thing = before.get(name, MISSING)
                 if entries.get(name, MISSING) is not thing:
-                    found.append((Entry(entries, name), thing))
+                    found.append((Entry(entries, name), thing, bool))
         return found
 
 
@@ -236,6 +238,11 @@ cdef bint are_same(dict before, dict now) except -1:
         if now.get(name, MISSING) is not thing:
             return False
     return True
+
+
+def _lies(holder, name, before):
+    """Whether what was bound lies there again."""
+    return _is_same(holder.get(name, MISSING), before)
 
 
 def _is_same(a, b):

@@ -17,7 +17,7 @@ from sdbr.trace.guards._held import Given, is_equal, is_same
 from sdbr.trace.guards.seen import fields_in
 from sdbr.trace.watch._looks import MISSING, class_attribute, field, is_a, is_atom, item
 from sdbr.trace.watch.fingerprints import OWNERLESS, elements_of, plain_kind, shallow
-from sdbr.trace.watch.reads import is_ours
+from sdbr.trace.watch.reads import KIND_ALONE, is_ours
 from sdbr.trace.watch.sources import Source
 
 import numpy as np
@@ -254,7 +254,8 @@ class Met:
         if number not in self.homes and number not in needed:
             return
         self.known.add(number)
-        if want is not None and (is_atom(thing) or _is_of_library(thing)):
+        moves = type(want) is tuple and want is KIND_ALONE.get(want[0])
+        if want is not None and not moves and (is_atom(thing) or _is_of_library(thing)):
             self.things[number] = thing
         elif want is not None and type(want) is not tuple:
             self.looks.append((number, -1, None, want))
@@ -422,15 +423,18 @@ class Undone:
     met : Met
     objects : tuple
         What lay there when the replay began.
-    bound : list of (Entry or None, object)
-        What is bound from other things by now, and what was.
+    bound : list of (Entry or None, object, callable)
+        What is bound from other things by now, what was, and what asks whether that is bound again:
+        a part of what cannot be written to comes back with the whole.
     """
 
-    def __init__(self, met: Met, objects: tuple, bound: list[tuple[Entry | None, Any]]):
+    def __init__(
+        self, met: Met, objects: tuple, bound: list[tuple[Entry | None, Any, Callable[[], bool]]]
+    ):
         self.changed: list[tuple[Entry, Any]] = []
-        self.is_whole = all(_swap(place, before, self.changed) for place, before in bound)
+        left = [ask for place, before, ask in bound if not _swap(place, before, self.changed)]
         self.changed += met.put_back(objects)
-        self.is_whole = self.is_whole and met.guards.hold()
+        self.is_whole = all(ask() for ask in left) and met.guards.hold()
         if not self.is_whole:
             self.redo()
 

@@ -28,6 +28,7 @@ from sdbr.schedule.sightings import wants_whole
 from sdbr.schedule.spent import spent_class
 from sdbr.schedule.step import StepPlan
 from sdbr.trace import values as v
+from sdbr.trace.effects.sinks import fields_of
 from sdbr.trace.values import Value
 
 import chainer
@@ -164,6 +165,8 @@ def make_runner(
         return "validate_every compares forward and backward one by one"
     params = [p for p in optimizer.target.params() if p.array is not None]
     clearing = "cleargrads" if getattr(optimizer, "_use_cleargrads", True) else "zerograds"
+    if _sets_what_updates_read(schedule, optimizer, params):
+        return "the call sets what the update reads, as a rate"
     problem = unsuitable(schedule, optimizer.target, clearing, params)
     if problem is not None:
         return problem
@@ -182,6 +185,19 @@ def make_runner(
         return StepRunner(
             manager, schedule, plan, optimizer, lossfun, kind, steps.arena, steps.gradients
         )
+
+
+def _sets_what_updates_read(schedule: Schedule, optimizer, params) -> bool:
+    """Whether a replay writes, once it has run, to the optimizer, a rule or a hook."""
+    if not schedule.trace.stores:
+        return False
+    rules = [p.update_rule for p in params if p.update_rule is not None]
+    tables = [x._hookable for x in (optimizer, *rules)]
+    tables = [hooks for x in tables for hooks in (x._pre_update_hooks, x._post_update_hooks)]
+    hooks = [hook for table in tables for hook in table.values()]
+    numbers = [getattr(x, "hyperparam", None) for x in (optimizer, *rules)]
+    read = {id(getattr(x, "__dict__", x)) for x in (optimizer, *rules, *hooks, *numbers)}
+    return any(id(fields_of(store.sink.owner)) in read for store in schedule.trace.stores)
 
 
 def _are_scaled(plan: StepPlan, scaled: bool) -> bool:

@@ -10,6 +10,7 @@ import functools
 import random
 import sys
 import time
+import types
 from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
@@ -243,6 +244,10 @@ def register(patches) -> None:
     for name in DRAWS:
         if hasattr(np.random, name):
             patches.register(np.random, name, recorded_draw)
+    # Which calls NumPy by its name, and does not look at the class of what it gives.
+    itself = types.SimpleNamespace(**vars(np))
+    if hasattr(np.random._bounded_integers, "np"):
+        patches.register(np.random._bounded_integers, "np", lambda original: itself)
     # What sets a generator, draws Python numbers or tells the time: dynamic.
     for name in CLOCKS:
         if hasattr(time, name):

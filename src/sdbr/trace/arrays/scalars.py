@@ -101,7 +101,7 @@ class Derived(Scalar):
     def __init__(self, function: Callable, parts: tuple, kind: type = float):
         sources = [p for p in parts if isinstance(p, Scalar)]
         roots = tuple({id(r): r for s in sources for r in s.roots}.values())
-        names = ", ".join(p.name if isinstance(p, Scalar) else f"{p:.4g}" for p in parts)
+        names = ", ".join(p.name if isinstance(p, Scalar) else _shown(p) for p in parts)
         depth = 1 + max(s.depth for s in sources)
         name = f"{function.__name__}({names})"
         name = name if len(name) < 60 else "computed"
@@ -113,6 +113,10 @@ class Derived(Scalar):
         return self.function(
             *[p.evaluate(floats) if isinstance(p, Scalar) else p for p in self.parts]
         )
+
+
+def _shown(number) -> str:
+    return f"{number:.4g}" if type(number) is float else f"{number!r:.20}"
 
 
 class Left(Scalar):

@@ -124,6 +124,7 @@ class TracedFloat(float):
 
 #: The classes of numbers that know where they come from; `traced_int` adds its own.
 FOLLOWED: set[type] = {TracedFloat}
+TracedFloat.__name__ = "float"  # in texts of errors
 
 
 LEAVING[TracedFloat] = TracedFloat.leave

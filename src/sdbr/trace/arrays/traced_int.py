@@ -111,6 +111,7 @@ class TracedInt:
         return function(*strip_floats(args), **strip_floats(kwargs))
 
 
+TracedInt.__name__ = "int"  # in texts of errors
 FOLLOWED.add(TracedInt)
 LEAVING[TracedInt] = TracedInt.leave
 WHOLE[int] = TracedInt
@@ -156,15 +157,19 @@ class CounterRecording:
         self.counters: list[TracedInt] = []  # every one that was handed out
 
     def counts(self, name: str) -> bool:
-        """Whether the code that runs may assign to attributes of this name."""
-        return self.follows_floats and any(
-            name in names_stored(frame.f_code) for frame in user_frames(self._frame)
+        """Whether one in an attribute of this name was another in an earlier call, or the code that
+        runs may assign one to it."""
+        return self.follows_floats and (
+            name in self.moving
+            or any(name in names_stored(frame.f_code) for frame in user_frames(self._frame))
         )
 
-    def int_attribute(self, link, name: str, value: int):
-        """What user code gets for ``link.name``, to which it may assign another number."""
+    def int_attribute(self, link, name: str, value: int, was_read: bool = False):
+        """What user code gets for ``link.name``; `was_read`: by code that has got it as it is."""
         scalar = self._scalars.get((id(link), name))
         if scalar is None:
+            if was_read:
+                return value
             scalar = self._scalars[id(link), name] = ScalarAttribute(link, name, self.token, int)
         return TracedInt(value, scalar)
 
@@ -174,11 +179,18 @@ class CounterRecording:
         return number
 
     def take_back_counters(self) -> None:
-        """The call is over: who has kept a number that was followed gets it as Python's."""
+        """The call is over: who has kept a number that was followed gets it as Python's.
+
+        What cannot be given another is nothing that replays make again: it has to be that number.
+        """
         held = []
         while self.counters:
             if sys.getrefcount(self.counters[-1]) > _OURS:
                 held.append(self.counters[-1])
             self.counters.pop()
-        if held:
-            replace_everywhere({id(x): (x, x.plain) for x in held})
+        new = {id(x): (x, x.plain) for x in held}
+        held.clear()
+        replace_everywhere(new)
+        for pair in new.values():
+            if sys.getrefcount(pair[0]) > _OURS:
+                self.note_leaving(pair[0].origin)

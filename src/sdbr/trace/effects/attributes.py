@@ -10,7 +10,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.scalars import KINDS
 from sdbr.trace.arrays.stripping import is_traced, shown, strip
-from sdbr.trace.arrays.traced_float import plain_float
+from sdbr.trace.arrays.traced_float import FOLLOWED, plain_float
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import called_by_machinery
@@ -27,7 +27,6 @@ import numpy as np
 _MISSING = object()
 _MEMBERS = ("_params", "_children")
 _SCALARS = (int, float, bool, str, type(None))
-_NUMBERS = (int, bool, str)  # that may lie beside Variables and arrays in what a call assigns
 # Link -> names of attributes to which a traced call has assigned a NumPy scalar that it computed.
 # Another NumPy scalar is a number that the user has set: the call may branch on it.
 _SCALAR_STATE: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -114,11 +113,12 @@ class AttributeRecording:
             value = self._attribute(link, name, np.asarray(thing), False, False)
             value.is_scalar = True
             return wrap(np.asarray(thing), value)
+        was_read = (id(link), name) in self._seen_reads
         self._note_read(link, name, thing)
         if type(thing) in KINDS:
             return self.float_attribute(link, name, thing)
         if type(thing) is int:
-            return self.int_attribute(link, name, thing) if self.counts(name) else thing
+            return self.int_attribute(link, name, thing, was_read) if self.counts(name) else thing
         return self.growing(link, name, thing, sys._getframe(1)) or self._looked_into(
             link, name, thing
         )
@@ -258,7 +258,7 @@ class AttributeRecording:
                     self._write(link, name, None, thing)
                 elif self._is_tree(thing):
                     self._write_tree(link, name, thing)
-                elif is_constant(thing) and (id(link), name) in self.written and not self.opened:
+                elif is_constant(thing) and (id(link), name) in self.written:
                     self.trace.unconfirmed |= may_be_computed(thing)
                     self._write(link, name, thing, thing)
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
@@ -281,7 +281,7 @@ class AttributeRecording:
     def _written_again(self, link, name, thing) -> None:
         """The call wrote what was there: the next time something else may be there."""
         scalar = self._scalars.get((id(link), name))
-        if thing is None or (scalar is not None and not self.opened):
+        if thing is None or scalar is not None:
             self.trace.unconfirmed |= may_be_computed(thing)
             self._write(link, name, thing, thing)
         elif isinstance(thing, (*_SCALARS, chainer.Parameter, chainer.Link)):
@@ -304,26 +304,27 @@ class AttributeRecording:
             if self.follows(x):
                 return x.origin
             # A number of a state that was read is compared before each replay.
-            return x if x is None or isinstance(x, _NUMBERS) else self.of_array(x)
+            return x if is_constant(x) else self.of_array(x)
 
-        self._write(link, name, self.template_of(thing, value), thing)
+        template = self.template_of(thing, value)
+        self.trace.unconfirmed |= may_be_computed(template)
+        self._write(link, name, template, thing)
         self.settle_later(functools.partial(link.__dict__.__setitem__, name), thing)
 
     def _is_tree(self, thing) -> bool:
         """Whether `thing` consists of what replays make anew; numbers and texts may lie beside."""
         return not holds_itself(thing) and (
-            self._consists(thing, ())
-            or (self._consists(thing, _NUMBERS) and self._has_array(thing))
+            self._consists(thing, False) or (self._consists(thing, True) and self._has_array(thing))
         )
 
-    def _consists(self, thing, more: tuple) -> bool:
+    def _consists(self, thing, more: bool) -> bool:
         if isinstance(thing, (list, tuple)):
             return all(self._consists(x, more) for x in thing)
         if isinstance(thing, dict):
             return all(self._consists(x, more) for x in list(thing.values()))
+        made = isinstance(shown(thing), (chainer.Variable, *ARRAYS)) or self.is_left(thing)
         # What stands for a NumPy scalar is none of them.
-        kinds = (chainer.Variable, *ARRAYS, *more)
-        return thing is None or isinstance(shown(thing), kinds) or self.is_left(thing)
+        return made or thing is None or (more and is_constant(thing) and not is_traced(thing))
 
     def _has_array(self, thing) -> bool:
         if isinstance(thing, (list, tuple)):
@@ -331,7 +332,7 @@ class AttributeRecording:
         if isinstance(thing, dict):
             return any(map(self._has_array, thing.values()))
         made = isinstance(thing, (chainer.Variable, *ARRAYS)) or is_traced(thing)
-        return made or self.is_left(thing)
+        return made or type(thing) in FOLLOWED
 
     def _written(self, link, name, thing) -> Value:
         if isinstance(thing, chainer.Variable):

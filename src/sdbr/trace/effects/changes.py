@@ -45,6 +45,8 @@ def changed_number(trace, recorder) -> Reason | None:
             continue
         now = link.__dict__.get(read.name)
         if _is_number(read.value) and _is_number(now) and repr(now) != repr(read.value):
+            if scalar is None and type(read.value) is int:
+                continue  # the next trace follows it
             if scalar is not None:
                 scalar.keyed = False  # else each call had a key of its own
             line = recorder.left_at.get(scalar) or recorder.stores.line_of(read.name)

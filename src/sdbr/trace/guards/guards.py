@@ -239,6 +239,14 @@ class Guards:
             self.failed, self._broken = str(failed), None
         return failed is None
 
+    def moved(self, known: set[str]) -> set[str]:
+        """Where numbers lie that are others by now: see `Seen.moved`; names of those of links."""
+        found = set() if self.seen is None else self.seen.moved(known)
+        for d, name, check, want, *_ in self.stable.given:
+            if check is is_equal and type(want) is type(d.get(name)) is int and d[name] != want:
+                found.add(name)
+        return found
+
     def note(self, condition: tuple) -> None:
         """`condition`, with the name of its place at the end, does not hold."""
         self.failed, self._broken = condition[-1], condition

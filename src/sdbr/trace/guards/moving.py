@@ -1,8 +1,11 @@
-"""Numbers outside of links that are others in later calls: each replay reads them anew."""
+"""Numbers that are others in later calls, where each replay reads them anew."""
 
 from __future__ import annotations
 
-from sdbr.trace.arrays.scalars import Scalar
+from collections.abc import Iterable
+
+from sdbr.trace.arrays.scalars import Scalar, ScalarAttribute
+from sdbr.trace.code.places import Place
 from sdbr.trace.watch.reads import KIND_ALONE, Guard
 
 
@@ -25,6 +28,29 @@ def let_move(guards: list[Guard], moving: dict[int, Scalar]) -> None:
         scalar = moving.get(guard.source.number)
         if scalar is not None and not scalar.keyed and is_compared(guard):
             guard.want = KIND_ALONE[guard.want[0]]
+
+
+def let_stay(scalars: Iterable[Scalar], left: set[tuple]) -> None:
+    """Let numbers be what they were where the call has `left` something that no replay does: what
+    was there before.
+
+    Parameters
+    ----------
+    scalars : iterable of Scalar
+    left : set of (int, object)
+        Identities of dictionaries, with the name.
+    """
+    for scalar in scalars if left else ():
+        if type(scalar) is ScalarAttribute and place_of(scalar) in left:
+            scalar.must_stay()
+
+
+def place_of(scalar: ScalarAttribute) -> tuple[int, object]:
+    """The identity of the dictionary in which it lies, and the name."""
+    holder = scalar.holder
+    if type(holder) is Place:
+        return holder.holder.key, holder.name
+    return id(holder), scalar.attribute
 
 
 def moved(guards: list[Guard], values: list) -> set[str]:

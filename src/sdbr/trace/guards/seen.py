@@ -11,7 +11,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS, may_be_read_in_place
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import Cell, behind
-from sdbr.trace.guards.moving import is_compared, let_move, moved
+from sdbr.trace.guards.moving import is_compared, let_move, let_stay, moved
 from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
 from sdbr.trace.watch._looks import is_a, is_atom
 from sdbr.trace.watch.fingerprints import CONTAINERS, Same
@@ -95,6 +95,9 @@ class Seen:
         self.lost: list[str] = []
         known = _known(reads, given, callables)
         values = reads.things(*given)
+        written, (frozen, copied) = _written(trace), _frozen(trace)
+        places = [(id(fields_in(values[w[0].number])), w[2]) for w in reads.written]
+        let_stay(trace.followed.values(), set(places) - written)
         let_move(reads.guards, trace.moving)
         self._leave_out(trace, known, values)
         self.compared = [
@@ -102,7 +105,6 @@ class Seen:
             for guard, one, other in ((g, g.source, g.key) for g in reads.compared)
             if known[one.number] != known[other.number] and _is_array(values[one.number])
         ]
-        written, (frozen, copied) = _written(trace), _frozen(trace)
         copied.update(i for i, value in arrays.items() if value.index in trace.fixed)
         used = _used(trace)
         read_anew = frozen.union(i for i, value in arrays.items() if value.index in used)
@@ -207,11 +209,10 @@ class Seen:
             if known[source.number] or id(holder) in moved:
                 continue
             fields = fields_in(holder)
-            if is_a(holder, _WATCHED) or not settings.isdisjoint(map(id, (holder, fields))):
+            if _is_cache(source, values) or not settings.isdisjoint(map(id, (holder, fields))):
                 continue
             private = type(key) is str and key[:1] == "_" and key[:2] != "__"
-            if _is_cache(source, values) or (private and is_library(type(holder))):
-                continue
+            is_told = is_a(holder, _WATCHED) or (private and is_library(type(holder)))
             is_item = kind == "item" and is_a(holder, CONTAINERS)
             name = key if type(key) is str else None
             place = (id(holder), kind, key) if is_item and name is None else (id(fields), name)
@@ -221,12 +222,16 @@ class Seen:
             if kind == "*" and is_a(holder, CONTAINERS):
                 self._reads.add(source, "contents", None, FACTS["contents"][0](holder, None))
             elif is_item or name is not None or kind == "cell":
-                self._keep(Source(kind, source, key), home, values)
+                kind = "asked" if is_a(holder, (chainer.Variable,)) else kind  # its name
+                self._keep(Source(kind, source, key), home, values, is_told)
 
-    def _keep(self, left: Source, home: Source | None, values: list) -> None:
-        """What the call has left there is what it will leave there the next time."""
+    def _keep(self, left: Source, home: Source | None, values: list, is_told: bool) -> None:
+        """What the call has left there is what it will leave there the next time; `is_told`: where
+        others look at it, unless it was there before."""
         thing = left.step(values[left.parent.number], left.key, ((), {}))
         is_plain = thing is MISSING or is_atom(thing)
+        if is_told and not is_plain:
+            return
         if not is_plain and (home is None or values[home.number] is not thing):
             self._never(str(left))  # made by the call, and another one in each
         elif is_plain or (home.parent, home.key) != (left.parent, left.key):

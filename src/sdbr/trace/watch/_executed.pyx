@@ -405,8 +405,9 @@ cdef class Executed(Notes):
 
     cdef int see(self, PyObject *thing, str name) except -1:
         """Note that this is read of a thing, which is kept."""
-        # Which may write there in between; each time it is read, it is handed over.
-        if self.around is not None or self.moved is not None:
+        # Which may write there in between; each time it is read, it is handed over (of what is
+        # asked for by now, nobody knows whether it moves).
+        if self.around is not None or self.moved is not None or (self.moving and self.asked):
             return 0
         self.names_seen.setdefault(<size_t>thing, set()).add(name)
         self.layout.seen[self.offset >> 1] = thing

@@ -24,7 +24,10 @@ _PACKAGES = tuple(os.path.dirname(x.__file__) + os.sep for x in (sys.modules["sd
 _CUPY = f"{os.sep}cupy{os.sep}"
 _PACKAGES += (_CHAINER[:-1] + "x" + os.sep,)
 #: Of Chainer what calls the user's code or keeps his state.
-_OF_CHAINER = ("link.py", "sequential.py", "links" + os.sep, "configuration.py", "link_hook")
+_OF_CHAINER = (
+    "link.py", "sequential.py", "links" + os.sep, "configuration.py", "link_hook", "optimizer.py",
+    "optimizers" + os.sep, "iterators" + os.sep, "training" + os.sep, "dataset" + os.sep,
+)  # fmt: skip
 #: Modules of the standard library that look at code, or keep caches of what it is.
 _NOT_FOLLOWED = frozenset({
     "abc", "ast", "dis", "importlib", "inspect", "linecache", "opcode", "pickle",

@@ -32,7 +32,7 @@ from sdbr.trace.watch.sources import Source, hold
 import numpy as np
 
 #: What is compared of a number that each replay reads anew, by its class.
-KIND_ALONE: dict[type, tuple] = {float: (float,)}
+KIND_ALONE: dict[type, tuple] = {float: (float,), int: (int,)}
 
 #: Of an array whose numbers are kept to be compared.
 _MOST_BYTES = 1 << 16
