@@ -163,6 +163,7 @@ def _is_known_link(link: chainer.Link) -> bool:
     return all(not is_library(base) or base in _BASES for base in classes)
 
 
-def _is_ours(module: str | None) -> bool:
-    """Whether a module is of this package; functions made by ``exec`` may be of none."""
-    return module is not None and module.partition(".")[0] == "sdbr"
+def _is_ours(module) -> bool:
+    """Whether it is the name of a module of this package; functions made by ``exec`` may have none,
+    and compiled methods, on Python 3.10, something else."""
+    return isinstance(module, str) and module.partition(".")[0] == "sdbr"
