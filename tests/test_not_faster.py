@@ -118,6 +118,24 @@ def held():
     return model
 
 
+class Scheduled(L.Classifier):
+    """Sets the rate of its own step."""
+
+    def forward(self, x, t):
+        """The loss."""
+        self.optimizers[0].alpha = 0.01 / len(x)
+        return super().forward(x, t)
+
+
+def rated():
+    model = sdbr.static_graph(Scheduled(L.Linear(20, 10)))
+    model.optimizers = (trained(model),)
+    for i in range(6):
+        model.optimizers[0].alpha = 0.1 * i
+        model.optimizers[0].update(model, X, T)
+    return model
+
+
 def printing(x):
     print(F.max(x).array)
     return x * 2
@@ -211,6 +229,7 @@ PROGRAMS = {
     "several losses go back through one call": adversaries,
     "a whole step has one backward; these are compiled one by one": lambda: by_hand(backwards=2),
     "the program holds the graphs of steps after they are made, as by losses.append(loss)": held,
+    "the call sets what the update reads, as a rate": rated,
     "gradients are changed between backward and update": lambda: by_hand(change=True),
     "gradients in between are retained": lambda: by_hand(retain=True),
     "the gradient of the loss is set before the backward": lambda: by_hand(seed=2),
