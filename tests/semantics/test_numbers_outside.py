@@ -693,6 +693,7 @@ def test_texts_of_errors_call_them_what_they_are(use, number):
     static = sdbr.static_graph(call)
     for box.n in (number, number, number + 1, number + 2, number + 3):
         assert static(X)[1] == call(X)[1]
+    assert static.schedule_manager.statistics.replays >= 1
 
 
 def by_name(model, optimizer, is_third):
@@ -747,6 +748,7 @@ def test_what_a_number_decides_to_write_where_chainer_keeps_it(write):
             seen.append(getattr(optimizer, "_use_cleargrads", None))
         results.append(seen)
     assert results[0] == results[1]
+    assert call.schedule_manager.statistics.replays >= 4
 
 
 class Setting(chainer.Chain):

@@ -244,7 +244,8 @@ def register(patches) -> None:
     for name in DRAWS:
         if hasattr(np.random, name):
             patches.register(np.random, name, recorded_draw)
-    # Which calls NumPy by its name, and does not look at the class of what it gives.
+    # Compiled code that draws whole numbers: it finds `np.array` by its name, patched or not, and
+    # takes what that gives for an ndarray without a look.
     itself = types.SimpleNamespace(**vars(np))
     if hasattr(np.random._bounded_integers, "np"):
         patches.register(np.random._bounded_integers, "np", lambda original: itself)
