@@ -43,7 +43,20 @@ class Named(list):
     """A list of the user's."""
 
 
+class Mine(np.ndarray):
+    """An array of the user's, which NumPy asks before those of the call."""
+
+
+class Telling(Mine):
+    """One that passes on what it is asked."""
+
+    def __array_function__(self, function, types, args, kwargs):
+        return super().__array_function__(function, types, args, kwargs)
+
+
 HELD: list = []
+LABELS = np.array(["no", "yes"])
+MINE, TELLING = np.ones(3, "f").view(Mine), np.ones(3, "f").view(Telling)
 BUFFER = np.zeros(3, "f")
 
 
@@ -83,6 +96,12 @@ def added_into(x):
     return y.sum()
 
 
+def copied_into(x):
+    y = MINE.copy()
+    np.copyto(y, x)
+    return y[0]
+
+
 # Positive for an array of positive numbers alone.
 REPLAYED = {
     "a sum": lambda x: np.sum([x, x]),
@@ -109,6 +128,7 @@ REPLAYED = {
     "a key": lambda x: -sorted([[x, x], [x * 0]], key=np.sum)[0][0].sum() + 0.1 * x.sum(),
     "a key of a list's own": sorted_in_place,
     "an axis": lambda x: np.sum([x, x], axis=np.argmax([x[0], 0]))[0],
+    "of an array, by a name": lambda x: getattr(np.add, "reduce")(array=x),  # noqa: B009
     "a deque": lambda x: np.sum(collections.deque([x, x])),
     "a list of the user's": lambda x: np.sum(Named([x, x])),
     "a list of the library's": lambda x: np.sum(collections.UserList([x, x])),
@@ -119,6 +139,17 @@ REPLAYED = {
     "of Chainer's": lambda x: chainer.dataset.concat_examples([x[0], x[1]]).sum(),
 }
 DYNAMIC = {
+    "copied into one of another class": copied_into,
+    "beside one of another class": lambda x: np.where(MINE > 0, x, x * 2)[0],
+    "appended to one of another class": lambda x: np.append(MINE, x)[3],
+    "mapped with one of another class": lambda x: next(map(np.where, [MINE > 0], [x], [x * 2]))[0],
+    "computed with one of another class": lambda x: (MINE * x).sum(),
+    "made one of another class": lambda x: x.view(Mine).sum(),
+    "picked from one of another class": lambda x: MINE[x > 0].size - 1,
+    "picked from texts": lambda x: 1 if LABELS[(x > 0).astype(int)][0] == "yes" else -1,
+    "selected from texts": lambda x: LABELS[x[:2] > 0].size - 1,
+    "asked by a class above": lambda x: np.where(TELLING > 0, x, x * 2)[0],
+    "as texts": lambda x: 1 if np.char.mod("%d", x)[0][0] != "-" else -1,
     "a truth": lambda x: 1 if np.allclose([x], [np.abs(x)]) else -1,
     "places": lambda x: np.nonzero([x > 0])[0].size - 1,
     "places in a list of truths": lambda x: np.where([x[0] > 0, True])[0].size - 1,

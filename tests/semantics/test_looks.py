@@ -100,7 +100,8 @@ def test_check_finite_in_whole_steps(look, python_ops):
         x[1, 2] = bad
         with pytest.raises(FloatingPointError) as caught:
             optimizer.update(net, x, T)
-        assert str(caught.value) == (
+        told = str(caught.value).splitlines()[0]  # before Python 3.11 the place follows
+        assert told == (
             "h (float32[2, 2]): 2 of 4 numbers are not finite, the first at (1, 0): "
             f"{np.float32(bad)}"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sdbr.base.reasons import Remedy
@@ -17,6 +17,7 @@ from sdbr.trace.arrays.asking import ask_layout
 from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.stripping import (
     LEAVING,
+    TRACED,
     holds_known,
     is_traced,
     shown,
@@ -104,6 +105,17 @@ def gives_in_list(thing: Any) -> bool:
     return not is_traced(thing) and holds_known(thing)
 
 
+def asks_another(function: Callable, things: Sequence) -> bool:
+    """Whether NumPy asks an array of another class first, which lets it read those of the call."""
+    traced = list(map(is_traced, things))
+    if type(function) is not _Dispatcher or not any(traced):
+        return False
+    first = traced.index(True)  # before arrays in files as well
+    kinds = {type(x) for i, x in enumerate(things) if not (type(x) is np.memmap and i > first)}
+    asked = [getattr(kind, "__array_function__", None) for kind in kinds - {np.ndarray, *TRACED}]
+    return np.ndarray.__array_function__ in asked
+
+
 def dispatched(function: Callable) -> Callable:
     """What stands for a function of NumPy's that may get arrays of the call in lists.
 
@@ -126,7 +138,11 @@ def dispatched(function: Callable) -> Callable:
             if any(map(is_traced, (*args, *(out if type(out) is tuple else (out,))))):
                 return function(*args, **kwargs)  # NumPy asks that one
             return function(*map(_Listed.of, args), **kwargs)
-        if not any(map(gives_in_list, (*args, *kwargs.values()))):
+        given = (*args, *kwargs.values())
+        if asks_another(function, given):
+            text = f"{name} asks an array of another class, and reads those of the call"
+            recorder.mark_dynamic(text, Remedy.STAY_ARRAYS)
+        if recorder.trace.dynamic is not None or not any(map(gives_in_list, given)):
             return function(*args, **kwargs)
         if kind is _Dispatcher:
             result = TracedArray.__array_function__(None, function, (), args, kwargs)

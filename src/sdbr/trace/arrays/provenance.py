@@ -83,6 +83,8 @@ class TracedArray(np.ndarray):
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         call = ufunc if method == "__call__" else getattr(ufunc, method)
         text = "an array was written in place by NumPy"
+        if method != "__call__":  # NumPy gives twice what has come by name
+            kwargs = {name: x for name, x in kwargs.items() if name not in ("array", "indices")}
         recorder = current()
         if recorder is not None and (
             method == "at" or (call is ufunc and _WEAK.issuperset(kwargs))

@@ -6,7 +6,7 @@ import sys
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import PLAIN
-from sdbr.trace.arrays.stripping import PURE, holds_known, holds_unknown, strip_nested
+from sdbr.trace.arrays.stripping import PURE, holds_known, holds_unknown, is_traced, strip_nested
 from sdbr.trace.code.foreign import foreign_caller
 from sdbr.trace.current import current
 
@@ -51,6 +51,11 @@ def record(call, args, kwargs):
         if type(result) is np.ndarray:
             recorder.note_hidden_view(result, (*args, kwargs))
         return _made(recorder, result)
+    other = _of_another_class(result)
+    if other is not None:
+        text = f"numpy {getattr(call, '__name__', call)} gave a {other.__name__}"
+        recorder.mark_dynamic(text, Remedy.STAY_ARRAYS)
+        return result
     recorder.pause()  # all of what follows is ours
     try:
         return recorder.numpy_call(call, args, kwargs, result)
@@ -65,6 +70,19 @@ def _made(recorder, result):
     if type(result) in (tuple, list):  # such as numpy.meshgrid's
         return type(result)([_made(recorder, part) for part in result])
     return result
+
+
+#: What is in a file is an array like any other.
+_FOLLOWED = (*PLAIN, np.memmap)
+
+
+def _of_another_class(result) -> type | None:
+    """The class of an array that is none of NumPy's own, alone or in a tuple; None for no such."""
+    for part in result if isinstance(result, (tuple, list)) else (result,):
+        kind = type(part)
+        if issubclass(kind, np.ndarray) and kind not in _FOLLOWED and not is_traced(part):
+            return kind
+    return None
 
 
 def note_foreign(recorder, *things) -> None:

@@ -6,9 +6,11 @@ import operator
 import types
 
 from sdbr.base.reasons import Remedy
+from sdbr.devices.arrays import PLAIN
 from sdbr.trace.arrays.asked import (
     HOLDING,
     STANDS,
+    asks_another,
     dispatched,
     gives_in_list,
     plain,
@@ -23,7 +25,7 @@ from sdbr.trace.watch._calls import MEANINGS as _MEANINGS
 from sdbr.trace.watch._calls import makes_by_itself
 from sdbr.trace.watch._escaping import OPERATORS, escape, takes_numbers
 from sdbr.trace.watch._frames import NULLS
-from sdbr.trace.watch._following import is_stdlib
+from sdbr.trace.watch._following import is_stdlib, unbound
 from sdbr.trace.watch.fingerprints import CONTAINERS, module_of
 from sdbr.trace.watch.reads import environment
 
@@ -31,7 +33,7 @@ import numpy as np
 
 from cpython.object cimport PyObject
 
-from sdbr.trace.watch._calls cimport call
+from sdbr.trace.watch._calls cimport call, read_parts
 from sdbr.trace.watch._containers cimport through, values
 from sdbr.trace.watch._executed cimport Executed
 from sdbr.trace.watch._following cimport asks
@@ -42,6 +44,7 @@ cdef bint BEFORE_313 = VERSION < 0x030D0000
 cdef object Nulls = NULLS
 cdef dict MEANINGS = _MEANINGS
 cdef object Function = types.FunctionType
+cdef object Dispatcher = type(np.sum)
 cdef object Cached = functools._lru_cache_wrapper
 #: What stands for a builtin, by its address and the number of arguments.
 cdef dict Stands = {(id(builtin), n): stands for (builtin, n), stands in STANDS.items()}
@@ -56,51 +59,78 @@ cdef dict Calling = {
     id(min): -1, id(sorted): -1,
 }  # fmt: skip
 cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
+cdef tuple Bound = (types.BuiltinMethodType, types.MethodWrapperType)
 cdef tuple Modules = (types.ModuleType,)
 cdef tuple Arrays = (np.ndarray, np.generic)
 cdef tuple Iterators = (types.GeneratorType, enumerate, filter, map, zip)
 #: What keeps numbers, and what asks them.
 cdef tuple Keeping = (*CONTAINERS, str, bytes, BaseException)
 #: Whose functions compute with arrays, and whose read those in lists where nobody tells.
-cdef frozenset Roots = frozenset({"chainer", "cupy", "numpy", "sdbr"})
+cdef frozenset Roots = frozenset({"_operator", "chainer", "cupy", "numpy", "operator", "sdbr"})
 cdef frozenset Reading = frozenset({"numpy", "scipy"})
+#: Some of whose functions ask no array that they get.
+cdef frozenset Texts = frozenset({"numpy.char", "numpy.strings"})
 cdef frozenset Computing = frozenset({int, float, complex, bool})
 cdef frozenset NotTaking = frozenset({
     "builtins", "chainer", "cupy", "functools", "itertools", "numpy", "sdbr", "types",
 })  # fmt: skip
 
 
-cdef object stand_in(Executed w, function, list args, int n_plain):
+cdef object stand_in(Executed w, function, list args, int n_plain, bint more = False):
     """What is called in the place of a function that tells nobody what it does with what is of the
     call; None for the function itself. In `args`, what it can do with takes the place of what it
-    cannot: the first `n_plain` of them are given by place."""
-    cdef int i
-    address = <size_t><PyObject *>function
+    cannot: the first `n_plain` of them are given by place; `more`: nobody knows yet what else."""
+    cdef int i, n
+    kind = type(function)
+    address = id(unbound(function))
+    if kind in Bound or kind is functools.partial:
+        read_parts(w, function)
     if address in Calling:
         at = Calling[address]
         for i in range(len(args)):
             if i == at or i >= n_plain:
-                args[i] = Builtins.get(<size_t><PyObject *>args[i]) or instead(w, args[i]) \
-                    or past(args[i], None, True) or in_lists(w, args[i], None) or args[i]
+                args[i] = stand_in(w, args[i], [], 0, True) or args[i]
         return None
-    if type(function) is functools.partial:
-        args = [*function.args, *args, *function.keywords.values()]
-        found = stand_in(w, function.func, args, n_plain + len(function.args))
-        return found and functools.partial(found, *function.args, **function.keywords)
-    by_users = is_users((<object>w.top).f_globals.get("__name__", ""))
-    if any([type(x) in LEAVING or by_users and type(x) in TRACED for x in args]):
+    if kind is functools.partial:
+        n = len(function.args)
+        given = [*function.args, *args, *function.keywords.values()]
+        found = [*given]
+        for i in range(len(found) if computing(function.func) in Roots else 0):
+            if i < n or i >= n + len(args):
+                found[i] = shown(w, found[i])
+        stands = stand_in(w, function.func, found, n + n_plain, more)
+        args[:] = found[n:n + len(args)]
+        if stands is None and all([x is y for x, y in zip(found, given)]):
+            return None
+        keywords = dict(zip(function.keywords, found[n + len(args):]))
+        return functools.partial(stands or function.func, *found[:n], **keywords)
+    if more:
+        found = Builtins.get(address)
+    elif any([type(x) in LEAVING or type(x) in TRACED and is_users_code(w) for x in args]):
         found = Stands.get((address, len(args)))
-        if found is not None and (found is power or n_plain == len(args)):
-            return found
-    return instead(w, function) or past(function, args[0] if args else None, False) \
-        or in_lists(w, function, args)
+        found = found if found is power or n_plain == len(args) else None
+    else:
+        found = None
+    return found or instead(w, function) or past(function, args, more) \
+        or in_lists(w, function, None if more else args)
+
+
+cdef object shown(Executed w, thing):
+    """What stands for an array from outside; else the thing itself."""
+    view = w.view_of(<PyObject *>thing, True) if type(thing) in PLAIN else None
+    return thing if view is None else view
+
+
+cdef bint is_users_code(Executed w) except -1:
+    return is_users((<object>w.top).f_globals.get("__name__", ""))
 
 
 cdef object in_lists(Executed w, function, list args):
     """What stands for a function of NumPy's that gets arrays in lists, or may where `args` are
     not known yet."""
     cdef bint listed = any([is_list(x) and gives_in_list(x) for x in args or ()])
-    if not (listed or args is None or is_of_ufunc(function)) or not callable(function):
+    cdef bint passes = type(function) is Dispatcher and args and asks_another(function, args)
+    if not (listed or passes or args is None) or not callable(function):
         return None
     is_class = is_a(function, (type,))
     root = module_of(function).partition(".")[0] if is_class else computing(function)
@@ -109,11 +139,6 @@ cdef object in_lists(Executed w, function, list args):
     if listed and environment() != w.settings:  # which replays do not set
         w.mark_dynamic("computes with arrays in lists under settings of its own for warnings")
     return dispatched(function)
-
-
-cdef bint is_of_ufunc(function) except -1:
-    """Whether it is a method of universal functions, which NumPy finds no array by its name for."""
-    return type(function) in Unbound and function.__objclass__ is np.ufunc
 
 
 cdef bint is_list(thing) except -1:
@@ -125,7 +150,11 @@ cdef bint is_list(thing) except -1:
 
 
 cdef object instead(Executed w, function):
-    """What stands for a function that code has by a name of its own, where no patch reaches."""
+    """What stands for a function that code has by a name of its own, where no patch reaches; or
+    for a method of an array from outside, which NumPy tells nobody of."""
+    if type(function) in Bound and type(function.__self__) in PLAIN:
+        view = w.view_of(<PyObject *>function.__self__, True)
+        return None if view is None else getattr(view, function.__name__)
     return None if w.stands is None else w.stands(function)
 
 
@@ -249,10 +278,11 @@ cdef bint is_taken(Executed w, code) except -1:
     return False
 
 
-cdef object past(function, first, bint is_given):
-    """What stands for a function that takes arrays past their class, by being one of that;
-    `is_given`: it is called with what nobody knows yet."""
+cdef object past(function, list args, bint is_given):
+    """What stands for a function that takes arrays past their class, by being one of that, or by
+    making texts of them; `is_given`: it is called with what nobody knows yet."""
     kind = type(function)
+    first = args[0] if args else None
     if kind in Unbound:
         owner = function.__objclass__
         if is_given and owner in Computing:
@@ -269,7 +299,9 @@ cdef object past(function, first, bint is_given):
         return None
     named = kind is Function or is_a(function, (type,))
     module = function.__module__ if named else module_of(kind)
-    if type(module) is not str or not module.startswith("numpy.ma"):
+    if type(module) is not str or not (module.startswith("numpy.ma") or module in Texts and (
+        kind is Function and (is_given or any([type(x) in TRACED for x in args]))
+    )):
         return None
     return plainly(function, f"{module}.{function.__name__}" if named else module)
 

@@ -11,6 +11,7 @@ import types
 import weakref
 
 from sdbr.devices.arrays import ARRAYS
+from sdbr.trace.arrays.stripping import holds_known
 from sdbr.trace.code._library import is_library_name
 from sdbr.trace.watch._looks import MISSING
 from sdbr.trace.watch.fingerprints import (
@@ -99,24 +100,18 @@ cpdef object call(Notes notes, function, list args, dict kwargs):
         The Python function whose frame comes next.
     """
     kind = type(function)
-    if kind is _METHOD:
-        notes.read(function, "self", None, function.__self__)
-        return call(notes, function.__func__, [function.__self__, *args], kwargs)
     if kind is _FUNCTION:
         return _python(notes, function, args, kwargs)
+    read_parts(notes, function)
+    if kind is _METHOD:
+        return call(notes, function.__func__, [function.__self__, *args], kwargs)
     if kind in C_BOUND:
-        owner = function.__self__
-        if not is_a(owner, _OWNERLESS):
-            notes.read(function, "self", None, owner)
-            return _method(notes, function.__name__, owner, args, kwargs)
+        if not is_a(function.__self__, _OWNERLESS):
+            return _method(notes, function.__name__, function.__self__, args, kwargs)
         return _compiled(notes, function, args, kwargs)
     if kind in _C_UNBOUND:
         return _method(notes, function.__name__, args[0], args[1:], kwargs) if args else None
     if is_a(function, (functools.partial,)):
-        for name in ("func", "args", "keywords"):
-            notes.read(function, "attribute", name, getattr(function, name))
-        elements(notes, function.args)
-        values(notes, function.keywords)
         kwargs = {**function.keywords, **kwargs}
         return call(notes, function.func, [*function.args, *args], kwargs)
     if is_a(function, (type,)):
@@ -127,6 +122,19 @@ cpdef object call(Notes notes, function, list args, dict kwargs):
         computed_from(notes, [*args, *kwargs.values()])
         return None
     return _object(notes, function, args, kwargs)
+
+
+cdef int read_parts(Notes notes, function) except -1:
+    """What a method is bound to is read, and what a `functools.partial` calls and gives that."""
+    kind = type(function)
+    if kind is _METHOD or kind in C_BOUND and not is_a(function.__self__, _OWNERLESS):
+        notes.read(function, "self", None, function.__self__)
+    elif is_a(function, (functools.partial,)):
+        for name in ("func", "args", "keywords"):
+            notes.read(function, "attribute", name, getattr(function, name))
+        elements(notes, function.args)
+        values(notes, function.keywords)
+    return 0
 
 
 cdef object _python(Notes notes, function, list args, dict kwargs):
@@ -309,6 +317,8 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
     elif is_a(owner, ARRAYS):
         if name not in _VIEWS or not owner.flags.c_contiguous:
             numbers(notes, owner)
+        if name == "__array_function__" and holds_known((args, kwargs)):  # of a class above it
+            notes.mark_dynamic("lets NumPy read arrays of the call past what follows them")
     elif name in ("format", "join", "format_map", "__format__", "__mod__"):
         for x in (*args, *kwargs.values()):
             show(notes, x)

@@ -17,10 +17,19 @@ from sdbr.trace.watch.reads import is_ours
 import chainer
 import numpy as np
 
+from cpython.object cimport PyObject
+
 from sdbr.trace.watch._following cimport is_followed
+from sdbr.trace.watch._frames cimport VERSION
 from sdbr.trace.watch._looks cimport class_attribute, is_a, is_atom
 from sdbr.trace.watch._notes cimport Notes
 
+cdef extern from "Python.h":
+    PyObject **fields_at "_PyObject_GetDictPtr"(object) noexcept
+
+#: Whether each object with attributes has a dictionary, which the collector knows only where there
+#: is more than numbers and texts in it. Later ones are made where they are asked for.
+cdef bint BEFORE_311 = VERSION < 0x030B0000
 cdef object Number = TracedFloat
 _FUNCTION, _METHOD = types.FunctionType, types.MethodType
 #: What leads nowhere, or what is read through is seen otherwise.
@@ -74,7 +83,18 @@ cpdef object escape(Notes notes, thing, bint passes_on = False, Way way = TAKES)
                 left += _outside(notes, thing)
         elif id(thing) not in seen:
             seen.add(id(thing))
+            if BEFORE_311:
+                know_fields(notes, thing)
             left += [x for x in _inside(thing) if not is_a(x, _OF_HOLDERS)]
+
+
+cdef int know_fields(Notes notes, thing) except -1:
+    """The dictionary of an object of the call is the call's as well, unless it was set to another.
+    """
+    cdef PyObject **at = fields_at(thing)
+    if at != NULL and at[0] != NULL and <size_t>at[0] not in notes.homes:
+        notes.is_made(<object>at[0])
+    return 0
 
 
 cpdef int meet(one, other) except -1:

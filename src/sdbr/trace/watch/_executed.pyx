@@ -345,17 +345,23 @@ cdef class Executed(Notes):
         cdef PyObject *array = self.operand(i)
         if array == NULL or (type_of(array) != Array and type_of(array) != OnDevice):
             return 0
-        source = self.homes.get(<size_t>array)
-        if source is None or self.shows is None:
-            return 0
-        if not is_users((<object>self.top).f_globals.get("__name__", "")):
-            return 0
-        view = self.shows(<object>array, source, is_used)
+        view = self.view_of(array, is_used)
         if view is not None:
             self.put(i, view)
+        return 0
+
+    cdef object view_of(self, PyObject *array, bint is_used):
+        """What stands for an array from outside; None for it itself."""
+        source = self.homes.get(<size_t>array)
+        if source is None or self.shows is None:
+            return None
+        if not is_users((<object>self.top).f_globals.get("__name__", "")):
+            return None
+        view = self.shows(<object>array, source, is_used)
+        if view is not None:
             self.shown[<size_t><PyObject *>view] = source
             self.kept.append(view)
-        return 0
+        return view
 
     cdef int show_owner(self, str name) except -1:
         """An attribute is about to be read; a method that is not called at once stays that of the

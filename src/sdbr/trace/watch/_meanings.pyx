@@ -22,6 +22,7 @@ from sdbr.trace.watch._flowing import (
 )
 
 from sdbr.trace.watch._attributes cimport attribute, has_attribute, write_attribute
+from sdbr.trace.watch._calls cimport read_parts
 from sdbr.trace.watch._containers cimport (
     all_of,
     computed_from,
@@ -293,8 +294,15 @@ def _refers(notes, args, kwargs):
         identify(notes, x)
 
 
+@_means(functools.partial)
+def _binds(notes, args, kwargs):
+    """What another partial calls and gives that, is its own from now on."""
+    for x in args[:1]:
+        read_parts(notes, x)
+
+
 @_means(
-    functools.partial, types.SimpleNamespace, types.MethodType, property, staticmethod, classmethod,
+    types.SimpleNamespace, types.MethodType, property, staticmethod, classmethod,
     *(x for x in vars(builtins).values() if isinstance(x, type) and issubclass(x, BaseException)),
 )  # fmt: skip
 def _keeps(notes, args, kwargs):

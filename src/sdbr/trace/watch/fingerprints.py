@@ -43,8 +43,8 @@ ITSELF = (
     types.FunctionType, *C_BOUND, types.MethodDescriptorType, types.WrapperDescriptorType, type,
     types.ClassMethodDescriptorType, types.ModuleType, types.CodeType, types.MemberDescriptorType,
     types.GetSetDescriptorType, property, staticmethod, classmethod, chainer.Link,
-    chainer.Parameter, chainer.Optimizer, chainer.UpdateRule, np.ufunc, np.dtype, enum.Enum,
-    re.Pattern,
+    chainer.Parameter, chainer.Optimizer, chainer.UpdateRule, np.ufunc, type(np.sum), np.dtype,
+    enum.Enum, re.Pattern,
 )  # fmt: skip
 SEQUENCES = (list, tuple, collections.deque)
 SETS = (set, frozenset)
