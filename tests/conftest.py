@@ -226,8 +226,8 @@ def _test_of(item) -> str:
 
 
 def _drawn(item) -> bytes:
-    """A draw that is the same each time; of names that are alike as well."""
-    return hashlib.blake2b(item.nodeid.encode(), digest_size=8).digest()
+    """A draw that is the same each time, of names that are alike as well: each commit another."""
+    return hashlib.blake2b(f"{tree()} {item.nodeid}".encode(), digest_size=8).digest()
 
 
 def pytest_collection_finish(session):

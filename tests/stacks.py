@@ -4,9 +4,9 @@
 
 For each Python from 3.10 to 3.13 found on PATH or among pyenv's versions: sdbr is built from a
 copy of this checkout and installed next to Chainer, with NumPy 1.26 (where there are wheels of
-it) and with 2.x, and tests/compat and tests/watch run with setuptools and without. Versions are
-those of locks/; ``--newest`` takes the newest that there are, and so finds what a release of others
-has broken.
+it) and with 2.x; tests/compat and tests/watch run with setuptools and without, and once some
+hundred of tests/semantics, each commit others. Versions are those of locks/; ``--newest`` takes
+the newest that there are, and so finds what a release of others has broken.
 ``--oldest-newest`` is two of these stacks: the oldest Python with the oldest NumPy, one of the
 newest Pythons with NumPy 2.x.
 Prints a table; the exit code is 1 if anything failed or no Python was found.
@@ -186,7 +186,7 @@ def check_python(
             if setuptools == "without":
                 pip(python, "uninstall", "--yes", "setuptools")
             try:
-                outcome = run_tests(python, folder)
+                outcome = run_tests(python, folder, users_programs=setuptools == "with")
             except StepError as error:
                 print(error)
                 outcome = "FAILED"
@@ -231,13 +231,19 @@ def make_environment(interpreter: str, folder: Path) -> str:
     return str(folder / "bin" / "python")
 
 
-def run_tests(python: str, folder: Path) -> str:
-    """Run what Pythons differ in against the installed sdbr; pytest's last line."""
+def run_tests(python: str, folder: Path, users_programs: bool) -> str:
+    """Run what Pythons differ in against the installed sdbr; pytest's last lines.
+
+    Byte code and NumPy are others: `users_programs` runs some hundred of what users may write.
+    """
     names = ("compat", "watch", "semantics/test_contract.py")
     tests = [str(ROOT / "tests" / name) for name in names]
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     # From elsewhere, so that the installed package is the one that is imported.
-    return call(command, cwd=folder).splitlines()[-1]
+    runs = [tests]
+    if users_programs:
+        runs.append([str(ROOT / "tests" / "semantics"), "--at-most", "600"])
+    return "; ".join(call([*command, *run], cwd=folder).splitlines()[-1] for run in runs)
 
 
 def pip(python: str, *arguments: str, **variables: str) -> None:

@@ -199,7 +199,7 @@ def test_it_is_said_once_with_what_changes():
         for i in range(1, 100):
             static(X, np.int64(i))
     (said,) = [str(w.message) for w in caught]
-    assert "argument 1: np.int64(7) -> np.int64(8)" in said
+    assert f"argument 1: {np.int64(7)!r} -> {np.int64(8)!r}" in said
     assert "only the 32nd, the 64th" in said
 
 

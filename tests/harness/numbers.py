@@ -1,4 +1,9 @@
-"""Numbers of Python that a call leaves behind, with their classes."""
+"""Numbers of Python that a call leaves behind, with their classes; what they are to NumPy."""
+
+import numpy as np
+
+#: Whether the value of a number beside an array decides about the dtype: before NumPy 2.
+BY_VALUE = int(np.__version__.partition(".")[0]) < 2
 
 
 def numbers_in(thing):

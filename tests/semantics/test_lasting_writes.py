@@ -30,6 +30,7 @@ from tests.harness.lasting_programs import (
     replaced_behind,
     x_of,
 )
+from tests.harness.numbers import BY_VALUE
 from tests.harness.threads import in_threads
 from tests.harness.twins import statistics_of
 from tests.tolerances import GRADIENTS, RESULTS
@@ -80,6 +81,8 @@ def several(model, n=5) -> list:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("forward", PROGRAMS, ids=lambda f: f.__name__)
 def test_what_was_read_before_a_write_is_what_it_was(forward, backend, options):
+    if BY_VALUE and forward.__name__ == "by_itself":
+        pytest.skip("NumPy 1 reads what it has written there")
     replays = 3 if forward is behind_a_question else 4  # two ways, each traced once
     both(forward, several, replays, backend=backend, **options)
 

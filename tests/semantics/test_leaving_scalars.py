@@ -17,6 +17,7 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import BACKENDS
+from tests.harness.numbers import BY_VALUE
 from tests.harness.threads import in_threads
 from tests.harness.twins import counts, statistics_of
 from tests.tolerances import DOUBLE, DOUBLE_ROUNDINGS, ROUNDINGS, SUMS
@@ -163,6 +164,8 @@ NATIVE = [
     kept_in_an_attribute, kept_in_containers, kept_in_a_global, handed_back, listed, mapped,
     fed_to_operators, fed_to_arrays, temperature, capped, clipped, checked, float_is_float,
 ]  # fmt: skip
+if BY_VALUE:  # there a number of double precision asks no other for its way
+    NATIVE.remove(of_double_precision)
 PYTHON = [in_python]
 
 

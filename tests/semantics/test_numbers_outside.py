@@ -21,6 +21,7 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 
+from tests.harness.numbers import BY_VALUE
 from tests.harness.twins import pair
 from tests.tolerances import ROUNDINGS
 
@@ -184,7 +185,10 @@ def check(place, use, numbers=NUMBERS):
 def test_one_trace_more_wherever_it_lies(name, numbers):
     statistics = check(PLACES[name], lambda x, rate, state: x * rate, numbers)
     first = name == "attribute of a link" and numbers is NUMBERS  # followed from the beginning
-    assert (statistics.traces, statistics.replays) == ((1, 9) if first else (2, 8))
+    traces = 1 if first else 2
+    # One is too large for the dtype, but where a float is made of it.
+    traces += BY_VALUE and numbers is WHOLE and name != "property"
+    assert (statistics.traces, statistics.replays) == (traces, 10 - traces)
 
 
 def decided(x, rate, state):

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from sdbr.trace.arrays.provenance import TracedArray
-from sdbr.trace.arrays.scalars import KINDS, Scalar
+from sdbr.trace.arrays.scalars import KINDS, Left, Scalar
 from sdbr.trace.arrays.stripping import PURE, is_traced, shown, strip
 from sdbr.trace.arrays.telling import record
 from sdbr.trace.arrays.traced_float import (
     FOLLOWED,
     TracedFloat,
+    compared,
     computed,
     plain_float,
     strip_floats,
@@ -31,8 +33,11 @@ from sdbr.trace.values import ALIAS, ATTRIBUTE, CONSTANT, RESULT, Hole, TracedNo
 import numpy as np
 
 _EXACT = 2**53  # whole numbers up to here are floats
-#: Whether NumPy asks operands for their own way with ufuncs before it computes: from 2.0 on.
-_ASKS = hasattr(TracedFloat, "__array_ufunc__")
+#: Before NumPy 2 the value of a number beside an array decides about the dtype, and one beside
+#: another number is of double precision.
+_BY_VALUE = int(np.__version__.partition(".")[0]) < 2
+#: By the bytes of the dtype: floats and whole numbers that count as it, to either side.
+_LIMITS, _WHOLE_LIMITS = {2: 65000.0, 4: 3.4e38}, {2: 2**7, 4: 2**15}
 _ARITHMETIC = (np.add, np.subtract, np.multiply, np.true_divide)
 #: What computes with a whole number beside floats as if it were one.
 _TAKES_FLOATS = frozenset((
@@ -103,9 +108,6 @@ class MeetingRecording:
 
     def short_argument(self, number: np.floating, scalar: Scalar):
         """What user code gets for an argument that is a NumPy scalar of less than 64 bits."""
-        if not _ASKS:
-            scalar.must_stay()
-            return number
         read = strip(self.read_anew(float(number), scalar))
         known = self.find_array(read)
         call = (_narrowed(number.dtype), (Hole(0),), {})
@@ -164,7 +166,7 @@ class MeetingRecording:
     @property
     def fills_in(self) -> bool:
         """Whether numbers that meet arrays now are filled in by replays."""
-        return _ASKS and not self.depth and self.trace.dynamic is None and self.forgotten is None
+        return not self.depth and self.trace.dynamic is None and self.forgotten is None
 
     def is_number(self, thing) -> bool:
         """Whether `thing` is a float of this trace, which each replay reads or computes anew."""
@@ -199,17 +201,20 @@ class MeetingRecording:
 
     def shown_to_numpy(self, ufunc, inputs: tuple) -> tuple:
         """Operands of a ufunc with arrays of the call in the place of numbers of it."""
+        if not any(type(x) in FOLLOWED for x in inputs):
+            return inputs
         arrays = [x for x in inputs if is_traced(x) or isinstance(x, (np.ndarray, np.generic))]
+        dtype = np.result_type(*[x.dtype for x in arrays]) if arrays else np.dtype(float)
+        if _BY_VALUE and dtype.kind == "f":
+            dtype = dtype if any(x.ndim for x in arrays) else np.dtype(float)
+            inputs = tuple([_within(x, dtype) for x in inputs])
         of_floats = any(x.dtype.kind == "f" for x in arrays if not isinstance(x, np.generic))
         beside_floats = ufunc in _ARITHMETIC and of_floats
         inputs = tuple([
             self.as_python(x) if beside_floats and self.is_left_whole(x) else self.asked(x)
             for x in inputs
         ])  # fmt: skip
-        if not any(type(x) in FOLLOWED for x in inputs):
-            return inputs
-        dtype = np.result_type(*[x.dtype for x in arrays]) if arrays else np.dtype(float)
-        if dtype.kind not in "biuf":
+        if dtype.kind not in "biuf" or not any(type(x) in FOLLOWED for x in inputs):
             return inputs
         beside_floats = ufunc in _TAKES_FLOATS and dtype.kind == "f"
         return tuple([
@@ -240,6 +245,12 @@ class MeetingRecording:
         """A call, with arrays of the trace in the place of its floats."""
         if not self.fills_in:
             return call, args, kwargs
+        if _BY_VALUE:
+            dtypes = [x.dtype for x in (*args, *kwargs.values()) if isinstance(x, np.ndarray)]
+            least = min([x for x in dtypes if x.kind == "f"], default=None)
+            if least is not None:
+                args = tuple([_within(x, least) for x in args])
+                kwargs = {name: _within(x, least) for name, x in kwargs.items()}
         found: list[TracedFloat] = []
         numbered = self._numbered(tuple(args), found), self._numbered(dict(kwargs), found)
         if not found:
@@ -258,6 +269,23 @@ class MeetingRecording:
         if kind is dict:
             return {k: self._numbered(t, found) for k, t in thing.items()}
         return thing
+
+
+def _within(thing, dtype: np.dtype):
+    """A number beside an array of `dtype`: itself where its value does not give another dtype.
+
+    A float that the call has computed is taken for one that does not: it would be a question.
+    """
+    whole = type(thing) in FOLLOWED and thing.kind is int
+    if (
+        type(thing) not in FOLLOWED
+        or dtype.itemsize not in _LIMITS
+        or (type(thing.origin) is Left and not whole)
+    ):
+        return thing
+    limit = (_WHOLE_LIMITS if whole else _LIMITS)[dtype.itemsize]
+    fits = compared(operator.gt, (thing, -limit)) and compared(operator.lt, (thing, limit))
+    return thing if fits else thing.leave()
 
 
 def _made_of_numbers(thing, found: set) -> bool:

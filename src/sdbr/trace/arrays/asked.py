@@ -78,6 +78,20 @@ def power(base: Any, exp: Any, mod: Any = None) -> Any:
     return pow(base, exp) if mod is None else pow(*strip_floats((base, exp, mod)))
 
 
+def _with_plain_exponent(name: str) -> Callable:
+    operate = getattr(np.ndarray, name)
+
+    def method(self: TracedArray, exponent: Any, *modulus: Any) -> Any:
+        return operate(self, strip_floats(exponent), *modulus)
+
+    return method
+
+
+if int(np.__version__.partition(".")[0]) < 2:  # whose arrays take the value of an exponent
+    for _name in ("__pow__", "__ipow__"):
+        setattr(TracedArray, _name, _with_plain_exponent(_name))
+
+
 def plainly(function: Callable, name: str = "") -> Callable:
     """What stands for a function that takes what it gets past the class that follows it.
 

@@ -94,9 +94,13 @@ class TracedFloat(float):
             return recorder.store_float(self)
         return float.__float__(self.leave())
 
-    # NumPy before 2.0 computes with the value at once where there is an `__array_ufunc__`, and
-    # asks for the number (`__float__`, `__rmul__`) where there is none.
-    __array_priority__ = 1e6
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if any(map(is_traced, inputs)):
+            return NotImplemented  # arrays of the call know what to do
+        recorder = current()
+        if recorder is not None and method == "__call__" and not kwargs:
+            return recorder.call_with_numbers(ufunc, inputs)
+        return getattr(ufunc, method)(*strip_floats(inputs), **strip_floats(kwargs))
 
     def __reduce_ex__(self, protocol):
         return self.kind, (float.__float__(self.leave()),)
@@ -128,19 +132,6 @@ TracedFloat.__name__ = "float"  # in texts of errors
 
 
 LEAVING[TracedFloat] = TracedFloat.leave
-
-
-def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
-    if any(map(is_traced, inputs)):
-        return NotImplemented  # arrays of the call know what to do
-    recorder = current()
-    if recorder is not None and method == "__call__" and not kwargs:
-        return recorder.call_with_numbers(ufunc, inputs)
-    return getattr(ufunc, method)(*strip_floats(inputs), **strip_floats(kwargs))
-
-
-if int(np.__version__.partition(".")[0]) >= 2:
-    TracedFloat.__array_ufunc__ = _array_ufunc
 
 
 def strip_floats(thing):

@@ -110,15 +110,13 @@ class TracedInt:
     def __array_function__(self, function, types, args, kwargs):
         return function(*strip_floats(args), **strip_floats(kwargs))
 
+    __array_ufunc__ = TracedFloat.__array_ufunc__
+
 
 TracedInt.__name__ = "int"  # in texts of errors
 FOLLOWED.add(TracedInt)
 LEAVING[TracedInt] = TracedInt.leave
 WHOLE[int] = TracedInt
-
-if hasattr(TracedFloat, "__array_ufunc__"):
-    TracedInt.__array_ufunc__ = TracedFloat.__array_ufunc__
-
 
 _OURS = sys.getrefcount([object()][0]) + 1
 

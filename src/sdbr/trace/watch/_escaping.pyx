@@ -123,7 +123,8 @@ cpdef bint is_number(thing) noexcept:
 @ByClass
 def takes_numbers(kind):
     """Whether operators of a class are compiled code that may take the value of a float."""
-    return kind not in _ASKING and not issubclass(kind, (*ARRAYS, np.generic)) and any([
+    of_numpy = issubclass(kind, (*ARRAYS, np.generic)) and kind is not _NOT_ASKING
+    return kind not in _ASKING and not of_numpy and any([
         type(base.__dict__.get(name)) is types.WrapperDescriptorType
         for base in kind.__mro__ if base is not object and base is not int
         for name in _OPERATORS
@@ -135,6 +136,8 @@ def takes_numbers(kind):
 _ASKING = frozenset({
     float, Number, bool, str, bytes, list, tuple, dict, set, frozenset, type, type(None),
 })  # fmt: skip
+#: Before NumPy 2, its numbers of double precision.
+_NOT_ASKING = np.float64 if np.__version__.startswith("1.") else None
 _OPERATORS = tuple(
     f"__{prefix}{name}__"
     for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "divmod")
