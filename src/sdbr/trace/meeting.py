@@ -18,6 +18,7 @@ from sdbr.trace.arrays.scalars import KINDS, Left, Scalar
 from sdbr.trace.arrays.stripping import PURE, is_traced, shown, strip
 from sdbr.trace.arrays.telling import record
 from sdbr.trace.arrays.traced_float import (
+    BY_VALUE,
     FOLLOWED,
     TracedFloat,
     compared,
@@ -33,9 +34,6 @@ from sdbr.trace.values import ALIAS, ATTRIBUTE, CONSTANT, RESULT, Hole, TracedNo
 import numpy as np
 
 _EXACT = 2**53  # whole numbers up to here are floats
-#: Before NumPy 2 the value of a number beside an array decides about the dtype, and one beside
-#: another number is of double precision.
-_BY_VALUE = int(np.__version__.partition(".")[0]) < 2
 #: By the bytes of the dtype: floats and whole numbers that count as it, to either side.
 _LIMITS, _WHOLE_LIMITS = {2: 65000.0, 4: 3.4e38}, {2: 2**7, 4: 2**15}
 _ARITHMETIC = (np.add, np.subtract, np.multiply, np.true_divide)
@@ -205,7 +203,7 @@ class MeetingRecording:
             return inputs
         arrays = [x for x in inputs if is_traced(x) or isinstance(x, (np.ndarray, np.generic))]
         dtype = np.result_type(*[x.dtype for x in arrays]) if arrays else np.dtype(float)
-        if _BY_VALUE and dtype.kind == "f":
+        if BY_VALUE and dtype.kind == "f":
             dtype = dtype if any(x.ndim for x in arrays) else np.dtype(float)
             inputs = tuple([_within(x, dtype) for x in inputs])
         of_floats = any(x.dtype.kind == "f" for x in arrays if not isinstance(x, np.generic))
@@ -245,7 +243,7 @@ class MeetingRecording:
         """A call, with arrays of the trace in the place of its floats."""
         if not self.fills_in:
             return call, args, kwargs
-        if _BY_VALUE:
+        if BY_VALUE:
             dtypes = [x.dtype for x in (*args, *kwargs.values()) if isinstance(x, np.ndarray)]
             least = min([x for x in dtypes if x.kind == "f"], default=None)
             if least is not None:

@@ -25,7 +25,7 @@ from sdbr.trace.arrays.stripping import (
     strip_nested,
 )
 from sdbr.trace.arrays.telling import leave_by, record, unseen
-from sdbr.trace.arrays.traced_float import FOLLOWED, computed, strip_floats
+from sdbr.trace.arrays.traced_float import BY_VALUE, FOLLOWED, computed, strip_floats
 from sdbr.trace.current import current
 
 import numpy as np
@@ -87,7 +87,7 @@ def _with_plain_exponent(name: str) -> Callable:
     return method
 
 
-if int(np.__version__.partition(".")[0]) < 2:  # whose arrays take the value of an exponent
+if BY_VALUE:  # NumPy's arrays take the value of an exponent
     for _name in ("__pow__", "__ipow__"):
         setattr(TracedArray, _name, _with_plain_exponent(_name))
 

@@ -31,6 +31,9 @@ from sdbr.trace.current import current
 
 import numpy as np
 
+#: Before NumPy 2 the value of a number beside an array decides about the dtype, one beside another
+#: number is of double precision, and some compiled code takes its value without asking it.
+BY_VALUE = int(np.__version__.partition(".")[0]) < 2
 _OF_NUMPY = (np.ndarray, np.generic)
 #: What every number of that class has alike.
 _OF_FLOAT64 = frozenset({"dtype", "itemsize", "nbytes", "ndim", "shape", "size", "strides"})

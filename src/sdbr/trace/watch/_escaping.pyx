@@ -8,7 +8,7 @@ import types
 
 from sdbr.base._by_class import ByClass
 from sdbr.devices.arrays import ARRAYS, PLAIN
-from sdbr.trace.arrays.traced_float import TracedFloat
+from sdbr.trace.arrays.traced_float import BY_VALUE, TracedFloat
 from sdbr.trace.current import current
 from sdbr.trace.watch.fingerprints import ATOMS, C_BOUND, CONTAINERS, VARIABLES
 from sdbr.trace.code._library import is_library_name
@@ -137,7 +137,7 @@ _ASKING = frozenset({
     float, Number, bool, str, bytes, list, tuple, dict, set, frozenset, type, type(None),
 })  # fmt: skip
 #: Before NumPy 2, its numbers of double precision.
-_NOT_ASKING = np.float64 if np.__version__.startswith("1.") else None
+_NOT_ASKING = np.float64 if BY_VALUE else None
 _OPERATORS = tuple(
     f"__{prefix}{name}__"
     for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "divmod")
