@@ -509,8 +509,9 @@ def test_what_nobody_can_compare_is_dynamic_with_its_line():
 
 
 def test_what_logs_nothing_costs_nothing():
-    """Its level is compared, and no other logger."""
+    """Its level is compared, and no other logger, once it knows whether it logs anything."""
     own = logger()
+    assert not own.isEnabledFor(logging.DEBUG)
     static = sdbr.static_graph(lambda x: own.debug("x") or F.tanh(x), on_dynamic="raise")
     for _ in range(4):
         static(X)

@@ -2,7 +2,7 @@
 
 from sdbr.devices.arrays import on_host
 from sdbr.compat.link_version import bump as bump_link_version
-from sdbr.trace.arrays.scalars import Scalar
+from sdbr.trace.arrays._scalars import Scalar
 from sdbr.trace.structure import fill_shared, fill_values
 from sdbr.trace.values import AttributeWrite, Report, Value, values_in
 
@@ -54,8 +54,9 @@ def write_attribute(dict d, str name, value):
 
 cdef bint report_quickly(current, dict values, observer) except -1:
     """What ``Reporter.report`` does, for Chainer's own class; False leaves it to that."""
-    cdef dict observation
     if type(current) is not _Reporter or _Reporter.report is not _report:
+        return False
+    if type(current.observation) is not dict or type(current._observer_names) is not dict:
         return False
     keep = (<dict> _local_config.__dict__).get("keep_graph_on_report")
     if keep or (keep is None and _global_config.get("keep_graph_on_report")):
@@ -66,7 +67,7 @@ cdef bint report_quickly(current, dict values, observer) except -1:
         prefix = (<dict> current._observer_names).get(<size_t> <PyObject *> observer)
         if type(prefix) is not str:
             return False
-    observation = current.observation
+    cdef dict observation = current.observation
     for name, value in values.items():
         if type(value) is _Variable:
             value = without_history(value)

@@ -9,15 +9,11 @@ import functools
 import inspect
 from collections.abc import Callable
 
-import numpy as np
-
 VERSIONS = ("7.8.1",)
 #: The class that was replaced, for the test that compares both.
 REPLACED: list[type] = []
 #: Functions that were replaced, by name.
 ORIGINALS: dict[str, Callable] = {}
-#: Kinds of floats that stay what they are times a 1 of Python's; before NumPy 2 single ones do not.
-_STAY = "efd" if (1 * np.float16(1)).dtype == np.float16 else "d"
 
 
 def install() -> bool:
@@ -62,27 +58,12 @@ def _install_examples() -> None:
 
 
 def _install_summary() -> None:
+    from sdbr.compat.speed.summary import add_of
+
     from chainer.reporter import Summary
 
     original = ORIGINALS["add"] = Summary.add
-
-    @functools.wraps(original)
-    def add(self, value, weight=1):
-        if type(value) is not np.ndarray and not isinstance(value, np.generic):
-            original(self, value, weight)
-            return
-        # Chainer enters the device of the value, which takes longer than this.
-        if value.ndim == 0 and value.dtype.char in _STAY and type(weight) is int and weight == 1:
-            value = value[()]  # scalars are quicker than arrays without dimensions
-            self._x += value
-            self._x2 += value * value
-            self._n += 1
-            return
-        self._x += weight * value
-        self._x2 += weight * value * value
-        self._n += weight
-
-    Summary.add = add
+    Summary.add = add_of(original)
 
 
 def _install_log() -> None:

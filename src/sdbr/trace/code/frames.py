@@ -119,7 +119,7 @@ def stack_level() -> int:
 #: Parts of Chainer that only pass arrays on, and do not compute with them.
 _MACHINERY = frozenset({
     'variable', 'function_node', 'function', '_backprop', '_backprop_utils', 'backend',
-    '_backend', 'backends', 'reporter', 'link', 'optimizer', 'device_resident', 'initializers',
+    '_backend', 'backends', 'link', 'optimizer', 'device_resident', 'initializers',
     'initializer', 'testing', 'utils.type_check', 'types',
 })  # fmt: skip
 

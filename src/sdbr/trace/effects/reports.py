@@ -74,6 +74,9 @@ class RecordingReporter:
         # Inside a function or static_code it happens again in every run.
         if not self.recorder.depth and not own:
             self.recorder.report(values, observer)
+            if self._outer is not None and self.recorder.code_watch is not None:
+                # Replays write there at their end: nothing that the call may read after this.
+                self.recorder.code_watch.has_changed(self._outer)
         if self.below is not None:
             if not own:
                 values = {k: plain_float(shown(v)) for k, v in values.items()}

@@ -143,8 +143,7 @@ def _owner_of(thing, kind: str, name):
         return None if isinstance(thing, chainer.Parameter) or name in OF_VARIABLES else thing
     closed = isinstance(thing, _CLOSED) or plain_fields(thing) is None
     if is_library(type(thing)):  # whose attributes may be anything but the user's own
-        private = name[:1] == "_" or hasattr(type(thing), name)
-        closed = closed or private or type(thing).__setattr__ not in _SETS
+        closed = closed or hasattr(type(thing), name) or type(thing).__setattr__ not in _SETS
     return None if closed else thing
 
 

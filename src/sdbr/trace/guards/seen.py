@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterator
 from typing import Any
 
 from sdbr.base.failures import is_of_ours
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS, may_be_read_in_place
-from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import Cell, behind
 from sdbr.trace.guards.moving import is_compared, let_move, let_stay, moved
 from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
@@ -122,8 +120,7 @@ class Seen:
                 reads.add(source, "numbers", None, FACTS["numbers"][0](thing, None))
         self._settle_stores(trace, values)
         for source, thing in reads.changed:
-            is_told = known[source.number] or id(thing) in written
-            if not is_told and not _is_cache(source, values):
+            if not known[source.number] and id(thing) not in written:
                 self._never(str(source))
         if trace.dynamic is None:
             self._keep_what_is_left(values, written, known)
@@ -175,9 +172,6 @@ class Seen:
         """The call is over: does it hold?"""
         thing = values[guard.source.number]
         if not _holds(guard, values):
-            if _is_cache(guard.source, values):
-                self._left_out.add(id(guard))
-                return
             places = {_place(guard.source, values), (id(fields_in(thing)), guard.key)}
             if guard.kind == "is":
                 places.add(_place(guard.key, values))
@@ -209,10 +203,9 @@ class Seen:
             if known[source.number] or id(holder) in moved:
                 continue
             fields = fields_in(holder)
-            if _is_cache(source, values) or not settings.isdisjoint(map(id, (holder, fields))):
+            if not settings.isdisjoint(map(id, (holder, fields))):
                 continue
-            private = type(key) is str and key[:1] == "_" and key[:2] != "__"
-            is_told = is_a(holder, _WATCHED) or (private and is_library(type(holder)))
+            is_told = is_a(holder, _WATCHED)
             is_item = kind == "item" and is_a(holder, CONTAINERS)
             name = key if type(key) is str else None
             place = (id(holder), kind, key) if is_item and name is None else (id(fields), name)
@@ -402,16 +395,6 @@ def fields_in(thing) -> Any:
     except AttributeError:
         return thing
     return fields if type(fields) is dict else thing
-
-
-def _is_cache(source: Source, values: list) -> bool:
-    """Whether a source leads to a container that an object of a library keeps for itself."""
-    if type(source.key) is not str or source.key[0] != "_" or source.parent is None:
-        return False
-    holder = values[source.parent.number]
-    kind = holder if isinstance(holder, types.ModuleType) else type(holder)
-    is_container = is_a(values[source.number], CONTAINERS)
-    return is_container and is_library(kind) and not is_a(holder, _LINKS)
 
 
 def is_constant(thing) -> bool:

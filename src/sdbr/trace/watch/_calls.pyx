@@ -150,6 +150,8 @@ cdef object _python(Notes notes, function, list args, dict kwargs):
     module = function.__globals__.get("__name__") or ""
     if module.startswith(_OF_THREADS):
         notes.mark_dynamic(f"{module}.{function.__name__} has to do with other threads")
+    if module.startswith("chainer.serializer"):
+        notes.mark_dynamic(f"{module}.{function.__name__} moves what replays would not")
     _give(notes, module, args, kwargs)
     return None
 
@@ -158,7 +160,7 @@ cdef object _give(Notes notes, str module, list args, dict kwargs, Way way = TAK
     """Code of a library gets things: what Chainer reads of links, it reads by code of theirs."""
     root = module.partition(".")[0]
     cdef bint ours = root == "sdbr" or root == "chainer"
-    if root == "sdbr" and not module.startswith("sdbr.trace."):
+    if root == "sdbr" and not module.startswith(("sdbr.trace.", "sdbr.compat.")):
         return  # does the same in every replay
     if root != "chainer":  # ours stand for NumPy's
         computed_from(notes, [*args, *kwargs.values()])

@@ -93,7 +93,8 @@ cdef class Executed(Notes):
             (str, name) for name in kwargs)))
         self.settings = environment()
         reads.add(self.root(np), "environment", None, self.settings)
-        self.is_made(reporter._get_reporters())  # the recorder adds one
+        self.is_made(reporter._thread_local)  # the recorder adds one to the reporters in it
+        self.is_made(reporter._get_reporters())
         settings = chainer.config._local.__dict__  # of this thread
         self.starts[<size_t><PyObject *>settings] = dict(settings)
         self.kept.append(settings)
@@ -249,6 +250,8 @@ cdef class Executed(Notes):
                 self.begun.add(<size_t>self.top)
             elif <size_t>self.top not in self.begun:
                 self.mark_dynamic(f"goes on with {code.co_name}, which began before the call")
+        elif self.yields:  # a generator that is over may have lain here
+            self.yields.pop(<size_t>self.top, None)
         if begins and flags & STARS:
             given = frame_locals(self.top)[
                 code.co_argcount + code.co_kwonlyargcount + (1 if flags & STAR else 0)]
@@ -368,10 +371,9 @@ cdef class Executed(Notes):
         array itself."""
         return self.show(0, True) if self.binds or name not in METHODS else 0
 
-    def has_changed(self, array):
-        """The call has written into an array from outside: what it holds is no longer from there.
-        """
-        address = <size_t><PyObject *>array
+    def has_changed(self, thing):
+        """The call has written into a thing from outside: what it holds is no longer from there."""
+        address = <size_t><PyObject *>thing
         self.touched.add(address)
         self.written.add((address, "*", None))
 

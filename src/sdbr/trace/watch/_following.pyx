@@ -9,6 +9,7 @@ import types
 import warnings
 
 from sdbr.base._by_class import ByClass
+from sdbr.compat.speed import summary
 from sdbr.trace.code._library import is_library
 
 import chainer
@@ -23,10 +24,11 @@ _CHAINER = os.path.dirname(chainer.__file__) + os.sep
 _PACKAGES = tuple(os.path.dirname(x.__file__) + os.sep for x in (sys.modules["sdbr"], np, scipy))
 _CUPY = f"{os.sep}cupy{os.sep}"
 _PACKAGES += (_CHAINER[:-1] + "x" + os.sep,)
-#: Of Chainer what calls the user's code or keeps his state.
-_OF_CHAINER = (
-    "link.py", "sequential.py", "links" + os.sep, "configuration.py", "link_hook", "optimizer.py",
-    "optimizers" + os.sep, "iterators" + os.sep, "training" + os.sep, "dataset" + os.sep,
+#: Of Chainer what computes with the values of a call, or is replaced while one is traced.
+_CHAINERS_OWN = (
+    "_", "backend", "cuda.py", "distribution", "function.py", "function_node.py",
+    "functions" + os.sep, "graph_optimizations", "memory_layouts.py", "serializer",
+    "testing" + os.sep, "types.py", "utils" + os.sep, "variable.py",
 )  # fmt: skip
 #: Modules of the standard library that look at code, or keep caches of what it is.
 _NOT_FOLLOWED = frozenset({
@@ -38,12 +40,14 @@ _NOT_FOLLOWED = frozenset({
 @functools.lru_cache(maxsize=4096)
 def follows_file(name: str):
     """Whether code of a file is followed, by how its code objects call the file."""
+    if name == summary.__file__:  # which stands in the place of Chainer's
+        return True
     if name.startswith(("<frozen abc", "<frozen importlib", "<__array_function__", *_PACKAGES)):
         return False
     if _CUPY in name:  # which may be imported later
         return False
     if name.startswith(_CHAINER):
-        return name[len(_CHAINER) :].startswith(_OF_CHAINER)
+        return not name[len(_CHAINER) :].startswith(_CHAINERS_OWN)
     if name.startswith(_STDLIB) and "site-packages" not in name:
         root = name[len(_STDLIB) :].split(os.sep)[0].removesuffix(".py")
         return root not in _NOT_FOLLOWED

@@ -32,6 +32,7 @@ cdef tuple TOLD = (
     chainer.FunctionNode, chainer.Function,
 )  # fmt: skip
 cdef tuple MODULES = (types.ModuleType,)
+cdef object REPORTERS = chainer.reporter._thread_local  # the recorder adds one to them
 cdef tuple Arrays = tuple(ARRAYS)
 # Facts about one key, and those that hang on which keys there are.
 cdef frozenset OF_KEY = frozenset({"item", "attribute", "hasattr", "field"})
@@ -64,9 +65,8 @@ cdef class Notes(Events):
         if address in self.homes:
             return False
         if self.fresh.has(<PyObject *>thing):
-            if not is_a(thing, MODULES):
-                return True
-            return sys.modules.get(field(thing, "__name__")) is not thing
+            module = is_a(thing, MODULES) and sys.modules.get(field(thing, "__name__"))
+            return module is not thing
         return is_a(thing, Arrays) or is_atom(thing) or is_ours(thing)
 
     cpdef int runs(self, thing) except -1:
@@ -131,7 +131,7 @@ cdef class Notes(Events):
                 self.reads.add(source, "is", home, True)
         if self.meets is not None and is_a(value, MET):
             self.meets(value, source)
-        if home is not None or value is MISSING or is_atom(value):
+        if home is not None or value is MISSING or value is REPORTERS or is_atom(value):
             return source
         self.kept.append(value)
         if is_ours(value):
