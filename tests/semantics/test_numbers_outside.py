@@ -791,3 +791,66 @@ def test_steps_that_set_what_their_update_reads(way):
         np.testing.assert_allclose(static.l.W.array, plain.l.W.array, rtol=ROUNDINGS)
     statistics = static.schedule_manager.statistics
     assert (statistics.steps, statistics.replays >= 4) == (0, True)
+
+
+def wrote(table, key, x):
+    table[key] = x.sum()
+    return x * 2
+
+
+ENDS = {
+    "read": lambda s, x: x * s.table[s.at.n],
+    "read from the end": lambda s, x: x * s.table[-s.at.n],
+    "read of a column": lambda s, x: x * s.rows[1, s.at.n],
+    "computed": lambda s, x: x * s.table[2 * s.at.n - 1],
+    "of an argument": lambda s, x: x[s.at.n] * 2,
+    "written": lambda s, x: wrote(s.table, s.at.n, x),
+    "a column written": lambda s, x: wrote(s.rows, (slice(None), s.at.n), x),
+    "written behind a new axis": lambda s, x: wrote(s.rows, (None, 1, s.at.n), x),
+    "written behind all other axes": lambda s, x: wrote(s.rows, (..., s.at.n), x),
+    "written before others": lambda s, x: wrote(s.rows.T, (s.at.n, ...), x),
+    "written beside truths": lambda s, x: wrote(s.rows, (MASK, s.at.n), x),
+    "of a link's number": lambda s, x: wrote(s.table, s.n, x),
+}
+
+
+MASK = np.array([True, False, True])
+
+
+class AtEnds(chainer.Chain):
+    def __init__(self, use):
+        super().__init__()
+        self.use, self.at, self.n = use, types.SimpleNamespace(n=0, calls=0), 0
+        self.table, self.rows = np.arange(6, dtype="f"), np.ones((3, 6), "f")
+        self.seen = np.zeros(2, "f")
+
+    def forward(self, x):
+        self.at.calls += 1
+        self.seen += x[0]
+        y = self.use(self, x)
+        self.at.n, self.n = self.at.n + 1, self.n + 1
+        return y
+
+    def state(self):
+        parts = (self.table, self.rows, self.seen, self.at.n, self.at.calls, self.n)
+        return [np.asarray(x).tolist() for x in parts]
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_counter_beyond_the_end_of_an_array(name):
+    """The error is NumPy's, and what was written before it is."""
+    found = []
+    for wrap in (lambda model: model, sdbr.static_graph):
+        model, seen = wrap(AtEnds(ENDS[name])), []
+        for i in range(16):
+            if i in (10, 14):
+                model.at.n = model.n = 0
+            try:
+                y = model(np.full(6, i + 1, "f")).tolist()
+            except IndexError as error:
+                y = str(error)
+            seen.append((y, model.state()))
+        found.append(seen)
+    assert any(type(y) is str for y, _ in found[0])
+    assert found[1] == found[0]
+    assert model.schedule_manager.statistics.replays >= 7

@@ -1,7 +1,7 @@
 """What must be as before besides the arguments of a call: hooks, links, numbers; compared in C."""
 
 from sdbr.compat import LINK_VERSION
-from sdbr.trace.arrays.scalars import ScalarAttribute, kept_now, values_now
+from sdbr.trace.arrays._scalars import ScalarAttribute, kept_now, values_now
 from sdbr.trace.current import TRACES_UNDER_WAY
 from sdbr.trace.current import _local as _trace_local
 from sdbr.trace.effects.sides import plain_now

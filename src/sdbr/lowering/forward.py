@@ -29,7 +29,7 @@ from sdbr.lowering.windows import HandedOut, apart, window
 from sdbr.program.buffers import ARENA, BOUND, OWNED, BufferTable, Row
 from sdbr.program.builder import Builder, ControlSlot
 from sdbr.trace import values as v
-from sdbr.trace.arrays.scalars import KINDS
+from sdbr.trace.arrays._scalars import KINDS
 from sdbr.trace.effects.side_effects import StaticCode
 from sdbr.trace.gradients import GradientNode
 from sdbr.trace.questions import Question

@@ -7,7 +7,7 @@ import operator
 
 from sdbr.functions import registry
 from sdbr.trace import values as v
-from sdbr.trace.arrays.scalars import (
+from sdbr.trace.arrays._scalars import (
     Condition,
     is_computed,
     parts_of,

@@ -12,7 +12,7 @@ from sdbr.base.reasons import Reason
 from sdbr.program.executors import PROVIDED
 from sdbr.schedule._statistics import Usage
 from sdbr.schedule.forward import ForwardPlan
-from sdbr.trace.arrays.scalars import written_by
+from sdbr.trace.arrays._scalars import written_by
 from sdbr.trace.guards.free_numbers import followed_numbers, free_numbers
 from sdbr.trace.questions import answers
 from sdbr.trace.values import PARAMETER, Trace

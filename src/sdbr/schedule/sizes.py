@@ -23,7 +23,7 @@ from sdbr.program.machine import Machine
 from sdbr.schedule.schedule import Schedule
 from sdbr.trace import values as v
 from sdbr.trace._node_copies import inner_function
-from sdbr.trace.arrays.scalars import (
+from sdbr.trace.arrays._scalars import (
     Condition,
     Derived,
     Scalar,

@@ -7,7 +7,7 @@ import sys
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS, Array
 from sdbr.trace.arrays.asking import settled
-from sdbr.trace.arrays.scalars import neutral_label
+from sdbr.trace.arrays._scalars import neutral_label
 from sdbr.trace.arrays.stripping import TRACED, holds_traced, is_traced, strip, strip_nested
 from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.code.catching import has_handlers, may_catch

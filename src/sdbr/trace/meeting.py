@@ -13,8 +13,8 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sdbr.trace.arrays._scalars import KINDS, Left, Scalar
 from sdbr.trace.arrays.provenance import TracedArray
-from sdbr.trace.arrays.scalars import KINDS, Left, Scalar
 from sdbr.trace.arrays.stripping import PURE, is_traced, shown, strip
 from sdbr.trace.arrays.telling import record
 from sdbr.trace.arrays.traced_float import (

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 
 from sdbr.base.errors import TraceError
-from sdbr.trace.arrays.scalars import Scalar
+from sdbr.trace.arrays._scalars import Scalar
 from sdbr.trace.arrays.stripping import LEAVING, is_traced
 from sdbr.trace.code.rebuilding import can_be_rebuilt, rebuild
 from sdbr.trace.values import Value

@@ -13,7 +13,7 @@ from sdbr.base.errors import SideExit
 from sdbr.call.exits.resumed import Ran
 from sdbr.call.exits.undo import Entry, Met, Undone, contents_now, entry_of
 from sdbr.schedule.questions import words_of_generator
-from sdbr.trace.arrays.scalars import ScalarAttribute
+from sdbr.trace.arrays._scalars import ScalarAttribute
 from sdbr.trace.code.reading import Cell, Field, place_key
 from sdbr.trace.watch.sources import MISSING
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays._scalars import KINDS, Left, Scalar, whole_numbers
 from sdbr.trace.arrays.provenance import TracedArray
-from sdbr.trace.arrays.scalars import KINDS, Left, Scalar, whole_numbers
 from sdbr.trace.arrays.stripping import holds_known, is_traced, strip
 from sdbr.trace.arrays.telling import record
 from sdbr.trace.arrays.traced_float import (

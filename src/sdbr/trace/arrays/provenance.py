@@ -143,7 +143,7 @@ class TracedArray(np.ndarray):
 
     def __getitem__(self, key):
         if _picks_number(self, key):
-            key = as_index(key)  # what it gives is no view
+            key = as_index(self, key)  # what it gives is no view
         key = settled(key, slices_alone=True)
         for part in key if isinstance(key, tuple) else (key,):
             if isinstance(part, ARRAYS) and part.dtype == bool:
@@ -159,7 +159,7 @@ class TracedArray(np.ndarray):
         return record(_getitem, (self, key), {})
 
     def __setitem__(self, key, value):
-        set_item(self, settled(as_index(key), slices_alone=True), value)
+        set_item(self, settled(as_index(self, key), slices_alone=True), value)
 
     def __iter__(self):
         return iter([self[i] for i in range(len(self))])

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sdbr.trace._node_copies import attributes_of
-from sdbr.trace.arrays.scalars import (
+from sdbr.trace.arrays._scalars import (
     KINDS,
     Condition,
     Derived,

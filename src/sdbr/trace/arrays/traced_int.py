@@ -10,7 +10,7 @@ import operator
 import sys
 from typing import Any
 
-from sdbr.trace.arrays.scalars import Condition, Left, Scalar, ScalarAttribute
+from sdbr.trace.arrays._scalars import Condition, Left, Scalar, ScalarAttribute
 from sdbr.trace.arrays.stripping import LEAVING
 from sdbr.trace.arrays.traced_float import (
     FOLLOWED,

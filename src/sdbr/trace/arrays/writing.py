@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays._exports import address
+from sdbr.trace.arrays._scalars import Left
 from sdbr.trace.arrays.asking import ask_layout
 from sdbr.trace.arrays.memories import MOVES, Moving, moving_of
 from sdbr.trace.arrays.rewriting import (
@@ -151,16 +152,41 @@ def _for_whole(value, array):
     return recorder.settled_number(value)
 
 
-def as_index(key):
-    """A key with arrays in the place of counters: each replay writes where they are by then."""
+def as_index(array, key):
+    """A key of an array with arrays in the place of counters: replays write where they are by then.
+
+    They go this way while the counters are within the array; define-by-run raises where one is not.
+    """
     recorder = current()
     if recorder is None or recorder.depth or recorder.trace.dynamic is not None:
         return key
-    if type(key) is tuple:
-        return tuple(map(as_index, key))
-    if type(key) in FOLLOWED and key.kind is int and recorder.follows(key):
-        return recorder.read_anew(float(key.plain), key.origin).astype(np.intp)
-    return key
+    parts = key if type(key) is tuple else (key,)
+    lengths = _lengths(parts, array.shape)
+    parts = [_within(part, n, recorder) for part, n in zip(parts, lengths, strict=True)]
+    return tuple(parts) if type(key) is tuple else parts[0]
+
+
+def _within(part, length: int, recorder):
+    if type(part) not in FOLLOWED or part.kind is not int or not recorder.follows(part):
+        return part
+    if type(part.origin) is not Left:
+        _ = part < length and part >= -length
+    return recorder.read_anew(float(part.plain), part.origin).astype(np.intp)
+
+
+def _lengths(parts: tuple, shape: tuple) -> Iterator[int]:
+    """Of each part of a key the length of the axis that it takes."""
+    taken = [_axes_of(part) for part in parts]
+    axis = 0
+    for part, n in zip(parts, taken, strict=True):
+        yield shape[axis] if axis < len(shape) else 0
+        axis += len(shape) - sum(taken) if part is Ellipsis else n
+
+
+def _axes_of(part) -> int:
+    if part is None or part is Ellipsis or isinstance(part, (bool, np.bool_)):
+        return 0
+    return part.ndim if isinstance(part, ARRAYS) and part.dtype == bool else 1
 
 
 def _after(text: str, taken: str) -> str:

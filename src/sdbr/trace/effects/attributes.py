@@ -8,7 +8,7 @@ import weakref
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS
-from sdbr.trace.arrays.scalars import KINDS
+from sdbr.trace.arrays._scalars import KINDS
 from sdbr.trace.arrays.stripping import is_traced, shown, strip
 from sdbr.trace.arrays.traced_float import FOLLOWED, plain_float
 from sdbr.trace.arrays.wrapping import wrap

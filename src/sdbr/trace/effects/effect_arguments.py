@@ -7,7 +7,7 @@ from typing import Any
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS
-from sdbr.trace.arrays.scalars import Scalar
+from sdbr.trace.arrays._scalars import Scalar
 from sdbr.trace.arrays.stripping import PURE, is_traced, strip, strip_nested
 from sdbr.trace.arrays.traced_float import TracedFloat, plain_float
 from sdbr.trace.values import CONSTANT, RESULT, Hole, Value

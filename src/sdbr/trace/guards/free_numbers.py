@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 
-from sdbr.trace.arrays.scalars import Scalar
+from sdbr.trace.arrays._scalars import Scalar
 from sdbr.trace.structure import ANY_INT, Leaf, is_any_number
 
 _NONE: frozenset[int] = frozenset()

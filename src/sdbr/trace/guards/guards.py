@@ -10,7 +10,7 @@ from typing import Any
 from sdbr.compat import LINK_VERSION
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace._node_copies import inner_function
-from sdbr.trace.arrays.scalars import ScalarArgument, lies_outside, written_by
+from sdbr.trace.arrays._scalars import ScalarArgument, lies_outside, written_by
 from sdbr.trace.code._library import is_library, stands_in
 from sdbr.trace.code.reading import behind
 from sdbr.trace.guards._definitions import Definitions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sdbr.trace.arrays.scalars import Scalar, ScalarAttribute
+from sdbr.trace.arrays._scalars import Scalar, ScalarAttribute
 from sdbr.trace.code.places import Place
 from sdbr.trace.watch.reads import KIND_ALONE, Guard
 

@@ -2,11 +2,8 @@
 
 Where a function node receives such a float, as it is or after arithmetic, the node gets a slot of
 the control block that every call fills anew; a comparison of it is a condition on later values.
+Compiled, as most of what a replay with such numbers does before its program runs is asked here.
 """
-
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.current import current
@@ -15,10 +12,10 @@ import numpy as np
 
 _EXACT = 2**53  # whole numbers up to here are floats
 KINDS = (float, np.float64)
-_SHORT = (np.float32, np.float16)  # each of them is a float of Python, too
+cdef tuple _SHORT = (np.float32, np.float16)  # each of them is a float of Python, too
 
 
-class Scalar:
+cdef class Scalar:
     """A number that each call looks up or computes anew.
 
     Attributes
@@ -36,9 +33,14 @@ class Scalar:
         What it was in the trace: ``float``, ``numpy.float64`` or ``int``.
     """
 
-    __slots__ = ("depth", "keyed", "kind", "name", "roots", "token")
+    cdef readonly str name
+    cdef readonly object token
+    cdef readonly tuple roots
+    cdef public bint keyed
+    cdef readonly int depth
+    cdef readonly object kind
 
-    def __init__(self, name: str, token, roots=None, depth: int = 0, kind: type = float):
+    def __init__(self, str name, token, roots=None, int depth=0, kind=float):
         self.name = name
         self.kind = kind
         self.token = token
@@ -46,80 +48,92 @@ class Scalar:
         self.keyed = False
         self.depth = depth
 
-    def evaluate(self, floats: Sequence[float]) -> float:
-        """The value now; `floats` are the floats among the arguments."""
+    cpdef object evaluate(self, floats):
+        """The value now; `floats` are the floats among the arguments, in a sequence."""
         raise NotImplementedError
 
-    def must_stay(self) -> None:
+    cpdef must_stay(self):
         """Let it have to be what it was in the trace."""
         for root in self.roots:
             root.keyed = True
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return f"<{type(self).__name__} {self.name}>"
 
     @property
-    def changes(self) -> bool:
+    def changes(self):
         """Whether it can be another number in another call."""
-        return not all(root.keyed for root in self.roots)
+        return not all([root.keyed for root in self.roots])
 
 
-class ScalarAttribute(Scalar):
+cdef class ScalarAttribute(Scalar):
     """``link.name``, or what lies in a `Place`, which stands for a link."""
 
-    __slots__ = ("attribute", "holder", "link")
+    cdef readonly object link
+    cdef readonly object holder
+    cdef readonly object attribute
 
-    def __init__(self, link, attribute: str, token, kind: type = float):
-        super().__init__(attribute, token, kind=kind)
+    def __init__(self, link, attribute, token, kind=float):
+        Scalar.__init__(self, attribute, token, kind=kind)
         self.link = link
         self.holder = link.__dict__
         self.attribute = attribute
 
-    def evaluate(self, floats):
+    cpdef object evaluate(self, floats):
         return self.holder[self.attribute]
 
 
-class ScalarArgument(Scalar):
+cdef class ScalarArgument(Scalar):
     """Float number `position` among the arguments, in their order."""
 
-    __slots__ = ("position",)
+    cdef readonly int position
 
-    def __init__(self, position: int, name: str, token, kind: type = float):
-        super().__init__(name, token, kind=kind)
+    def __init__(self, int position, str name, token, kind=float):
+        Scalar.__init__(self, name, token, kind=kind)
         self.position = position
 
-    def evaluate(self, floats):
+    cpdef object evaluate(self, floats):
         number = floats[self.position]
         return float(number) if type(number) in _SHORT else number
 
 
-class Derived(Scalar):
+cdef class Derived(Scalar):
     """What Python computed from others."""
 
-    __slots__ = ("function", "parts")
+    cdef readonly object function
+    cdef readonly tuple parts
 
-    def __init__(self, function: Callable, parts: tuple, kind: type = float):
+    def __init__(self, function, tuple parts, kind=float):
         sources = [p for p in parts if isinstance(p, Scalar)]
         roots = tuple({id(r): r for s in sources for r in s.roots}.values())
-        names = ", ".join(p.name if isinstance(p, Scalar) else _shown(p) for p in parts)
-        depth = 1 + max(s.depth for s in sources)
+        names = ", ".join([p.name if isinstance(p, Scalar) else _shown(p) for p in parts])
         name = f"{function.__name__}({names})"
         name = name if len(name) < 60 else "computed"
-        super().__init__(name, sources[0].token, roots, depth, kind)
+        depth = 1 + max([s.depth for s in sources])
+        Scalar.__init__(self, name, sources[0].token, roots, depth, kind)
         self.function = function
         self.parts = parts
 
-    def evaluate(self, floats):
-        return self.function(
-            *[p.evaluate(floats) if isinstance(p, Scalar) else p for p in self.parts]
-        )
+    cpdef object evaluate(self, floats):
+        return applied(self.function, self.parts, floats)
 
 
-def _shown(number) -> str:
+cdef object applied(function, tuple parts, floats):
+    """The function of its parts, as they are now."""
+    if len(parts) == 2:
+        return function(now(parts[0], floats), now(parts[1], floats))
+    return function(*[now(part, floats) for part in parts])
+
+
+cdef inline object now(part, floats):
+    return (<Scalar> part).evaluate(floats) if isinstance(part, Scalar) else part
+
+
+def _shown(number):
     return f"{number:.4g}" if type(number) is float else f"{number!r:.20}"
 
 
-class Left(Scalar):
+cdef class Left(Scalar):
     """A number that the call has computed and turned into one of Python, or what became of it.
 
     Attributes
@@ -134,16 +148,19 @@ class Left(Scalar):
         The whole numbers of the call that it is computed from, where it is of such alone.
     """
 
-    __slots__ = ("plain", "text", "value", "whole")
+    cdef readonly object plain
+    cdef readonly object value
+    cdef readonly str text
+    cdef public tuple whole
 
-    def __init__(self, plain: np.ndarray, value, text: str, token, kind: type = float):
-        super().__init__("a number of the call", token, kind=kind)
+    def __init__(self, plain, value, str text, token, kind=float):
+        Scalar.__init__(self, "a number of the call", token, kind=kind)
         self.plain = plain
         self.value = value
         self.text = text
-        self.whole: tuple[Left, ...] = (self,) if kind is int else ()
+        self.whole = (self,) if kind is int else ()
 
-    def must_stay(self) -> None:
+    cpdef must_stay(self):
         """Where it cannot be followed, the call is dynamic, or asks for the whole numbers in it."""
         recorder = current()
         if recorder is None or recorder.depth:
@@ -156,80 +173,83 @@ class Left(Scalar):
             recorder.ask(recorder.array_of(number), int, int(number.plain), number.text)
 
 
-class Condition:
+cdef class Condition:
     """A comparison that the traced code made, and how it came out."""
 
-    __slots__ = ("function", "outcome", "parts")
+    cdef readonly object function
+    cdef readonly tuple parts
+    cdef readonly bint outcome
 
-    def __init__(self, function: Callable, parts: tuple, outcome: bool):
+    def __init__(self, function, tuple parts, bint outcome):
         self.function = function
         self.parts = parts
         self.outcome = outcome
 
-    def __repr__(self) -> str:
-        parts = ", ".join(p.name if isinstance(p, Scalar) else repr(p) for p in self.parts)
+    def __repr__(self):
+        parts = ", ".join([p.name if isinstance(p, Scalar) else repr(p) for p in self.parts])
         return f"{self.function.__name__}({parts})"
 
     @property
-    def scalars(self) -> list[Scalar]:
+    def scalars(self):
         """The numbers that may be others now."""
         return [p for p in self.parts if isinstance(p, Scalar)]
 
-    def holds(self, floats: Sequence[float]) -> bool:
+    cpdef bint holds(self, floats) except -1:
         """Whether it comes out the same now."""
         try:
-            parts = [p.evaluate(floats) if isinstance(p, Scalar) else p for p in self.parts]
-            return bool(self.function(*parts)) is self.outcome
+            return bool(applied(self.function, self.parts, floats)) == self.outcome
         except (ArithmeticError, KeyError, TypeError, ValueError):
             return False
 
 
-def whole_numbers(parts) -> tuple[Left, ...]:
+def whole_numbers(parts):
     """The whole numbers that make up all of `parts`; none where something else may change."""
     changing = [part for part in parts if isinstance(part, Scalar) and part.changes]
-    if not all(type(part) is Left and part.whole for part in changing):
+    if not all([type(part) is Left and part.whole for part in changing]):
         return ()
-    return tuple(dict.fromkeys(number for part in changing for number in part.whole))
+    return tuple(dict.fromkeys([number for part in changing for number in part.whole]))
 
 
-def values_now(scalars: list[Scalar], floats: Sequence[float]) -> list[float] | None:
-    """What each of `scalars` is now; None when one cannot be computed or is no float."""
+def values_now(list scalars, floats):
+    """What each of `scalars` is now, in a list; None when one cannot be computed or is no float."""
+    cdef Scalar s
     try:
         values = [_as_float(s.evaluate(floats), s) for s in scalars]
     except (ArithmeticError, KeyError, TypeError, ValueError):
         return None
-    return values if all(type(x) in KINDS for x in values) else None
+    return values if all([type(x) in KINDS for x in values]) else None
 
 
-def _as_float(x, scalar: Scalar):
+cdef object _as_float(x, Scalar scalar):
     """A whole number that an op receives, where it is one of floats as well."""
     return float(x) if type(x) is int is scalar.kind and abs(x) <= _EXACT else x
 
 
-def kept_now(scalars: list[Scalar], floats: Sequence[float]) -> list | None:
+def kept_now(list scalars, floats):
     """What each of `scalars` is now, exactly; None when one is no number of the kind it was."""
+    cdef Scalar s
     try:
         values = [s.evaluate(floats) for s in scalars]
     except (ArithmeticError, KeyError, TypeError, ValueError):
         return None
-    return values if all(type(x) is s.kind for x, s in zip(values, scalars, strict=True)) else None
+    return values if all([type(x) is s.kind for x, s in zip(values, scalars)]) else None
 
 
-def written_by(condition: Condition, written: set) -> bool:
+def written_by(Condition condition, set written):
     """Whether it looks at an attribute among `written`, ``(id(link), name)``."""
     roots = [root for scalar in condition.scalars for root in scalar.roots]
-    return any(type(r) is ScalarAttribute and (id(r.link), r.attribute) in written for r in roots)
+    return any([type(r) is ScalarAttribute and (id(r.link), r.attribute) in written for r in roots])
 
 
-def is_computed(number) -> bool:
+def is_computed(number):
     """Of a condition: there is one, since nothing has raised."""
     return True
 
 
-def parts_of(scalars: list[Scalar]) -> set[Scalar]:
-    """All that they are computed from, and they themselves."""
-    found: set[Scalar] = set()
-    left = [*scalars]
+def parts_of(list scalars):
+    """All that they are computed from, and they themselves, in a set."""
+    cdef set found = set()
+    cdef list left = [*scalars]
     while left:
         scalar = left.pop()
         if scalar not in found:
@@ -238,14 +258,14 @@ def parts_of(scalars: list[Scalar]) -> set[Scalar]:
     return found
 
 
-def lies_outside(condition: Condition) -> bool:
+def lies_outside(Condition condition):
     """Whether it looks at a number outside of links, where nobody counts what is written."""
     roots = [root for scalar in condition.scalars for root in scalar.roots]
-    return any(type(r) is ScalarAttribute and type(r.holder) is not dict for r in roots)
+    return any([type(r) is ScalarAttribute and type(r.holder) is not dict for r in roots])
 
 
-def scalars_in(thing) -> list[Scalar]:
-    """The numbers in a structure of dicts, lists and tuples, in order."""
+def scalars_in(thing):
+    """The numbers in a structure of dicts, lists and tuples, in a list."""
     if isinstance(thing, Scalar):
         return [thing]
     if isinstance(thing, dict):
@@ -255,12 +275,12 @@ def scalars_in(thing) -> list[Scalar]:
     return [s for t in thing for s in scalars_in(t)]
 
 
-def shown_scalars(trace) -> list[Scalar]:
-    """The numbers that a call returns or reports, in order."""
+def shown_scalars(trace):
+    """The numbers that a call returns or reports, in order, in a list."""
     return scalars_in([trace.result, [report.items for report in trace.reports]])
 
 
-def neutral_label(node) -> str:
+def neutral_label(node):
     """Chainer's label of a node with the names of its scalars in the place of their values."""
     label = node.label
     for name, _, scalar in node.scalars:
