@@ -798,6 +798,11 @@ def wrote(table, key, x):
     return x * 2
 
 
+def at(ufunc, table, key, x):
+    ufunc.at(table, key, x[0])
+    return x * table.sum()
+
+
 ENDS = {
     "read": lambda s, x: x * s.table[s.at.n],
     "read from the end": lambda s, x: x * s.table[-s.at.n],
@@ -810,6 +815,8 @@ ENDS = {
     "written behind all other axes": lambda s, x: wrote(s.rows, (..., s.at.n), x),
     "written before others": lambda s, x: wrote(s.rows.T, (s.at.n, ...), x),
     "written beside truths": lambda s, x: wrote(s.rows, (MASK, s.at.n), x),
+    "added at": lambda s, x: at(np.add, s.table, s.at.n, x),
+    "the largest at": lambda s, x: at(np.maximum, s.rows, (1, s.at.n), x),
     "of a link's number": lambda s, x: wrote(s.table, s.n, x),
 }
 

@@ -86,9 +86,7 @@ class TracedArray(np.ndarray):
         if method != "__call__":  # NumPy gives twice what has come by name
             kwargs = {name: x for name, x in kwargs.items() if name not in ("array", "indices")}
         recorder = current()
-        if recorder is not None and (
-            method == "at" or (call is ufunc and _WEAK.issuperset(kwargs))
-        ):
+        if recorder is not None and call is ufunc and _WEAK.issuperset(kwargs):
             inputs = recorder.shown_to_numpy(ufunc, inputs)
         if kwargs.get("out") is not None:
             out = kwargs["out"]

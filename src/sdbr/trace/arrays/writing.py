@@ -251,11 +251,16 @@ def into(out, function: Callable, args: tuple, kwargs: dict, text: str) -> Any:
 def at(ufunc: np.ufunc, args: tuple) -> None:
     """``ufunc.at(*args)``."""
     text = f"an array was written in place by numpy.{ufunc.__name__}.at"
+    array, key, *others = args
+    recorder = current()
+    if recorder is not None:
+        _, *others = recorder.shown_to_numpy(ufunc, (array, *others))
+    args = as_index(array, key), *others
 
     def perform():
-        ufunc.at(*strip_nested(args))
+        ufunc.at(strip(array), *strip_nested(args))
 
-    write(args[0], At(ufunc), args[1:], {}, f"{ufunc.__name__}.at", text, perform)
+    write(array, At(ufunc), args, {}, f"{ufunc.__name__}.at", text, perform)
 
 
 def by_method(name: str) -> Callable:
