@@ -170,7 +170,7 @@ def _within(part, length: int, recorder):
     if type(part) not in FOLLOWED or part.kind is not int or not recorder.follows(part):
         return part
     if type(part.origin) is not Left:
-        _ = part < length and part >= -length
+        _ = part < length and part >= -length  # each comparison is a condition
     return recorder.read_anew(float(part.plain), part.origin).astype(np.intp)
 
 

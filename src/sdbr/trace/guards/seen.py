@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import types
 from collections.abc import Iterator
 from typing import Any
 
 from sdbr.base.failures import is_of_ours
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS, may_be_read_in_place
+from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import Cell, behind
 from sdbr.trace.guards.moving import is_compared, let_move, let_stay, moved
 from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
@@ -172,6 +175,9 @@ class Seen:
         """The call is over: does it hold?"""
         thing = values[guard.source.number]
         if not _holds(guard, values):
+            if _is_cache(guard.source, values):
+                self._left_out.add(id(guard))
+                return
             places = {_place(guard.source, values), (id(fields_in(thing)), guard.key)}
             if guard.kind == "is":
                 places.add(_place(guard.key, values))
@@ -203,7 +209,7 @@ class Seen:
             if known[source.number] or id(holder) in moved:
                 continue
             fields = fields_in(holder)
-            if not settings.isdisjoint(map(id, (holder, fields))):
+            if _is_cache(source, values) or not settings.isdisjoint(map(id, (holder, fields))):
                 continue
             is_told = is_a(holder, _WATCHED)
             is_item = kind == "item" and is_a(holder, CONTAINERS)
@@ -395,6 +401,16 @@ def fields_in(thing) -> Any:
     except AttributeError:
         return thing
     return fields if type(fields) is dict else thing
+
+
+def _is_cache(source: Source, values: list) -> bool:
+    """Whether a source leads to a cache of a module of a library, or to that of a logger's levels:
+    it tells nothing that the call has not computed from what is compared."""
+    if type(source.key) is not str or "_cache" not in source.key or source.parent is None:
+        return False
+    holder = values[source.parent.number]
+    kind = holder if is_a(holder, (types.ModuleType,)) else type(holder)
+    return (kind is logging.Logger or kind is holder) and is_library(kind)
 
 
 def is_constant(thing) -> bool:
