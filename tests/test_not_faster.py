@@ -198,6 +198,17 @@ def arguments():
     return called(lambda x, other: x * 2, (object(),))
 
 
+def many_objects():
+    class One:
+        @sdbr.static_graph
+        def doubled(self, x):
+            return x * 2
+
+    for _ in range(12):
+        One().doubled(X)
+    return One.doubled
+
+
 def hooked():
     model = updated()
     with chainer.function_hooks.TimerHook():
@@ -238,6 +249,7 @@ PROGRAMS = {
     "which the call reads, is changed by each call": lambda: called(counting, *[()] * 9),
     "which cannot be traced; expected a Variable, an array, None, a number, a string, or lists, "
     "tuples and dicts of these": arguments,
+    "its objects are called too seldom": many_objects,
     "a call now would run define-by-run: a function hook is active": hooked,
     "chainer.config.use_static_graph is False": switched_off,
     "five of the last eight calls were traced anew because this part of the key keeps changing: "

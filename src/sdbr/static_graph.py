@@ -9,7 +9,17 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 from sdbr.base.options import Backend, MemoryUse, OnDynamic, Options, names_what_it_takes
 from sdbr.call._entry import is_static, link_call, static_entry
 from sdbr.call.manager import ScheduleManager
-from sdbr.call.managers import MANAGERS, Managers, has_mixin_call, manager_of, name_of
+from sdbr.call.managers import (
+    MANAGERS,
+    Managers,
+    has_mixin_call,
+    is_owner,
+    manager_of,
+    name_of,
+    one_of_many,
+)
+from sdbr.trace.effects.sides import plain_now
+from sdbr.trace.recorder import traced_by_caller
 
 import chainer
 
@@ -28,7 +38,7 @@ class StaticFunction(Protocol[P, R_co]):
     Attributes
     ----------
     schedule_manager : ScheduleManager or None
-        Of a function, from its first call on; methods have theirs at the link.
+        Of a function, from its first call on; methods have theirs at the link or object.
     """
 
     schedule_manager: ScheduleManager | None
@@ -121,8 +131,8 @@ def static_graph(
     Parameters
     ----------
     target : callable or chainer.Link, optional
-        A ``__call__``, ``forward`` or other method of a link, a function of variables and
-        arrays, or a link instance (which is returned, made static in place).
+        A method of a link or of any class whose objects have a ``__dict__``, a function of
+        variables and arrays, or a link instance (which is returned, made static in place).
     force_test_define_by_run : bool, default False
         Run define-by-run while ``chainer.config.train`` is False.
     minimize_cache_size : bool, default True
@@ -176,16 +186,25 @@ def _decorate(target, options: Options):
 
 def _wrap(function: Callable, options: Options) -> Callable:
     def slow(args, kwargs):
-        if args and isinstance(args[0], chainer.Link):
+        if plain_now() or traced_by_caller():
+            return function(*args, **kwargs)  # the outermost static chain wins
+        is_owned = bool(args) and is_owner(args[0], call)
+        if is_owned:
             owner = args[0]
             if not (owner.__dict__.get(MANAGERS) or chainer.config.use_static_graph):
-                # As in Chainer, it shows no manager until it is called as a static chain.
-                owner.__dict__[MANAGERS] = Managers(id(owner))
+                if isinstance(owner, chainer.Link):
+                    # As in Chainer, it shows no manager until it is called as a static chain.
+                    owner.__dict__[MANAGERS] = Managers(owner)
                 return function(*args, **kwargs)
-            return manager_of(owner, call).call(owner, args[1:], kwargs)
+            manager = manager_of(owner, call)
+            if manager is not None:
+                return manager.call(args[1:], kwargs)
         if call.schedule_manager is None:
             call.schedule_manager = ScheduleManager(function, options, None, name_of(function))
-        return call.schedule_manager.call(None, args, kwargs)
+        if is_owned:
+            one_of_many(call, call.schedule_manager)
+            return function(*args, **kwargs)
+        return call.schedule_manager.call(args, kwargs)
 
     call = static_entry(function, MANAGERS, slow)
     call.schedule_manager = None

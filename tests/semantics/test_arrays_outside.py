@@ -84,6 +84,8 @@ class Box:
         self.table = np.arange(15, dtype="f").reshape(5, 3)
         Box.shared[...] = GLOBAL[...] = 0
         self.rows = [self.table, self.table[::-1]]
+        self.scaled = Net(lambda self, m, by: F.sigmoid(m) * by)
+        self.net = L.Linear(3, 3, initialW=np.eye(3, 3, 1, "f"))
 
     def arrays(self):
         """All of them."""
@@ -129,8 +131,15 @@ def by_method(box, x, t):
     return F.tanh(x) * box.table.take(t, axis=0).max(axis=0)
 
 
+def given_to_links(box, x, t):
+    spread = {"by": GLOBAL + 1}
+    scaled = box.scaled(box.m, by=box.d["k"]) + box.scaled(*[box.d["k"]], **spread)
+    return F.tanh(x) + scaled * box.net(box.table)[t] + F.sum(box.net(*[box.table]), axis=0)
+
+
 OUTSIDE = [
     running_mean, into_an_item, by_out, parts, of_a_class, of_a_module, rows, by_method,
+    given_to_links,
 ]  # fmt: skip
 
 
@@ -163,6 +172,21 @@ def test_an_array_is_found_where_it_lies_and_written_there(function, between):
     for i, (want, got) in enumerate(zip(*found, strict=True)):
         np.testing.assert_allclose(got, want, rtol=RESULTS, err_msg=str(i))
     assert (statistics_of(call).traces, statistics_of(call).replays) == (1, 7)
+
+
+BY, PLUS = np.ones(2, "f"), np.ones(2, "f")
+
+
+def of_default(x, by=BY, *, plus=PLUS):
+    return F.tanh(x) * by[0] + plus.sum()
+
+
+def test_parts_of_the_defaults_of_functions_that_are_called():
+    call = sdbr.static_graph(lambda x: of_default(x), on_dynamic="raise")
+    for i in range(6):
+        BY[0] = PLUS[1] = i
+        np.testing.assert_allclose(call(X).array, np.tanh(X) * i + 1 + i, rtol=RESULTS)
+    assert statistics_of(call).replays == 5
 
 
 def test_an_array_that_is_an_argument_as_well():

@@ -414,12 +414,24 @@ class Losses:
         return F.softmax_cross_entropy(self.fc(x), t)
 
 
+class Strict(Losses):
+    """The same, to be told of by an error."""
+
+    @sdbr.static_graph(on_dynamic="raise")
+    def loss(self, x, t):
+        return F.softmax_cross_entropy(self.fc(x), t)
+
+
 def test_a_method_of_what_is_no_link_as_loss_function():
+    """Each object has schedules of its own, so others follow where none of them is used again."""
     optimizer = sdbr.static_optimizer(chainer.optimizers.SGD(1.0)).setup(Losses.fc)
-    with pytest.warns(sdbr.SdbrWarning, match=r"argument 0 is of type .*Losses.* define-by-run"):
-        for k in range(3):
+    with pytest.warns(sdbr.SdbrWarning, match=r"Losses\.loss: its objects are called too seldom"):
+        for k in range(12):
             optimizer.update(Losses().loss, X, np.zeros(5, "i"))
             assert optimizer.t == k + 1
+    with pytest.raises(sdbr.NotStaticError, match="its objects are called too seldom"):
+        for _ in range(12):
+            Strict().loss(X, np.zeros(5, "i"))
 
 
 def test_a_function_that_is_given_the_link_as_loss_function():

@@ -105,9 +105,6 @@ FIT = {
         data(floats(5, 4), labels(3, 5, 2, 2)),
     ),
 }
-#: What they hold is looked at in a second trace.
-TRACED_TWICE = ("weights",)
-
 #: Network, batch, launches.
 APART = {
     "too many rows": (
@@ -176,10 +173,7 @@ def test_the_digits(chained, rule):
 def test_one_launch(what):
     make, batch = FIT[what]
     with device.simulated() as made:
-        compare(
-            make, batch, OPTIMIZERS["adam"], backend=device.NAME, steps=4,
-            second_traces=what in TRACED_TWICE,
-        )  # fmt: skip
+        compare(make, batch, OPTIMIZERS["adam"], backend=device.NAME, steps=4)
     step = made[-1]
     assert launched(step) == ONE
     is_roomy = "cross_entropy_roomy_f4" in kernels(step)
@@ -206,7 +200,7 @@ def test_no_bit_differs_from_several_launches(what, chained):
             records, model, _ = train(
                 make, batch, OPTIMIZERS["adam"], static=True, steps=4, backend=device.NAME
             )
-        assert model.schedule_manager.statistics.replays == 3 - (what in TRACED_TWICE)
+        assert model.schedule_manager.statistics.replays == 3
         assert launched(made[-1]) == (NONE if found else ONE)
         found.append(records)
     one, several = found

@@ -15,7 +15,7 @@ from sdbr.devices.arrays import NO_MEMORY
 from sdbr.trace.effects.sides import side
 
 
-def audited_call(manager, schedule, function, owner, leaves, floats, given, share, validated):
+def audited_call(manager, schedule, function, leaves, floats, given, share, validated):
     """Serve one call of a static callable by define-by-run and by a replay.
 
     Parameters
@@ -24,7 +24,6 @@ def audited_call(manager, schedule, function, owner, leaves, floats, given, shar
     schedule : Schedule
     function : callable
         With the owner bound.
-    owner : chainer.Link or None
     leaves, floats : list
         Of the arguments.
     given : tuple
@@ -49,7 +48,7 @@ def audited_call(manager, schedule, function, owner, leaves, floats, given, shar
     with Timer(manager.audits, share, schedule):
         if _cannot_be_compared(manager, schedule, leaves):
             return manager.replay(schedule, leaves, floats)
-        places = manager, schedule, owner, given
+        places = manager, schedule, given
         try:
             audit = Audit(
                 manager, schedule, roots_of(*places), lambda a, k: function(*a, **k), *given
@@ -89,7 +88,6 @@ def audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share) -> boo
     share : float
     """
     manager, schedule = runner.manager, runner.schedule
-    owner = None if manager.owner is None else manager.owner()
 
     def plain(args, kwargs):
         def loss_of(*args, **kwargs):
@@ -115,7 +113,7 @@ def audited_step(runner, optimizer, lossfun, args, kwargs, leaves, share) -> boo
         if _cannot_be_compared(manager, schedule, leaves):
             return runner.step(lossfun, args, kwargs, True)
         filled = not getattr(optimizer, "_use_cleargrads", True)  # gradients, with zeros, in place
-        roots = roots_of(manager, schedule, owner, (args, kwargs), optimizer, filled)
+        roots = roots_of(manager, schedule, (args, kwargs), optimizer, filled)
         try:
             audit = Audit(manager, schedule, roots, plain, args, kwargs, gradients=True)
             verdict = audit.compare(replay)

@@ -226,8 +226,9 @@ class Roots:
             self.arrays.append((Named(name, array), is_copied))
 
 
-def roots_of(manager, schedule, owner, arguments, optimizer=None, gradients: bool = False) -> Roots:
-    """What a call of `owner` that `schedule` was made of may write."""
+def roots_of(manager, schedule, arguments, optimizer=None, gradients: bool = False) -> Roots:
+    """What a call that `schedule` was made of may write."""
+    owner = None if manager.owner is None else manager.owner()
     trace = schedule.trace
     links = {} if owner is None else {id(owner): owner}
     things = [*trace.reads, *trace.writes]

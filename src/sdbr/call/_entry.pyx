@@ -8,7 +8,7 @@ from sdbr.call._watching import call_watcher
 
 import chainer
 
-from cpython.object cimport PyObject, PyObject_TypeCheck, PyTypeObject
+from cpython.object cimport Py_TYPE, PyObject, PyObject_TypeCheck, PyTypeObject
 
 from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_attributes
 from sdbr.call._conditions cimport WriteWatch, hooks_are_off
@@ -19,6 +19,8 @@ from sdbr.schedule._statistics cimport Statistics, Usage
 cdef object _Link = chainer.Link
 cdef object _logger = logging.getLogger("sdbr.dynamic")
 
+IN_VAIN = 8  # objects in a row that a method was called for and none of its calls replayed
+cdef int _AGAIN = 64  # after so many more, another may get schedules
 cdef int _IN_FULL = 256  # every so many calls one is looked at in full, whatever it is
 
 
@@ -106,49 +108,58 @@ cdef class Entry:
     cdef object managers_key
     cdef object slow
     cdef object call              # what stands in the place of the function
-    cdef readonly object of_links  # the managers that links have for it, by id
+    cdef readonly object given    # the managers that links and objects have for it, by id
+    cdef public Statistics last   # of the one that was made last for what is no link
+    cdef int in_vain
+
+    def takes_another(self):
+        """Whether another object gets schedules; not after many of which none was replayed."""
+        self.in_vain = self.in_vain + 1 if self.last is not None and not self.last.replays else 0
+        return self.in_vain < IN_VAIN or not self.in_vain % _AGAIN
+
+    cdef object manager_of(self, owner):
+        """The manager that a link or another object has for the function, or None."""
+        cdef PyObject *managers
+        cdef PyObject *found = NULL
+        d = sdbr_attributes(owner, NULL)
+        managers = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> self.managers_key)
+        if managers != NULL and (<object> managers).owner_id == <size_t> <PyObject *> owner:
+            if (<object> managers).fields_id == <size_t> <PyObject *> d:
+                found = PyDict_GetItemWithError(managers, <PyObject *> self.function)
+        return None if found == NULL else <object> found
 
     cdef object serve(self, tuple args, dict kwargs, bint unhooked):
         """One call; `unhooked` tells that there are no hooks, as the caller has just seen."""
-        cdef PyObject *managers
-        cdef PyObject *found
         cdef Table runners
         cdef list plain
         cdef PlainCall one
+        cdef tuple others = args
         # `isinstance` asks the metaclass first; what only claims to be a link goes the slow way.
-        if args and PyObject_TypeCheck(args[0], <PyTypeObject *> _Link):
-            owner = args[0]
-            d = sdbr_attributes(owner, NULL)
-            managers = PyDict_GetItemWithError(<PyObject *> d, <PyObject *> self.managers_key)
-            if managers != NULL and (<object> managers).owner_id == <size_t> <PyObject *> owner:
-                found = PyDict_GetItemWithError(managers, <PyObject *> self.function)
-                if found != NULL:
-                    runners = (<object> found).runners
-                    if runners.groups:
-                        result = runners.serve(None, args[1:], kwargs, unhooked)
-                        if result is not NotImplemented:
-                            return result
-                    plain = (<object> found).plain
-                    if plain:
-                        one = plain_call(plain, args[1:], kwargs, unhooked)
-                        if one is not None:
-                            one.count()
-                            return self.function(*args, **kwargs)
-        else:
-            manager = self.call.schedule_manager
+        cdef bint is_link = args and PyObject_TypeCheck(args[0], <PyTypeObject *> _Link)
+        manager = None
+        if is_link or (self.last is not None and args and has_attributes(args[0])):
+            manager = self.manager_of(args[0])
             if manager is not None:
-                runners = manager.runners
-                if runners.groups:
-                    result = runners.serve(None, args, kwargs, unhooked)
-                    if result is not NotImplemented:
-                        return result
-                plain = manager.plain
-                if plain:
-                    one = plain_call(plain, args, kwargs, unhooked)
-                    if one is not None:
-                        one.count()
-                        return self.function(*args, **kwargs)
+                others = args[1:]
+        if manager is None and not is_link:
+            manager = self.call.schedule_manager
+        if manager is not None:
+            runners = manager.runners
+            if runners.groups:
+                result = runners.serve(None, others, kwargs, unhooked)
+                if result is not NotImplemented:
+                    return result
+            plain = manager.plain
+            if plain:
+                one = plain_call(plain, others, kwargs, unhooked)
+                if one is not None:
+                    one.count()
+                    return self.function(*args, **kwargs)
         return self.slow(args, kwargs)
+
+
+cdef bint has_attributes(thing):
+    return Py_TYPE(thing).tp_dictoffset != 0
 
 
 def static_entry(function, managers_key, slow):
@@ -169,7 +180,7 @@ def static_entry(function, managers_key, slow):
         return entry.serve(args, kwargs, False)
 
     entry.function, entry.managers_key, entry.slow, entry.call = function, managers_key, slow, call
-    entry.of_links = WeakValueDictionary()
+    entry.given = WeakValueDictionary()
     update_wrapper(call, function)
     call._sdbr_serves = entry  # not that of a static function that `function` is wrapped around
     return call

@@ -50,6 +50,8 @@ class Lookup:
         To the first questions of the call, as far as replays have met them.
     differs : str
         The last of these, and what it was on the way that a replay went.
+    turned : int
+        How often it has gone another way than a replay.
     signature : tuple or None
         See `signature`.
     missed : tuple or None
@@ -68,9 +70,17 @@ class Lookup:
     schedule: Schedule | None = None
     answers: tuple[int, ...] = ()
     differs: str = ""
+    turned: int = 0
     signature: tuple | None = None
     missed: tuple | None = None
     known: bool = False
+
+    def turns(self, answers: tuple[int, ...], differs: str, most: int) -> bool:
+        """The call goes another way than a replay; False where it has done so more than `most`
+        times, so that schedules whose guards hold send each other the call for ever."""
+        self.answers, self.differs, self.known = answers, differs, False
+        self.turned += 1
+        return self.turned <= most
 
 
 def look_up(manager, args: tuple, kwargs: dict, known: bool = False) -> Lookup:

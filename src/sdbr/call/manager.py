@@ -44,7 +44,7 @@ from sdbr.trace.recorder import traced_by_caller
 
 
 class ScheduleManager:
-    """The schedules of one (instance, method) pair or of one function.
+    """The schedules of a method and a link, of one bound to another object, or of a function.
 
     Attributes
     ----------
@@ -95,21 +95,21 @@ class ScheduleManager:
     __copy__ = None
 
     # --- a call ----------------------------------------------------------------------------
-    def call(self, owner, args, kwargs, lookup: Lookup | None = None):
+    def call(self, args, kwargs, lookup: Lookup | None = None):
         """Serve one call of the decorated callable; `lookup` is what is known of it already."""
         watcher = call_watcher()
         if watcher is None:
-            return self._call(owner, args, kwargs, lookup)
+            return self._call(args, kwargs, lookup)
         start = time.perf_counter()
         try:
-            return self._call(owner, args, kwargs, lookup)
+            return self._call(args, kwargs, lookup)
         finally:
             watcher(self, start, time.perf_counter() - start)
 
-    def serve(self, owner, args: tuple, kwargs: dict, lookup: Lookup | None = None):
+    def serve(self, args: tuple, kwargs: dict, lookup: Lookup | None = None):
         """A call from inside, by the compiled path where it is like one before."""
         result = self.runners.run(args, kwargs)
-        return self.call(owner, args, kwargs, lookup) if result is NotImplemented else result
+        return self.call(args, kwargs, lookup) if result is NotImplemented else result
 
     def look_up(self, args, kwargs, known: bool) -> Lookup | None:
         """What a call would be, for one who may serve it in another way; None: define-by-run."""
@@ -119,8 +119,8 @@ class ScheduleManager:
             return None
         return look_up(self, args, kwargs, known)
 
-    def _call(self, owner, args, kwargs, lookup):
-        function = self.function if owner is None else types.MethodType(self.function, owner)
+    def _call(self, args, kwargs, lookup):
+        function = types.MethodType(self.function, self.owner()) if self.owner else self.function
         if plain_now() or traced_by_caller():
             return function(*args, **kwargs)  # the outermost static chain wins
         self.statistics.calls += 1
@@ -133,7 +133,7 @@ class ScheduleManager:
                 self.warn(*lookup.warning)
         if reason is not None:
             return self._define_by_run(function, args, kwargs, reason)
-        result = self._replayed(lookup, function, owner, args, kwargs)
+        result = self._replayed(lookup, function, args, kwargs)
         if result is not NotImplemented:
             return result
         schedule = lookup.schedule
@@ -147,7 +147,7 @@ class ScheduleManager:
             return trace_call(self, lookup, function, (args, kwargs))
         if lookup.missed is None:
             new_size(self, lookup, self.statistics.calls)
-            result = self._replayed(lookup, function, owner, args, kwargs)
+            result = self._replayed(lookup, function, args, kwargs)
             if result is not NotImplemented:
                 return result
         what, reason = lookup.missed
@@ -159,7 +159,7 @@ class ScheduleManager:
             with self.lock:
                 self.back_off.ended(what)
 
-    def _replayed(self, lookup: Lookup, function, owner, args, kwargs):
+    def _replayed(self, lookup: Lookup, function, args, kwargs):
         """The result of a replay; NotImplemented where the schedule of `lookup` cannot be one.
 
         What no longer fits is dropped, and the next one tried.
@@ -180,8 +180,8 @@ class ScheduleManager:
                         self.find_other(lookup, schedule, met)
                         continue
                     result = audited_call(
-                        self, schedule, function, owner, leaves, floats, (args, kwargs),
-                        share_now(), validated,
+                        self, schedule, function, leaves, floats, (args, kwargs), share_now(),
+                        validated,
                     )  # fmt: skip
                 else:
                     start = time.perf_counter()
@@ -206,13 +206,13 @@ class ScheduleManager:
 
     def find_other(self, lookup: Lookup, schedule: Schedule, answers: tuple[int, ...]) -> None:
         """The call goes another way than `schedule`: look for one that gives these answers."""
-        lookup.answers, lookup.differs = answers, difference(schedule, answers)
-        lookup.schedule, lookup.known = self.find(lookup.key, lookup.floats, answers), False
+        most = len(self.schedules.get(lookup.key, ())) + 1
+        goes_on = lookup.turns(answers, difference(schedule, answers), most)
+        lookup.schedule = self.find(lookup.key, lookup.floats, answers) if goes_on else None
 
     def _drop_and_find(self, lookup: Lookup) -> None:
         self.drop(lookup.key, lookup.schedule)
-        lookup.schedule = self.find(lookup.key, lookup.floats, lookup.answers)
-        lookup.known = False
+        lookup.known, lookup.schedule = False, self.find(lookup.key, lookup.floats, lookup.answers)
 
     # --- schedules -------------------------------------------------------------------------
     def find(self, key: CallKey, floats, answers: tuple[int, ...] = ()) -> Schedule | None:

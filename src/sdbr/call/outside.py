@@ -83,7 +83,7 @@ def _static(
     manager = ScheduleManager(softmax_cross_entropy, Options(), None, "softmax_cross_entropy")
     manager.is_outside = True
     call = static_entry(
-        softmax_cross_entropy, MANAGERS, lambda args, kwargs: manager.call(None, args, kwargs)
+        softmax_cross_entropy, MANAGERS, lambda args, kwargs: manager.call(args, kwargs)
     )
     call.schedule_manager = manager
     return call

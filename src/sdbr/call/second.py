@@ -162,7 +162,7 @@ class CallGradients(chainer.FunctionNode):
         if manager is None:
             return tuple(self._in_define_by_run(derivative, args))
         before = manager.statistics.replays
-        gradients = manager.serve(None, args, {})
+        gradients = manager.serve(args, {})
         statistics.second_replays += manager.statistics.replays > before
         return tuple(gradients)
 

@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from sdbr.call.manager import ScheduleManager
-from sdbr.call.managers import MANAGERS, of_function
+from sdbr.call.managers import MANAGERS, is_owner, of_function
 from sdbr.call.step.whole import last_runner
 from sdbr.optimizers.multi_node import is_multi_node
 
@@ -42,7 +42,7 @@ class Target:
             manager = getattr(obj, "schedule_manager", None)
             return ([] if manager is None else [manager]) + of_function(obj)
         if self.kind == "method":
-            found = _of_link(obj.__self__).get(obj.__func__._sdbr_function)
+            found = _given(obj.__self__).get(obj.__func__._sdbr_function)
             return [] if found is None else [found]
         if self.kind == "optimizer":
             found = [] if getattr(obj, "target", None) is None else _below(obj.target)
@@ -101,10 +101,9 @@ def serving(obj: Any, args: tuple) -> tuple[ScheduleManager | None, tuple]:
     """
     target = Target(obj)
     managers = target.managers()
-    of_link = bool(args) and isinstance(args[0], chainer.Link)
-    if target.kind == "function" and of_link:
-        managers = [m for m in managers if m.owner is not None and m.owner() is args[0]]
-        args = args[1:]
+    if target.kind == "function" and args and is_owner(args[0], obj):
+        found = _given(args[0]).get(obj._sdbr_function)
+        managers, args = [] if found is None else [found], args[1:]
     return (managers[0] if managers else None), args
 
 
@@ -120,8 +119,8 @@ def _kind(obj) -> str:
     if hasattr(obj, "_sdbr_function"):
         return "function"
     raise TypeError(
-        "obj: expected a link, a function decorated with sdbr.static_graph, its schedule_manager, "
-        f"or an optimizer; got {_what(obj)}"
+        "obj: expected a link, a function or method decorated with sdbr.static_graph, its "
+        f"schedule_manager, or an optimizer; got {_what(obj)}"
     )
 
 
@@ -144,14 +143,14 @@ def _name(obj) -> str:
     return getattr(obj, "__qualname__", type(obj).__name__)
 
 
-def _of_link(link: chainer.Link) -> dict:
-    managers = link.__dict__.get(MANAGERS)
+def _given(owner: object) -> dict:
+    managers = getattr(owner, "__dict__", {}).get(MANAGERS)
     # A copy of a link starts with none, though it may still share the attribute.
-    return {} if managers is None or managers.owner_id != id(link) else managers
+    return {} if managers is None or not managers.are_of(owner) else managers
 
 
 def _below(link: chainer.Link) -> list[ScheduleManager]:
-    return [manager for each in link.links() for manager in _of_link(each).values()]
+    return [manager for each in link.links() for manager in _given(each).values()]
 
 
 def is_static(link: chainer.Link) -> bool:

@@ -175,7 +175,7 @@ def _kept(thing):
     return thing._node if isinstance(thing, chainer.Variable) else thing
 
 
-#: Kinds of numbers that decide about shapes: they are not fetched anew, but have to be the same.
+#: Kinds of numbers that may decide about shapes: they have to be the same until they were not.
 _CHOOSING = "biu"
 #: Sources of places in which another array is rarely put.
 _LASTING = ("global", "cell", "default")
@@ -203,21 +203,25 @@ class Borrowed:
         self._numbers: dict[tuple, Place] = {}  # by what tells places apart
         self.are_compared = False  # whether there is one in no variable: by what code asks of it
 
-    def shows(self, recorder, array, source: Source, is_used: bool) -> Any:
+    def shows(self, recorder, array, source: Source | None, is_used: bool) -> Any:
         """A traced view of an array of NumPy or CuPy; None where the code gets the array itself.
 
         That is so until the array is used, but where others would take it for what it is as well:
-        an argument, or what a parameter holds.
+        an argument, or what a parameter holds. One from nowhere (`source` is None) is what it is.
         """
+        if source is None:
+            known = array.dtype.isnative and array.dtype.kind in "biufc"
+            return wrap(array, recorder.of_array(array), recorder) if known else array
         if not _is_found_again(source):
             return None
         if not (type(array) in PLAIN and array.dtype.isnative and array.dtype.kind in "biufc"):
             return None
-        if array.dtype.kind in _CHOOSING and source.kind not in _LASTING:
+        moves = array.dtype.kind not in _CHOOSING or str(source) in recorder.moving
+        if not moves and source.kind not in _LASTING:
             return None
         value = recorder.find_array(array)
         if value is None or (_is_anothers(value) and id(array) not in self._known):
-            own = self._value(recorder, array, source)
+            own = self._value(recorder, array, source, moves)
             self._known[id(array)] = array, own
             self._arrays[own.index] = array
             self.are_compared |= source.kind not in _LASTING
@@ -261,8 +265,8 @@ class Borrowed:
         """Whether it is such an array."""
         return id(array) in self._known
 
-    def _value(self, recorder, array, source: Source) -> Value:
-        if array.dtype.kind in _CHOOSING:
+    def _value(self, recorder, array, source: Source, moves: bool) -> Value:
+        if not moves:
             return recorder.value(CONSTANT, array, False, array, False)
         if source.kind == "global" and source.parent.kind == "module":
             holder = source.parent.get(*recorder.given).__dict__

@@ -32,7 +32,8 @@ _BY_TEXT = (
 _THEIR_MODULES = frozenset({"pathlib", "pathlib._local", "decimal", "fractions", "datetime"})
 #: Of which equal ones are one and the same.
 _METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
-_SCALARS = (
+#: Of which a key tells all there is.
+SCALARS = (
     int,
     float,
     bool,
@@ -129,7 +130,7 @@ def flatten(thing, path: str, leaves: list, depth: int = 0, empty=None):
         leaves.append(thing)
         return Leaf(len(leaves) - 1)
     if (
-        isinstance(thing, _SCALARS)
+        isinstance(thing, SCALARS)
         or _is_constant(thing)
         or (callable(thing) and not isinstance(thing, (list, dict, tuple)))
     ):
@@ -172,7 +173,7 @@ def _is_constant(thing) -> bool:
     """Whether a key tells all that code can find in it: of classes of users it would not."""
     kind = type(thing)
     if kind is frozenset:
-        return all(isinstance(x, _SCALARS) or _is_constant(x) for x in thing)
+        return all(isinstance(x, SCALARS) or _is_constant(x) for x in thing)
     if isinstance(thing, enum.Enum):
         return all(map(_is_plain, _attributes_of(thing).values()))
     if kind is fractions.Fraction:

@@ -14,7 +14,7 @@ from sdbr.base.logs import logger
 from sdbr.call._entry import is_static
 from sdbr.call._table import Steps
 from sdbr.call.find import Lookup, arrays_of
-from sdbr.call.managers import has_mixin_call, manager_of
+from sdbr.call.managers import has_mixin_call, is_owner, manager_of
 from sdbr.call.misses import new_size, waits
 from sdbr.call.step._runner import StepRunner
 from sdbr.compat.splitting import watch_asked, watch_behind
@@ -58,7 +58,7 @@ def resolve(lossfun):
         return (forward, lossfun) if plain and is_static(forward) else None
     if isinstance(lossfun, types.MethodType) and is_static(lossfun.__func__):
         owner = lossfun.__self__
-        return (lossfun.__func__, owner) if isinstance(owner, chainer.Link) else None
+        return (lossfun.__func__, owner) if is_owner(owner, lossfun.__func__) else None
     return (lossfun, None) if is_static(lossfun) else None
 
 
@@ -246,7 +246,7 @@ def whole_step(optimizer, lossfun, args, kwargs) -> tuple[object, bool, object]:
     if _made_whole(manager, lookup, optimizer, lossfun, args, kwargs):
         return MADE, False, None
     # Nothing but Chainer's own code is between a loss function that `resolve` knows and this.
-    loss = manager.serve(owner, args, kwargs, lookup)
+    loss = manager.serve(args, kwargs, lookup)
     traced = lookup.schedule is None
     return loss, traced, manager if traced or manager.graphs.matter else None
 

@@ -49,11 +49,13 @@ def stands_in(thing) -> bool:
     else:
         kind = thing if issubclass(kind, type) else kind
         name = kind.__module__ if kind is thing or "_sdbr_stands_in" in kind.__dict__ else None
-    return isinstance(name, str) and _root(name) == "sdbr"
+    # A static function is one of the user's, who may put another in its place.
+    return isinstance(name, str) and _root(name) == "sdbr" and name != "sdbr.call._entry"
 
 
 #: What a function is that is compiled, ours or another's.
-cdef object _Compiled = type(stands_in)
+COMPILED = type(stands_in)
+cdef object _Compiled = COMPILED
 
 
 def is_library_name(name: str, file: str | None = None) -> bool:

@@ -25,7 +25,7 @@ from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of
 from sdbr.trace.guards.seen import is_constant
 from sdbr.trace.nodes import config_entries
 from sdbr.trace.structure import holds_itself
-from sdbr.trace.values import ABSENT, CONSTANT, OF_VARIABLES, Store, handed_out
+from sdbr.trace.values import ABSENT, ARGUMENT, CONSTANT, OF_VARIABLES, Store, handed_out
 
 import chainer
 
@@ -111,7 +111,9 @@ class Stores:
         for written in self._before.values():
             place = written.place
             new = fields_of(place.owner).get(place.name, ABSENT)
-            if strip(new) is not written.old:
+            # An argument that was there is another in the next call, and still goes there.
+            is_given = type(new) in TRACED and getattr(new.origin, "kind", None) == ARGUMENT
+            if is_given or strip(new) is not written.old:
                 yield written, new
             elif new is not written.old:  # ``thing.x += y`` has put back what was there
                 place.put(written.old)

@@ -1,9 +1,10 @@
-"""Numbers that are others in later calls, where each replay reads them anew."""
+"""Numbers, alone and in arrays, that are others in later calls: each replay reads them anew."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
+from sdbr.devices.arrays import PLAIN
 from sdbr.trace.arrays._scalars import Scalar, ScalarAttribute
 from sdbr.trace.code.places import Place
 from sdbr.trace.watch.reads import KIND_ALONE, Guard
@@ -53,7 +54,34 @@ def place_of(scalar: ScalarAttribute) -> tuple[int, object]:
     return id(holder), scalar.attribute
 
 
-def moved(guards: list[Guard], values: list) -> set[str]:
-    """Where numbers lie that are others by now; `values`: what lies at each source."""
-    found = [g for g in guards if is_compared(g) and type(values[g.source.number]) in KIND_ALONE]
-    return {str(guard) for guard in found if not guard.holds(values)}
+def may_move(guard: Guard) -> bool:
+    """Whether it may be about a number, an array or the numbers in one."""
+    return (
+        guard.kind in ("identity", "numbers", "some")
+        or is_compared(guard)
+        or (guard.kind == "value" and type(guard.want) is tuple and guard.want[0] in PLAIN)
+    )
+
+
+def moved(guards: list[Guard], values: list, changed: Container[str]) -> set[str]:
+    """Where numbers, and arrays of whole ones, lie that are others by now.
+
+    Truth values only where the call sets them itself: what masks select has another size each time.
+
+    Parameters
+    ----------
+    guards : list of Guard
+    values : list
+        What lies at each source.
+    changed : container of str
+        The guards that the call itself has let fail.
+    """
+    found = set()
+    for guard in guards:
+        thing = values[guard.source.number]
+        kinds = "biu" if str(guard) in changed else "iu"
+        is_array = type(thing) in PLAIN and thing.dtype.kind in kinds and may_move(guard)
+        is_number = type(thing) in KIND_ALONE and is_compared(guard)
+        if (is_array or is_number) and not guard.holds(values):
+            found.add(str(guard.source))
+    return found

@@ -12,7 +12,7 @@ from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS, may_be_read_in_place
 from sdbr.trace.code._library import is_library
 from sdbr.trace.code.reading import Cell, behind
-from sdbr.trace.guards.moving import is_compared, let_move, let_stay, moved
+from sdbr.trace.guards.moving import let_move, let_stay, may_move, moved
 from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
 from sdbr.trace.watch._looks import is_a, is_atom
 from sdbr.trace.watch.fingerprints import CONTAINERS, Same
@@ -258,10 +258,10 @@ class Seen:
     def moved(self, known: set[str]) -> set[str]:
         """Where numbers lie that are others by now, if one of which that is not known has moved."""
         failed = self.failed()
-        if failed is None or not is_compared(failed) or str(failed) in known:
+        if failed is None or str(failed.source) in known or not may_move(failed):
             return set()
         left = [guard for guard in self._reads.guards if id(guard) not in self._left_out]
-        return moved(left, self._reads.things((), {}))
+        return moved(left, self._reads.things((), {}), self.changed)
 
     def asked(self) -> list[tuple[Source, list[Guard]]]:
         """Where the call has looked, parents first, and what is compared there."""
@@ -336,8 +336,9 @@ def _known(reads: Reads, given: tuple, callables: list) -> list[bool]:
 
 
 def _used(trace: Trace) -> set[int]:
-    """The values that a replay computes with or hands out, by their numbers."""
+    """The values that a replay computes with, hands out or leaves, by their numbers."""
     used = {x.index for node in trace.nodes for x in node.inputs}
+    used.update(x.index for node in trace.nodes if node.lasting for x in node.outputs)
     used.update(x.index for node in trace.nodes for r in node.rebind for x in r.values)
     left = [w.value for w in trace.writes], [r.items for r in trace.reports]
     stored = [s.value for s in trace.stores]

@@ -17,7 +17,7 @@ from sdbr.trace.arrays.asked import (
     plainly,
     power,
 )
-from sdbr.trace.arrays.stripping import LEAVING, TRACED, strip
+from sdbr.trace.arrays.stripping import LEAVING, TRACED, holds_known, strip
 from sdbr.trace.arrays.telling import leave_by
 from sdbr.trace.arrays.traced_float import FOLLOWED, plain_float
 from sdbr.trace.code.foreign import is_users
@@ -29,11 +29,12 @@ from sdbr.trace.watch._following import is_stdlib, unbound
 from sdbr.trace.watch.fingerprints import CONTAINERS, module_of
 from sdbr.trace.watch.reads import environment
 
+import chainer
 import numpy as np
 
 from cpython.object cimport PyObject
 
-from sdbr.trace.watch._calls cimport call, read_parts
+from sdbr.trace.watch._calls cimport call, read_parts, runs_users, undecorated
 from sdbr.trace.watch._containers cimport through, values
 from sdbr.trace.watch._executed cimport Executed
 from sdbr.trace.watch._following cimport asks
@@ -60,6 +61,7 @@ cdef dict Calling = {
 }  # fmt: skip
 cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
 cdef tuple Bound = (types.BuiltinMethodType, types.MethodWrapperType)
+cdef tuple Links = (chainer.Link,)
 cdef tuple Modules = (types.ModuleType,)
 cdef tuple Arrays = (np.ndarray, np.generic)
 cdef tuple Iterators = (types.GeneratorType, enumerate, filter, map, zip)
@@ -89,13 +91,14 @@ cdef object stand_in(Executed w, function, list args, int n_plain, bint more = F
         at = Calling[address]
         for i in range(len(args)):
             if i == at or i >= n_plain:
-                args[i] = stand_in(w, args[i], [], 0, True) or args[i]
+                found = stand_in(w, args[i], [], 0, True) or undecorated(args[i])
+                args[i] = args[i] if found is None else found
         return None
     if kind is functools.partial:
         n = len(function.args)
         given = [*function.args, *args, *function.keywords.values()]
         found = [*given]
-        for i in range(len(found) if computing(function.func) in Roots else 0):
+        for i in range(len(found) if uses(function.func) else 0):
             if i < n or i >= n + len(args):
                 found[i] = shown(w, found[i])
         stands = stand_in(w, function.func, found, n + n_plain, more)
@@ -153,6 +156,8 @@ cdef object instead(Executed w, function):
     """What stands for a function that code has by a name of its own, where no patch reaches; or
     for a method of an array from outside, which NumPy tells nobody of."""
     if type(function) in Bound and type(function.__self__) in PLAIN:
+        if function.__name__ == "__getitem__":
+            w.lets_move(<PyObject *>function.__self__)
         view = w.view_of(<PyObject *>function.__self__, True)
         return None if view is None else getattr(view, function.__name__)
     return None if w.stands is None else w.stands(function)
@@ -226,7 +231,19 @@ cdef int beside(Executed w) except -1:
     return 0
 
 
-cdef int is_one(Executed w) except -1:
+cdef int indexed(Executed w, int i, key) except -1:
+    """An array from outside is indexed, for which there is what stands for it. What arrays of the
+    call pick is something else each time, from arrays that nobody knows as well."""
+    if not holds_known(key):
+        return w.show(i, True)
+    w.show_written(i)
+    thing = w.at(i)
+    if type(thing) in PLAIN and w.shows is not None:
+        w.put(i, w.shows(thing, None, True))
+    return 0
+
+
+cdef int is_one(Executed w, int op, int arg) except -1:
     """The code asks whether two things are one: of arrays, those that it was given."""
     one, other = w.at(0), w.at(1)
     w.compare(one, other, True)
@@ -317,6 +334,11 @@ cdef int call_of(Executed w, int n, tuple names, int above) except -1:
 
 
 cdef int called(Executed w, function, first, int n, tuple names, int above) except -1:
+    cdef int place = above + n if BEFORE_313 and first is Nulls else above + n + 1
+    found = undecorated(function)
+    if found is not None:
+        function = found
+        w.put(place, found)
     w.callee = function
     if type(function) is Function and <size_t><PyObject *>function in w.entered_before:
         w.function = function
@@ -324,7 +346,7 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
     w.runs(function)
     cdef int i, n_plain = n - len(names)
     cdef list args = [w.at(above + n - 1 - i) for i in range(n)]
-    if computing(function) in Roots:
+    if uses(function):
         for i in range(n):
             w.show(above + i, True)
         args = [w.at(above + n - 1 - i) for i in range(n)]
@@ -336,7 +358,7 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
         found = in_lists(w, function, args)
     if found is not None:
         w.callee = function = found
-        w.put(above + n if BEFORE_313 and first is Nulls else above + n + 1, found)
+        w.put(place, found)
     make_plain(function, args)
     for i in range(n):
         if args[i] is not given[i]:
@@ -355,6 +377,11 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
         w.find_defaults(function)
         w.entered_before.add(<size_t><PyObject *>function)
     return 0
+
+
+cdef bint uses(function) except -1:
+    """Whether it computes with arrays that it is given: what stands for those tells of that."""
+    return computing(function) in Roots or (is_a(function, Links) and not runs_users(function))
 
 
 cdef str computing(function):
@@ -380,6 +407,10 @@ cdef int call_all(Executed w, int n) except -1:
     args, kwargs = w.at(n), w.at(0) if n else {}
     cdef int place = n + 1 if BEFORE_313 else n + 2
     function = w.at(place)
+    stands = undecorated(function)
+    if stands is not None:
+        function = stands
+        w.put(place, stands)
     w.callee = function
     w.runs(function)
     through(w, args)
@@ -390,6 +421,8 @@ cdef int call_all(Executed w, int n) except -1:
     if is_a(kwargs, (dict,)):
         found += kwargs.values()
     cdef list given = found.copy()
+    if uses(function):
+        found = [shown(w, x) for x in found]
     stands = stand_in(w, function, found, n_plain)
     if stands is not None:
         w.callee = function = stands

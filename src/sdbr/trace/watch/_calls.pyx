@@ -12,7 +12,8 @@ import weakref
 
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.stripping import holds_known
-from sdbr.trace.code._library import is_library_name
+from sdbr.trace.code._library import COMPILED, is_library_name
+from sdbr.trace.code.foreign import is_users
 from sdbr.trace.watch._looks import MISSING
 from sdbr.trace.watch.fingerprints import (
     C_BOUND,
@@ -58,7 +59,7 @@ from sdbr.trace.watch._escaping cimport (
     show,
 )
 from sdbr.trace.watch._following cimport asks, computes_unseen, is_followed
-from sdbr.trace.watch._looks cimport class_attribute, is_a, is_atom, lookup
+from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, lookup
 from sdbr.trace.watch._notes cimport Notes
 
 _FUNCTION, _METHOD = types.FunctionType, types.MethodType
@@ -171,20 +172,35 @@ cdef object _give(Notes notes, str module, list args, dict kwargs, Way way = TAK
             escape(notes, x, False, IS_SEEN if ours or root in _ARRAYS else way)
 
 
+cdef object undecorated(function):
+    """The function that a static one was made of: the outermost static call wins."""
+    if type(function) is _METHOD:
+        found = undecorated(function.__func__)
+        return None if found is None else _METHOD(found, function.__self__)
+    if type(function) is not COMPILED:
+        return None
+    found = function.__dict__.get("_sdbr_function")
+    return found if found is not None and function.__dict__.get("__wrapped__") is found else None
+
+
 cdef object _object(Notes notes, thing, list args, dict kwargs):
     """An object is called that is no function."""
+    plain = undecorated(thing)
+    if plain is not None:  # by code that is not followed
+        return call(notes, plain, args, kwargs)
     if type(thing) is _CACHED:
         return _cached(notes, thing, args, kwargs)
     if type(thing) in GETTERS and args:
         return _gets(notes, thing, args[0])
     found = notes.special(thing, "__call__")
-    if type(found) is _FUNCTION:
-        return call(notes, found, [thing, *args], kwargs)
+    plain = undecorated(found) or found
+    if type(plain) is _FUNCTION:
+        return call(notes, plain, [thing, *args], kwargs)
     if found is _LEADS_TO:
         notes.asked = thing, ((), ())
         return None
     if is_ours(thing) or is_ours(found):
-        return _give(notes, "sdbr.trace.", args, kwargs)
+        return _give(notes, "chainer" if runs_users(thing) else "sdbr.trace.", args, kwargs)
     module = module_of(type(thing))
     if module.startswith("_cython_"):
         module = thing.__module__ or ""
@@ -193,6 +209,16 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
         if args and is_a(args[0], _GENERATORS):
             notes.reads.draws.append(thing.__name__)
     return _give(notes, module, [thing, *args], kwargs)
+
+
+cdef bint runs_users(link) except -1:
+    """Whether calling a link runs code of the user's, which is seen to use what it is given."""
+    if not is_a(link, (chainer.Link,)) or field(link, "forward") is not MISSING:
+        return False
+    found = class_attribute(type(link), "__call__")
+    if type(found) is not _FUNCTION:  # ours, which calls the other
+        found = class_attribute(type(link), "forward")
+    return type(found) is _FUNCTION and is_users(found.__globals__.get("__name__", ""))
 
 
 cdef object _gets(Notes notes, getter, thing):
@@ -317,7 +343,9 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
         else:
             escape(notes, owner)
     elif is_a(owner, ARRAYS):
-        if name not in _VIEWS or not owner.flags.c_contiguous:
+        if name == "__getitem__" and args:
+            subscript(notes, owner, args[0])
+        elif name not in _VIEWS or not owner.flags.c_contiguous:
             numbers(notes, owner)
         if name == "__array_function__" and holds_known((args, kwargs)):  # of a class above it
             notes.mark_dynamic("lets NumPy read arrays of the call past what follows them")

@@ -31,7 +31,7 @@ from sdbr.trace.watch._notes cimport Notes
 
 _COMPUTED = (*ARRAYS, np.generic, *VARIABLES)
 HOST = (np.ndarray,)
-NUMBERS = (*PLAIN, np.memmap)
+FLAT = (np.flatiter,)
 _KEYED = (dict, types.MappingProxyType, *SETS)
 cdef int DEEPEST = 6  # containers within others, before they are guarded whole
 _APPLY = (
@@ -113,12 +113,10 @@ cpdef object subscript(Notes notes, thing, key):
     """The code reads ``thing[key]``."""
     if is_atom(thing):
         return
-    if is_computed(thing):
+    if is_computed(thing) or is_a(thing, FLAT):
         escape(notes, key)
         if not is_ours(thing):
-            # What is picked from numbers is an array that nobody knows, which is found out.
-            known = type(thing) in NUMBERS and thing.dtype.kind in "biufc"
-            if not known and is_a(thing, HOST) and holds_known(key):
+            if is_a(thing, (*HOST, *FLAT)) and holds_known(key):  # by code that shows nobody
                 notes.mark_dynamic(f"picks from a {type(thing).__name__} by an array of the call")
             elif not is_view(thing, key):
                 some_numbers(notes, thing, key)

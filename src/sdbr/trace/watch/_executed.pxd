@@ -37,6 +37,8 @@ cdef class Executed(Notes):
     cdef int hand_over(self, PyObject *top) except -1
     cdef int show_owner(self, str name) except -1
     cdef int show(self, int i, bint is_used) except -1
+    cdef int show_written(self, int i) except -1
+    cdef int lets_move(self, PyObject *array) except -1
     cdef object view_of(self, PyObject *array, bint is_used)
     cdef bint is_in_ours(self) except -1
     cdef int find_defaults(self, function) except -1

@@ -195,7 +195,7 @@ cdef class Executed(Notes):
         code, given = function.__code__, function.__defaults__ or ()
         names = code.co_varnames[code.co_argcount - len(given):code.co_argcount]
         for i, x in (*enumerate(given), *(function.__kwdefaults__ or {}).items()):
-            if not self.is_own(x):
+            if not self.is_own(x) or <size_t>type_of(<PyObject *>x) == <size_t>Array:
                 name = i if type(i) is str else names[i]
                 self.place("default", self.root(function), i, x, name)
         return 0
@@ -351,6 +351,17 @@ cdef class Executed(Notes):
         view = self.view_of(array, is_used)
         if view is not None:
             self.put(i, view)
+        return 0
+
+    cdef int show_written(self, int i) except -1:
+        """The same of one that the code writes to: its numbers are others in the next call."""
+        return self.lets_move(self.operand(i)) or self.show(i, True)
+
+    cdef int lets_move(self, PyObject *array) except -1:
+        """An array from outside is read where it lies, whatever its kind."""
+        source = None if array == NULL else self.homes.get(<size_t>array)
+        if source is not None and self.moving is not None and type_of(array) == Array:
+            self.moving.add(str(source))
         return 0
 
     cdef object view_of(self, PyObject *array, bint is_used):

@@ -7,6 +7,7 @@ import decimal
 import functools
 import gc
 import itertools
+import operator
 import sys
 import types
 import weakref
@@ -29,6 +30,7 @@ from sdbr.trace.watch._containers cimport (
     elements,
     identify,
     length,
+    subscript,
     through,
 )
 from sdbr.trace.watch._escaping cimport ASKS, escape, is_number, numbers, show
@@ -113,6 +115,12 @@ cdef list _unusual(Notes notes, kinds):
     usual = class_attribute(type, "__instancecheck__")
     found = [(kind, class_attribute(type(kind), "__instancecheck__")) for kind in kinds]
     return [k for k, check in found if check is not usual]
+
+
+@_means(operator.getitem)
+def _getitem(notes, args, kwargs):
+    if len(args) == 2:
+        subscript(notes, args[0], args[1])
 
 
 @_means(builtins.len)

@@ -19,7 +19,8 @@ from sdbr.trace.watch._attributes cimport (
     super_attribute,
     write_attribute,
 )
-from sdbr.trace.watch._calling cimport beside, call_all, call_of, called, gives_back, is_one
+from sdbr.trace.watch._calling cimport (
+    beside, call_all, call_of, called, gives_back, indexed, is_one)
 from sdbr.trace.watch._containers cimport through
 from sdbr.trace.watch._escaping cimport escape, numbers, show
 from sdbr.trace.watch._executed cimport Executed
@@ -188,7 +189,7 @@ cdef int m_super(Executed w, int op, int arg) except -1:
 
 
 cdef int m_subscript(Executed w, int op, int arg) except -1:
-    w.show(1, True)
+    indexed(w, 1, w.at(0))
     w.second = w.operand(1)
     containers.subscript(w, w.at(1), w.at(0))
     return 0
@@ -207,7 +208,7 @@ cdef int m_store_attribute(Executed w, int op, int arg) except -1:
 
 cdef int m_store_item(Executed w, int op, int arg) except -1:
     cdef int at = 2 if op == STORE_SLICE else 1
-    w.show(at, True)
+    w.show_written(at)
     key = slice(None) if op == STORE_SLICE else w.at(0)
     containers.write_item(w, w.at(at), key, op in DELETES, w.at(at + 1))
     return 0
@@ -236,10 +237,6 @@ cdef int m_hash(Executed w, int op, int arg) except -1:
     return 0
 
 
-cdef int m_is(Executed w, int op, int arg) except -1:
-    return is_one(w)
-
-
 cdef int m_contains(Executed w, int op, int arg) except -1:
     w.second = w.operand(1)
     containers.contains(w, w.at(0), w.at(1))
@@ -265,11 +262,11 @@ cdef int m_modulo(Executed w, int op, int arg) except -1:
 
 
 cdef int m_inplace(Executed w, int op, int arg) except -1:
+    w.show_written(1)
     m_operate(w, op, 0)
-    thing = w.at(1)
-    if is_a(thing, CHANGED_IN_PLACE):
-        w.wrote(thing, "*", None)
-    return numbers(w, thing)
+    if is_a(w.at(1), CHANGED_IN_PLACE):
+        w.wrote(w.at(1), "*", None)
+    return numbers(w, w.at(1))
 
 
 cdef int m_unary(Executed w, int op, int arg) except -1:
@@ -383,7 +380,7 @@ enter(m_super, "LOAD_SUPER_ATTR")
 enter(m_subscript, "BINARY_SUBSCR")
 enter(m_slice, "BINARY_SLICE")
 enter(m_compare, "COMPARE_OP")
-enter(m_is, "IS_OP")
+enter(is_one, "IS_OP")
 enter(m_exception, "CHECK_EXC_MATCH JUMP_IF_NOT_EXC_MATCH")
 enter(m_hash, "BUILD_SET BUILD_MAP SET_ADD MAP_ADD")
 enter(m_contains, "CONTAINS_OP")

@@ -18,6 +18,7 @@ from typing import Any
 
 from sdbr.base._by_class import ByClass
 from sdbr.devices.arrays import ARRAYS, device_of, on_host
+from sdbr.trace.code._library import COMPILED
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import (
     ATOMS,
@@ -40,11 +41,11 @@ C_FUNCTION, METHOD = types.BuiltinFunctionType, types.MethodType
 C_BOUND = (C_FUNCTION, type(re.compile("").sub), types.MethodWrapperType)
 #: Compared by identity: what is read of them has guards of its own.
 ITSELF = (
-    types.FunctionType, *C_BOUND, types.MethodDescriptorType, types.WrapperDescriptorType, type,
-    types.ClassMethodDescriptorType, types.ModuleType, types.CodeType, types.MemberDescriptorType,
-    types.GetSetDescriptorType, property, staticmethod, classmethod, chainer.Link,
-    chainer.Parameter, chainer.Optimizer, chainer.UpdateRule, np.ufunc, type(np.sum), np.dtype,
-    enum.Enum, re.Pattern,
+    types.FunctionType, COMPILED, *C_BOUND, types.MethodDescriptorType,
+    types.WrapperDescriptorType, type, types.ClassMethodDescriptorType, types.ModuleType,
+    types.CodeType, types.MemberDescriptorType, types.GetSetDescriptorType, property,
+    staticmethod, classmethod, chainer.Link, chainer.Parameter, chainer.Optimizer,
+    chainer.UpdateRule, np.ufunc, type(np.sum), np.dtype, enum.Enum, re.Pattern,
 )  # fmt: skip
 SEQUENCES = (list, tuple, collections.deque)
 SETS = (set, frozenset)

@@ -61,11 +61,17 @@ def _cached(holder, key, given):
         return MISSING
 
 
-def _default(holder, key, given):
-    found = holder.__defaults__ if type(key) is int else holder.__kwdefaults__
+def _closure(holder, key, given):
     try:
-        return found[key]
-    except (IndexError, KeyError, TypeError):  # others by now
+        return holder.__closure__[key]
+    except (AttributeError, IndexError, TypeError):  # of another function by now
+        return MISSING
+
+
+def _default(holder, key, given):
+    try:
+        return (holder.__defaults__ if type(key) is int else holder.__kwdefaults__)[key]
+    except (AttributeError, IndexError, KeyError, TypeError):  # others by now
         return MISSING
 
 
@@ -81,7 +87,7 @@ _STEPS = {
     "constant": _constant,
     "module": lambda holder, key, given: sys.modules.get(key, MISSING),
     "global": _global,
-    "closure": lambda holder, key, given: holder.__closure__[key],
+    "closure": _closure,
     "cell": _cell,
     "attribute": lambda holder, key, given: lookup(holder, key)[1],
     "field": lambda holder, key, given: field(holder, key),
