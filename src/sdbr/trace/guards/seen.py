@@ -9,11 +9,18 @@ from typing import Any
 
 from sdbr.base.failures import is_of_ours
 from sdbr.base.reasons import Remedy
-from sdbr.devices.arrays import ARRAYS, may_be_read_in_place
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.code._library import is_library
-from sdbr.trace.code.reading import Cell, behind
 from sdbr.trace.guards.moving import let_move, let_stay, may_move, moved
-from sdbr.trace.values import ALIAS, CONSTANT, OF_VARIABLES, Trace, values_in
+from sdbr.trace.guards.replayed import (
+    arrays_read,
+    fields_in,
+    place_at,
+    places_written,
+    values_used,
+)
+from sdbr.trace.guards.untold import untold
+from sdbr.trace.values import OF_VARIABLES, Trace
 from sdbr.trace.watch._looks import is_a, is_atom
 from sdbr.trace.watch.fingerprints import CONTAINERS, Same
 from sdbr.trace.watch.reads import FACTS, Guard, Reads, is_ours, value_print
@@ -84,6 +91,8 @@ class Seen:
     lost : list of str
         What the call leaves in objects, or objects that it leaves, of which nobody knows where the
         next call gets them from.
+    untold : list of str
+        Attributes of arguments that it reads, and that the key does not tell of.
     """
 
     def __init__(self, reads: Reads, trace: Trace, given: tuple, callables: list, arrays: dict):
@@ -94,9 +103,10 @@ class Seen:
         self.places: set[tuple] = set()
         self.disturbed: str | None = None
         self.lost: list[str] = []
+        self.untold: list[str] = []
         known = _known(reads, given, callables)
         values = reads.things(*given)
-        written, (frozen, copied) = _written(trace), _frozen(trace)
+        written, (frozen, copied) = places_written(trace), arrays_read(trace)
         places = [(id(fields_in(values[w[0].number])), w[2]) for w in reads.written]
         let_stay(trace.followed.values(), set(places) - written)
         let_move(reads.guards, trace.moving)
@@ -107,7 +117,7 @@ class Seen:
             if known[one.number] != known[other.number] and _is_array(values[one.number])
         ]
         copied.update(i for i, value in arrays.items() if value.index in trace.fixed)
-        used = _used(trace)
+        used = values_used(trace)
         read_anew = frozen.union(i for i, value in arrays.items() if value.index in used)
         reads.let_move(read_anew.__contains__)
         for guard in reads.guards:
@@ -127,6 +137,7 @@ class Seen:
                 self._never(str(source))
         if trace.dynamic is None:
             self._keep_what_is_left(values, written, known)
+            self.untold = untold(reads, known, values)
         self._make()
 
     def _leave_out(self, trace: Trace, known: list, values: list) -> None:
@@ -156,7 +167,7 @@ class Seen:
             ):
                 self._left_out.add(id(guard))
             elif live or guard.kind == "value":
-                place = _place(guard.source, values)
+                place = place_at(guard.source, values)
                 if place in live:
                     self._left_out.add(id(guard))
                 elif guard.kind == "value":
@@ -178,9 +189,9 @@ class Seen:
             if _is_cache(guard.source, values):
                 self._left_out.add(id(guard))
                 return
-            places = {_place(guard.source, values), (id(fields_in(thing)), guard.key)}
+            places = {place_at(guard.source, values), (id(fields_in(thing)), guard.key)}
             if guard.kind == "is":
-                places.add(_place(guard.key, values))
+                places.add(place_at(guard.key, values))
             name, returns = str(guard), not written.isdisjoint(places)
             self.changed[name] = Change(name, guard.found(), guard.now(values), returns)
         if not is_ours(thing):
@@ -301,6 +312,9 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
     for name in seen.lost:
         text = f"the call sets {name!r}, and what it sets there, or where, no later call can find"
         recorder.mark_dynamic(text, Remedy.RETURN_IT, line=recorder.stores.line_of(name))
+    for name in seen.untold:
+        text = f"the call reads {name!r}, which its user has put on an argument"
+        recorder.mark_dynamic(text, Remedy.COMPUTE_OUTSIDE, line="")
     for place, argument, is_one in seen.compared:
         recorder.compares(place, argument, is_one)
     recorder.changed_elsewhere = recorder.changed_elsewhere or seen.disturbed
@@ -333,75 +347,6 @@ def _known(reads: Reads, given: tuple, callables: list) -> list[bool]:
         if not known[-1]:
             reads.bind(source, thing)
     return known
-
-
-def _used(trace: Trace) -> set[int]:
-    """The values that a replay computes with, hands out or leaves, by their numbers."""
-    used = {x.index for node in trace.nodes for x in node.inputs}
-    used.update(x.index for node in trace.nodes if node.lasting for x in node.outputs)
-    used.update(x.index for node in trace.nodes for r in node.rebind for x in r.values)
-    left = [w.value for w in trace.writes], [r.items for r in trace.reports]
-    stored = [s.value for s in trace.stores]
-    used.update(x.index for x in values_in([trace.result, *left, stored]))
-    used.update(x.source.index for x in trace.values if x.kind == ALIAS and x.index in used)
-    return used
-
-
-_base = np.ndarray.base.__get__
-
-
-def _frozen(trace: Trace) -> tuple[set[int], set[int]]:
-    """Ids of arrays that replays read where they lie: they have to be the same.
-
-    And of those that they have copies of: what these hold has to be.
-    """
-    in_place: set[int] = set()
-    copied: set[int] = set()
-    for value in trace.values:
-        thing = value.source if value.kind == CONSTANT else None
-        found = in_place if thing is None or may_be_read_in_place(thing) else copied
-        while isinstance(thing, ARRAYS):  # a view is read where its base lies
-            found.add(id(thing))
-            # Of a traced one, what it has told in its place would go on for ever.
-            thing = _base(thing) if isinstance(thing, np.ndarray) else thing.base
-    return in_place, copied
-
-
-def _written(trace: Trace) -> set:
-    """Places that replays write, as `_place` tells them, and containers to which they add."""
-    found = {(id(fields_in(write.link)), write.name) for write in trace.writes}
-    for store in trace.stores:
-        found.add(_place_of(store.sink))
-        found.add(id(getattr(store.sink, "container", None)))
-    return found
-
-
-def _place_of(sink) -> tuple:
-    """The place of a sink, as `_place` tells it."""
-    holder = sink.holder
-    if isinstance(holder, Cell):
-        return id(holder.cell), None
-    return id(holder if type(holder) is dict else fields_in(sink.owner)), sink.name
-
-
-def _place(source: Source, values: list) -> tuple:
-    """What tells the place that a source leads to from others."""
-    if source.parent is None:
-        return (0, None)
-    key = source.key if type(source.key) is str else None
-    return id(fields_in(values[source.parent.number])), key
-
-
-def fields_in(thing) -> Any:
-    """The dictionary of an object, class or module; the thing itself where it has none."""
-    if is_a(thing, (type,)):
-        # The class that we have made writes to the user's.
-        return behind(thing.__dict__.get("_sdbr_base", thing).__dict__)
-    try:
-        fields = object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return thing
-    return fields if type(fields) is dict else thing
 
 
 def _is_cache(source: Source, values: list) -> bool:
