@@ -233,7 +233,7 @@ DYNAMIC = {
     ),
     "array in a dict, in place": (
         lambda s, x: s.l(x) * np.add(s.a["k"], 1, out=s.a["k"]),
-        lambda: {"k": np.zeros(3, "i")}, "'k'.*, which the call reads, is changed",
+        lambda: {"k": np.zeros(3, "i")}, "an array was written in place by NumPy",
     ),
     "unique": (lambda s, x: s.l(x) * len(np.unique(x > 0)), int, "numpy.unique"),
     "boolean selection": (lambda s, x: F.sum(s.l(x)[x[:, 0] > 0]), int, "boolean selection"),

@@ -104,7 +104,7 @@ def test_what_the_call_has_written_is_its_own():
 @pytest.mark.parametrize("delete, text", [
     (lambda thing, table: delattr(thing, "k"), "hasattr(thing, 'k')"),
     (lambda thing, table: table.__delitem__("k"), "'k' in table"),
-    (lambda thing, table: table.pop("k"), "the keys of table, in order"),
+    (lambda thing, table: table.pop("k"), "table['k']"),
 ])  # fmt: skip
 def test_what_the_call_deletes_has_to_be_there(delete, text):
     thing, table = Thing(k=2.0), {"k": 2.0}

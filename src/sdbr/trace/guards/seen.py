@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import types
 from collections.abc import Iterator
 from typing import Any
 
 from sdbr.base.failures import is_of_ours
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS
-from sdbr.trace.code._library import is_library
 from sdbr.trace.guards.moving import let_move, let_stay, may_move, moved
 from sdbr.trace.guards.replayed import (
     arrays_read,
@@ -133,7 +130,7 @@ class Seen:
                 reads.add(source, "numbers", None, FACTS["numbers"][0](thing, None))
         self._settle_stores(trace, values)
         for source, thing in reads.changed:
-            if not known[source.number] and id(thing) not in written:
+            if not (known[source.number] or id(thing) in written or source.is_cache):
                 self._never(str(source))
         if trace.dynamic is None:
             self._keep_what_is_left(values, written, known)
@@ -186,7 +183,7 @@ class Seen:
         """The call is over: does it hold?"""
         thing = values[guard.source.number]
         if not _holds(guard, values):
-            if _is_cache(guard.source, values):
+            if guard.source.is_cache:
                 self._left_out.add(id(guard))
                 return
             places = {place_at(guard.source, values), (id(fields_in(thing)), guard.key)}
@@ -220,7 +217,7 @@ class Seen:
             if known[source.number] or id(holder) in moved:
                 continue
             fields = fields_in(holder)
-            if _is_cache(source, values) or not settings.isdisjoint(map(id, (holder, fields))):
+            if source.is_cache or not settings.isdisjoint(map(id, (holder, fields))):
                 continue
             is_told = is_a(holder, _WATCHED)
             is_item = kind == "item" and is_a(holder, CONTAINERS)
@@ -347,16 +344,6 @@ def _known(reads: Reads, given: tuple, callables: list) -> list[bool]:
         if not known[-1]:
             reads.bind(source, thing)
     return known
-
-
-def _is_cache(source: Source, values: list) -> bool:
-    """Whether a source leads to a cache of a module of a library, or to that of a logger's levels:
-    it tells nothing that the call has not computed from what is compared."""
-    if type(source.key) is not str or "_cache" not in source.key or source.parent is None:
-        return False
-    holder = values[source.parent.number]
-    kind = holder if is_a(holder, (types.ModuleType,)) else type(holder)
-    return (kind is logging.Logger or kind is holder) and is_library(kind)
 
 
 def is_constant(thing) -> bool:

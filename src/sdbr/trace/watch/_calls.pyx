@@ -388,6 +388,8 @@ cdef object _of_container(Notes notes, str name, owner, list args, dict kwargs):
             MEANINGS[id(sorted)](notes, [owner], kwargs)
         elif name == "remove" and args:
             holds(notes, owner, args[0])
+        elif is_dict and name in ("pop", "setdefault") and args:
+            get_item(notes, owner, args[0])
         elif name in _WRITES_AND_TELLS:
             values(notes, owner) if is_dict else elements(notes, owner)
         if name in ("__setitem__", "__delitem__") and args:

@@ -175,7 +175,7 @@ cdef class Notes(Events):
         if self.around is not None and kind not in OF_KEY:
             self.around.read_beside(thing, "*", None)
         address = <size_t><PyObject *>thing
-        if address in self.touched and (
+        if address in self.touched and not self.root(thing).is_cache and (
             (address, "*", None) in self.written
             or kind == "contents"
             or kind in OF_KEYS and (address, "keys", None) in self.written

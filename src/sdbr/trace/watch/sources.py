@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import contextvars
+import logging
 import sys
 import types
 import weakref
 from typing import Any
 
+from sdbr.trace.code._library import is_library
 from sdbr.trace.watch._looks import MISSING, field, item, lookup, superior
 
 __all__ = ("MISSING", "Source", "hold")
@@ -155,6 +157,16 @@ class Source:
         while source.parent is not None:
             source = source.parent
         return source
+
+    @property
+    def is_cache(self) -> bool:
+        """Whether it leads to a cache of a module of a library, or to that of a logger's levels: it
+        tells nothing that the call has not computed from what is compared."""
+        if type(self.key) is not str or "_cache" not in self.key or self.parent is None:
+            return False
+        holder = self.parent.get((), {})
+        kind = holder if isinstance(holder, types.ModuleType) else type(holder)
+        return (kind is logging.Logger or kind is holder) and is_library(kind)
 
     def bind(self, thing) -> None:
         """Let it be a source of this very thing."""
