@@ -137,20 +137,20 @@ class BuildExt(build_ext):
     def translated(self, kept: Kept) -> list[Extension]:
         """The extensions with C sources by Cython; what was kept looks newly translated to it."""
         import Cython
-        import numpy
         from Cython.Build import cythonize
+        from Cython.Build.Dependencies import create_dependency_tree
+        from Cython.Compiler.Main import CompilationOptions, Context
 
         folder = "build/sanitize/cython" if SANITIZERS else "build/cython"
-        declarations = sorted([*SOURCES.rglob("*.pxd"), *SOURCES.rglob("*.pxi")])
-        # Both bring declarations that are read as well.
-        versions = f"{Cython.__version__} {numpy.__version__}"
-        common = hashlib.sha256(f"{versions} {Path(__file__).read_text()}".encode())
-        for path in declarations:
-            common.update(f"{path} {path.read_text()}".encode())
+        # Those of NumPy among them: most modules are the same with every NumPy.
+        options = CompilationOptions(include_path=[str(SOURCES.parent)])
+        tree = create_dependency_tree(Context.from_options(options), quiet=True)
         targets = {}
         for ext in self.extensions:
-            key = common.copy()
-            key.update(f"{ext.sources[0]} {Path(ext.sources[0]).read_text()}".encode())
+            key = hashlib.sha256(f"{Cython.__version__} {Path(__file__).read_text()}".encode())
+            for path in sorted(map(Path, tree.all_dependencies(ext.sources[0]))):
+                key.update(f"{path if path.is_relative_to(SOURCES) else path.name} ".encode())
+                key.update(path.read_bytes())
             target = Path(folder, ext.sources[0]).with_suffix(".c")
             content = None if target.exists() else kept.get(key.hexdigest())
             if content is not None:

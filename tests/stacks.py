@@ -4,7 +4,7 @@
 
 For each Python from 3.10 to 3.13 found on PATH or among pyenv's versions: sdbr is built from a
 copy of this checkout and installed next to Chainer, with NumPy 1.26 (where there are wheels of
-it) and with 2.x; tests/compat and tests/watch run with setuptools and without, and once some
+it) and with 2.x; tests/compat run with setuptools and without, and once tests/watch and some
 hundred of tests/semantics, each commit others. Versions are those of locks/; ``--newest`` takes
 the newest that there are, and so finds what a release of others has broken.
 ``--oldest-newest`` is two of these stacks: the oldest Python with the oldest NumPy, one of the
@@ -211,7 +211,7 @@ def build_wheels(interpreter: str, folder: Path, wheels: Path, lock: tuple[str, 
     pip(python, "install", *lock, *BUILD_PACKAGES)
     to_wheels = ("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels))
     # What these tests ask is the same however much is optimized.
-    pip(python, *to_wheels, CHAINER, str(sources), CFLAGS="-O1")
+    pip(python, *to_wheels, CHAINER, str(sources), CFLAGS="-O0")
 
 
 def chainer_needs(python: str) -> list[str]:
@@ -234,9 +234,10 @@ def make_environment(interpreter: str, folder: Path) -> str:
 def run_tests(python: str, folder: Path, users_programs: bool) -> str:
     """Run what Pythons differ in against the installed sdbr; pytest's last lines.
 
-    Byte code and NumPy are others: `users_programs` runs some hundred of what users may write.
+    Byte code and NumPy are others: `users_programs` runs tests/watch and some hundred of what
+    users may write.
     """
-    names = ("compat", "watch", "semantics/test_contract.py")
+    names = ("compat", "semantics/test_contract.py", *(["watch"] if users_programs else []))
     tests = [str(ROOT / "tests" / name) for name in names]
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     # From elsewhere, so that the installed package is the one that is imported.
