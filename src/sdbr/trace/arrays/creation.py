@@ -138,11 +138,9 @@ def creating(original):
             return result
         if type(result) not in PLAIN or _for_ourselves(recorder, frame):
             return result
-        is_empty = original.__name__[:5] == "empty"
-        if is_empty and result.dtype.kind in "biufc":
+        if original.__name__[:5] == "empty" and result.dtype.kind in "biufc":
             result.fill(0)  # whatever the call leaves of it is the same in every trace
-        # On a GPU contents are looked at again before they count.
-        return recorder.made(result, not is_empty or recorder.on_device)
+        return recorder.made(result)
 
     return create
 
@@ -160,8 +158,6 @@ def _converting(original):
         result = original(*args, **kwargs)
         made = type(result) is np.ndarray and only_numbers([*args, *kwargs.values()])
         made = made and not _for_ourselves(recorder, sys._getframe(1))
-        if made and not by_chainer(sys._getframe(1)):
-            recorder.trace.unconfirmed = True
         return recorder.made(result) if made else result
 
     return convert
