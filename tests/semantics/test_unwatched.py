@@ -126,7 +126,8 @@ def test_a_change_is_seen(kind):
     for _ in range(3):
         assert_near(static(X).array, plain(X).array, RESULTS, "before")
     statistics = static.schedule_manager.statistics
-    assert statistics.traces == 1 and statistics.replays == 2
+    # What is computed of an array that nobody sees is confirmed by a second trace.
+    assert statistics.traces == 2 and statistics.replays == 1
     change = CHANGES[kind](thing, memory)
     change.start()
     try:
@@ -135,7 +136,7 @@ def test_a_change_is_seen(kind):
     finally:
         change.stop()
     traces, replays = statistics.traces, statistics.replays
-    assert traces > 1 and replays > 2
+    assert traces > 2 and replays > 1
     assert_near(static(X).array, plain(X).array, RESULTS, "as before")
     assert statistics.traces == traces and statistics.replays == replays + 1
 

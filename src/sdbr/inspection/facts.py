@@ -113,6 +113,7 @@ def schedule_facts(schedule, now: float, calls: int, nbytes: int) -> dict:
         "calls_ago": int(calls - schedule.usage.last_call),
         "nodes": len(schedule.trace.nodes),
         "dynamic": None,
+        "unconfirmed": bool(schedule.unconfirmed),
         "unwatchable": schedule.trace.unwatchable,
         "unwatched": list(dict.fromkeys(schedule.trace.unwatched)),
         "instances": len(schedule.instances),
@@ -124,6 +125,8 @@ def schedule_facts(schedule, now: float, calls: int, nbytes: int) -> dict:
     if schedule.dynamic is not None:
         facts["dynamic"] = _reason(schedule.dynamic)
         facts["dynamic"]["others"] = [_reason(other) for other in schedule.trace.others]
+        return facts
+    if schedule.unconfirmed:
         return facts
     try:
         forward = schedule.forward

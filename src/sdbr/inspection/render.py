@@ -102,7 +102,7 @@ def _manager(m: dict, limits: Limits) -> list[str]:
         lines.append(f"  a call now would run define-by-run: {m['off']}")
     lines += [
         f"  calls {s['calls']}: replays {s['replays']} (whole steps {s['steps']}), "
-        f"traces {s['traces']}, "
+        f"traces {s['traces']} (second {s['second_traces']}), "
         + (f"built for new sizes {s['builds']}, " if s["builds"] else "")
         + f"define-by-run {s['define_by_run_calls']}",
         f"  native calls {s['native_calls']}, Python ops in them {s['python_ops']}" + _second(s),
@@ -258,6 +258,11 @@ def _schedule(s: dict, limits: Limits) -> list[str]:
         lines.append(f"    all that it can read is compared before replays: {s['unwatchable']}")
     if s["unwatched"]:
         lines.append("    not compared before replays: " + "; ".join(s["unwatched"]))
+    if s["unconfirmed"]:
+        return [
+            *lines,
+            "    waits for a second trace, which tells constants from values that change",
+        ]
     if s["error"] is not None:
         return [*lines, f"    cannot be built: {s['error']}"]
     if limits.programs:

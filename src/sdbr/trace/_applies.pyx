@@ -167,8 +167,7 @@ class ApplyRecording:
         return outputs
 
     def _applied(self, original, function, inputs):
-        kind = type(inner_function(function) or function)
-        if is_library(kind) and not issubclass(kind, Forget):
+        if is_library(type(inner_function(function) or function)):
             return original(function, inputs)
         with beside(self.code_watch):
             return original(function, inputs)
@@ -242,8 +241,8 @@ class ApplyRecording:
                 number = self.number_of(thing)
                 if number is not None:  # a gradient takes it from the node of its function
                     found.append(Rebinding(name, Hole(0), [number], inner))
-                elif name not in floats and isinstance(thing, np.generic):
-                    self.note_unknown()
+                elif name not in floats:
+                    self.note_number(thing)
                 continue
             if name != "value":  # else it is a number like others, which the node computes with
                 asked = settled(thing, slices_alone=isinstance(function, GetItem))
@@ -252,7 +251,6 @@ class ApplyRecording:
             values: list[Value] = []
             structure = self._holes(thing, values)
             if values:
-                self.given_to_nodes = True
                 found.append(Rebinding(name, structure, values, inner))
             if isinstance(thing, ARRAYS) and may_update(owner, name):
                 self._hold(thing, values[0])

@@ -301,6 +301,11 @@ class Trace:
         Reason and user line when the call cannot be static; those that came after the first.
     quiet : bool
         Whether that needs no warning.
+    unconfirmed : bool
+        True when constants came from untracked places and a second trace has to confirm them.
+    unseen : bool
+        Whether these may have been computed of the arguments where nobody saw it: only what other
+        arguments give as well counts as a constant.
     places : list of (Place, object, bool)
         Where what the call used lay outside of links: a Variable, parameter or link, and whether
         it has to be the very one.
@@ -332,6 +337,9 @@ class Trace:
         Why nobody saw what the call read: all that it can read is compared then.
     classes : list of (Link, type)
         Links whose attributes the call read, and their classes, which may be assigned.
+    environment : dict of bytes to bytes
+        Entries of ``os.environ`` that the call read, as the system has them; None for those that
+        were not there.
     lasting : list of Value
         Arrays in attributes of links that NumPy calls write in place.
     fixed : set of int
@@ -362,6 +370,8 @@ class Trace:
     dynamic: Reason | None = None
     others: list = dataclasses.field(default_factory=list)
     quiet: bool = False
+    unconfirmed: bool = False
+    unseen: bool = False
     places: list = dataclasses.field(default_factory=list)
     aliases: list = dataclasses.field(default_factory=list)
     conditions: list = dataclasses.field(default_factory=list)
@@ -377,6 +387,7 @@ class Trace:
     unwatched: list = dataclasses.field(default_factory=list)
     unwatchable: str | None = None
     classes: list = dataclasses.field(default_factory=list)
+    environment: dict = dataclasses.field(default_factory=dict)
     lasting: list = dataclasses.field(default_factory=list)
     fixed: set = dataclasses.field(default_factory=set)
     windows: set = dataclasses.field(default_factory=set)

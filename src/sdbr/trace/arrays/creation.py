@@ -138,9 +138,11 @@ def creating(original):
             return result
         if type(result) not in PLAIN or _for_ourselves(recorder, frame):
             return result
-        if original.__name__[:5] == "empty" and result.dtype.kind in "biufc":
+        is_empty = original.__name__[:5] == "empty"
+        if is_empty and result.dtype.kind in "biufc":
             result.fill(0)  # whatever the call leaves of it is the same in every trace
-        return recorder.made(result)
+        # On a GPU contents are looked at again before they count.
+        return recorder.made(result, not is_empty or recorder.on_device)
 
     return create
 
@@ -158,6 +160,8 @@ def _converting(original):
         result = original(*args, **kwargs)
         made = type(result) is np.ndarray and only_numbers([*args, *kwargs.values()])
         made = made and not _for_ourselves(recorder, sys._getframe(1))
+        if made and not by_chainer(sys._getframe(1)):
+            recorder.trace.unconfirmed = True
         return recorder.made(result) if made else result
 
     return convert

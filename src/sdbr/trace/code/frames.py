@@ -50,16 +50,6 @@ def is_by_chainer() -> bool:
     return False
 
 
-def in_backward() -> bool:
-    """Whether Chainer's own code of a gradient runs."""
-    frame = sys._getframe(1)
-    while frame is not None and not is_users(frame.f_globals.get("__name__", "")):
-        if frame.f_code.co_name == "backward" and frame.f_globals["__name__"][:7] == "chainer":
-            return True
-        frame = frame.f_back
-    return False
-
-
 def is_compared_with_none(frame) -> bool:
     """Whether `frame` asks for an attribute now to see that it is not None, and for no more."""
     return frame.f_lasti in _compared_with_none(frame.f_code)

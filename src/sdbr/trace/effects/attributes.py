@@ -186,6 +186,8 @@ class AttributeRecording:
         return value
 
     def _note_read(self, link, name, thing) -> None:
+        if isinstance(thing, np.generic):
+            self.known_numbers[id(thing)] = thing
         if (id(link), name) not in self._seen_reads:
             self._seen_reads.add((id(link), name))
             self.trace.reads.append(Read(link, name, thing))
@@ -223,8 +225,6 @@ class AttributeRecording:
         written = {key for key, _ in self.written}
         for link, before in self._links.values():
             for name, thing in list(link.__dict__.items()):
-                if (id(link), name) in self.reads.beside:
-                    continue
                 first = before.get(name, _MISSING)
                 if thing is first or name in INTERNAL:
                     if id(link) not in written or name in INTERNAL:
@@ -259,6 +259,7 @@ class AttributeRecording:
                 elif self._is_tree(thing):
                     self._write_tree(link, name, thing)
                 elif is_constant(thing) and (id(link), name) in self.written:
+                    self.trace.unconfirmed |= may_be_computed(thing)
                     self._write(link, name, thing, thing)
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
                     self.mark_dynamic(
@@ -281,6 +282,7 @@ class AttributeRecording:
         """The call wrote what was there: the next time something else may be there."""
         scalar = self._scalars.get((id(link), name))
         if thing is None or scalar is not None:
+            self.trace.unconfirmed |= may_be_computed(thing)
             self._write(link, name, thing, thing)
         elif isinstance(thing, (*_SCALARS, chainer.Parameter, chainer.Link)):
             self._note_read(link, name, thing)
@@ -305,6 +307,7 @@ class AttributeRecording:
             return x if is_constant(x) else self.of_array(x)
 
         template = self.template_of(thing, value)
+        self.trace.unconfirmed |= may_be_computed(template)
         self._write(link, name, template, thing)
         self.settle_later(functools.partial(link.__dict__.__setitem__, name), thing)
 
@@ -352,6 +355,15 @@ def _same_contents(a, b) -> bool:
         x is y or (isinstance(x, _SCALARS) and type(x) is type(y) and x == y)
         for x, y in zip(a, b, strict=True)
     )
+
+
+def may_be_computed(thing) -> bool:
+    """Whether a constant may be what compiled code has made of an array."""
+    if isinstance(thing, dict):
+        thing = list(thing.values())
+    if isinstance(thing, (list, tuple)):
+        return any(map(may_be_computed, thing))
+    return isinstance(thing, (float, complex, bytes, np.generic))
 
 
 def _same(a, b) -> bool:

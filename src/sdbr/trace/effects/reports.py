@@ -31,7 +31,11 @@ class ReportRecording:
             elif self.shows_scalar(thing) or self.is_left(thing):
                 items[name] = self.shown_scalar(thing)
             else:
-                items[name] = strip_nested(thing)
+                thing = strip_nested(thing)
+                items[name] = thing
+                if not isinstance(thing, (int, str)):
+                    self.trace.unconfirmed = True
+                    self.note_number(thing)
         self.seen_at_reports.append(self.written_so_far())
         self.trace.reports.append(Report(items, observer))
 

@@ -23,7 +23,7 @@ from sdbr.trace.arrays.traced_float import FOLLOWED, plain_float
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.watch._calls import MEANINGS as _MEANINGS
 from sdbr.trace.watch._calls import makes_by_itself
-from sdbr.trace.watch._escaping import OPERATORS, escape, into_library, takes_numbers
+from sdbr.trace.watch._escaping import OPERATORS, escape, takes_numbers
 from sdbr.trace.watch._frames import NULLS
 from sdbr.trace.watch._following import is_stdlib, unbound
 from sdbr.trace.watch.fingerprints import CONTAINERS, module_of
@@ -36,7 +36,6 @@ from cpython.object cimport PyObject
 
 from sdbr.trace.watch._calls cimport call, read_parts, runs_users, undecorated
 from sdbr.trace.watch._containers cimport through, values
-from sdbr.trace.watch._escaping cimport computing
 from sdbr.trace.watch._executed cimport Executed
 from sdbr.trace.watch._following cimport asks
 from sdbr.trace.watch._frames cimport VERSION
@@ -57,12 +56,13 @@ cdef dict Calling = {
         filter, functools.lru_cache, functools.reduce, getattr(operator, "call", map),
         itertools.dropwhile, itertools.filterfalse, itertools.starmap, itertools.takewhile, map,
     )), 0),
-    id(functools.partial): 0, id(itertools.accumulate): 1, id(itertools.groupby): 1,
-    id(list.sort): -1, id(max): -1, id(min): -1, id(sorted): -1,
+    id(itertools.accumulate): 1, id(itertools.groupby): 1, id(list.sort): -1, id(max): -1,
+    id(min): -1, id(sorted): -1,
 }  # fmt: skip
 cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
 cdef tuple Bound = (types.BuiltinMethodType, types.MethodWrapperType)
 cdef tuple Links = (chainer.Link,)
+cdef tuple Modules = (types.ModuleType,)
 cdef tuple Arrays = (np.ndarray, np.generic)
 cdef tuple Iterators = (types.GeneratorType, enumerate, filter, map, zip)
 #: What keeps numbers, and what asks them.
@@ -316,8 +316,7 @@ cdef object past(function, list args, bint is_given):
         return None
     named = kind is Function or is_a(function, (type,))
     module = function.__module__ if named else module_of(kind)
-    if type(module) is not str or not (module.startswith("numpy.ma") or
-                                       is_given and module[:6] == "scipy." or module in Texts and (
+    if type(module) is not str or not (module.startswith("numpy.ma") or module in Texts and (
         kind is Function and (is_given or any([type(x) in TRACED for x in args]))
     )):
         return None
@@ -351,7 +350,6 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
         for i in range(n):
             w.show(above + i, True)
         args = [w.at(above + n - 1 - i) for i in range(n)]
-    into_library(function, args)
     cdef list given = args.copy()
     cdef dict kwargs = {}
     if first is Nulls or <size_t><PyObject *>function in Calling:
@@ -386,6 +384,24 @@ cdef bint uses(function) except -1:
     return computing(function) in Roots or (is_a(function, Links) and not runs_users(function))
 
 
+cdef str computing(function):
+    """The package of a function that computes with arrays; None where it does not, and "sdbr" for
+    what stands for one."""
+    kind = type(function)
+    home = function.__globals__.get("__name__") if kind is Function else module_of(kind)
+    if type(home) is str and home[:11] == "sdbr.trace.":
+        return "sdbr"
+    if kind in Unbound:
+        module = module_of(function.__objclass__)
+    elif kind is types.BuiltinFunctionType and not is_a(function.__self__, Modules):
+        module = module_of(type(function.__self__))
+    else:
+        named = kind is Function or kind is types.BuiltinFunctionType
+        module = function.__module__ if named else module_of(kind)
+    root = module.partition(".")[0] if type(module) is str else ""
+    return None if root == "chainer" and kind is not Function else root
+
+
 cdef int call_all(Executed w, int n) except -1:
     """``function(*args, **kwargs)``, these if `n`."""
     args, kwargs = w.at(n), w.at(0) if n else {}
@@ -404,7 +420,6 @@ cdef int call_all(Executed w, int n) except -1:
     cdef int n_plain = len(found)
     if is_a(kwargs, (dict,)):
         found += kwargs.values()
-    into_library(function, found)
     cdef list given = found.copy()
     if uses(function):
         found = [shown(w, x) for x in found]

@@ -14,4 +14,3 @@ cpdef bint is_number(thing) noexcept
 cpdef int numbers(Notes notes, thing) except -1
 cpdef object show(Notes notes, thing)
 cpdef object again(Notes notes, function, tuple args =*, tuple kwargs =*)
-cpdef str computing(function)

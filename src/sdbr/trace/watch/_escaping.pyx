@@ -7,12 +7,10 @@ import gc
 import types
 
 from sdbr.base._by_class import ByClass
-from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS, PLAIN
-from sdbr.trace.arrays.telling import leave_by
 from sdbr.trace.arrays.traced_float import BY_VALUE, TracedFloat
 from sdbr.trace.current import current
-from sdbr.trace.watch.fingerprints import ATOMS, C_BOUND, CONTAINERS, VARIABLES, module_of
+from sdbr.trace.watch.fingerprints import ATOMS, C_BOUND, CONTAINERS, VARIABLES
 from sdbr.trace.code._library import is_library_name
 from sdbr.trace.watch.reads import is_ours
 
@@ -21,7 +19,7 @@ import numpy as np
 
 from cpython.object cimport PyObject
 
-from sdbr.trace.watch._following cimport is_followed, unbound
+from sdbr.trace.watch._following cimport is_followed
 from sdbr.trace.watch._frames cimport VERSION
 from sdbr.trace.watch._looks cimport class_attribute, is_a, is_atom
 from sdbr.trace.watch._notes cimport Notes
@@ -46,11 +44,6 @@ _PARAMETER = (chainer.Parameter,)
 _OF_HOLDERS = (
     contextvars.ContextVar, contextvars.Context, contextvars.Token, type(np.random.PCG64().capsule),
 )  # fmt: skip
-
-#: Python code of NumPy's that asks an array for no numbers.
-_NOT_READING = frozenset({np.isfortran, np.isscalar, np.iterable})
-_UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType)
-_MODULES = (types.ModuleType,)
 
 
 def context():
@@ -283,41 +276,3 @@ cdef bint says_itself(Notes notes, thing) except -1:
 cpdef object again(Notes notes, function, tuple args = (), tuple kwargs = ()):
     """The code asks a function of a library that is asked again before replays."""
     notes.fact(function, "result", (args, kwargs))
-
-
-cpdef str computing(function):
-    """The package of a function that computes with arrays; None where it does not, and "sdbr" for
-    what stands for one."""
-    kind = type(function)
-    home = function.__globals__.get("__name__") if kind is _FUNCTION else module_of(kind)
-    if type(home) is str and home[:11] == "sdbr.trace.":
-        return "sdbr"
-    if kind in _UNBOUND:
-        module = module_of(function.__objclass__)
-    elif kind is types.BuiltinFunctionType and not is_a(function.__self__, _MODULES):
-        module = module_of(type(function.__self__))
-    else:
-        named = kind is _FUNCTION or kind is types.BuiltinFunctionType
-        module = function.__module__ if named else module_of(kind)
-    root = module.partition(".")[0] if type(module) is str else ""
-    return None if root == "chainer" and kind is not _FUNCTION else root
-
-
-cpdef object into_library(function, list args):
-    """Code that is not followed, and tells nobody what it does with an array, gets some."""
-    while type(function) is functools.partial:
-        args, function = [*args, *function.args, *function.keywords.values()], function.func
-    function = unbound(function)
-    root = computing(function)
-    if root == "scipy" or root == "numpy" and is_python(function):
-        text = f"an array went into {root}, which cannot be seen into"
-        leave_by(text, Remedy.COMPUTE_OUTSIDE, args)
-
-
-cdef bint is_python(function) except -1:
-    """Whether it is a function or class of Python, or an object of such a class that is called."""
-    if is_a(function, (type,)):
-        return _FUNCTION in [type(class_attribute(function, x)) for x in ("__new__", "__init__")]
-    kind = type(function)
-    return function not in _NOT_READING if kind is _FUNCTION else (
-        type(class_attribute(kind, "__call__")) is _FUNCTION)

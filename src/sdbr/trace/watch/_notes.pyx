@@ -6,7 +6,6 @@ import types
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.stripping import strip
 from sdbr.trace.code.foreign import is_users
-from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import ATOMS, MISSING
@@ -279,14 +278,18 @@ cdef class Notes(Events):
 
     cpdef int wrote_beside(self, Notes other, bint is_free) except -1:
         """Code has run that runs in each replay, too: what it has written, as `other` has seen, the
-        call must have no part in. `is_free`: it may write to links, which is seen elsewhere.
+        call must have no part in.
+
+        Parameters
+        ----------
+        other : Notes
+        is_free : bool
+            Whether the code writes to links as it likes: that is seen elsewhere.
         """
         for source, kind, key, thing, _ in other.places:
+            if is_free and is_a(thing, LINKS):
+                continue
             address = <size_t><PyObject *>thing
-            if is_a(thing, LINKS):
-                if is_free:
-                    continue
-                self.reads.beside.add((address, key))
             place = place_of(thing, kind, key)
             home = self.homes.get(address)
             is_read = home is not None and self.has_read(home, kind, key)
@@ -389,8 +392,11 @@ cdef class Notes(Events):
         return 0
 
     cpdef int mark_dynamic(self, str text) except -1:
-        """Why the call cannot be static; where, is the user's code that is executed now."""
-        place = "" if self.top == NULL else user_line()
+        """Why the call cannot be static; where, is what is executed now."""
+        place = ""
+        if self.top != NULL:
+            frame = <object>self.top
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if (text, place) not in self.reads.dynamic:
             self.reads.dynamic.append((text, place))
         return 0
