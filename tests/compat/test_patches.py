@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import threading
 import weakref
 
@@ -51,6 +52,30 @@ def test_patches_are_there_inside_only():
         assert entered is patches and patches.active
         assert Base().method() == "METHOD"
     assert vars(Base)["method"] is original and not patches.active
+
+
+def test_what_is_in_the_place_of_a_function_of_a_module():
+    """By whatever name code has it; methods of classes are found through their classes."""
+    patches = patches_of(
+        (math, "exp", lambda original: lambda x: -original(x)), (Base, "method", loud)
+    )
+    own = math.exp
+    assert patches.instead_of(own)(0) == -1
+    with patches:
+        assert patches.instead_of(own) is math.exp is not own
+        assert patches.instead_of(math.exp) is None
+    assert patches.instead_of(math.log) is patches.instead_of(vars(Base)["method"]) is None
+
+
+def test_nobody_is_asked_to_find_what_is_in_a_place():
+    class Asked:
+        def __hash__(self):
+            raise AssertionError
+
+        __eq__ = __call__ = __hash__
+
+    patches = patches_of((math, "exp", lambda original: lambda x: -original(x)))
+    assert patches.instead_of(Asked()) is patches.instead_of(Asked().__call__) is None
 
 
 def test_patches_are_reentrant():

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from sdbr.trace import recorder
+from sdbr.compat.patches import PatchSet
 from sdbr.trace.code import generators, profile_calls
 from sdbr.trace.effects import attributes
 from sdbr.trace.guards import guards
@@ -23,7 +23,7 @@ def _draws_unseen() -> Iterator[None]:
     with (
         mock.patch.object(profile_calls, "CHOOSERS", []),
         mock.patch.object(generators.Generators, "moved", lambda self: None),
-        mock.patch.object(recorder, "seen_draw", lambda thing: None),
+        mock.patch.object(PatchSet, "instead_of", lambda self, thing: None),
     ):
         yield
 
@@ -71,7 +71,9 @@ OFF[2] = lambda: mock.patch("sdbr.schedule.forward.ForwardPlan.comes_apart", Fal
 OFF[3] = lambda: mock.patch("sdbr.schedule.forward.ForwardPlan.comes_apart", False)
 OFF[10] = _draws_unseen
 OFF[11] = _iterators_unseen
-OFF[6] = lambda: unnoticed("a value left NumPy", "the memory of", "a Parameter was made of")
+OFF[6] = lambda: unnoticed(
+    "a value left NumPy", "the memory of", "a Parameter was made of", "an array went"
+)
 OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled")
 OFF[8] = lambda: mock.patch.object(Recorder, "note_leaving", lambda self, scalar: None)
 OFF[9] = lambda: mock.patch("sdbr.trace.watch._calling.is_users", lambda name: False)

@@ -169,10 +169,10 @@ def out_of_it(s, x):
 
 
 PYTHON = [
-    shared, shared_by_two, shared_inside, drawing, normalized, reported, asking, passed_on,
+    shared, shared_by_two, shared_inside, drawing, normalized, reported, asking, passed_on, written,
 ]  # fmt: skip
-#: A Python op would go on with what the first call has computed, or the call writes state.
-DYNAMIC = [captured, given_and_captured, written, out_of_it]
+#: A Python op would go on with what the first call has computed.
+DYNAMIC = [captured, given_and_captured, out_of_it]
 KNOWN = {"ids": lambda place: place.__name__}
 
 

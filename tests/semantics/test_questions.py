@@ -448,8 +448,7 @@ def assert_same_gradients(layer, plain, static):
         assert_all_near(found[1], found[0], GRADIENTS, "gradients")
 
 
-@pytest.mark.parametrize("twice", [False, True])
-def test_a_question_inside_of_forget(twice):
+def test_a_question_inside_of_forget():
     layer = L.Linear(3, 3)
 
     def inside(x):
@@ -457,14 +456,31 @@ def test_a_question_inside_of_forget(twice):
         return h * 2 if h.array.sum() > 0 else F.tanh(h)
 
     def f(x):
-        h = F.forget(inside, x)
-        return F.sum(h * 3 if twice and h.array.max() > 0.5 else h)
+        return F.sum(F.forget(inside, x))
 
     static = sdbr.static_graph(f)
     with warnings.catch_warnings():
         warnings.simplefilter("error", sdbr.SdbrWarning)
         assert_same_gradients(layer, f, static)
     assert statistics_of(static).replays > 0
+
+
+def test_a_question_after_a_forget_that_is_code_of_its_own():
+    """A replay that goes another way there has run it, and whatever that does, already."""
+    layer, counted = L.Linear(3, 3), [0]
+
+    def inside(x):
+        counted[0] += 1
+        return layer(x)
+
+    def f(x):
+        h = F.forget(inside, x)
+        return F.sum(h * 3 if h.array.max() > 0.5 else h)
+
+    static = sdbr.static_graph(f, on_dynamic="fallback")
+    assert_same_gradients(layer, f, static)
+    assert statistics_of(static).replays == 0
+    assert "after Forget, which happens only once" in str(sdbr.explain(static))
 
 
 def test_gradients_inside_the_call_and_of_gradients():

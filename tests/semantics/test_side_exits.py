@@ -481,6 +481,29 @@ def test_the_array_of_an_argument():
         np.testing.assert_allclose(got, want, RESULTS)
 
 
+@pytest.mark.parametrize("reads", ["number", "length"])
+def test_a_variable_outside_is_not_compared_to_be_put_back(reads):
+    """Where its attributes lie is looked up at each replay; a Variable refuses ``==``."""
+    outside, count = chainer.Variable(np.ones(3, "f")), Slots()
+    count.n = 0
+
+    @sdbr.static_code
+    def bump():
+        count.n += 1
+
+    def function(x):
+        k = float(outside.array[0]) if reads == "number" else outside.shape[0]
+        bump()
+        return F.tanh(x) * k
+
+    static = sdbr.static_graph(function, on_dynamic="raise")
+    for i in range(5):
+        outside.array = np.full(3, i + 1, "f")
+        want = np.tanh(X) * (i + 1 if reads == "number" else 3)
+        np.testing.assert_allclose(static(X).array, want, rtol=RESULTS)
+    assert count.n == 5 and static.schedule_manager.statistics.replays == 4
+
+
 def test_what_code_changes_and_changes_back_while_traced():
     """Between the two the call reads what it has changed: dynamic, though it was read before."""
     state, calls = types.SimpleNamespace(mode=None), []

@@ -97,7 +97,6 @@ ON_NUMBERS = {
     "real": lambda f: float.real.__get__(f),
     "conjugate": lambda f: float.conjugate(f),
     "made": lambda f: float.__new__(float, f),
-    "sqrt": lambda f: sqrt(abs(f)),
 }
 ON_INTEGERS = {
     "length": lambda n: int.bit_length(n) * 1.0,
@@ -175,6 +174,16 @@ def test_of_an_attribute(name):
     do = ON_NUMBERS[name]
     statistics = compared(lambda self, x: F.tanh(x) * do(self.k))
     assert (statistics.traces, statistics.replays) == (3, 3)
+
+
+def test_a_function_of_math_by_a_name_of_its_own():
+    """It is the one that `math` has while the call is traced."""
+    statistics = [
+        compared(lambda self, x: F.tanh(x) * sqrt(abs(float(F.sum(x).array)))),
+        compared(lambda self, x, f: F.tanh(x) * sqrt(abs(f)), 1),
+        compared(lambda self, x: F.tanh(x) * sqrt(abs(self.k))),
+    ]
+    assert [(s.traces, s.replays) for s in statistics] == [(1, 5)] * 3
 
 
 @pytest.mark.parametrize("name", ON_INTEGERS)

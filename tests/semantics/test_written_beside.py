@@ -80,8 +80,14 @@ def by_code(x):
     return x * 2
 
 
+def inside(x):
+    bump()
+    return x * 2
+
+
 WRITERS = {
     "static_code": by_code,
+    "F.forget": lambda x: F.forget(inside, x),
     "a node": lambda x: Node().apply((x,))[0],
     "an old node": lambda x: OldNode()(x),
 }
@@ -137,7 +143,24 @@ def test_what_nobody_else_reads_or_writes(writer):
     for i in range(5):
         assert_near(static(X).array, X * 4, RESULTS, "result")
         assert (COUNT, COUNTER.n, SLOTS.n, TABLE["n"]) == (2.0 * i + 2,) * 4
-    assert static.schedule_manager.statistics.replays == 4
+    # F.forget is traced as a whole after it was traced as what is in it.
+    assert static.schedule_manager.statistics.replays == 4 - (writer == "F.forget")
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_branch_after_it(writer):
+    """A replay that goes another way has run the code already; the call is dynamic."""
+
+    def function(x):
+        y = WRITERS[writer](x)
+        return y * 2 if x.array[0, 0] > 0 else y * 3
+
+    static = sdbr.static_graph(function, on_dynamic="fallback")
+    for i in range(8):
+        x = chainer.Variable(X * (-1) ** (i // 2))
+        k = 2 if x.array[0, 0] > 0 else 3
+        assert_near(static(x).array, x.array * 2 * k, RESULTS, "result")
+        assert i + 1 == COUNT
 
 
 def test_what_a_node_writes_to_a_link():
@@ -157,6 +180,47 @@ def test_what_a_node_writes_to_a_link():
             assert_near(static(X).array, X * 2 * (i + 1), RESULTS, "result")
 
 
+LEFT = {
+    "array": lambda a: a * 2,
+    "Variable": lambda a: chainer.Variable(a * 2),
+    "number": lambda a: float(a.sum()),
+    "number of NumPy": lambda a: a.sum(),
+}
+
+
+class Leaving(chainer.FunctionNode):
+    def __init__(self, leave):
+        self.leave = leave
+
+    def forward(self, inputs):
+        self.leave(inputs[0])
+        return (inputs[0] * 2,)
+
+
+@pytest.mark.parametrize("inside", ["a node", "F.forget"])
+@pytest.mark.parametrize("kind", LEFT)
+def test_what_is_left_in_a_link(kind, inside):
+    """Whoever writes it there does so in each replay; the call itself leaves nothing."""
+    link = chainer.Link()
+
+    def leave(array):
+        link.left = LEFT[kind](array)
+
+    def function(x):
+        if inside == "a node":
+            return Leaving(leave).apply((F.relu(x),))[0]
+        return F.forget(lambda a: (leave(a.array), a * 2)[1], F.relu(x))
+
+    static = sdbr.static_graph(function, on_dynamic="raise")
+    for i in range(5):
+        static(X * i)
+        want = LEFT[kind](X * i)
+        assert type(link.left) is type(want)
+        got, want = (getattr(x, "array", x) for x in (link.left, want))
+        np.testing.assert_array_equal(got, want)
+    assert static.schedule_manager.statistics.replays == 4 - (inside == "F.forget")
+
+
 @pytest.mark.parametrize("writer", WRITERS)
 def test_another_number_of_what_it_writes_to(writer):
     """Each replay looks whether it has written there, too (`test_side_exits`)."""
@@ -167,7 +231,7 @@ def test_another_number_of_what_it_writes_to(writer):
     static = sdbr.static_graph(function, on_dynamic="raise")
     for _ in range(4):
         assert_near(static(X).array, X * 4, RESULTS, "result")
-    assert static.schedule_manager.statistics.replays == 3
+    assert static.schedule_manager.statistics.replays == 3 - (writer == "F.forget")
 
 
 def looks(seen):

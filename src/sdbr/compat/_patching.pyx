@@ -24,7 +24,7 @@ cdef class Patch:
     cdef readonly str name
     cdef readonly object factory
     cdef object attributes
-    cdef object first
+    cdef readonly object first
     cdef object replacement
     cdef dict module
 
@@ -56,7 +56,7 @@ cdef class Patch:
         found = PyDict_GetItemWithError(self.module, self.name)
         return _ABSENT if found is NULL else <object> found
 
-    cdef object of(self, original):
+    cpdef object of(self, original):
         """What to put in the place of `original`."""
         if original is not self.first:
             return self.factory(original)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import types
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -29,6 +30,8 @@ class PatchSet:
         self.name = name
         self._lock = reentrant_lock(self._after_fork)
         self._patches: list[Patch] = []
+        self._of_modules: dict[Any, Patch] = {}  # by the function that the module has had
+        self._kinds: set[type] = set()  # of these functions
         self._installed: list[tuple[Patch, Any, Any]] = []
         self._holders: dict[int, int] = {}  # thread -> how many blocks it is in
 
@@ -60,7 +63,29 @@ class PatchSet:
         with self._lock:
             if self._holders:
                 raise RuntimeError(f"patch set {self.name!r} is in use: register {name!r} before")
-            self._patches.append(Patch(owner, name, factory))
+            patch = Patch(owner, name, factory)
+            self._patches.append(patch)
+            if type(owner) is types.ModuleType and callable(patch.first):
+                self._of_modules[patch.first] = patch
+                self._kinds.add(type(patch.first))
+
+    def instead_of(self, thing: Any) -> Any:
+        """What is in the place of a function of a module: for code that has it by another name.
+
+        Parameters
+        ----------
+        thing : object
+            What is called: ``from numpy import asarray``.
+
+        Returns
+        -------
+        callable or None
+            None for what is not patched.
+        """
+        if type(thing) not in self._kinds:  # others may be compared by code of anybody's
+            return None
+        patch = self._of_modules.get(thing)
+        return None if patch is None else patch.of(thing)
 
     def __enter__(self) -> PatchSet:
         me = threading.get_ident()

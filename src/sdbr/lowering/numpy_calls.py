@@ -94,9 +94,11 @@ def _conversion(b: Builder, args, kwargs, xs, want) -> list[Row] | None:
     if not kwargs.keys() <= {"dtype", "copy", "order"}:
         return None
     x = xs[0]
+    if x.shape != want.shape:  # ascontiguousarray gives a number an axis
+        return None
     if x.dtype == want.dtype:
         return [x]
-    if x.dtype.kind in "fiub" and want.dtype.kind in "fiub" and x.shape == want.shape:
+    if x.dtype.kind in "fiub" and want.dtype.kind in "fiub":
         return [b.cast(x, want.dtype)]
     return None
 

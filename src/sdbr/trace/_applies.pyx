@@ -11,7 +11,6 @@ from sdbr.trace.arrays._scalars import neutral_label
 from sdbr.trace.arrays.stripping import TRACED, holds_traced, is_traced, strip, strip_nested
 from sdbr.trace.arrays.traced_float import plain_float
 from sdbr.trace.code.catching import has_handlers, may_catch
-from sdbr.trace.code._library import is_library
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import line_of, user_line
 from sdbr.trace.current import _local
@@ -23,7 +22,7 @@ from sdbr.trace._node_copies import (
     GRAPH,
     attributes_of,
     copy_node,
-    inner_function,
+    runs_users_code,
     spent_node,
 )
 from sdbr.trace.nodes import (
@@ -167,7 +166,7 @@ class ApplyRecording:
         return outputs
 
     def _applied(self, original, function, inputs):
-        if is_library(type(inner_function(function) or function)):
+        if not runs_users_code(function):
             return original(function, inputs)
         with beside(self.code_watch):
             return original(function, inputs)

@@ -5,8 +5,10 @@ import copy
 import weakref
 
 from sdbr.devices.arrays import ARRAYS
+from sdbr.trace.code._library import is_library
 
 import chainer
+from chainer.functions.util.forget import Forget
 
 cdef object _Adapter = chainer.function.FunctionAdapter
 
@@ -20,6 +22,12 @@ def inner_function(node):
     """The old-style Function behind a node, or None."""
     # Not `isinstance`: it asks a node for its class, and so its `__getattribute__`.
     return node._function if issubclass(type(node), _Adapter) else None
+
+
+def runs_users_code(node) -> bool:
+    """Whether the forward of a node is the user's, or calls what is: `F.forget` does."""
+    kind = type(inner_function(node) or node)
+    return not is_library(kind) or issubclass(kind, Forget)
 
 
 cdef _copied(function):

@@ -8,6 +8,7 @@ import sys
 
 from sdbr.base.reasons import Remedy
 from sdbr.compat.patches import PatchSet
+from sdbr.devices.arrays import PLAIN
 from sdbr.trace._applies import wrap_apply, wrap_creator, wrap_link_call, wrap_node_init
 from sdbr.trace.arrays.creation import register as register_creation
 from sdbr.trace.arrays.stripping import holds_known, is_traced, strip, strip_nested
@@ -90,6 +91,39 @@ def _wrap_item(original):
     return item
 
 
+def _wrap_copy(original):
+    """A Variable that shows the array of another, of which each call has its own."""
+
+    @functools.wraps(original)
+    def __copy__(self):
+        made = original(self)
+        recorder = current()
+        if recorder is not None and not recorder.depth and self._data[0] is not None:
+            recorder.of_variable(self)
+            recorder.of_variable(made)
+        return made
+
+    return __copy__
+
+
+def _wrap_reduce(original):
+    """What a copy or a pickle is made of: as if who makes it had read it."""
+
+    @functools.wraps(original)
+    def __reduce__(self):
+        make, parts = original(self)
+        recorder = current()
+        if recorder is None or recorder.depth:
+            return make, parts
+        array, name, gradient, *others = parts
+        if gradient is not None or recorder.was_there(self):  # which may get one
+            text = "a Variable from outside was copied with its gradient"
+            recorder.mark_dynamic(text, Remedy.DO_OUTSIDE)
+        return make, (recorder.read_array(self, array), name, gradient, *others)
+
+    return __reduce__
+
+
 def _wrap_text(original):
     """A text that shows the array of a Variable."""
 
@@ -121,10 +155,10 @@ def _wrap_making(original):
     @functools.wraps(original)
     def __init__(self, initializer=None, *args, **kwargs):
         recorder = current()
-        if recorder is not None and not recorder.depth and holds_known(initializer):
-            recorder.mark_dynamic(
-                "a Parameter was made of an array of the call", Remedy.USE_FUNCTIONS
-            )
+        of_array = holds_known(initializer) or type(initializer) in PLAIN
+        if recorder is not None and not recorder.depth and of_array:
+            text = "a Parameter was made of an array in the call"
+            recorder.mark_dynamic(text, Remedy.USE_FUNCTIONS)
         original(self, strip_nested(initializer), *args, **kwargs)
 
     return __init__
@@ -241,6 +275,9 @@ PATCHES.register(chainer.Variable, "array", _wrap_array)
 PATCHES.register(chainer.Variable, "data", _wrap_array)
 PATCHES.register(chainer.Variable, "_to_device", _wrap_moving)
 PATCHES.register(chainer.Variable, "item", _wrap_item)
+for _owner in (chainer.Variable, chainer.Parameter):
+    PATCHES.register(_owner, "__reduce__", _wrap_reduce)
+    PATCHES.register(_owner, "__copy__", _wrap_copy)
 for _name in ("__repr__", "__str__", "debug_print"):
     PATCHES.register(chainer.Variable, _name, _wrap_text)
 PATCHES.register(chainer.variable.VariableNode, "data", _wrap_node_data)

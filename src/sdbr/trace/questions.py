@@ -11,8 +11,7 @@ from __future__ import annotations
 import dataclasses
 
 from sdbr.base.reasons import Remedy
-from sdbr.trace._node_copies import inner_function
-from sdbr.trace.code._library import is_library
+from sdbr.trace._node_copies import runs_users_code
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.values import Trace, TracedNode
 
@@ -96,7 +95,7 @@ def happens_once(node: TracedNode) -> bool:
     """Whether a node may do what cannot be taken back: code that is not Chainer's."""
     if node.effect or node.function is None:
         return node.effect
-    return not is_library(type(inner_function(node.function) or node.function))
+    return runs_users_code(node.function)
 
 
 def _asked(*_):

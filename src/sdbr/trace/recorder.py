@@ -11,7 +11,6 @@ from sdbr.base.errors import TraceError
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import Array, allocations_noted, is_writeable
 from sdbr.trace._applies import ApplyRecording
-from sdbr.trace.arrays.creation import seen_draw
 from sdbr.trace.arrays.known import ValueRecording
 from sdbr.trace.arrays.leaving import LeavingRecording
 from sdbr.trace.arrays.memories import MemoryRecording
@@ -20,7 +19,7 @@ from sdbr.trace.arrays.traced_int import CounterRecording
 from sdbr.trace.arrays.views import ViewRecording, replace_everywhere
 from sdbr.trace.captured import Borrowed, CapturedRecording
 from sdbr.trace.code.generators import Generators
-from sdbr.trace.code.moving import GENERATORS, stand_in
+from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.code.profile_calls import calls_seen
 from sdbr.trace.code.reading import link_of
 from sdbr.trace.containers import Handed, Plain
@@ -38,7 +37,7 @@ from sdbr.trace.guards.link_contents import ContentsRecording
 from sdbr.trace.lasting import LastingRecording
 from sdbr.trace.meeting import MeetingRecording
 from sdbr.trace.numpy_calls import CallRecording
-from sdbr.trace.on_device.functions import ON_DEVICE
+from sdbr.trace.on_device.functions import ON_DEVICE, instead_of
 from sdbr.trace.passing_on import PassingRecording
 from sdbr.trace.patches import APPLIES, NODES, PATCHES
 from sdbr.trace.questions import QuestionRecording
@@ -178,9 +177,14 @@ class Recorder(
         return {
             "meets": self.meets, "writes": self.stores.note,
             "shows": functools.partial(self.borrowed.shows, self), "holds_nodes": self.watch_nodes,
-            "stands": lambda x: seen_draw(x) or (stand_in(x) if self.on_device else None),
+            "stands": self._instead_of, "knows": self.known_view,
             "moves": functools.partial(self.borrowed.moves, self), "moving": self.moving,
         }  # fmt: skip
+
+    def _instead_of(self, thing):
+        """What is called in the place of a function that code has by a name of its own."""
+        found = PATCHES.instead_of(thing)
+        return instead_of(thing) if found is None and self.on_device else found
 
     def watch_nodes(self) -> None:
         """User code may hold a function node from now on: what it reads there is noted."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from sdbr.base.reasons import Remedy
 from sdbr.trace.arrays.stripping import PURE, is_traced, strip
-from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.current import current
 from sdbr.trace.effects.side_effects import Attributes, record_static_code
@@ -24,11 +23,7 @@ import chainer
 import numpy as np
 from chainer import backend, links
 from chainer.dataset import convert
-from chainer.functions.activation import rrelu
-from chainer.functions.loss import negative_sampling
 from chainer.functions.loss import softmax_cross_entropy as _softmax_cross_entropy
-from chainer.functions.noise import dropout, gaussian
-from chainer.functions.pooling import max_pooling_nd
 from chainer.link_hooks import SpectralNormalization, spectral_normalization
 from chainer.utils import conv, conv_nd
 from chainer.utils.walker_alias import WalkerAlias
@@ -304,40 +299,8 @@ def _of_arrays(original):
     return function
 
 
-def _handing_out(original):
-    """A function that hands out what its node keeps: as an array that knows where it is from."""
-
-    @functools.wraps(original)
-    def function(*args, **kwargs):
-        result = original(*args, **kwargs)
-        recorder = _tracing()
-        if recorder is None or type(result) is not tuple:
-            return result
-        return tuple([_known(recorder, part) for part in result])
-
-    return function
-
-
-def _known(recorder, part):
-    if type(part) is not np.ndarray:
-        return part
-    value = recorder.find_array(part)
-    return part if value is None else wrap(part, value)
-
-
-_HANDING_OUT = (
-    (max_pooling_nd, "max_pooling_2d"),
-    (max_pooling_nd, "max_pooling_nd"),
-    (dropout, "dropout"),
-    (gaussian, "gaussian"),
-    (negative_sampling, "negative_sampling"),
-    (rrelu, "rrelu"),
-)
-
 #: Owner, name, wrapper.
 RECORDED_WHOLE = (
-    *[(module, name, _handing_out) for module, name in _HANDING_OUT],
-    *[(chainer.functions, name, _handing_out) for _, name in _HANDING_OUT],
     (WalkerAlias, "sample", _sample),  # L.BlackOut, L.NegativeSampling
     (links.BatchNormalization, "forward", _finetuning),
     (links.BatchRenormalization, "forward", _finetuning),

@@ -173,7 +173,8 @@ def _home(spaces: list, key, holder) -> Home | None:
         if type(found) is _SLOT:
             return Home(0, 0, None)
         if _is_first(found):
-            first = spaces.index(next(x for x in type(holder).__mro__ if x in spaces))
+            mro = type(holder).__mro__
+            first = next(i for i, x in enumerate(spaces) if any(x is kind for kind in mro))
     for at, space in enumerate(spaces[first:], first):
         lies = _lying(Entry(space, key))
         if lies is not MISSING:

@@ -19,6 +19,7 @@ from sdbr.trace.arrays.stripping import (
     LEAVING,
     TRACED,
     holds_known,
+    holds_traced,
     is_traced,
     shown,
     strip,
@@ -26,6 +27,7 @@ from sdbr.trace.arrays.stripping import (
 )
 from sdbr.trace.arrays.telling import leave_by, record, unseen
 from sdbr.trace.arrays.traced_float import BY_VALUE, FOLLOWED, computed, strip_floats
+from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.current import current
 
 import numpy as np
@@ -130,8 +132,40 @@ def asks_another(function: Callable, things: Sequence) -> bool:
     return np.ndarray.__array_function__ in asked
 
 
+def enter(function: Callable, things: Sequence) -> list:
+    """What a function of a library that asks no array gets in the place of `things`."""
+    home, name = getattr(function, "__module__", None), getattr(function, "__name__", None)
+    root = (home if type(home) is str else type(function).__module__).partition(".")[0]
+    text = f"an array went into {root}.{name or type(function).__name__}, which cannot be seen into"
+    leave_by(text, Remedy.COMPUTE_OUTSIDE, *things)
+    return [strip_nested(x) if holds_traced(x) else x for x in things]
+
+
+def has_protocol(function: Callable) -> bool:
+    """Whether a function of NumPy's or SciPy's asks the arrays that it is given."""
+    home = getattr(function, "__module__", None)
+    if isinstance(function, (_Dispatcher, np.ufunc)) or str(home).startswith(_ASKING):
+        return True
+    if isinstance(function, type):
+        return issubclass(function, np.generic)
+    if type(function) is types.BuiltinFunctionType:
+        return isinstance(function.__self__, _OF_NUMPY)
+    if type(function) is types.FunctionType:
+        return function in _NOT_READING
+    return isinstance(function, _OF_CLASSES)
+
+
+#: Python code of NumPy's that does all by functions which ask.
+_ASKING = ("numpy.polynomial", "numpy.testing")
+#: Whose compiled methods ask.
+_OF_NUMPY = (np.ndarray, np.generic, np.ufunc, *GENERATORS)
+_OF_CLASSES = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
+#: Python code of NumPy's that asks an array for no numbers.
+_NOT_READING = frozenset({np.isfortran, np.isscalar, np.iterable})
+
+
 def dispatched(function: Callable) -> Callable:
-    """What stands for a function of NumPy's that may get arrays of the call in lists.
+    """What stands for a function of NumPy's or SciPy's that may get arrays of the call.
 
     It is recorded as if NumPy asked those in lists, too, who computes.
     """
@@ -153,6 +187,11 @@ def dispatched(function: Callable) -> Callable:
                 return function(*args, **kwargs)  # NumPy asks that one
             return function(*map(_Listed.of, args), **kwargs)
         given = (*args, *kwargs.values())
+        if not has_protocol(function):
+            given = enter(function, given)
+            return function(
+                *given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True))
+            )
         if asks_another(function, given):
             text = f"{name} asks an array of another class, and reads those of the call"
             recorder.mark_dynamic(text, Remedy.STAY_ARRAYS)

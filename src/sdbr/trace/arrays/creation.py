@@ -15,13 +15,12 @@ from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import PLAIN
-from sdbr.trace.arrays.asking import ask_layout
-from sdbr.trace.arrays.stripping import holds_known, holds_traced, strip_nested
-from sdbr.trace.arrays.telling import leave_by, record, unseen
+from sdbr.trace.arrays.stripping import holds_known, holds_traced
+from sdbr.trace.arrays.telling import record, unseen
 from sdbr.trace.arrays.traced_float import strip_floats
 from sdbr.trace.code._library import is_library_name
 from sdbr.trace.code.frames import called_by_machinery
-from sdbr.trace.code.moving import CLOCKS, is_global_draw
+from sdbr.trace.code.moving import CLOCKS
 from sdbr.trace.current import current
 
 import numpy as np
@@ -104,13 +103,6 @@ def recorded_draw(original: Callable) -> Callable:
     return draw
 
 
-def seen_draw(thing) -> Callable | None:
-    """What user code shall call instead of `thing`: ``from numpy.random import rand``."""
-    if is_global_draw(thing) and thing.__name__ in DRAWS:
-        return recorded_draw(thing)
-    return None
-
-
 def creating(original):
     """A function that makes arrays from nothing: they are pure."""
     # Some of CuPy's make an array by another of these, and write there. Of NumPy's none does, and
@@ -167,24 +159,6 @@ def _converting(original):
     return convert
 
 
-def _iterating(original):
-    """A class that goes over the values of an array."""
-
-    class Kind(type):
-        def __instancecheck__(cls, thing):
-            return isinstance(thing, original)
-
-        def __call__(cls, op, *args, **kwargs):
-            if holds_known(op):
-                ask_layout()
-                leave_by(
-                    f"a value left NumPy through {original.__name__}()", Remedy.STAY_ARRAYS, op
-                )
-            return original(strip_nested(op), *args, **kwargs)
-
-    return Kind(original.__name__, (), {})
-
-
 def _drawing_in_python(original):
     """A function that draws Python numbers, which no schedule can repeat."""
 
@@ -238,17 +212,17 @@ def register(patches) -> None:
     # What makes arrays: out of nothing, of the generator, of other things.
     for name in CONVERSIONS:
         patches.register(np, name, _converting)
-    patches.register(np, "nditer", _iterating)
     for name in CREATORS:
         patches.register(np, name, creating)
     for name in DRAWS:
         if hasattr(np.random, name):
             patches.register(np.random, name, recorded_draw)
-    # Compiled code that draws whole numbers: it finds `np.array` by its name, patched or not, and
-    # takes what that gives for an ndarray without a look.
+    # Compiled code that draws: it finds `np.array` by its name, patched or not, and takes what that
+    # gives for an ndarray without a look.
     itself = types.SimpleNamespace(**vars(np))
-    if hasattr(np.random._bounded_integers, "np"):
-        patches.register(np.random._bounded_integers, "np", lambda original: itself)
+    for module in (np.random._bounded_integers, np.random._common):
+        if hasattr(module, "np"):
+            patches.register(module, "np", lambda original: itself)
     # What sets a generator, draws Python numbers or tells the time: dynamic.
     for name in CLOCKS:
         if hasattr(time, name):

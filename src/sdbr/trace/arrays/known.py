@@ -90,6 +90,11 @@ class ValueRecording:
             return self._pure(array)
         return self._state_of_node(array)
 
+    def known_view(self, array):
+        """What shows where an array of the call comes from; None for others."""
+        value = None if self.depth else self.find_array(array)
+        return None if value is None or value.kind == CONSTANT else wrap(array, value)
+
     def know_state(self, node: TracedNode, function) -> None:
         """Note the arrays that the forward of `node` has left on its function."""
         for owner, before in (
@@ -279,6 +284,9 @@ class ValueRecording:
         self.trace.unconfirmed = self.trace.unseen = True
 
     def _unknown(self, array, requires_grad=False, is_variable=False) -> Value:
+        if type(array) not in (*PLAIN, np.memmap):
+            text = f"an array is a {type(array).__name__}, and replays give arrays of NumPy's own"
+            self.mark_dynamic(text, Remedy.STAY_ARRAYS)
         value = self.value(CONSTANT, array, requires_grad, array, is_variable)
         self.know_array(array, value)
         self.doubt()

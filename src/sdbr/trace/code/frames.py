@@ -125,10 +125,11 @@ _MACHINERY = frozenset({
 
 
 def called_by_machinery(frame) -> bool:
-    """Whether `frame` belongs to the parts of Chainer that only pass arrays on."""
+    """Whether `frame` belongs to the parts of Chainer that only pass arrays on, or to SciPy, whose
+    compiled code takes arrays of NumPy's own alone."""
     package, _, rest = frame.f_globals.get("__name__", "").partition(".")
     if package != "chainer":
-        return False
+        return package == "scipy"
     if frame.f_code.co_name == "_initialize_params":
         return True  # parameters get their first values in the first call
     return rest.partition(".")[0] in _MACHINERY or rest in _MACHINERY

@@ -6,7 +6,7 @@ import io
 import queue
 import random
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sdbr.base.reasons import Reason, Remedy
 
@@ -23,25 +23,6 @@ GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
 _QUEUES = (queue.Queue, queue.SimpleQueue)
 #: NumPy's global generator, whose methods are the functions of ``numpy.random``.
 GLOBAL_GENERATOR = np.random.mtrand._rand
-
-_METHODS = (types.BuiltinMethodType, types.MethodType)  # of different versions of NumPy
-
-
-def is_global_draw(thing) -> bool:
-    """Whether `thing` draws from NumPy's global generator: ``from numpy.random import rand``."""
-    return type(thing) in _METHODS and thing.__self__ is GLOBAL_GENERATOR
-
-
-#: What stands for functions and kernels of CuPy that code has by a name of its own: by the identity
-#: of the function, by class.
-BY_NAME: dict[int, Callable] = {}
-BY_CLASS: dict[type, Callable] = {}
-
-
-def stand_in(thing) -> Callable | None:
-    """What user code shall call in the place of something of CuPy's, on a GPU."""
-    make = BY_NAME.get(id(thing)) or BY_CLASS.get(type(thing))
-    return None if make is None else make(thing)
 
 
 def moves_on(thing) -> Reason | None:

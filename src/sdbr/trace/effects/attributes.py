@@ -225,6 +225,8 @@ class AttributeRecording:
         written = {key for key, _ in self.written}
         for link, before in self._links.values():
             for name, thing in list(link.__dict__.items()):
+                if (id(link), name) in self.reads.beside:
+                    continue
                 first = before.get(name, _MISSING)
                 if thing is first or name in INTERNAL:
                     if id(link) not in written or name in INTERNAL:

@@ -35,7 +35,6 @@ from sdbr.trace.arrays.writing import (
     replace_nans,
 )
 from sdbr.trace.code.frames import called_by_machinery
-from sdbr.trace.code.moving import BY_CLASS, BY_NAME
 from sdbr.trace.current import current
 from sdbr.trace.on_device.called import Called
 from sdbr.trace.on_device.filling import fill_outputs, launch
@@ -240,6 +239,14 @@ def _names_of(function: Callable) -> tuple[str, ...]:
 
 #: In place while a call on a GPU is traced.
 ON_DEVICE = PatchSet("cupy")
+#: What stands for kernels that were made before.
+_BY_CLASS: dict[type, Callable] = {}
+
+
+def instead_of(thing: Any) -> Any:
+    """What user code shall call in the place of something of CuPy's, on a GPU; None for itself."""
+    make = _BY_CLASS.get(type(thing))
+    return ON_DEVICE.instead_of(thing) if make is None else make(thing)
 
 
 def _register() -> None:
@@ -247,15 +254,13 @@ def _register() -> None:
     creators = [name for name in CREATORS if hasattr(cupy, name)]
     for name in creators:
         ON_DEVICE.register(cupy, name, creating)
-        BY_NAME[id(getattr(cupy, name))] = creating
     for name in _functions_in(cupy):
         if name not in creators:
             ON_DEVICE.register(cupy, name, _watching(name))
-            BY_NAME[id(getattr(cupy, name))] = _watching(name)
     for name in ("ReductionKernel", "RawKernel"):
-        BY_CLASS[getattr(cupy, name)] = _watched_kernel
+        _BY_CLASS[getattr(cupy, name)] = _watched_kernel
         ON_DEVICE.register(cupy, name, _making)
-    BY_CLASS[cupy.RawModule] = WatchedModule
+    _BY_CLASS[cupy.RawModule] = WatchedModule
     ON_DEVICE.register(cupy, "RawModule", _making_modules)
     for module in (cuda, chainer.cuda):
         for name in ("reduce", "raw"):
@@ -269,7 +274,6 @@ def _register() -> None:
     ):
         for name in _functions_in(module):
             ON_DEVICE.register(module, name, _watching(name, like))
-            BY_NAME[id(getattr(module, name))] = _watching(name, like)
     for name in DRAWS:
         if hasattr(cupy.random, name):
             ON_DEVICE.register(cupy.random, name, recorded_draw)

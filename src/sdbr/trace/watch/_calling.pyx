@@ -12,7 +12,9 @@ from sdbr.trace.arrays.asked import (
     STANDS,
     asks_another,
     dispatched,
+    enter,
     gives_in_list,
+    has_protocol,
     plain,
     plainly,
     power,
@@ -70,8 +72,7 @@ cdef tuple Keeping = (*CONTAINERS, str, bytes, BaseException)
 #: Whose functions compute with arrays, and whose read those in lists where nobody tells.
 cdef frozenset Roots = frozenset({"_operator", "chainer", "cupy", "numpy", "operator", "sdbr"})
 cdef frozenset Reading = frozenset({"numpy", "scipy"})
-#: Some of whose functions ask no array that they get.
-cdef frozenset Texts = frozenset({"numpy.char", "numpy.strings"})
+cdef frozenset Named = frozenset({types.FunctionType, types.BuiltinFunctionType, type})
 cdef frozenset Computing = frozenset({int, float, complex, bool})
 cdef frozenset NotTaking = frozenset({
     "builtins", "chainer", "cupy", "functools", "itertools", "numpy", "sdbr", "types",
@@ -129,15 +130,26 @@ cdef bint is_users_code(Executed w) except -1:
 
 
 cdef object in_lists(Executed w, function, list args):
-    """What stands for a function of NumPy's that gets arrays in lists, or may where `args` are
-    not known yet."""
+    """What stands for a function of NumPy's or SciPy's that reads the arrays which it gets: those
+    in lists, or all. Where `args` are not known yet, it may."""
     cdef bint listed = any([is_list(x) and gives_in_list(x) for x in args or ()])
-    cdef bint passes = type(function) is Dispatcher and args and asks_another(function, args)
-    if not (listed or passes or args is None) or not callable(function):
+    cdef bint given = any([type(x) in TRACED or type(x) in LEAVING for x in args or ()])
+    if not (listed or given or args is None) or not callable(function):
         return None
-    is_class = is_a(function, (type,))
-    root = module_of(function).partition(".")[0] if is_class else computing(function)
-    if root not in Reading:
+    bare = function
+    if type(function) is types.MethodType and type(function.__func__) is Function:
+        bare = function.__func__
+    if computing(bare) not in Reading:
+        return None
+    if not has_protocol(bare):
+        if args is not None:
+            args[:] = enter(bare, args)
+            return None
+        if bare is not function or type(function) not in Named:  # what its object holds counts, too
+            escape(w, function)
+        return dispatched(function)
+    passes = type(function) is Dispatcher and args is not None and asks_another(function, args)
+    if not (listed or passes or args is None):
         return None
     if listed and environment() != w.settings:  # which replays do not set
         w.mark_dynamic("computes with arrays in lists under settings of its own for warnings")
@@ -160,6 +172,11 @@ cdef object instead(Executed w, function):
             w.lets_move(<PyObject *>function.__self__)
         view = w.view_of(<PyObject *>function.__self__, True)
         return None if view is None else getattr(view, function.__name__)
+    return patched(w, function)
+
+
+cdef object patched(Executed w, function):
+    """What is in the place of a function that code has by a name of its own."""
     return None if w.stands is None else w.stands(function)
 
 
@@ -296,8 +313,8 @@ cdef bint is_taken(Executed w, code) except -1:
 
 
 cdef object past(function, list args, bint is_given):
-    """What stands for a function that takes arrays past their class, by being one of that, or by
-    making texts of them; `is_given`: it is called with what nobody knows yet."""
+    """What stands for a function that takes arrays past their class, by being one of that;
+    `is_given`: it is called with what nobody knows yet."""
     kind = type(function)
     first = args[0] if args else None
     if kind in Unbound:
@@ -312,15 +329,7 @@ cdef object past(function, list args, bint is_given):
         return None
     if is_given and kind is types.MethodWrapperType and type(function.__self__) in Computing:
         return plainly(function)
-    if not callable(function):
-        return None
-    named = kind is Function or is_a(function, (type,))
-    module = function.__module__ if named else module_of(kind)
-    if type(module) is not str or not (module.startswith("numpy.ma") or module in Texts and (
-        kind is Function and (is_given or any([type(x) in TRACED for x in args]))
-    )):
-        return None
-    return plainly(function, f"{module}.{function.__name__}" if named else module)
+    return None
 
 
 cdef int call_of(Executed w, int n, tuple names, int above) except -1:
@@ -335,7 +344,7 @@ cdef int call_of(Executed w, int n, tuple names, int above) except -1:
 
 cdef int called(Executed w, function, first, int n, tuple names, int above) except -1:
     cdef int place = above + n if BEFORE_313 and first is Nulls else above + n + 1
-    found = undecorated(function)
+    found = undecorated(function) or patched(w, function)
     if found is not None:
         function = found
         w.put(place, found)
@@ -396,8 +405,10 @@ cdef str computing(function):
     elif kind is types.BuiltinFunctionType and not is_a(function.__self__, Modules):
         module = module_of(type(function.__self__))
     else:
-        named = kind is Function or kind is types.BuiltinFunctionType
+        named = kind is Function or kind is types.BuiltinFunctionType or is_a(function, (type,))
         module = function.__module__ if named else module_of(kind)
+        if type(module) is str and module[:8] == "_cython_":
+            module = function.__module__
     root = module.partition(".")[0] if type(module) is str else ""
     return None if root == "chainer" and kind is not Function else root
 
@@ -407,7 +418,7 @@ cdef int call_all(Executed w, int n) except -1:
     args, kwargs = w.at(n), w.at(0) if n else {}
     cdef int place = n + 1 if BEFORE_313 else n + 2
     function = w.at(place)
-    stands = undecorated(function)
+    stands = undecorated(function) or patched(w, function)
     if stands is not None:
         function = stands
         w.put(place, stands)

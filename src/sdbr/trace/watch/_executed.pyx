@@ -129,7 +129,7 @@ cdef class Executed(Notes):
             part.clear()
         self.inner = self.around = None
         self.asked = self.function = self.callee = None
-        self.meets = self.writes = self.shows = self.stands = self.holds_nodes = None
+        self.meets = self.writes = self.shows = self.knows = self.stands = self.holds_nodes = None
         self.moves = self.moving = self.moved = None
 
     cpdef int wrote_beside(self, Notes other, bint is_free) except -1:
@@ -287,8 +287,7 @@ cdef class Executed(Notes):
 
     cdef int look_at_top(self) except -1:
         """What the last instruction gave, lies on the top."""
-        cdef PyObject *top = self.operand(0)
-        cdef PyObject *kind
+        cdef PyObject *top = self.operand(0), *kind
         self.first, self.second = top, NULL
         if self.asked is not None:
             (thing, name), self.asked = self.asked, None
@@ -367,10 +366,11 @@ cdef class Executed(Notes):
     cdef object view_of(self, PyObject *array, bint is_used):
         """What stands for an array from outside; None for it itself."""
         source = self.homes.get(<size_t>array)
-        if source is None or self.shows is None:
+        if self.shows is None or (source is None and is_used) or not is_users(
+                (<object>self.top).f_globals.get("__name__", "")):
             return None
-        if not is_users((<object>self.top).f_globals.get("__name__", "")):
-            return None
+        if source is None:  # from code that passes arrays on as they are
+            return self.knows(<object>array)
         view = self.shows(<object>array, source, is_used)
         if view is not None:
             self.shown[<size_t><PyObject *>view] = source

@@ -28,6 +28,7 @@ cdef class Notes(Events):
     cdef public object meets       # is told of generators, Variables, links, and what escapes
     cdef public object writes      # is told of what is written to, before that is
     cdef public object shows       # gives what the code gets of an array from outside
+    cdef public object knows       # gives what stands for an array that the call has made
     cdef public object stands      # gives what is called in the place of a function
     cdef public object holds_nodes  # is told when the code may get hold of function nodes
     cdef set beside                # as `written`, of what runs in each replay

@@ -278,18 +278,14 @@ cdef class Notes(Events):
 
     cpdef int wrote_beside(self, Notes other, bint is_free) except -1:
         """Code has run that runs in each replay, too: what it has written, as `other` has seen, the
-        call must have no part in.
-
-        Parameters
-        ----------
-        other : Notes
-        is_free : bool
-            Whether the code writes to links as it likes: that is seen elsewhere.
+        call must have no part in. `is_free`: it may write to links, which is seen elsewhere.
         """
         for source, kind, key, thing, _ in other.places:
-            if is_free and is_a(thing, LINKS):
-                continue
             address = <size_t><PyObject *>thing
+            if is_a(thing, LINKS):
+                if is_free:
+                    continue
+                self.reads.beside.add((address, key))
             place = place_of(thing, kind, key)
             home = self.homes.get(address)
             is_read = home is not None and self.has_read(home, kind, key)

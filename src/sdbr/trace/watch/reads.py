@@ -258,6 +258,8 @@ class Reads:
         self.draws: list[str] = []
         #: Code of the user's that ran, and what it has called: until the call is settled.
         self.ran: list = []
+        #: Attributes of links that code writes which runs in each replay, by ids and names.
+        self.beside: set[tuple[int, str]] = set()
         #: Whether the code has asked if two arrays are one.
         self.compares_arrays = False
         #: What it has heard when it asked whether two things from outside are one.

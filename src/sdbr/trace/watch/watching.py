@@ -28,7 +28,8 @@ class watching:
         ``meets`` is called with each random generator, Variable, NumPy scalar and link that the
         call reaches, and with what it hands out whole, each with its source; ``writes`` with what
         it is about to write to, each place once: see `Stores.note`. ``shows`` gives what the
-        user's code gets of an array that lies outside, ``stands`` what it calls in the place of a
+        user's code gets of an array that lies outside, ``knows`` of one that the call has made and
+        that comes from code which is not followed, ``stands`` what it calls in the place of a
         function; None for the thing itself. ``moves`` does so with numbers where ``moving``
         (texts of sources) says that others lay before, and is told whether it can be followed.
         ``holds_nodes`` is called when the code may get hold of function nodes past Variables.
