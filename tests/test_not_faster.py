@@ -4,6 +4,7 @@ import gc
 import pathlib
 import re
 import warnings
+from unittest import mock
 
 import sdbr
 
@@ -215,6 +216,11 @@ def hooked():
         return str(sdbr.explain(model))
 
 
+def unwatched():
+    with mock.patch("sdbr.call.trace_call.obstacle", lambda: "a debugger is at work"):
+        return called(lambda x: x * 2, (), ())
+
+
 def switched_off():
     with chainer.using_config("use_static_graph", False):
         return updated()
@@ -251,6 +257,7 @@ PROGRAMS = {
     "tuples and dicts of these": arguments,
     "its objects are called too seldom": many_objects,
     "a call now would run define-by-run: a function hook is active": hooked,
+    "calls cannot be traced, and run define-by-run": unwatched,
     "chainer.config.use_static_graph is False": switched_off,
     "five of the last eight calls were traced anew because this part of the key keeps changing: "
     "argument 0: float32[8,20] -> float32[9,20]": lambda: sizes(range(2, 20)),

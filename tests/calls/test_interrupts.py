@@ -28,6 +28,7 @@ from chainer import reporter
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near, copy_of, state_of
 from tests.harness.models import MLP, Net, floats, labels
 from tests.harness.threads import attempts
+from tests.harness.unwatched import traced_all_the_same
 from tests.tolerances import RESULTS, SUMS
 
 X = floats(5, 4)(np.random.RandomState(0))
@@ -71,7 +72,7 @@ def interrupted(call, modules, step=1):
     n = 0
     while n < 100_000:
         try:
-            with Interrupter(n, modules) as interrupter:
+            with traced_all_the_same(), Interrupter(n, modules) as interrupter:
                 call()
         except KeyboardInterrupt:
             pass

@@ -11,7 +11,7 @@ from sdbr.base.logs import logger
 from sdbr.base.reasons import Reason, Remedy
 from sdbr.call._due import Due
 from sdbr.call.cache_key import layouts_of, unusual_value
-from sdbr.call.find import Lookup, arrays_of
+from sdbr.call.find import Lookup, arrays_of, note_define_by_run
 from sdbr.devices.arrays import device_of
 from sdbr.devices.generators import can_be_set_back
 from sdbr.functions.registry import is_transparent
@@ -36,7 +36,7 @@ from sdbr.trace.recorder import Recorder
 from sdbr.trace.structure import callables_in
 from sdbr.trace.values import Trace
 from sdbr.trace.watch.reads import Reads
-from sdbr.trace.watch.watching import all_read_by
+from sdbr.trace.watch.watching import obstacle
 
 import chainer
 from chainer.backends import cuda
@@ -58,6 +58,13 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     given : tuple
         ``(args, kwargs)``.
     """
+    reason = obstacle()
+    if reason is not None:
+        manager.warn(
+            "watch", f"{manager.name}: calls cannot be traced, and run define-by-run: {reason}"
+        )
+        note_define_by_run(manager, f"it cannot be traced: {reason}")
+        return function(*given[0], **given[1])
     with collector_off():
         return _traced(manager, lookup, function, given)
 
@@ -158,8 +165,6 @@ def disturbed(manager, recorder: Recorder) -> bool:
 
 def _recorded(recorder: Recorder, function, lookup: Lookup, given: tuple):
     """What the call returns; what it has kept is plain by then, also where it raises."""
-    recorder.reads = all_read_by(function)
-    recorder.follows_floats = recorder.reads is None
     try:
         result = recorder.run(function, lookup.structure, lookup.leaves, given=given)
     except BaseException:
@@ -242,8 +247,7 @@ def _schedule_of(manager, lookup: Lookup, trace: Trace) -> Schedule:
 def _watch(schedule: Schedule, reads: Reads, seen: Seen | None, owner) -> None:
     """Give a schedule its guards, and say whether others may be built of it."""
     ran, reads.ran = reads.ran, []
-    is_seen = schedule.dynamic is None and reads.unseen is None
-    schedule.asks_no_size = is_seen and asks_no_size(ran, owner)
+    schedule.asks_no_size = schedule.dynamic is None and asks_no_size(ran, owner)
     # Of one that is dynamic and quiet, what made it so is looked at alone.
     watches = schedule.dynamic is None or not schedule.trace.quiet
     guards = schedule.guards = Guards(schedule.trace, seen if watches else None)

@@ -114,7 +114,6 @@ def schedule_facts(schedule, now: float, calls: int, nbytes: int) -> dict:
         "nodes": len(schedule.trace.nodes),
         "dynamic": None,
         "unconfirmed": bool(schedule.unconfirmed),
-        "unwatchable": schedule.trace.unwatchable,
         "unwatched": list(dict.fromkeys(schedule.trace.unwatched)),
         "instances": len(schedule.instances),
         "programs": [],

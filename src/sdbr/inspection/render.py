@@ -254,8 +254,6 @@ def _schedule(s: dict, limits: Limits) -> list[str]:
     ]
     if s["dynamic"] is not None:
         return lines + _reasons(s["dynamic"])
-    if s["unwatchable"]:
-        lines.append(f"    all that it can read is compared before replays: {s['unwatchable']}")
     if s["unwatched"]:
         lines.append("    not compared before replays: " + "; ".join(s["unwatched"]))
     if s["unconfirmed"]:

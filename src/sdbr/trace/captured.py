@@ -105,12 +105,11 @@ class CapturedRecording:
             return None
         known = self._places.get(id(variable._node))
         if known is None:
-            where = "where no later call can look for it"
-            if self.reads is not None:
-                where = f"where nobody has seen it, since nobody can watch: {self.reads.unseen}"
-            text = f"a Variable that was there before the call lies {where}"
-            advice = "pass it as an argument, or keep it in an attribute of the chain"
-            self.mark_dynamic(f"{text}; {advice}", Remedy.PASS_NUMBERS)
+            text = (
+                "a Variable that was there before the call lies where no later call can look for "
+                "it; pass it as an argument, or keep it in an attribute of the chain"
+            )
+            self.mark_dynamic(text, Remedy.PASS_NUMBERS)
             return None
         place = known[1][0]
         array = variable._data[0]

@@ -6,7 +6,7 @@ import types
 
 from sdbr.trace._node_copies import inner_function
 from sdbr.trace.code.foreign import is_users
-from sdbr.trace.watch.plan.reach import contents
+from sdbr.trace.watch.reads import contents
 
 _METHODS = ("forward", "forward_cpu", "forward_gpu")
 

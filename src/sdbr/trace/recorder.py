@@ -285,13 +285,10 @@ class Recorder(
                     if self.call_watch is not None:
                         self.own_forwards = OwnForwards(self)
                     self.generators.look()
-                    if self.reads is not None:  # all that it can read
+                    self.given[:] = args, kwargs
+                    with watching(function, args, kwargs, self._hooks()) as self.code_watch:
                         result = function(*args, **kwargs)
-                    else:
-                        self.given[:] = args, kwargs
-                        with watching(function, args, kwargs, self._hooks()) as self.code_watch:
-                            result = function(*args, **kwargs)
-                        self.reads, self.code_watch = self.code_watch.reads, None
+                    self.reads, self.code_watch = self.code_watch.reads, None
                     self.generators_unmoved()
             finally:
                 set_current(None)

@@ -333,8 +333,6 @@ class Trace:
         The ``F.forget`` whose functions are among the nodes, and may get a gradient.
     unwatched : list of str
         What the call may read and no replay compares: beyond the limits of what is compared.
-    unwatchable : str or None
-        Why nobody saw what the call read: all that it can read is compared then.
     classes : list of (Link, type)
         Links whose attributes the call read, and their classes, which may be assigned.
     environment : dict of bytes to bytes
@@ -385,7 +383,6 @@ class Trace:
     followed: dict = dataclasses.field(default_factory=dict)
     forgotten: list = dataclasses.field(default_factory=list)
     unwatched: list = dataclasses.field(default_factory=list)
-    unwatchable: str | None = None
     classes: list = dataclasses.field(default_factory=list)
     environment: dict = dataclasses.field(default_factory=dict)
     lasting: list = dataclasses.field(default_factory=list)

@@ -131,8 +131,7 @@ class LeavingRecording:
 
     def _may_leave(self, thing, dtypes: str, frame) -> bool:
         return (
-            self.follows_floats
-            and self.trace.dynamic is None
+            self.trace.dynamic is None
             and self.forgotten is None
             and strip(thing).dtype.char in dtypes
             and holds_known(thing)

@@ -317,7 +317,6 @@ class ScalarRecording:
     def __init__(self):
         super().__init__()
         self.token = object()
-        self.follows_floats = True
         self.free: frozenset[int] = frozenset()  # which whole numbers among the arguments are, too
         self._scalars: dict = {}
         self.left_at: dict[Scalar, str] = {}  # the user's line where it could not be followed
@@ -332,8 +331,6 @@ class ScalarRecording:
 
     def float_attribute(self, link, name: str, value: float):
         """What user code gets for ``link.name``."""
-        if not self.follows_floats:
-            return value
         scalar = self._scalars.get((id(link), name))
         if scalar is None:
             scalar = ScalarAttribute(link, name, self.token, type(value))
@@ -343,7 +340,7 @@ class ScalarRecording:
     def number_argument(self, index: int, value, name: str):
         """What user code gets for number `index` among the arguments."""
         kind = type(value)
-        if not self.follows_floats or (kind is int and index not in self.free):
+        if kind is int and index not in self.free:
             return value
         scalar = self._scalars.get(index)
         if scalar is None:

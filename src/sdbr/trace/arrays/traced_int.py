@@ -157,9 +157,8 @@ class CounterRecording:
     def counts(self, name: str) -> bool:
         """Whether one in an attribute of this name was another in an earlier call, or the code that
         runs may assign one to it."""
-        return self.follows_floats and (
-            name in self.moving
-            or any(name in names_stored(frame.f_code) for frame in user_frames(self._frame))
+        return name in self.moving or any(
+            name in names_stored(frame.f_code) for frame in user_frames(self._frame)
         )
 
     def int_attribute(self, link, name: str, value: int, was_read: bool = False):

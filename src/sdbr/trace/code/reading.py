@@ -104,22 +104,6 @@ _STORES = frozenset({"STORE_GLOBAL", "STORE_NAME", "STORE_DEREF", "STORE_ATTR"})
 _SETTERS = frozenset({"setattr", "delattr", "globals"})
 
 
-@functools.lru_cache(maxsize=1024)
-def compares_objects(code: types.CodeType) -> bool:
-    """Whether `code` may ask whether two things are one: ``a is b``, not ``a is None``."""
-    if not _IDENTITIES.isdisjoint(code.co_names):
-        return True
-    before = None
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == "IS_OP" and before != "LOAD_CONST":
-            return True
-        before = instruction.opname
-    return any(compares_objects(c) for c in code.co_consts if isinstance(c, types.CodeType))
-
-
-_IDENTITIES = frozenset({"id", "is_", "is_not"})
-
-
 def names_imported(function: types.FunctionType) -> frozenset:
     """Full names of modules that `function` imports when it runs."""
     return _imported(function.__code__, function.__globals__.get("__package__") or "")

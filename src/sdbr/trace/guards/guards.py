@@ -31,7 +31,7 @@ from sdbr.trace.guards.seen import Change, Seen, is_constant
 from sdbr.trace.nodes import METHODS
 from sdbr.trace.values import ABSENT, Trace
 from sdbr.trace.watch.fingerprints import CONTAINERS, shallow
-from sdbr.trace.watch.plan.reach import contents
+from sdbr.trace.watch.reads import contents
 
 import chainer
 import numpy as np

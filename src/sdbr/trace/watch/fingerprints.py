@@ -289,8 +289,9 @@ _OPEN = frozenset({
 })  # fmt: skip
 
 
-def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
-    """All that is in an object, as tuples; of arrays and Variables no more than `shallow`.
+def deep(thing, memo: dict[Any, Any] | None = None, numbers: bool = False) -> Any:
+    """All that is in an object, as tuples; of arrays and Variables no more than `shallow`, but the
+    `numbers` of arrays where these are asked for.
 
     Raises
     ------
@@ -305,12 +306,14 @@ def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
         raise Opaque("too large")
     memo[id(thing)] = len(memo)
     memo.setdefault(None, []).append(thing)  # what is made on the way stays, as its address counts
-    found = inside(thing, lambda x: deep(x, memo))
+    found = inside(thing, lambda x: deep(x, memo, numbers))
+    if numbers and is_a(thing, (np.ndarray,)):
+        found = *found, thing.tobytes()
     kind = type(thing)
     if is_library_class(kind) or id(kind) in memo:
         return found
     memo[id(kind)] = len(memo)
-    return found, values_of(kind, lambda x: deep(x, memo))
+    return found, values_of(kind, lambda x: deep(x, memo, numbers))
 
 
 def inside(thing, go) -> Any:

@@ -26,8 +26,7 @@ from sdbr.trace.watch.fingerprints import (
 )
 from sdbr.trace.watch.plan._checks import Checks
 from sdbr.trace.watch.plan._states import environment
-from sdbr.trace.watch.plan.reach import reach
-from sdbr.trace.watch.sources import Source, hold
+from sdbr.trace.watch.sources import Source
 
 import numpy as np
 
@@ -43,6 +42,14 @@ def _contents(thing, key):
         return deep(thing)
     except Opaque as error:
         return "opaque", str(error)
+
+
+def contents(thing) -> Any:
+    """All that is in `thing`, numbers of arrays included, as what ``==`` compares."""
+    try:
+        return deep(thing, numbers=True)
+    except Opaque:
+        return Same(thing)
 
 
 def _numbers(array, key):
@@ -119,7 +126,6 @@ FACTS = {
     "contents": (_contents, "what is in {}"),
     "definition": (_definition, "the code and defaults of {}"),
     "result": (_again, "what {} gives"),
-    "reach": (lambda thing, key: reach(thing), "what {} can read"),
     "environment": (environment, "numpy.errstate or the filters of warnings"),
 }  # fmt: skip
 
@@ -235,7 +241,7 @@ class Reads:
     dynamic : list of (str, str)
         Why the call cannot be static, and where: ``file:line``.
     unseen : str or None
-        Why nothing was seen; all that the call can read is compared then.
+        Why nothing was seen.
     writes : list of str
         What it has written to outside.
     written : list of (Source, str, object, Source or None)
@@ -287,15 +293,6 @@ class Reads:
         last = source if kind != "is" or key.number < source.number else key
         self._by_source[last.number].append(guard)
         self._checks = None
-
-    def take_all(self, function) -> None:
-        """Nobody will see what `function` reads: take up all that it can read."""
-        source = self.add_source(Source("constant", None, hold(function), function.__name__))
-        want = reach(function)
-        if want[:1] == ("opaque",):
-            self.dynamic.append((f"cannot be watched ({self.unseen}): {want[1]}", ""))
-        else:
-            self.add(source, "reach", None, want)
 
     def let_move(self, which: Callable[[int], bool]) -> None:
         """The numbers of arrays, those with these ids, may be others: replays read them anew."""

@@ -103,15 +103,9 @@ def beside(watched: Watch | None, is_free: bool = False) -> Iterator[None]:
             watched.mark_dynamic(f"runs code beside that cannot be watched ({reason})")
 
 
-def all_read_by(function: Callable) -> Reads | None:
-    """What a call of `function` can read, where nobody can watch this thread; else None."""
-    reason = Watch().obstacle()
-    if reason is None:
-        return None
-    reads = Reads()
-    reads.unseen = reason
-    reads.take_all(function)
-    return reads
+def obstacle() -> str | None:
+    """Why nobody can watch this thread now; None where one can."""
+    return Watch().obstacle()
 
 
 def watch(function: Callable, args: tuple = (), kwargs: dict | None = None) -> tuple[Any, Reads]:
