@@ -4,6 +4,8 @@ import numpy as np
 
 #: Whether the value of a number beside an array decides about the dtype: before NumPy 2.
 BY_VALUE = int(np.__version__.partition(".")[0]) < 2
+#: Before NumPy 2.3 the operators of arrays take the value of an exponent.
+EXPONENTS_BY_VALUE = np.lib.NumpyVersion(np.__version__) < "2.3.0"
 
 
 def numbers_in(thing):

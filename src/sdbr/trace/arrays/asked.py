@@ -26,7 +26,7 @@ from sdbr.trace.arrays.stripping import (
     strip_nested,
 )
 from sdbr.trace.arrays.telling import leave_by, record, unseen
-from sdbr.trace.arrays.traced_float import BY_VALUE, FOLLOWED, computed, strip_floats
+from sdbr.trace.arrays.traced_float import FOLLOWED, computed, strip_floats
 from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.current import current
 
@@ -89,7 +89,7 @@ def _with_plain_exponent(name: str) -> Callable:
     return method
 
 
-if BY_VALUE:  # NumPy's arrays take the value of an exponent
+if np.lib.NumpyVersion(np.__version__) < "2.3.0":  # arrays take the value of an exponent
     for _name in ("__pow__", "__ipow__"):
         setattr(TracedArray, _name, _with_plain_exponent(_name))
 
