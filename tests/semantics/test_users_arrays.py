@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import types
+
 import sdbr
 from sdbr.call._table import Table
 
@@ -114,3 +117,71 @@ def test_an_array_kept_from_the_compiled_path_survives_a_call_on_the_slower_one(
         np.testing.assert_allclose(kept, np.tanh(x.array), rtol=RESULTS)
         np.testing.assert_allclose(other, np.tanh(fast[i].array), rtol=RESULTS)
     assert manager.statistics.traces == 1
+
+
+V = chainer.Variable
+#: Two things of which the second shows a copy of what the first does, or a view.
+PAIRS = {
+    "copy": lambda h: (h, h.array.copy()),
+    "copy before": lambda h: (h.array.copy(), h),
+    "copies": lambda h: (h.array.copy(), h.array.copy()),
+    "astype": lambda h: (h, h.array.astype("f")),
+    "np.array": lambda h: (h, np.array(h.array)),
+    "Variable of a copy": lambda h: (h, V(h.array.copy())),
+    "deepcopy": lambda h: (h, copy.deepcopy(h)),
+    "copy of another shape": lambda h: (h, h.array.reshape(-1).copy()),
+    "same": lambda h: (h, h.array),
+    "Variable of the same": lambda h: (V(h.array), h),
+    "view": lambda h: (h, h.array.reshape(-1)),
+    "asarray": lambda h: (h, np.asarray(h.array)),
+}
+
+
+def kept_in_a_link(net, pair):
+    net.kept, result = pair
+    return result
+
+
+def kept_in_a_list(net, pair):
+    net.kept = [pair[0]]
+    return pair[1]
+
+
+def kept_outside(net, pair):
+    net.outside.kept, result = pair
+    return result
+
+
+PLACES = {
+    "results": lambda net, pair: pair,
+    "a link": kept_in_a_link,
+    "a list": kept_in_a_list,
+    "an object": kept_outside,
+}
+
+
+def share(net, result, place):
+    kept = {"a link": net.kept, "a list": net.kept, "an object": net.outside.kept}.get(place)
+    one, other = result if kept is None else (kept[0] if place == "a list" else kept, result)
+    return np.shares_memory(getattr(one, "array", one), getattr(other, "array", other))
+
+
+@pytest.mark.parametrize("backprop", [True, False])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_copy_has_memory_of_its_own(name, place, backprop):
+    """Whoever writes to one of the two changes the other where define-by-run does."""
+
+    def make():
+        net = Net(
+            lambda self, x: PLACES[place](self, PAIRS[name](F.tanh(self.l(x)))), l=L.Linear(4, 3)
+        )
+        net.kept, net.outside = None, types.SimpleNamespace(kept=None)
+        return net
+
+    plain, static = make(), sdbr.static_graph(make())
+    with chainer.using_config("enable_backprop", backprop):
+        for _ in range(4):
+            got, want = static(V(SIX[0])), plain(V(SIX[0]))
+            assert share(static, got, place) == share(plain, want, place)
+    assert static.schedule_manager.statistics.replays >= 2

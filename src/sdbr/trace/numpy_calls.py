@@ -10,7 +10,7 @@ from sdbr.trace.arrays.stripping import holds_traced, is_sequence, is_traced, st
 from sdbr.trace.arrays.wrapping import wrap
 from sdbr.trace.code.frames import is_by_chainer, user_line
 from sdbr.trace.code.rebuilding import rebuild
-from sdbr.trace.values import RESULT, Hole, TracedNode, Value
+from sdbr.trace.values import ALIAS, RESULT, Hole, TracedNode, Value
 
 import chainer
 import numpy as np
@@ -142,20 +142,26 @@ class CallRecording:
         memory = self.memory_of(array)
         return owner(result) is not owner(array) and (memory is None or memory.first is not None)
 
-    def handed_out(self, value: Value, array) -> Value:
-        """The value of an array that the call hands out, which it may have made by a copy.
+    def handed_out(self, thing) -> Value:
+        """The value of an array or Variable that the call hands out, which may show a copy.
 
         Copies are not made in replays; but two arrays that are handed out are two.
         """
-        plain = strip(array)
-        if self._handed.setdefault(value.index, id(plain)) == id(plain) or value.is_scalar:
+        is_variable = isinstance(thing, chainer.Variable)
+        value = self.of_variable(thing) if is_variable else self.of_array(thing)
+        plain = strip(thing._data[0] if is_variable else thing)
+        base = value.source if value.kind == ALIAS else value
+        if value.is_scalar or (value is base and is_variable) or self.is_own(base, plain):
             return value
-        call = (np.copy, (Hole(0),), {})
-        node = TracedNode(None, None, call, [value], [], False, [], "numpy copy", user_line())
-        copy = self.value(RESULT, plain, False, (node, 0), False)
-        node.outputs.append(copy)
-        self.trace.nodes.append(node)
-        return copy
+        copy = self._copies.get((base.index, id(plain)))
+        if copy is None:
+            call = (np.copy, (Hole(0),), {})
+            node = TracedNode(None, None, call, [base], [], False, [], "numpy copy", user_line())
+            copy = self.value(RESULT, plain, False, (node, 0), False)
+            node.outputs.append(copy)
+            self.trace.nodes.append(node)
+            self._copies[base.index, id(plain)] = copy
+        return self._alias(copy, value.requires_grad, True) if is_variable else copy
 
     def _note_choosing(self, call, things) -> None:
         """Plain arrays from outside that decide about the shape of what a call gives."""

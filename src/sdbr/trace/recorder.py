@@ -299,12 +299,7 @@ class Recorder(
     def _collect(self, returned, leaves: list, containers: dict, handed: Handed | None) -> None:
         """After the call: what it returned, what it has written, and what that makes of it."""
         structure = mapped(returned, self.shown_scalar)
-        values = [
-            self.of_variable(x)
-            if isinstance(x, chainer.Variable)
-            else self.handed_out(self.of_array(x), x)
-            for x in leaves
-        ]
+        values = list(map(self.handed_out, leaves))
         _note_writeable(leaves, values)
         self.trace.result = fill(structure, values)
         self.check_exports()

@@ -34,7 +34,8 @@ class ValueRecording:
         self._states: dict[int, tuple] = {}  # id(array) -> (weakref, node, where on the node)
         self._left: dict[int, tuple] = {}  # id(function) -> (weakref, what its forward left there)
         self._made: dict[int, tuple] = {}  # id -> (array made from nothing, its contents then)
-        self._handed: dict[int, int] = {}  # index of a value that is handed out -> id of the array
+        self._own: dict[int, weakref.ref] = {}  # index of a value -> the first array that showed it
+        self._copies: dict[tuple, Value] = {}  # (index of a value, id of a copy of it) -> its value
         self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
 
     def value(self, kind, array, requires_grad, source, is_variable) -> Value:
@@ -61,7 +62,13 @@ class ValueRecording:
 
     def know_array(self, array, value: Value) -> None:
         array = strip(array)
-        self._arrays[id(array)] = (weakref.ref(array), value)
+        known = weakref.ref(array)
+        self._arrays[id(array)] = (known, value)
+        self._own.setdefault(value.index, known)
+
+    def is_own(self, value: Value, array) -> bool:
+        """Whether `array` is what shows a value, and no copy; the first that asks, else."""
+        return self._own.setdefault(value.index, weakref.ref(array))() is array
 
     def know_variable(self, variable, value: Value) -> None:
         node = variable._node

@@ -301,12 +301,10 @@ class AttributeRecording:
         def value(x):
             if self.is_left(x):
                 return x.origin.value
-            if isinstance(x, chainer.Variable):
-                return self.of_variable(x)
             if self.follows(x):
                 return x.origin
             # A number of a state that was read is compared before each replay.
-            return x if is_constant(x) else self.of_array(x)
+            return x if is_constant(x) else self.handed_out(x)
 
         template = self.template_of(thing, value)
         self.trace.unconfirmed |= may_be_computed(template)
@@ -337,13 +335,11 @@ class AttributeRecording:
         return made or type(thing) in FOLLOWED
 
     def _written(self, link, name, thing) -> Value:
-        if isinstance(thing, chainer.Variable):
-            return self.of_variable(thing)
         if is_traced(thing):
             link.__dict__[name] = plain = shown(thing)
             if isinstance(plain, np.generic):
                 _SCALAR_STATE.setdefault(link, set()).add(name)
-        return self.of_array(thing)
+        return self.handed_out(thing)
 
 
 def _contents(thing):

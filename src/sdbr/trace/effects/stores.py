@@ -284,10 +284,8 @@ class StoreRecording:
         return known and home.root().kind not in ("argument", "keyword")
 
     def _value_of(self, thing):
-        if isinstance(thing, chainer.Variable):
-            return self.of_variable(thing)
-        if isinstance(thing, ARRAYS):
-            return self.handed_out(self.of_array(thing), thing)
+        if isinstance(thing, (chainer.Variable, *ARRAYS)):
+            return self.handed_out(thing)
         return self._number(thing)
 
     def _number(self, thing):
