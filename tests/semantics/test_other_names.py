@@ -214,12 +214,27 @@ def test_a_masked_array_is_returned_as_one():
     assert {type(static(batch(i))[1]) for i in range(4)} == {np.ma.MaskedArray}
 
 
-def test_a_parameter_made_of_an_array_outside():
-    outside = np.ones(3, "f")
-    static = sdbr.static_graph(lambda x: x * chainer.Parameter(outside), on_dynamic="fallback")
-    for i in range(4):
-        outside[:] = i
-        assert_near(static(batch(i)).array, batch(i).array * i, RESULTS, f"call {i}")
+#: What is made of a Parameter that shows an array outside.
+MADE = {
+    "product": lambda p, x: x * p,
+    "sum": lambda p, x: F.sum(p) * F.sum(x),
+    "array": lambda p, x: F.tanh(x) + p.array * 2,
+    "number": lambda p, x: x * float(p.array[0]),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_parameter_made_of_an_array_outside(name):
+    """It is another in each call; the array lies where it lay, or another does."""
+    holder = types.SimpleNamespace(array=np.ones(3, "f"))
+
+    def function(x):
+        return MADE[name](chainer.Parameter(holder.array), x)
+
+    static = sdbr.static_graph(function, on_dynamic="fallback")
+    for i in range(8):
+        holder.array = np.full(3, i, "f") if i > 3 else holder.array * 2
+        assert_near(static(batch(i)).array, function(batch(i)).array, RESULTS, f"call {i}")
 
 
 #: Of arrays that nobody has made in the call, what they read is compared.

@@ -456,3 +456,29 @@ def test_what_numpy_has_broadcast_is_asked_without_a_warning():
         np.testing.assert_array_equal(x.grad, np.full((3, 1), 8, "f"))
         np.testing.assert_array_equal(y.grad, np.full((1, 4), 9, "f"))
     assert static.schedule_manager.statistics.replays == 3
+
+
+@pytest.mark.parametrize("kept", ["list", "array"])
+def test_what_a_forward_leaves_in_a_variable_around_it(kept):
+    """It is told from what lay there, without a method of the arrays of the call."""
+
+    def function(x):
+        h = x.array * 2
+        around = [h] if kept == "list" else h
+
+        class Node(chainer.FunctionNode):
+            def forward(self, inputs):
+                nonlocal around
+                around = [inputs[0]] if kept == "list" else np.maximum(inputs[0], 0)
+                return (inputs[0] * 2,)
+
+        y = Node().apply((x,))[0]
+        return y * (around[0] if kept == "list" else around)
+
+    static = sdbr.static_graph(function, on_dynamic="fallback")
+    for i in range(4):
+        x = np.full((2, 3), i - 2, "f")
+        want = function(chainer.Variable(x)).array
+        np.testing.assert_array_equal(static(chainer.Variable(x)).array, want)
+    reason = "a result of Node was left in the variable 'around'"
+    assert list(static.schedule_manager.define_by_run_reasons) == [reason]

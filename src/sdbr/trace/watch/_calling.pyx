@@ -116,7 +116,7 @@ cdef object stand_in(Executed w, function, list args, int n_plain, bint more = F
     else:
         found = None
     return found or instead(w, function) or past(function, args, more) \
-        or in_lists(w, function, None if more else args)
+        or of_library(w, function, None if more else args)
 
 
 cdef object shown(Executed w, thing):
@@ -129,7 +129,7 @@ cdef bint is_users_code(Executed w) except -1:
     return is_users((<object>w.top).f_globals.get("__name__", ""))
 
 
-cdef object in_lists(Executed w, function, list args):
+cdef object of_library(Executed w, function, list args):
     """What stands for a function of NumPy's or SciPy's that reads the arrays which it gets: those
     in lists, or all. Where `args` are not known yet, it may."""
     cdef bint listed = any([is_list(x) and gives_in_list(x) for x in args or ()])
@@ -364,7 +364,7 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
     if first is Nulls or <size_t><PyObject *>function in Calling:
         found = stand_in(w, function, args, n_plain)
     else:
-        found = in_lists(w, function, args)
+        found = of_library(w, function, args)
     if found is not None:
         w.callee = function = found
         w.put(place, found)

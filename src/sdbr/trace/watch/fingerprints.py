@@ -289,9 +289,8 @@ _OPEN = frozenset({
 })  # fmt: skip
 
 
-def deep(thing, memo: dict[Any, Any] | None = None, numbers: bool = False) -> Any:
-    """All that is in an object, as tuples; of arrays and Variables no more than `shallow`, but the
-    `numbers` of arrays where these are asked for.
+def deep(thing, memo: dict[Any, Any] | None = None) -> Any:
+    """All that is in an object, as tuples; of arrays and Variables no more than `shallow`.
 
     Raises
     ------
@@ -306,14 +305,12 @@ def deep(thing, memo: dict[Any, Any] | None = None, numbers: bool = False) -> An
         raise Opaque("too large")
     memo[id(thing)] = len(memo)
     memo.setdefault(None, []).append(thing)  # what is made on the way stays, as its address counts
-    found = inside(thing, lambda x: deep(x, memo, numbers))
-    if numbers and is_a(thing, (np.ndarray,)):
-        found = *found, thing.tobytes()
+    found = inside(thing, lambda x: deep(x, memo))
     kind = type(thing)
     if is_library_class(kind) or id(kind) in memo:
         return found
     memo[id(kind)] = len(memo)
-    return found, values_of(kind, lambda x: deep(x, memo, numbers))
+    return found, values_of(kind, lambda x: deep(x, memo))
 
 
 def inside(thing, go) -> Any:

@@ -9,14 +9,16 @@ from typing import Any
 
 from sdbr.devices.arrays import ARRAYS, on_host
 from sdbr.trace.code._library import stands_in
-from sdbr.trace.watch._looks import MISSING, field, is_a, item, lookup
+from sdbr.trace.watch._looks import ATOMS, MISSING, field, is_a, item, lookup
 from sdbr.trace.watch.fingerprints import (
     LOOSE,
+    MOST,
     VARIABLES,
     Opaque,
     Same,
     deep,
     elements_of,
+    inside,
     keys_of,
     numbers_in,
     plain_kind,
@@ -28,6 +30,7 @@ from sdbr.trace.watch.plan._checks import Checks
 from sdbr.trace.watch.plan._states import environment
 from sdbr.trace.watch.sources import Source
 
+import chainer
 import numpy as np
 
 #: What is compared of a number that each replay reads anew, by its class.
@@ -45,11 +48,35 @@ def _contents(thing, key):
 
 
 def contents(thing) -> Any:
-    """All that is in `thing`, numbers of arrays included, as what ``==`` compares."""
+    """All that is in `thing`, arrays and their numbers included, as what ``==`` compares."""
     try:
-        return deep(thing, numbers=True)
+        return _whole(thing, {})
     except Opaque:
         return Same(thing)
+
+
+def _whole(thing, memo: dict[int, tuple]) -> Any:
+    kind = type(thing)
+    if kind in ATOMS:
+        return shallow(thing)
+    if id(thing) in memo:
+        return "again", memo[id(thing)][0]
+    if len(memo) > MOST:
+        raise Opaque("too large")
+    memo[id(thing)] = len(memo), thing
+    if kind is types.FunctionType or is_a(thing, (type,)):
+        return Same(thing)
+    if is_a(thing, (chainer.Link,)):  # of numbers and arrays there other conditions tell
+        fields = [(name, x) for name, x in list(thing.__dict__.items()) if name not in _OF_LINKS]
+        found = [(name, _whole(x, memo)) for name, x in fields if not is_a(x, (*ATOMS, *LOOSE))]
+        return Same(thing), *found
+    if is_a(thing, ARRAYS):  # no method of its class is asked
+        numbers = np.ndarray.tobytes(thing) if is_a(thing, (np.ndarray,)) else None
+        return *shallow(thing), Same(thing), numbers
+    return inside(thing, lambda x: _whole(x, memo))
+
+
+_OF_LINKS = frozenset({"_device", "_within_init_scope", "schedule_manager", "static_schedule"})
 
 
 def _numbers(array, key):
