@@ -296,6 +296,9 @@ READERS = {
     "in": lambda: 2 if "SDBR_TEST_SCALE" in os.environ else 3,
     "bytes": lambda: os.environb[b"SDBR_TEST_SCALE"],
     "bytes of getenv": lambda: os.getenvb(b"SDBR_TEST_SCALE", b"7"),
+    "gone over": lambda: sum(float(os.environ[k]) for k in os.environ if k == "SDBR_TEST_SCALE"),
+    "copied": lambda: os.environ.copy().get("SDBR_TEST_SCALE", "7"),
+    "as a dict": lambda: dict(os.environ).get("SDBR_TEST_SCALE", "7"),
 }
 
 
@@ -316,3 +319,25 @@ def test_variables_of_the_environment(read, monkeypatch):
             static(X)
     else:
         np.testing.assert_array_equal(static(X).array, np.maximum(X, 0) * want)
+
+
+CHANGES = {
+    "item": lambda: os.environ.__setitem__("SDBR_TEST_SCALE", "3"),
+    "putenv": lambda: os.putenv("SDBR_TEST_UNREAD", "3"),
+    "unsetenv": lambda: os.unsetenv("SDBR_TEST_UNREAD"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_changes_of_the_environment(change, monkeypatch):
+    """They are for other programs, too, whatever reads them here: dynamic, at the user's line."""
+    monkeypatch.setenv("SDBR_TEST_SCALE", "2")
+
+    def changes(x):
+        change()
+        return F.relu(x)
+
+    static = sdbr.static_graph(changes)
+    with pytest.warns(sdbr.SdbrWarning, match="test_compared.py"):
+        static(X)
+    assert counts(static)[1] == 0

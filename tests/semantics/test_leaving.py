@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import hashlib
 import pickle
 
@@ -24,6 +25,7 @@ from tests.tolerances import GRADIENTS, RESULTS, ROUNDINGS, SUMS
 
 RNG = np.random.RandomState(3)
 XS = [RNG.randn(5, 4).astype("f") for _ in range(6)]
+ZEROS = np.zeros((5, 4), "f")
 
 
 def static(f, **options):
@@ -132,6 +134,17 @@ def test_a_constant_from_nowhere_needs_no_more_traces_once_arguments_have_differ
             np.testing.assert_allclose(f(x, t).array, want, rtol=SUMS)
     statistics = f.schedule_manager.statistics
     assert (statistics.traces, statistics.replays) == (3, 3)
+
+
+def test_an_array_in_a_list_of_a_partial_that_compiled_code_calls():
+    def f(x):
+        smallest = functools.partial(np.min, [x, ZEROS], axis=0)
+        return F.relu(x) * collections.defaultdict(smallest)["x"]
+
+    s = static(f)
+    for x in XS:
+        np.testing.assert_allclose(s(x).array, f(x).array, rtol=RESULTS)
+    assert s.schedule_manager.statistics.replays == 5
 
 
 def test_a_literal_indexed_by_an_argument_is_recorded():

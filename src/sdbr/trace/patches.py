@@ -18,7 +18,6 @@ from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import called_by_machinery
 from sdbr.trace.current import current
 from sdbr.trace.effects._reads import array_reader, getattribute_of_link
-from sdbr.trace.effects.environment import register as register_environment
 from sdbr.trace.effects.output import register as register_output
 from sdbr.trace.effects.raising import register as register_raising
 from sdbr.trace.gradients import register as register_gradients
@@ -304,6 +303,5 @@ register_creation(PATCHES)
 register_math(PATCHES)
 register_gradients(PATCHES)
 register_output(PATCHES)
-register_environment(PATCHES)
 register_raising(PATCHES)
 register_whole(PATCHES)

@@ -335,9 +335,6 @@ class Trace:
         What the call may read and no replay compares: beyond the limits of what is compared.
     classes : list of (Link, type)
         Links whose attributes the call read, and their classes, which may be assigned.
-    environment : dict of bytes to bytes
-        Entries of ``os.environ`` that the call read, as the system has them; None for those that
-        were not there.
     lasting : list of Value
         Arrays in attributes of links that NumPy calls write in place.
     fixed : set of int
@@ -384,7 +381,6 @@ class Trace:
     forgotten: list = dataclasses.field(default_factory=list)
     unwatched: list = dataclasses.field(default_factory=list)
     classes: list = dataclasses.field(default_factory=list)
-    environment: dict = dataclasses.field(default_factory=dict)
     lasting: list = dataclasses.field(default_factory=list)
     fixed: set = dataclasses.field(default_factory=set)
     windows: set = dataclasses.field(default_factory=set)

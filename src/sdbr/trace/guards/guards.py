@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import operator
-import os
 from typing import Any
 
 from sdbr.compat import LINK_VERSION
@@ -68,9 +67,6 @@ class Guards:
             self._watch_read(read, trace, places)
         if trace.classes:
             self.stable.add(Given(trace.classes), "__class__", _have_classes, None)
-        for name, value in trace.environment.items():
-            check = _is_absent if value is None else is_equal
-            self.volatile.add(os.environ._data, name, check, value, os.fsdecode(name))
         for place, thing, itself in trace.places:
             if itself:
                 self.volatile.add(place, place.label, is_same, thing)

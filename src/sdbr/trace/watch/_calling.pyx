@@ -58,8 +58,8 @@ cdef dict Calling = {
         filter, functools.lru_cache, functools.reduce, getattr(operator, "call", map),
         itertools.dropwhile, itertools.filterfalse, itertools.starmap, itertools.takewhile, map,
     )), 0),
-    id(itertools.accumulate): 1, id(itertools.groupby): 1, id(list.sort): -1, id(max): -1,
-    id(min): -1, id(sorted): -1,
+    id(functools.partial): 0, id(itertools.accumulate): 1, id(itertools.groupby): 1,
+    id(list.sort): -1, id(max): -1, id(min): -1, id(sorted): -1,
 }  # fmt: skip
 cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
 cdef tuple Bound = (types.BuiltinMethodType, types.MethodWrapperType)

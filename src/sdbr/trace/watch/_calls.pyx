@@ -307,7 +307,7 @@ cdef object _unknown(Notes notes, function, list args, dict kwargs):
         notes.mark_dynamic(f"{module}.{function.__name__} gives something else each time")
     elif not (is_a(function, (type,)) or is_trusted(module) or function in TRUSTED_FUNCTIONS):
         name = f"{module}.{function.__name__}"
-        notes.mark_dynamic(f"calls {name}, of which nobody knows what it reads")
+        notes.mark_dynamic(f"calls {name}, of which nobody knows what it reads or changes")
     _give(notes, module, args, kwargs, ASKS if asks(function) else TAKES)
 
 

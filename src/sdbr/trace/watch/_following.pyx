@@ -164,7 +164,7 @@ cpdef bint asks(function) except -1:
 
 #: As are these of other modules.
 TRUSTED_FUNCTIONS = frozenset({
-    os.fspath, os.putenv, os.unsetenv, pickle.dumps, pickle.loads, sys.intern, sys.is_finalizing,
+    os.fspath, pickle.dumps, pickle.loads, sys.intern, sys.is_finalizing,
     warnings.warn,
 })  # fmt: skip
 

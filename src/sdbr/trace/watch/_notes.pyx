@@ -6,6 +6,7 @@ import types
 from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.stripping import strip
 from sdbr.trace.code.foreign import is_users
+from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import ATOMS, MISSING
@@ -388,11 +389,8 @@ cdef class Notes(Events):
         return 0
 
     cpdef int mark_dynamic(self, str text) except -1:
-        """Why the call cannot be static; where, is what is executed now."""
-        place = ""
-        if self.top != NULL:
-            frame = <object>self.top
-            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        """Why the call cannot be static; where, is the user's code that is executed now."""
+        place = "" if self.top == NULL else user_line()
         if (text, place) not in self.reads.dynamic:
             self.reads.dynamic.append((text, place))
         return 0
