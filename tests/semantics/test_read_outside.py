@@ -252,7 +252,7 @@ MOVING = {
         "waits for other threads",
     ),
     "global dict": (lambda s, x: s.l(x) * next(FEEDS["deep"][0]["it"]), None, "['it']"),
-    "bound method": (lambda s, x: s.l(x) * NEXT(), None, "count cannot be looked into"),
+    "bound method": (lambda s, x: s.l(x) * NEXT(), None, "an iterator, which goes on"),
     "bound get": (lambda s, x: s.l(x) * s.a(), JOBS.get, "is a queue"),
     "partial": (lambda s, x: s.l(x) * s.a(), functools.partial(next, endless()), "an iterator"),
 }

@@ -6,6 +6,7 @@ import sys
 from unittest import mock
 
 import sdbr
+from sdbr.trace.watch._reads import Watch
 
 import chainer
 import numpy as np
@@ -19,6 +20,11 @@ from tests.tolerances import RESULTS
 REASON = "a debugger has the trace function of this thread"
 #: As if another had it, on every Python.
 unwatched = mock.patch("sdbr.call.trace_call.obstacle", lambda: REASON)
+
+
+class Unwatched(Watch):
+    def start(self):
+        return REASON
 
 
 def batch(i: int) -> chainer.Variable:
@@ -44,6 +50,17 @@ def test_such_calls_are_traced_once_somebody_can_watch():
     assert (statistics.define_by_run_calls, statistics.traces) == (3, 0)
     check(static, range(3, 7))
     assert (statistics.define_by_run_calls, statistics.traces, statistics.replays) == (3, 1, 3)
+
+
+def test_who_comes_first_by_a_moment():
+    """Another thread takes the last tool between the look whether one is free and the trace."""
+    static = sdbr.static_graph(scaled, on_dynamic="raise")
+    with mock.patch("sdbr.trace.watch.watching.Watch", Unwatched):
+        check(static, range(3))
+    statistics = static.schedule_manager.statistics
+    assert (statistics.define_by_run_calls, statistics.traces) == (3, 0)
+    check(static, range(3, 7))
+    assert (statistics.traces, statistics.replays) == (1, 3)
 
 
 def test_what_is_traced_replays():

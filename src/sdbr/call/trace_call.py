@@ -79,6 +79,10 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
         recorder.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
     result = _recorded(recorder, function, lookup, given)
     trace = recorder.trace
+    if recorder.reads is not None and recorder.reads.unseen is not None:
+        # Another thread has taken what was free a moment ago; the next call is traced.
+        note_define_by_run(manager, f"it cannot be traced: {recorder.reads.unseen}")
+        return result
     settle_scalars(trace)
     seen = what_was_seen(recorder, given, callables_in(lookup.structure))
     trace.dynamic = trace.dynamic or changed_number(trace, recorder) or caught_error(trace)

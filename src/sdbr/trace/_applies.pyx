@@ -22,6 +22,7 @@ from sdbr.trace._node_copies import (
     GRAPH,
     attributes_of,
     copy_node,
+    inner_function,
     runs_users_code,
     spent_node,
 )
@@ -168,7 +169,8 @@ class ApplyRecording:
     def _applied(self, original, function, inputs):
         if not runs_users_code(function):
             return original(function, inputs)
-        with beside(self.code_watch):
+        given = [x._data[0] if isinstance(x, _Variable) else x for x in inputs]
+        with self.unfilled(given), beside(self.code_watch, inner_function(function) or function):
             return original(function, inputs)
 
     def _check_variables(self, around, template) -> None:

@@ -19,7 +19,7 @@ from sdbr.trace.arrays.stripping import holds_known, holds_traced
 from sdbr.trace.arrays.telling import record, unseen
 from sdbr.trace.arrays.traced_float import strip_floats
 from sdbr.trace.code._library import is_library_name
-from sdbr.trace.code.frames import called_by_machinery
+from sdbr.trace.code.frames import called_by_machinery, makes_parameters
 from sdbr.trace.code.moving import CLOCKS
 from sdbr.trace.current import current
 
@@ -92,9 +92,9 @@ def recorded_draw(original: Callable) -> Callable:
         recorder = current()
         if recorder is None or recorder.depth:
             return original(*args, **kwargs)
-        if not called_by_machinery(sys._getframe(1)):
+        if not makes_parameters(sys._getframe(1)):
             return recorder.draw(*recorder.with_numbers(original, args, kwargs))
-        recorder.depth += 1  # first values of parameters
+        recorder.depth += 1
         try:
             return original(*args, **kwargs)
         finally:

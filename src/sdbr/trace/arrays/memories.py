@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from sdbr.base.reasons import Remedy
@@ -302,6 +304,17 @@ class MemoryRecording:
         node.link = self.link
         self.trace.nodes.append(node)
         return value
+
+    @contextlib.contextmanager
+    def unfilled(self, given) -> Iterator[None]:
+        """Code in the block runs in each replay as well: what the call has made of nothing it may
+        write to where it lies in `given`, as that is what a replay gives it."""
+        theirs = {id(owner(x)) for x in arrays_in(given)}
+        before = [(a, a.tobytes()) for a, _ in self._made.values() if id(owner(a)) not in theirs]
+        yield
+        if any(array.tobytes() != contents for array, contents in before):
+            text = "an array that the call has made is filled by static_code or a function node"
+            self.mark_dynamic(text, Remedy.READ_BEFORE)
 
     def rewritten_from_nothing(self, array: np.ndarray) -> None:
         """An array made from nothing got other such contents before our eyes."""

@@ -124,6 +124,14 @@ _MACHINERY = frozenset({
 })  # fmt: skip
 
 
+def makes_parameters(frame) -> bool:
+    """Whether machinery draws in `frame`, as Chainer does the first values of parameters; an
+    initializer that the user's code has called does not."""
+    while frame.f_globals.get("__name__", "").startswith("chainer.initializer"):
+        frame = frame.f_back
+    return called_by_machinery(frame)
+
+
 def called_by_machinery(frame) -> bool:
     """Whether `frame` belongs to the parts of Chainer that only pass arrays on, or to SciPy, whose
     compiled code takes arrays of NumPy's own alone."""

@@ -86,11 +86,17 @@ def _run(recorder, function: Callable, args: tuple, kwargs: dict, label: str) ->
     """Call the code with plain arrays; what it writes is its own affair, in every replay, too."""
     plain_args = rebuilt(args, plain)
     plain_kwargs = rebuilt(kwargs, plain)
+    theirs = {id(x) for x in (*args, *kwargs.values())}
+    given = [x for x in (*plain_args, *plain_kwargs.values()) if id(x) not in theirs]
     before = Attributes(recorder)
     recorder.pending_writes = before.pending
     recorder.depth += 1
     try:
-        with Overheard(recorder), beside(recorder.code_watch, is_free=True):
+        with (
+            Overheard(recorder),
+            recorder.unfilled((args, kwargs)),
+            beside(recorder.code_watch, given=given),
+        ):
             result = function(*plain_args, **plain_kwargs)
     except Exception:
         recorder.mark_dynamic(

@@ -293,8 +293,6 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
     reads, trace = recorder.reads, recorder.trace
     if reads is None:
         return None
-    if reads.unseen is not None:
-        recorder.mark_dynamic(f"it cannot be watched: {reads.unseen}", Remedy.DO_OUTSIDE, line="")
     for text, line in reads.dynamic:
         recorder.mark_dynamic(f"the call {text}", Remedy.DO_OUTSIDE, line=line)
     try:

@@ -12,3 +12,4 @@ cpdef bint finds_as_usual(object kind) except -1
 cpdef object enter_context(Notes notes, thing)
 cpdef object match(Notes notes, thing, kind, int n, tuple names)
 cpdef int waits(Notes notes) except -1
+cdef int answered(Notes notes, thing, str kind, str name, value) except -1

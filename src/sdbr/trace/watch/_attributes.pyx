@@ -10,8 +10,11 @@ from sdbr.trace.watch._looks import MISSING, superior
 from sdbr.trace.watch.fingerprints import VARIABLES, module_of
 from sdbr.trace.code._library import stands_in
 from sdbr.trace.watch._following import is_library_class
+from sdbr.trace.watch.reads import is_ours
 
 import chainer
+
+from cpython.object cimport PyObject
 
 from sdbr.trace.watch._escaping cimport escape
 from sdbr.trace.watch._following cimport is_followed
@@ -77,7 +80,10 @@ cpdef object as_usual(Notes notes, thing, str name):
         how == METHOD and not kind.__flags__ & 1 << 9
     ):
         return None  # a method of a class that nobody can change
-    notes.read(thing, "attribute", name, found)
+    if type(class_attribute(kind, name)) is types.GetSetDescriptorType:
+        answered(notes, thing, "attribute", name, found)
+    else:
+        notes.read(thing, "attribute", name, found)
     if how == CODE:
         _described(notes, thing, name, found)
     elif how == ABSENT:
@@ -224,3 +230,13 @@ cpdef object match(Notes notes, thing, kind, int n, tuple names):
     if is_a(thing, (kind,)):
         for name in names:
             attribute(notes, thing, name)
+
+
+cdef int answered(Notes notes, thing, str kind, str name, value) except -1:
+    """What compiled code has made just now, where it was asked for an attribute, hangs on all that
+    it sees."""
+    notes.read(thing, kind, name, value)
+    if notes.fresh.has(<PyObject *>value) and not notes.is_own(thing):
+        if not is_atom(value) and not is_a(value, (*ARRAYS, *VARIABLES)) and not is_ours(value):
+            notes.fact(thing, "contents")
+    return 0

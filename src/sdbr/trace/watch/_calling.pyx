@@ -27,7 +27,7 @@ from sdbr.trace.watch._calls import MEANINGS as _MEANINGS
 from sdbr.trace.watch._calls import makes_by_itself
 from sdbr.trace.watch._escaping import OPERATORS, escape, takes_numbers
 from sdbr.trace.watch._frames import NULLS
-from sdbr.trace.watch._following import is_stdlib, unbound
+from sdbr.trace.watch._following import direct, is_stdlib, unbound
 from sdbr.trace.watch.fingerprints import CONTAINERS, module_of
 from sdbr.trace.watch.reads import environment
 
@@ -177,7 +177,8 @@ cdef object instead(Executed w, function):
 
 cdef object patched(Executed w, function):
     """What is in the place of a function that code has by a name of its own."""
-    return None if w.stands is None else w.stands(function)
+    bare = direct(function)
+    return bare if w.stands is None else w.stands(bare or function) or bare
 
 
 cdef int make_plain(function, list args) except -1:

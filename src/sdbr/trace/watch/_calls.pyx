@@ -37,6 +37,7 @@ from sdbr.trace.watch._attributes cimport (
     wrote_attribute,
 )
 from sdbr.trace.watch._containers cimport (
+    advance,
     computed_from,
     count,
     elements,
@@ -73,6 +74,8 @@ _AGAIN = frozenset({
     np.geterr, np.get_printoptions, np.geterrcall, sys.getrecursionlimit, os.getcwd, os.getpid,
     sys.getdefaultencoding, threading.current_thread, threading.get_ident,
 })  # fmt: skip
+#: What tells the state of a generator, which no draw of the call moves.
+_TELLS = frozenset({"__getstate__", "__reduce__", "get_state", "spawn"})
 _HASHED = (*SETS, dict)
 _MOVING = ("_random", "time")
 _ARRAYS = ("numpy", "cupy")
@@ -130,6 +133,8 @@ cdef int read_parts(Notes notes, function) except -1:
     kind = type(function)
     if kind is _METHOD or kind in C_BOUND and not is_a(function.__self__, _OWNERLESS):
         notes.read(function, "self", None, function.__self__)
+        if kind in C_BOUND:
+            _moves(notes, function.__self__)
     elif is_a(function, (functools.partial,)):
         for name in ("func", "args", "keywords"):
             notes.read(function, "attribute", name, getattr(function, name))
@@ -207,8 +212,22 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
         if not is_trusted(module):
             notes.mark_dynamic(f"calls {module}.{thing.__name__}, which is compiled")
         if args and is_a(args[0], _GENERATORS):
-            notes.reads.draws.append(thing.__name__)
+            _draws(notes, thing.__name__)
     return _give(notes, module, [thing, *args], kwargs)
+
+
+cdef int _moves(Notes notes, owner) except -1:
+    """Compiled code calls a method of an iterator, most of which move it; files are told apart."""
+    if class_attribute(type(owner), "__next__") is not MISSING and module_of(type(owner)) != "_io":
+        advance(notes, owner)
+    return 0
+
+
+cdef int _draws(Notes notes, str name) except -1:
+    notes.reads.draws.append(name)
+    if name in _TELLS:
+        notes.mark_dynamic(f"asks for the state of a random generator: {name}")
+    return 0
 
 
 cdef bint runs_users(link) except -1:
@@ -225,6 +244,7 @@ cdef object _gets(Notes notes, getter, thing):
     """A getter of the standard library gets something of a thing."""
     keys = getter.__reduce__()[1]
     if type(getter) is operator.methodcaller:
+        _moves(notes, thing)
         escape(notes, thing)
     elif type(getter) is operator.itemgetter:
         for key in keys:
@@ -331,7 +351,7 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
     if not is_a(owner, _COMPUTED) or (is_a(owner, ARRAYS) and owner.dtype == object):
         module = module_of(type(owner))
         if is_a(owner, _GENERATORS):
-            notes.reads.draws.append(name)
+            _draws(notes, name)
         elif type(owner) is contextvars.ContextVar and name == "get":
             notes.asked = owner, (tuple(args), ())
         elif type(owner).__name__ == "lock" or module.startswith(_OF_THREADS):
@@ -341,6 +361,7 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
         elif module in ("random", *_MOVING):
             notes.mark_dynamic(f"{type(owner).__qualname__}.{name} gives something else each time")
         else:
+            _moves(notes, owner)
             escape(notes, owner)
     elif is_a(owner, ARRAYS):
         if name == "__getitem__" and args:
@@ -362,6 +383,8 @@ cdef object _of_class(Notes notes, str name, owner, list args, dict kwargs):
         return None
     if name in _CLOCKS and module_of(owner) == "datetime":
         notes.mark_dynamic(f"{owner.__qualname__}.{name} gives something else each time")
+    if module_of(type(owner)) == "_ctypes":
+        notes.mark_dynamic(f"calls {owner.__qualname__}.{name}, which may read any memory")
     if owner is itertools.chain:
         return MEANINGS[itertools.chain](notes, args, kwargs)
     for x in (*args, *kwargs.values()):

@@ -3,6 +3,7 @@
 from sdbr.trace.watch._notes cimport Notes
 
 cpdef bint is_computed(thing) except -1
+cpdef object advance(Notes notes, iterator)
 cpdef object subscript(Notes notes, thing, key)
 cpdef object get_item(Notes notes, thing, key)
 cpdef bint elements(Notes notes, thing) except -1

@@ -409,3 +409,11 @@ cpdef object set_item(Notes notes, thing, key, bint deletes = False):
         notes.wrote(thing, "item", key, deletes or found is MISSING)
     else:
         notes.wrote(thing, "*", None)
+
+
+cpdef object advance(Notes notes, iterator):
+    """The code takes what an iterator gives next."""
+    found = notes.special(iterator, "__next__")
+    if not notes.is_own(iterator) and not is_followed(found):
+        text = f"moves {notes.root(iterator)}, an iterator, which goes on from call to call"
+        notes.mark_dynamic(text)

@@ -258,6 +258,7 @@ cpdef object show(Notes notes, thing):
             left += gc.get_referents(part)
         elif is_a(part, ARRAYS):
             notes.numbers_behind(part) if is_ours(part) else numbers(notes, part)
+            again(notes, np.get_printoptions)
         elif not says_itself(notes, part):
             escape(notes, part)
 

@@ -18,7 +18,7 @@ from chainer import reporter
 
 from cpython.object cimport PyObject
 
-from sdbr.trace.watch._attributes cimport finds_as_usual
+from sdbr.trace.watch._attributes cimport answered, finds_as_usual
 from sdbr.trace.watch._calls cimport call
 from sdbr.trace.watch._frames cimport (
     VERSION,
@@ -127,7 +127,7 @@ cdef class Executed(Notes):
             self.ran,
         ):
             part.clear()
-        self.inner = self.around = None
+        self.inner = self.around = self.shared = None
         self.asked = self.function = self.callee = None
         self.meets = self.writes = self.shows = self.knows = self.stands = self.holds_nodes = None
         self.moves = self.moving = self.moved = None
@@ -309,7 +309,7 @@ cdef class Executed(Notes):
                     self.owners[<size_t>top] = thing
                     self.kept.append(<object>top)
                 else:
-                    self.read(thing, "asked", name, <object>top)
+                    answered(self, thing, "asked", name, <object>top)
         if self.moved is not None:
             return self.hand_over(top)
         if top == NULL:

@@ -8,6 +8,8 @@ import types
 from sdbr.trace.watch._escaping import is_asked
 from sdbr.trace.watch.fingerprints import CONTAINERS, VIEWS, elements_of
 
+from cpython.object cimport PyObject
+
 from sdbr.trace.watch._containers cimport (
     computed_from,
     elements,
@@ -19,6 +21,7 @@ from sdbr.trace.watch._containers cimport (
 )
 from sdbr.trace.watch._escaping cimport ASKS, escape, meet_any
 from sdbr.trace.watch._following cimport asks, computes_unseen, is_followed, runs_followed
+from sdbr.trace.watch._frames cimport VERSION, frame_locals
 from sdbr.trace.watch._looks cimport class_attribute, is_atom
 from sdbr.trace.watch._notes cimport Notes
 
@@ -154,3 +157,14 @@ cpdef object called_with(Notes notes, function, list iterables):
         computed_from(notes, iterables, True)
     for x in iterables if not runs_followed(function) else ():
         each(notes, x, is_asked if asks(function) else in_full)
+
+
+cdef int own_cell(Notes notes, int i, bint writes) except -1:
+    """The code reads or writes a variable of its own that functions within it share."""
+    if notes.shared is None:
+        return 0
+    cdef int place = i if VERSION >= 0x030B0000 else i + notes.layout.code.co_nlocals
+    cdef PyObject *found = frame_locals(notes.top)[place]
+    if found != NULL and type(<object>found) is types.CellType:
+        notes.wrote(<object>found, "cell", None) if writes else notes.is_own(<object>found)
+    return 0

@@ -10,6 +10,7 @@ import warnings
 
 from sdbr.base._by_class import ByClass
 from sdbr.compat.speed import summary
+from sdbr.trace.arrays.stripping import LEAVING, TRACED
 from sdbr.trace.code._library import is_library
 
 import chainer
@@ -98,6 +99,27 @@ cpdef object unbound(function):
     return function
 
 
+cpdef object direct(function):
+    """What is called where calling `function` only passes that on; None for the function itself.
+
+    A method that is bound to an array (``types.MethodType(norm, x)``) is called with it.
+    """
+    found = function
+    if type(found) is types.MethodWrapperType and type(found.__self__) in _FUNCTIONS and (
+        found.__name__ == "__call__"
+    ):
+        found = found.__self__
+    kind = type(found)
+    if kind is types.MethodType and type(found.__self__) in (*TRACED, *LEAVING):
+        return functools.partial(found.__func__, found.__self__)
+    if is_a(found, _PARTIAL) and class_attribute(kind, "__call__") is functools.partial.__call__:
+        found = functools.partial(found.func, *found.args, **found.keywords) if (
+            kind is not functools.partial) else found
+    return None if found is function else found
+
+
+_PARTIAL = (functools.partial,)
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.sum), np.ufunc)
 _C_BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _OWNERS = (types.ModuleType, type, type(None))
 

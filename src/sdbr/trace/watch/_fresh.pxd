@@ -14,3 +14,18 @@ cdef class Fresh:
     cdef bint has(self, PyObject *thing) except -1
     cdef int add(self, PyObject *thing) except -1
     cdef int catch_up(self) except -1
+
+
+cdef class Shared:
+    cdef Fresh fresh
+    cdef tuple told                # classes of what is told otherwise
+    cdef readonly dict filled, looked
+    cdef Fresh since
+    cdef set its_own
+    cdef int depth
+
+    cdef int begin(self, set its_own, events) except -1
+    cdef int end(self) except -1
+    cdef bint is_around(self, PyObject *thing) except -1
+    cdef bint meets_in_read(self, thing) except -1
+    cdef bint meets_in_write(self, thing, str kind) except -1

@@ -9,6 +9,7 @@ import gc
 from cpython.object cimport PyObject
 
 from sdbr.trace.watch._frames cimport made_before
+from sdbr.trace.watch._looks cimport is_a
 
 cdef extern from "Python.h":
     bint is_tracked "PyObject_GC_IsTracked"(PyObject *) noexcept
@@ -92,3 +93,65 @@ cdef class Fresh:
             thing = made_before(thing)
         self.marker = marker
         return 0
+
+
+cdef class Shared:
+    """What a call has made and code has a part in that runs in each replay (`static_code`, nodes).
+
+    A replay runs that code, and not what is around it: the code meets what the traced call has
+    left, and nobody meets what it leaves. So one of them may write such a thing, and nobody else
+    write or read it.
+
+    Attributes
+    ----------
+    filled, looked : dict of int to object
+        What the code writes to, and what it reads, by addresses.
+    since : Fresh or None
+        What has been made since the code began that runs now.
+    """
+
+    def __init__(self, Fresh fresh, tuple told):
+        self.fresh, self.told = fresh, told
+        self.filled, self.looked = {}, {}
+
+    cdef int begin(self, set its_own, events) except -1:
+        """Such code begins; `its_own`: addresses of what each replay makes anew for it."""
+        self.depth += 1
+        if self.depth == 1:
+            self.since, self.its_own = Fresh(), its_own
+            self.since.start(events)
+        return 0
+
+    cdef int end(self) except -1:
+        self.depth -= 1
+        if self.depth == 0:
+            self.since.stop()
+            self.since = None
+        return 0
+
+    cdef bint is_around(self, PyObject *thing) except -1:
+        """Whether the call has made it before the code began that runs now."""
+        if self.since is None:
+            return True
+        if is_a(<object>thing, self.told) or <size_t>thing in self.its_own:
+            return False
+        return self.fresh.has(thing) and not self.since.has(thing)
+
+    cdef bint meets_in_read(self, thing) except -1:
+        """Whether what is read of `thing` is another in a replay."""
+        cdef PyObject *at = <PyObject *>thing
+        if not self.is_around(at):
+            return False
+        if self.since is not None:
+            self.looked[<size_t>at] = thing
+        return <size_t>at in self.filled
+
+    cdef bint meets_in_write(self, thing, str kind) except -1:
+        """Whether what is written to `thing` is met by somebody who would not in a replay."""
+        cdef PyObject *at = <PyObject *>thing
+        if not self.is_around(at):
+            return False
+        if self.since is None:
+            return <size_t>at in self.looked or <size_t>at in self.filled
+        self.filled[<size_t>at] = thing
+        return <size_t>at in self.looked or kind == "*"

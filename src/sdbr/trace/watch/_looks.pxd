@@ -14,3 +14,5 @@ cpdef bint is_plain_key(key) except -1
 cpdef object field(thing, name)
 cpdef object item(thing, key)
 cpdef bint is_a(thing, tuple kinds) noexcept
+cpdef object token_of(key)
+cdef object shown(key)

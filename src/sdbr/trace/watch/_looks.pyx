@@ -213,3 +213,17 @@ cpdef object item(thing, key):
     except (IndexError, TypeError):
         pass
     return Missing
+
+
+cpdef object token_of(key):
+    """What tells a key from others: those that are no values, by which object it is."""
+    if is_atom(key):
+        return key
+    if type(key) is tuple:
+        return Missing, *map(token_of, key)
+    return Missing, <size_t><PyObject *>key
+
+
+cdef object shown(key):
+    """What stands for a key in a text, where no code of the user's may run."""
+    return key if is_atom(key) or type(key) is type else type(key)

@@ -12,6 +12,8 @@ import sys
 import types
 import weakref
 
+import numpy as np
+
 from sdbr.trace.watch._attributes import ABSENT
 from sdbr.trace.watch._calls import MEANINGS
 from sdbr.trace.watch._flowing import (
@@ -25,6 +27,7 @@ from sdbr.trace.watch._flowing import (
 from sdbr.trace.watch._attributes cimport attribute, has_attribute, write_attribute
 from sdbr.trace.watch._calls cimport read_parts
 from sdbr.trace.watch._containers cimport (
+    advance,
     all_of,
     computed_from,
     elements,
@@ -204,20 +207,17 @@ def _next(notes, args, kwargs):
         through(notes, x) if notes.is_own(x) else None
 
 
-cpdef object advance(Notes notes, iterator):
-    """The code takes what an iterator gives next."""
-    found = notes.special(iterator, "__next__")
-    if not notes.is_own(iterator) and not is_followed(found):
-        text = f"moves {notes.root(iterator)}, an iterator, which goes on from call to call"
-        notes.mark_dynamic(text)
-
-
 @_means(builtins.print)
 def _print(notes, args, kwargs):
     for x in (*args, kwargs.get("sep"), kwargs.get("end")):
         show(notes, x)
     if not is_followed(class_attribute(type(kwargs.get("file")), "write")):
         notes.wrote(kwargs.get("file"), "*", None)
+
+
+@_means(np.fromfile)
+def _fromfile(notes, args, kwargs):
+    notes.mark_dynamic("reads a file: numpy.fromfile")
 
 
 @_means(builtins.repr, str, builtins.format, builtins.hash, builtins.ascii)

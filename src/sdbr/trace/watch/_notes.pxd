@@ -1,7 +1,7 @@
 """What a call reads from outside, noted."""
 
 from sdbr.trace.watch._events cimport Events
-from sdbr.trace.watch._fresh cimport Fresh
+from sdbr.trace.watch._fresh cimport Fresh, Shared
 
 
 cdef class Notes(Events):
@@ -34,11 +34,13 @@ cdef class Notes(Events):
     cdef set beside                # as `written`, of what runs in each replay
     cdef Notes inner               # watches code that runs in each replay as well
     cdef Notes around              # of such a watch: that of the call
+    cdef Shared shared             # what the call has made and such code has a part in
     cdef list places               # what was written to, and where
     cdef dict ran                  # address -> code of the user's that ran, and what it has called
     cdef list kept                 # what has an address in one of these
 
     cpdef bint is_own(self, thing) except -1
+    cdef bint has(self, thing) except -1
     cpdef object root(self, thing)
     cpdef object place(self, str kind, parent, key, value, str name=*)
     cpdef int read(self, thing, str kind, key, value) except -1
@@ -46,6 +48,7 @@ cdef class Notes(Events):
     cpdef int compare(self, one, other, bint is_asked=*) except -1
     cdef object lies_at(self, thing)
     cpdef int wrote(self, thing, str kind, key, bint new=*, str name=*) except -1
+    cdef int has_part(self, thing) except -1
     cpdef int wrote_beside(self, Notes other, bint is_free) except -1
     cdef int read_beside(self, thing, str kind, key) except -1
     cdef bint has_read(self, source, str kind, key) except -1

@@ -1,5 +1,6 @@
 """What a call reads from outside, noted: each thing by the path by which it was first reached."""
 
+import functools
 import sys
 import types
 
@@ -7,11 +8,14 @@ from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.stripping import strip
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import user_line
+from sdbr.trace.code._library import COMPILED, stands_in
 from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import ATOMS, MISSING
-from sdbr.trace.watch.fingerprints import CONTAINERS, LOOSE, elements_of, shallow
-from sdbr.trace.watch.reads import FACTS, PLACES, Reads, is_ours, value_print
+from sdbr.trace.watch.fingerprints import CONTAINERS, LOOSE
+from sdbr.trace.watch.reads import (
+    FACTS, PLACES, Reads, contents_of, is_alike, is_ours, value_print,
+)
 from sdbr.trace.watch.sources import Source, hold
 
 import chainer
@@ -22,11 +26,17 @@ from cpython.object cimport PyObject
 from sdbr.trace.watch._events cimport Events
 from sdbr.trace.watch._fresh cimport Fresh
 from sdbr.trace.watch._following cimport unbound
-from sdbr.trace.watch._looks cimport class_attribute, field, is_a, is_atom, item, lookup
+from sdbr.trace.watch._looks cimport (
+    class_attribute, field, is_a, is_atom, item, lookup, shown, token_of,
+)
 
 # Of which somebody wants to know where they lie.
 cdef tuple MET = (*GENERATORS, np.generic, chainer.Variable, chainer.Link)
 cdef tuple LINKS = (chainer.Link,)
+# What a class may have in the place of a method that is no code of its own.
+cdef tuple NO_CODE = (
+    staticmethod, types.BuiltinFunctionType, np.ufunc, type(np.sum), functools.partial,
+)  # fmt: skip
 # Of what lies there others tell.
 cdef tuple TOLD = (
     chainer.Link, chainer.LinkHook, chainer.Variable, chainer.variable.VariableNode,
@@ -60,6 +70,12 @@ cdef class Notes(Events):
 
     cpdef bint is_own(self, thing) except -1:
         """Whether nothing that is read of `thing` can change without the call."""
+        cdef bint own = self.has(thing)
+        if own and self.shared is not None and self.shared.meets_in_read(thing):
+            self.has_part(thing)
+        return own
+
+    cdef bint has(self, thing) except -1:
         if type(thing) in ATOMS:
             return True
         address = <size_t><PyObject *>thing
@@ -85,6 +101,8 @@ cdef class Notes(Events):
 
     cpdef int is_made(self, thing) except -1:
         """The call has just made `thing`."""
+        if self.shared is not None and self.shared.since is not None:
+            self.shared.since.add(<PyObject *>thing)
         return self.fresh.add(<PyObject *>thing)
 
     cpdef bint is_new_to(self, thing) except -1:
@@ -105,7 +123,7 @@ cdef class Notes(Events):
             name = field(thing, "__name__")
             if type(name) is str and sys.modules.get(name) is thing:
                 return self.place("module", None, name, thing)
-        name = thing.__qualname__ if is_named(thing) else None
+        name = thing.__qualname__ if is_a(thing, NAMED) else None
         name = name.rpartition("<locals>.")[2] if name else f"<{type(thing).__qualname__}>"
         source = self.place("constant", None, hold(thing), thing, name)
         # Code that runs is the same in each call, and so is where it looks up its names.
@@ -241,7 +259,11 @@ cdef class Notes(Events):
 
         `name` is that of a variable, where `thing` is its cell.
         """
-        if self.is_own(thing) or is_pythons(key):
+        if is_pythons(key):
+            return 0
+        if self.has(thing):
+            if self.shared is not None and self.shared.meets_in_write(thing, kind):
+                self.has_part(thing)
             return 0
         source = self.root(thing)
         address = <size_t><PyObject *>thing
@@ -266,8 +288,9 @@ cdef class Notes(Events):
         self.reads.writes.append(f"{source}{what}")
         return 0
 
-    def inside(self, make):
+    def inside(self, make, its_own):
         """A watch, made by `make`, of code that runs in each replay; None where this one is over.
+        `its_own`: addresses of what each replay makes anew for it.
         """
         if self.thread == NULL:
             return None
@@ -275,7 +298,15 @@ cdef class Notes(Events):
             self.inner = make()
             self.inner.fresh = self.fresh  # what the call has made is its own
             self.inner.around = self
+            self.shared = self.inner.shared = Shared(self.fresh, TOLD)
+            self.reads.filled = self.shared.filled
+        self.shared.begin(its_own, self.inner)
         return self.inner
+
+    cdef int has_part(self, thing) except -1:
+        cdef Notes notes = self if self.around is None else self.around
+        what = f"a {type(thing).__qualname__} that it has made"
+        return notes.mark_dynamic(f"shares {what} with static_code or a function node")
 
     cpdef int wrote_beside(self, Notes other, bint is_free) except -1:
         """Code has run that runs in each replay, too: what it has written, as `other` has seen, the
@@ -304,6 +335,7 @@ cdef class Notes(Events):
                     self.beside.add(whole)
         other.places.clear()
         other.written.clear()
+        self.shared.end()
         return 0
 
     cdef int read_beside(self, thing, str kind, key) except -1:
@@ -373,6 +405,9 @@ cdef class Notes(Events):
         # Of Chainer's classes, the ways into links.
         if not is_library_class(kind) or (name == "__call__" and is_a(thing, LINKS)):
             self.read(kind, "attribute", name, lookup(kind, name)[1])
+            found = class_attribute(kind, name)
+            if is_a(found, NO_CODE) and not stands_in(getattr(found, "__func__", found)):
+                self.mark_dynamic(f"calls {name} of a {kind.__qualname__}, which is compiled")
         return class_attribute(kind, name)
 
     cpdef object lineage(self, kind):
@@ -396,17 +431,6 @@ cdef class Notes(Events):
         return 0
 
 
-cdef list contents_of(thing):
-    """All that lies in a container, keys included; no code of the user's runs."""
-    if is_a(thing, (dict,)):
-        return [*dict.keys(thing), *dict.values(thing)]
-    return elements_of(thing)
-
-
-cdef bint is_alike(now, before) except -1:
-    return now is before or (is_atom(now) and shallow(now) == shallow(before))
-
-
 cdef tuple place_of(thing, str kind, key):
     """What tells one place from others, however it is read or written."""
     kind = PLACES.get(kind, kind)
@@ -415,27 +439,8 @@ cdef tuple place_of(thing, str kind, key):
     return <size_t><PyObject *>thing, kind, token_of(key)
 
 
-cpdef object token_of(key):
-    """What tells a key from others: those that are no values, by which object it is."""
-    if is_atom(key):
-        return key
-    if type(key) is tuple:
-        return Notes, *map(token_of, key)
-    return Notes, <size_t><PyObject *>key
-
-
-cdef object shown(key):
-    """What stands for a key in a text, where no code of the user's may run."""
-    return key if is_atom(key) or type(key) is type else type(key)
-
-
-def is_named(thing):
-    """Whether a thing has a name that says what it is."""
-    return is_a(thing, NAMED)
-
-
 cdef tuple CODE = (types.FunctionType, types.CellType, type)
-cdef tuple NAMED = (types.FunctionType, types.BuiltinFunctionType, type, type(is_named))
+cdef tuple NAMED = (types.FunctionType, types.BuiltinFunctionType, type, COMPILED)
 # Attributes that Python itself writes when they are asked for.
 cdef frozenset PYTHONS = frozenset({"__slotnames__", "__warningregistry__"})
 

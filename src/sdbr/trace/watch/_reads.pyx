@@ -4,10 +4,10 @@ import collections
 import opcode
 import sys
 
-from sdbr.trace.watch._calls import MEANINGS
 from sdbr.trace.watch._flowing import by_value
 from sdbr.trace.watch._frames import NULLS
 from sdbr.trace.watch._looks import ATOMS, MISSING
+from sdbr.trace.watch._meanings import MEANINGS  # which it fills
 
 from cpython.object cimport PyObject
 
@@ -21,13 +21,12 @@ from sdbr.trace.watch._attributes cimport (
 )
 from sdbr.trace.watch._calling cimport (
     beside, call_all, call_of, called, gives_back, indexed, is_one)
-from sdbr.trace.watch._containers cimport through
+from sdbr.trace.watch._containers cimport advance, through
 from sdbr.trace.watch._escaping cimport escape, numbers, show
 from sdbr.trace.watch._executed cimport Executed
-from sdbr.trace.watch._flowing cimport each
+from sdbr.trace.watch._flowing cimport each, own_cell
 from sdbr.trace.watch._frames cimport VERSION, frame_globals
 from sdbr.trace.watch._looks cimport is_a, item
-from sdbr.trace.watch._meanings cimport advance
 
 ctypedef int (*Handler)(Executed, int, int) except -1
 
@@ -119,7 +118,7 @@ cdef int m_name_or_global(Executed w, int op, int arg) except -1:
 cdef int m_cell(Executed w, int op, int arg) except -1:
     cell = w.cell(arg)
     if cell is None or w.is_own(cell):
-        return 0
+        return own_cell(w, arg, False) if cell is None else 0
     code = w.layout.code
     try:
         value = cell.cell_contents
@@ -133,7 +132,9 @@ cdef int m_cell(Executed w, int op, int arg) except -1:
 
 cdef int m_store_cell(Executed w, int op, int arg) except -1:
     cell = w.cell(arg)
-    if cell is not None:
+    if cell is None:
+        own_cell(w, arg, True)
+    else:
         m_cell(w, op, arg) if op in DELETES else None
         w.wrote(cell, "cell", None, False, w.layout.code.co_freevars[arg - w.layout.first_free])
     return 0

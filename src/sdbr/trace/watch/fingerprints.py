@@ -353,10 +353,7 @@ def inside(thing, go) -> Any:
 def is_closed(thing) -> bool:
     """Whether nothing of an object counts but which it is, and what its class holds."""
     module = module_of(type(thing))
-    return is_a(thing, (*ITSELF, *_IDENTICAL)) or (
-        module.startswith(_CLOSED_MODULES)
-        and not (module.startswith("numpy") and type(thing).__flags__ & 1 << 9)
-    )
+    return is_a(thing, (*ITSELF, *_IDENTICAL)) or module.startswith(_CLOSED_MODULES)
 
 
 def state_of(parameter) -> tuple:
@@ -366,11 +363,12 @@ def state_of(parameter) -> tuple:
 
 _OF_LINKS = frozenset({"_device", "_within_init_scope"})
 _IDENTICAL = (
+    np.dtype, np.ufunc, type(np.sum), np.busdaycalendar,
     np.random.RandomState, np.random.Generator, chainer.FunctionNode, types.GenericAlias,
     types.FrameType, types.GeneratorType, type(chainer.config), io.TextIOWrapper,
 )  # fmt: skip
 #: Whose objects have methods that say themselves what they read: locks, scanners, functions.
-_CLOSED_MODULES = ("cupy", "numpy", "sdbr.", "_thread", "_json", "_cython_")
+_CLOSED_MODULES = ("cupy", "sdbr.", "_thread", "_json", "_cython_")
 
 
 def _contents(thing, kind: type, go) -> list:

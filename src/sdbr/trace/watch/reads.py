@@ -9,7 +9,7 @@ from typing import Any
 
 from sdbr.devices.arrays import ARRAYS, on_host
 from sdbr.trace.code._library import stands_in
-from sdbr.trace.watch._looks import ATOMS, MISSING, field, is_a, item, lookup
+from sdbr.trace.watch._looks import ATOMS, MISSING, field, is_a, is_atom, item, lookup
 from sdbr.trace.watch.fingerprints import (
     LOOSE,
     MOST,
@@ -293,6 +293,8 @@ class Reads:
         self.ran: list = []
         #: Attributes of links that code writes which runs in each replay, by ids and names.
         self.beside: set[tuple[int, str]] = set()
+        #: What the call has made and such code writes to, by ids.
+        self.filled: dict[int, object] = {}
         #: Whether the code has asked if two arrays are one.
         self.compares_arrays = False
         #: What it has heard when it asked whether two things from outside are one.
@@ -406,3 +408,15 @@ def value_print(thing) -> Any:
     if want[0] == "is" and len(want) == 2:
         return want[1].thing
     return want
+
+
+def contents_of(thing) -> list:
+    """All that lies in a container, keys included; no code of the user's runs."""
+    if is_a(thing, (dict,)):
+        return [*dict.keys(thing), *dict.values(thing)]
+    return elements_of(thing)
+
+
+def is_alike(now, before) -> bool:
+    """Whether what lies somewhere is what lay there, or an equal number or text."""
+    return now is before or (is_atom(now) and shallow(now) == shallow(before))

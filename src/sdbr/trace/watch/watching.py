@@ -56,7 +56,7 @@ class watching:
             if not is_of_ours(failure):
                 self.__exit__()
                 raise
-            self._watch.reads.unseen = _told(failure)
+            self._watch.reads.dynamic.append((_told(failure), ""))
         return self._watch
 
     def __exit__(self, *error) -> None:
@@ -82,9 +82,19 @@ def _told(failure: Exception) -> str:
 
 
 @contextlib.contextmanager
-def beside(watched: Watch | None, is_free: bool = False) -> Iterator[None]:
-    """Code of the user's that runs in each replay as well: see `Notes.wrote_beside`."""
-    other = None if watched is None else watched.inside(Watch)
+def beside(watched: Watch | None, node: Any = None, given: list = ()) -> Iterator[None]:
+    """Code of the user's that runs in each replay as well: see `Notes.wrote_beside`.
+
+    Parameters
+    ----------
+    node : FunctionNode or Function, optional
+        Whose forward it is; of ``static_code`` none, which may write to links.
+    given : list
+        What each replay makes anew for it, besides containers of the node (`copy_node`).
+    """
+    fields = [*(() if node is None else node.__dict__.values()), *given]
+    its_own = {id(x) for x in fields if type(x) in (dict, list, set)}
+    other = None if watched is None else watched.inside(Watch, its_own)
     if other is None:
         yield
         return
@@ -94,7 +104,7 @@ def beside(watched: Watch | None, is_free: bool = False) -> Iterator[None]:
     finally:
         try:
             reason = reason or other.stop()
-            watched.wrote_beside(other, is_free)
+            watched.wrote_beside(other, node is None)
         except BaseException as failure:
             if not is_of_ours(failure):
                 raise

@@ -1,0 +1,202 @@
+"""Row 10: compiled objects whose state nobody sees move, and compiled code that is called by the
+way of a class or a method."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import types
+
+import sdbr
+
+import chainer
+import numpy as np
+import pytest
+import scipy.linalg
+from chainer import functions as F
+
+from tests.harness.comparison import assert_near
+from tests.tolerances import RESULTS
+
+
+def annealed():
+    rate = 1.0
+    while True:
+        yield rate
+        rate *= -0.7
+
+
+def sent(g):
+    return g.send(None)
+
+
+class OfAGenerator:
+    def __init__(self):
+        self.g = annealed()
+        self.next = self.g.__next__
+        self.send = functools.partial(self.g.send, None)
+
+
+class Pointed:
+    def __init__(self):
+        self.number = ctypes.c_double(0.3)
+        self.pointer = ctypes.pointer(self.number)
+        self.address = ctypes.addressof(self.number)
+
+
+def move(pointed):
+    pointed.number.value -= 0.5
+
+
+def drawn(generator):
+    generator.random()
+
+
+def draw_globally(_):
+    np.random.rand()
+
+
+PCG, MT = np.random.PCG64, np.random.MT19937
+#: What lies outside, the number that the call makes of it, and what others do between calls.
+STATES = {
+    "send": (annealed, sent, None),
+    "__next__, kept": (OfAGenerator, lambda o: o.next(), None),
+    "send, in a partial": (OfAGenerator, lambda o: o.send(), None),
+    "send, mapped": (annealed, lambda g: sum(map(g.send, [None])), None),
+    "nditer": (lambda: np.nditer(np.arange(9.0)), lambda it: it[0].item(), np.nditer.iternext),
+    "nditer, moved": (lambda: np.nditer(np.arange(9.0)), lambda it: it.iternext() + it[0], None),
+    "flat": (lambda: np.arange(9.0).flat, lambda it: it.__next__(), None),
+    "spawn": (lambda: np.random.SeedSequence(3), lambda s: s.spawn(1)[0].spawn_key[0], None),
+    "spawn, to draw": (
+        lambda: np.random.SeedSequence(3),
+        lambda s: np.random.default_rng(s.spawn(1)[0]).random(),
+        None,
+    ),
+    "spawn of a generator": (
+        lambda: np.random.default_rng(3), lambda r: r.spawn(1)[0].random(), None
+    ),
+    "random_raw": (lambda: PCG(3), lambda b: b.random_raw() % 7, None),
+    "given to a Generator": (lambda: PCG(3), lambda b: np.random.Generator(b).random(), None),
+    "given to a RandomState": (lambda: MT(3), lambda b: np.random.RandomState(b).rand(), None),
+    "get_state": (
+        lambda: np.random.RandomState(3), lambda r: r.get_state()[2] % 7, np.random.RandomState.rand
+    ),
+    "get_state, of all": (lambda: None, lambda _: np.random.get_state()[2] % 7, draw_globally),
+    "state": (
+        lambda: np.random.default_rng(3),
+        lambda r: r.bit_generator.state["state"]["state"] % 7,
+        drawn,
+    ),
+    "pointer": (Pointed, lambda p: p.pointer.contents.value, move),
+    "address": (Pointed, lambda p: ctypes.c_double.from_address(p.address).value, move),
+}  # fmt: skip
+#: What the call does with the number.
+USES = {
+    "factor": lambda x, n: x * float(n),
+    "array": lambda x, n: x * np.array([n], "f"),
+    "result": lambda x, n: (x * 2, float(n)),
+    "branch": lambda x, n: x * 2 if n > 0.1 else x * 3,
+}
+
+
+def flat(result) -> np.ndarray:
+    """All numbers of a result in one array."""
+    if isinstance(result, tuple):
+        return np.concatenate(list(map(flat, result)))
+    return np.ravel(getattr(result, "array", result)).astype("f")
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("name", STATES)
+def test_state_of_compiled_objects(name, use):
+    make, read, between = STATES[name]
+
+    def run(decorate):
+        np.random.seed(0)
+        state, found = make(), []
+        function = decorate(lambda x: USES[use](x, read(state)))
+        for i in range(6):
+            found.append(flat(function(chainer.Variable(np.full((1, 3), i + 1, "f")))))
+            if between is not None:
+                between(state)
+        return found, function
+
+    want, _ = run(lambda f: f)
+    got, static = run(lambda f: sdbr.static_graph(f, on_dynamic="fallback"))
+    for i, (a, b) in enumerate(zip(got, want, strict=True)):
+        assert_near(a, b, RESULTS, f"call {i}")
+    assert static.schedule_manager.statistics.replays == 0
+
+
+def test_options_of_texts():
+    """They are compared where the text of an array is asked for."""
+    third = np.array([1 / 3])
+    function = sdbr.static_graph(lambda x: (x * 2, str(third)))
+    for precision in (8, 8, 2, 2, 8, 2):
+        with np.printoptions(precision=precision):
+            assert function(batch(0))[1] == str(third)
+    assert function.schedule_manager.statistics.replays >= 2
+
+
+def test_a_file_of_numbers(tmp_path):
+    function = sdbr.static_graph(lambda x: x * float(np.fromfile(tmp_path / "n")[0]))
+    for i in range(4):
+        np.array([i / 2]).tofile(tmp_path / "n")
+        assert_near(function(batch(i)).array, batch(i).array * (i / 2), RESULTS, f"call {i}")
+
+
+def test_initializers_draw_in_each_call():
+    """First values of parameters are drawn once; who calls an initializer draws like others."""
+
+    def function(x):
+        z = np.zeros(3, "f")
+        chainer.initializers.Uniform(1.0)(z)
+        noise = chainer.initializers.generate_array(chainer.initializers.Normal(), (3,), np, "f")
+        return x * z, float(noise[0])
+
+    static = sdbr.static_graph(function)
+    for i in range(6):
+        np.random.seed(i)
+        want = flat(function(batch(i)))
+        np.random.seed(i)
+        assert_near(flat(static(batch(i))), want, RESULTS, f"call {i}")
+
+
+# --- compiled code by the way of a class or a method ----------------------------------------------
+class Called:
+    __call__ = staticmethod(scipy.linalg.norm)
+
+
+class Partial(functools.partial):
+    pass
+
+
+class Computes:
+    __matmul__ = staticmethod(np.ascontiguousarray)
+    __call__ = functools.partial(scipy.linalg.norm)
+
+
+CALL = scipy.linalg.norm.__call__
+#: What an array of the call is given to.
+WAYS = {
+    "static method": lambda a: Called()(a),
+    "partial in a class": lambda a: Computes()(a),
+    "subclass of partial": lambda a: Partial(scipy.linalg.norm, a)(),
+    "__call__, kept": lambda a: CALL(a),
+    "bound to the array": lambda a: types.MethodType(scipy.linalg.norm, a)(),
+}
+
+
+def batch(i: int) -> chainer.Variable:
+    return chainer.Variable(np.random.RandomState(i).randn(2, 3).astype("f"))
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_who_calls_compiled_code(name):
+    def function(x):
+        return F.tanh(x) * float(WAYS[name](x.array))
+
+    static = sdbr.static_graph(function, on_dynamic="fallback")
+    for i in range(6):
+        assert_near(static(batch(i)).array, function(batch(i)).array, RESULTS, f"call {i}")
+    assert static.schedule_manager.statistics.replays == 0
