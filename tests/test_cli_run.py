@@ -211,7 +211,7 @@ def test_auto_makes_scripts_static_without_an_edit(script, step):
     assert (plain.returncode, auto.returncode) == (0, 0), auto.stderr
     assert plain.stderr == ""
     np.testing.assert_allclose(float(auto.stdout), float(plain.stdout), rtol=ROUNDINGS)
-    counts = re.findall(r"replays (\d+) \(whole steps (\d+)\), traces 1 ", auto.stderr)
+    counts = re.findall(r"replays (\d+) \(whole steps (\d+)\), traces 1,", auto.stderr)
     replays, steps = max((int(replays), int(steps)) for replays, steps in counts)
     assert replays >= 29, auto.stderr
     assert step in ("lambda", "by hand") or steps >= 28, auto.stderr

@@ -80,17 +80,14 @@ def test_python_ops(backend):
     counts(model, calls=3, traces=1, replays=2, native_calls=4, python_ops=2 * nodes)
 
 
-def test_define_by_run_and_second_traces():
-    # An array that comes from nowhere: a second trace tells that it is the same each time.
+def test_define_by_run():
     model = sdbr.static_graph(lambda x: F.relu(x) + np.array([1, 2, 3, 4], "f"))
     for _ in range(4):
         model(X)
-    counts(model, calls=4, traces=2, second_traces=1, replays=2, native_calls=2)
+    counts(model, calls=4, traces=1, replays=3, native_calls=3)
     with chainer.using_config("use_static_graph", False):
         model(X)
-    counts(
-        model, calls=5, traces=2, second_traces=1, replays=2, native_calls=2, define_by_run_calls=1
-    )
+    counts(model, calls=5, traces=1, replays=3, native_calls=3, define_by_run_calls=1)
 
 
 def test_failed_calls_count_as_calls_only():

@@ -27,13 +27,6 @@ class Decorator:
         """The optimizer that goes with the decorator."""
         return optimizer
 
-    def was_second_trace(self, chain) -> bool:
-        """Whether the call before was traced to confirm the first one."""
-        return False
-
-    def wants_second_trace(self, chain) -> bool:
-        return False
-
     def declared(self, chain, caught) -> str | None:
         return None
 
@@ -61,14 +54,6 @@ class Static(Decorator):
 
     def optimizer(self, optimizer):
         return sdbr.static_optimizer(optimizer)
-
-    def was_second_trace(self, chain) -> bool:
-        statistics = chain.schedule_manager.statistics
-        return statistics.second_traces == 1 and statistics.calls == 2
-
-    def wants_second_trace(self, chain) -> bool:
-        schedule = chain.schedule_manager.static_schedule
-        return schedule is not None and schedule.unconfirmed
 
     def declared(self, chain, caught) -> str | None:
         """The warning that said why calls are not replayed, or None."""

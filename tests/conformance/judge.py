@@ -113,11 +113,9 @@ class _Judge:
         chain, decorator = self.probe.chain, self.decorator
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            which = list(CALLS)
-            at = 0
-            while at < len(which):
+            for at, number in enumerate(CALLS):
                 before = decorator.replays(chain)
-                found = self._one(at, data.take(which[at]))
+                found = self._one(at, data.take(number))
                 if found is not None:
                     return found
                 if at and decorator.replays(chain) == before:
@@ -125,11 +123,6 @@ class _Judge:
                     if reason is None:
                         return Verdict(NOT_REPLAYED, f"call {at}: {decorator.facts(chain)}")
                     return Verdict(DYNAMIC, reason)
-                if not at and decorator.wants_second_trace(chain):
-                    found = self._one(at, data.take(2))
-                    if found is not None:
-                        return found
-                at += 1
         return Verdict(RIGHT)
 
     def _one(self, at: int, data) -> Verdict | None:

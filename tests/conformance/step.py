@@ -153,8 +153,6 @@ def _static(probe, decorator, data, want) -> Verdict:
             if found is not None:
                 return Verdict(WRONG, f"step {at}: {found}")
             if at and decorator.replays(chain) == before:
-                if decorator.was_second_trace(chain):
-                    continue
                 reason = decorator.declared(chain, caught)
                 if reason is None:
                     return Verdict(NOT_REPLAYED, f"step {at}: {decorator.facts(chain)}")

@@ -46,8 +46,8 @@ class Case:
     dynamic : str, optional
         For what cannot be static: a pattern that warning and error have to match.
     traces : int
-        How many calls are traced before the replays start: one more for arrays of unknown origin
-        (a second trace confirms them) or for state that is None in the first call.
+        How many calls are traced before the replays start: one more for state that is None in the
+        first call.
     dtypes : str
         Of the floating point inputs: characters of `EQUIVALENCE`.
     config : dict

@@ -34,7 +34,6 @@ def test_a_python_op_has_a_reason(case, how):
     reasons = {
         node.reason
         for schedule in schedules_of(manager)
-        if not schedule.unconfirmed
         for node in schedule.forward.lowered.nodes
         if node.function_row is None or node.node.python
     } - {""}

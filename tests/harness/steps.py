@@ -114,7 +114,7 @@ def train(
     return records, model, optimizer
 
 
-def compare(make, batch, setup, *, native=True, steps=STEPS, second_traces=0, **settings):
+def compare(make, batch, setup, *, native=True, steps=STEPS, **settings):
     want, _, _ = train(make, batch, setup, static=False, steps=steps, each=settings.get("each"))
     got, model, optimizer = train(make, batch, setup, static=True, steps=steps, **settings)
     # Rounding differences grow from step to step, as between any two BLAS libraries.
@@ -126,10 +126,8 @@ def compare(make, batch, setup, *, native=True, steps=STEPS, second_traces=0, **
         assert_all_near(g["state"], w["state"], SUMS * growth, f"step {i}: state")
         assert_all_near(g["rules"], w["rules"], SUMS * growth, f"step {i}: rule")
     statistics = model.schedule_manager.statistics
-    traced = 1 + second_traces
-    assert (statistics.calls, statistics.traces) == (steps, traced)
-    assert statistics.steps == statistics.replays == steps - traced
-    assert statistics.native_calls == steps - traced
+    assert (statistics.calls, statistics.traces) == (steps, 1)
+    assert statistics.steps == statistics.replays == statistics.native_calls == steps - 1
     if native:
         assert statistics.python_ops == 0
     return model, optimizer

@@ -245,7 +245,7 @@ def test_optimizer_before_its_first_update_keeps_its_states():
 
 @pytest.mark.parametrize("backend", ["numpy", "cython"])
 def test_in_every_state(backend):
-    """Traced once, unconfirmed, replayed, copied, cleared: there is always an answer."""
+    """Traced once, replayed, copied, cleared: there is always an answer."""
     model, optimizer = trained(steps=0, backend=backend)
     for _ in range(4):
         optimizer.update(model, *batch())
@@ -257,17 +257,6 @@ def test_in_every_state(backend):
     model.schedule_manager.clear()
     text = str(sdbr.explain(model))
     assert "no schedule is kept" in text
-
-
-def test_a_constant_that_needs_a_second_trace():
-    model, optimizer = trained(between=lambda h: h * np.array([1, 2] * 4, "f"), steps=1)
-    (schedule,) = facts_of(model)["managers"][0]["schedules"]
-    assert schedule["unconfirmed"]
-    assert "second trace" in str(sdbr.explain(model))
-    optimizer.update(model, *batch())
-    (schedule,) = facts_of(model)["managers"][0]["schedules"]
-    assert not schedule["unconfirmed"]
-    assert facts_of(model)["managers"][0]["statistics"]["second_traces"] == 1
 
 
 def test_misses_name_the_attribute():

@@ -13,7 +13,6 @@ from .mends import OFF
 UNSEEN = {
     "p_01_checkpoint_first_layer": "no gradient leaves the call: no backward to compare",
     "p_06_bytes": "the last bits of a number decide, which rounding changes, too",
-    "p_07_dct_as_input": "the trace itself raises",
     "p_19_forgotten": "two backwards of it would add to gradients twice",
     "p_19_retained_between": "the user's own backward goes through the parts of the call",
     "p_09_kept_in_a_class": "what the trace left in an object of the user's is of another type",

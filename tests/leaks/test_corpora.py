@@ -8,11 +8,7 @@ from .harness import FOLDER, judge, names_in
 
 #: Equal, but neither replayed nor said: in debug mode calls run define-by-run in silence, and the
 #: others are too short for a warning, or go another way in each call.
-UNPLAYED = {
-    "p_around_debug_mode",
-    "p_label_list_of_lists", "p_words_to_lists", "p_dqn_loop_targets", "p_python_accuracy",
-    "p_words_with_numbers",
-}  # fmt: skip
+UNPLAYED = {"p_around_debug_mode", "p_dqn_loop_targets"}
 #: Equal but for roundings: numbers that are zero but for these, or float32 kept as float64.
 ROUNDED = {"p_bn_per_class", "p_bn_gamma_frozen", "p_inside_ou_noise_in_place"}
 CASES = [

@@ -193,7 +193,7 @@ def test_gradient_penalty_of_a_static_chain(name, backend):
     traces = statistics.traces
     assert traces <= 2 and statistics.replays == 5 - traces
     assert statistics.second_backwards == statistics.replays
-    # The first one is traced; more traces where an array has to be confirmed.
+    # The first one is traced.
     replayed = statistics.second_replays >= statistics.second_backwards - 2
     assert replayed == (name in REPLAYED)
 

@@ -13,7 +13,6 @@ from chainer import functions as F
 from chainer import links as L
 
 from tests.harness.comparison import BACKENDS, assert_all_near, assert_near
-from tests.harness.hidden import hidden
 from tests.harness.models import Net, floats
 from tests.harness.twins import X, agree, pair, statistics_of, step
 from tests.tolerances import GRADIENTS, RESULTS
@@ -142,29 +141,6 @@ def test_reported_values(backend):
             a, b = (float(getattr(v, "array", v)) for v in (got[1][name], want))
             assert a == pytest.approx(b, rel=RESULTS)
     assert statistics_of(static).replays == 3
-
-
-@pytest.mark.parametrize("what", ["returned", "reported"])
-def test_numbers_computed_out_of_sight(what):
-    """A second trace tells that a Python number changes from call to call."""
-    unseen = hidden([-0.5], by=0.5)
-
-    def forward(self, x):
-        number = unseen()
-        if what == "reported":
-            chainer.report({"number": number}, self)
-            return self.l(x)
-        return self.l(x), number
-
-    static = sdbr.static_graph(Net(forward, l=L.Linear(4, 3)))
-    reporter = chainer.Reporter()
-    reporter.add_observer("main", static)
-    with pytest.warns(sdbr.SdbrWarning, match="computed in Python"):
-        for n in range(4):
-            with reporter.scope({}):
-                result = static(X)
-                seen = result[1] if what == "returned" else reporter.observation["main/number"]
-            assert seen == 0.5 * n
 
 
 class Closed:

@@ -13,6 +13,7 @@ import chainer
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.stats
 from chainer import functions as F
 
 from tests.harness.comparison import assert_near
@@ -52,6 +53,11 @@ def drawn(generator):
     generator.random()
 
 
+def seeded(distribution):
+    distribution.random_state = np.random.RandomState(3)
+    return distribution
+
+
 def draw_globally(_):
     np.random.rand()
 
@@ -86,6 +92,9 @@ STATES = {
         lambda: np.random.default_rng(3),
         lambda r: r.bit_generator.state["state"]["state"] % 7,
         drawn,
+    ),
+    "frozen distribution": (
+        lambda: seeded(scipy.stats.norm(1, 2)), lambda d: float(d.rvs()), None
     ),
     "pointer": (Pointed, lambda p: p.pointer.contents.value, move),
     "address": (Pointed, lambda p: ctypes.c_double.from_address(p.address).value, move),
@@ -160,6 +169,7 @@ def test_initializers_draw_in_each_call():
         want = flat(function(batch(i)))
         np.random.seed(i)
         assert_near(flat(static(batch(i))), want, RESULTS, f"call {i}")
+    assert static.schedule_manager.statistics.replays == 0
 
 
 # --- compiled code by the way of a class or a method ----------------------------------------------
@@ -173,7 +183,7 @@ class Partial(functools.partial):
 
 class Computes:
     __matmul__ = staticmethod(np.ascontiguousarray)
-    __call__ = functools.partial(scipy.linalg.norm)
+    __call__ = staticmethod(functools.partial(scipy.linalg.norm))
 
 
 CALL = scipy.linalg.norm.__call__

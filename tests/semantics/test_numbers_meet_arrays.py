@@ -85,8 +85,7 @@ def check(function, calls, traces=1):
     for i, args in enumerate(calls):
         assert_same(static(*args), function(*args), (i, args[1:]))
     statistics = static.schedule_manager.statistics
-    # The second trace is that of a number of unknown origin.
-    assert statistics.traces - statistics.second_traces == traces
+    assert statistics.traces == traces
     assert statistics.replays == len(calls) - statistics.traces
     return static
 

@@ -369,7 +369,6 @@ def test_what_changes_between_the_calls_is_seen(name):
         between(plain, i)
         between(static, i)
     statistics = static.schedule_manager.statistics
-    # Where an array is made of Python numbers, each value takes a second trace.
     assert statistics.replays >= 2
     assert statistics.define_by_run_calls == 0
 

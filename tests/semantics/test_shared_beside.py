@@ -190,3 +190,19 @@ def test_a_container_of_a_node():
         return node.apply((x,))[0]
 
     assert check(function).replays == 5
+
+
+def test_a_container_that_a_node_was_given():
+    """A replay gives the node another one, which the call does not have."""
+
+    class Told(Node):
+        def __init__(self, state):
+            super().__init__(lambda a: as_item(self.state, float(a.sum())))
+            self.state = state
+
+    def function(x):
+        state = {}
+        y = Told(state).apply((x,))[0]
+        return y * np.float32(state["n"])
+
+    assert check(function).replays == 0

@@ -131,10 +131,7 @@ def test_replays_read_and_write_it_where_it_lies(use, between):
 
 
 def test_masks_from_outside_are_compared():
-    """What they select has another size each time; few are others in each call.
-
-    Another one costs two traces, the second of which tells what is made of it.
-    """
+    """What they select has another size each time; few are others in each call."""
     memory = Memory()
     memory.mask = np.array([True, False, True])
     call = sdbr.static_graph(lambda x: F.tanh(x)[:, memory.mask], on_dynamic="raise")
@@ -143,7 +140,7 @@ def test_masks_from_outside_are_compared():
         if i in (3, 6):
             memory.mask = np.arange(3) > i / 4
         assert call(x).shape == (2, memory.mask.sum())
-    assert (statistics_of(call).traces, statistics_of(call).replays) == (6, 3)
+    assert (statistics_of(call).traces, statistics_of(call).replays) == (3, 6)
 
 
 class Labels:
@@ -182,6 +179,6 @@ def test_what_arrays_of_the_call_pick(name):
         found.append(seen)
     for want, got in zip(*found, strict=True):
         np.testing.assert_allclose(got, want, rtol=RESULTS, atol=RESULTS)
-    # What nobody knows takes a second trace; what a mask selects of it, one for each number.
+    # What a mask selects of what nobody knows takes one trace for each number.
     least = {"by a mask": 5, "of a view": 12, "of a copy": 12}
     assert statistics_of(call).replays >= least.get(name, 13)

@@ -39,7 +39,6 @@ from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.ways import difference, in_turn, number_of
 from sdbr.trace.code.frames import stack_level
 from sdbr.trace.effects.sides import plain_now
-from sdbr.trace.guards.confirmation import is_settled
 from sdbr.trace.recorder import traced_by_caller
 
 
@@ -137,14 +136,12 @@ class ScheduleManager:
         if result is not NotImplemented:
             return result
         schedule = lookup.schedule
-        if schedule is not None and schedule.dynamic is not None:
+        if schedule is not None:
             if self.options.on_dynamic == "raise" and not schedule.trace.quiet:
                 raise NotStaticError(self.dynamic_message(schedule.dynamic))
             schedule.usage.count(self.statistics)
             remember_plain(self, lookup, args, kwargs)
             return self._define_by_run(function, args, kwargs, schedule.dynamic.text)
-        if schedule is not None:
-            return trace_call(self, lookup, function, (args, kwargs))
         if lookup.missed is None:
             new_size(self, lookup, self.statistics.calls)
             result = self._replayed(lookup, function, args, kwargs)
@@ -166,8 +163,8 @@ class ScheduleManager:
         """
         leaves, floats = lookup.leaves, lookup.floats
         while (schedule := lookup.schedule) and not waits(self, lookup, self.statistics.calls):
-            if schedule.dynamic is not None or not is_settled(schedule, leaves):
-                if schedule.dynamic is None or schedule.fits_parameters():
+            if schedule.dynamic is not None:
+                if schedule.fits_parameters():
                     return NotImplemented
                 self._drop_and_find(lookup)
                 continue
@@ -189,7 +186,7 @@ class ScheduleManager:
                     self.audits.budget.add(time.perf_counter() - start, share_now())
                     if schedule.due is not None:
                         schedule.due.count.served()
-                if not (every or schedule.bound_to or schedule.gone or lookup.known):
+                if not (every or schedule.gone or lookup.known):
                     self._remember(schedule, args, kwargs)
                 return result
             except Retrace:
@@ -246,7 +243,7 @@ class ScheduleManager:
             if other_key.backend == key.backend or other_key._replace(backend=key.backend) != key:
                 continue
             for other in reversed(candidates):
-                if other.unconfirmed or other.bound_to or not other.follows(answers):
+                if not other.follows(answers):
                     continue
                 if not (other.guards.accept(floats) and other.guards.hold()):
                     continue

@@ -303,7 +303,7 @@ def waits(manager, lookup: Lookup, call: int) -> bool:
     schedule = lookup.schedule
     if schedule is None or schedule.may_be_replayed or schedule.dynamic is not None:
         return False
-    if schedule.unconfirmed or schedule.family is not None or manager.options.validate_every:
+    if schedule.family is not None or manager.options.validate_every:
         return False
     with manager.lock:
         manager.back_off.settle(manager.statistics)

@@ -19,19 +19,14 @@ from sdbr.lowering.caught import asked_after_a_draw, caught_error
 from sdbr.lowering.node_attributes import settle_scalars, structural_arrays
 from sdbr.schedule.schedule import Schedule
 from sdbr.schedule.sightings import look
-from sdbr.schedule.ways import in_turn
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.reading import link_of
 from sdbr.trace.code.sizes import asks_no_size
 from sdbr.trace.effects.changes import changed_number, why_never_replayed
 from sdbr.trace.effects.stores import Stores
 from sdbr.trace.forgotten import frozen
-from sdbr.trace.guards.confirmation import confirm, contents_of_constants, is_settled, still_given
-from sdbr.trace.guards.confirmation import given as given_now
-from sdbr.trace.guards.free_numbers import free_numbers
 from sdbr.trace.guards.guards import Guards
 from sdbr.trace.guards.seen import Seen, what_was_seen
-from sdbr.trace.questions import answers
 from sdbr.trace.recorder import Recorder
 from sdbr.trace.structure import callables_in
 from sdbr.trace.values import Trace
@@ -52,7 +47,6 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
     manager : ScheduleManager
         It gets the schedule.
     lookup : Lookup
-        Its schedule is one that has to be confirmed, or None.
     function : callable
         With the owner bound.
     given : tuple
@@ -72,11 +66,9 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
 def _traced(manager, lookup: Lookup, function, given: tuple):
     line, start = user_line(), time.perf_counter()
     recorder = Recorder(is_transparent)
-    waiting = _waiting(manager, lookup)
     recorder.callables = {id(thing) for _, thing in callables_in(lookup.structure)}
     _settle(recorder, manager, lookup)
-    if lookup.schedule is None or free_numbers(lookup.key):
-        recorder.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
+    recorder.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
     result = _recorded(recorder, function, lookup, given)
     trace = recorder.trace
     if recorder.reads is not None and recorder.reads.unseen is not None:
@@ -90,27 +82,15 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     if asked is not None and not can_be_set_back():
         trace.dynamic = trace.dynamic or asked
     manager.statistics.traces += 1
-    unconfirmed, known = waiting.get(answers(trace), (None, None))  # of the same way
-    lookup.schedule = unconfirmed
     if met_elsewhere(manager, lookup, recorder) or disturbed(manager, recorder):
-        # The next call is traced where they lie, or while others are quiet.
-        if unconfirmed is not None:
-            manager.drop(lookup.key, unconfirmed)
-        return result
+        return result  # the next call is traced where they lie, or while others are quiet
     if recorder.groups and (trace.dynamic is not None or recorder.not_forgotten is not None):
         reason = frozen(recorder)
         if reason is None:
             # The next call is traced with ``F.forget`` as it is.
             manager.through = False
-            if unconfirmed is not None:
-                manager.drop(lookup.key, unconfirmed)
             return result
         trace.dynamic = reason
-    if unconfirmed is not None:
-        manager.statistics.second_traces += 1
-        confirm(trace, unconfirmed.trace, known)
-        manager.drop(lookup.key, unconfirmed)
-        trace.unconfirmed = False
     _free(manager, lookup, recorder)
     schedule = _schedule_of(manager, lookup, trace)
     _watch(schedule, recorder.reads, seen, link_of(function))
@@ -179,24 +159,6 @@ def _recorded(recorder: Recorder, function, lookup: Lookup, given: tuple):
     return result
 
 
-def _waiting(manager, lookup: Lookup) -> dict[tuple, tuple[Schedule, list]]:
-    """What a trace of the call may confirm: answers -> schedule, contents of its constants now."""
-    if lookup.schedule is None:
-        return {}
-    candidates = list(manager.schedules.get(lookup.key, ()))
-    others = [
-        schedule
-        for schedule in in_turn(candidates, lookup.answers)
-        if schedule.answers
-        and schedule.dynamic is None
-        and not is_settled(schedule, lookup.leaves)
-        and schedule.guards.accept(lookup.floats)
-        and schedule.guards.hold()
-    ]
-    every = [*reversed(others), lookup.schedule]
-    return {s.answers: (s, contents_of_constants(s.trace)) for s in every}
-
-
 def _settle(recorder: Recorder, manager, lookup: Lookup) -> None:
     """Tell the recorder what the options ask of it."""
     recorder.gpu = lookup.key.device
@@ -238,13 +200,6 @@ def _schedule_of(manager, lookup: Lookup, trace: Trace) -> Schedule:
             manager.warn(text, f"{manager.name}: {text}: such calls run define-by-run")
     schedule.double = manager.options.enable_double_backprop
     schedule.dynamic = trace.dynamic
-    schedule.unconfirmed = trace.unconfirmed and trace.dynamic is None
-    if trace.unseen and trace.dynamic is None:
-        before = lookup.schedule
-        doubted = before is not None and before.trace.unseen
-        schedule.bound_to = (
-            still_given(lookup.leaves, before.bound_to) if doubted else given_now(lookup.leaves)
-        )
     return schedule
 
 
@@ -284,7 +239,6 @@ def _settle_changes(manager, schedule: Schedule, stores: Stores) -> None:
     if reason is None:
         return
     schedule.dynamic = schedule.trace.dynamic = reason
-    schedule.unconfirmed, schedule.bound_to = False, {}
     schedule.guards.forget_changes()
     for other in before:
         if other.guards.changed and other.dynamic is None:

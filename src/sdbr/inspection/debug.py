@@ -64,7 +64,7 @@ def found_for(model: Any, args: tuple, kwargs: dict) -> tuple:
             "these arguments once or twice"
         )
     lookup = look_up(manager, args, kwargs)
-    if lookup is None or lookup.schedule is None or lookup.schedule.unconfirmed:
+    if lookup is None or lookup.schedule is None:
         why = f" ({lookup.reason})" if lookup is not None and lookup.reason else ""
         raise ValueError(
             "args: expected arguments that a schedule was traced for; call the model with them "

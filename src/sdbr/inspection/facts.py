@@ -113,7 +113,6 @@ def schedule_facts(schedule, now: float, calls: int, nbytes: int) -> dict:
         "calls_ago": int(calls - schedule.usage.last_call),
         "nodes": len(schedule.trace.nodes),
         "dynamic": None,
-        "unconfirmed": bool(schedule.unconfirmed),
         "unwatched": list(dict.fromkeys(schedule.trace.unwatched)),
         "instances": len(schedule.instances),
         "programs": [],
@@ -124,8 +123,6 @@ def schedule_facts(schedule, now: float, calls: int, nbytes: int) -> dict:
     if schedule.dynamic is not None:
         facts["dynamic"] = _reason(schedule.dynamic)
         facts["dynamic"]["others"] = [_reason(other) for other in schedule.trace.others]
-        return facts
-    if schedule.unconfirmed:
         return facts
     try:
         forward = schedule.forward

@@ -102,7 +102,7 @@ def _manager(m: dict, limits: Limits) -> list[str]:
         lines.append(f"  a call now would run define-by-run: {m['off']}")
     lines += [
         f"  calls {s['calls']}: replays {s['replays']} (whole steps {s['steps']}), "
-        f"traces {s['traces']} (second {s['second_traces']}), "
+        f"traces {s['traces']}, "
         + (f"built for new sizes {s['builds']}, " if s["builds"] else "")
         + f"define-by-run {s['define_by_run_calls']}",
         f"  native calls {s['native_calls']}, Python ops in them {s['python_ops']}" + _second(s),
@@ -256,11 +256,6 @@ def _schedule(s: dict, limits: Limits) -> list[str]:
         return lines + _reasons(s["dynamic"])
     if s["unwatched"]:
         lines.append("    not compared before replays: " + "; ".join(s["unwatched"]))
-    if s["unconfirmed"]:
-        return [
-            *lines,
-            "    waits for a second trace, which tells constants from values that change",
-        ]
     if s["error"] is not None:
         return [*lines, f"    cannot be built: {s['error']}"]
     if limits.programs:

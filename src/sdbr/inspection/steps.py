@@ -137,7 +137,7 @@ def _why_not_static(manager, seen: Sighting, schedules: list) -> str | None:
         return manager.step_reason
     targets = [target for reference in seen.targets if (target := reference()) is not None]
     params = [p for target in targets for p in target.params() if p.array is not None]
-    static = [s for s in schedules if s.dynamic is None and not s.unconfirmed and s.keep_graph]
+    static = [s for s in schedules if s.dynamic is None and s.keep_graph]
     if not (targets and static):
         return None
     return unsuitable(max(static, key=_last), targets[0], seen.clearing, params)

@@ -5,7 +5,6 @@ cdef class Statistics:
     cdef public long long calls
     cdef public long long traces
     cdef public long long builds
-    cdef public long long second_traces
     cdef public long long replays
     cdef public long long steps
     cdef public long long define_by_run_calls

@@ -6,7 +6,7 @@ cdef class Statistics:
 
     Attributes
     ----------
-    calls, traces, second_traces, replays, steps, define_by_run_calls : int
+    calls, traces, replays, steps, define_by_run_calls : int
         How calls were served; `steps` are replays that were whole steps.
     builds : int
         Schedules that were built for a new size, without a trace.
@@ -56,7 +56,6 @@ cdef class Statistics:
         return {
             "calls": self.calls,
             "traces": self.traces,
-            "second_traces": self.second_traces,
             "builds": self.builds,
             "replays": self.replays,
             "steps": self.steps,

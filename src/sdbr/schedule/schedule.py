@@ -65,13 +65,10 @@ class Schedule:
         self.double = False  # second derivatives may be asked for
         self.gone = False  # the manager has forgotten it
         self.dynamic: Reason | None = None
-        self.unconfirmed = False
         self.asks_no_size = False  # nothing in the user's code can tell sizes apart
         self.family = None  # what it was built of, if it was not traced
         self.answers = answers(trace)  # the way through the code that it stands for
         self.counts = counts(trace)  # whether numbers decide about the way that it writes itself
-        # Arguments, by their place, whose present contents are all that it has been traced with.
-        self.bound_to: dict = {}
         self.guards = None
         self.line = ""
         self.created = 0.0

@@ -138,8 +138,8 @@ def may_be_sized(schedule: Schedule) -> bool:
         schedule.asks_no_size
         and schedule.family is None
         and schedule.dynamic is None
-        and not (schedule.unconfirmed or schedule.bound_to or schedule.double)
-        and not (trace.numbers or trace.stores or trace.forgotten or trace.unseen or unwatched)
+        and not schedule.double
+        and not (trace.numbers or trace.stores or trace.forgotten or unwatched)
         and not trace.shared
         and not schedule.guards.changed
         and all(_is_listed(node) for node in trace.nodes)

@@ -21,7 +21,7 @@ def in_turn(candidates: Sequence[Schedule], answers: tuple[int, ...]) -> list[Sc
     if any(schedule.answers or schedule.counts for schedule in newest):
         newest.sort(
             key=lambda s: (
-                s.dynamic is not None, s.unconfirmed, not s.usage.replays, -s.usage.last_call
+                s.dynamic is not None, not s.usage.replays, -s.usage.last_call
             )
         )  # fmt: skip
     return newest

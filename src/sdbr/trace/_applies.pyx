@@ -242,8 +242,8 @@ class ApplyRecording:
                 number = self.number_of(thing)
                 if number is not None:  # a gradient takes it from the node of its function
                     found.append(Rebinding(name, Hole(0), [number], inner))
-                elif name not in floats:
-                    self.note_number(thing)
+                elif name not in floats and isinstance(thing, np.generic):
+                    self.note_unknown()
                 continue
             if name != "value":  # else it is a number like others, which the node computes with
                 asked = settled(thing, slices_alone=isinstance(function, GetItem))
@@ -252,6 +252,7 @@ class ApplyRecording:
             values: list[Value] = []
             structure = self._holes(thing, values)
             if values:
+                self.given_to_nodes = True
                 found.append(Rebinding(name, structure, values, inner))
             if isinstance(thing, ARRAYS) and may_update(owner, name):
                 self._hold(thing, values[0])

@@ -127,7 +127,6 @@ class MeetingRecording:
             return thing
         plain = self._short.get(thing.origin.index)
         plain = shown(thing) if plain is None else plain
-        self.known_numbers[id(plain)] = plain
         return plain
 
     def leave_numbers(self, things, arrays_alone: bool = False) -> bool:

@@ -165,9 +165,7 @@ class Recorder(
 
     def meets(self, thing, source: Source) -> None:
         """The call has reached a generator, a number, a Variable, a link, or all in a container."""
-        if isinstance(thing, np.generic):
-            self.known_numbers[id(thing)] = thing
-        elif isinstance(thing, GENERATORS):
+        if isinstance(thing, GENERATORS):
             self.generators.watch(thing, f"{str(source)!r}, a random generator of its own,")
         else:
             self.know_met(thing, source)
@@ -220,7 +218,6 @@ class Recorder(
             self.link = owner
             self.trace.roots.append(("", owner))
         traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]
-        mapped(structure, lambda x: self.known_numbers.update({id(x): x}))
         floats = numbers_in(structure)
         self.trace.float_names = names = number_names(structure)
         slots = iter([self.number_argument(i, x, names[i]) for i, x in enumerate(floats)])
@@ -318,8 +315,6 @@ class Recorder(
         self.reads.filled.clear()
         if handed is not None:
             handed.give_back()
-        self.trace.unconfirmed = self.trace.unconfirmed or _has_floats(structure)
-        mapped(structure, self.note_number)
 
     def _settle(self, leaves: list, values: list, containers: dict, given: dict) -> None:
         """All that the call leaves somewhere is known: what is handed out is plain from now on."""
@@ -372,13 +367,3 @@ def _note_writeable(things: list, values: list) -> None:
 
 def _drop_recording(reporters: list) -> None:
     reporters[:] = [r for r in reporters if type(r) is not RecordingReporter]
-
-
-def _has_floats(structure) -> bool:
-    if isinstance(structure, float):
-        return True
-    if isinstance(structure, dict):
-        return any(_has_floats(v) for v in structure.values())
-    if isinstance(structure, (list, tuple)):
-        return any(_has_floats(v) for v in structure)
-    return False

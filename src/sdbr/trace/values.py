@@ -301,11 +301,6 @@ class Trace:
         Reason and user line when the call cannot be static; those that came after the first.
     quiet : bool
         Whether that needs no warning.
-    unconfirmed : bool
-        True when constants came from untracked places and a second trace has to confirm them.
-    unseen : bool
-        Whether these may have been computed of the arguments where nobody saw it: only what other
-        arguments give as well counts as a constant.
     places : list of (Place, object, bool)
         Where what the call used lay outside of links: a Variable, parameter or link, and whether
         it has to be the very one.
@@ -365,8 +360,6 @@ class Trace:
     dynamic: Reason | None = None
     others: list = dataclasses.field(default_factory=list)
     quiet: bool = False
-    unconfirmed: bool = False
-    unseen: bool = False
     places: list = dataclasses.field(default_factory=list)
     aliases: list = dataclasses.field(default_factory=list)
     conditions: list = dataclasses.field(default_factory=list)

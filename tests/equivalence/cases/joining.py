@@ -65,7 +65,6 @@ CASES = [
         lambda x: F.split_axis(x, np.array([1, 1, 2]), 0),
         [N(3, 4)],
         native=True,
-        traces=2,
     ),
     *native(SEQUENCES, partial=False),
 ]

@@ -72,7 +72,7 @@ LOSS = [
     ("triplet no", lambda *a: F.triplet(*a, margin=0.5, reduce="no"), [N(5, 3)] * 3),
 ]
 
-# The weights come from outside: a second trace confirms that they stay.
+# The weights come from outside.
 WEIGHTED = [
     (
         "softmax_cross_entropy class_weight",

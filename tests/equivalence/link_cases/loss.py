@@ -31,7 +31,7 @@ SEQUENCE = [N(4, 3), N(4, 3), N(2, 3), T(3, 4), T(3, 4), T(3, 2)]  # time first
 LENGTHS = [N(2, 3), N(4, 3), N(3, 3), T(3, 2), T(3, 4), T(3, 3)]  # a sequence each
 
 CASES = [
-    case("BinaryHierarchicalSoftmax", hierarchical, [N(6, 4), T(5, 6)], second=False, traces=2),
+    case("BinaryHierarchicalSoftmax", hierarchical, [N(6, 4), T(5, 6)], second=False),
     case("BlackOut", black_out, [N(6, 4), T(5, 6)]),
     case("CRF1d", crf, SEQUENCE, lambda link, *a: link(a[:3], a[3:])),
     case("CRF1d no", crf, SEQUENCE, lambda link, *a: link(a[:3], a[3:], reduce="no")),

@@ -287,9 +287,7 @@ def _made_whole(manager, lookup, optimizer, lossfun, args, kwargs) -> bool:
 
 def _ready_runner(manager, schedule: Schedule | None, optimizer, lossfun) -> StepRunner | None:
     """The runner for a call that `schedule` would replay; None where it cannot be a whole step."""
-    if schedule is None or schedule.dynamic is not None or schedule.unconfirmed:
-        return None
-    if schedule.bound_to or not schedule.fits_parameters():
+    if schedule is None or schedule.dynamic is not None or not schedule.fits_parameters():
         return None
     if manager.keeps_graphs:
         manager.step_reason = "the program goes back through the graph of a step after it"

@@ -60,11 +60,6 @@ PYTHON_DRAWS = (
 )  # fmt: skip
 
 
-def by_chainer(frame) -> bool:
-    """Whether the code of `frame` is Chainer's own: what it makes arrays of, it was given."""
-    return frame.f_globals.get("__name__", "").partition(".")[0] == "chainer"
-
-
 def _for_ourselves(recorder, frame) -> bool:
     """Whether code of ours looks at an array of a GPU, for which CuPy calls NumPy."""
     if not recorder.on_device:
@@ -92,8 +87,12 @@ def recorded_draw(original: Callable) -> Callable:
         recorder = current()
         if recorder is None or recorder.depth:
             return original(*args, **kwargs)
-        if not makes_parameters(sys._getframe(1)):
+        frame = sys._getframe(1)
+        if not called_by_machinery(frame):
             return recorder.draw(*recorder.with_numbers(original, args, kwargs))
+        if not makes_parameters(frame):
+            text = "an initializer draws an array that is no parameter"
+            recorder.mark_dynamic(text, Remedy.DRAW_ARRAYS)
         recorder.depth += 1
         try:
             return original(*args, **kwargs)
@@ -130,11 +129,9 @@ def creating(original):
             return result
         if type(result) not in PLAIN or _for_ourselves(recorder, frame):
             return result
-        is_empty = original.__name__[:5] == "empty"
-        if is_empty and result.dtype.kind in "biufc":
+        if original.__name__[:5] == "empty" and result.dtype.kind in "biufc":
             result.fill(0)  # whatever the call leaves of it is the same in every trace
-        # On a GPU contents are looked at again before they count.
-        return recorder.made(result, not is_empty or recorder.on_device)
+        return recorder.made(result)
 
     return create
 
@@ -152,8 +149,6 @@ def _converting(original):
         result = original(*args, **kwargs)
         made = type(result) is np.ndarray and only_numbers([*args, *kwargs.values()])
         made = made and not _for_ourselves(recorder, sys._getframe(1))
-        if made and not by_chainer(sys._getframe(1)):
-            recorder.trace.unconfirmed = True
         return recorder.made(result) if made else result
 
     return convert

@@ -8,10 +8,9 @@ from sdbr.base.reasons import OF_THEMSELVES, Reason, Remedy
 from sdbr.devices.arrays import PLAIN, Array, device_of
 from sdbr.trace._node_copies import GRAPH, inner_function
 from sdbr.trace.arrays._exports import new_fields
-from sdbr.trace.arrays.numbers import in_backward, is_written_out
 from sdbr.trace.arrays.stripping import PURE, is_traced, strip
 from sdbr.trace.arrays.wrapping import wrap
-from sdbr.trace.code.frames import user_line
+from sdbr.trace.code.frames import in_backward, user_line
 from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, RESULT, TracedNode, Value
 
 import chainer
@@ -24,9 +23,9 @@ class ValueRecording:
     def __init__(self):
         super().__init__()
         self.met: int | None = None  # a GPU that an array of the call lies on
-        self.known_numbers: dict[int, object] = {}  # those that the call was given, or has found
         # id -> (a NumPy scalar on a node, in the place of what the call has computed; its value)
         self.computed_numbers: dict[int, tuple] = {}
+        self.given_to_nodes = False  # whether nodes hold arrays or numbers of the call
         self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
         self._arrays: dict[int, tuple] = {}  # id(array) -> (weakref, Value)
         self._parameters: dict[int, Value] = {}
@@ -145,19 +144,18 @@ class ValueRecording:
         node.states.append(place)
         return value
 
-    def made(self, array, has_contents: bool = True):
+    def made(self, array):
         """Note an array that was made from nothing; returns what user code gets.
 
-        Compiled code calls NumPy's creating functions, too, and fills the array with whatever it
-        likes: hence the contents.
+        Kernels of a GPU fill it with whatever they like, and tell nobody: hence the contents.
         """
-        self._made[id(array)] = (array, array.tobytes() if has_contents else None)
+        self._made[id(array)] = (array, array.tobytes() if self.on_device else None)
         return wrap(array, PURE, self)
 
     def was_filled(self, array) -> bool:
         """Whether an array made from nothing has got other contents unseen."""
         made = self._made.get(id(array))
-        return made is None or made[1] != array.tobytes()
+        return made is None or (self.on_device and made[1] != array.tobytes())
 
     def of_variable(self, x) -> Value:
         """The value that Variable `x` shows."""
@@ -267,14 +265,14 @@ class ValueRecording:
             self.know_array(parameter._data[0], value)
         return value
 
-    def note_number(self, thing) -> None:
-        """A NumPy scalar that a node takes may have been computed where nobody saw it."""
-        if not isinstance(thing, np.generic) or id(thing) in self.known_numbers:
-            return
-        # In a gradient numbers are of the function's, as its node was given them; where that was
-        # one that the call has computed, what Chainer makes of it is another in every call.
-        if self.computed_numbers if in_backward() else not is_written_out(thing):
-            self.doubt()
+    def note_unknown(self) -> None:
+        """Nobody saw the making of an array or number that a function takes.
+
+        It is made of what is compared before replays; in a gradient, of what nodes were given.
+        """
+        if self.given_to_nodes and in_backward():
+            text = "a gradient was computed with what Chainer made of an array of the call"
+            self.mark_dynamic(text, Remedy.USE_FUNCTIONS)
 
     def arrays_known(self) -> dict[int, Value]:
         """The values of arrays that live, by their ids."""
@@ -286,28 +284,19 @@ class ValueRecording:
         known = self.computed_numbers.get(id(thing))
         return None if known is None or known[0] is not thing else known[1]
 
-    def doubt(self) -> None:
-        """Something is taken for a constant that may have been computed where nobody saw it."""
-        self.trace.unconfirmed = self.trace.unseen = True
-
     def _unknown(self, array, requires_grad=False, is_variable=False) -> Value:
+        self.note_unknown()
         if type(array) not in (*PLAIN, np.memmap):
             text = f"an array is a {type(array).__name__}, and replays give arrays of NumPy's own"
             self.mark_dynamic(text, Remedy.STAY_ARRAYS)
         value = self.value(CONSTANT, array, requires_grad, array, is_variable)
         self.know_array(array, value)
-        self.doubt()
         if isinstance(array, Array) and array.data.mem.ptr in self.allocated:
-            self._not_followed()
+            self.computed_unseen()
         return value
 
     def computed_unseen(self) -> None:
-        """What an array holds may have been computed where nobody saw it."""
-        self.doubt()
-        self._not_followed()
-
-    def _not_followed(self) -> None:
-        """Something was computed unseen: on a GPU no audit would find it to change now and then."""
+        """Kernels of a GPU may have computed what an array holds; they tell nobody."""
         if self.on_device:
             text = "an array was computed by code that cannot be seen into"
             self.mark_dynamic(text, Remedy.USE_FUNCTIONS)

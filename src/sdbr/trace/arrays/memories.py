@@ -324,7 +324,7 @@ class MemoryRecording:
             view = reference()
             plain = None if view is None else strip(view)
             known = None if plain is None else self._made.get(id(plain))
-            if known is not None and known[0] is plain and known[1] is not None:
+            if known is not None and known[0] is plain and known[1] is not None:  # on a GPU
                 self._made[id(plain)] = (plain, plain.tobytes())
 
 

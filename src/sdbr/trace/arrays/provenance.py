@@ -33,7 +33,7 @@ from sdbr.trace.arrays.stripping import (
     strip,
     strip_nested,
 )
-from sdbr.trace.arrays.telling import leave_by, note_export, record, tell
+from sdbr.trace.arrays.telling import leave_by, note_export, record
 from sdbr.trace.arrays.writing import (
     GIVING_VIEWS,
     as_index,
@@ -186,15 +186,9 @@ class TracedArray(np.ndarray):
         return hash(self._told())
 
     def _told(self):
-        """What code sees of a number as a text, a key and the like; arrays may be printed."""
-        thing = shown(self)
-        if thing.ndim == 0:
-            leave_by(
-                "a value left NumPy through str(), round() or hash()", Remedy.STAY_ARRAYS, self
-            )
-        elif self.origin is not PURE:
-            tell()
-        return thing
+        """What code sees of an array or number as a text, a key and the like."""
+        leave_by("a value left NumPy through str(), round() or hash()", Remedy.STAY_ARRAYS, self)
+        return shown(self)
 
     def __reduce_ex__(self, protocol):
         leave_by("a value left NumPy through pickle", Remedy.STAY_ARRAYS, self)

@@ -95,10 +95,10 @@ def note_foreign(recorder, *things) -> None:
 
 
 def tell() -> None:
-    """A text of an array was made: for printing, most likely, but nobody knows."""
+    """A text was made of a Variable, of which anything may be made."""
     recorder = current()
     if recorder is not None and not recorder.depth:
-        recorder.doubt()
+        recorder.mark_dynamic("a value left a Variable through str()", Remedy.STAY_ARRAYS)
 
 
 def note_export(array) -> None:
@@ -123,5 +123,3 @@ def leave_by(text: str, remedy: Remedy, *things) -> None:
         return
     if holds_known(things):
         recorder.mark_dynamic(text, remedy)
-    elif holds_unknown(things):
-        recorder.doubt()

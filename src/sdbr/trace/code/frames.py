@@ -50,6 +50,16 @@ def is_by_chainer() -> bool:
     return False
 
 
+def in_backward() -> bool:
+    """Whether Chainer's own code of a gradient runs."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_users(frame.f_globals.get("__name__", "")):
+        if frame.f_code.co_name == "backward" and frame.f_globals["__name__"][:7] == "chainer":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def is_compared_with_none(frame) -> bool:
     """Whether `frame` asks for an attribute now to see that it is not None, and for no more."""
     return frame.f_lasti in _compared_with_none(frame.f_code)
@@ -125,8 +135,7 @@ _MACHINERY = frozenset({
 
 
 def makes_parameters(frame) -> bool:
-    """Whether machinery draws in `frame`, as Chainer does the first values of parameters; an
-    initializer that the user's code has called does not."""
+    """Whether machinery runs in `frame` by itself, and not an initializer that the user calls."""
     while frame.f_globals.get("__name__", "").startswith("chainer.initializer"):
         frame = frame.f_back
     return called_by_machinery(frame)

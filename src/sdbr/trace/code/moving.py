@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import queue
 import random
 import types
@@ -39,3 +40,12 @@ def moves_on(thing) -> Reason | None:
     if isinstance(thing, (types.BuiltinMethodType, types.MethodType, types.MethodWrapperType)):
         return moves_on(thing.__self__)  # it.__next__, jobs.get
     return None
+
+
+def draws_next(generator: np.random.RandomState | np.random.Generator) -> bytes | None:
+    """The state of a generator; of NumPy's global one none, as it is seen who draws from that."""
+    if generator is GLOBAL_GENERATOR:
+        return None
+    if isinstance(generator, np.random.RandomState):
+        return pickle.dumps(generator.get_state(legacy=False))
+    return pickle.dumps(generator.bit_generator.state)

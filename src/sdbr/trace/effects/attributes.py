@@ -186,8 +186,6 @@ class AttributeRecording:
         return value
 
     def _note_read(self, link, name, thing) -> None:
-        if isinstance(thing, np.generic):
-            self.known_numbers[id(thing)] = thing
         if (id(link), name) not in self._seen_reads:
             self._seen_reads.add((id(link), name))
             self.trace.reads.append(Read(link, name, thing))
@@ -261,7 +259,6 @@ class AttributeRecording:
                 elif self._is_tree(thing):
                     self._write_tree(link, name, thing)
                 elif is_constant(thing) and (id(link), name) in self.written:
-                    self.trace.unconfirmed |= may_be_computed(thing)
                     self._write(link, name, thing, thing)
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
                     self.mark_dynamic(
@@ -284,7 +281,6 @@ class AttributeRecording:
         """The call wrote what was there: the next time something else may be there."""
         scalar = self._scalars.get((id(link), name))
         if thing is None or scalar is not None:
-            self.trace.unconfirmed |= may_be_computed(thing)
             self._write(link, name, thing, thing)
         elif isinstance(thing, (*_SCALARS, chainer.Parameter, chainer.Link)):
             self._note_read(link, name, thing)
@@ -307,7 +303,6 @@ class AttributeRecording:
             return x if is_constant(x) else self.handed_out(x)
 
         template = self.template_of(thing, value)
-        self.trace.unconfirmed |= may_be_computed(template)
         self._write(link, name, template, thing)
         self.settle_later(functools.partial(link.__dict__.__setitem__, name), thing)
 
@@ -353,15 +348,6 @@ def _same_contents(a, b) -> bool:
         x is y or (isinstance(x, _SCALARS) and type(x) is type(y) and x == y)
         for x, y in zip(a, b, strict=True)
     )
-
-
-def may_be_computed(thing) -> bool:
-    """Whether a constant may be what compiled code has made of an array."""
-    if isinstance(thing, dict):
-        thing = list(thing.values())
-    if isinstance(thing, (list, tuple)):
-        return any(map(may_be_computed, thing))
-    return isinstance(thing, (float, complex, bytes, np.generic))
 
 
 def _same(a, b) -> bool:

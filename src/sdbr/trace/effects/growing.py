@@ -16,7 +16,6 @@ from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.stripping import holds_traced, is_traced
 from sdbr.trace.arrays.traced_float import FOLLOWED
 from sdbr.trace.code.frames import line_of, written_into
-from sdbr.trace.effects.attributes import may_be_computed
 from sdbr.trace.effects.sinks import Sink
 from sdbr.trace.guards.seen import is_constant
 from sdbr.trace.structure import holds_itself
@@ -170,7 +169,6 @@ class GrowthRecording:
             args, lambda x: self.of_array(x) if is_traced(x) else self._value_of(x)
         )
         self.hold_more(_stored(method, args), line)
-        self.trace.unconfirmed |= may_be_computed(value)
         sink = GrowthSink(grown.link.__dict__, grown.name, method, len(self.trace.stores))
         self.trace.stores.append(Store(sink, value))
         return True

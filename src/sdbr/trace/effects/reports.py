@@ -31,11 +31,7 @@ class ReportRecording:
             elif self.shows_scalar(thing) or self.is_left(thing):
                 items[name] = self.shown_scalar(thing)
             else:
-                thing = strip_nested(thing)
-                items[name] = thing
-                if not isinstance(thing, (int, str)):
-                    self.trace.unconfirmed = True
-                    self.note_number(thing)
+                items[name] = strip_nested(thing)
         self.seen_at_reports.append(self.written_so_far())
         self.trace.reports.append(Report(items, observer))
 

@@ -19,7 +19,7 @@ from sdbr.trace.code._library import is_library
 from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.reading import plain_fields
 from sdbr.trace.effects._reads import extras_of
-from sdbr.trace.effects.attributes import INTERNAL, may_be_computed
+from sdbr.trace.effects.attributes import INTERNAL
 from sdbr.trace.effects.escapes import References
 from sdbr.trace.effects.sinks import Enclosed, VariableSink, describe, fields_of, sink_of
 from sdbr.trace.guards.seen import is_constant
@@ -257,13 +257,11 @@ class StoreRecording:
             elif type(new) is tuple:
                 self.settle_later(place.put, new)
                 new = self.template_of(new, self._value_of)
-            self.trace.unconfirmed = self.trace.unconfirmed or may_be_computed(new)
             self.trace.stores.append(Store(place, new, target, same))
         elif written is not None and written.home is not None and not _is_iterable(new):
             self.trace.stores.append(Store(place, new, None, [*same, (written.home, new)]))
         elif written is not None and written.is_own and _is_tree(new):
             value = self.template_of(new, self._value_of)
-            self.trace.unconfirmed |= may_be_computed(value)
             self.trace.stores.append(Store(place, value, None, same))
         elif written is not None:  # another one in each call, which no replay leaves: see `Seen`
             if holds_traced(new):

@@ -18,7 +18,6 @@ from sdbr.trace.arrays.creation import (
     CREATORS,
     DRAWS,
     SETTERS,
-    by_chainer,
     creating,
     only_numbers,
     recorded_draw,
@@ -163,7 +162,6 @@ class Watched:
             return result
         if not only_numbers([*args, *kwargs.values()]):
             return result
-        recorder.trace.unconfirmed |= not by_chainer(sys._getframe(2))
         return recorder.made(result)
 
 

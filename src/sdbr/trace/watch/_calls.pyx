@@ -213,6 +213,7 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
             notes.mark_dynamic(f"calls {module}.{thing.__name__}, which is compiled")
         if args and is_a(args[0], _GENERATORS):
             _draws(notes, thing.__name__)
+            args = args[1:]
     return _give(notes, module, [thing, *args], kwargs)
 
 

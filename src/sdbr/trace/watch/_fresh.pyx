@@ -133,7 +133,7 @@ cdef class Shared:
         """Whether the call has made it before the code began that runs now."""
         if self.since is None:
             return True
-        if is_a(<object>thing, self.told) or <size_t>thing in self.its_own:
+        if is_a(<object>thing, self.told):
             return False
         return self.fresh.has(thing) and not self.since.has(thing)
 
@@ -143,6 +143,8 @@ cdef class Shared:
         if not self.is_around(at):
             return False
         if self.since is not None:
+            if <size_t>at in self.its_own:
+                return False
             self.looked[<size_t>at] = thing
         return <size_t>at in self.filled
 
@@ -154,4 +156,4 @@ cdef class Shared:
         if self.since is None:
             return <size_t>at in self.looked or <size_t>at in self.filled
         self.filled[<size_t>at] = thing
-        return <size_t>at in self.looked or kind == "*"
+        return <size_t>at not in self.its_own and (<size_t>at in self.looked or kind == "*")

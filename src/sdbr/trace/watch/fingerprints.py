@@ -19,6 +19,7 @@ from typing import Any
 from sdbr.base._by_class import ByClass
 from sdbr.devices.arrays import ARRAYS, device_of, on_host
 from sdbr.trace.code._library import COMPILED
+from sdbr.trace.code.moving import draws_next
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import (
     ATOMS,
@@ -345,6 +346,8 @@ def inside(thing, go) -> Any:
         return Same(thing), Same(thing.__code__), *defaults, *own
     if is_closed(thing):
         return "is", Same(thing)
+    if is_a(thing, (np.random.RandomState, np.random.Generator)):
+        return "is", Same(thing), draws_next(thing)
     # Two that are found or compared by their addresses are not the same to compiled code.
     usual = class_attribute(kind, "__hash__") is object.__hash__
     return kind, usual and Same(thing), *_contents(thing, kind, go), *_fields(thing, kind, go)
@@ -363,8 +366,7 @@ def state_of(parameter) -> tuple:
 
 _OF_LINKS = frozenset({"_device", "_within_init_scope"})
 _IDENTICAL = (
-    np.dtype, np.ufunc, type(np.sum), np.busdaycalendar,
-    np.random.RandomState, np.random.Generator, chainer.FunctionNode, types.GenericAlias,
+    chainer.FunctionNode, types.GenericAlias,
     types.FrameType, types.GeneratorType, type(chainer.config), io.TextIOWrapper,
 )  # fmt: skip
 #: Whose objects have methods that say themselves what they read: locks, scanners, functions.
