@@ -210,3 +210,15 @@ def test_who_calls_compiled_code(name):
     for i in range(6):
         assert_near(static(batch(i)).array, function(batch(i)).array, RESULTS, f"call {i}")
     assert static.schedule_manager.statistics.replays == 0
+
+
+def test_a_static_method_that_is_code_of_the_users():
+    class Twice:
+        __call__ = staticmethod(lambda x: F.relu(x) * 2)
+
+    twice = Twice()
+    static = sdbr.static_graph(lambda x: twice(x) + 1, on_dynamic="raise")
+    for i in range(4):
+        want = np.maximum(batch(i).array, 0) * 2 + 1
+        assert_near(static(batch(i)).array, want, RESULTS, f"call {i}")
+    assert static.schedule_manager.statistics.replays == 3

@@ -25,7 +25,7 @@ from cpython.object cimport PyObject
 
 from sdbr.trace.watch._events cimport Events
 from sdbr.trace.watch._fresh cimport Fresh
-from sdbr.trace.watch._following cimport unbound
+from sdbr.trace.watch._following cimport is_followed, unbound
 from sdbr.trace.watch._looks cimport (
     class_attribute, field, is_a, is_atom, item, lookup, shown, token_of,
 )
@@ -34,9 +34,7 @@ from sdbr.trace.watch._looks cimport (
 cdef tuple MET = (*GENERATORS, np.generic, chainer.Variable, chainer.Link)
 cdef tuple LINKS = (chainer.Link,)
 # What a class may have in the place of a method that is no code of its own.
-cdef tuple NO_CODE = (
-    staticmethod, types.BuiltinFunctionType, np.ufunc, type(np.sum), functools.partial,
-)  # fmt: skip
+cdef tuple NO_CODE = (types.BuiltinFunctionType, np.ufunc, type(np.sum), functools.partial)
 # Of what lies there others tell.
 cdef tuple TOLD = (
     chainer.Link, chainer.LinkHook, chainer.Variable, chainer.variable.VariableNode,
@@ -406,7 +404,9 @@ cdef class Notes(Events):
         if not is_library_class(kind) or (name == "__call__" and is_a(thing, LINKS)):
             self.read(kind, "attribute", name, lookup(kind, name)[1])
             found = class_attribute(kind, name)
-            if is_a(found, NO_CODE) and not stands_in(getattr(found, "__func__", found)):
+            bare = found.__func__ if type(found) is staticmethod else found
+            if (bare is not found or is_a(found, NO_CODE)) and not (
+                    is_followed(bare) or stands_in(bare)):
                 self.mark_dynamic(f"calls {name} of a {kind.__qualname__}, which is compiled")
         return class_attribute(kind, name)
 
