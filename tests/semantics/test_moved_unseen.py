@@ -3,8 +3,10 @@ way of a class or a method."""
 
 from __future__ import annotations
 
+import array
 import ctypes
 import functools
+import math
 import types
 
 import sdbr
@@ -221,4 +223,68 @@ def test_a_static_method_that_is_code_of_the_users():
     for i in range(4):
         want = np.maximum(batch(i).array, 0) * 2 + 1
         assert_near(static(batch(i)).array, want, RESULTS, f"call {i}")
+    assert static.schedule_manager.statistics.replays == 3
+
+
+class Number:
+    def __init__(self, a):
+        self.a = a
+
+    def value(self):
+        return float(self.a[0, 0])
+
+    __float__ = value
+
+
+class Listed(Number):
+    def __iter__(self):
+        return iter(self.a[0].tolist())
+
+
+class Mapped(Number):
+    def __iter__(self):
+        return map(float, self.a[0])
+
+
+class Yielded(Number):
+    def __iter__(self):
+        for x in self.a[0]:
+            yield float(x)
+
+
+ASKED = {
+    "float": lambda a: float(Number(a)),
+    "math.exp": lambda a: math.exp(Number(a)),
+    "np.float32": lambda a: np.float32(Number(a)),
+    **{
+        f"{name} {kind.__name__}": lambda a, take=take, kind=kind: take(kind(a))
+        for name, take in {"fsum": math.fsum, "array": lambda o: array.array("d", o)[0]}.items()
+        for kind in (Listed, Mapped, Yielded)
+    },
+}
+
+
+@pytest.mark.parametrize("use", ["array", "number"])
+@pytest.mark.parametrize("name", ASKED)
+def test_methods_that_compiled_code_calls(name, use):
+    """By whatever name the class has them, and what their iterators give."""
+
+    def function(x):
+        number = ASKED[name](x.array)
+        return F.tanh(x) * (np.array([number], "f") if use == "array" else float(number))
+
+    static = sdbr.static_graph(function, on_dynamic="fallback")
+    for i in range(5):
+        assert_near(static(batch(i)).array, function(batch(i)).array, RESULTS, f"call {i}")
+
+
+@pytest.mark.parametrize("act", [F.tanh, functools.partial(F.leaky_relu, slope=0.1)])
+def test_a_static_method_that_is_a_function_of_chainers(act):
+    class Act:
+        __call__ = staticmethod(act)
+
+    activate = Act()
+    static = sdbr.static_graph(lambda x: activate(x) + 1, on_dynamic="raise")
+    for i in range(4):
+        assert_near(static(batch(i)).array, act(batch(i)).array + 1, RESULTS, f"call {i}")
     assert static.schedule_manager.statistics.replays == 3

@@ -206,3 +206,31 @@ def test_a_container_that_a_node_was_given():
         return y * np.float32(state["n"])
 
     assert check(function).replays == 0
+
+
+MOVED = {
+    "generator": lambda: np.random.default_rng(3),
+    "old generator": lambda: np.random.RandomState(3),
+    "iterator": lambda: iter(range(9)),
+    "generator function": lambda: (k * 2.0 for k in range(1, 9)),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_goes_on_where_the_call_has_made_it(writer, name):
+    """A replay would go on where the one before it has stopped."""
+    seen: list = []
+
+    def function(x):
+        thing = MOVED[name]()
+
+        def tell(a):
+            seen.append(thing.uniform() if "old" in name or name == "generator" else next(thing))
+
+        return WRITERS[writer](x, tell)
+
+    static = sdbr.static_graph(function, on_dynamic="fallback")
+    for i in range(5):
+        static(batch(i))
+    assert len(seen) == 5 and len(set(seen)) == 1

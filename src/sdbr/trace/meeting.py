@@ -10,9 +10,10 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays._scalars import KINDS, Left, Scalar
 from sdbr.trace.arrays.provenance import TracedArray
 from sdbr.trace.arrays.stripping import PURE, is_traced, shown, strip
@@ -339,7 +340,7 @@ def watched_math(original: Callable) -> Callable:
     """A function of :mod:`math` that follows numbers."""
 
     def call(*args, **kwargs):
-        args = tuple([list(a) if isinstance(a, Iterator) else a for a in args])  # for `fsum`
+        args = tuple([listed(a) for a in args])
         if not any(type(a) in FOLLOWED for a in args):
             return original(*strip_floats(args), **strip_floats(kwargs))
         return (
@@ -350,6 +351,12 @@ def watched_math(original: Callable) -> Callable:
 
     call.__name__ = original.__name__
     return call
+
+
+def listed(thing):
+    """What `math.fsum` and the like go through, as a list."""
+    is_some = isinstance(thing, Iterable) and not isinstance(thing, (*ARRAYS, list, tuple))
+    return list(thing) if is_some else thing
 
 
 def _of_plain(original: Callable) -> Callable:

@@ -39,10 +39,12 @@ from cpython.object cimport PyObject
 from sdbr.trace.watch._calls cimport call, read_parts, runs_users, undecorated
 from sdbr.trace.watch._containers cimport through, values
 from sdbr.trace.watch._executed cimport Executed
+from sdbr.trace.watch._flowing cimport converts, iterated
 from sdbr.trace.watch._following cimport asks
 from sdbr.trace.watch._frames cimport VERSION
 from sdbr.trace.watch._looks cimport class_attribute, is_a
 
+cdef int GENERATOR = 0x20  # of the flags of code
 cdef bint BEFORE_313 = VERSION < 0x030D0000
 cdef object Nulls = NULLS
 cdef dict MEANINGS = _MEANINGS
@@ -281,24 +283,21 @@ cdef int is_one(Executed w, int op, int arg) except -1:
     return 0
 
 
-cdef frozenset Converting = frozenset({
-    "__bool__", "__complex__", "__float__", "__hash__", "__index__", "__int__", "__len__",
-})  # fmt: skip
-
-
 cdef int gives_back(Executed w, int op, int arg) except -1:
     """A frame returns or yields: perhaps to compiled code that takes values of numbers."""
     code = w.layout.code
-    if (code.co_name in Converting and not w.is_called[-1]) or is_taken(w, code):
-        thing = w.at(0)
+    thing = w.at(0)
+    if is_taken(w, code) or not w.is_called[-1] and converts(w):
         found = plain(thing)
         if found is not thing:
             w.put(0, found)
-    elif not w.is_called[-1] and w.pending and gives_array(w.at(0)):
-        callee = w.pending[-1][1]
+    elif not w.is_called[-1] and w.pending and (callee := w.pending[-1][1]) is not None:
         home = callee.__module__ if type(callee) is Function else computing(callee)
-        if (home or "").partition(".")[0] in Reading:
-            leave_by(f"NumPy reads what {code.co_name}() gives it", Remedy.STAY_ARRAYS, w.at(0))
+        if gives_array(thing) and (home or "").partition(".")[0] in Reading:
+            leave_by(f"NumPy reads what {code.co_name}() gives it", Remedy.STAY_ARRAYS, thing)
+        elif <size_t><PyObject *>callee not in MEANINGS and not asks(callee):
+            found = plain(thing) if code.co_flags & GENERATOR else thing
+            w.put(0, found) if found is not thing else iterated(w, thing)
     return 0
 
 

@@ -212,7 +212,7 @@ cdef object _object(Notes notes, thing, list args, dict kwargs):
         if not is_trusted(module):
             notes.mark_dynamic(f"calls {module}.{thing.__name__}, which is compiled")
         if args and is_a(args[0], _GENERATORS):
-            _draws(notes, thing.__name__)
+            _draws(notes, args[0], thing.__name__)
             args = args[1:]
     return _give(notes, module, [thing, *args], kwargs)
 
@@ -224,8 +224,10 @@ cdef int _moves(Notes notes, owner) except -1:
     return 0
 
 
-cdef int _draws(Notes notes, str name) except -1:
+cdef int _draws(Notes notes, generator, str name) except -1:
     notes.reads.draws.append(name)
+    if notes.is_own(generator):
+        notes.wrote(generator, "*", None)
     if name in _TELLS:
         notes.mark_dynamic(f"asks for the state of a random generator: {name}")
     return 0
@@ -352,7 +354,7 @@ cdef object _method(Notes notes, str name, owner, list args, dict kwargs):
     if not is_a(owner, _COMPUTED) or (is_a(owner, ARRAYS) and owner.dtype == object):
         module = module_of(type(owner))
         if is_a(owner, _GENERATORS):
-            _draws(notes, name)
+            _draws(notes, owner, name)
         elif type(owner) is contextvars.ContextVar and name == "get":
             notes.asked = owner, (tuple(args), ())
         elif type(owner).__name__ == "lock" or module.startswith(_OF_THREADS):

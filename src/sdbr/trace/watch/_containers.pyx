@@ -414,6 +414,8 @@ cpdef object set_item(Notes notes, thing, key, bint deletes = False):
 cpdef object advance(Notes notes, iterator):
     """The code takes what an iterator gives next."""
     found = notes.special(iterator, "__next__")
-    if not notes.is_own(iterator) and not is_followed(found):
+    if notes.is_own(iterator):
+        notes.wrote(iterator, "*", None)
+    elif not is_followed(found):
         text = f"moves {notes.root(iterator)}, an iterator, which goes on from call to call"
         notes.mark_dynamic(text)

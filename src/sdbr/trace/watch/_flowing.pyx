@@ -5,7 +5,11 @@ import gc
 import itertools
 import types
 
+from sdbr.base.reasons import Remedy
+from sdbr.trace.arrays.telling import leave_by
 from sdbr.trace.watch._escaping import is_asked
+from sdbr.trace.watch._following import is_library_class
+from sdbr.trace.watch._looks import MISSING
 from sdbr.trace.watch.fingerprints import CONTAINERS, VIEWS, elements_of
 
 from cpython.object cimport PyObject
@@ -167,4 +171,34 @@ cdef int own_cell(Notes notes, int i, bint writes) except -1:
     cdef PyObject *found = frame_locals(notes.top)[place]
     if found != NULL and type(<object>found) is types.CellType:
         notes.wrote(<object>found, "cell", None) if writes else notes.is_own(<object>found)
+    return 0
+
+
+#: Methods by which Python makes a number of an object.
+cdef frozenset CONVERTING = frozenset({
+    "__bool__", "__complex__", "__float__", "__hash__", "__index__", "__int__", "__len__",
+})  # fmt: skip
+
+
+cdef bint converts(Notes notes) except -1:
+    """Whether the function of the frame is such a method, whatever it calls itself."""
+    code = notes.layout.code
+    if code.co_name in CONVERTING:
+        return True
+    cdef PyObject *first = frame_locals(notes.top)[0]
+    if first == NULL or is_library_class(type(<object>first)):
+        return False
+    found = [class_attribute(type(<object>first), name) for name in CONVERTING]
+    return any([type(x) is types.FunctionType and x.__code__ is code for x in found])
+
+
+cdef int iterated(Notes notes, thing) except -1:
+    """Compiled code that takes values of numbers gets an iterator to go through."""
+    if not is_atom(thing) and class_attribute(type(thing), "__next__") is not MISSING:
+        text = "compiled code takes what an iterator gives it"
+        held = [thing]
+        for _ in range(4):  # a map, what it goes through, and what that goes through
+            held = [x for x in gc.get_referents(*held) if not callable(x)]
+            leave_by(text, Remedy.STAY_ARRAYS, *held)
+        escape(notes, thing)
     return 0

@@ -11,7 +11,7 @@ import warnings
 from sdbr.base._by_class import ByClass
 from sdbr.compat.speed import summary
 from sdbr.trace.arrays.stripping import LEAVING, TRACED
-from sdbr.trace.code._library import is_library
+from sdbr.trace.code._library import is_library, stands_in
 
 import chainer
 import numpy as np
@@ -116,6 +116,22 @@ cpdef object direct(function):
         found = functools.partial(found.func, *found.args, **found.keywords) if (
             kind is not functools.partial) else found
     return None if found is function else found
+
+
+cpdef bint hides_code(found) except -1:
+    """Whether what a class has in the place of a method is compiled, or code that is not followed;
+    what functions of Chainer's compute is seen by what they apply."""
+    bare = found.__func__ if type(found) is staticmethod else found
+    if bare is found and not is_a(found, (*_FUNCTIONS[1:], functools.partial)):
+        return False
+    bare = bare.func if type(bare) is functools.partial else bare
+    is_python = type(bare) is types.FunctionType
+    return not (is_followed(bare) or stands_in(bare) or is_python and is_a_part(bare, "chainer"))
+
+
+cdef bint is_a_part(function, str package) except -1:
+    name = function.__globals__.get("__name__")
+    return type(name) is str and name.partition(".")[0] == package
 
 
 _PARTIAL = (functools.partial,)

@@ -1,6 +1,5 @@
 """What a call reads from outside, noted: each thing by the path by which it was first reached."""
 
-import functools
 import sys
 import types
 
@@ -8,7 +7,7 @@ from sdbr.devices.arrays import ARRAYS
 from sdbr.trace.arrays.stripping import strip
 from sdbr.trace.code.foreign import is_users
 from sdbr.trace.code.frames import user_line
-from sdbr.trace.code._library import COMPILED, stands_in
+from sdbr.trace.code._library import COMPILED
 from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.watch._following import is_library_class
 from sdbr.trace.watch._looks import ATOMS, MISSING
@@ -25,7 +24,7 @@ from cpython.object cimport PyObject
 
 from sdbr.trace.watch._events cimport Events
 from sdbr.trace.watch._fresh cimport Fresh
-from sdbr.trace.watch._following cimport is_followed, unbound
+from sdbr.trace.watch._following cimport hides_code, unbound
 from sdbr.trace.watch._looks cimport (
     class_attribute, field, is_a, is_atom, item, lookup, shown, token_of,
 )
@@ -33,8 +32,6 @@ from sdbr.trace.watch._looks cimport (
 # Of which somebody wants to know where they lie.
 cdef tuple MET = (*GENERATORS, np.generic, chainer.Variable, chainer.Link)
 cdef tuple LINKS = (chainer.Link,)
-# What a class may have in the place of a method that is no code of its own.
-cdef tuple NO_CODE = (types.BuiltinFunctionType, np.ufunc, type(np.sum), functools.partial)
 # Of what lies there others tell.
 cdef tuple TOLD = (
     chainer.Link, chainer.LinkHook, chainer.Variable, chainer.variable.VariableNode,
@@ -403,10 +400,7 @@ cdef class Notes(Events):
         # Of Chainer's classes, the ways into links.
         if not is_library_class(kind) or (name == "__call__" and is_a(thing, LINKS)):
             self.read(kind, "attribute", name, lookup(kind, name)[1])
-            found = class_attribute(kind, name)
-            bare = found.__func__ if type(found) is staticmethod else found
-            if (bare is not found or is_a(found, NO_CODE)) and not (
-                    is_followed(bare) or stands_in(bare)):
+            if hides_code(class_attribute(kind, name)):
                 self.mark_dynamic(f"calls {name} of a {kind.__qualname__}, which is compiled")
         return class_attribute(kind, name)
 
