@@ -10,13 +10,6 @@ from collections.abc import Callable
 import sdbr
 
 
-def unfollowed(function: Callable, **names) -> Callable:
-    """The same code as if it were sdbr's own, with `names` for its globals."""
-    code = function.__code__.replace(co_filename=os.path.join(sdbr.__path__[0], "hidden.py"))
-    space = {"__name__": "sdbr.hidden", "__builtins__": builtins, **names}
-    return types.FunctionType(code, space, "hidden")
-
-
 def hidden(numbers: list, by: float = 0.0) -> Callable[[], float]:
     """A function that gives ``numbers[0]``, increased each time; it is not followed."""
 
@@ -24,4 +17,6 @@ def hidden(numbers: list, by: float = 0.0) -> Callable[[], float]:
         NUMBERS[0] += BY  # noqa: F821
         return NUMBERS[0]  # noqa: F821
 
-    return unfollowed(number, NUMBERS=numbers, BY=by)
+    code = number.__code__.replace(co_filename=os.path.join(sdbr.__path__[0], "hidden.py"))
+    space = {"__name__": "sdbr.hidden", "__builtins__": builtins, "NUMBERS": numbers, "BY": by}
+    return types.FunctionType(code, space, "hidden")

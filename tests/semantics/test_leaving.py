@@ -295,6 +295,23 @@ def test_numbers_that_chainer_computes_of_nothing():
     assert traces_of(cauchy) == (1, 5)
 
 
+def test_what_chainer_makes_of_a_number_in_a_gradient_is_dynamic():
+    """Of the third order: the second has ``s - 1`` on its node, which nobody has seen computed."""
+
+    def f(x):
+        y = F.absolute(x) ** abs(x.array).max()
+        for double in (True, True, False):
+            (g,) = chainer.grad([F.sum(y)], [x], enable_double_backprop=double)
+            y = g * g
+        return g
+
+    s = static(f)
+    for data in XS:
+        want = f(chainer.Variable(data)).array
+        np.testing.assert_allclose(s(chainer.Variable(data)).array, want, rtol=GRADIENTS)
+    assert s.schedule_manager.statistics.replays == 0
+
+
 @pytest.mark.parametrize("operator", ["*", "/", "-", "**"])
 def test_gradients_inside_the_call_take_numbers_that_the_call_computes(operator):
     def f(x):

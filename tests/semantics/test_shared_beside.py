@@ -168,6 +168,23 @@ def test_a_variable_that_goes_on(writer):
 SEEN: list = []
 
 
+class Times(chainer.FunctionNode):
+    def __init__(self, factor):
+        self.factor = factor
+
+    def forward(self, inputs):
+        return (inputs[0] * np.float32(self.factor()),)
+
+
+def test_a_variable_of_its_own_that_goes_on():
+    def function(x):
+        for k in (1.0, 2.0, 3.0):
+            x = Times(lambda: k).apply((x,))[0]  # noqa: B023
+        return x
+
+    assert check(function).replays == 0
+
+
 @pytest.mark.parametrize("writer", WRITERS)
 def test_what_the_code_has_for_itself(writer):
     """What it makes is made in each replay, and so are containers on a node."""

@@ -71,7 +71,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     recorder.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
     result = _recorded(recorder, function, lookup, given)
     trace = recorder.trace
-    if recorder.reads is not None and recorder.reads.unseen is not None:
+    if recorder.reads.unseen is not None:
         # Another thread has taken what was free a moment ago; the next call is traced.
         note_define_by_run(manager, f"it cannot be traced: {recorder.reads.unseen}")
         return result

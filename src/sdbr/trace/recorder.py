@@ -312,7 +312,6 @@ class Recorder(
         settle = functools.partial(self._settle, leaves, values, containers, given)
         self._collect_writes(leaves, containers, settle)
         self.finish_passing()
-        self.reads.filled.clear()
         if handed is not None:
             handed.give_back()
 

@@ -46,9 +46,6 @@ class KeepingRecording:
                 else [self.template_of(x, change) for x in thing]
             )
             self._originals[key] = thing
-            if self.reads is not None and key in self.reads.filled:
-                text = f"a {type(thing).__qualname__} is left that static_code or a function node"
-                self.mark_dynamic(f"{text} writes to", Remedy.RETURN_OTHER)
             if can_be_rebuilt(thing):
                 self._templates[key] = rebuild(thing, items)
             else:

@@ -291,8 +291,6 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
         See `Seen`.
     """
     reads, trace = recorder.reads, recorder.trace
-    if reads is None:
-        return None
     for text, line in reads.dynamic:
         recorder.mark_dynamic(f"the call {text}", Remedy.DO_OUTSIDE, line=line)
     try:

@@ -112,9 +112,9 @@ cpdef object direct(function):
     kind = type(found)
     if kind is types.MethodType and type(found.__self__) in (*TRACED, *LEAVING):
         return functools.partial(found.__func__, found.__self__)
-    if is_a(found, _PARTIAL) and class_attribute(kind, "__call__") is functools.partial.__call__:
-        found = functools.partial(found.func, *found.args, **found.keywords) if (
-            kind is not functools.partial) else found
+    usual = class_attribute(kind, "__call__") is functools.partial.__call__
+    if usual and kind is not functools.partial:  # of a class above it
+        found = functools.partial(found.func, *found.args, **found.keywords)
     return None if found is function else found
 
 
@@ -122,7 +122,7 @@ cpdef bint hides_code(found) except -1:
     """Whether what a class has in the place of a method is compiled, or code that is not followed;
     what functions of Chainer's compute is seen by what they apply."""
     bare = found.__func__ if type(found) is staticmethod else found
-    if bare is found and not is_a(found, (*_FUNCTIONS[1:], functools.partial)):
+    if bare is found and not is_a(found, (*_COMPILED, functools.partial)):
         return False
     bare = bare.func if type(bare) is functools.partial else bare
     is_python = type(bare) is types.FunctionType
@@ -134,8 +134,8 @@ cdef bint is_a_part(function, str package) except -1:
     return type(name) is str and name.partition(".")[0] == package
 
 
-_PARTIAL = (functools.partial,)
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.sum), np.ufunc)
+_COMPILED = (types.BuiltinFunctionType, type(np.sum), np.ufunc)
+_FUNCTIONS = (types.FunctionType, *_COMPILED)
 _C_BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _OWNERS = (types.ModuleType, type, type(None))
 

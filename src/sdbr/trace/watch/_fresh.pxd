@@ -19,10 +19,9 @@ cdef class Fresh:
 cdef class Shared:
     cdef Fresh fresh
     cdef tuple told                # classes of what is told otherwise
-    cdef readonly dict filled, looked
+    cdef dict filled, looked
     cdef Fresh since
     cdef set its_own
-    cdef int depth
 
     cdef int begin(self, set its_own, events) except -1
     cdef int end(self) except -1

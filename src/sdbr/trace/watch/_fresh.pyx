@@ -116,15 +116,12 @@ cdef class Shared:
 
     cdef int begin(self, set its_own, events) except -1:
         """Such code begins; `its_own`: addresses of what each replay makes anew for it."""
-        self.depth += 1
-        if self.depth == 1:
-            self.since, self.its_own = Fresh(), its_own
-            self.since.start(events)
+        self.since, self.its_own = Fresh(), its_own
+        self.since.start(events)
         return 0
 
     cdef int end(self) except -1:
-        self.depth -= 1
-        if self.depth == 0:
+        if self.since is not None:
             self.since.stop()
             self.since = None
         return 0

@@ -294,7 +294,6 @@ cdef class Notes(Events):
             self.inner.fresh = self.fresh  # what the call has made is its own
             self.inner.around = self
             self.shared = self.inner.shared = Shared(self.fresh, TOLD)
-            self.reads.filled = self.shared.filled
         self.shared.begin(its_own, self.inner)
         return self.inner
 
@@ -360,6 +359,8 @@ cdef class Notes(Events):
         """The call is over: note which containers it has written all over hold something else by
         now, as the next call may change them again; and what lies in the places it has written.
         """
+        if self.shared is not None:  # where an error came before its end
+            self.shared.end()
         for thing, before in self.before.values():
             now = contents_of(thing)
             if len(now) != len(before) or not all(map(is_alike, now, before)):

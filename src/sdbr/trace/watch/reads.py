@@ -293,8 +293,6 @@ class Reads:
         self.ran: list = []
         #: Attributes of links that code writes which runs in each replay, by ids and names.
         self.beside: set[tuple[int, str]] = set()
-        #: What the call has made and such code writes to, by ids.
-        self.filled: dict[int, object] = {}
         #: Whether the code has asked if two arrays are one.
         self.compares_arrays = False
         #: What it has heard when it asked whether two things from outside are one.
