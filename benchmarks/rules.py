@@ -36,6 +36,14 @@ SIZES = (64, 128, 128, 10)
 BATCH = 64
 BATCHES = 16
 
+
+@sdbr.update_rule
+def Lion(param, grad, m, lr=1e-4, beta1=0.9, beta2=0.99, decay=0.0):
+    """A rule of a user's that is made of its arithmetic."""
+    update = np.sign(beta1 * m + (1 - beta1) * grad)
+    return param - lr * (update + decay * param), beta2 * m + (1 - beta2) * grad
+
+
 RULES: dict[str, Callable] = {
     "SGD": optimizers.SGD,
     "MomentumSGD": optimizers.MomentumSGD,
@@ -51,6 +59,7 @@ RULES: dict[str, Callable] = {
     "RMSpropGraves": optimizers.RMSpropGraves,
     "SMORMS3": optimizers.SMORMS3,
     "MSVAG": optimizers.MSVAG,
+    "Lion, by sdbr.update_rule": Lion,
 }
 HOOKS: dict[str, Callable] = {
     "WeightDecay": lambda: optimizer_hooks.WeightDecay(1e-4),

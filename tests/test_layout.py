@@ -27,7 +27,7 @@ FLOORS = (
     ("schedule",),
     ("call",),
     ("inspection",),
-    ("static_code", "static_graph", "static_optimizer", "training"),
+    ("static_code", "static_graph", "static_optimizer", "training", "update_rule"),
     ("looks",),
     ("__init__",),
     ("__main__", "cli"),

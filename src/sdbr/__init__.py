@@ -43,6 +43,7 @@ try:
     from sdbr.static_graph import static_graph
     from sdbr.static_optimizer import static_optimizer
     from sdbr.training import load_snapshot, save_snapshot, warm_up
+    from sdbr.update_rule import update_rule
 
     speed.install()
     checked_config.install()
@@ -81,5 +82,6 @@ __all__ = [
     "static_optimizer",
     "synchronize",
     "training",
+    "update_rule",
     "warm_up",
 ]

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+import sdbr
+
+import numpy as np
 from chainer import optimizer_hooks, optimizers
+
+
+@sdbr.update_rule
+def Own(param, grad, t, m, v, alpha=0.01, beta1=0.8, beta2=0.98, eps=1e-8, amsgrad=False):
+    """A rule that is made of its arithmetic."""
+    m = m + (1 - beta1) * (grad - m)
+    v = np.maximum(v, 0.9 * v + 0.1 * grad**2) if amsgrad else v + (1 - beta2) * (grad * grad - v)
+    rate = alpha * math.sqrt(1 - beta2**t) / (1 - beta1**t)
+    return param - rate * m / (np.sqrt(v) + eps), m, v
+
 
 RULES: dict[str, Callable] = {
     "sgd": lambda: optimizers.SGD(lr=0.05),
@@ -26,6 +40,7 @@ RULES: dict[str, Callable] = {
     "rmsprop_graves": lambda: optimizers.RMSpropGraves(lr=0.01, alpha=0.9, momentum=0.8),
     "smorms3": lambda: optimizers.SMORMS3(lr=0.02),
     "msvag": lambda: optimizers.MSVAG(lr=0.05, beta=0.8, eta=0.7, weight_decay_rate=0.02),
+    "own": Own,
     "rmsprop_inside": lambda: optimizers.RMSprop(lr=0.02, eps=0.01, eps_inside_sqrt=True),
 }
 HOOKS: dict[str, Callable] = {

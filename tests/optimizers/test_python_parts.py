@@ -42,7 +42,8 @@ def test_rules_without_native_code(pair):
     both = pair(OwnAdaGrad)
     both.step(3)
     assert counts(both) == (0, 0, 3)
-    assert "has no native code (10 times)" in both.static.update_plan.reason
+    reason = "Own has no native code, see sdbr.update_rule (10 times)"
+    assert reason in both.static.update_plan.reason
     assert both.static.update_plan.describe().startswith("native: nothing\nChainer: update rule")
 
 

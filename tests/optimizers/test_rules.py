@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from chainer import optimizer_hooks
 
-from tests.harness.update_rules import HOOKS, RULES, TOGETHER
+from tests.harness.update_rules import HOOKS, RULES, TOGETHER, Own
 from tests.tolerances import RESULTS
 
 HOOKED = {"none": {}, **{name: {name: make} for name, make in HOOKS.items()}, "all": TOGETHER}
@@ -201,7 +201,7 @@ def test_the_folders_are_the_tables_in_the_order_of_names():
 
 def test_every_row_is_tried():
     tried = {type(make().create_update_rule()) for make in RULES.values()}
-    assert tried == set(RULE_ROWS)
+    assert tried == {*RULE_ROWS, Own.Rule}
     hooks = {HOOK_ROWS[type(make())].op for make in HOOKS.values()}
     assert hooks == {row.op for row in HOOK_ROWS.values()}
 

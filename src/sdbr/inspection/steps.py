@@ -114,7 +114,10 @@ def _why_not(seen: Sighting) -> str | None:
             "such as GradientClipping, is part of a whole step)"
         )
     if seen.shared:
-        return "several losses go back through one call"
+        return (
+            "several losses go back through one call; a static loss for each network, which makes "
+            "that call itself, makes whole steps"
+        )
     if seen.held:
         return (
             "the program holds the graphs of its steps, as by losses.append(loss); keep "

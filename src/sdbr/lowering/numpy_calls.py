@@ -30,7 +30,7 @@ _CONVERSIONS = (
     "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "astype",
     "as_float", "copy",
 )  # fmt: skip
-_UNARY = {
+UNARY = {
     np.negative: "negative",
     np.absolute: "absolute",
     np.exp: "exp",
@@ -105,7 +105,7 @@ def _conversion(b: Builder, args, kwargs, xs, want) -> list[Row] | None:
 
 def _ufunc(b: Builder, call, args, xs) -> Row | None:
     try:
-        unary, binary = _UNARY.get(call), _BINARY.get(call)
+        unary, binary = UNARY.get(call), _BINARY.get(call)
     except TypeError:  # not hashable
         return None
     if unary is not None and len(args) == 1 and type(args[0]) is Hole:

@@ -19,7 +19,7 @@ import numpy as np
 
 BOOL = np.dtype(bool)
 
-_COMPARISONS = {
+COMPARISONS = {
     np.equal: "eq",
     np.not_equal: "ne",
     np.less: "lt",
@@ -28,7 +28,7 @@ _COMPARISONS = {
     np.greater_equal: "ge",
 }
 #: Of truth values; those of bits serve integers as well.
-_LOGICAL = {
+LOGICAL = {
     np.logical_and: "and",
     np.logical_or: "or",
     np.logical_xor: "xor",
@@ -91,16 +91,16 @@ def _ufunc(b: Builder, call, args, xs, want) -> Row | None:
         return integer(b, "xor", xs[0], b.constant(np.array(True)))
     if len(args) != 2:
         return None
-    if call in _COMPARISONS and want.dtype == BOOL:
+    if call in COMPARISONS and want.dtype == BOOL:
         dtype = _common(args, xs)
         dtype = None if dtype is None else compared_dtype(dtype)
         rows = None if dtype is None else _operands(b, args, xs, dtype)
-        return None if rows is None else compare(b, _COMPARISONS[call], *rows)
+        return None if rows is None else compare(b, COMPARISONS[call], *rows)
     if want.dtype == BOOL:
-        if call not in _LOGICAL or any(x.dtype != BOOL for x in xs):
+        if call not in LOGICAL or any(x.dtype != BOOL for x in xs):
             return None
         rows = _operands(b, args, xs, BOOL)
-        return None if rows is None else integer(b, _LOGICAL[call], *rows)
+        return None if rows is None else integer(b, LOGICAL[call], *rows)
     if want.dtype in INTEGERS and call in _ARITHMETIC and all(x.dtype.kind in "bi" for x in xs):
         rows = _operands(b, args, xs, want.dtype)
         return None if rows is None else integer(b, _ARITHMETIC[call], *rows)

@@ -23,7 +23,7 @@ from sdbr.base.audit_share import share_now
 from sdbr.base.errors import SdbrWarning
 from sdbr.devices import runs
 from sdbr.devices.arrays import NO_MEMORY
-from sdbr.optimizers.table import RULES
+from sdbr.optimizers.table import row_of_class
 from sdbr.trace.code.frames import stack_level
 
 
@@ -169,7 +169,7 @@ def _left_out(plan: Any, before: Snapshot) -> set[str]:
     arrays = {
         id(param.array)
         for param in plan.params
-        if type(param.update_rule) in RULES and RULES[type(param.update_rule)].rounding
+        if (row := row_of_class(type(param.update_rule))) is not None and row.rounding
     }
     return {
         f"{place.name} in place" for place, _ in before.roots.arrays if id(place.thing) in arrays

@@ -17,7 +17,7 @@ def group_of(rule, rule_row: RuleRow, param, options: tuple[bool, ...], groups: 
     dtype = None if array is None else array.dtype
     parent = only_parent(hyperparam)
     if parent is not None:
-        found = groups.get((rule_row.op, id(parent), int(rule.t), dtype, options, extra))
+        found = groups.get((rule_row.rule, id(parent), int(rule.t), dtype, options, extra))
         if found is not None:
             return found
     chain: list | None = []
@@ -30,7 +30,7 @@ def group_of(rule, rule_row: RuleRow, param, options: tuple[bool, ...], groups: 
     if shared:
         chain = chain[1:]
     source = id(hyperparam.parent) if shared else id(hyperparam)
-    key = (rule_row.op, source, int(rule.t), dtype, options, extra)
+    key = (rule_row.rule, source, int(rule.t), dtype, options, extra)
     group = groups.get(key)
     if group is None:
         last = next(reversed(groups.values()), None)

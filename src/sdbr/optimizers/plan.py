@@ -232,11 +232,12 @@ class UpdatePlan(Update):
         for hook, hook_row in before:
             self._emit_hook(b, hook, hook_row, [of_one], True)
         b.label = type(self.optimizer).__name__
+        row = group.rule_row
         floats = [
             ControlSlot(self._base + group.offset + i, 0.0, name)
-            for i, name in enumerate(_float_names(group.rule_row))
+            for i, name in enumerate(row.float_names)
         ]
-        b.emit(group.rule_row.op, [g, p, *state_rows], [p, *state_rows], floats=floats)
+        row.emit(b, p, g, state_rows, floats, group.options)
         for hook, hook_row in after:
             self._emit_hook(b, hook, hook_row, [of_one], True)
         if half is not None:
@@ -307,15 +308,15 @@ class UpdatePlan(Update):
 
     def _options_of(self, rule) -> tuple[bool, ...] | None:
         """The options of a rule that has a row; None where a hyperparameter is missing."""
-        row = table.RULES[type(rule)]
+        row = table.row_of_class(type(rule))
         parent = only_parent(rule.hyperparam)
         if parent is None:
             return options_of(rule, row)
-        found = self._options.get((row.op, id(parent)))
+        found = self._options.get((row.rule, id(parent)))
         if found is None:
             found = options_of(rule, row)
             if found is not None:
-                self._options[row.op, id(parent)] = found
+                self._options[row.rule, id(parent)] = found
         return found
 
     def _choose_hooks(self, optimizer, params) -> None:
@@ -442,9 +443,3 @@ class UpdatePlan(Update):
 
 def _hooks_of(hookable) -> list:
     return [*hookable._pre_update_hooks.values(), *hookable._post_update_hooks.values()]
-
-
-def _float_names(rule_row: RuleRow) -> tuple[str, ...]:
-    from sdbr.ops.table import BY_NAME
-
-    return BY_NAME[rule_row.op].floats

@@ -170,8 +170,8 @@ def is_native(optimizer: GradientMethod) -> bool:
         if not isinstance(found, RuleRow):
             return False
         parent = only_parent(rule.hyperparam)
-        if parent is None or (found.op, id(parent)) not in parents:
+        if parent is None or (found.rule, id(parent)) not in parents:
             if options_of(rule, found) is None:
                 return False
-            parents.add((found.op, id(parent)))
+            parents.add((found.rule, id(parent)))
     return True

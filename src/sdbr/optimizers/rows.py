@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from sdbr.ops.table import BY_NAME
+
 import numpy as np
 from chainer.optimizer import UpdateRule
 
@@ -53,6 +55,9 @@ class RuleRow:
     rounding : bool
         Whether a step may be nothing but rounding, by as much as the step itself: audits of updates
         compare the states, and not the parameter.
+    ops : callable or None
+        ``ops(b, rows, floats, options)`` emits what stands in the place of the op, from and into
+        the rows ``p g *state``; `op` is the name of the rule then.
     """
 
     rule: type
@@ -65,6 +70,20 @@ class RuleRow:
     attribute: str | None = None
     carry: Callable | None = None
     rounding: bool = False
+    ops: Callable | None = None
+
+    @property
+    def float_names(self) -> tuple[str, ...]:
+        """What the numbers of `scalars` are called in disassemblies."""
+        if self.ops is not None:
+            return tuple(f"number {i}" for i in range(self.n_scalars))
+        return BY_NAME[self.op].floats
+
+    def emit(self, b, p, g, states, floats, options) -> None:
+        """Emit a step of a parameter `p` by its gradient `g`: all of them rows."""
+        if self.ops is not None:
+            return self.ops(b, [p, g, *states], floats, options)
+        b.emit(self.op, [g, p, *states], [p, *states], floats=floats)
 
 
 #: Of the rule of a parameter that has no array yet: it counts steps, and no more.

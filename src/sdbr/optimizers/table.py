@@ -51,7 +51,21 @@ def as_it_is(function) -> tuple:
 _OWN = {
     cls: tuple(as_it_is(getattr(cls, name)) for name in METHODS) for cls in (UpdateRule, *RULES)
 }
+#: Where a rule that is made of its arithmetic has its row, and its methods as they were then.
+_ROW, _METHODS = "_sdbr_row", "_sdbr_methods"
 CALLS = {cls: as_it_is(cls.__call__) for cls in HOOKS}
+
+
+def add_row(row: RuleRow) -> None:
+    """Give a class of rules its row: it goes when the class goes."""
+    setattr(row.rule, _METHODS, tuple(as_it_is(getattr(row.rule, name)) for name in METHODS))
+    setattr(row.rule, _ROW, row)
+
+
+def row_of_class(cls: type) -> RuleRow | None:
+    """The row of a class of rules itself, whatever was replaced in it since."""
+    row = RULES.get(cls)
+    return cls.__dict__.get(_ROW) if row is None else row
 
 
 def row_of_rule(rule, looked_at: set[type]) -> RuleRow | str:
@@ -64,12 +78,12 @@ def row_of_rule(rule, looked_at: set[type]) -> RuleRow | str:
         Classes in which no method was replaced, as far as they were looked at just now.
     """
     cls = type(rule)
-    row = RULES.get(cls)
+    row = row_of_class(cls)
     if row is None:
-        return f"update rule {cls.__name__} has no native code"
+        return f"update rule {cls.__name__} has no native code, see sdbr.update_rule"
     if cls in looked_at and _REPLACED.isdisjoint(rule.__dict__):
         return row
-    own = _OWN[cls]
+    own = _OWN[cls] if cls in _OWN else cls.__dict__[_METHODS]
     for name, method in zip(METHODS, own, strict=True):
         if name in rule.__dict__ or as_it_is(getattr(cls, name)) != method:
             return f"{name} of update rule {cls.__name__} was replaced"

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from sdbr.base.errors import SdbrWarning
-from sdbr.optimizers.table import RULES
+from sdbr.optimizers.table import row_of_class
 
 import chainer
 import numpy as np
@@ -145,7 +145,7 @@ def _arrays_of(rule) -> dict[str, Any]:
 
 def _attribute_of(rule) -> str | None:
     """The attribute of a rule that its steps depend on, where it has one and it changes."""
-    row = RULES.get(type(rule))
+    row = row_of_class(type(rule))
     if row is None or row.attribute is None or getattr(rule, row.attribute, None) is None:
         return None
     return row.attribute
