@@ -24,13 +24,17 @@ EARLY = 100
 
 
 def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Images (n, 1, 8, 8) in [0, 1] and labels, for training, then for testing."""
+    """Images (n, 1, 8, 8) in [0, 1] and labels, for training, then for testing.
+
+    Images have Chainer's dtype, float32 where nobody sets another one.
+    """
     try:
         from sklearn.datasets import load_digits
     except ImportError:
         sys.exit("the digits come with scikit-learn: pip install '.[examples]'")
     x, t = load_digits(return_X_y=True)
-    x, t = (x / 16).astype(np.float32).reshape(-1, 1, 8, 8), t.astype(np.int32)
+    dtype = chainer.get_dtype(map_mixed16=np.float32)
+    x, t = (x / 16).astype(dtype).reshape(-1, 1, 8, 8), t.astype(np.int32)
     order = np.random.RandomState(0).permutation(len(x))
     train, test = order[360:], order[:360]
     return x[train], t[train], x[test], t[test]
@@ -78,12 +82,12 @@ class Steps:
         """Note a loss: a number, or an array or Variable of one."""
         self.losses.append(float(getattr(loss, "array", loss)))
 
-    def count(self, trainer: Any) -> None:
+    def count(self, trainer: Any, loss: str = "main/loss") -> None:
         """Log an iteration: an extension of Chainer's Trainer, instead of the two above."""
         now = perf_counter()
         self.seconds.append(now - self._last)
         self._last = now
-        self.log(trainer.observation["main/loss"])
+        self.log(trainer.observation[loss])
 
     def say(self, text: str) -> None:
         """Print a line of what came of this training."""
