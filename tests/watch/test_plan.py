@@ -7,12 +7,15 @@ import sys
 import types
 import weakref
 
+import sdbr
 from sdbr.trace.watch._frames import KNOWN
 from sdbr.trace.watch.plan import _checks
 from sdbr.trace.watch.plan.planning import Planner
 from sdbr.trace.watch.watching import watch
 
+import chainer
 import chainer.links as L
+import numpy as np
 import pytest
 
 from .models import MODELS
@@ -70,6 +73,24 @@ def test_models_have_nothing_that_is_asked_one_by_one(name):
         args = arguments()
         assert holds_by_plan(reads, args)
         model(*args)
+
+
+class Doubled(chainer.FunctionNode):
+    def forward(self, inputs):
+        return (inputs[0] * 2,)
+
+
+def test_what_stands_elsewhere_while_a_call_is_traced():
+    """Of ``apply`` the trace has found another one than lies there afterwards."""
+    static = sdbr.static_graph(lambda x: Doubled().apply((x,))[0])
+    x = np.ones(3, "f")
+    for _ in range(8):
+        np.testing.assert_array_equal(static(x).array, 2 * x)
+    manager = static.schedule_manager
+    ((schedule,),) = manager.schedules.values()
+    assert manager.statistics.replays == 7
+    checks = schedule.guards.seen.checks
+    assert checks.plan is not None and checks.plan.check((), {})
 
 
 # --- what moves at every call -------------------------------------------------------------------

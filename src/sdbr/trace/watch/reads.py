@@ -225,11 +225,10 @@ class Guard:
 
     def _settles(self, thing) -> bool:
         """Whether something of ours lies there while a call is traced, or lay there in this one."""
-        if is_ours(thing):
-            return True
+        ours = is_ours(thing)
         if not self.is_ours:
-            return False
-        self.want, self.is_ours = value_print(thing), False
+            return ours
+        self.want, self.is_ours = value_print(thing), ours
         return True
 
     def __str__(self) -> str:
