@@ -7,10 +7,12 @@ import json
 import math
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from benchmarks import cases, machine, micro, plot, report
@@ -35,6 +37,8 @@ def main(argv: list[str] | None = None) -> int:
     if problem:
         print(f"sdbr bench: error: {problem}", file=sys.stderr)
         return 2
+    if options.ways:
+        return _ways(options)
     facts = machine.describe(options.device)
     print("\n".join(f"{name}: {text}" for name, text in facts.items()))
     on_gpu = options.device == "cuda"
@@ -72,6 +76,24 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if any(outcome.wrong for outcome in outcomes) else 0
 
 
+def _ways(options: argparse.Namespace) -> int:
+    """Ways to write a step, then each rule with each hook; 1 where a way is above its limit."""
+    codes = []
+    for name, more in (("ways", []), ("rules", ["--product"])):
+        command = [sys.executable, "-m", f"benchmarks.{name}", *more]
+        command += ["--rounds", str(options.rounds)]
+        if options.peer_python:
+            command += ["--peer-python", options.peer_python]
+        if options.json:
+            path = Path(options.json)
+            command += [
+                "--json",
+                str(path.with_name(f"{path.stem}-{name}{path.suffix}").absolute()),
+            ]
+        codes.append(subprocess.call(command, cwd=Path(__file__).parents[1]))
+    return max(codes)
+
+
 def _measure_all(
     options: argparse.Namespace, settings: Settings, result: dict[str, Any]
 ) -> list[Outcome]:
@@ -103,6 +125,11 @@ def _parse(arguments: list[str]) -> tuple[argparse.Namespace, str]:
         epilog=f"cases: {', '.join(cases.NAMES)}; micro: what a call, an op and a guard cost",
     )
     parser.add_argument("names", nargs="*", metavar="CASE|micro", help="default: all cases")
+    parser.add_argument(
+        "--ways", action="store_true",
+        help="instead: ways to write a step, and each update rule with each hook; their figures "
+        "go to FILE-ways.json and FILE-rules.json",
+    )  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     parser.add_argument("--plot", metavar="FILE", help="write a picture of the medians")
     parser.add_argument("--rounds", type=int, default=15, metavar="N")

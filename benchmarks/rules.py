@@ -127,8 +127,9 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, Callable, Callable
     """Name, model, optimizer and what prepares it."""
     for name, rule in RULES.items():
         yield name, Net, rule, lambda o: None
-    for name, hook in HOOKS.items():
-        yield f"Adam, {name}", Net, optimizers.Adam, lambda o, hook=hook: o.add_hook(hook())
+    for rule in RULES if options.product else ("Adam",):
+        for name, hook in HOOKS.items():
+            yield f"{rule}, {name}", Net, RULES[rule], lambda o, hook=hook: o.add_hook(hook())
     for name, (make, prepare) in PARTS.items():
         yield f"Adam, {name}", make, optimizers.Adam, prepare
 
@@ -211,7 +212,7 @@ def row(name: str, found: dict[str, Any], plain_step: float) -> str:
     times = [found.get(k) for k in ("chainer", "torch")]
     ratios = [f"{found['sdbr'] / t:8.3f}" if t else " " * 8 for t in times]
     return (
-        f"{name:28} {found['sdbr']:8.1f} {found['chainer']:9.1f} {ratios[0]} {ratios[1]} "
+        f"{name:40} {found['sdbr']:8.1f} {found['chainer']:9.1f} {ratios[0]} {ratios[1]} "
         f"{found['sdbr'] / plain_step:8.2f} {found['whole steps']:6.2f} {found['mixed']:6.2f}"
     )
 
@@ -222,12 +223,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--times", type=int, default=20, help="steps of a round")
     parser.add_argument("--only", default="", help="cases whose name has this in it")
+    parser.add_argument("--product", action="store_true", help="each hook with each rule")
     parser.add_argument("--peer-python", help="an interpreter that has PyTorch")
     parser.add_argument("--json", help="file for the results")
     options = parser.parse_args()
     torch = Torch(options.peer_python) if options.peer_python else None
     heads = ("us", "Chainer", "ratio", "of torch", "of Adam")
-    print(" " * 28 + "".join(f" {x:>{9 if x == 'Chainer' else 8}}" for x in heads), " whole  mixed")
+    print(" " * 40 + "".join(f" {x:>{9 if x == 'Chainer' else 8}}" for x in heads), " whole  mixed")
     threadpoolctl.threadpool_limits(1)
     results: dict[str, Any] = {}
     adam = measure("Adam", Net, optimizers.Adam, lambda o: None, options, None)["sdbr"]

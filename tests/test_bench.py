@@ -50,6 +50,18 @@ def test_wrong_commands(capsys, arguments, message):
     assert message in error and error.count("\n") == 1
 
 
+def test_ways_and_rules_run_one_after_the_other(monkeypatch, tmp_path):
+    from benchmarks import driver
+
+    commands = []
+    monkeypatch.setattr(driver.subprocess, "call", lambda c, **_: commands.append(c) or 1)
+    arguments = ["--ways", "--rounds", "3", "--json", str(tmp_path / "found.json")]
+    assert bench.main(arguments) == 1
+    assert [c[2] for c in commands] == ["benchmarks.ways", "benchmarks.rules"]
+    assert [Path(c[-1]).name for c in commands] == ["found-ways.json", "found-rules.json"]
+    assert all("3" in c for c in commands) and "--product" in commands[1]
+
+
 def test_every_case_and_its_numbers_are_the_same_each_time():
     import dataclasses
 
