@@ -195,6 +195,9 @@ WAYS = {
     "partial in a class": lambda a: Computes()(a),
     "subclass of partial": lambda a: Partial(scipy.linalg.norm, a)(),
     "__call__, kept": lambda a: CALL(a),
+    "__call__, written out": lambda a: scipy.linalg.norm.__call__(a),
+    "__call__ of a partial": lambda a: functools.partial(scipy.linalg.norm, a).__call__(),
+    "__call__ of the type": lambda a: types.FunctionType.__call__(scipy.linalg.norm, a=a),
     "bound to the array": lambda a: types.MethodType(scipy.linalg.norm, a)(),
 }
 
@@ -212,6 +215,21 @@ def test_who_calls_compiled_code(name):
     for i in range(6):
         assert_near(static(batch(i)).array, function(batch(i)).array, RESULTS, f"call {i}")
     assert static.schedule_manager.statistics.replays == 0
+
+
+def test_slots_of_functions_written_out():
+    """What they call is what is called: it is followed, or something stands for it."""
+    asarray = np.ascontiguousarray
+    kind = type(asarray)
+
+    def function(x):
+        y = F.tanh.__call__(x) * float(kind.__call__(asarray, x.array)[0, 0])
+        return types.FunctionType.__call__(lambda z, k: z * k, y, k=float(x.array[0, 1]))
+
+    static = sdbr.static_graph(function, on_dynamic="raise")
+    for i in range(5):
+        assert_near(static(batch(i)).array, function(batch(i)).array, RESULTS, f"call {i}")
+    assert static.schedule_manager.statistics.replays == 4
 
 
 def test_a_static_method_that_is_code_of_the_users():

@@ -27,7 +27,7 @@ from sdbr.trace.watch._calls import MEANINGS as _MEANINGS
 from sdbr.trace.watch._calls import makes_by_itself
 from sdbr.trace.watch._escaping import OPERATORS, escape, takes_numbers
 from sdbr.trace.watch._frames import NULLS
-from sdbr.trace.watch._following import direct, is_stdlib, unbound
+from sdbr.trace.watch._following import direct, is_stdlib, pass_on, unbound
 from sdbr.trace.watch.fingerprints import CONTAINERS, module_of
 from sdbr.trace.watch.reads import environment
 
@@ -63,7 +63,8 @@ cdef dict Calling = {
     id(functools.partial): 0, id(itertools.accumulate): 1, id(itertools.groupby): 1,
     id(list.sort): -1, id(max): -1, id(min): -1, id(sorted): -1,
 }  # fmt: skip
-cdef tuple Unbound = (types.MethodDescriptorType, types.WrapperDescriptorType)
+cdef object Slot = types.WrapperDescriptorType
+cdef tuple Unbound = (types.MethodDescriptorType, Slot)
 cdef tuple Bound = (types.BuiltinMethodType, types.MethodWrapperType)
 cdef tuple Links = (chainer.Link,)
 cdef tuple Modules = (types.ModuleType,)
@@ -287,7 +288,8 @@ cdef int gives_back(Executed w, int op, int arg) except -1:
     """A frame returns or yields: perhaps to compiled code that takes values of numbers."""
     code = w.layout.code
     thing = w.at(0)
-    if is_taken(w, code) or not w.is_called[-1] and converts(w):
+    cdef bint taken = any([w.yields.get(x) is escape for x in (<size_t>w.top, id(code))])
+    if taken or not w.is_called[-1] and converts(w):
         found = plain(thing)
         if found is not thing:
             w.put(0, found)
@@ -303,13 +305,6 @@ cdef int gives_back(Executed w, int op, int arg) except -1:
 
 cdef bint gives_array(thing) except -1:
     return type(thing) in TRACED or (is_a(thing, CONTAINERS) and gives_in_list(thing))
-
-
-cdef bint is_taken(Executed w, code) except -1:
-    for giver in (<size_t>w.top, id(code)) if w.yields else ():
-        if w.yields.get(giver) is escape:
-            return True
-    return False
 
 
 cdef object past(function, list args, bint is_given):
@@ -344,6 +339,13 @@ cdef int call_of(Executed w, int n, tuple names, int above) except -1:
 
 cdef int called(Executed w, function, first, int n, tuple names, int above) except -1:
     cdef int place = above + n if BEFORE_313 and first is Nulls else above + n + 1
+    cdef bint is_first = first is not Nulls
+    if type(function) is Slot and function.__name__ == "__call__" and (is_first or n > len(names)):
+        inner = w.at(above + n if is_first else above + n - 1)
+        if class_attribute(type(inner), "__call__") is function:  # ``type(f).__call__(f, x)``
+            w.put(place, pass_on)
+            n -= not is_first
+            function, first, place = inner, Nulls, above + n
     found = undecorated(function) or patched(w, function)
     if found is not None:
         function = found
@@ -354,11 +356,10 @@ cdef int called(Executed w, function, first, int n, tuple names, int above) exce
         return 0
     w.runs(function)
     cdef int i, n_plain = n - len(names)
-    cdef list args = [w.at(above + n - 1 - i) for i in range(n)]
     if uses(function):
         for i in range(n):
             w.show(above + i, True)
-        args = [w.at(above + n - 1 - i) for i in range(n)]
+    cdef list args = [w.at(above + n - 1 - i) for i in range(n)]
     cdef list given = args.copy()
     cdef dict kwargs = {}
     if first is Nulls or <size_t><PyObject *>function in Calling:

@@ -105,8 +105,8 @@ cpdef object direct(function):
     A method that is bound to an array (``types.MethodType(norm, x)``) is called with it.
     """
     found = function
-    if type(found) is types.MethodWrapperType and type(found.__self__) in _FUNCTIONS and (
-        found.__name__ == "__call__"
+    if type(found) is types.MethodWrapperType and found.__name__ == "__call__" and (
+        type(unbound(found)) is types.WrapperDescriptorType
     ):
         found = found.__self__
     kind = type(found)
@@ -116,6 +116,11 @@ cpdef object direct(function):
     if usual and kind is not functools.partial:  # of a class above it
         found = functools.partial(found.func, *found.args, **found.keywords)
     return None if found is function else found
+
+
+def pass_on(function, /, *args, **kwargs):
+    """Call it: what is called in the place of a slot of its class."""
+    return function(*args, **kwargs)
 
 
 cpdef bint hides_code(found) except -1:
@@ -135,7 +140,6 @@ cdef bint is_a_part(function, str package) except -1:
 
 
 _COMPILED = (types.BuiltinFunctionType, type(np.sum), np.ufunc)
-_FUNCTIONS = (types.FunctionType, *_COMPILED)
 _C_BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _OWNERS = (types.ModuleType, type, type(None))
 
