@@ -136,6 +136,10 @@ REPLAYED = {
     "numbers": lambda x: np.mean([x[0], x[1]]),
     "asked whether": lambda x: 1 if np.all([x > 0, x > 0]) else -1,
     "the shape": lambda x: np.shape([x, x])[0] * x.sum(),
+    "a truth": lambda x: 1 if np.allclose([x], [np.abs(x)]) else -1,
+    "places": lambda x: np.nonzero([x > 0])[0].size - 1,
+    "places in a list of truths": lambda x: np.where([x[0] > 0, True])[0].size - 1,
+    "values that shape": lambda x: np.unique([x, x])[0],
     "of Chainer's": lambda x: chainer.dataset.concat_examples([x[0], x[1]]).sum(),
 }
 DYNAMIC = {
@@ -150,10 +154,6 @@ DYNAMIC = {
     "selected from texts": lambda x: LABELS[x[:2] > 0].size - 1,
     "asked by a class above": lambda x: np.where(TELLING > 0, x, x * 2)[0],
     "as texts": lambda x: 1 if np.char.mod("%d", x)[0][0] != "-" else -1,
-    "a truth": lambda x: 1 if np.allclose([x], [np.abs(x)]) else -1,
-    "places": lambda x: np.nonzero([x > 0])[0].size - 1,
-    "places in a list of truths": lambda x: np.where([x[0] > 0, True])[0].size - 1,
-    "values that shape": lambda x: np.unique([x, x])[0],
     "a function of the user's": lambda x: np.vectorize(lambda v: v * 2)([x, x]).sum(),
     "one that was there": held,
     "a masked array": lambda x: np.ma.array([x, x]).sum(),

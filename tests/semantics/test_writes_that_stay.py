@@ -519,16 +519,16 @@ def assert_the_same(a: dict, b: dict, note: str) -> None:
             assert x == b[name] or (x is None and b[name] is None), (note, name, x, b[name])
 
 
-#: Arguments, parts of arrays, `numpy.bincount`.
+#: Arguments, parts of arrays.
 DYNAMIC = [
-    counted, part_of_another, whole_of_another, both_written, argument, labels,
+    part_of_another, whole_of_another, both_written, argument, labels,
 ]  # fmt: skip
 #: Each slot is a way of its own.
 ASKING = [least_used]
 #: Static, but not all of what they compute is native.
 IN_PYTHON = [
     running_mean_and_variance, erased_and_added, least_used_by_index_array, centroids, codebook,
-    center_loss, power_iteration, in_a_helper,
+    center_loss, power_iteration, in_a_helper, counted,
 ]  # fmt: skip
 
 

@@ -352,6 +352,9 @@ class NumpyCall:
             ins[i] = on_host(ins[i])[()]
         result = self.call(*fill_holes(self.args, ins), **fill_holes(self.kwargs, ins))
         parts = result if isinstance(result, (tuple, list)) else (result,)
+        if getattr(self.call, "gives_form", False) and parts[0] != self.call.form:
+            outs[0][...] = parts[0]  # the question that comes next ends this
+            return
         for part, out in zip(parts, outs, strict=True):
             if not is_on_device(part):  # a number, where the others are CuPy's
                 part = np.asarray(part)

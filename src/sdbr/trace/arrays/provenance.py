@@ -24,6 +24,7 @@ from sdbr.trace.arrays.asking import (
     telling_layout,
     viewing,
 )
+from sdbr.trace.arrays.forms import KEEPS_FORM, record_with_form
 from sdbr.trace.arrays.stripping import (
     PURE,
     TRACED,
@@ -113,18 +114,6 @@ class TracedArray(np.ndarray):
         if func in COUNTING and len(args) == 1 and not kwargs and is_traced(args[0]):
             count(args[0])
             return record(func, args, kwargs)
-        if (
-            func in _DATA_SHAPED
-            or (func in COUNTING and len(args) == 1)
-            or (func in COUNTED and holds_known((args[1:], kwargs)))
-        ):
-            leave_by(
-                f"the shape of the result of numpy.{func.__name__} depends on values",
-                Remedy.STAY_ARRAYS,
-                args,
-                kwargs,
-            )
-            return func(*strip_nested(args), **strip_nested(kwargs))
         if func in _WRITERS:
             return by_function(func, args, kwargs)
         if func in (np.ravel, np.reshape):
@@ -137,7 +126,12 @@ class TracedArray(np.ndarray):
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in GIVING_VIEWS:
             return record_unless_written(func, args, kwargs)
-        return _recorded_or_written(func, args, kwargs)
+        decided = func in (COUNTED if args[1:] else COUNTING) and holds_known(
+            (args[1:] or args, kwargs)
+        )
+        if kwargs.get("out") is not None or (func in KEEPS_FORM and not decided):
+            return _recorded_or_written(func, args, kwargs)
+        return record_with_form(func, args, kwargs)
 
     def __getitem__(self, key):
         if _picks_number(self, key):
@@ -365,8 +359,7 @@ def add_methods(cls: type) -> None:
         setattr(cls, name, _asking(name, kind))
     cls.__contains__ = lambda self, other: bool((self == other).any())
     cls.nonzero = lambda self: np.nonzero(self)
-    reason = "the shape of the result of compress depends on values"
-    cls.compress = _leaving("compress", reason, Remedy.STAY_ARRAYS)
+    cls.compress = lambda self, condition, axis=None: np.compress(condition, self, axis)
     for name in ("fill", "put", "sort", "partition"):
         setattr(cls, name, by_method(name))
     for name in ("resize", "setfield", "setflags"):
@@ -432,10 +425,5 @@ _STATIC = {
     np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type, np.may_share_memory,
     np.shares_memory, np.iscomplexobj, np.isrealobj, np.empty_like, np.zeros_like, np.ones_like,
     np.full_like, np.broadcast_shapes,
-}  # fmt: skip
-_DATA_SHAPED = {
-    np.nonzero, np.flatnonzero, np.argwhere, np.unique, np.extract, np.compress, np.intersect1d,
-    np.union1d, np.setdiff1d, np.setxor1d, np.trim_zeros, np.histogram, np.bincount, np.delete,
-    np.allclose, np.array_equal, np.array_equiv,
 }  # fmt: skip
 _WRITERS = {np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis}
