@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import dis
 import inspect
-import itertools
+import keyword
 import math
 import types
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from sdbr.base.options import names_what_it_takes
 from sdbr.optimizers.arithmetic import Arithmetic, emit, record, results_of
 from sdbr.optimizers.rows import Declined, RuleRow
 from sdbr.optimizers.table import add_row
+from sdbr.program.instruction import ControlSlot
 
 import chainer
 import numpy as np
@@ -21,13 +23,11 @@ from chainer.optimizer import GradientMethod, Hyperparameter, HyperparameterProx
 
 #: The step of the optimizer, 1 at the first.
 STEP = "t"
-#: Hyperparameters that are True or False, at most: for all ways there are programs.
-MOST_SWITCHES = 6
 _NUMBERS = (bool, int, float)
 #: What NumPy has that gives the same for the same; all that `math` has does.
 _PURE = (np.ufunc, float)
 _BUILTINS = frozenset({"abs", "float", "int", "max", "min", "pow"})
-_TAKEN = frozenset(dir(Hyperparameter())) | {"parent"} | frozenset(dir(GradientMethod()))
+_TAKEN = frozenset({"parent", "Rule", *dir(Hyperparameter()), *dir(GradientMethod())})
 
 
 class OptimizerClass(Protocol):
@@ -63,11 +63,12 @@ def update_rule(function: Callable[..., Any] | None = None, *, name: str | None 
     ----------
     function : callable, optional
         ``function(param, grad, *states, **hyperparameters)`` gives the new parameter, or a tuple
-        of it and of each new state; it changes none of them. All are arrays of the shape and dtype
-        of the parameter. Arguments without a default are, in order, the parameter, its gradient
-        and the states, which begin as zeros; those with one are hyperparameters, which are
-        numbers. One that is called ``t`` and has no default is the number of the step, 1 at the
-        first. A decorator is returned when it is omitted.
+        of it and of each new state, and changes nothing: how often it is called is not said, and
+        arrays are symbols where it is recorded. All are arrays of the shape and dtype of the
+        parameter. Arguments without a default are, in order, the parameter, its gradient and the
+        states, which begin as zeros; those with one are hyperparameters, which are numbers. One
+        that is called ``t`` and has no default is the number of the step, 1 at the first. A
+        decorator is returned when it is omitted.
     name : str, optional
         Of the class; that of the function if it is omitted.
 
@@ -100,50 +101,42 @@ def update_rule(function: Callable[..., Any] | None = None, *, name: str | None 
     if not callable(function):
         raise TypeError(f"function: expected a callable, got {type(function).__name__}")
     if name is None:
-        name = getattr(function, "__name__", type(function).__name__)
-        name = "UpdateRule" if name == "<lambda>" else name
-    elif not isinstance(name, str) or not name.isidentifier():
+        name = getattr(function, "__name__", "<partial>")
+        name = name if name.isidentifier() else "UpdateRule"
+    elif not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise TypeError(f"name: expected a name for a class, got {name!r}")
     return _optimizer(_Function(function, name))
 
 
 class _Function:
-    """The function of a rule, and what its arguments are.
+    """The function of a rule, and what its arguments are; see `RuleRow.function`.
+
+    Its options are ``(i,)`` for `forms[i]`: which arithmetic it is may follow from hyperparameters
+    and from the number of the step.
 
     Attributes
     ----------
-    states : tuple of str
+    arrays, states : list of str
+        Arguments that are arrays; those of them that are states.
     defaults : dict
         Of the hyperparameters.
     takes_step : bool
-    programs : dict of tuple to Arithmetic
-        By the truth of `switches`, the hyperparameters that are True or False.
-    n_numbers : int
-        That a program has beside arrays, at most.
+    forms : list of _Form
     """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.call, self.name = function, name
         self.arrays, self.defaults, self.takes_step = _arguments(function, name)
-        self.states = tuple(self.arrays[2:])
-        self.switches = tuple(k for k, v in self.defaults.items() if type(v) is bool)
-        if len(self.switches) > MOST_SWITCHES:
-            raise TypeError(
-                f"update rule {name}: expected at most {MOST_SWITCHES} hyperparameters that are "
-                f"True or False, got {len(self.switches)}"
-            )
-        self.programs: dict[tuple[bool, ...], Arithmetic] = {}
-        self.n_numbers = 0
-        for truths in itertools.product((False, True), repeat=len(self.switches)):
-            values = self.defaults | dict(zip(self.switches, truths, strict=True))
-            self.programs[truths], numbers = self.record(values, 1)
-            self.n_numbers = max(self.n_numbers, len(numbers))
+        self.states = self.arrays[2:]
+        self.switches = [i for i, v in enumerate(self.defaults.values()) if type(v) is bool]
         self.is_closed = _is_closed(function)
-        self._known: tuple[Any, tuple[float, ...]] | None = None
+        self.forms: list[_Form] = []
+        self.choose(tuple(self.defaults.values()), 1)
 
-    def record(self, values: Mapping[str, Any], t: int) -> tuple[Arithmetic, list[float]]:
+    def record(self, values: tuple, t: int) -> tuple[Arithmetic, list[float]]:
         """What it does with arrays, and the numbers beside them."""
-        return record(self.step(values, t), len(self.arrays), self.name)
+        given = dict(zip(self.defaults, values, strict=True))
+        return record(self.step(given, t), len(self.arrays), self.name)
 
     def step(self, values: Mapping[str, Any], t: int) -> Callable[..., Any]:
         """The function, of arrays alone."""
@@ -151,22 +144,75 @@ class _Function:
         given |= {STEP: t} if self.takes_step else {}
         return lambda *arrays: self.call(**dict(zip(self.arrays, arrays, strict=True)), **given)
 
-    def scalars(self, values: tuple, t: int, dtype, extra) -> tuple[float, ...]:
-        """The numbers of step `t`, as a row of a rule gives them."""
-        asked = values, t if self.takes_step else 0
-        known = self._known
-        if self.is_closed and known is not None and known[0] == asked:
-            return known[1]
-        given = dict(zip(self.defaults, values, strict=True))
-        found, numbers = self.record(given, t)
-        if found != self.programs[tuple(bool(given[k]) for k in self.switches)]:
-            raise Declined(f"update rule {self.name} does something else with these numbers")
-        self._known = asked, tuple(numbers)
-        return self._known[1]
+    # --- what a row of a rule gives ---------------------------------------------------------------
+    def choose(self, values: tuple, t: int) -> tuple[int]:
+        """The options of step `t`."""
+        arithmetic, numbers = self.record(values, t)
+        truths = self._truths(values)
+        for i, form in enumerate(self.forms):
+            if (form.arithmetic, form.truths) == (arithmetic, truths):
+                form.is_outdated = False
+                return (i,)
+        self.forms.append(_Form(arithmetic, truths, len(numbers)))
+        return (len(self.forms) - 1,)
 
-    def emit(self, b, rows, floats, options) -> None:
-        """The ops of a step."""
-        emit(b, self.programs[options], rows, floats)
+    def _truths(self, values: tuple) -> list[bool]:
+        return [bool(values[i]) for i in self.switches]
+
+    def holds(self, options: tuple[int], values: tuple) -> bool:
+        """Whether the next step is likely one of these options."""
+        form = self.forms[options[0]]
+        return not form.is_outdated and form.truths == self._truths(values)
+
+    def scalars_of(self, options: tuple[int]) -> tuple[Callable, int]:
+        """What gives the numbers of a step, and how many there are."""
+        form = self.forms[options[0]]
+        return lambda values, t, dtype, extra: self.scalars(form, values, t), form.n_numbers
+
+    def scalars(self, form: _Form, values: tuple, t: int) -> tuple[float, ...]:
+        """The numbers of step `t`."""
+        asked = None
+        if self.is_closed and all(type(x) in _NUMBERS for x in values):
+            asked = [*map(repr, values), t if self.takes_step else 0]  # 0.0 is not -0.0
+            if form.known is not None and form.known[0] == asked:
+                return form.known[1]
+        arithmetic, numbers = self.record(values, t)
+        if arithmetic != form.arithmetic:
+            # Where this is but one step, the plan stays.
+            form.is_outdated = self.record(values, t + 1)[0] != form.arithmetic
+            raise Declined(f"update rule {self.name} computes something else in this step")
+        form.known = asked, tuple(numbers)
+        return form.known[1]
+
+    def emit(self, b, rows, at: int, options: tuple[int]) -> None:
+        """The ops of a step; its numbers begin at place `at` of the control block."""
+        form = self.forms[options[0]]
+        names = range(form.n_numbers)
+        floats = [ControlSlot(at + i, 0.0, f"{self.name}, number {i}") for i in names]
+        emit(b, form.arithmetic, rows, floats)
+
+
+@dataclasses.dataclass
+class _Form:
+    """An arithmetic that a function has for some hyperparameters and steps.
+
+    Attributes
+    ----------
+    arithmetic : Arithmetic
+    truths : list of bool
+        Of the hyperparameters that are True or False.
+    n_numbers : int
+    known : tuple or None
+        What was asked for last, and the numbers.
+    is_outdated : bool
+        Whether steps that come are of another one: plans of this one are made anew.
+    """
+
+    arithmetic: Arithmetic
+    truths: list[bool]
+    n_numbers: int
+    known: tuple[Any, tuple[float, ...]] | None = None
+    is_outdated: bool = False
 
 
 def _arguments(function, name: str) -> tuple[list[str], dict[str, Any], bool]:
@@ -220,7 +266,7 @@ def _is_closed(function) -> bool:
 
 def _optimizer(function: _Function) -> type[GradientMethod]:
     """The class of the optimizer, and that of its rules."""
-    home = {"__module__": getattr(function.call, "__module__", None) or __name__}
+    home = {"__module__": getattr(function.call, "__module__", None) or "__main__"}
     defaults = function.defaults
     signature = inspect.Signature(
         [
@@ -303,11 +349,10 @@ def _rule(function: _Function, home: dict) -> type[UpdateRule]:
             rule=cls,
             op=function.name,
             hyperparameters=tuple(function.defaults),
-            scalars=function.scalars,
-            n_scalars=function.n_numbers,
-            options=function.switches,
-            state=lambda options: function.states,
-            ops=function.emit,
+            scalars=lambda values, t, dtype, extra: (),
+            n_scalars=0,
+            state=lambda options: tuple(function.states),
+            function=function,
         )
     )
     return cls

@@ -130,14 +130,97 @@ def Steps(param, grad, lr=0.1, order=1):
 
 
 def test_numbers_that_decide_what_is_computed(pair):
+    """The first step with another one is Python, those that come after it are native."""
     both = pair(Steps)
     both.step(2)
     both.each(lambda o: setattr(o, "order", 3))
-    both.step(2)
+    both.step(4)
     both.each(lambda o: setattr(o, "order", 1))
-    both.step()
+    both.step(3)
     found = both.static.update_statistics
-    assert (found.native_calls, found.python_updates) == (3, 2)
+    assert (found.native_calls, found.python_updates) == (7, 2)
+
+
+@sdbr.update_rule
+def Averaged(param, grad, t, mean, lr=0.1):
+    mean = grad if t == 1 else 0.9 * mean + 0.1 * grad
+    return param - lr * mean, mean
+
+
+@sdbr.update_rule
+def Warmed(param, grad, t, lr=0.1):
+    return param - 0.01 * np.sign(grad) if t <= 5 else param - lr * grad
+
+
+@sdbr.update_rule
+def Seldom(param, grad, t, lr=0.1):
+    return param - lr * grad if t % 3 else param * 0.9
+
+
+@pytest.mark.parametrize(("rule", "native"), [(Averaged, 11), (Warmed, 11), (Seldom, 8)])
+def test_steps_that_decide_what_is_computed(pair, rule, native):
+    both = pair(rule)
+    both.step(12)
+    assert both.static.update_statistics.native_calls == native
+    runs = Runs(rule)
+    for _ in range(12):
+        runs.step()
+        runs.together()
+    # Of those the first is traced.
+    assert runs.steps >= native - 2
+
+
+@sdbr.update_rule
+def Many(param, grad, a, b, c, d, e, f, g, h, i, j, lr=0.1):
+    """Ten states, each of which takes over what the one before it has."""
+    return param - lr * (grad + j), grad, a, b, c, d, e, f, g, h, i
+
+
+def test_many_states(pair):
+    both = pair(Many)
+    both.step(14)
+    both.assert_native(14)
+
+
+@sdbr.update_rule
+def Between(param, grad, lr=0.1):
+    """What is clipped is no array, or the second argument; truth values and zeros with a sign."""
+    step = np.clip(0.5, -abs(grad), abs(grad)) + np.clip(grad, None, 0.1) + grad.clip(min=-0.2)
+    step = step + np.where(np.isfinite(grad), grad, 0.0) + np.fix(3 * grad) * np.float32(0.1)
+    step = step + np.ones_like(grad) * np.isnan(grad) + np.tanh(1 / (-abs(grad * 0) - 0))
+    return param - lr * step.copy()
+
+
+def test_what_is_between_two_numbers(pair):
+    both = pair(Between)
+    with np.errstate(divide="ignore"):
+        both.step(4)
+    both.assert_native(4)
+
+
+@pytest.mark.parametrize(
+    ("function", "values"),
+    [
+        (lambda param, grad, k=0.1: param - float(k) * grad, [np.array(0.1), 0.5, np.array(0.2)]),
+        (lambda param, grad, k=1: param - grad * (0.1 if k is True else 0.2), [1, True, 1.0]),
+        (lambda param, grad, k=3: param - grad * 0.001 * (k // 2 + k**60 % 7), [3, 3.0, 3]),
+        (lambda param, grad, k=0.0: param - grad * math.copysign(0.1, k), [0.0, -0.0, 0.0]),
+    ],
+)
+def test_hyperparameters_that_are_equal_and_not_the_same(pair, function, values):
+    both = pair(sdbr.update_rule(function))
+    for value in values:
+        both.each(lambda o, value=value: setattr(o, "k", value))
+        both.step(2)
+
+
+def test_an_array_as_hyperparameter_that_is_written_to(pair):
+    rate = np.array(0.1)
+    both = pair(sdbr.update_rule(lambda param, grad, k=0.1: param - float(k) * grad))
+    both.each(lambda o: setattr(o, "k", rate))
+    both.step(2)
+    rate[...] = 0.5
+    both.step(2)
 
 
 def test_what_a_function_reads_from_outside(pair, monkeypatch):
@@ -229,7 +312,13 @@ def refused(error, text, function, **kwargs):
         ("numpy.float64", lambda p, g, lr=0.1: p - np.sqrt(lr) * g),
         ("with a numpy.ndarray", lambda p, g: p - np.ones(3) * g),
         ("truth values alone", lambda p, g: p - g * ((g > 0) * 0.5)),
-        ("numpy.where of two numbers", lambda p, g: p - np.where(g > 0, 1.0, 2.0)),
+        ("without an array of numbers", lambda p, g: p - np.where(g > 0, 1.0, 2.0)),
+        ("without an array of numbers", lambda p, g: p - np.where(g > 0, p > 0, g > 1)),
+        ("__floordiv__ of an array", lambda p, g: p - g // 2),
+        ("__rmatmul__ of an array", lambda p, g: p - 2 @ g),
+        ("__getitem__ of an array", lambda p, g: p - g[0]),
+        ("__len__ of an array", lambda p, g: p - len(g) * g),
+        ("__round__ of an array", lambda p, g: p - round(g)),
         ("numpy.where without a comparison", lambda p, g: np.where(p, p, g)),
     ],
 )
@@ -286,8 +375,7 @@ def test_functions_cannot_change_what_they_are_given():
         ("expected a tuple of 2 arrays (the new param, then each state), got 1",
          lambda param, grad, m: param),
         ("expected a new param, got 2", lambda param, grad: (param, grad)),
-        ("expected at most 6 hyperparameters",
-         lambda p, g, a=True, b=True, c=True, d=True, e=True, f=True, h=True: p),
+        ("Rule is no name for a hyperparameter", lambda param, grad, Rule=1.0: param),
     ],
 )  # fmt: skip
 def test_functions_that_are_no_rules(text, function):

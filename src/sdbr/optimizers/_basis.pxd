@@ -26,8 +26,7 @@ cdef struct Entry:
     PyObject *post
     PyObject *hooks           # what they held: a tuple, or NULL when it was nothing
     PyObject *state           # the state dict
-    PyObject *state_names[3]
-    PyObject *state_arrays[3]
+    PyObject *states          # a tuple of each name in it, followed by its array
     int n_states
     int half                  # its array is float16, of the host
     PyObject *fp32            # of such: whether the rule updates a copy in float32,

@@ -14,7 +14,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 
 from sdbr.base._dicts cimport SDBR_DICT_VERSIONS, sdbr_dict_version
-from sdbr.base._python cimport sdbr_dict_size, sdbr_list_item
+from sdbr.base._python cimport sdbr_tuple_item, sdbr_dict_size, sdbr_list_item
 from sdbr.optimizers._arrays cimport (
     is_half, is_native, lookup, same_shape, sdbr_fetch, sdbr_list_size, sdbr_lookup_near, type_of,
 )
@@ -157,9 +157,7 @@ cdef class UpdateBasis:
                 e.master_array = self._keep((<object> e.master)._data[0])
             e.state = self._keep(state)
             e.n_states = len(names)
-            for k in range(e.n_states):
-                e.state_names[k] = self._keep(names[k])
-                e.state_arrays[k] = self._keep(arrays[k])
+            e.states = self._keep(tuple([x for pair in zip(names, arrays) for x in pair]))
 
     cdef PyObject *_keep(self, value):
         self.kept.append(value)
@@ -359,7 +357,8 @@ cdef class UpdateBasis:
         if SDBR_DICT_VERSIONS and now == e.state_version:
             return True
         for k in range(e.n_states):
-            if lookup(e.state, e.state_names[k]) != e.state_arrays[k]:
+            name, array = sdbr_tuple_item(e.states, 2 * k), sdbr_tuple_item(e.states, 2 * k + 1)
+            if lookup(e.state, name) != array:
                 return False
         e.state_version = now
         return True

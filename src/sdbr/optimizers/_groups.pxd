@@ -22,6 +22,8 @@ cdef class Group:
     cdef uint64_t[LINKS] versions
     cdef tuple option_places
     cdef object scalars
+    cdef readonly int n_scalars
+    cdef object function              # whose arithmetic the rule is, or None
 
     cdef tuple values(self)
     cdef tuple look(self)

@@ -30,7 +30,11 @@ cdef class Group:
         self.offset = offset
         self.names = rule_row.hyperparameters
         self.option_places = tuple([rule_row.hyperparameters.index(o) for o in rule_row.options])
-        self.scalars = rule_row.scalars
+        self.function = rule_row.function
+        if self.function is None:
+            self.scalars, self.n_scalars = rule_row.scalars, rule_row.n_scalars
+        else:
+            self.scalars, self.n_scalars = self.function.scalars_of(options)
 
     cdef tuple values(self):
         """Hyperparameters in the order of the rule row; a missing one is the class `Missing`."""
@@ -69,6 +73,8 @@ cdef class Group:
 
     cdef bint options_hold(self, tuple values):
         cdef Py_ssize_t i
+        if self.function is not None:
+            return self.function.holds(self.options, values)
         for i in range(len(self.options)):
             if bool(values[self.option_places[i]]) is not self.options[i]:
                 return False

@@ -34,6 +34,12 @@ _BINARY = {
     np.arctan2: ("arctan2", None, None),
     np.fmod: ("fmod", None, None),
 }
+#: Operators and the like that there is nothing for.
+_REFUSED = (
+    "floordiv", "rfloordiv", "mod", "rmod", "divmod", "rdivmod", "matmul", "rmatmul", "round",
+    "len", "iter", "getitem", "int", "index", "complex", "lshift", "rshift",
+)  # fmt: skip
+_FILLED = {np.zeros_like: 0.0, np.ones_like: 1.0, np.full_like: None}
 #: What NumPy does in the place of ``x ** number``.
 _POWERS = {2: np.square, 0.5: np.sqrt, -1: np.reciprocal, 1: np.positive}
 _OPERATORS = {
@@ -45,8 +51,11 @@ _COMPARED = {
     "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
 _OF_ONE = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
-_UNARY = {**UNARY, np.reciprocal: "reciprocal"}
-_NUMBERS = (bool, int, float)
+_UNARY = {**UNARY, np.reciprocal: "reciprocal", np.fabs: "absolute"}
+#: By which comparison with which number: of the array itself, or of its size.
+_TESTED = {np.isfinite: ("lt", np.inf), np.isinf: ("eq", np.inf)}
+#: Those of NumPy are rounded before, and leave arrays of float32 as they are.
+_NUMBERS = (bool, int, float, np.float16, np.float32)
 
 
 class Arithmetic(NamedTuple):
@@ -83,11 +92,16 @@ class Symbol:
         return self._recording.ufunc(ufunc, inputs)
 
     def __array_function__(self, func, types, args, kwargs):
+        recording = self._recording
+        if func in _UNARY and len(args) == 1 and not kwargs:  # np.fix
+            return recording.ufunc(func, args)
         if func is np.where and len(args) == 3 and not kwargs:
-            return self._recording.where(*args)
-        if func is np.clip and len(args) == 3 and not kwargs:
-            return self.clip(*args[1:])
-        raise self._recording.refusal(f"{func.__module__}.{func.__name__}")
+            return recording.where(*args)
+        if func is np.clip and kwargs.keys() <= {"a_min", "a_max", "min", "max"}:
+            return recording.clip(*args, **kwargs)
+        if func in _FILLED and not kwargs and len(args) == 1 + (func is np.full_like):
+            return recording.array((*args, _FILLED[func])[1], "numpy.full_like")
+        raise recording.refusal(f"{func.__module__}.{func.__name__}")
 
     def __pow__(self, other):
         instead = _POWERS.get(other) if type(other) in _NUMBERS else None
@@ -105,9 +119,13 @@ class Symbol:
     def __getattr__(self, name):
         raise self._recording.refusal(f".{name} of an array")
 
-    def clip(self, low, high):
+    def clip(self, *args, **kwargs):
         """As the method of an array."""
-        return np.minimum(np.maximum(self, low), high)
+        return self._recording.clip(self, *args, **kwargs)
+
+    def copy(self):
+        """As the method of an array; steps make new ones anyhow."""
+        return self
 
 
 def _operator(ufunc, is_reflected: bool) -> Callable[[Symbol, Any], Symbol]:
@@ -135,6 +153,13 @@ def _in_place(name: str) -> Callable[..., Symbol]:
     return operator
 
 
+def _refusing(name: str) -> Callable[..., Symbol]:
+    def operator(self, *others):
+        raise self._recording.refusal(f"__{name}__ of an array")
+
+    return operator
+
+
 def _give_operators() -> None:
     for name, ufunc in _OPERATORS.items():
         setattr(Symbol, f"__{name}__", _operator(ufunc, False))
@@ -146,6 +171,8 @@ def _give_operators() -> None:
         setattr(Symbol, f"__{name}__", lambda self, u=ufunc: self._recording.ufunc(u, (self,)))
     for name in ("__ipow__", "__setitem__"):
         setattr(Symbol, name, _in_place(name))
+    for name in _REFUSED:
+        setattr(Symbol, f"__{name}__", _refusing(name))
 
 
 _give_operators()
@@ -183,6 +210,13 @@ class _Recording:
         self.numbers.append(float(value))
         return ~(len(self.numbers) - 1)
 
+    def clip(self, x, low=None, high=None, **kwargs) -> Symbol:
+        names = {"a_min": "low", "min": "low", "a_max": "high", "max": "high"}
+        bounds = {"low": low, "high": high, **{names[k]: v for k, v in kwargs.items()}}
+        for ufunc, bound in ((np.maximum, bounds["low"]), (np.minimum, bounds["high"])):
+            x = x if bound is None else self.ufunc(ufunc, (x, bound))
+        return self.array(x, "numpy.clip")
+
     def array(self, thing, beside: str) -> Symbol:
         """An operand as an array: truth values as ones and zeros, of a number copies."""
         if not isinstance(thing, Symbol):
@@ -198,7 +232,16 @@ class _Recording:
             name = LOGICAL.get(ufunc, "not")
             return self.step(name, *(x.place for x in inputs), is_bool=True)
         if all(bools[i] or not isinstance(x, Symbol) for i, x in enumerate(inputs)):
-            raise self.refusal(f"{beside} of truth values alone")  # no longer of the same dtype
+            # Of another dtype, which makes others of what it meets.
+            raise self.refusal(
+                f"{beside} of truth values alone (of which there are ~, &, | and numpy.where)"
+            )
+        if ufunc is np.isnan:
+            return self.step("ne", inputs[0].place, inputs[0].place, is_bool=True)
+        if ufunc in _TESTED:
+            op, number = _TESTED[ufunc]
+            size = self.step("absolute", inputs[0].place)
+            return self.step(op, size.place, self.array(number, beside).place, is_bool=True)
         if ufunc in COMPARISONS:
             places = [self.array(x, beside).place for x in inputs]
             return self.step(COMPARISONS[ufunc], *places, is_bool=True)
@@ -209,7 +252,7 @@ class _Recording:
         x, y = inputs
         both, before, after = _BINARY[ufunc]
         if ufunc is np.subtract and not isinstance(y, Symbol):
-            y, before = -y if type(y) in _NUMBERS else y, "add_constant"
+            y, before = -float(y) if type(y) in _NUMBERS else y, "add_constant"
         if not isinstance(y, Symbol) and before is not None:
             return self.step(before, self.array(x, beside).place, self.number(y, beside))
         if not isinstance(x, Symbol) and after is not None:
@@ -219,8 +262,8 @@ class _Recording:
     def where(self, condition, x, y) -> Symbol:
         if not isinstance(condition, Symbol) or not condition.is_bool:
             raise self.refusal("numpy.where without a comparison of arrays")
-        if not any(isinstance(z, Symbol) for z in (x, y)):
-            raise self.refusal("numpy.where of two numbers")  # which gives float64
+        if not any(isinstance(z, Symbol) and not z.is_bool for z in (x, y)):
+            raise self.refusal("numpy.where without an array of numbers")  # of another dtype
         places = [self.array(z, "numpy.where").place for z in (x, y)]
         return self.step("where", condition.place, *places)
 

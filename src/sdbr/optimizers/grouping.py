@@ -34,7 +34,7 @@ def group_of(rule, rule_row: RuleRow, param, options: tuple[bool, ...], groups: 
     group = groups.get(key)
     if group is None:
         last = next(reversed(groups.values()), None)
-        offset = 0 if last is None else last.offset + last.rule_row.n_scalars
+        offset = 0 if last is None else last.offset + last.n_scalars
         dicts = None if chain is None else tuple(chain)
         group = Group(rule_row, dtype, hyperparam, options, dicts, len(groups), offset)
         groups[key] = group

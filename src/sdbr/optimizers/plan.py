@@ -232,12 +232,7 @@ class UpdatePlan(Update):
         for hook, hook_row in before:
             self._emit_hook(b, hook, hook_row, [of_one], True)
         b.label = type(self.optimizer).__name__
-        row = group.rule_row
-        floats = [
-            ControlSlot(self._base + group.offset + i, 0.0, name)
-            for i, name in enumerate(row.float_names)
-        ]
-        row.emit(b, p, g, state_rows, floats, group.options)
+        group.rule_row.emit(b, p, g, state_rows, self._base + group.offset, group.options)
         for hook, hook_row in after:
             self._emit_hook(b, hook, hook_row, [of_one], True)
         if half is not None:
@@ -306,17 +301,18 @@ class UpdatePlan(Update):
             self._before[id(param)] = rule.t
         return rule._fp32_param
 
-    def _options_of(self, rule) -> tuple[bool, ...] | None:
-        """The options of a rule that has a row; None where a hyperparameter is missing."""
+    def _options_of(self, rule) -> tuple[bool, ...] | str | None:
+        """The options of a rule that has a row; see `options_of`."""
         row = table.row_of_class(type(rule))
         parent = only_parent(rule.hyperparam)
         if parent is None:
             return options_of(rule, row)
-        found = self._options.get((row.rule, id(parent)))
+        key = row.rule, id(parent), rule.t if row.function is not None else 0
+        found = self._options.get(key)
         if found is None:
             found = options_of(rule, row)
             if found is not None:
-                self._options[row.rule, id(parent)] = found
+                self._options[key] = found
         return found
 
     def _choose_hooks(self, optimizer, params) -> None:
@@ -377,7 +373,7 @@ class UpdatePlan(Update):
         ]
         self.parts = parts_of(self._moves)
         for group in groups.values():
-            self.n_control = max(self.n_control, group.offset + group.rule_row.n_scalars)
+            self.n_control = max(self.n_control, group.offset + group.n_scalars)
         hooks = self._native_hooks()
         self._choose_controls(hooks)
         scale, scale_index = self._choose_scale()

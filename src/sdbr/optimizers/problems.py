@@ -67,6 +67,8 @@ def rule_problem(rule, rule_row: RuleRow, param, state: dict, options) -> str | 
             return f"update rule has a hook: {found}"
     if options is None:
         return "update rule lacks a hyperparameter"
+    if isinstance(options, str):
+        return options
     array = param._data[0]
     for name in rule_row.state(options):
         found = state.get(name)
@@ -99,12 +101,22 @@ def lies_elsewhere(state: dict, param) -> bool:
     return any(isinstance(x, ARRAYS) and device_of(x) != device for x in state.values())
 
 
-def options_of(rule, rule_row: RuleRow) -> tuple[bool, ...] | None:
-    """The options of a rule, as its row names them; None where one is missing."""
+def options_of(rule, rule_row: RuleRow) -> tuple[bool, ...] | str | None:
+    """The options of a rule, as its row names them; None where one is missing, or why there are
+    none.
+    """
+    function = rule_row.function
+    names = rule_row.options if function is None else rule_row.hyperparameters
     try:
-        return tuple(bool(getattr(rule.hyperparam, name)) for name in rule_row.options)
+        values = tuple(getattr(rule.hyperparam, name) for name in names)
     except AttributeError:
         return None
+    if function is None:
+        return tuple(map(bool, values))
+    try:
+        return function.choose(values, rule.t + 1)
+    except Exception as error:  # of the user's function: an update by it raises the same
+        return str(error) or type(error).__name__
 
 
 def only_parent(hyperparam) -> Hyperparameter | None:
@@ -171,7 +183,7 @@ def is_native(optimizer: GradientMethod) -> bool:
             return False
         parent = only_parent(rule.hyperparam)
         if parent is None or (found.rule, id(parent)) not in parents:
-            if options_of(rule, found) is None:
+            if not isinstance(options_of(rule, found), tuple):
                 return False
             parents.add((found.rule, id(parent)))
     return True

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 from sdbr.ops.table import BY_NAME
+from sdbr.program.instruction import ControlSlot
 
 import numpy as np
 from chainer.optimizer import UpdateRule
@@ -55,9 +57,9 @@ class RuleRow:
     rounding : bool
         Whether a step may be nothing but rounding, by as much as the step itself: audits of updates
         compare the states, and not the parameter.
-    ops : callable or None
-        ``ops(b, rows, floats, options)`` emits what stands in the place of the op, from and into
-        the rows ``p g *state``; `op` is the name of the rule then.
+    function : object or None
+        The arithmetic that the rule is made of, see `sdbr.optimizers.arithmetic.Function`: it
+        chooses options, and gives scalars and ops. `op` is the name of the rule then.
     """
 
     rule: type
@@ -70,19 +72,17 @@ class RuleRow:
     attribute: str | None = None
     carry: Callable | None = None
     rounding: bool = False
-    ops: Callable | None = None
+    function: Any = None
 
-    @property
-    def float_names(self) -> tuple[str, ...]:
-        """What the numbers of `scalars` are called in disassemblies."""
-        if self.ops is not None:
-            return tuple(f"number {i}" for i in range(self.n_scalars))
-        return BY_NAME[self.op].floats
+    def emit(self, b, p, g, states, at: int, options) -> None:
+        """Emit a step of a parameter `p` by its gradient `g`: all of them rows.
 
-    def emit(self, b, p, g, states, floats, options) -> None:
-        """Emit a step of a parameter `p` by its gradient `g`: all of them rows."""
-        if self.ops is not None:
-            return self.ops(b, [p, g, *states], floats, options)
+        Its numbers begin at place `at` of the control block.
+        """
+        if self.function is not None:
+            return self.function.emit(b, [p, g, *states], at, options)
+        names = BY_NAME[self.op].floats
+        floats = [ControlSlot(at + i, 0.0, name) for i, name in enumerate(names)]
         b.emit(self.op, [g, p, *states], [p, *states], floats=floats)
 
 
