@@ -165,7 +165,7 @@ def test_define_by_run_in_silence_is_not_replayed():
 
 def test_a_warning_makes_it_declared_dynamic():
     def counting(x):
-        return x * len(np.unique(x.array))
+        return x * len(str(x.array))
 
     found = judged(counting, by_name("sdbr"))
     assert found.verdict == DYNAMIC

@@ -146,12 +146,13 @@ def test_as_many_as_a_mask_chooses(function):
     assert statistics.replays == len(seeds) - len(numbers)
 
 
-def test_variables_by_a_mask_are_dynamic_as_on_the_host():
-    call = sdbr.static_graph(lambda x: masked_rows(x))
-    inputs = [chainer.Variable(normal(4, 3, seed=k)) for k in range(4)]
-    with pytest.warns(sdbr.SdbrWarning, match="shape of a boolean selection depends on values"):
-        got = [seen(call(x)) for x in inputs]
+def test_variables_by_a_mask_ask_how_many_as_on_the_host():
+    call = sdbr.static_graph(lambda x: masked_rows(x), on_dynamic="raise")
+    inputs = [chainer.Variable(normal(4, 3, seed=k)) for k in range(8)]
+    got = [seen(call(x)) for x in inputs]
     assert_alike(got, [seen(masked_rows(x)) for x in inputs])
+    statistics = call.schedule_manager.statistics
+    assert statistics.replays == len(inputs) - statistics.traces >= 3
 
 
 def test_membership_is_what_it_is_of_plain_arrays():

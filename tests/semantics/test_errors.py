@@ -304,20 +304,6 @@ def test_wrong_shapes_fail_as_in_define_by_run(backend):
     assert static.schedule_manager.statistics.replays == 2
 
 
-def test_shape_that_depends_on_values_in_a_python_op():
-    class Positive(chainer.FunctionNode):
-        def forward(self, inputs):
-            return (inputs[0][inputs[0] > 0],)
-
-        def backward(self, indexes, grads):
-            return (None,)
-
-    static = sdbr.static_graph(lambda x: Positive().apply((x,))[0])
-    static(X)
-    with pytest.raises(sdbr.NotStaticError, match="its shape depends on values"):
-        static(np.abs(X))
-
-
 def test_second_derivative_names_the_switch():
     static = sdbr.static_graph(lambda x: F.sum(F.tanh(x) ** 2))
     for i in range(3):

@@ -68,6 +68,62 @@ def test_which_shapes_and_dtypes_there_are(name):
     assert statistics.replays + statistics.traces == CALLS and statistics.replays >= CALLS // 2
 
 
+class Selecting(chainer.Chain):
+    """A loss of what a mask chooses."""
+
+    def __init__(self, loss):
+        super().__init__()
+        self.mask, self.columns = np.ones(6, bool), np.array([True, False, True, False])
+        self.loss = loss
+        with self.init_scope():
+            self.l = L.Linear(3, 4)
+
+    def forward(self, x, t):
+        return self.loss(self, self.l(x), t)
+
+
+def hardest(model, h, t):
+    losses = F.softmax_cross_entropy(h, t, reduce="no")
+    return F.mean(losses[losses.array > np.median(losses.array)])
+
+
+SELECTIONS = {
+    "rows by an argument": lambda m, h, t: F.sum(h[t > 1] ** 2),
+    "elements by their values": lambda m, h, t: F.sum(h[h.array > 0]),
+    "by name": lambda m, h, t: F.sum(F.get_item(h, (h.array > 0,))),
+    "beside a slice": lambda m, h, t: F.sum(h[t > 1, 1:3] ** 2),
+    "columns": lambda m, h, t: F.sum(h[:, h.array[0] > 0] ** 2),
+    "an array outside": lambda m, h, t: F.sum(h[m.mask] ** 2),
+    "a constant one": lambda m, h, t: F.sum(h[:, m.columns] ** 2),
+    "labels as well": lambda m, h, t: F.softmax_cross_entropy(h[t != 2], t[t != 2]),
+    "before dropout": lambda m, h, t: F.sum(F.dropout(h[t > 0]) ** 2),
+    "the hardest": hardest,
+}
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_variables_selected_by_masks(name):
+    """Gradients go back to what was chosen."""
+    both = []
+    for decorate in (False, True):
+        np.random.seed(0)
+        model, optimizer = Selecting(SELECTIONS[name]), chainer.optimizers.SGD(0.05)
+        if decorate:
+            model, optimizer = sdbr.static_graph(model), sdbr.static_optimizer(optimizer)
+        both.append(optimizer.setup(model))
+    for i in range(CALLS):
+        rng = np.random.RandomState(i)
+        x, t = rng.randn(6, 3).astype("f"), rng.randint(0, 4, 6).astype("i")
+        t[:2] = 1, 3
+        for optimizer in both:
+            optimizer.target.mask[1:] = np.random.RandomState(i // 5).rand(5) > 0.5
+            np.random.seed(i)
+            optimizer.update(optimizer.target, x, t)
+        assert_near(both[1].target.l.W.array, both[0].target.l.W.array, RESULTS, f"call {i}")
+    statistics = both[1].target.schedule_manager.statistics
+    assert statistics.steps >= CALLS // 2 and not statistics.define_by_run_calls
+
+
 class Weighted(chainer.Chain):
     """Classes by how often they come up in the batch."""
 
@@ -97,6 +153,67 @@ def test_whole_steps():
     assert_near(found[1], found[0], RESULTS, "W")
     statistics = model.schedule_manager.statistics
     assert statistics.steps == statistics.replays == 30 - statistics.traces > 20
+
+
+class Positive(chainer.FunctionNode):
+    """A node of a user's own; `count`: how often it has run."""
+
+    count = 0
+
+    def forward(self, inputs):
+        Positive.count += 1
+        self.chosen = inputs[0] > 0
+        return (inputs[0][self.chosen],)
+
+    def backward(self, indexes, grads):
+        gx = np.zeros(self.chosen.shape, "f")
+        gx[self.chosen] = grads[0].array
+        return (chainer.Variable(gx),)
+
+
+class Rectified(chainer.Chain):
+    """Draws, running averages and a counter before such a node, which happen once."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+        with self.init_scope():
+            self.l, self.bn = L.Linear(3, 4), L.BatchNormalization(4)
+
+    def forward(self, x):
+        self.calls += 1
+        h = F.dropout(self.bn(self.l(x)), 0.3)
+        return 0.1 * F.sum(Positive().apply((h,))[0] ** 2)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_nodes_of_ones_own_end_the_call_define_by_run(whole):
+    found = []
+    for decorate in (False, True):
+        np.random.seed(0)
+        Positive.count = 0
+        model, optimizer = Rectified(), chainer.optimizers.SGD(0.01)
+        if decorate:
+            model, optimizer = sdbr.static_graph(model), sdbr.static_optimizer(optimizer)
+        optimizer.setup(model)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", sdbr.SdbrWarning)
+            for i in range(9):
+                x = np.random.RandomState(i // 3).randn(6, 3).astype("f")
+                np.random.seed(i // 3)  # three times the same
+                if whole:
+                    optimizer.update(model, x)
+                else:
+                    loss = model(x)
+                    model.cleargrads()
+                    loss.backward()
+                    optimizer.update()
+        state = [model.l.W.array, model.bn.avg_mean, np.random.rand(2)]
+        found.append([*state, np.array([model.calls, Positive.count])])
+    for one, other in zip(*found, strict=True):
+        assert_near(other, one, RESULTS, "state")
+    assert "its shape depends on values; such calls are ended" in str(caught[0].message)
+    assert model.schedule_manager.statistics.replays >= 2
 
 
 def test_functions_that_call_code_of_the_users_run_once():

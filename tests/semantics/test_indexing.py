@@ -129,18 +129,6 @@ def test_tables_are_back_after_an_error():
     assert type(TABLE) is np.ndarray
 
 
-def test_boolean_selection_falls_back():
-    @sdbr.static_graph
-    def f(x, mask):
-        return x[mask] * 2
-
-    x = chainer.Variable(np.arange(12, dtype="f").reshape(4, 3))
-    with pytest.warns(sdbr.SdbrWarning, match="boolean selection"):
-        for pattern in ([1, 0, 1, 0], [1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0]):
-            mask = np.array(pattern, bool)
-            np.testing.assert_array_equal(f(x, mask).array, x.array[mask] * 2)
-
-
 # --- index arrays without dimensions ------------------------------------------------------------
 LAST = np.array(-1)
 

@@ -6,6 +6,7 @@ import collections
 import functools
 import hashlib
 import pickle
+import warnings
 
 import sdbr
 from sdbr.trace.arrays._exports import was_exported
@@ -354,3 +355,24 @@ def test_values_that_decide_in_python(use):
     with pytest.warns(sdbr.SdbrWarning, match="is not static"):
         for t in BATCHES:
             np.testing.assert_array_equal(static(SMALL, t).array, f(SMALL, t).array)
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_a_number_of_an_array_with_dimensions(kind):
+    """NumPy says whether it may be made: by now it raises."""
+
+    def function(x):
+        return x * kind(x.array[0] if kind is float else (x.array[0] > 0).astype("i"))
+
+    static = sdbr.static_graph(function, on_dynamic="fallback")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        for i in range(3):
+            x = chainer.Variable(np.full((1, 1), i - 1.5, "f"))
+            found = []
+            for call in (function, static):
+                try:
+                    found.append(float(call(x).array[0, 0]))
+                except TypeError as error:
+                    found.append(str(error))
+            assert found[0] == found[1]

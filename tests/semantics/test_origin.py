@@ -235,7 +235,6 @@ DYNAMIC = {
         lambda s, x: s.l(x) * np.add(s.a["k"], 1, out=s.a["k"]),
         lambda: {"k": np.zeros(3, "i")}, "an array was written in place by NumPy",
     ),
-    "boolean selection": (lambda s, x: F.sum(s.l(x)[x[:, 0] > 0]), int, "boolean selection"),
     "float": (lambda s, x: s.l(x) * float(str(float(x[0, 0]))), int, "float"),
     "item": (lambda s, x: s.l(x) * hash(x[0, 0].item()), int, "item"),
     "tolist": (lambda s, x: s.l(x) * sum(np.repeat(x, 9).tolist()), int, "tolist"),

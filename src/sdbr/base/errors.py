@@ -86,12 +86,14 @@ class Retrace(Exception):
 
 
 class SideExit(Exception):
-    """User code in a replay has changed what its call reads; internal.
+    """User code in a replay has changed what its call reads, or gives what has no place; internal.
 
     Attributes
     ----------
     what : str
-        What it has changed.
+        What it has changed, or what it gives.
+    gives : bool
+        Which of both it is.
     notes : list of Ran
         The user code that has run.
     undo : callable
@@ -100,9 +102,9 @@ class SideExit(Exception):
         What is called that.
     """
 
-    def __init__(self, what: str, notes: list, undo):
+    def __init__(self, what: str, notes: list, undo, gives: bool = False):
         super().__init__(what)
-        self.what = what
+        self.what, self.gives = what, gives
         self.notes = notes
         self.undo = undo
         self.label: str = notes[-1].what[0]

@@ -126,11 +126,14 @@ class PythonForward:
         results = [y.array for y in ys] + kept_arrays(node, self.states)
         for i, (array, out) in enumerate(zip(results, outs, strict=True)):
             if array.shape != out.shape or array.dtype != out.dtype:
-                raise NotStaticError(
+                text = (
                     f"output {i} of {self.label} was {out.dtype.name}{list(out.shape)} while "
                     f"tracing and is {array.dtype.name}{list(array.shape)} now: its "
                     f"shape depends on values"
                 )
+                if memory.state.get(EXITS) is not None:
+                    memory.state[EXITS].gave(text)
+                raise NotStaticError(text)
             out[...] = array
         memory.state[id(self)] = (xs, ys) if self.keep_graph else None
 

@@ -6,7 +6,7 @@ import sys
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import ARRAYS, Array
-from sdbr.trace.arrays.asking import settled
+from sdbr.trace.arrays.asking import count, settled
 from sdbr.trace.arrays._scalars import neutral_label
 from sdbr.trace.arrays.stripping import TRACED, holds_traced, is_traced, strip, strip_nested
 from sdbr.trace.arrays.traced_float import plain_float
@@ -19,12 +19,7 @@ from sdbr.trace.effects.sides import side
 from sdbr.trace.forgotten import Forgotten, trace_through
 from sdbr.trace.node_state import changed_by, variables_around
 from sdbr.trace._node_copies import (
-    GRAPH,
-    attributes_of,
-    copy_node,
-    inner_function,
-    runs_users_code,
-    spent_node,
+    GRAPH, attributes_of, copy_node, inner_function, runs_users_code, spent_node,
 )
 from sdbr.trace.nodes import (
     config_changes,
@@ -105,6 +100,7 @@ class ApplyRecording:
         self.groups: list[Forgotten] = []
         self.forgotten: Forgotten | None = None
         self.not_forgotten: str | None = None
+        self.asked_masks: set[int] = set()  # masks of which the call has asked how many they choose
 
     def apply(self, original, function, inputs):
         cdef list values = [], given = [], frames
@@ -124,7 +120,8 @@ class ApplyRecording:
         rebind = []
         if template.__dict__:
             rebind = self._rebindings(template, function, {name for name, _, _ in scalars})
-        reason = why_not_static(function, values, [x for r in rebind for x in r.values])
+        held = [x for r in rebind for x in r.values if x.index not in self.asked_masks]
+        reason = why_not_static(function, values, held)
         if reason is not None:
             self.mark_dynamic(reason.text, reason.remedy)
         if function._local_function_hooks:
@@ -246,7 +243,12 @@ class ApplyRecording:
                     self.note_unknown()
                 continue
             if name != "value":  # else it is a number like others, which the node computes with
-                asked = settled(thing, slices_alone=isinstance(function, GetItem))
+                selects = isinstance(function, GetItem)
+                asked = settled(thing, slices_alone=selects)
+                for part in thing if selects and type(thing) is tuple else ():
+                    if is_traced(part) and part.dtype == bool:
+                        self.asked_masks.add(self.of_array(part).index)
+                        count(part)
                 if asked is not thing:
                     owner.__dict__[name] = spent.__dict__[name] = thing = asked
             values: list[Value] = []

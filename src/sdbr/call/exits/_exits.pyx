@@ -174,6 +174,18 @@ cdef class Exits:
             return
         raise SideExit(moved, self.notes, partial(Undone, self.met, self.objects, self.moved()))
 
+    def gave(self, what):
+        """User code has given what the program has no place for; `what` says both.
+
+        Raises
+        ------
+        SideExit
+            While the forward of a replay is under way.
+        """
+        if self.active:
+            undo = partial(Undone, self.met, self.objects, self.moved())
+            raise SideExit(what, self.notes, undo, True)
+
     cdef bint is_configured(self) except -1:
         """Whether the configuration is what it was before the code ran."""
         local = chainer.config._local.__dict__

@@ -148,9 +148,11 @@ def finished(manager, schedule, side_exit: SideExit, args: tuple, kwargs: dict):
 def _tell(manager, schedule, side_exit: SideExit) -> None:
     """Say why, and see to it that it does not become a habit."""
     reason = f"{side_exit.label} has changed {side_exit.what} in the middle of a call"
-    note_define_by_run(manager, reason)
-    reason += ", which reads or writes it"
     advice = Remedy.READ_BEFORE
+    if side_exit.gives:
+        reason, advice = side_exit.what, Remedy.USE_FUNCTIONS
+    note_define_by_run(manager, reason)
+    reason += "" if side_exit.gives else ", which reads or writes it"
     manager.warn(
         "side exit",
         f"{manager.name}: {reason}; such calls are ended define-by-run. {advice.value}",

@@ -47,13 +47,22 @@ def view_of(thing: Any) -> memoryview:
     return memoryview(strip(thing))
 
 
+def is_one(thing: Any, kind: type) -> bool:
+    """Whether a number may be made of an array; with dimensions, NumPy may raise or warn."""
+    if not is_traced(thing) or strip(thing).size != 1:
+        return False
+    if strip(thing).ndim:
+        kind(strip(thing))
+    return True
+
+
 def whole_of(thing: Any) -> int:
     """``int(thing)``, which may be followed."""
     recorder = current()
     if recorder is not None and not recorder.depth:
         if recorder.is_left_whole(thing) or (recorder.follows(thing) and thing.kind is int):
             return thing
-        if is_traced(thing) and strip(thing).size == 1:
+        if is_one(thing, int):
             found = recorder.leave_as_whole(thing, "a value left NumPy through int()")
             if found is not None:
                 return found
@@ -68,7 +77,7 @@ def float_of(thing: Any) -> float:
             return recorder.as_python(thing)
         if type(thing) in FOLLOWED:
             return computed(float, (thing,))
-        if is_traced(thing) and strip(thing).size == 1:
+        if is_one(thing, float):
             found = recorder.leave_as_float(thing, "a value left NumPy through float()")
             if found is not None:
                 return found
