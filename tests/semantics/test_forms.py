@@ -47,6 +47,89 @@ FORMS = {
 }
 
 
+def place(a):
+    """A whole number that the call computes."""
+    return a[0].argmax()
+
+
+def axis(a):
+    return (a[0, 0] > 0) + 0
+
+
+def trimmed(a):
+    v = np.maximum(a[0], 0) * 1
+    r = np.trim_zeros(v)
+    r += 5
+    return v
+
+
+def trimmed_before(a):
+    v = np.maximum(a[0], 0) * 1
+    r = np.trim_zeros(v)
+    v += 5
+    return r
+
+
+def itself(a):
+    v = np.outer(a[0], np.arange(3.0))
+    r = np.linalg.matrix_power(v, place(a))
+    v += 9
+    return r
+
+
+def turned(a):
+    v = np.outer(a[0], np.arange(3.0))
+    np.transpose(v, np.argsort(a[0][:2]))[0] += 9
+    return v
+
+
+#: Numbers and arrays of the call that decide about the form of what a function keeps otherwise, or
+#: about where a view lies.
+DECIDED = {
+    "counts by name": lambda a: np.repeat(a[0], repeats=(a[1] > 0) + 0),
+    "parts by name": lambda a: np.split(a[0], indices_or_sections=np.cumsum(a[0] > 0))[0],
+    "the place of a view": trimmed,
+    "the place of a view, written before": trimmed_before,
+    "the axes of a view": turned,
+    "what may be the array itself": itself,
+    "sum": lambda a: np.sum(a, axis(a)),
+    "sum as a method": lambda a: a.sum(axis(a)),
+    "sum as a method, by name": lambda a: a.sum(axis=axis(a)),
+    "sum of a constant": lambda a: np.ones((2, 3)).sum(axis(a)),
+    "take": lambda a: np.take(a, [0, 1], axis(a)),
+    "concatenate": lambda a: np.concatenate([a, a], axis(a)),
+    "stack": lambda a: np.stack([a, a], axis(a)),
+    "append": lambda a: np.append(a, a, axis(a)),
+    "expand_dims": lambda a: np.expand_dims(a, place(a)),
+    "swapaxes": lambda a: np.swapaxes(a, 0, axis(a)),
+    "rot90": lambda a: np.rot90(a, place(a)),
+    "transpose as a method": lambda a: a.transpose(np.argsort(a[:, 0])),
+    "diagonal": lambda a: np.diagonal(np.outer(a[0], a[0]), place(a)),
+    "diagonal as a method": lambda a: np.outer(a[0], a[0]).diagonal(place(a)),
+    "diff": lambda a: np.diff(a[0], place(a)),
+    "polyder": lambda a: np.polyder(a[0], place(a)),
+    "tensordot": lambda a: np.tensordot(a, a, axes=([axis(a)], [axis(a)])),
+    "linspace": lambda a: np.linspace(a[0, 0], 1, num=place(a) + 1),
+    "fft": lambda a: abs(np.fft.fft(a[0], place(a) + 1)),
+    "fft2": lambda a: abs(np.fft.fft2(a, s=(place(a) + 1, 2))),
+    "fftshift": lambda a: np.fft.fftshift(a, axes=axis(a)),
+    "full": lambda a: np.full(place(a) + 1, a[0, 0]),
+    "full_like": lambda a: np.full_like(a, a[0, 0], shape=(place(a) + 1,)),
+    "zeros_like": lambda a: np.zeros_like(a, shape=place(a) + 1),
+    "tile": lambda a: np.tile(a[0], (a[1] > 0) + 1),
+    "pad": lambda a: np.pad(a[0], (a[1, :2] > 0) + 0),
+    "resize": lambda a: np.resize(a[0], (a[1, :2] > 0) + 1),
+    "broadcast_to": lambda a: np.broadcast_to(a[0, 0], (a[1, :2] > 0) + 1),
+}
+#: Whole numbers that are data.
+TAKING = {
+    "roll": lambda a: np.roll(a, place(a)),
+    "where": lambda a: np.where(a > 0, place(a), a),
+    "clip": lambda a: np.clip(a, 0, place(a)),
+    "take": lambda a: np.take(a[0], place(a)),
+}
+
+
 def batch(i: int) -> chainer.Variable:
     return chainer.Variable(np.random.RandomState(i).uniform(-1.5, 1.5, (2, 3)).astype("f"))
 
@@ -66,6 +149,65 @@ def test_which_shapes_and_dtypes_there_are(name):
             np.testing.assert_allclose(z, other, RESULTS, RESULTS)
     statistics = static.schedule_manager.statistics
     assert statistics.replays + statistics.traces == CALLS and statistics.replays >= CALLS // 2
+
+
+@pytest.mark.parametrize("name", [*DECIDED, *TAKING])
+def test_numbers_that_decide_about_shapes(name):
+    look = {**DECIDED, **TAKING}[name]
+    static = sdbr.static_graph(lambda x: (F.tanh(x), look(x.array)), on_dynamic="raise")
+    with chainer.using_config("sdbr_audit", "off"):
+        for i in range(CALLS):
+            want, got = look(batch(i).array), static(batch(i))[1]
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            np.testing.assert_allclose(got, want, RESULTS, RESULTS)
+    statistics = static.schedule_manager.statistics
+    assert statistics.replays >= CALLS // 2
+    if name in TAKING:
+        assert statistics.traces == 1
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda a: len(a[0][[x > 0 for x in a[0]]]),
+        lambda a: a[0].compress([True, False, True], out=np.zeros(2, "f")),
+    ],
+    ids=["a list of truths", "out"],
+)
+def test_forms_that_nobody_asks_for(look):
+    static = sdbr.static_graph(lambda x: (x * 2, look(x.array)), on_dynamic="fallback")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdbr.SdbrWarning)
+        for i in range(6):
+            np.testing.assert_allclose(static(batch(i))[1], look(batch(i).array), RESULTS)
+    assert static.schedule_manager.statistics.replays == 0
+
+
+#: What raises for some values.
+RAISING = {
+    "eigvals": lambda a: np.linalg.eigvals(np.diag(np.where(a[0] > 1, np.inf, a[0]))).sum().real,
+    "bincount": lambda a: np.bincount(np.round(a[0]).astype(int)).size,
+    "histogram": lambda a: np.histogram(np.where(a[0] > 1, np.nan, a[0]), 3)[0].sum(),
+    "repeat": lambda a: np.repeat(a[0], np.round(a[1]).astype(int)).sum(),
+    "average": lambda a: np.average(a[0], weights=a[0] > 0.2),
+    "digitize": lambda a: np.digitize(a[0], a[1]).sum(),
+    "compress": lambda a: np.compress(a[0] > 0, a[0], out=np.zeros(2, "f")).sum(),
+}
+
+
+@pytest.mark.parametrize("name", RAISING)
+def test_errors_of_values_that_are_caught(name):
+    def function(x):
+        try:
+            return x * RAISING[name](x.array)
+        except (ValueError, ZeroDivisionError):
+            return x * 7
+
+    static = sdbr.static_graph(function, on_dynamic="fallback")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(CALLS):
+            assert_near(static(batch(i)).array, function(batch(i)).array, RESULTS, f"call {i}")
 
 
 class Selecting(chainer.Chain):

@@ -9,6 +9,12 @@ from sdbr.trace.values import CONSTANT, Trace, TracedNode
 
 import numpy as np
 
+#: Functions and methods of NumPy that raise because of values, besides those that look up.
+_RAISING = frozenset({
+    "average", "choose", "digitize", "nanargmax", "nanargmin", "nanpercentile", "nanquantile",
+    "percentile", "polyfit", "quantile", "ravel_multi_index", "unravel_index",
+})  # fmt: skip
+
 
 def caught_error(trace: Trace) -> Reason | None:
     """Why no replay will do: the first function that may raise in a replay what user code catches.
@@ -41,7 +47,14 @@ def _is_python(node: TracedNode) -> bool:
     if node.effect:
         return True
     if node.template is None:
-        return getattr(node.call[0], "__module__", "") == "numpy.linalg"
+        call = node.call[0]
+        is_whole = node.outputs and node.outputs[0].dtype.kind in "iu"
+        return (
+            getattr(call, "gives_form", False)
+            or getattr(call, "__module__", "") == "numpy.linalg"
+            or getattr(call, "__name__", "") in _RAISING
+            or (call is np.power and is_whole)
+        )
     return row_of(node.template) is None
 
 

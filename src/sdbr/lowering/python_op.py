@@ -348,11 +348,15 @@ class NumpyCall:
         self.traced = node
         # NumPy takes the numbers of a call on a GPU from there, CuPy those of the host as such.
         to_host = any(y.host for y in node.outputs)
-        self.numbers = [i for i, x in enumerate(node.inputs) if x.is_scalar and x.host != to_host]
+        scalars = [i for i, x in enumerate(node.inputs) if x.is_scalar]
+        self.moved = [i for i in scalars if node.inputs[i].host != to_host]
+        self.numbers = [i for i in scalars if node.inputs[i].host == to_host]
 
     def __call__(self, memory, ins, outs) -> None:
-        for i in self.numbers:
+        for i in self.moved:
             ins[i] = on_host(ins[i])[()]
+        for i in self.numbers:
+            ins[i] = ins[i] if is_on_device(ins[i]) else ins[i][()]
         result = self.call(*fill_holes(self.args, ins), **fill_holes(self.kwargs, ins))
         parts = result if isinstance(result, (tuple, list)) else (result,)
         if getattr(self.call, "gives_form", False) and parts[0] != self.call.form:

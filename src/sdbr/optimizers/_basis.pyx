@@ -122,7 +122,6 @@ cdef class UpdateBasis:
     def _watch_parameters(self, list params, list rules, list details):
         """`details`: per parameter ``(group, native, state, its names, its arrays)``."""
         cdef Py_ssize_t i
-        cdef int k
         cdef Entry *e
         self.n_entries = len(params)
         self.kept = [params]

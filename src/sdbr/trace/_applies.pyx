@@ -31,15 +31,7 @@ from sdbr.trace.nodes import (
 )
 from sdbr.trace.not_static import may_update, why_not_static
 from sdbr.trace.values import (
-    ALIAS,
-    ARGUMENT,
-    ATTRIBUTE,
-    RESULT,
-    Hole,
-    Rebinding,
-    TracedNode,
-    Value,
-    VariableHole,
+    ALIAS, ARGUMENT, ATTRIBUTE, RESULT, Hole, Rebinding, TracedNode, Value, VariableHole,
 )
 from sdbr.trace.watch.watching import beside
 
@@ -49,7 +41,10 @@ from chainer.functions.array.get_item import GetItem
 from chainer.functions.util.forget import Forget
 
 #: Errors that code which is not in the tables may raise.
-_ANY = (IndexError, KeyError, ValueError, TypeError, ArithmeticError, RuntimeError, AttributeError)
+_ANY = (
+    IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, ArithmeticError, RuntimeError,
+    AttributeError,
+)
 _HOLDERS = (*ARRAYS, list, tuple, dict, chainer.Variable)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import PLAIN
+from sdbr.trace.arrays.asking import settled
 from sdbr.trace.arrays.stripping import holds_known, holds_traced
 from sdbr.trace.arrays.telling import record, unseen
 from sdbr.trace.arrays.traced_float import strip_floats
@@ -102,6 +103,13 @@ def recorded_draw(original: Callable) -> Callable:
     return draw
 
 
+def _of_settled_shape(name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """With questions for what decides about the shape."""
+    at = range(1) if name == "full" else range(2, len(args))
+    args = tuple(settled(x) if i in at else x for i, x in enumerate(args))
+    return args, {k: settled(x) if k in ("shape", "num") else x for k, x in kwargs.items()}
+
+
 def creating(original):
     """A function that makes arrays from nothing: they are pure."""
     # Some of CuPy's make an array by another of these, and write there. Of NumPy's none does, and
@@ -116,7 +124,7 @@ def creating(original):
                 filled = args[1:2], kwargs.get("fill_value")
                 number = recorder.holds_number((args[:2], kwargs))
                 if number or (original.__name__ != "linspace" and holds_known(filled)):
-                    return record(original, args, kwargs)
+                    return record(original, *_of_settled_shape(original.__name__, args, kwargs))
             args, kwargs = strip_floats(args), strip_floats(kwargs)
             if recorder.depth:
                 return original(*args, **kwargs)

@@ -7,11 +7,12 @@ goes another way. The functions that are known to keep them need not be asked.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sdbr.devices.arrays import ARRAYS
-from sdbr.trace.arrays.stripping import holds_known, is_traced
+from sdbr.trace.arrays.asking import COUNTED, COUNTING, SHAPED
+from sdbr.trace.arrays.stripping import holds_known, is_traced, strip
 from sdbr.trace.arrays.telling import record
 from sdbr.trace.code.rebuilding import rebuild
 from sdbr.trace.current import current
@@ -46,6 +47,14 @@ KEEPS_FORM = frozenset(
     if hasattr(module, name)
 )
 
+#: How many of their first arguments are data, whole numbers as well; of the others it is one.
+_TAKING = {
+    np.where: 3, np.clip: 3, np.take: 2, np.searchsorted: 2, np.choose: 2, np.isin: 2,
+    np.isclose: 2, np.full_like: 2,
+}  # fmt: skip
+_TAKING_METHODS = {"take", "clip", "choose", "searchsorted", "dot", "astype", "view"}
+#: Arrays behind their first argument decide about shapes, or about where views lie.
+_DECIDED = COUNTED | SHAPED | {np.transpose, np.moveaxis, np.tensordot}
 _count = itertools.count()
 _numbers: dict[tuple, int] = {}
 
@@ -72,20 +81,71 @@ class Formed:
 
     def __call__(self, *args, **kwargs):
         result = self.function(*args, **kwargs)
-        parts = result if isinstance(result, (tuple, list)) else (result,)
+        parts, given = _parts_of(result), (*args, *kwargs.values())
         if type(result) in (bool, int):
             form, parts = int(result), ()
         elif all(isinstance(x, (*ARRAYS, np.generic)) for x in parts):
-            form = _numbers.setdefault(_form_of(parts), next(_count))
+            form = _numbers.setdefault(_form_of(parts, given), next(_count))
         else:
             return result
         if self.form is None:
             self.form, self.result = form, result
-        return [np.int64(form), *parts]
+        # What it gives back is no result of its own.
+        return [np.int64(form), *(np.int64(0) if _is_among(x, given) else x for x in parts)]
 
 
-def _form_of(parts) -> tuple:
-    return tuple((isinstance(x, np.generic), x.shape, x.dtype) for x in parts)
+def _parts_of(result) -> Sequence[Any]:
+    return result if isinstance(result, (tuple, list)) else (result,)
+
+
+def _is_among(thing, others) -> bool:
+    return any(thing is x for x in others)
+
+
+def _form_of(parts, given) -> tuple:
+    """Shapes and dtypes; of views of what was given, where in it they lie as well."""
+    return tuple((isinstance(x, np.generic), x.shape, x.dtype, *_place_of(x, given)) for x in parts)
+
+
+def _place_of(part, given) -> tuple:
+    if _is_among(part, given):
+        return tuple(i for i, x in enumerate(given) if part is x)
+    if not isinstance(part, np.ndarray) or part.flags.owndata:
+        return ()
+    places = [
+        (i, part.ctypes.data - x.ctypes.data, part.strides)
+        for i, x in enumerate(given)
+        if isinstance(x, np.ndarray) and np.may_share_memory(x, part)
+    ]
+    return tuple(places[:1])
+
+
+def is_decided(function: Callable, args: tuple, kwargs: dict) -> bool:
+    """Whether numbers that the call has computed may decide about the form of what a function gives
+    that keeps it otherwise."""
+    if function in COUNTING and len(args) == 1:
+        return True
+    if function in _DECIDED and holds_known((args[1:], kwargs)):
+        return True
+    if function in _TAKING:
+        return holds_whole(args[_TAKING[function] :])
+    return holds_whole((args[1:], kwargs))
+
+
+def method_is_decided(name: str, args: tuple, kwargs: dict) -> bool:
+    """The same of a method of arrays, of which `args` are what it is given."""
+    if name in ("transpose", "reshape"):
+        return holds_known((args, kwargs))
+    return name not in _TAKING_METHODS and holds_whole((args, kwargs))
+
+
+def holds_whole(thing: Any) -> bool:
+    """Whether there is a whole number among things, which the call has computed."""
+    if isinstance(thing, (tuple, list)):
+        return any(map(holds_whole, thing))
+    if isinstance(thing, dict):
+        return any(map(holds_whole, thing.values()))
+    return is_traced(thing) and thing.ndim == 0 and thing.dtype.kind in "iub" and holds_known(thing)
 
 
 def record_with_form(function: Callable, args: tuple, kwargs: dict) -> Any:
@@ -99,6 +159,8 @@ def record_with_form(function: Callable, args: tuple, kwargs: dict) -> Any:
     if formed.form is None:
         return found
     number, *parts = found
+    given = {id(strip(x)): x for x in (*args, *kwargs.values())}
+    parts = [given.get(id(x), y) for x, y in zip(_parts_of(result), parts, strict=False)]
     if is_traced(number):
         text = f"the shape of the result of numpy.{function.__name__} depends on values"
         current().ask(number, int, formed.form, text)

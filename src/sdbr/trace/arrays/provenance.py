@@ -24,7 +24,7 @@ from sdbr.trace.arrays.asking import (
     telling_layout,
     viewing,
 )
-from sdbr.trace.arrays.forms import KEEPS_FORM, record_with_form
+from sdbr.trace.arrays.forms import KEEPS_FORM, is_decided, method_is_decided, record_with_form
 from sdbr.trace.arrays.stripping import (
     PURE,
     TRACED,
@@ -104,6 +104,8 @@ class TracedArray(np.ndarray):
         if func in _STATIC:
             if func in (np.may_share_memory, np.shares_memory):
                 leave_by("it was asked whether arrays share memory", Remedy.DO_OUTSIDE, args)
+            if "shape" in kwargs:
+                kwargs = {**kwargs, "shape": settled(kwargs["shape"])}
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in SHAPED or func in COUNTED:
             counted = func in COUNTED
@@ -126,11 +128,12 @@ class TracedArray(np.ndarray):
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in GIVING_VIEWS:
             return record_unless_written(func, args, kwargs)
-        decided = func in (COUNTED if args[1:] else COUNTING) and holds_known(
-            (args[1:] or args, kwargs)
-        )
-        if kwargs.get("out") is not None or (func in KEEPS_FORM and not decided):
+        if func in KEEPS_FORM and not is_decided(func, args, kwargs):
             return _recorded_or_written(func, args, kwargs)
+        if kwargs.get("out") is not None:
+            text = f"the shape of the result of numpy.{func.__name__} depends on values"
+            leave_by(text, Remedy.NEW_ARRAY, args, kwargs)
+            return func(*strip_nested(args), **strip_nested(kwargs))
         return record_with_form(func, args, kwargs)
 
     def __getitem__(self, key):
@@ -140,7 +143,7 @@ class TracedArray(np.ndarray):
         for part in key if isinstance(key, tuple) else (key,):
             if isinstance(part, ARRAYS) and part.dtype == bool:
                 count(part)
-            elif isinstance(part, list) and any(isinstance(p, bool) for p in part):
+            elif isinstance(part, list) and any(_is_truth(p) for p in part):
                 leave_by(
                     "the shape of a boolean selection depends on values",
                     Remedy.STAY_ARRAYS,
@@ -203,6 +206,10 @@ class TracedArray(np.ndarray):
         return behind
 
 
+def _is_truth(thing) -> bool:
+    return isinstance(thing, bool) or (is_traced(thing) and thing.dtype == bool)
+
+
 def _picks_number(array, key) -> bool:
     """Whether a key of numbers alone picks one element."""
     parts = key if type(key) is tuple else (key,)
@@ -240,6 +247,8 @@ def _recorded(name):
         args = (self, *args)
         if name in ("flatten", "ravel", "reshape"):
             args, kwargs = in_order(name, args, kwargs)
+        if kwargs.get("out") is None and method_is_decided(name, args[1:], kwargs):
+            return record_with_form(call, args, kwargs)
         return _recorded_or_written(call, args, kwargs)
 
     method.__name__ = name
@@ -359,7 +368,9 @@ def add_methods(cls: type) -> None:
         setattr(cls, name, _asking(name, kind))
     cls.__contains__ = lambda self, other: bool((self == other).any())
     cls.nonzero = lambda self: np.nonzero(self)
-    cls.compress = lambda self, condition, axis=None: np.compress(condition, self, axis)
+    cls.compress = lambda self, condition, axis=None, out=None: np.compress(
+        condition, self, axis, **({} if out is None else {"out": out})
+    )
     for name in ("fill", "put", "sort", "partition"):
         setattr(cls, name, by_method(name))
     for name in ("resize", "setfield", "setflags"):
