@@ -326,6 +326,18 @@ def test_arithmetic_without_native_code(text, function):
     refused(sdbr.TraceError, text, function)
 
 
+def test_arrays_that_are_kept():
+    kept = []
+
+    def function(param, grad, t):
+        kept.append(grad)
+        return param - kept[0] * 0.1
+
+    rule = sdbr.update_rule(function)
+    with pytest.raises(sdbr.TraceError, match="an array of another step"):
+        rule.Rule.__dict__["_sdbr_row"].function.choose((), 2)
+
+
 def writes(param, grad):
     grad *= 2
     return param - grad

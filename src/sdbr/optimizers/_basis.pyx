@@ -14,7 +14,7 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 
 from sdbr.base._dicts cimport SDBR_DICT_VERSIONS, sdbr_dict_version
-from sdbr.base._python cimport sdbr_tuple_item, sdbr_dict_size, sdbr_list_item
+from sdbr.base._python cimport sdbr_dict_size, sdbr_list_item, sdbr_tuple_item
 from sdbr.optimizers._arrays cimport (
     is_half, is_native, lookup, same_shape, sdbr_fetch, sdbr_list_size, sdbr_lookup_near, type_of,
 )

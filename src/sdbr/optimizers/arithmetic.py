@@ -136,7 +136,8 @@ def _operator(ufunc, is_reflected: bool) -> Callable[[Symbol, Any], Symbol]:
     def operator(self, other):
         recording = self._recording
         if type(other) is Symbol:
-            if both is not None and not (self.is_bool or other.is_bool):
+            usual = both is not None and not (self.is_bool or other.is_bool)
+            if usual and other._recording is recording:
                 return recording.step(both, self.place, other.place)
         elif type(other) is float and of_number is not None and not self.is_bool:
             recording.numbers.append(other)
@@ -221,10 +222,14 @@ class _Recording:
         """An operand as an array: truth values as ones and zeros, of a number copies."""
         if not isinstance(thing, Symbol):
             return self.step("fill", self.number(thing, beside))
+        if thing._recording is not self:
+            raise self.refusal("an array of another step")
         return self.step("as_float", thing.place) if thing.is_bool else thing
 
     def ufunc(self, ufunc, inputs) -> Symbol:
         beside = f"numpy.{ufunc.__name__}"
+        if any(isinstance(x, Symbol) and x._recording is not self for x in inputs):
+            raise self.refusal("an array of another step")
         bools = [isinstance(x, Symbol) and x.is_bool for x in inputs]
         if ufunc is np.positive and not any(bools):
             return inputs[0]

@@ -58,8 +58,8 @@ class RuleRow:
         Whether a step may be nothing but rounding, by as much as the step itself: audits of updates
         compare the states, and not the parameter.
     function : object or None
-        The arithmetic that the rule is made of, see `sdbr.optimizers.arithmetic.Function`: it
-        chooses options, and gives scalars and ops. `op` is the name of the rule then.
+        That of a rule which is made of its arithmetic (`sdbr.update_rule`): it chooses options,
+        and gives scalars and ops. `op` is the name of the rule then.
     """
 
     rule: type

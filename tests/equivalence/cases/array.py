@@ -157,7 +157,7 @@ CASES = [
         native=True,
     ),
     Case(
-        "get_item mask",  # of as many each time
+        "get_item mask of the call",  # of as many each time
         lambda x: F.get_item(x, np.argsort(array_of(x)[:, 0]) > 0),
         [N(3, 4)],
     ),
