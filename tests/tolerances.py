@@ -76,6 +76,11 @@ UPDATES = {"f": RESULTS, "d": DOUBLE}
 PROGRAMS = {2: 2e-2, 4: ELEMENTS, 8: DOUBLE_LONG}
 #: tests/parity: a kernel and its formula.
 PARITY = {"f4": RESULTS, "f8": DOUBLE}
+#: tests/parity: rounding errors of sums, in those of Chainer's own code...
+TIMES_CHAINERS = 1.5
+#: ... or in units in the last place, where both are at the roundings of the last few steps: of what
+#: is rounded once the mean square has the root 0.29, after three roundings 0.5.
+FEW_ROUNDINGS = 0.75
 
 # --- memory -------------------------------------------------------------------------------------
 #: Of what it is compared with, where much else than arrays is held as well.

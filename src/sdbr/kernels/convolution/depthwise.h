@@ -2,6 +2,10 @@
 
 #define V FN(patch_vector)
 #define LANES (PANEL / 2)
+/* Vectors, or images, until a long sum begins anew: what is added to a small one is rounded by little. */
+#define STRETCH 64
+/* Channels whose sums are kept together: their planes lie side by side. */
+#define CHANNELS 16
 /* Vectors whose sums are made together. */
 #define AT_ONCE 4
 
@@ -143,14 +147,15 @@ static int FN(convolution_grad_x_depthwise)(const sdbr_op *op) {
     return SDBR_OK;
 }
 
-/* The sum of gy * plane. Rows of gy are `chunks` vectors long here, with zeros behind them; `last` is the mask of
- * the lanes of the last one that are pixels. */
-SDBR_INLINE T FN(plane_product)(const sdbr_conv *s, const T *gy, int64_t chunks, FN(patch_bits) last, const T *plane,
-                                const int64_t *extent, const int64_t along) {
+/* The sum of gy * plane over some rows. Rows of gy are `chunks` vectors long here, with zeros behind them; `last` is
+ * the mask of the lanes of the last one that are pixels. */
+SDBR_INLINE T FN(plane_product)(const sdbr_conv *s, const T *gy, int64_t chunks, FN(patch_bits) last, int64_t row,
+                                int64_t rows, const T *plane, const int64_t *extent, const int64_t along) {
     V sum[2] = {{0}, {0}};
     T total = 0;
-    for (int64_t z = 0; z < s->out[0]; ++z)
-        for (int64_t y = 0; y < s->out[1]; ++y) {
+    gy += row * chunks * LANES;
+    for (int64_t z = 0; z < s->out[0]; ++z, gy += (s->out[1] - rows) * chunks * LANES)
+        for (int64_t y = row; y < row + rows; ++y) {
             const T *from = plane + (z * s->stride[0] * extent[1] + y * s->stride[1]) * extent[2];
             for (int64_t i = 1; i < chunks; ++i, gy += LANES, from += LANES * along)
                 sum[1] += *(const V *)gy * FN(load_every)(from, along);
@@ -163,13 +168,32 @@ SDBR_INLINE T FN(plane_product)(const sdbr_conv *s, const T *gy, int64_t chunks,
     return total;
 }
 
+/* sum[t] += the sum of gy * plane at tap t over some rows. */
+SDBR_INLINE void FN(add_taps)(const sdbr_conv *s, const T *gy, int64_t chunks, FN(patch_bits) last, int64_t row,
+                              int64_t rows, const T *plane, const int64_t *extent, T *sum) {
+    const int64_t count = sdbr_volume(s->kernel), along = s->stride[2];
+    for (int64_t t = 0; t < count; ++t) {
+        const T *from = plane + (t / (s->kernel[1] * s->kernel[2]) * s->dilate[0] * extent[1] +
+                                 t / s->kernel[2] % s->kernel[1] * s->dilate[1]) * extent[2] +
+                        t % s->kernel[2] * s->dilate[2];
+        if (along == 1)
+            sum[t] += FN(plane_product)(s, gy, chunks, last, row, rows, from, extent, 1);
+        else if (along == 2)
+            sum[t] += FN(plane_product)(s, gy, chunks, last, row, rows, from, extent, 2);
+        else
+            sum[t] += FN(plane_product)(s, gy, chunks, last, row, rows, from, extent, 4);
+    }
+}
+
 static void FN(share_grad_w_depthwise)(const sdbr_op *op, int64_t part, int64_t parts) {
     const sdbr_conv *s = (const sdbr_conv *)op->ints;
     const T *x = (const T *)op->operands[0], *gy = (const T *)op->operands[1];
     T *gw = (T *)op->operands[2], *plane = (T *)op->operands[3] + part * s->slot;
     const int64_t one[3] = {1, 1, 1}, none[3] = {0}, count = sdbr_volume(s->kernel), pixels = sdbr_volume(s->out);
     const int64_t each = s->o / s->c, along = s->stride[2], chunks = (s->out[2] + LANES - 1) / LANES;
-    const int64_t rows[3] = {s->out[0], s->out[1], chunks * LANES};
+    const int64_t rows[3] = {s->out[0], s->out[1], chunks * LANES}, each_row = s->out[0] * chunks;
+    /* Rows that are added at once: what is added to a small sum is rounded by little. */
+    const int64_t band = each_row < STRETCH ? STRETCH / each_row : 1;
     int64_t extent[3];
     INT mask[LANES];
     for (int k = 0; k < LANES; ++k)
@@ -181,24 +205,26 @@ static void FN(share_grad_w_depthwise)(const sdbr_op *op, int64_t part, int64_t 
     const int64_t first = sdbr_begin(s->c, 1, part, parts), end = sdbr_begin(s->c, 1, part + 1, parts);
     if (!s->accumulate)
         memset(gw + first * each * count, 0, (size_t)((end - first) * each * count) * sizeof(T));
-    for (int64_t n = 0; n < s->n; ++n)
-        for (int64_t c = first; c < end; ++c) {
-            FN(pad_plane)(x + (n * s->c + c) * sdbr_volume(s->in), s->in, one, s->pad, plane, extent, LANES * along);
-            for (int64_t o = c * each; o < (c + 1) * each; ++o) {
-                FN(pad_plane)(gy + (n * s->o + o) * pixels, s->out, one, none, given, rows, 0);
-                for (int64_t t = 0; t < count; ++t) {
-                    const T *from = plane + (t / (s->kernel[1] * s->kernel[2]) * s->dilate[0] * extent[1] +
-                                             t / s->kernel[2] % s->kernel[1] * s->dilate[1]) * extent[2] +
-                                    t % s->kernel[2] * s->dilate[2];
-                    T *sum = gw + o * count + t;
-                    if (along == 1)
-                        *sum += FN(plane_product)(s, given, chunks, last, from, extent, 1);
-                    else if (along == 2)
-                        *sum += FN(plane_product)(s, given, chunks, last, from, extent, 2);
-                    else
-                        *sum += FN(plane_product)(s, given, chunks, last, from, extent, 4);
+    for (int64_t i = first; i < end; i += CHANNELS)
+        for (int64_t begin = 0; begin < s->n; begin += STRETCH) {
+            T sums[CHANNELS * SDBR_CONV_ROWS] = {0}; /* of some images, for the same reason */
+            const int64_t stop = s->n - begin < STRETCH ? s->n : begin + STRETCH;
+            const int64_t some = end - i < CHANNELS ? end - i : CHANNELS;
+            for (int64_t n = begin; n < stop; ++n) {
+                T *sum = sums;
+                for (int64_t c = i; c < i + some; ++c) {
+                    FN(pad_plane)(x + (n * s->c + c) * sdbr_volume(s->in), s->in, one, s->pad, plane, extent,
+                                  LANES * along);
+                    for (int64_t o = c * each; o < (c + 1) * each; ++o, sum += count) {
+                        FN(pad_plane)(gy + (n * s->o + o) * pixels, s->out, one, none, given, rows, 0);
+                        for (int64_t row = 0; row < s->out[1]; row += band)
+                            FN(add_taps)(s, given, chunks, last, row, s->out[1] - row < band ? s->out[1] - row : band,
+                                         plane, extent, sum);
+                    }
                 }
             }
+            for (int64_t t = 0; t < some * each * count; ++t)
+                gw[i * each * count + t] += sums[t];
         }
 }
 
@@ -210,3 +236,5 @@ static int FN(convolution_grad_w_depthwise)(const sdbr_op *op) {
 #undef V
 #undef LANES
 #undef AT_ONCE
+#undef STRETCH
+#undef CHANNELS

@@ -44,6 +44,15 @@
 #define SDBR_IVDEP
 #endif
 
+/* A loop that is not unrolled: one that walks through memory would go there and back, lane by lane. */
+#if defined(__clang__)
+#define SDBR_ROLLED _Pragma("clang loop unroll(disable)")
+#elif defined(__GNUC__)
+#define SDBR_ROLLED _Pragma("GCC unroll 1")
+#else
+#define SDBR_ROLLED
+#endif
+
 /* In a loop over any strides: vectors gathered element by element gain nothing there, and every
  * op would be compiled once more. */
 #define SDBR_SCALAR_LOOP __asm__ __volatile__("")

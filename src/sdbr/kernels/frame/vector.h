@@ -71,7 +71,22 @@ SDBR_INLINE T FN(scalar_term)(int term, T a, T b) {
     return term == FN(TERM_SQUARE) ? (a - b) * (a - b) : FABS(a - b);
 }
 
-SDBR_INLINE T FN(sum_block)(int term, const T *x, const T *y, int64_t n) {
+/* Steps of four vectors, and elements, until a sum begins anew. */
+#define SUM_STEPS 32
+#define SUM_SHORT (4 * LANES * SUM_STEPS)
+
+/* SUM_STEPS times four vectors. */
+SDBR_INLINE FN(vec) FN(sum_steps)(int term, const T *x, const T *y) {
+    FN(vec) s[4];
+    for (int u = 0; u < 4; u++)
+        s[u] = FN(vector_term)(term, x + u * LANES, y + u * LANES);
+    SDBR_ROLLED for (int64_t i = 4 * LANES; i < SUM_SHORT; i += 4 * LANES)
+        for (int u = 0; u < 4; u++)
+            s[u] += FN(vector_term)(term, x + i + u * LANES, y + i + u * LANES);
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+SDBR_INLINE T FN(sum_short)(int term, const T *x, const T *y, int64_t n) {
     int64_t i = 0;
     T sum = 0;
     if (n >= LANES) {
@@ -87,20 +102,31 @@ SDBR_INLINE T FN(sum_block)(int term, const T *x, const T *y, int64_t n) {
             a += FN(vector_term)(term, x + i, y + i);
         sum = FN(sum_lanes)((a + b) + (c + d));
     }
+    T rest = 0; /* by itself: each addition to the sum would round all of it */
     for (; i < n; i++)
-        sum += FN(scalar_term)(term, x[i], y[i]);
-    return sum;
+        rest += FN(scalar_term)(term, x[i], y[i]);
+    return sum + rest;
+}
+
+/* Sums begin anew after SUM_SHORT elements: what is added to a small sum is rounded by little. */
+SDBR_INLINE T FN(sum_block)(int term, const T *x, const T *y, int64_t n) {
+    FN(vec) total = FN(splat)(0);
+    int64_t i = 0;
+    for (; i + SUM_SHORT <= n; i += SUM_SHORT)
+        total += FN(sum_steps)(term, x + i, y + i);
+    const T sum = FN(sum_lanes)(total);
+    return i < n ? sum + FN(sum_short)(term, x + i, y + i, n - i) : sum;
 }
 
 #define DEFINE_SUM(name, term) \
     static T FN(name##_halves)(const T *x, const T *y, int64_t n) { \
         if (n <= SUM_BLOCK) \
-            return FN(sum_block)(term, x, y, n); \
+            return n <= SUM_SHORT ? FN(sum_short)(term, x, y, n) : FN(sum_block)(term, x, y, n); \
         const int64_t half = (n / 2 + SUM_BLOCK - 1) / SUM_BLOCK * SUM_BLOCK; \
         return FN(name##_halves)(x, y, half) + FN(name##_halves)(x + half, y + half, n - half); \
     } \
     SDBR_INLINE T FN(name)(const T *x, const T *y, int64_t n) { \
-        return n <= SUM_BLOCK ? FN(sum_block)(term, x, y, n) : FN(name##_halves)(x, y, n); \
+        return n <= SUM_SHORT ? FN(sum_short)(term, x, y, n) : FN(name##_halves)(x, y, n); \
     }
 
 DEFINE_SUM(sum_row_of, FN(TERM_X))
@@ -162,6 +188,8 @@ SDBR_INLINE T FN(extreme_row)(const T *x, int64_t n, T sign) {
     return best;
 }
 
+#undef SUM_STEPS
+#undef SUM_SHORT
 #undef SDBR_CHOICE
 __attribute__((unused)) static T FN(max_row)(const T *x, int64_t n) { return FN(extreme_row)(x, n, (T)1); }
 __attribute__((unused)) static T FN(min_row)(const T *x, int64_t n) { return FN(extreme_row)(x, n, (T)-1); }

@@ -16,20 +16,21 @@ SDBR_INLINE void FN(read_labels)(const char *t, int64_t code, int64_t begin, int
 static int FN(sigmoid_cross_entropy)(const sdbr_op *op) {
     const int64_t n = op->ints[0], code = op->ints[1], normalize = op->ints[2], batch = op->ints[3];
     T labels[LABEL_BLOCK], valid[LABEL_BLOCK], loss[LABEL_BLOCK];
-    double sum = 0;
+    sdbr_pairs pairs;
     int64_t used = 0;
+    pairs.count = 0;
     for (int64_t i = 0; i < n; i += LABEL_BLOCK) {
         const int64_t length = n - i < LABEL_BLOCK ? n - i : LABEL_BLOCK;
         const T *x = (const T *)op->operands[0] + i;
         FN(read_labels)(op->operands[1], code, i, length, labels, valid);
         for (int64_t k = 0; k < length; k++)
             loss[k] = FN(sigmoid_loss)(x[k], labels[k], valid[k]);
-        sum += (double)FN(sum_row)(loss, length);
+        sdbr_add_to_pairs(&pairs, (double)FN(sum_row)(loss, length));
         used += (int64_t)FN(sum_row)(valid, length);
     }
     int64_t count = normalize ? used : batch;
     count = count > 1 ? count : 1;
-    *(T *)op->operands[2] = (T)(sum / (double)count);
+    *(T *)op->operands[2] = (T)(sdbr_sum_of_pairs(&pairs) / (double)count);
     *(T *)op->operands[3] = (T)count;
     return SDBR_OK;
 }

@@ -46,6 +46,9 @@ static void FN(log_sums_shared)(const sdbr_op *op) {
         sdbr_share(op, FN(cross_entropy_shares)(op), FN(share_log_sums));
 }
 
+/* Terms of a loss that are added one after another. */
+#define TERMS 64
+
 /* ints: [outer, c, inner, label dtype, has weights, ignore_label, normalize];
  * operands: x, t, w when given, loss, lse, coeff. */
 static int FN(softmax_cross_entropy)(const sdbr_op *op) {
@@ -58,20 +61,31 @@ static int FN(softmax_cross_entropy)(const sdbr_op *op) {
     if (status != SDBR_OK)
         return status;
     FN(log_sums_shared)(op);
-    double sum = 0;
+    sdbr_pairs pairs;
     int64_t count = 0;
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t j = 0; j < inner; j++) {
-            const int64_t i = o * inner + j;
-            sum += (double)FN(cross_entropy_at)(x, lse[i], t, code, w, ignore, o, j, c, inner);
-            count += sdbr_label(t, code, i) != ignore;
+    pairs.count = 0;
+    /* The rows of one sample per position, else the positions of one sample after the other. */
+    const int64_t samples = inner == 1 ? 1 : outer, positions = inner == 1 ? outer : inner;
+    for (int64_t o = 0; o < samples; o++)
+        for (int64_t j = 0; j < positions; j += TERMS) {
+            const int64_t end = positions - j < TERMS ? positions : j + TERMS;
+            double some = 0;
+            for (int64_t k = j; k < end; k++) {
+                const int64_t sample = inner == 1 ? k : o, at = inner == 1 ? 0 : k, i = sample * inner + at;
+                some += (double)FN(cross_entropy_at)(x, lse[i], t, code, w, ignore, sample, at, c, inner);
+                count += sdbr_label(t, code, i) != ignore;
+            }
+            sdbr_add_to_pairs(&pairs, some);
         }
+    const double sum = sdbr_sum_of_pairs(&pairs);
     count = normalize ? count : outer;
     const double coeff = 1.0 / (double)(count > 1 ? count : 1);
     *(T *)outs[0] = (T)((double)(T)sum * coeff);
     *(T *)outs[2] = (T)coeff;
     return SDBR_OK;
 }
+
+#undef TERMS
 
 /* ints as above without normalize; operands: x, t, w when given, loss, lse. */
 static int FN(softmax_cross_entropy_no_reduce)(const sdbr_op *op) {

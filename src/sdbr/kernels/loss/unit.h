@@ -2,6 +2,7 @@
 #include "math/power_f4.h"
 #include "math/math_f8.h"
 #include "frame/label.h"
+#include "frame/pairs.h"
 #include "runtime/threads.h"
 
 /* So many scores of a loss are worth a thread. */

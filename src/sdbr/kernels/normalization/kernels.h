@@ -9,6 +9,7 @@
 #undef LANES
 #undef SUM_BLOCK
 #undef PIECE
+#undef STRETCH
 #undef COLUMNS
 #undef COLUMN_ROWS
 #undef GROUP_ROWS

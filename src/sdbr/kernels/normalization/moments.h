@@ -24,21 +24,45 @@ SDBR_INLINE FN(vec) FN(passed)(FN(vec) gy, FN(vec) y) {
     return gy * FN(only)(FN(splat)(1), (FN(ivec))(y > 0));
 }
 
+/* Steps of four vectors until sums begin anew: what is added to a small sum is rounded by little. */
+#define STRETCH 32
+
+SDBR_INLINE void FN(begin_anew)(FN(vec) *s, FN(vec) *all) {
+    *all += (s[0] + s[1]) + (s[2] + s[3]);
+    s[0] = s[1] = s[2] = s[3] = FN(splat)(0);
+}
+
+/* How many steps of a row from i on come before that. */
+SDBR_INLINE int64_t FN(some_steps)(int64_t width, int64_t i, int64_t steps) {
+    const int64_t whole = (width - i) / (4 * LANES);
+    return whole < STRETCH - steps ? whole : STRETCH - steps;
+}
+
 /* sums[0] = sum of x - k, sums[1] = sum of (x - k)^2. */
 static void FN(shifted_sums)(const T *x, int64_t rows, int64_t step, int64_t width, T k, double *sums) {
     const FN(vec) from = FN(splat)(k), zero = FN(splat)(0);
     const int64_t rest = width % LANES;
     const FN(ivec) last = FN(last_lanes)(rest);
-    FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero};
+    FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero}, all_s = zero, all_q = zero;
+    int64_t steps = 0;
     for (int64_t r = 0; r < rows; r++) {
         const T *row = x + r * step;
         int64_t i = 0;
-        for (; i + 4 * LANES <= width; i += 4 * LANES)
-            for (int u = 0; u < 4; u++) {
-                const FN(vec) d = FN(load)(row + i + u * LANES) - from;
-                s[u] += d;
-                q[u] += d * d;
+        while (i + 4 * LANES <= width) {
+            const int64_t some = FN(some_steps)(width, i, steps), end = i + some * 4 * LANES;
+            for (; i < end; i += 4 * LANES)
+                for (int u = 0; u < 4; u++) {
+                    const FN(vec) d = FN(load)(row + i + u * LANES) - from;
+                    s[u] += d;
+                    q[u] += d * d;
+                }
+            steps += some;
+            if (steps == STRETCH) {
+                FN(begin_anew)(s, &all_s);
+                FN(begin_anew)(q, &all_q);
+                steps = 0;
             }
+        }
         for (int u = 0; u < 3; u++)
             if (i + LANES <= width) {
                 const FN(vec) d = FN(load)(row + i) - from;
@@ -51,9 +75,16 @@ static void FN(shifted_sums)(const T *x, int64_t rows, int64_t step, int64_t wid
             s[3] += d;
             q[3] += d * d;
         }
+        if (++steps == STRETCH) {
+            FN(begin_anew)(s, &all_s);
+            FN(begin_anew)(q, &all_q);
+            steps = 0;
+        }
     }
-    sums[0] = (double)FN(sum_lanes)((s[0] + s[1]) + (s[2] + s[3]));
-    sums[1] = (double)FN(sum_lanes)((q[0] + q[1]) + (q[2] + q[3]));
+    FN(begin_anew)(s, &all_s);
+    FN(begin_anew)(q, &all_q);
+    sums[0] = (double)FN(sum_lanes)(all_s);
+    sums[1] = (double)FN(sum_lanes)(all_q);
 }
 
 /* Where a gradient comes through: everywhere, where y > 0, or where (x - mean) scale + beta > 0: the
@@ -81,17 +112,27 @@ SDBR_INLINE void FN(gradient_sums)(int way, const FN(relu) *relu, const T *x, co
     const FN(vec) mean = FN(splat)(k), zero = FN(splat)(0);
     const int64_t rest = width % LANES;
     const FN(ivec) last = FN(last_lanes)(rest);
-    FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero};
+    FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero}, all_s = zero, all_q = zero;
+    int64_t steps = 0;
     for (int64_t r = 0; r < rows; r++) {
         const int64_t at = from + r * step;
         int64_t i = 0;
-        for (; i + 4 * LANES <= width; i += 4 * LANES)
-            for (int u = 0; u < 4; u++) {
-                const FN(vec) d = FN(load)(x + at + i + u * LANES) - mean;
-                const FN(vec) g = FN(through)(way, relu, gy, at + i + u * LANES, d);
-                s[u] += g;
-                q[u] += g * d;
+        while (i + 4 * LANES <= width) {
+            const int64_t some = FN(some_steps)(width, i, steps), end = i + some * 4 * LANES;
+            for (; i < end; i += 4 * LANES)
+                for (int u = 0; u < 4; u++) {
+                    const FN(vec) d = FN(load)(x + at + i + u * LANES) - mean;
+                    const FN(vec) g = FN(through)(way, relu, gy, at + i + u * LANES, d);
+                    s[u] += g;
+                    q[u] += g * d;
+                }
+            steps += some;
+            if (steps == STRETCH) {
+                FN(begin_anew)(s, &all_s);
+                FN(begin_anew)(q, &all_q);
+                steps = 0;
             }
+        }
         for (int u = 0; u < 3; u++)
             if (i + LANES <= width) {
                 const FN(vec) d = FN(load)(x + at + i) - mean, g = FN(through)(way, relu, gy, at + i, d);
@@ -105,9 +146,16 @@ SDBR_INLINE void FN(gradient_sums)(int way, const FN(relu) *relu, const T *x, co
             s[3] += FN(only)(g, last);
             q[3] += FN(only)(g * d, last);
         }
+        if (++steps == STRETCH) {
+            FN(begin_anew)(s, &all_s);
+            FN(begin_anew)(q, &all_q);
+            steps = 0;
+        }
     }
-    sums[0] = (double)FN(sum_lanes)((s[0] + s[1]) + (s[2] + s[3]));
-    sums[1] = (double)FN(sum_lanes)((q[0] + q[1]) + (q[2] + q[3]));
+    FN(begin_anew)(s, &all_s);
+    FN(begin_anew)(q, &all_q);
+    sums[0] = (double)FN(sum_lanes)(all_s);
+    sums[1] = (double)FN(sum_lanes)(all_q);
 }
 
 #define DEFINE_SUMS(name, way) \

@@ -2,6 +2,8 @@
 
 #define LANES ((int)(SDBR_GEMM_BYTES / sizeof(T)))
 #define SMALL ((int)(16 / sizeof(T)))
+/* Elements of a product with a vector until its sums begin anew: what is added to a small one is rounded by little. */
+#define VECTOR_STRETCH ((int64_t)(128 * SDBR_GEMM_BYTES / sizeof(T)))
 
 typedef T FN(wide_vector) __attribute__((vector_size(SDBR_GEMM_BYTES), aligned(sizeof(T)), may_alias));
 typedef T FN(small_vector) __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
@@ -87,6 +89,29 @@ SDBR_INLINE T FN(one_dot)(const T *x, const T *w, int64_t depth, const T *bias, 
     if (bias != NULL)
         total += *bias;
     return relu && total < 0 ? (T)0 : total;
+}
+
+/* y[m] = act(w[m, depth] @ x[depth] + bias) of long products. */
+SDBR_INLINE void FN(long_dots)(int64_t m, const T *x, const T *w, int64_t depth, const T *bias, int relu, T *y) {
+    for (int64_t j = 0; j < m; j += 4) {
+        const int64_t rows = m - j < 4 ? m - j : 4;
+        T sums[4] = {0};
+        for (int64_t k = 0; k < depth; k += VECTOR_STRETCH) {
+            const int64_t part = depth - k < VECTOR_STRETCH ? depth - k : VECTOR_STRETCH;
+            T some[4] = {0};
+            if (rows == 4)
+                FN(four_dots)(x + k, w + j * depth + k, depth, part, NULL, 0, some);
+            else
+                for (int i = 0; i < rows; ++i)
+                    some[i] = FN(one_dot)(x + k, w + (j + i) * depth + k, part, NULL, 0);
+            for (int i = 0; i < 4; ++i)
+                sums[i] += some[i];
+        }
+        for (int i = 0; i < rows; ++i) {
+            const T value = bias == NULL ? sums[i] : sums[i] + bias[j + i];
+            y[j + i] = relu && value < 0 ? (T)0 : value;
+        }
+    }
 }
 
 /* c[m] = epilogue(a[depth] @ b[depth, m]) */

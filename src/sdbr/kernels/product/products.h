@@ -75,10 +75,22 @@ static int FN(linear_blas)(const sdbr_op *op) {
     return SDBR_OK;
 }
 
+/* Of a long one. */
+static __attribute__((noinline)) int FN(linear_long_row)(const sdbr_op *op) {
+    SDBR_LINEAR
+    (void)n;
+    FN(long_dots)(m, x, w, depth, bias, activation == SDBR_RELU, y);
+    if (activation > SDBR_RELU)
+        FN(activate)(activation, y, m);
+    return SDBR_OK;
+}
+
 /* One vector: a dot product per row of w, four rows at a time. */
 static int FN(linear_row)(const sdbr_op *op) {
     SDBR_LINEAR
     (void)n;
+    if (depth > VECTOR_STRETCH)
+        return FN(linear_long_row)(op);
     const int relu = activation == SDBR_RELU;
     int64_t j = 0;
     for (; j + 4 <= m; j += 4)
@@ -194,3 +206,4 @@ static int FN(gemm_mask_blas)(const sdbr_op *op) {
     return SDBR_OK;
 }
 #undef SDBR_MASKED
+#undef VECTOR_STRETCH

@@ -94,14 +94,15 @@ DEFINE_EXTREME_AXIS(min, op_minimum)
 
 /* Sum of exp(x - m) of a row longer than the scratch. */
 SDBR_INLINE T FN(sum_exp_long)(const T *x, T m, int64_t n, T *scratch) {
-    double sum = 0;
+    sdbr_pairs pairs;
+    pairs.count = 0;
     for (int64_t i = 0; i < n; i += ROW_BLOCK) {
         const int64_t length = n - i < ROW_BLOCK ? n - i : ROW_BLOCK;
         for (int64_t k = 0; k < length; k++)
             scratch[k] = FN(sdbr_exp)(x[i + k] - m);
-        sum += (double)FN(sum_row)(scratch, length);
+        sdbr_add_to_pairs(&pairs, (double)FN(sum_row)(scratch, length));
     }
-    return (T)sum;
+    return (T)sdbr_sum_of_pairs(&pairs);
 }
 
 /* m = log(sum(exp(x))) of each of a group of rows. */

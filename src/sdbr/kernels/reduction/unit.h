@@ -1,6 +1,7 @@
 /* Reductions and ops on rows along an axis. */
 #include "math/power_f4.h"
 #include "math/math_f8.h"
+#include "frame/pairs.h"
 
 #define SDBR_BY_DTYPE "reduction/kernels.h"
 #include "frame/by_dtype.h"
