@@ -161,7 +161,8 @@ def Seldom(param, grad, t, lr=0.1):
 def test_steps_that_decide_what_is_computed(pair, rule, native):
     both = pair(rule)
     both.step(12)
-    assert both.static.update_statistics.native_calls == native
+    statistics = both.static.update_statistics
+    assert (statistics.native_calls, statistics.builds) == (native, 1 + (rule is not Seldom))
     runs = Runs(rule)
     for _ in range(12):
         runs.step()
@@ -218,8 +219,38 @@ def test_an_array_as_hyperparameter_that_is_written_to(pair):
     rate = np.array(0.1)
     both = pair(sdbr.update_rule(lambda param, grad, k=0.1: param - float(k) * grad))
     both.each(lambda o: setattr(o, "k", rate))
-    both.step(2)
-    rate[...] = 0.5
+    with np.printoptions(precision=1):
+        both.step(2)
+        rate[...] = 0.14
+        both.step(2)
+
+
+@sdbr.update_rule
+def Later(param, grad, m, lr=0.1):
+    """What a state was is read after the new one is made."""
+    new = 0.9 * m + grad
+    return param - lr * (new + m), new
+
+
+def test_states_that_are_read_later(pair):
+    both = pair(Later)
+    both.step(4)
+    both.assert_native(4)
+
+
+def test_rules_at_other_steps(pair):
+    """Of one plan, some of them make their first step."""
+    both = pair(Averaged)
+    both.step(3)
+
+    def begin(optimizer):
+        for param in list(optimizer.target.params())[::2]:
+            param.update_rule.t = 0
+
+    both.each(begin)
+    both.step()
+    found = both.static.update_statistics
+    assert (found.native_calls, found.python_updates) == (3, 1)
     both.step(2)
 
 

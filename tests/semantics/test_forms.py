@@ -123,10 +123,10 @@ DECIDED = {
 }
 #: Whole numbers that are data.
 TAKING = {
-    "roll": lambda a: np.roll(a, place(a)),
-    "where": lambda a: np.where(a > 0, place(a), a),
-    "clip": lambda a: np.clip(a, 0, place(a)),
-    "take": lambda a: np.take(a[0], place(a)),
+    "by how much it is rolled": lambda a: np.roll(a, place(a)),
+    "chosen": lambda a: np.where(a > 0, place(a), a),
+    "a bound": lambda a: np.clip(a, 0, place(a)),
+    "an element": lambda a: np.take(a[0], place(a)),
 }
 
 
@@ -191,6 +191,7 @@ RAISING = {
     "repeat": lambda a: np.repeat(a[0], np.round(a[1]).astype(int)).sum(),
     "average": lambda a: np.average(a[0], weights=a[0] > 0.2),
     "digitize": lambda a: np.digitize(a[0], a[1]).sum(),
+    "power": lambda a: np.power(2, np.round(a[0] + 0.9).astype(int)).sum(),
     "compress": lambda a: np.compress(a[0] > 0, a[0], out=np.zeros(2, "f")).sum(),
 }
 
@@ -359,7 +360,7 @@ def test_nodes_of_ones_own_end_the_call_define_by_run(whole):
 
 
 def test_functions_that_call_code_of_the_users_run_once():
-    """They are asked for nothing: that code may count how often it runs."""
+    """That code may count how often it runs."""
     count = []
 
     def twice(v):

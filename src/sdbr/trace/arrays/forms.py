@@ -150,8 +150,7 @@ def holds_whole(thing: Any) -> bool:
 
 def record_with_form(function: Callable, args: tuple, kwargs: dict) -> Any:
     """Record a call, and which shapes and dtypes it gives, which the code may ask at any time."""
-    callables = any(callable(x) for x in (*args, *kwargs.values()) if not isinstance(x, type))
-    if callables or not holds_known((args, kwargs)):  # code of the user's may count its calls
+    if not holds_known((args, kwargs)):
         return record(function, args, kwargs)
     formed = Formed(function)
     found = record(formed, args, kwargs)
