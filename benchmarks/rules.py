@@ -44,6 +44,30 @@ def Lion(param, grad, m, lr=1e-4, beta1=0.9, beta2=0.99, decay=0.0):
     return param - lr * (update + decay * param), beta2 * m + (1 - beta2) * grad
 
 
+class LionRule(chainer.UpdateRule):
+    """The same as people write it for Chainer."""
+
+    def init_state(self, param: chainer.Parameter) -> None:
+        """Momentum."""
+        self.state["m"] = np.zeros_like(param.array)
+
+    def update_core_cpu(self, param: chainer.Parameter) -> None:
+        """One step of it."""
+        h, m, grad = self.hyperparam, self.state["m"], param.grad
+        update = np.sign(h.beta1 * m + (1 - h.beta1) * grad)
+        param.array -= h.lr * (update + h.decay * param.array)
+        m *= h.beta2
+        m += (1 - h.beta2) * grad
+
+
+class ChainersLion(Lion):
+    """Lion's hyperparameters."""
+
+    def create_update_rule(self) -> LionRule:
+        """A rule of Python's."""
+        return LionRule(self.hyperparam)
+
+
 RULES: dict[str, Callable] = {
     "SGD": optimizers.SGD,
     "MomentumSGD": optimizers.MomentumSGD,
@@ -60,6 +84,7 @@ RULES: dict[str, Callable] = {
     "SMORMS3": optimizers.SMORMS3,
     "MSVAG": optimizers.MSVAG,
     "Lion, by sdbr.update_rule": Lion,
+    "Lion, by chainer.UpdateRule": ChainersLion,
 }
 HOOKS: dict[str, Callable] = {
     "WeightDecay": lambda: optimizer_hooks.WeightDecay(1e-4),

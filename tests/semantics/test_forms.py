@@ -115,6 +115,8 @@ DECIDED = {
     "fftshift": lambda a: np.fft.fftshift(a, axes=axis(a)),
     "full": lambda a: np.full(place(a) + 1, a[0, 0]),
     "full_like": lambda a: np.full_like(a, a[0, 0], shape=(place(a) + 1,)),
+    "zeros_like of several": lambda a: np.zeros_like(a, shape=(a[1, :2] > 0) + 1),
+    "a mask without dimensions": lambda a: a[a[0, 0] > 0],
     "zeros_like": lambda a: np.zeros_like(a, shape=place(a) + 1),
     "tile": lambda a: np.tile(a[0], (a[1] > 0) + 1),
     "pad": lambda a: np.pad(a[0], (a[1, :2] > 0) + 0),
@@ -183,8 +185,15 @@ def test_forms_that_nobody_asks_for(look):
     assert static.schedule_manager.statistics.replays == 0
 
 
+def rooted(row):
+    if row.sum() < 0:
+        raise ValueError
+    return np.sqrt(row.sum())
+
+
 #: What raises for some values.
 RAISING = {
+    "apply_along_axis": lambda a: np.apply_along_axis(rooted, 0, a).sum(),
     "eigvals": lambda a: np.linalg.eigvals(np.diag(np.where(a[0] > 1, np.inf, a[0]))).sum().real,
     "bincount": lambda a: np.bincount(np.round(a[0]).astype(int)).size,
     "histogram": lambda a: np.histogram(np.where(a[0] > 1, np.nan, a[0]), 3)[0].sum(),
@@ -265,6 +274,91 @@ def test_variables_selected_by_masks(name):
         assert_near(both[1].target.l.W.array, both[0].target.l.W.array, RESULTS, f"call {i}")
     statistics = both[1].target.schedule_manager.statistics
     assert statistics.steps >= CALLS // 2 and not statistics.define_by_run_calls
+
+
+FORGOTTEN = {
+    "a mask": lambda y: y[y.array[:, 0] > 0] * 2,
+    "a function of NumPy": lambda y: y[: np.unique(y.array.astype("i")[:, 0]).size] * 2,
+}
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_shapes_inside_of_forget(name):
+    """Its function runs twice in define-by-run; what it gives may have another shape each time."""
+
+    def function(x):
+        h = x * 1
+        h = h[h.array[:, 1] > -1]
+        return F.sum(F.forget(FORGOTTEN[name], h)) + F.sum(h)
+
+    static = sdbr.static_graph(function, on_dynamic="fallback")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sdbr.SdbrWarning)
+        for i in range(8):
+            found = []
+            for call in (function, static):
+                x = batch(i)
+                y = call(x)
+                y.backward()
+                found += [y.array, x.grad]
+            assert_near(found[2], found[0], RESULTS, f"call {i}")
+            assert_near(found[3], found[1], RESULTS, f"gradient {i}")
+
+
+@pytest.mark.parametrize("loss", [F.mean_squared_error, F.mean_absolute_error])
+def test_losses_of_nothing(loss):
+    """The backward divides by how many there are."""
+
+    def function(x):
+        chosen = x.array[:, 0] > 0
+        return loss(x[chosen], x.array[chosen] * 2)
+
+    static = sdbr.static_graph(function, on_dynamic="raise")
+    raised = 0
+    for i in range(CALLS):
+        nothing = not (batch(i).array[:, 0] > 0).any()
+        raised += nothing
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            if nothing:
+                for call in (function, static):
+                    with pytest.raises(ZeroDivisionError):
+                        call(batch(i)).backward()
+                continue
+            found = []
+            for call in (function, static):
+                x = batch(i)
+                call(x).backward()
+                found.append(x.grad)
+        assert_near(found[1], found[0], RESULTS, f"gradient {i}")
+    assert raised >= 3 and static.schedule_manager.statistics.replays >= CALLS // 2
+
+
+NUMBERS = {
+    "of NaN": lambda a: int(np.sqrt(a[0, 0])),
+    "of a draw": lambda a: np.random.binomial(3, np.clip(a[:1, 0], -9, 1)).sum() * 0,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_errors_of_the_first_call_that_are_caught(name):
+    """They say nothing about the calls that come."""
+
+    def function(x):
+        try:
+            k = NUMBERS[name](x.array)
+        except ValueError:
+            return x * 3
+        return x * 2 + k
+
+    static = sdbr.static_graph(function, on_dynamic="fallback")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in sorted(range(12), key=lambda i: batch(i).array[0, 0]):
+            np.random.seed(i)
+            want = function(batch(i)).array
+            np.random.seed(i)
+            assert_near(static(batch(i)).array, want, RESULTS, f"call {i}")
 
 
 class Weighted(chainer.Chain):

@@ -145,6 +145,11 @@ class _MeanError(FunctionRow):
 
     name = ""
 
+    def reason(node):
+        if 0 in node.in_shapes[0]:
+            return "there is nothing to take the mean of, for which the backward raises"
+        return float_reason(node)
+
     @classmethod
     def forward(cls, b, node, xs):
         loss = b.new((), xs[0].dtype)

@@ -9,10 +9,12 @@ from sdbr.trace.values import CONSTANT, Trace, TracedNode
 
 import numpy as np
 
-#: Functions and methods of NumPy that raise because of values, besides those that look up.
+#: Functions and methods of NumPy that keep their form and raise because of values, besides those
+#: that look up; of the others nobody knows.
 _RAISING = frozenset({
-    "average", "choose", "digitize", "nanargmax", "nanargmin", "nanpercentile", "nanquantile",
-    "percentile", "polyfit", "quantile", "ravel_multi_index", "unravel_index",
+    "apply_along_axis", "apply_over_axes", "average", "choose", "digitize", "nanargmax",
+    "nanargmin", "nanpercentile", "nanquantile", "percentile", "polyfit", "quantile",
+    "ravel_multi_index", "unravel_index",
 })  # fmt: skip
 
 
@@ -43,7 +45,9 @@ def _looks_up(node: TracedNode) -> bool:
 
 
 def _is_python(node: TracedNode) -> bool:
-    """Whether code runs that no table knows: static_code, functions of users and without a row."""
+    """Whether code runs that no table knows: static_code, functions of users, those without a row,
+    and calls of NumPy that may raise.
+    """
     if node.effect:
         return True
     if node.template is None:

@@ -65,6 +65,8 @@ class Forgotten:
         Ids of the traced nodes.
     captures : str
         Where something else that the call has computed is used inside; empty without.
+    shaped : bool
+        Whether shapes inside depend on values.
     nested : bool
         Whether it is inside of another one.
     live : bool
@@ -78,6 +80,7 @@ class Forgotten:
         self.params: list[Value] = []
         self.nodes: set[int] = set()
         self.captures = ""
+        self.shaped = False
         self.nested = recorder.forgotten is not None
         self.live = live
         trace = recorder.trace
@@ -276,7 +279,12 @@ def why_not_through(recorder) -> str | None:
 
 
 def frozen(recorder) -> Reason | None:
-    """Why no Python op can stand for a function: it uses what it is not given; or None."""
+    """Why no Python op can stand for a function, or None.
+
+    It uses what it is not given, or may give another shape each time.
+    """
+    if any(group.shaped for group in recorder.groups):
+        return recorder.trace.dynamic
     places = [group.captures for group in recorder.groups if group.captures and not group.nested]
     return Reason(_FROZEN, Remedy.GIVE_TO_FORGET, places[0]) if places else None
 

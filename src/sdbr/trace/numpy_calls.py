@@ -44,6 +44,10 @@ class CallRecording:
         self.depth += 1  # the generator calls NumPy's creating functions itself
         try:
             result = call(*strip_nested(args), **strip_nested(kwargs))
+        except Exception:
+            text = f"an error of numpy.random.{call.__name__} was raised during the call"
+            self.mark_dynamic(text, Remedy.CATCH_OUTSIDE)
+            raise
         finally:
             self.depth -= 1
         if not isinstance(result, ARRAYS):

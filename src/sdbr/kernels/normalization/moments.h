@@ -27,9 +27,15 @@ SDBR_INLINE FN(vec) FN(passed)(FN(vec) gy, FN(vec) y) {
 /* Steps of four vectors until sums begin anew: what is added to a small sum is rounded by little. */
 #define STRETCH 32
 
-SDBR_INLINE void FN(begin_anew)(FN(vec) *s, FN(vec) *all) {
-    *all += (s[0] + s[1]) + (s[2] + s[3]);
-    s[0] = s[1] = s[2] = s[3] = FN(splat)(0);
+/* How many steps there have been since sums last began anew; at STRETCH, `all` takes them over. */
+SDBR_INLINE int64_t FN(steps_since)(int64_t steps, FN(vec) *s, FN(vec) *q, FN(vec) *all) {
+    if (steps < STRETCH)
+        return steps;
+    all[0] += (s[0] + s[1]) + (s[2] + s[3]);
+    all[1] += (q[0] + q[1]) + (q[2] + q[3]);
+    for (int u = 0; u < 4; u++)
+        s[u] = q[u] = FN(splat)(0);
+    return 0;
 }
 
 /* How many steps of a row from i on come before that. */
@@ -43,7 +49,7 @@ static void FN(shifted_sums)(const T *x, int64_t rows, int64_t step, int64_t wid
     const FN(vec) from = FN(splat)(k), zero = FN(splat)(0);
     const int64_t rest = width % LANES;
     const FN(ivec) last = FN(last_lanes)(rest);
-    FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero}, all_s = zero, all_q = zero;
+    FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero}, all[2] = {zero, zero};
     int64_t steps = 0;
     for (int64_t r = 0; r < rows; r++) {
         const T *row = x + r * step;
@@ -56,12 +62,7 @@ static void FN(shifted_sums)(const T *x, int64_t rows, int64_t step, int64_t wid
                     s[u] += d;
                     q[u] += d * d;
                 }
-            steps += some;
-            if (steps == STRETCH) {
-                FN(begin_anew)(s, &all_s);
-                FN(begin_anew)(q, &all_q);
-                steps = 0;
-            }
+            steps = FN(steps_since)(steps + some, s, q, all);
         }
         for (int u = 0; u < 3; u++)
             if (i + LANES <= width) {
@@ -75,16 +76,11 @@ static void FN(shifted_sums)(const T *x, int64_t rows, int64_t step, int64_t wid
             s[3] += d;
             q[3] += d * d;
         }
-        if (++steps == STRETCH) {
-            FN(begin_anew)(s, &all_s);
-            FN(begin_anew)(q, &all_q);
-            steps = 0;
-        }
+        steps = FN(steps_since)(steps + 1, s, q, all);
     }
-    FN(begin_anew)(s, &all_s);
-    FN(begin_anew)(q, &all_q);
-    sums[0] = (double)FN(sum_lanes)(all_s);
-    sums[1] = (double)FN(sum_lanes)(all_q);
+    FN(steps_since)(STRETCH, s, q, all);
+    sums[0] = (double)FN(sum_lanes)(all[0]);
+    sums[1] = (double)FN(sum_lanes)(all[1]);
 }
 
 /* Where a gradient comes through: everywhere, where y > 0, or where (x - mean) scale + beta > 0: the
@@ -112,7 +108,7 @@ SDBR_INLINE void FN(gradient_sums)(int way, const FN(relu) *relu, const T *x, co
     const FN(vec) mean = FN(splat)(k), zero = FN(splat)(0);
     const int64_t rest = width % LANES;
     const FN(ivec) last = FN(last_lanes)(rest);
-    FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero}, all_s = zero, all_q = zero;
+    FN(vec) s[4] = {zero, zero, zero, zero}, q[4] = {zero, zero, zero, zero}, all[2] = {zero, zero};
     int64_t steps = 0;
     for (int64_t r = 0; r < rows; r++) {
         const int64_t at = from + r * step;
@@ -126,12 +122,7 @@ SDBR_INLINE void FN(gradient_sums)(int way, const FN(relu) *relu, const T *x, co
                     s[u] += g;
                     q[u] += g * d;
                 }
-            steps += some;
-            if (steps == STRETCH) {
-                FN(begin_anew)(s, &all_s);
-                FN(begin_anew)(q, &all_q);
-                steps = 0;
-            }
+            steps = FN(steps_since)(steps + some, s, q, all);
         }
         for (int u = 0; u < 3; u++)
             if (i + LANES <= width) {
@@ -146,16 +137,11 @@ SDBR_INLINE void FN(gradient_sums)(int way, const FN(relu) *relu, const T *x, co
             s[3] += FN(only)(g, last);
             q[3] += FN(only)(g * d, last);
         }
-        if (++steps == STRETCH) {
-            FN(begin_anew)(s, &all_s);
-            FN(begin_anew)(q, &all_q);
-            steps = 0;
-        }
+        steps = FN(steps_since)(steps + 1, s, q, all);
     }
-    FN(begin_anew)(s, &all_s);
-    FN(begin_anew)(q, &all_q);
-    sums[0] = (double)FN(sum_lanes)(all_s);
-    sums[1] = (double)FN(sum_lanes)(all_q);
+    FN(steps_since)(STRETCH, s, q, all);
+    sums[0] = (double)FN(sum_lanes)(all[0]);
+    sums[1] = (double)FN(sum_lanes)(all[1]);
 }
 
 #define DEFINE_SUMS(name, way) \

@@ -33,7 +33,17 @@ def may_ask(array: np.ndarray, answer) -> bool:
 
 def count(array) -> int:
     """How many elements are not zero; a question of the call where it computes `array`."""
+    refuse_inside("how many elements are chosen")
     return int((array if array.dtype == bool else array != 0).sum())
+
+
+def refuse_inside(what: str) -> None:
+    """In the function of an ``F.forget`` nothing asks: what it gives may have another shape."""
+    recorder = current()
+    if recorder is not None and not recorder.depth and recorder.forgotten is not None:
+        text = f"{what} depends on values in the function of F.forget"
+        recorder.mark_dynamic(text, Remedy.STAY_ARRAYS)
+        recorder.forgotten.shaped = True
 
 
 def settled(thing: Any, slices_alone: bool = False, floats: bool = False) -> Any:

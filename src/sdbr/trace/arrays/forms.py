@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sdbr.devices.arrays import ARRAYS
-from sdbr.trace.arrays.asking import COUNTED, COUNTING, SHAPED
+from sdbr.trace.arrays.asking import COUNTED, COUNTING, SHAPED, refuse_inside
 from sdbr.trace.arrays.stripping import holds_known, is_traced, strip
 from sdbr.trace.arrays.telling import record
 from sdbr.trace.code.rebuilding import rebuild
@@ -23,17 +23,17 @@ import numpy as np
 _KEEPING = """
 all amax amin angle any append argmax argmin argpartition argsort around array_split astype
 atleast_1d atleast_2d atleast_3d average block broadcast_arrays broadcast_to choose clip
-column_stack concat concatenate convolve copy copyto corrcoef correlate count_nonzero cov cross
-cumprod cumsum cumulative_prod cumulative_sum diag diagflat diagonal diff digitize dot dsplit dstack
-ediff1d einsum expand_dims fill_diagonal fix flip fliplr flipud gradient hsplit hstack i0 imag inner
-interp isclose iscomplex isin isneginf isposinf isreal kron lexsort linspace logspace
-matrix_transpose max mean median meshgrid min moveaxis nan_to_num nanargmax nanargmin nancumprod
-nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar
-outer packbits pad partition percentile permute_dims place polyadd polyder polyint polysub polyval
-prod ptp put put_along_axis putmask quantile ravel ravel_multi_index real repeat reshape resize roll
-rollaxis rot90 round searchsorted select sinc sort sort_complex split squeeze stack std sum swapaxes
-take take_along_axis tensordot tile trace transpose trapezoid trapz tril triu unpackbits
-unravel_index unstack unwrap vander var vdot vsplit vstack where
+column_stack concat concatenate convolve copy corrcoef correlate count_nonzero cov cross cumprod
+cumsum cumulative_prod cumulative_sum diag diagflat diagonal diff digitize dot dsplit dstack
+ediff1d einsum expand_dims fix flip fliplr flipud gradient hsplit hstack i0 imag inner interp
+isclose iscomplex isin isneginf isposinf isreal kron lexsort linspace logspace matrix_transpose max
+mean median meshgrid min moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax
+nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar outer packbits pad
+partition percentile permute_dims polyadd polyder polyint polysub polyval prod ptp quantile ravel
+ravel_multi_index real repeat reshape resize roll rollaxis rot90 round searchsorted select sinc
+sort sort_complex split squeeze stack std sum swapaxes take take_along_axis tensordot tile trace
+transpose trapezoid trapz tril triu unpackbits unravel_index unstack unwrap vander var vdot vsplit
+vstack where
 """.split()  # noqa: SIM905
 _OF_LINALG = """
 cholesky cond cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank
@@ -161,6 +161,7 @@ def record_with_form(function: Callable, args: tuple, kwargs: dict) -> Any:
     given = {id(strip(x)): x for x in (*args, *kwargs.values())}
     parts = [given.get(id(x), y) for x, y in zip(_parts_of(result), parts, strict=False)]
     if is_traced(number):
+        refuse_inside(f"the shape of the result of numpy.{function.__name__}")
         text = f"the shape of the result of numpy.{function.__name__} depends on values"
         current().ask(number, int, formed.form, text)
     if not parts:

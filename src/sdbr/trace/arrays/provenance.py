@@ -105,7 +105,9 @@ class TracedArray(np.ndarray):
             if func in (np.may_share_memory, np.shares_memory):
                 leave_by("it was asked whether arrays share memory", Remedy.DO_OUTSIDE, args)
             if "shape" in kwargs:
-                kwargs = {**kwargs, "shape": settled(kwargs["shape"])}
+                shape = kwargs["shape"]
+                is_row = is_traced(shape) and shape.ndim == 1
+                kwargs = {**kwargs, "shape": settled(list(shape) if is_row else shape)}
             return func(*strip_nested(args), **strip_nested(kwargs))
         if func in SHAPED or func in COUNTED:
             counted = func in COUNTED
@@ -141,7 +143,7 @@ class TracedArray(np.ndarray):
             key = as_index(self, key)  # what it gives is no view
         key = settled(key, slices_alone=True)
         for part in key if isinstance(key, tuple) else (key,):
-            if isinstance(part, ARRAYS) and part.dtype == bool:
+            if (isinstance(part, ARRAYS) or is_traced(part)) and part.dtype == bool:
                 count(part)
             elif isinstance(part, list) and any(_is_truth(p) for p in part):
                 leave_by(
@@ -286,9 +288,12 @@ def _asking(name, kind):
     text = f"a value left NumPy through {name.strip('_')}()"
 
     def method(self, *args):
-        array = strip(self)
-        answer = getattr(array, name)(*args)
-        recorder = current()
+        array, recorder = strip(self), current()
+        try:
+            answer = getattr(array, name)(*args)
+        except ValueError:  # of NaN; other errors follow from shapes and dtypes
+            leave_by(f"an error of {name} was raised during the call", Remedy.CATCH_OUTSIDE, self)
+            raise
         if recorder is None or recorder.depth:
             return answer
         foreign = foreign_caller(sys._getframe(1))
