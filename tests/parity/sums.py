@@ -30,15 +30,12 @@ class Case:
         Names of ops that sum, in one string: programs of the call have to hold each.
     rounds : int
         How many calls are measured: many where a call has a few numbers for a result.
-    beyond : str
-        An output or a gradient whose error is known to be beyond the bound.
     """
 
     call: Callable
     inputs: Sequence[Callable]
     ops: str
     rounds: int = 1
-    beyond: str = ""
 
 
 def measured(case: Case, dtype: str) -> dict[str, tuple[float, float, float]]:

@@ -19,7 +19,6 @@ from tests.tolerances import FEW_ROUNDINGS, TIMES_CHAINERS
 from .summing import CASES
 from .sums import WIDER, measured, squares
 
-BEYOND = [name for name, case in CASES.items() if case.beyond]
 #: Families without sums, or of sums of integers, of the terms of one formula, or of Python's code.
 OTHERS = {"control", "data", "elementwise", "random", "special", "integer", "recurrent", "fused"}
 #: Ops of other families that choose, count, move or multiply, or work element by element.
@@ -56,16 +55,7 @@ def assert_as_good(name: str, got: float, plain: float, last: float) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_no_more_rounding_than_chainers(name, dtype):
     for what, errors in measured(CASES[name], dtype).items():
-        if what != CASES[name].beyond:
-            assert_as_good(what, *errors)
-
-
-@pytest.mark.xfail(strict=True, reason="see BEYOND in summing.py", raises=AssertionError)
-@of_both_dtypes
-@pytest.mark.parametrize("name", BEYOND)
-def test_known_to_be_beyond(name, dtype):
-    errors = measured(CASES[name], dtype)[CASES[name].beyond]
-    assert_as_good(CASES[name].beyond, *errors)
+        assert_as_good(what, *errors)
 
 
 def test_every_op_that_sums_has_a_case():

@@ -10,6 +10,7 @@ typedef struct FN(conv_job) {
     int64_t rows, channels;
     const T *bias; /* one per row, or NULL */
     int relu;
+    int64_t piece; /* so many terms of a sum are added up by themselves at most, and these sums then */
 } FN(conv_job);
 
 /* Where w[., channel, tap] lies for k = channel * taps + tap in [begin, end), from the row on. */
@@ -85,6 +86,20 @@ static int FN(cut_strip)(const FN(conv_job) *j, int64_t at, int64_t last, int mo
     return n;
 }
 
+/* Rows [row, row + n) of a panel, the terms [k, k + part) of `depth`, in pieces. */
+SDBR_INLINE void FN(add_part)(const FN(conv_job) *j, int64_t row, int64_t n, const FN(target) *t, int64_t k,
+                              int64_t part, int64_t depth, const int64_t *steps, const T *panel) {
+    const int64_t pieces = (part + j->piece - 1) / j->piece, piece = pieces > 1 ? (part + pieces - 1) / pieces : part;
+    int64_t done = 0;
+    do {
+        const int64_t some = part - done < piece ? part - done : piece;
+        const FN(conv_end) e = {k + done > 0, j->relu && k + done + some == depth};
+        FN(conv_product)(t->part.width, n, j->w + row * j->w_row, j->w_row, steps + done, panel + done * PANEL_STEP,
+                         PANEL_STEP, some, t->c + row * t->ldc, t->ldc, &e, j->bias == NULL ? NULL : j->bias + row);
+        done += some;
+    } while (done < part);
+}
+
 /* The pixels [first, last). `scratch` has room for a strip of panels and for rows x pixels of whole panels. */
 static void FN(convolve)(const FN(conv_job) *j, int64_t first, int64_t last, T *scratch) {
     int64_t steps[SDBR_CONV_DEPTH];
@@ -96,7 +111,6 @@ static void FN(convolve)(const FN(conv_job) *j, int64_t first, int64_t last, T *
     int64_t k = 0;
     do {
         const int64_t part = depth - k < SDBR_CONV_DEPTH ? depth - k : SDBR_CONV_DEPTH;
-        const FN(conv_end) e = {k > 0, j->relu && k + part == depth};
         /* So many panels fit into the first-level cache. */
         const int near = part == 0 || SDBR_CONV_DEPTH / part > SDBR_CONV_STRIP ? SDBR_CONV_STRIP
                                                                                : (int)(SDBR_CONV_DEPTH / part);
@@ -110,13 +124,11 @@ static void FN(convolve)(const FN(conv_job) *j, int64_t first, int64_t last, T *
             }
             if (part > 0)
                 FN(pack_patches)(&j->grid, j->x, parts, n, k, k + part, scratch, PANEL_STEP);
-            const int64_t step = n == 1 ? j->rows : SDBR_CONV_TILE;
+            const int64_t step = n == 1 && part <= j->piece ? j->rows : SDBR_CONV_TILE;
             for (int64_t row = 0; row < j->rows; row += step)
                 for (int i = 0; i < n; ++i)
-                    FN(conv_product)(parts[i].width, j->rows - row < step ? j->rows - row : step,
-                                     j->w + row * j->w_row, j->w_row, steps, scratch + parts[i].offset, PANEL_STEP,
-                                     part, targets[i].c + row * targets[i].ldc, targets[i].ldc, &e,
-                                     j->bias == NULL ? NULL : j->bias + row);
+                    FN(add_part)(j, row, j->rows - row < step ? j->rows - row : step, targets + i, k, part, depth,
+                                 steps, scratch + parts[i].offset);
             if (k + part == depth)
                 for (int i = 0; i < n; ++i)
                     if (!targets[i].direct)
@@ -152,6 +164,7 @@ static void FN(share_convolution)(const sdbr_op *op, int64_t part, int64_t parts
     T *y = (T *)op->operands[2 + s->has_bias], *scratch = (T *)op->operands[3 + s->has_bias];
     const int64_t pixels = sdbr_volume(s->out), taps = sdbr_volume(s->kernel);
     FN(conv_job) j = {.rows = s->o / s->groups, .channels = s->c / s->groups, .relu = (int)s->activation};
+    j.piece = SDBR_CONV_DEPTH;
     j.w_row = j.channels * taps;
     j.w_channel = taps;
     j.w_tap[0] = s->kernel[1] * s->kernel[2];

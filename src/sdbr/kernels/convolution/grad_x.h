@@ -1,7 +1,11 @@
 /* gx = act(gy * w.T + b) for one dtype: pixels of gx are sums over the taps that read them.
  *
  * With strides, pixels that are a stride apart are read by the same taps: each such phase is a
- * convolution of gy with some of the taps, whose pixels lie a stride apart in gx. */
+ * convolution of gy with some of the taps, whose pixels lie a stride apart in gx.
+ *
+ * Define-by-run sums over channels, and then over taps. The square of the error of a sum of n equal terms in a row
+ * grows with n * n: there with channels * taps * (channels + taps), here with channels * taps * (piece + channels *
+ * taps / piece). For pieces of 1.5 * (channels + taps) that is at most 1.7 times as much, 1.3 times the error. */
 
 /* Sets one axis of a job to a phase; returns the first of its taps. */
 static int64_t FN(set_phase)(FN(conv_job) *j, const sdbr_conv *s, int axis, int64_t phase) {
@@ -84,6 +88,7 @@ static void FN(share_grad_x)(const sdbr_op *op, int64_t part, int64_t parts) {
                 j.w_tap[1] *= s->kernel[2];
                 if (sdbr_volume(j.grid.taps) == 0)
                     continue;
+                j.piece = 3 * (j.channels + sdbr_volume(j.grid.taps)) / 2;
                 for (int64_t group = 0; group < s->groups; ++group) {
                     j.grid.before = group * j.channels * j.grid.x_channel;
                     j.grid.after = s->n * j.grid.x_image - j.grid.before;
