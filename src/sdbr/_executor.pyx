@@ -132,6 +132,7 @@ cdef class Executable:
         if prepared.blas is not None:
             set_blas(&self.runtime, prepared.blas)
         self.runtime.threads = prepared.threads
+        self.runtime.is_far = prepared.is_far
         memset(&self.flight, 0, sizeof(self.flight))
         self.runtime.flight = &self.flight
         self.flush = flushed_denormals()

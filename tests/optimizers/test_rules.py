@@ -9,6 +9,8 @@ from sdbr.optimizers import rules as rule_modules
 from sdbr.optimizers.table import HOOKS as HOOK_ROWS
 from sdbr.optimizers.table import RULES as RULE_ROWS
 from sdbr.optimizers.table import _by_class
+from sdbr.program import _prepared
+from sdbr.program.machine import Machine
 
 import numpy as np
 import pytest
@@ -61,9 +63,13 @@ def test_each_operation_rounds_as_in_chainer(pair, rule, dtype):
     both.assert_native(20)
 
 
+@pytest.mark.parametrize("far", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rule", RULES)
-def test_arrays_begin_anywhere_in_a_line_of_the_cache(pair, rule, dtype):
+def test_arrays_begin_anywhere_in_a_line_of_the_cache(pair, backend, monkeypatch, rule, dtype, far):
+    """Also where blocks of them are fetched ahead."""
+    if far:
+        monkeypatch.setattr(_prepared, "Machine", lambda: Machine(cache=0))
     n, offsets = 1100, 64 // np.dtype(dtype).itemsize
     both = pair(RULES[rule], dtype, shapes=[(n,)] * offsets, prepare=add({"decay": HOOKS["decay"]}))
     for optimizer in (both.plain, both.static):
@@ -77,6 +83,8 @@ def test_arrays_begin_anywhere_in_a_line_of_the_cache(pair, rule, dtype):
         both.update()
     assert_same_bits(both)
     both.assert_native(3)
+    if backend == "cython":
+        assert both.static.update_program.prepared.is_far == far
 
 
 @pytest.mark.parametrize("rule", ["sgd", "adam", "everything"])
@@ -89,6 +97,7 @@ def test_more_than_a_cache_holds(pair, backend, rule):
     program = both.static.update_program
     if backend == "cython":
         assert program.prepared.ahead == 0 < len(program)
+        assert not program.prepared.is_far
 
 
 def test_a_few_numbers_are_in_the_cache(pair, backend):

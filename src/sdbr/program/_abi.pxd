@@ -24,6 +24,7 @@ cdef extern from "frame/abi.h":
         int64_t fault_position
         int32_t threads
         int32_t flush
+        int32_t is_far
         sdbr_flight *flight
 
     ctypedef int (*sdbr_kernel)(const sdbr_op *op) noexcept nogil

@@ -13,6 +13,7 @@ cdef class Prepared:
     cdef int64_t n_slots
     cdef bint draws
     cdef readonly int64_t ahead       # the first of the ops that run while the next is fetched
+    cdef readonly bint is_far         # whether updates go through more memory than caches hold
     cdef readonly int threads         # that large ops are cut for
     cdef readonly Py_ssize_t cut_ops
     cdef sdbr_kernel *kernels         # per op; NULL for a Python op

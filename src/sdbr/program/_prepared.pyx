@@ -89,14 +89,13 @@ def _floats(program):
     }
 
 
-def _first_ahead(program, needed):
-    """Where updates begin that go through more memory than a cache holds; else the end."""
+def _updates(program, needed):
+    """Where updates begin, and how much memory they go through."""
     updates = np.flatnonzero(UPDATES[program.opcodes])
     if not len(updates):
-        return len(program)
+        return len(program), 0
     operands = program.operands[program.operand_offsets[updates[0]]:]
-    through = np.unique(program.rows["slot"][operands])
-    return int(updates[0]) if needed[through].sum() > Machine().cache else len(program)
+    return int(updates[0]), needed[np.unique(program.rows["slot"][operands])].sum()
 
 
 def _patches(program):
@@ -153,7 +152,9 @@ cdef class Prepared:
         self.draws = bool(DRAWS[program.opcodes].any())
         own = {"kernels": kernels, "int_starts": int_starts, "ints": ints}
         patches = _patches(program)
-        self.ahead = _first_ahead(program, patches["needed"])
+        first, through = _updates(program, patches["needed"])
+        self.ahead = first if through > Machine().cache else self.n_ops
+        self.is_far = through > 8 * Machine().cache
         self.point_at({**patches, **_floats(program), **_flushing(program), **own})
         self.python = [PythonOp(program, i) for i in np.flatnonzero(program.opcodes == 0).tolist()]
 

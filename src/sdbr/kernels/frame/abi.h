@@ -46,6 +46,7 @@ typedef struct sdbr_runtime {
     int64_t fault_position;
     int32_t threads; /* that parts of one op may run on */
     int32_t flush;   /* of the ops that run now: enum sdbr_flush */
+    int32_t is_far;  /* whether updates go through more memory than caches hold */
     struct sdbr_flight *flight; /* collectives of the program that are under way */
 } sdbr_runtime;
 

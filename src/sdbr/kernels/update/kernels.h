@@ -8,9 +8,25 @@ static int64_t FN(before_line)(const T *out, int64_t n) {
     return past && n > 1024 ? (int64_t)((line - past) / sizeof(T)) : 0;
 }
 
-/* for each i < n, those before the line by themselves */
-#define SDBR_EACH(i, n, out)                                                                               \
-    for (int64_t begin_ = 0, end_ = FN(before_line)(out, n); begin_ < (n); begin_ = end_, end_ = (n))      \
+/* Where the block ends that begins at `begin`. In memory that no cache holds, what lies a distance behind it in the
+ * first `count` operands is on its way then: processors stop looking ahead where a page ends. */
+SDBR_INLINE int64_t FN(block_end)(const sdbr_op *op, int count, int64_t begin, int64_t n) {
+    const int64_t block = SDBR_BLOCK_BYTES / sizeof(T);
+    if (count == 0 || !op->runtime->is_far)
+        return n;
+    for (int k = 0; k < count; ++k) {
+        const uintptr_t first = (uintptr_t)op->operands[k] + (uintptr_t)begin * sizeof(T) + SDBR_AHEAD_BYTES;
+        for (uintptr_t at = 0; at < SDBR_BLOCK_BYTES; at += 64)
+            __builtin_prefetch((const void *)(first + at));
+    }
+    return n - begin < block ? n : begin + block;
+}
+
+/* for each i < n, those before the line by themselves; see block_end. Without arithmetic that takes long, `count` is 0:
+ * processors keep up by themselves. */
+#define SDBR_EACH(op, count, i, n, out)                                                                    \
+    for (int64_t begin_ = 0, end_ = FN(before_line)(out, n); begin_ < (n);                                 \
+         begin_ = end_, end_ = FN(block_end)(op, count, end_, n))                                          \
     SDBR_IVDEP                                                                                             \
     for (int64_t i = begin_; i < end_; ++i)
 
@@ -21,7 +37,7 @@ static int FN(sgd)(const sdbr_op *op) {
     T *p_out = (T *)op->operands[2];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 1);
-    SDBR_EACH(i, n, p_out)
+    SDBR_EACH(op, 0, i, n, p_out)
         p_out[i] = FN(sgd_of)(g[i], p[i], f);
     return SDBR_OK;
 }
@@ -35,7 +51,7 @@ static int FN(momentum_sgd)(const sdbr_op *op) {
     T *v_out = (T *)op->operands[4];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 2);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 0, i, n, p_out) {
         const T next = FN(momentum_of)(g[i], v[i], f);
         v_out[i] = next;
         p_out[i] = p[i] + next;
@@ -52,7 +68,7 @@ static int FN(corrected_momentum_sgd)(const sdbr_op *op) {
     T *v_out = (T *)op->operands[4];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 2);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 0, i, n, p_out) {
         const T next = FN(corrected_momentum_of)(g[i], v[i], f);
         v_out[i] = next;
         p_out[i] = FN(corrected_momentum_step)(p[i], next, f);
@@ -69,7 +85,7 @@ static int FN(nesterov_ag)(const sdbr_op *op) {
     T *v_out = (T *)op->operands[4];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 4);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 0, i, n, p_out) {
         const T next = FN(momentum_of)(g[i], v[i], f);
         v_out[i] = next;
         p_out[i] = FN(nesterov_of)(g[i], p[i], next, f);
@@ -85,7 +101,7 @@ static int FN(ada_grad)(const sdbr_op *op) {
     T *h_out = (T *)op->operands[4];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 2);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 3, i, n, p_out) {
         const T hi = FN(ada_grad_sum)(g[i], h[i]);
         h_out[i] = hi;
         p_out[i] = FN(ada_grad_of)(g[i], p[i], hi, f);
@@ -103,7 +119,7 @@ static int FN(ada_delta)(const sdbr_op *op) {
     T *msdx_out = (T *)op->operands[6];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 3);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 4, i, n, p_out) {
         const T square = FN(ada_delta_square)(g[i], msg[i], f);
         const T step = FN(ada_delta_step)(g[i], square, msdx[i], f);
         msg_out[i] = square;
@@ -123,7 +139,7 @@ static int FN(adam)(const sdbr_op *op) {
     T *v_out = (T *)op->operands[6];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 8);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 4, i, n, p_out) {
         const T mi = FN(adam_mean)(g[i], m[i], f), vi = FN(adam_square)(g[i], v[i], f);
         m_out[i] = mi;
         v_out[i] = vi;
@@ -144,7 +160,7 @@ static int FN(adam_vhat)(const sdbr_op *op) {
     T *vhat_out = (T *)op->operands[8];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 8);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 5, i, n, p_out) {
         const T mi = FN(adam_mean)(g[i], m[i], f), vi = FN(adam_square)(g[i], v[i], f);
         const T hi = FN(adam_largest)(vhat[i], vi);
         m_out[i] = mi;
@@ -163,7 +179,7 @@ static int FN(rmsprop)(const sdbr_op *op) {
     T *ms_out = (T *)op->operands[4];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 5);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 3, i, n, p_out) {
         const T mi = FN(rmsprop_square)(g[i], ms[i], f);
         ms_out[i] = mi;
         p_out[i] = FN(rmsprop_of)(g[i], p[i], mi, f);
@@ -183,7 +199,7 @@ static int FN(rmsprop_graves)(const sdbr_op *op) {
     T *delta_out = (T *)op->operands[8];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 5);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 5, i, n, p_out) {
         const T si = FN(graves_square)(g[i], square[i], f), mi = FN(graves_mean)(g[i], mean[i], f);
         const T step = FN(graves_delta)(g[i], si, mi, delta[i], f);
         square_out[i] = si;
@@ -206,7 +222,7 @@ static int FN(smorms3)(const sdbr_op *op) {
     T *square_out = (T *)op->operands[8];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 2);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 5, i, n, p_out) {
         const T r = 1 / (mem[i] + 1);
         const T mi = FN(smorms3_mean)(g[i], mean[i], r), si = FN(smorms3_square)(g[i], square[i], r);
         const T x = FN(smorms3_x)(mi, si, f);
@@ -228,7 +244,7 @@ static int FN(msvag)(const sdbr_op *op) {
     T *v_out = (T *)op->operands[6];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 7);
-    SDBR_EACH(i, n, p_out) {
+    SDBR_EACH(op, 4, i, n, p_out) {
         const T mi = FN(msvag_mean)(g[i], m[i], f), vi = FN(msvag_square)(g[i], v[i], f);
         m_out[i] = mi;
         v_out[i] = vi;
@@ -244,7 +260,7 @@ static int FN(weight_decay)(const sdbr_op *op) {
     T *g_out = (T *)op->operands[2];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 1);
-    SDBR_EACH(i, n, g_out)
+    SDBR_EACH(op, 0, i, n, g_out)
         g_out[i] = FN(weight_decay_of)(g[i], p[i], f);
     return SDBR_OK;
 }
@@ -256,7 +272,7 @@ static int FN(lasso)(const sdbr_op *op) {
     T *g_out = (T *)op->operands[2];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 1);
-    SDBR_EACH(i, n, g_out)
+    SDBR_EACH(op, 0, i, n, g_out)
         g_out[i] = FN(lasso_of)(g[i], p[i], f);
     return SDBR_OK;
 }
@@ -267,7 +283,7 @@ static int FN(hard_clip)(const sdbr_op *op) {
     T *g_out = (T *)op->operands[2];
     const int64_t n = op->ints[0];
     SDBR_ROUNDED(f, op->floats, 2);
-    SDBR_EACH(i, n, g_out)
+    SDBR_EACH(op, 0, i, n, g_out)
         g_out[i] = FN(hard_clip_of)(g[i], f);
     return SDBR_OK;
 }
@@ -278,7 +294,7 @@ static int FN(add_noise)(const sdbr_op *op) {
     const T *noise = (const T *)op->operands[1];
     T *g_out = (T *)op->operands[2];
     const int64_t n = op->ints[0];
-    SDBR_EACH(i, n, g_out)
+    SDBR_EACH(op, 0, i, n, g_out)
         g_out[i] = g[i] + noise[i];
     return SDBR_OK;
 }
@@ -311,7 +327,7 @@ static int FN(lars)(const sdbr_op *op) {
     SDBR_ROUNDED(f, op->floats, 3);
     const T of_p = SQRT((T)FN(square_sum)(p, n)), of_g = SQRT((T)FN(square_sum)(g, n));
     const T rate = FN(lars_rate)(of_p, of_g, f);
-    SDBR_EACH(i, n, g_out)
+    SDBR_EACH(op, 0, i, n, g_out)
         g_out[i] = FN(lars_of)(g[i], p[i], rate, f);
     return SDBR_OK;
 }

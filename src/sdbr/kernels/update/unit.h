@@ -1,6 +1,9 @@
 /* Updates of parameters, and hooks on gradients. */
 #include "frame/template.h"
 
+#define SDBR_BLOCK_BYTES 256
+#define SDBR_AHEAD_BYTES 1024
+
 #define SDBR_BY_DTYPE "update/kernels.h"
 #include "frame/by_dtype.h"
 
