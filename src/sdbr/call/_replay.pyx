@@ -18,9 +18,11 @@ from sdbr.base._python cimport sdbr_bare, sdbr_set_attributes
 from sdbr.call._conditions cimport Numbers
 from sdbr.call._spec cimport Leaves, leaves_of
 from sdbr.call.exits._exits cimport Exits
+from sdbr.compat.graph._graph cimport entry_of_config
 from sdbr.optimizers._update cimport Update
 from sdbr.program._memory cimport Memory
 
+cdef str _LAZY_GRAD_SUM = "lazy_grad_sum"
 cdef object _VariableNode = chainer.variable.VariableNode
 
 
@@ -402,7 +404,7 @@ cdef class Replay:
             "inputs": tuple(inputs),
             self.outputs_name: tuple(outputs),
             "rank": rank,
-            "lazy_grad_sum": chainer.config.lazy_grad_sum,
+            "lazy_grad_sum": <object> entry_of_config(_LAZY_GRAD_SUM),
         }
         sdbr_set_attributes(call, attributes)
         instance.call_number = self.statistics.calls

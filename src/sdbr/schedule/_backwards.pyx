@@ -19,7 +19,7 @@ from sdbr.audit._budget cimport Budget, seconds
 from sdbr.base._dicts cimport sdbr_own, sdbr_own_dict
 from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_attributes, sdbr_list_item
 from sdbr.compat.graph._graph cimport Compiled
-from sdbr.compat.graph._variables cimport array_of, new_variable
+from sdbr.compat.graph._variables cimport as_variable, bare
 from sdbr.schedule._kinds cimport Kinds
 from sdbr.schedule._statistics cimport Statistics
 
@@ -39,7 +39,6 @@ cdef object _local_config = chainer.config._local
 cdef dict _global_config = chainer.global_config.__dict__
 cdef sdbr_own _own_config
 cdef object _Variable = chainer.Variable
-cdef object _VariableNode = chainer.variable.VariableNode
 
 
 cdef enum:
@@ -367,7 +366,7 @@ cdef class Backwards(Compiled):
             for i in range(len(gys)):
                 if gys[i] is not None:
                     given.append(i)
-                    seeds.append(array_of(gys[i]))
+                    seeds.append(bare(gys[i]))
             if not given:
                 raise function.missing_gradient()
             if not claim_backward(self.instance, attributes[_GENERATION]):
@@ -407,8 +406,7 @@ cdef class Backwards(Compiled):
                 continue
             gradient = gys[i]
             if inner and inner[i] is not None:
-                array = inner[i]
-                gradient = new_variable(array, True, _VariableNode, array.shape, array.dtype)
+                gradient = inner[i]
             if gradient is not None or not self.comes_apart:
-                node._set_grad_var_if_available(gradient)
+                node._set_grad_var_if_available(as_variable(gradient))
         return 0

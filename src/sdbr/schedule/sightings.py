@@ -311,9 +311,8 @@ def _nodes(step: Sighting) -> set[int]:
 def _call_of(function):
     """The replayed call of the user's whose node, or part, a function node is; else None."""
     call = getattr(function, "call", function)
-    if not hasattr(call, "sdbr_compiled") or call.manager.is_outside:
-        return None
-    return call
+    manager = getattr(call, "manager", None) if hasattr(call, "sdbr_compiled") else None
+    return None if manager is None or manager.is_outside else call
 
 
 def _parameters_behind(functions: list) -> Iterator[chainer.Parameter]:

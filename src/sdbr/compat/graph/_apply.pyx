@@ -15,8 +15,10 @@ from sdbr.base._python cimport (
     PyDict_GetItemWithError, sdbr_attributes, sdbr_dict_size, sdbr_is_array,
 )
 from sdbr.compat.graph._graph cimport (
-    attribute, compiled_of, creator_of, entry_of_config, is_chainers, nobody_looks, walks_here,
+    Compiled, attribute, compiled_of, creator_of, entry_of_config, is_chainers, nobody_looks,
+    walks_here,
 )
+from sdbr.compat.graph._sums cimport adds_plainly, new_sum
 from sdbr.compat.graph._variables cimport new_variable, plain_attributes
 
 cimport numpy as cnp
@@ -24,6 +26,7 @@ cimport numpy as cnp
 cnp.import_array()
 
 cdef str _NEAR = "sdbr_near"
+cdef str _COMPILED = "sdbr_compiled"
 cdef str _DATA = "_data"
 cdef str _NODE = "_node"
 cdef str _RANK = "_rank"
@@ -190,6 +193,7 @@ def applied(function, inputs):
     cdef list variables
     cdef bint requires_grad = False
     cdef bint near = not walks_here()
+    cdef Compiled back = None
     if near and not is_near(inputs):
         return None
     d = sdbr_attributes(function, NULL)
@@ -208,18 +212,24 @@ def applied(function, inputs):
             return outputs
     variables = [variable_of(x) for x in inputs]
     d["_input_layouts"] = (None,) * len(variables)
-    if is_on(_TYPE_CHECK):
-        function._check_data_type_forward(arrays)
     d["_input_indexes_to_retain"] = None
     d["_output_indexes_to_retain"] = None
-    outputs = function.forward(arrays)
-    check_outputs(function, outputs)
+    back = adds_plainly(function, arrays) if near else None
+    if back is not None:
+        outputs = (new_sum(arrays[0], arrays[1]),)
+    else:
+        if is_on(_TYPE_CHECK):
+            function._check_data_type_forward(arrays)
+        outputs = function.forward(arrays)
+        check_outputs(function, outputs)
     d["_output_count"] = len(outputs)
     for x in variables:
         requires_grad = requires_grad or attribute(x, _REQUIRES_GRAD) == TRUE or x.requires_grad
     results = results_of(function, outputs, requires_grad)
     if is_on(_ENABLE_BACKPROP):
         wire(function, d, variables, outputs, results)
-        if near:
+        if back is not None:
+            d[_COMPILED] = back
+        elif near:
             d[_NEAR] = True
     return results

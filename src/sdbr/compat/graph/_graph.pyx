@@ -77,7 +77,8 @@ cdef class Compiled:
     cdef list gradients(self, function, dict attributes, tuple targets, list gys, bint retain):
         """The gradients of the inputs `targets` as arrays, None where there is none.
 
-        `gys` are those of the outputs, Variables or None. With `retain` the outputs get theirs.
+        `gys` are those of the outputs: Variables, arrays or None. With `retain` the outputs get
+        theirs.
         """
         raise NotImplementedError
 

@@ -8,5 +8,7 @@ cdef object new_variable(object array, object requires_grad, object node_class, 
 cdef bint is_as_made(dict outside, dict inside) except -1
 cdef object without_history(value)
 cdef object array_of(variable)
+cdef object bare(gradient)
+cdef object as_variable(gradient)
 cdef object take_gradient(variable)
 cdef int give_gradient(variable, gradient, loss_scale) except -1

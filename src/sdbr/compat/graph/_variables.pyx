@@ -1,9 +1,14 @@
-"""Variables and their gradients, past the properties of Chainer's classes."""
+"""Variables and their gradients, past the properties of Chainer's classes.
+
+A *gradient* is a Variable, an array that has none yet (Chainer's ``grad_var`` makes it when asked),
+or None.
+"""
 
 from weakref import ref as _ref
 
 import chainer
 import numpy as np
+from chainer.backends import cuda
 
 from cpython.object cimport PyObject
 
@@ -23,6 +28,7 @@ cnp.import_array()
 cdef object _Variable = chainer.Variable
 cdef object _Parameter = chainer.Parameter
 cdef object _VariableNode = chainer.variable.VariableNode
+cdef object _DeviceArray = cuda.ndarray
 
 # Interned by the compiler, as attribute names are: a lookup compares pointers.
 cdef str _DATA = "_data"
@@ -147,8 +153,25 @@ cdef object array_of(variable):
     return variable.raw_array
 
 
+cdef bint is_bare(gradient) noexcept:
+    """Whether a gradient is an array."""
+    return sdbr_is_array(<PyObject *> gradient) or type(gradient) is _DeviceArray
+
+
+cdef object bare(gradient):
+    """The array of a gradient that is not None."""
+    return gradient if is_bare(gradient) else array_of(gradient)
+
+
+cdef object as_variable(gradient):
+    """A gradient as Chainer's code takes it: a Variable or None."""
+    if not is_bare(gradient):
+        return gradient
+    return new_variable(gradient, True, _VariableNode, gradient.shape, gradient.dtype)
+
+
 cdef object take_gradient(variable):
-    """The gradient of a Variable, a Variable in turn, or None; it has none afterwards."""
+    """The gradient of a Variable; it has none afterwards."""
     cdef PyObject *attributes = plain_attributes(variable)
     cdef PyObject *found
     cdef dict d
@@ -162,11 +185,7 @@ cdef object take_gradient(variable):
         found = PyDict_GetItemWithError(attributes, <PyObject *> _GRAD)
         if found == NULL or found == NONE:
             return None
-        if sdbr_is_array(found):
-            array = <object> found
-            gradient = new_variable(array, True, _VariableNode, array.shape, array.dtype)
-        else:
-            gradient = variable.grad_var
+        gradient = <object> found if is_bare(<object> found) else variable.grad_var
     else:
         gradient = <object> found
     d[_GRAD_VAR] = None
@@ -175,14 +194,14 @@ cdef object take_gradient(variable):
 
 
 cdef int give_gradient(variable, gradient, loss_scale) except -1:
-    """Set the gradient of a Variable, a Variable in turn or None, and what it is scaled by."""
+    """Set the gradient of a Variable, and what it is scaled by."""
     cdef PyObject *attributes = plain_attributes(variable)
     cdef PyObject *data
     cdef dict d
-    if attributes != NULL and gradient is None:
+    if attributes != NULL and (gradient is None or is_bare(gradient)):
         d = <dict> attributes
         d[_GRAD_VAR] = None
-        d[_GRAD] = None
+        d[_GRAD] = gradient
         d[_LOSS_SCALE] = loss_scale
         return 0
     if attributes != NULL and type(gradient) is _Variable:
@@ -194,7 +213,7 @@ cdef int give_gradient(variable, gradient, loss_scale) except -1:
             d[_GRAD] = <object> sdbr_list_item(data, 0)
             d[_LOSS_SCALE] = loss_scale
             return 0
-    variable._set_grad_var_without_check(gradient)
+    variable._set_grad_var_without_check(as_variable(gradient))
     variable._loss_scale = loss_scale
     return 0
 

@@ -10,11 +10,10 @@ from heapq import heappop as _pop
 from heapq import heappush as _push
 
 import chainer
-import numpy as np
 from chainer import _backprop_utils
 from chainer.backends import cuda
 
-from cpython.object cimport PyObject, PyTypeObject, Py_TYPE
+from cpython.object cimport PyObject
 
 cimport numpy as cnp
 
@@ -26,16 +25,17 @@ from sdbr.base._python cimport (
     sdbr_dims,
     sdbr_empty,
     sdbr_is_array,
-    sdbr_is_plain,
     sdbr_list_item,
     sdbr_ndim,
-    sdbr_refcount,
 )
 from sdbr.compat.graph._graph cimport (
     Compiled, attribute, compiled_of, creator_of, is_walkable, keeps_history, nobody_looks,
     walk_begins, walk_ends,
 )
-from sdbr.compat.graph._variables cimport give_gradient, new_variable, take_gradient
+from sdbr.compat.graph._sums cimport sum_of
+from sdbr.compat.graph._variables cimport (
+    as_variable, bare, give_gradient, take_gradient,
+)
 
 cnp.import_array()
 
@@ -61,13 +61,11 @@ cdef PyObject *TRUE = <PyObject *> _TRUE
 cdef PyObject *FALSE = <PyObject *> _FALSE
 
 cdef object _Variable = chainer.Variable
-cdef object _VariableNode = chainer.variable.VariableNode
 cdef object _DeviceArray = cuda.ndarray
 cdef object _check_grad_type = chainer.variable._check_grad_type
 cdef object _local_config = chainer.config._local
 cdef object _chainers_step = _backprop_utils.backprop_step
 cdef object _absent = object()
-cdef object _add = np.add
 cdef sdbr_own _own_config
 
 
@@ -75,50 +73,15 @@ cdef inline bint wants_gradient(node) except -1:
     return attribute(node, _REQUIRES_GRAD) == TRUE or node._requires_grad
 
 
-cdef bint are_alike(PyObject *x, PyObject *y) noexcept:
-    """Whether two arrays are plain ones of one floating dtype and one shape."""
-    cdef int i
-    if not (sdbr_is_array(x) and sdbr_is_array(y) and sdbr_descr(x) == sdbr_descr(y)):
-        return False
-    if not (sdbr_is_plain(x) and sdbr_is_plain(y)) or sdbr_ndim(x) != sdbr_ndim(y):
-        return False
-    for i in range(sdbr_ndim(x)):
-        if sdbr_dims(x)[i] != sdbr_dims(y)[i]:
-            return False
-    return cnp.PyTypeNum_ISFLOAT(cnp.PyArray_TYPE(<cnp.ndarray> x))
-
-
-cdef object sum_of(list gradients):
-    """The sum of several gradients of one variable: ``chainer.functions.add``.
-
-    The second of two is written to where nothing else holds it.
-    """
-    cdef PyObject *last
-    cdef PyObject *data
-    cdef PyObject *x
-    cdef PyObject *y
-    cdef int owned = cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE
-    if len(gradients) == 2 and type(gradients[0]) is _Variable:
-        last = sdbr_list_item(<PyObject *> gradients, 1)
-        if Py_TYPE(<object> last) == <PyTypeObject *> _Variable and sdbr_refcount(last) == 1:
-            data = attribute(<object> last, _DATA)
-            x = sdbr_list_item(attribute(gradients[0], _DATA), 0)
-            y = sdbr_list_item(data, 0)
-            if sdbr_refcount(data) == 1 and sdbr_refcount(y) == 1 and are_alike(x, y):
-                if cnp.PyArray_CHKFLAGS(<cnp.ndarray> y, owned):
-                    _add(<object> x, <object> y, <object> y)
-                    return <object> last
-    return chainer.functions.add(*gradients)
-
-
 cdef bint fits(node, gradient) except -1:
     """Whether a gradient is of the kind that a variable node wants; False leaves it to Chainer."""
-    cdef PyObject *array
+    cdef PyObject *array = <PyObject *> gradient
     cdef PyObject *shape
     cdef int i
-    if type(gradient) is not _Variable or attribute(node, _LAYOUT) != NONE:
+    if attribute(node, _LAYOUT) != NONE:
         return False
-    array = sdbr_list_item(attribute(gradient, _DATA), 0)
+    if type(gradient) is _Variable:
+        array = sdbr_list_item(attribute(gradient, _DATA), 0)
     shape = attribute(node, _SHAPE)
     if not sdbr_is_array(array) or sdbr_descr(array) != attribute(node, _DTYPE) or shape == NULL:
         return False
@@ -140,14 +103,12 @@ cdef class Walk:
     """
 
     cdef dict grads               # variable node -> list of the gradients that came so far
-    cdef dict leaves              # variable nodes that nothing has made
     cdef list heap
     cdef set seen
     cdef bint retain
 
     def __cinit__(self, bint retain):
         self.grads = {}
-        self.leaves = {}
         self.heap = []
         self.seen = set()
         self.retain = retain
@@ -167,21 +128,20 @@ cdef class Walk:
             self.reached(node)
         while self.heap:
             self.step((<tuple> _pop(self.heap))[2])
-        for node in self.leaves:
-            variable = node._variable()
-            gradient = self.pop(node)
-            if variable is not None:
-                give_gradient(variable, gradient, loss_scale)
-        for gradients in self.grads.values():
-            assert gradients == []
+        # Those of all others were taken by what has made them: these are leaves.
+        for node, gradients in self.grads.items():
+            if gradients:
+                assert creator_of(node) is None
+                variable = node._variable()
+                if variable is not None:
+                    self.reduce(gradients)
+                    give_gradient(variable, (<list> gradients)[0], loss_scale)
         return 0
 
     cdef int reached(self, node) except -1:
         """A gradient has come to a variable node."""
         function = creator_of(node)
-        if function is None:
-            self.leaves[node] = None
-        elif function not in self.seen:
+        if function is not None and function not in self.seen:
             _push(self.heap, (-function.rank, len(self.seen), function))
             self.seen.add(function)
         return 0
@@ -229,17 +189,15 @@ cdef class Walk:
         cdef Compiled compiled = compiled_of(d)
         cdef tuple inputs = d[_INPUTS]
         cdef tuple targets = tuple([i for i in range(len(inputs)) if wants_gradient(inputs[i])])
-        cdef dict known = {}
+        cdef list known
         cdef list outputs = [
             ref() for ref in (d[_OUTPUTS] if compiled is None else compiled.outputs(d))
         ]
         cdef list gys = [self.pop_output(y) for y in outputs]
+        cdef Py_ssize_t k
         if not targets:
             return 0
-        for i in targets:
-            node = inputs[<int> i]
-            if node not in known:
-                known[node] = self.list_of(node)
+        known = [self.list_of(inputs[<int> i]) for i in targets]
         if compiled is None:
             self.chainers(function, inputs, outputs, targets, gys, known)
         elif compiled.device is None:
@@ -247,25 +205,31 @@ cdef class Walk:
         else:
             with cuda.Device(compiled.device):
                 self.compiled(compiled, function, d, targets, gys, known)
-        for node, gradients in known.items():
-            if not gradients:
-                continue
-            for gradient in <list> gradients:
+        for k in range(len(targets)):
+            node = inputs[<int> targets[k]]
+            for gradient in <list> known[k]:
                 if gradient is not None and not fits(node, gradient):
-                    _check_grad_type(function, node, True, gradient.raw_array)
-            self.reached(node)
+                    _check_grad_type(function, node, True, bare(gradient))
+            if known[k]:
+                self.reached(node)
         return 0
 
     cdef int chainers(
-        self, function, tuple inputs, list outputs, tuple targets, list gys, dict known
+        self, function, tuple inputs, list outputs, tuple targets, list gys, list known
     ) except -1:
         """The step of a function of Chainer's, by its own code."""
+        gys = [as_variable(g) for g in gys]
+        for given in known:
+            (<list> given)[:] = [as_variable(g) for g in <list> given]
         arrays = [x.data for x in inputs] + [None if g is None else g.raw_array for g in gys]
+        step = (
+            function, targets, tuple(gys), dict(zip([inputs[i] for i in targets], known)), False
+        )
         if any([type(x) is _DeviceArray for x in arrays]):
             with chainer.using_device(chainer.backend.get_device_from_array(*arrays)):
-                _chainers_step(function, targets, tuple(gys), known, False)
+                _chainers_step(*step)
         else:
-            _chainers_step(function, targets, tuple(gys), known, False)
+            _chainers_step(*step)
         if self.retain:
             for y, gy in zip(outputs, gys):
                 if y is not None:
@@ -273,23 +237,17 @@ cdef class Walk:
         return 0
 
     cdef int compiled(
-        self, Compiled compiled, function, dict d, tuple targets, list gys, dict known
+        self, Compiled compiled, function, dict d, tuple targets, list gys, list known
     ) except -1:
         """The step of a replayed call."""
         cdef list gradients = compiled.gradients(function, d, targets, gys, self.retain)
-        cdef tuple inputs = d[_INPUTS]
         cdef Py_ssize_t k
         for k in range(len(targets)):
-            array = gradients[k]
-            if array is None:
-                continue
-            gradients[k] = None  # the Variable alone holds it
-            made = new_variable(array, True, _VariableNode, array.shape, array.dtype)
-            array = None
-            (<list> known[inputs[<int> targets[k]]]).append(made)
-            made = None
+            if gradients[k] is not None:
+                (<list> known[k]).append(gradients[k])
+        gradients.clear()  # each list holds its own alone
         if not d[_LAZY]:
-            for given in known.values():
+            for given in known:
                 self.reduce(given)
         return 0
 
