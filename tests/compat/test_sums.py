@@ -8,10 +8,11 @@ import chainer
 import numpy as np
 import pytest
 from chainer import functions as F
+from chainer import links as L
 from chainer.functions.math.basic_math import Add
 
 from tests.harness.comparison import assert_all_near, assert_near, copy_of, gradients_of
-from tests.harness.models import MLP
+from tests.harness.models import MLP, Net
 from tests.harness.replayed import X, digest_of, replayed
 from tests.tolerances import SUMS
 
@@ -157,3 +158,22 @@ def test_the_gradient_of_a_parameter_is_a_variable_when_asked():
     for path, param in model.namedparams():
         np.testing.assert_array_equal(param.grad, 2 * before[path])
         assert param.grad_var.array is param.grad
+
+
+def test_a_parameter_of_a_class_of_a_users():
+    class Own(chainer.Parameter):
+        """Counts what is set."""
+
+        def _set_grad_var_without_check(self, gv):
+            seen.append(type(gv))
+            super()._set_grad_var_without_check(gv)
+
+    seen = []
+    model = replayed(lambda: Net(lambda s, x: F.sum(s.l(x)), l=L.Linear(4, 3)), (X,))
+    model.l.b.__class__ = Own
+    for _ in range(3):
+        model.cleargrads()
+        loss = model(X)
+        loss.backward()
+    assert set(seen) == {type(None), chainer.Variable}
+    np.testing.assert_array_equal(model.l.b.grad, np.full(3, 5, "f"))

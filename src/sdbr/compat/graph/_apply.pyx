@@ -193,7 +193,7 @@ def applied(function, inputs):
     cdef list variables
     cdef bint requires_grad = False
     cdef bint near = not walks_here()
-    cdef Compiled back = None
+    cdef Compiled back
     if near and not is_near(inputs):
         return None
     d = sdbr_attributes(function, NULL)
@@ -214,7 +214,7 @@ def applied(function, inputs):
     d["_input_layouts"] = (None,) * len(variables)
     d["_input_indexes_to_retain"] = None
     d["_output_indexes_to_retain"] = None
-    back = adds_plainly(function, arrays) if near else None
+    back = adds_plainly(function, arrays)
     if back is not None:
         outputs = (new_sum(arrays[0], arrays[1]),)
     else:
