@@ -110,7 +110,8 @@ cpdef object direct(function):
     ):
         found = found.__self__
     kind = type(found)
-    if kind is types.MethodType and type(found.__self__) in (*TRACED, *LEAVING):
+    owner = type(found.__self__) if kind is types.MethodType else None
+    if owner in TRACED or owner in LEAVING:
         return functools.partial(found.__func__, found.__self__)
     usual = class_attribute(kind, "__call__") is functools.partial.__call__
     if usual and kind is not functools.partial:  # of a class above it

@@ -3,10 +3,21 @@
 from cpython.object cimport PyObject
 
 
+cdef class Addresses:
+    cdef size_t *places  # 0 in those that are free
+    cdef size_t mask     # one less than there are
+    cdef size_t used
+
+    cdef size_t find(self, size_t address) noexcept
+    cdef bint has(self, size_t address) noexcept
+    cdef int add(self, size_t address) except -1
+    cdef int grow(self) except -1
+
+
 cdef class Fresh:
-    cdef set known      # addresses at which something was made
-    cdef object events  # of the call
-    cdef list marker    # made when `known` was last complete; None: not watched
+    cdef Addresses known  # at which something was made
+    cdef object events    # of the call
+    cdef list marker      # made when `known` was last complete; None: not watched
 
     cpdef int start(self, events) except -1
     cpdef int stop(self) except -1

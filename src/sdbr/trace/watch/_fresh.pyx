@@ -6,6 +6,7 @@ does not run: what stands behind a marker is younger than it. It moves them to l
 
 import gc
 
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.object cimport PyObject
 
 from sdbr.trace.watch._frames cimport made_before
@@ -13,6 +14,45 @@ from sdbr.trace.watch._looks cimport is_a
 
 cdef extern from "Python.h":
     bint is_tracked "PyObject_GC_IsTracked"(PyObject *) noexcept
+
+
+cdef class Addresses:
+    """A set of addresses: open addressing, a power of two of places."""
+
+    def __dealloc__(self):
+        PyMem_Free(self.places)
+
+    cdef size_t find(self, size_t address) noexcept:
+        """The place of an address, or the free one where it belongs."""
+        cdef size_t at = ((address >> 4) ^ (address >> 16)) & self.mask
+        while self.places[at] != 0 and self.places[at] != address:
+            at = (at + 1) & self.mask
+        return at
+
+    cdef bint has(self, size_t address) noexcept:
+        return self.places != NULL and self.places[self.find(address)] != 0
+
+    cdef int add(self, size_t address) except -1:
+        if 2 * self.used >= self.mask:
+            self.grow()
+        cdef size_t at = self.find(address)
+        self.used += self.places[at] == 0
+        self.places[at] = address
+        return 0
+
+    cdef int grow(self) except -1:
+        cdef size_t *before = self.places
+        cdef size_t i, n = 0 if before == NULL else self.mask + 1
+        self.mask = 1023 if n == 0 else 4 * n - 1
+        self.places = <size_t *> PyMem_Calloc(self.mask + 1, sizeof(size_t))
+        if self.places == NULL:
+            self.places, self.mask = before, n - 1
+            raise MemoryError()
+        for i in range(n):
+            if before[i] != 0:
+                self.places[self.find(before[i])] = before[i]
+        PyMem_Free(before)
+        return 0
 
 
 cdef class Fresh:
@@ -24,7 +64,7 @@ cdef class Fresh:
     """
 
     def __init__(self):
-        self.known = set()
+        self.known = Addresses()
 
     cpdef int start(self, events) except -1:
         """What is made from now on is fresh; `events` pause while the collector runs."""
@@ -68,13 +108,12 @@ cdef class Fresh:
 
     cdef bint has(self, PyObject *thing) except -1:
         """Whether it was made since."""
-        address = <size_t>thing
-        if address in self.known:
+        if self.known.has(<size_t>thing):
             return True
         if self.marker is None or not is_tracked(thing):
             return False
         self.catch_up()
-        return address in self.known
+        return self.known.has(<size_t>thing)
 
     cdef int add(self, PyObject *thing) except -1:
         """It was made just now."""

@@ -163,11 +163,14 @@ class Opaque(Exception):
     """There is memory that cannot be looked at, or too much of it."""
 
 
+@ByClass
+def _is_of_ours(kind: type) -> bool:
+    return module_of(kind).startswith("sdbr.trace")
+
+
 def plain_kind(kind: type) -> type:
     """The class that the user's code would see where nothing is traced."""
-    if not module_of(kind).startswith("sdbr.trace"):
-        return kind
-    return next(k for k in kind.__mro__ if not module_of(k).startswith("sdbr.trace"))
+    return kind if not _is_of_ours(kind) else next(k for k in kind.__mro__ if not _is_of_ours(k))
 
 
 def shallow(thing, depth: int = 0) -> tuple:
