@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+
 import sdbr
 
 import chainer
@@ -10,9 +13,11 @@ import pytest
 from chainer import functions as F
 from chainer import links as L
 from chainer.functions.math.basic_math import Add
+from chainer.functions.math.sum import Sum
 
 from tests.harness.comparison import assert_all_near, assert_near, copy_of, gradients_of
 from tests.harness.models import MLP, Net
+from tests.harness.nodes import Names
 from tests.harness.replayed import X, digest_of, replayed
 from tests.tolerances import SUMS
 
@@ -177,3 +182,124 @@ def test_a_parameter_of_a_class_of_a_users():
         loss.backward()
     assert set(seen) == {type(None), chainer.Variable}
     np.testing.assert_array_equal(model.l.b.grad, np.full(3, 5, "f"))
+
+
+def both(program):
+    """What a program gives with a plain model and with one whose calls are replays."""
+    np.random.seed(0)
+    return program(MLP(4, 8, 3)), program(replayed(lambda: MLP(4, 8, 3), (X,)))
+
+
+def test_a_gradient_keeps_its_history():
+    def program(model):
+        leaf, w = chainer.Variable(np.zeros((5, 3), "f")), chainer.Variable(np.ones((5, 3), "f"))
+        given = F.tanh(w)
+        z = model(X) + leaf
+        z.grad_var = given
+        z.backward(retain_grad=True)
+        same = leaf.grad_var is given, z.grad_var is given
+        F.sum(leaf.grad_var).backward()
+        return same, w.grad.tolist()
+
+    plain, static = both(program)
+    assert static == plain and plain[0] == (True, True)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 3), (1, 5, 3), ()])
+def test_gradients_of_more_dimensions(shape):
+    def program(model):
+        leaf = chainer.Variable(np.zeros((5, 3), "f"))
+        z = model(X) + leaf
+        try:
+            chainer.backward([z], [chainer.Variable(np.ones(shape, "f"))])
+        except Exception as error:
+            return type(error)
+        return leaf.grad.tolist()
+
+    plain, static = both(program)
+    assert static == plain
+
+
+def test_code_on_the_function_before_it_is_applied():
+    def program(model):
+        function = Add()
+        function.forward = lambda xs: (xs[0] - xs[1],)
+        y = model(X)
+        return function.apply((y, y))[0].array.tolist()
+
+    plain, static = both(program)
+    assert static == plain == np.zeros((5, 3)).tolist()
+
+
+@pytest.mark.parametrize("name", ["backward", "backward_accumulate"])
+@pytest.mark.parametrize("where", ["function", "class"])
+def test_code_that_comes_after_the_forward(monkeypatch, name, where):
+    def program(model):
+        model.cleargrads()
+        z = model(X) + model(X)
+        with monkeypatch.context() as m:
+            if where == "class":
+                m.setattr(Add, name, lambda self, i, gys, *given: (3 * gys[0],) * len(i))
+            else:
+                setattr(z.creator, name, lambda i, gys, *given: (3 * gys[0],) * len(i))
+            F.sum(z).backward()
+        return gradients_of(model)
+
+    plain, static = both(program)
+    assert_all_near(static, plain, SUMS, "gradient")
+
+
+@pytest.mark.parametrize("by_chainer", [False, True])
+def test_a_loss_scale_reaches_what_the_backward_reaches(by_chainer):
+    class Heads(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.p, self.v = L.Linear(4, 2), L.Linear(4, 1)
+
+        def forward(self, x):
+            return self.p(x), self.v(x)
+
+    found = []
+    for static in False, True:
+        np.random.seed(0)
+        model = Heads()
+        model = sdbr.static_graph(model, on_dynamic="raise") if static else model
+        for _ in range(4):
+            model.cleargrads()
+            losses = F.sum(model(X)[1]), F.sum(model(X)[0])
+            with Names() if by_chainer else contextlib.nullcontext():
+                losses[0].backward()
+                losses[1].backward(loss_scale=8.0)
+            scales = {name: p._loss_scale for name, p in model.namedparams()}
+            found.append((scales, model.p.b.grad.tolist(), model.v.b.grad.tolist()))
+    assert found[4:] == found[:4]
+    assert found[0][0] == {"/p/W": 8.0, "/p/b": 8.0, "/v/W": None, "/v/b": None}
+    assert bool(model.schedule_manager.statistics.compiled_backwards) != by_chainer
+    assert model.schedule_manager.statistics.replays > 4
+
+
+def test_sums_of_a_thread_whose_backward_ends_before_another(monkeypatch):
+    """What goes back is known for each thread by itself."""
+    model = replayed(lambda: MLP(4, 8, 3), (X,))
+    losses = [F.sum(model(X)), F.sum(model(X))]
+    main, other_is_in, done = threading.get_ident(), threading.Event(), threading.Event()
+    other = threading.Thread(target=losses[1].backward)
+    backward = Sum.backward
+
+    def meeting(self, indexes, gys):
+        if threading.get_ident() == main:
+            other.start()
+            assert other_is_in.wait(10)
+        else:
+            other_is_in.set()
+            assert done.wait(10)
+        return backward(self, indexes, gys)
+
+    with monkeypatch.context() as m:
+        m.setattr(Sum, "backward", meeting)
+        losses[0].backward()
+        done.set()
+        other.join()
+    assert model.schedule_manager.statistics.compiled_backwards == 2
+    assert "sdbr_compiled" in vars((model(X) + model(X)).creator)

@@ -64,6 +64,8 @@ class Way:
                 if holder is not None:
                     self.seen += [type(holder).__name__, holder.array is p._grad]
                     self.seen += [holder.creator is None, p._grad.flags.writeable]
+                elif p._grad is not None:  # one is made when somebody asks for it
+                    self.seen += [chainer.Variable.__name__, True, True, p._grad.flags.writeable]
         self.seen.append(chainer.config.enable_backprop)
 
     def count(self, name: str) -> int:

@@ -91,7 +91,9 @@ class Loop:
 
 
 def _of_variable(name: str, x: chainer.Variable) -> dict:
-    """Array and gradient, and how Chainer holds the gradient."""
+    """Array and gradient, and the Variable of the gradient: one that is not there yet is made when
+    somebody asks for it, which would be no look.
+    """
     seen = {name: copy_of(x.array), f"{name} scale": x._loss_scale}
     seen[f"{name} valid"] = x._grad_valid
     if not x._grad_valid:
@@ -100,7 +102,9 @@ def _of_variable(name: str, x: chainer.Variable) -> dict:
     seen[f"{name} gradient"] = copy_of(g)
     if holder is not None:
         held = g is holder.array and holder.creator is None and holder.requires_grad
-        seen[f"{name} holder"] = type(holder).__name__, held, x._grad is g
+        seen[f"{name} holder"] = type(holder).__name__, held
+    elif g is not None:
+        seen[f"{name} holder"] = chainer.Variable.__name__, x._grad is g
     if g is not None:
         seen[f"{name} flags"] = g.flags.writeable, g.flags.c_contiguous
     return seen

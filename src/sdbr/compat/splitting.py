@@ -179,9 +179,25 @@ def _splitting_backward(original):
             return None
         if retain_grad:
             split_behind([node for node, _ in outputs])
-        return original(outputs, retain_grad, loss_scale)
+        before = [] if loss_scale is None else _scaled_before([node for node, _ in outputs])
+        original(outputs, retain_grad, loss_scale)
+        for variable, gradient, scale in before:
+            if variable._grad is gradient:
+                variable._loss_scale = scale
 
     return backprop_to_all
+
+
+def _scaled_before(nodes) -> list[tuple]:
+    """Arguments and parameters of replayed calls behind variable nodes that have gradients, with
+    these, and what they are scaled by.
+
+    Chainer notes the scale of a backward on all that a function node is applied to and that have a
+    gradient. Such a call is one node, some of whose parts the backward may not go through.
+    """
+    calls = [f for f in functions_behind(nodes) if hasattr(f, "sdbr_compiled")]
+    leaves = [x.get_variable_or_none() for f in calls for x in f.inputs if x._creator_node is None]
+    return [(x, x._grad, x._loss_scale) for x in leaves if x is not None and x._grad is not None]
 
 
 def _compiled_backward(original):

@@ -15,8 +15,8 @@ cdef PyObject *attribute(object thing, str name) except? NULL
 cdef object creator_of(node)
 cdef PyObject *entry_of_config(str name) except? NULL
 cdef bint is_chainers(function, dict attributes) except -1
-cdef unsigned long walk_begins() noexcept
-cdef void walk_ends(unsigned long before) noexcept
+cdef void walk_begins() noexcept
+cdef void walk_ends() noexcept
 cdef bint walks_here() noexcept
 cdef bint is_walkable(list nodes) except -1
 cdef bint nobody_looks() except -1

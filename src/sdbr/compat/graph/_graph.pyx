@@ -5,7 +5,6 @@ from chainer import _backprop, _backprop_utils
 from chainer.functions.util.forget import Forget
 
 from cpython.object cimport PyObject
-from cpython.pythread cimport PyThread_get_thread_ident
 
 from sdbr.base._dicts cimport sdbr_own, sdbr_own_dict
 from sdbr.base._python cimport PyDict_GetItemWithError, sdbr_attributes, sdbr_dict_size
@@ -38,26 +37,26 @@ cdef sdbr_own _own_config
 cdef sdbr_own _own_hooks
 
 
-# The thread that goes back compiled, the last one of several; 0 for none.
-cdef unsigned long _walker = 0
+cdef extern from *:
+    """
+    static _Thread_local int sdbr_walks = 0;
+    """
+    int sdbr_walks  # that go back compiled in this thread, one inside of another
 
 
-cdef unsigned long walk_begins() noexcept:
-    """Note that this thread goes back compiled; gives what `walk_ends` takes."""
-    global _walker
-    cdef unsigned long before = _walker
-    _walker = PyThread_get_thread_ident()
-    return before
+cdef void walk_begins() noexcept:
+    global sdbr_walks
+    sdbr_walks += 1
 
 
-cdef void walk_ends(unsigned long before) noexcept:
-    global _walker
-    _walker = before
+cdef void walk_ends() noexcept:
+    global sdbr_walks
+    sdbr_walks -= 1
 
 
 cdef bint walks_here() noexcept:
-    """Whether this thread goes back compiled now; where others do as well, perhaps not."""
-    return _walker != 0 and _walker == PyThread_get_thread_ident()
+    """Whether this thread goes back compiled now."""
+    return sdbr_walks > 0
 
 
 cdef class Compiled:

@@ -9,8 +9,8 @@ from cpython.object cimport PyObject, PyTypeObject, Py_TYPE
 cimport numpy as cnp
 
 from sdbr.base._python cimport (
-    sdbr_descr, sdbr_dims, sdbr_empty, sdbr_is_array, sdbr_is_plain, sdbr_list_item, sdbr_ndim,
-    sdbr_refcount,
+    sdbr_attributes, sdbr_descr, sdbr_dims, sdbr_empty, sdbr_is_array, sdbr_is_plain,
+    sdbr_list_item, sdbr_ndim, sdbr_refcount,
 )
 from sdbr.compat.graph._graph cimport Compiled, attribute
 from sdbr.compat.graph._variables cimport as_variable, bare
@@ -18,12 +18,16 @@ from sdbr.compat.graph._variables cimport as_variable, bare
 cnp.import_array()
 
 cdef str _DATA = "_data"
+cdef str _INPUTS = "inputs"
 cdef str _OUTPUTS = "outputs"
+cdef str _BACKWARD = "backward"
+cdef str _ACCUMULATE = "backward_accumulate"
 
 cdef object _Variable = chainer.Variable
 cdef object _Add = Add
 cdef object _forward = Add.forward
 cdef object _backward = Add.backward
+cdef object _accumulate = Add.backward_accumulate
 cdef object _check = Add.check_type_forward
 cdef object _add = np.add
 
@@ -72,37 +76,47 @@ cdef PyObject *written_to(PyObject *gradient) except? NULL:
     return array if cnp.PyArray_CHKFLAGS(<cnp.ndarray> array, owned) else NULL
 
 
+cdef bint is_in_place() except -1:
+    """Whether the code of sums is Chainer's."""
+    return (
+        _Add.forward is _forward and _Add.backward is _backward
+        and _Add.check_type_forward is _check and _Add.backward_accumulate is _accumulate
+    )
+
+
 cdef class PassedOn(Compiled):
-    """The way back through ``x + y``: what has come goes on to both."""
+    """The way back through ``x + y`` of one shape: what has come goes on to both."""
 
     cdef bint may_run(self, dict attributes, list starts) except -1:
-        return True
+        return is_in_place() and _BACKWARD not in attributes and _ACCUMULATE not in attributes
 
     cdef tuple outputs(self, dict attributes):
         return attributes[_OUTPUTS]
 
     cdef list gradients(self, function, dict attributes, tuple targets, list gys, bint retain):
-        if gys[0] is None:
-            return list(function.backward(targets, tuple(gys)))  # raises what Chainer's raises
+        gradient = as_variable(gys[0])
         if retain:
             y = attributes[_OUTPUTS][0]()
             if y is not None:
-                y._set_grad_var_if_available(as_variable(gys[0]))
-        return [bare(gys[0])] * len(targets)
+                y._set_grad_var_if_available(gradient)
+        if gradient is None or gradient.shape != attributes[_INPUTS][0].shape:
+            return list(function.backward(targets, (gradient,)))
+        return [gradient] * len(targets)
 
 
 cdef PassedOn _passed_on = PassedOn()
 
 
 cdef Compiled adds_plainly(function, tuple arrays):
-    """The way back through a function that adds arrays of one shape and dtype; None for others."""
-    if type(function) is not _Add or len(arrays) != 2:
+    """The way back through a function that adds arrays of one shape and dtype; None for others.
+
+    To be asked before anything lies on the function: somebody may have put code there.
+    """
+    if type(function) is not _Add or len(arrays) != 2 or sdbr_attributes(function, NULL):
         return None
-    if not are_alike(<PyObject *> arrays[0], <PyObject *> arrays[1]):
+    if not are_alike(<PyObject *> arrays[0], <PyObject *> arrays[1]) or not is_in_place():
         return None
-    if _Add.forward is not _forward or _Add.backward is not _backward:
-        return None
-    return _passed_on if _Add.check_type_forward is _check else None
+    return _passed_on
 
 
 cdef object new_sum(cnp.ndarray x, cnp.ndarray y):

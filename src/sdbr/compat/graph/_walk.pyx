@@ -115,11 +115,11 @@ cdef class Walk:
 
     cdef int run(self, list outputs, loss_scale) except -1:
         """Go back from variable nodes with their gradients."""
-        cdef unsigned long before = walk_begins()
+        walk_begins()
         try:
             self.go(outputs, loss_scale)
         finally:
-            walk_ends(before)
+            walk_ends()
         return 0
 
     cdef int go(self, list outputs, loss_scale) except -1:
@@ -197,14 +197,13 @@ cdef class Walk:
         cdef Py_ssize_t k
         if not targets:
             return 0
-        known = [self.list_of(inputs[<int> i]) for i in targets]
         if compiled is None:
-            self.chainers(function, inputs, outputs, targets, gys, known)
+            known = self.chainers(function, inputs, outputs, targets, gys)
         elif compiled.device is None:
-            self.compiled(compiled, function, d, targets, gys, known)
+            known = self.compiled(compiled, function, d, targets, gys)
         else:
             with cuda.Device(compiled.device):
-                self.compiled(compiled, function, d, targets, gys, known)
+                known = self.compiled(compiled, function, d, targets, gys)
         for k in range(len(targets)):
             node = inputs[<int> targets[k]]
             for gradient in <list> known[k]:
@@ -214,10 +213,9 @@ cdef class Walk:
                 self.reached(node)
         return 0
 
-    cdef int chainers(
-        self, function, tuple inputs, list outputs, tuple targets, list gys, list known
-    ) except -1:
-        """The step of a function of Chainer's, by its own code."""
+    cdef list chainers(self, function, tuple inputs, list outputs, tuple targets, list gys):
+        """The step of a function of Chainer's, by its own code; the gradients of each target."""
+        cdef list known = [self.list_of(inputs[<int> i]) for i in targets]
         gys = [as_variable(g) for g in gys]
         for given in known:
             (<list> given)[:] = [as_variable(g) for g in <list> given]
@@ -234,22 +232,29 @@ cdef class Walk:
             for y, gy in zip(outputs, gys):
                 if y is not None:
                     y._set_grad_var_if_available(gy)
-        return 0
+        return known
 
-    cdef int compiled(
-        self, Compiled compiled, function, dict d, tuple targets, list gys, list known
-    ) except -1:
-        """The step of a replayed call."""
+    cdef list compiled(self, Compiled compiled, function, dict d, tuple targets, list gys):
+        """The step of a replayed call; the gradients of each target.
+
+        One that gets none is not reached: functions of the call that lead elsewhere have it.
+        """
         cdef list gradients = compiled.gradients(function, d, targets, gys, self.retain)
+        cdef list known = []
+        cdef tuple inputs = d[_INPUTS]
+        cdef list given
         cdef Py_ssize_t k
         for k in range(len(targets)):
+            given = []
             if gradients[k] is not None:
-                (<list> known[k]).append(gradients[k])
-        gradients.clear()  # each list holds its own alone
+                given = self.list_of(inputs[<int> targets[k]])
+                given.append(gradients[k])
+                gradients[k] = None  # the list alone holds it
+            known.append(given)
         if not d[_LAZY]:
             for given in known:
                 self.reduce(given)
-        return 0
+        return known
 
 
 cdef object one_of(cnp.dtype dtype):
