@@ -267,16 +267,51 @@ def test_a_loss_scale_reaches_what_the_backward_reaches(by_chainer):
         model = sdbr.static_graph(model, on_dynamic="raise") if static else model
         for _ in range(4):
             model.cleargrads()
-            losses = F.sum(model(X)[1]), F.sum(model(X)[0])
+            losses = [F.sum(model(X)[i]) for i in (1, 0, 0)]
             with Names() if by_chainer else contextlib.nullcontext():
                 losses[0].backward()
-                losses[1].backward(loss_scale=8.0)
+                losses[1].backward()
+                losses[2].backward(loss_scale=8.0)
             scales = {name: p._loss_scale for name, p in model.namedparams()}
             found.append((scales, model.p.b.grad.tolist(), model.v.b.grad.tolist()))
     assert found[4:] == found[:4]
     assert found[0][0] == {"/p/W": 8.0, "/p/b": 8.0, "/v/W": None, "/v/b": None}
     assert bool(model.schedule_manager.statistics.compiled_backwards) != by_chainer
     assert model.schedule_manager.statistics.replays > 4
+
+
+@pytest.mark.parametrize("is_view", [False, True])
+def test_arrays_that_somebody_holds_are_not_written_to(monkeypatch, is_view):
+    """The second gradient of a leaf is a Variable of such an array, or of a view of one."""
+    x = chainer.Variable(X)
+    kept = np.arange(28, dtype="f").reshape(7, 4)
+    before = kept.copy()
+    rows = slice(1, 6)
+    own = kept[rows].copy()
+
+    def backward(self, indexes, gys):
+        if self.inputs[0].shape != X.shape:
+            return (chainer.Variable(np.ones(self.inputs[0].shape, "f")),)
+        return (chainer.Variable(kept[rows] if is_view else own),)
+
+    with chainer.using_config("lazy_grad_sum", True):  # else each step of Chainer's sums by itself
+        model = replayed(lambda: MLP(4, 8, 3), (X,))
+        loss = F.sum(model(X)) + F.sum(x) + F.sum(x)
+        monkeypatch.setattr(Sum, "backward", backward)
+        loss.backward()
+    np.testing.assert_array_equal(kept, before)
+    np.testing.assert_array_equal(own, before[rows])
+    np.testing.assert_array_equal(x.grad, 2 * own)
+    assert model.schedule_manager.statistics.compiled_backwards == 1
+
+
+def test_what_gets_no_gradient_is_not_gone_through(monkeypatch):
+    model = replayed(lambda: MLP(4, 8, 3), (X,))
+    loss = F.sum(model(X)) + F.sum(model(X) ** 2)
+    monkeypatch.setattr(Sum, "backward", lambda self, indexes, gys: (None,))
+    loss.backward()
+    assert all(p.grad is None for p in model.params())
+    assert model.schedule_manager.statistics.compiled_backwards == 0
 
 
 def test_sums_of_a_thread_whose_backward_ends_before_another(monkeypatch):

@@ -74,7 +74,7 @@ cdef class Compiled:
         raise NotImplementedError
 
     cdef list gradients(self, function, dict attributes, tuple targets, list gys, bint retain):
-        """The gradients of the inputs `targets` as arrays, None where there is none.
+        """The gradients of the inputs `targets`: arrays, Variables or None.
 
         `gys` are those of the outputs: Variables, arrays or None. With `retain` the outputs get
         theirs.
