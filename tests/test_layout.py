@@ -223,6 +223,24 @@ def test_functions_are_short(folder):
     } == {}
 
 
+#: A class and its bases.
+BASES = re.compile(r"^(?:cdef )?class (\w+)\(([^()]*)\):", re.MULTILINE)
+
+
+def test_no_class_is_put_together_from_others():
+    """Parts are objects with names of their own. An error is of several kinds to who catches it."""
+    bases = {
+        name: re.findall(r"[\w.]+", text)
+        for paths in MODULES.values()
+        for path in paths
+        for name, text in BASES.findall(path.read_text())
+    }
+    several = {
+        name: ours for name, of in bases.items() if len(ours := [b for b in of if b in bases]) > 1
+    }
+    assert {name for name in several if not name.endswith("Error")} == set()
+
+
 def test_only_the_settings_read_variables_of_the_environment():
     """What the code of a call asks for is no setting; OpenMP's are set, and set back."""
     reads = re.compile(r"os\.environ(?:\.get\(|\[)[\"'](\w+)|os\.getenv\(")

@@ -69,7 +69,7 @@ def check_finite(x: T, name: str | None = None) -> T:
     if array.dtype.kind not in "fc":
         return x
     recorder = current()
-    if recorder is not None and not recorder.depth and recorder.why_closed() is not None:
+    if recorder is not None and not recorder.depth and recorder.questions.why_closed() is not None:
         _check(array, name)
     elif not chainer.backend.get_array_module(array).isfinite(array).all():
         _complain(array, name)

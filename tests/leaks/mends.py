@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 from unittest import mock
 
 from sdbr.compat.patches import PatchSet
+from sdbr.trace._applies import FunctionNodes
+from sdbr.trace.arrays.traced_float import Floats
+from sdbr.trace.captured import CapturedState
 from sdbr.trace.code import generators, profile_calls
 from sdbr.trace.effects import attributes
 from sdbr.trace.guards import guards
@@ -63,7 +66,7 @@ def _nothing_shared():
 #: 17, what another thread takes away during an update: in compiled code, and the same.
 OFF: dict[int, Callable] = {}
 OFF[5] = _nothing_shared
-OFF[4] = lambda: mock.patch.object(Recorder, "captured", lambda self, variable: None)
+OFF[4] = lambda: mock.patch.object(CapturedState, "value_of", lambda self, variable: None)
 OFF[1] = lambda: mock.patch("sdbr.trace._applies.has_own_backward", lambda function: False)
 OFF[2] = lambda: mock.patch("sdbr.schedule.forward.ForwardPlan.comes_apart", False)
 OFF[3] = lambda: mock.patch("sdbr.schedule.forward.ForwardPlan.comes_apart", False)
@@ -73,14 +76,14 @@ OFF[6] = lambda: unnoticed(
     "a value left NumPy", "the memory of", "a Parameter was made of", "an array went"
 )
 OFF[7] = lambda: unnoticed("an array went into", "an array was read by compiled")
-OFF[8] = lambda: mock.patch.object(Recorder, "note_leaving", lambda self, scalar: None)
+OFF[8] = lambda: mock.patch.object(Floats, "note_leaving", lambda self, scalar: None)
 OFF[9] = lambda: mock.patch("sdbr.trace.watch._calling.is_users", lambda name: False)
-OFF[18] = lambda: mock.patch("sdbr.trace.recorder.Recorder.caught", lambda self: (False, False))
+OFF[18] = lambda: mock.patch.object(FunctionNodes, "caught", lambda self: (False, False))
 OFF[13] = lambda: mock.patch.object(guards, "Dicts", lambda items, busy: Dicts([], busy))
 OFF[15] = contextlib.nullcontext  # what is seen is the mend
 OFF[19] = lambda: mock.patch("sdbr.lowering.gap.follows", lambda: False)  # results' arrays
 OFF[14] = lambda: mock.patch(
-    "sdbr.trace.effects.stores.StoreRecording.collect_stores", lambda self, *_: []
+    "sdbr.trace.effects.stores.Outside.collect_stores", lambda self, *_: []
 )
 
 

@@ -6,7 +6,7 @@ import collections
 import warnings
 
 import sdbr
-from sdbr.trace.effects.keeping import KeepingRecording
+from sdbr.trace.effects.keeping import Kept
 from sdbr.trace.structure import mapped
 
 import chainer
@@ -404,7 +404,7 @@ def test_audits_see_two_in_the_place_of_one(monkeypatch):
     def apart(self, thing, change):
         return mapped(thing, change)
 
-    monkeypatch.setattr(KeepingRecording, "template_of", apart)
+    monkeypatch.setattr(Kept, "template_of", apart)
     model = sdbr.static_graph(Leaving(two_attributes))
     with chainer.using_config("sdbr_audit", 1e9), pytest.warns(sdbr.SdbrWarning, match="same obj"):
         for i in range(3):

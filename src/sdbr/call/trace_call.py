@@ -64,11 +64,18 @@ def trace_call(manager, lookup: Lookup, function, given: tuple):
 
 
 def _traced(manager, lookup: Lookup, function, given: tuple):
-    line, start = user_line(), time.perf_counter()
     recorder = Recorder(is_transparent)
-    recorder.callables = {id(thing) for _, thing in callables_in(lookup.structure)}
+    try:
+        return _make_schedule(recorder, manager, lookup, function, given)
+    finally:
+        recorder.close()
+
+
+def _make_schedule(recorder: Recorder, manager, lookup: Lookup, function, given: tuple):
+    line, start = user_line(), time.perf_counter()
+    recorder.captured.callables = {id(thing) for _, thing in callables_in(lookup.structure)}
     _settle(recorder, manager, lookup)
-    recorder.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
+    recorder.floats.free = manager.missed.free.to_try(lookup.key, list(manager.schedules))
     result = _recorded(recorder, function, lookup, given)
     trace = recorder.trace
     if recorder.reads.unseen is not None:
@@ -84,7 +91,9 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     manager.statistics.traces += 1
     if met_elsewhere(manager, lookup, recorder) or disturbed(manager, recorder):
         return result  # the next call is traced where they lie, or while others are quiet
-    if recorder.groups and (trace.dynamic is not None or recorder.not_forgotten is not None):
+    if recorder.nodes.groups and (
+        trace.dynamic is not None or recorder.nodes.not_forgotten is not None
+    ):
         reason = frozen(recorder)
         if reason is None:
             # The next call is traced with ``F.forget`` as it is.
@@ -94,7 +103,7 @@ def _traced(manager, lookup: Lookup, function, given: tuple):
     _free(manager, lookup, recorder)
     schedule = _schedule_of(manager, lookup, trace)
     _watch(schedule, recorder.reads, seen, link_of(function))
-    _settle_changes(manager, schedule, recorder.stores)
+    _settle_changes(manager, schedule, recorder.outside.stores)
     schedule.due = _due(manager, schedule, lookup)
     schedule.line = line
     schedule.created, schedule.traced_at = time.time(), manager.statistics.calls
@@ -116,14 +125,14 @@ def met_elsewhere(manager, lookup: Lookup, recorder: Recorder) -> bool:
     """
     if any(device_of(x) is not None for x in arrays_of(lookup.leaves)):
         return False
-    if recorder.met == lookup.key.device or manager.missed.sought == _MOST_SOUGHT:
+    if recorder.values.met == lookup.key.device or manager.missed.sought == _MOST_SOUGHT:
         return False
     owner = None if manager.owner is None else manager.owner()
     if isinstance(getattr(owner, "device", None), cuda.GpuDevice):
         return False
     if (manager.options.backend or chainer.config.sdbr_backend) not in ("auto", ON_GPU):
         return False
-    manager.missed.gpu = recorder.met
+    manager.missed.gpu = recorder.values.met
     manager.missed.sought += 1
     return True
 
@@ -134,12 +143,12 @@ _MOST_DISTURBED = 4
 
 def disturbed(manager, recorder: Recorder) -> bool:
     """Whether another thread has changed something in the meantime, and the next call may do."""
-    if recorder.changed_elsewhere is None or recorder.trace.dynamic is not None:
+    if recorder.outside.changed_elsewhere is None or recorder.trace.dynamic is not None:
         return False
     if manager.missed.disturbed == _MOST_DISTURBED:
         recorder.trace.dynamic = Reason(
-            f"{recorder.changed_elsewhere} changed during the call, which does not assign it: "
-            "another thread did",
+            f"{recorder.outside.changed_elsewhere} changed during the call, which does not "
+            "assign it: another thread did",
             Remedy.OTHER_THREADS,
         )
         return False
@@ -154,8 +163,8 @@ def _recorded(recorder: Recorder, function, lookup: Lookup, given: tuple):
     except BaseException:
         recorder.leave_plain()
         raise
-    recorder.take_back_views()
-    recorder.take_back_counters()
+    recorder.views.take_back_views()
+    recorder.ints.take_back_counters()
     return result
 
 
@@ -166,15 +175,18 @@ def _settle(recorder: Recorder, manager, lookup: Lookup) -> None:
         for schedule in group[-1:]:
             manager.missed.moving |= schedule.guards.moved(manager.missed.moving)
     recorder.moving = manager.missed.moving
-    recorder.differentiated_twice = manager.options.enable_double_backprop
-    recorder.through = manager.through and not recorder.differentiated_twice
+    recorder.lasting.differentiated_twice = manager.options.enable_double_backprop
+    recorder.nodes.through = manager.through and not recorder.lasting.differentiated_twice
 
 
 def _free(manager, lookup: Lookup, recorder: Recorder) -> None:
     """The key of a trace that followed whole numbers among the arguments."""
-    if not recorder.free:
+    if not recorder.floats.free:
         return
-    before, key = lookup.key, manager.missed.free.settle(lookup.key, recorder.free, recorder.trace)
+    before, key = (
+        lookup.key,
+        manager.missed.free.settle(lookup.key, recorder.floats.free, recorder.trace),
+    )
     lookup.key = key
     if key == before:
         return

@@ -35,7 +35,7 @@ PER_THREAD = 2
 _BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
 
 
-class _NoMemory(DriverError, OutOfMemoryError):
+class _NoMemoryError(DriverError, OutOfMemoryError):
     """The status for memory."""
 
 
@@ -100,7 +100,7 @@ class Driver:
         """
         said = f"{what}: {self._text('Name', status)}, {self._text('String', status)}"
         text = "; ".join(filter(None, [said, hint(status, self.version)]))
-        raise _NoMemory(text, status) if status == OUT_OF_MEMORY else DriverError(text, status)
+        raise _NoMemoryError(text, status) if status == OUT_OF_MEMORY else DriverError(text, status)
 
     def has(self, name: str) -> bool:
         """Whether there is a function."""

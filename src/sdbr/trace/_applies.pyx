@@ -81,13 +81,16 @@ cdef bint _are_in(list seen, dict shared, dict own) except -1:
     return i == n
 
 
-class ApplyRecording:
+class FunctionNodes:
     """The part of the recorder that runs function nodes and writes them down."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
+        self.floats = recorder.floats
         self._config_watch = ConfigWatch()
-        self._config = self._config_watch.before
+        self.config_before = self._config_watch.before
         self.catchers: list = []  # context managers that may keep errors to themselves
         # Whether the functions inside of ``F.forget`` are recorded; all of them, the one that runs
         # now, and why the call has to be traced without.
@@ -101,15 +104,15 @@ class ApplyRecording:
         cdef list values = [], given = [], frames
         if not _are_operands(inputs):
             return original(function, [plain_float(x) for x in inputs])  # raises Chainer's error
-        self.check_exports()
+        self.recorder.views.check_exports()
         if self.through and type(function) is Forget:
-            return trace_through(self, original, function, inputs)
+            return trace_through(self.recorder, original, function, inputs)
         template = copy_node(function)
         # Most nodes have no attributes of their own before their forward.
-        scalars = self.take_floats(template, function) if template.__dict__ else []
+        scalars = self.floats.take_floats(template, function) if template.__dict__ else []
         for x in inputs:
             is_variable = isinstance(x, _Variable)
-            values.append(self.of_variable(x) if is_variable else self.of_array(x))
+            values.append(self.values.of_variable(x) if is_variable else self.values.of_array(x))
             given.append(x if is_variable or type(x) not in TRACED else strip(x))
         inputs = given
         rebind = []
@@ -118,58 +121,60 @@ class ApplyRecording:
         held = [x for r in rebind for x in r.values if x.index not in self.asked_masks]
         reason = why_not_static(function, values, held)
         if reason is not None:
-            self.mark_dynamic(reason.text, reason.remedy)
-        if function._local_function_hooks:
-            self.mark_dynamic(
-                f"{function.label} has a hook of its own", Remedy.USE_FUNCTIONS, quiet=True
-            )
-        if chainer.get_function_hooks():  # none was active when the call began
-            self.mark_dynamic("a function hook is entered inside of the call", Remedy.DO_OUTSIDE)
+            self.recorder.mark_dynamic(reason.text, reason.remedy)
+        self._check_hooks(function)
         backprop = self._backprop()
-        frames = _users_frames(self._frame)
+        frames = _users_frames(self.recorder.frame)
         around = variables_around(function, frames)
-        before = self.contents_before(function, inputs)
-        self.depth += 1
+        before = self.recorder.passing.contents_before(function, inputs)
+        self.recorder.depth += 1
         try:
             outputs = self._applied(original, function, inputs)
         except Exception as error:
             # Whoever catches it goes another way than a replay without an error.
             if not _follows_from_shapes(function, error):
-                self.mark_dynamic(
-                    f"an error of {template.label} was raised during the call",
-                    Remedy.CATCH_OUTSIDE,
-                )
+                text = f"an error of {template.label} was raised during the call"
+                self.recorder.mark_dynamic(text, Remedy.CATCH_OUTSIDE)
             raise
         finally:
-            self.depth -= 1
-        self.note_applied(function, inputs, values, outputs, backprop)
+            self.recorder.depth -= 1
+        self.recorder.memory.note_applied(function, inputs, values, outputs, backprop)
         self._check_variables(around, template)
         line = line_of(frames[0]) if frames else user_line()
         node = TracedNode(template, None, None, values, [], backprop, rebind, template.label, line)
         _after_forward(node, function, scalars)
         watch_backward(function, node)
-        self.note_passed(node, inputs, outputs, before)
+        self.recorder.passing.note_passed(node, inputs, outputs, before)
         self.add_node(node, outputs, frames)
-        self.note_passing(node, inputs)
+        self.recorder.passing.note_passing(node, inputs)
         if self.forgotten is not None:
             self.forgotten.applied(node, function, inputs, outputs)
-        self.note_results(function, inputs, outputs)
-        self.know_state(node, function)
-        self.know_function(function, node)
+        self.recorder.memory.note_results(function, inputs, outputs)
+        self.values.know_state(node, function)
+        self.recorder.gradients.know_function(function, node)
         return outputs
 
     def _applied(self, original, function, inputs):
         if not runs_users_code(function):
             return original(function, inputs)
         given = [x._data[0] if isinstance(x, _Variable) else x for x in inputs]
-        with self.unfilled(given), beside(self.code_watch, inner_function(function) or function):
+        code = inner_function(function) or function
+        with self.recorder.memory.unfilled(given), beside(self.recorder.code_watch, code):
             return original(function, inputs)
+
+    def _check_hooks(self, function) -> None:
+        if function._local_function_hooks:
+            text = f"{function.label} has a hook of its own"
+            self.recorder.mark_dynamic(text, Remedy.USE_FUNCTIONS, quiet=True)
+        if chainer.get_function_hooks():  # none was active when the call began
+            text = "a function hook is entered inside of the call"
+            self.recorder.mark_dynamic(text, Remedy.DO_OUTSIDE)
 
     def _check_variables(self, around, template) -> None:
         """Make the call dynamic where the node has left a result in a variable around it."""
         name = changed_by(around)
         if name is not None:
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 f"a result of {template.label} was left in the variable {name!r}",
                 Remedy.STAY_ARRAYS,
             )
@@ -185,14 +190,14 @@ class ApplyRecording:
         node.caught = self.caught(frames)
         node.config = self._config_watch.changes()
         node.train = bool(entry_of_config("train"))
-        node.link = self.link if of is None else of.link
-        if self.on_device and node.backprop:
+        node.link = self.recorder.link if of is None else of.link
+        if self.recorder.on_device and node.backprop:
             self._check_places(node, outputs)
         for i, y in enumerate(outputs):
             requires_grad = y.requires_grad and node.backprop
-            value = self.value(RESULT, y._data[0], requires_grad, (node, i), True)
+            value = self.values.value(RESULT, y._data[0], requires_grad, (node, i), True)
             value.shown = y.requires_grad
-            self.know_variable(y, value)
+            self.values.know_variable(y, value)
             node.outputs.append(value)
         self.trace.nodes.append(node)
 
@@ -202,7 +207,7 @@ class ApplyRecording:
         if not at_home or any([x.host for x in node.inputs]):
             if any([x.requires_grad for x in node.inputs]):
                 text = f"{node.label} goes to the host or comes from there, with a gradient"
-                self.mark_dynamic(text, Remedy.MOVE_THERE)
+                self.recorder.mark_dynamic(text, Remedy.MOVE_THERE)
 
     def caught(self, frames: list | None = None) -> tuple[bool, bool]:
         """Whether the user's code catches an `IndexError` of what runs now; any error of it.
@@ -211,13 +216,13 @@ class ApplyRecording:
         """
         told = told_of_values()
         if told is not None:
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 f"{told} lets values raise errors, which no replay does", Remedy.LOOK_AFTERWARDS
             )
         if self.catchers:
             return True, True
         index = anything = False
-        for frame in _users_frames(self._frame) if frames is None else frames:
+        for frame in _users_frames(self.recorder.frame) if frames is None else frames:
             if not has_handlers(frame.f_code):
                 continue
             index = index or may_catch(frame, (IndexError,))
@@ -231,32 +236,32 @@ class ApplyRecording:
             if name in GRAPH:
                 continue
             if not isinstance(thing, _HOLDERS) and not is_traced(thing):
-                number = self.number_of(thing)
+                number = self.values.number_of(thing)
                 if number is not None:  # a gradient takes it from the node of its function
                     found.append(Rebinding(name, Hole(0), [number], inner))
                 elif name not in floats and isinstance(thing, np.generic):
-                    self.note_unknown()
+                    self.values.note_unknown()
                 continue
             if name != "value":  # else it is a number like others, which the node computes with
                 selects = isinstance(function, GetItem)
                 asked = settled(thing, slices_alone=selects)
                 for part in thing if selects and type(thing) is tuple else ():
                     if is_traced(part) and part.dtype == bool:
-                        self.asked_masks.add(self.of_array(part).index)
+                        self.asked_masks.add(self.values.of_array(part).index)
                         count(part)
                 if asked is not thing:
                     owner.__dict__[name] = spent.__dict__[name] = thing = asked
             values: list[Value] = []
             structure = self._holes(thing, values)
             if values:
-                self.given_to_nodes = True
+                self.values.given_to_nodes = True
                 found.append(Rebinding(name, structure, values, inner))
             if isinstance(thing, ARRAYS) and may_update(owner, name):
                 self._hold(thing, values[0])
             if holds_traced(thing):
                 owner.__dict__[name] = spent.__dict__[name] = thing = strip_nested(thing)
                 if isinstance(thing, np.generic):
-                    self.computed_numbers[id(thing)] = (thing, values[0])
+                    self.values.computed_numbers[id(thing)] = (thing, values[0])
             if _holds_variable(thing):  # the template must not keep the graph behind it
                 owner.__dict__[name] = _without_history(thing)
         return found
@@ -266,7 +271,7 @@ class ApplyRecording:
         behind = value.source if value.kind == ALIAS else value
         behind.held = True
         if behind.kind in (ARGUMENT, ATTRIBUTE) and not array.flags.c_contiguous:
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 "an array that a function may update in place is not contiguous",
                 Remedy.USE_FUNCTIONS,
             )
@@ -274,12 +279,12 @@ class ApplyRecording:
     def _holes(self, thing, values: list):
         """`thing` with a `Hole` in the place of each array, whose values go to `values`."""
         if isinstance(thing, ARRAYS) or is_traced(thing):
-            value = self.of_array(thing)
+            value = self.values.of_array(thing)
             values.append(value)
             return Hole(len(values) - 1)
         kind = type(thing)
         if kind is chainer.Variable:  # a Parameter stays: it is the user's own
-            values.append(self.of_variable(thing))
+            values.append(self.values.of_variable(thing))
             return VariableHole(len(values) - 1)
         if kind in (tuple, list):
             return kind([self._holes(t, values) for t in thing])
@@ -367,7 +372,7 @@ def wrap_apply(original):
             recorder.watch_nodes()
         recorder.pause()
         try:
-            return recorder.apply(original, self, inputs)
+            return recorder.nodes.apply(original, self, inputs)
         finally:
             recorder.go_on()
 
@@ -425,7 +430,7 @@ def wrap_node_init(original):
         original(self, variable, name, **kwargs)
         recorder = getattr(_local, "recorder", None)
         if recorder is not None:
-            recorder._made_here.add(id(self))
+            recorder.captured.made_here.add(id(self))
 
     return __init__
 
@@ -438,7 +443,7 @@ def wrap_creator(original):
         if creator is None:
             recorder = getattr(_local, "recorder", None)
             if recorder is not None:
-                recorder.cut(self)
+                recorder.gradients.cut(self)
         setter(self, creator)
 
     return property(original.fget, write, original.fdel, original.__doc__)

@@ -45,18 +45,20 @@ class Way(Field):
         return default if found is MISSING else found
 
 
-class CapturedRecording:
+class CapturedState:
     """The part of the recorder that knows where things outside of links lie.
 
     What was there before the call is found again at each call by its place; a Variable without a
     known place makes the call dynamic.
     """
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
         self._places: dict[int, tuple] = {}  # id of what is `_kept` -> (that, [Place])
         self._noted: set[int] = set()
-        self._made_here: set[int] = set()  # ids of variable nodes that the call has made
+        self.made_here: set[int] = set()  # ids of variable nodes that the call has made
         self._outside: list = []  # (Variable, Value)
         self.given: list = [(), {}]  # the arguments, while the call is under way
         self.callables: set[int] = set()  # ids of those that are called, of which the key tells
@@ -77,7 +79,7 @@ class CapturedRecording:
         self.trace.compared.append((Way(place, self.given), str(place)))
         if is_one:  # which later calls cannot be told
             text = f"the code compares objects (is): {str(place)!r} is the argument {argument}"
-            self.mark_dynamic(text, Remedy.LOOK_AT_VALUES)
+            self.recorder.mark_dynamic(text, Remedy.LOOK_AT_VALUES)
 
     def _leads_through(self, source: Source | None) -> bool:
         """Whether one of `callables` lies on the way."""
@@ -97,9 +99,9 @@ class CapturedRecording:
 
     def was_there(self, variable) -> bool:
         """Whether a Variable is older than the call."""
-        return id(variable._node) not in self._made_here
+        return id(variable._node) not in self.made_here
 
-    def captured(self, variable) -> Value | None:
+    def value_of(self, variable) -> Value | None:
         """The value of a Variable from outside of links; None for one that the call has made."""
         if variable._data[0] is None or not self.was_there(variable):
             return None
@@ -109,12 +111,14 @@ class CapturedRecording:
                 "a Variable that was there before the call lies where no later call can look for "
                 "it; pass it as an argument, or keep it in an attribute of the chain"
             )
-            self.mark_dynamic(text, Remedy.PASS_NUMBERS)
+            self.recorder.mark_dynamic(text, Remedy.PASS_NUMBERS)
             return None
         place = known[1][0]
         array = variable._data[0]
-        value = self.value(ATTRIBUTE, array, variable.requires_grad, (place, place.label), True)
-        self.know_variable(variable, value)
+        value = self.values.value(
+            ATTRIBUTE, array, variable.requires_grad, (place, place.label), True
+        )
+        self.values.know_variable(variable, value)
         self._outside.append((variable, value))
         return value
 
@@ -130,7 +134,7 @@ class CapturedRecording:
 
     def lies_where(self, variable, new) -> bool:
         """Whether `variable` was read from the place where `new` lies now."""
-        _, value = self._nodes[id(variable._node)]
+        _, value = self.values.variables[id(variable._node)]
         if value.kind != ATTRIBUTE or not isinstance(value.source[0], Place):
             return False
         return value.source[0].get() is new
@@ -147,12 +151,12 @@ class CapturedRecording:
             stays = place.get() is variable or id(variable) in written
             self.trace.places.append((place, variable, not stays))
         for node, places in self._places.values():
-            _, value = self._nodes.get(id(node), (None, None))
+            _, value = self.values.variables.get(id(node), (None, None))
             if value is None:
                 continue
             if value.kind == ARGUMENT:
                 # Which of both is meant where cannot be told.
-                self.mark_dynamic(
+                self.recorder.mark_dynamic(
                     f"{places[0].label!r}, which the call may read, holds a Variable that is an "
                     "argument as well",
                     Remedy.USE_FUNCTIONS,
@@ -210,7 +214,7 @@ class Borrowed:
         """
         if source is None:
             known = array.dtype.isnative and array.dtype.kind in "biufc"
-            return wrap(array, recorder.of_array(array), recorder) if known else array
+            return wrap(array, recorder.values.of_array(array), recorder) if known else array
         if not _is_found_again(source):
             return None
         if not (type(array) in PLAIN and array.dtype.isnative and array.dtype.kind in "biufc"):
@@ -218,17 +222,17 @@ class Borrowed:
         moves = array.dtype.kind not in _CHOOSING or str(source) in recorder.moving
         if not moves and source.kind not in _LASTING:
             return None
-        value = recorder.find_array(array)
+        value = recorder.values.find_array(array)
         if value is None or (_is_anothers(value) and id(array) not in self._known):
             own = self._value(recorder, array, source, moves)
             self._known[id(array)] = array, own
             self._arrays[own.index] = array
             self.are_compared |= source.kind not in _LASTING
             if value is None:
-                recorder.know_array(array, own)
+                recorder.values.know_array(array, own)
         if value is not None and _is_anothers(value):
             value, is_used = self._known[id(array)][1], True
-        value = recorder.find_array(array) if value is None else value
+        value = recorder.values.find_array(array) if value is None else value
         if not (is_used or value.kind == RESULT):  # which the call has written by now
             return None
         shown = wrap(array, value, recorder)
@@ -243,13 +247,15 @@ class Borrowed:
         """
         if not _is_found_again(source):
             return None
-        place = Place(Way(source, recorder.given), source.key, (), str(source))
+        place = Place(Way(source, recorder.captured.given), source.key, (), str(source))
         place = self._numbers.setdefault(place.key, place)
-        follow = recorder.int_attribute if type(number) is int else recorder.float_attribute
+        follow = (
+            recorder.ints.int_attribute if type(number) is int else recorder.floats.float_attribute
+        )
         shown = follow(place, place.label, number)
         recorder.trace.moving[source.number] = shown.origin
         if not is_followed:
-            recorder.note_leaving(shown.origin)
+            recorder.floats.note_leaving(shown.origin)
         return shown if is_followed else None
 
     def array_of(self, value: Value) -> Any:
@@ -266,13 +272,13 @@ class Borrowed:
 
     def _value(self, recorder, array, source: Source, moves: bool) -> Value:
         if not moves:
-            return recorder.value(CONSTANT, array, False, array, False)
+            return recorder.values.value(CONSTANT, array, False, array, False)
         if source.kind == "global" and source.parent.kind == "module":
-            holder = source.parent.get(*recorder.given).__dict__
+            holder = source.parent.get(*recorder.captured.given).__dict__
         else:
-            holder = Way(source, recorder.given)
+            holder = Way(source, recorder.captured.given)
         place = Place(holder, source.key, (), str(source))
-        value = recorder.value(ATTRIBUTE, array, False, (place, place.label), False)
-        recorder.note_held(array, value, recorder.memory_of(array))
+        value = recorder.values.value(ATTRIBUTE, array, False, (place, place.label), False)
+        recorder.lasting.note_held(array, value, recorder.memory.memory_of(array))
         recorder.trace.borrowed.append((place, layout_of(array)))
         return value

@@ -81,11 +81,11 @@ class Forgotten:
         self.nodes: set[int] = set()
         self.captures = ""
         self.shaped = False
-        self.nested = recorder.forgotten is not None
+        self.nested = recorder.nodes.forgotten is not None
         self.live = live
         trace = recorder.trace
         self.first = len(trace.values)
-        self._around = recorder.forgotten
+        self._around = recorder.nodes.forgotten
         self._first_node = len(trace.nodes)
         self._before = self._seen_from_outside()
         self._returned: list = []  # values of what the function returned
@@ -93,7 +93,7 @@ class Forgotten:
 
     def fail(self, reason: str) -> None:
         """The call has to be traced anew."""
-        self.recorder.not_forgotten = self.recorder.not_forgotten or reason
+        self.recorder.nodes.not_forgotten = self.recorder.nodes.not_forgotten or reason
 
     def let_go(self) -> None:
         """The call is over: keep nothing of it alive."""
@@ -137,9 +137,9 @@ class Forgotten:
         """Run what the user gave to `function`, and record the functions inside."""
         recorder = self.recorder
         for x, value in zip(xs, self.inputs, strict=True):
-            recorder.know_variable(x, value)
+            recorder.values.know_variable(x, value)
             self.own(x)
-        recorder.forgotten, function.func = self, user
+        recorder.nodes.forgotten, function.func = self, user
         recorder.depth -= 1
         recorder.go_on()
         try:
@@ -152,11 +152,11 @@ class Forgotten:
                 result = user(*xs)
             for y in result if isinstance(result, tuple) else (result,):
                 is_variable = isinstance(y, chainer.Variable)
-                self._returned.append(recorder.of_variable(y) if is_variable else None)
+                self._returned.append(recorder.values.of_variable(y) if is_variable else None)
         finally:
             recorder.pause()
             recorder.depth += 1
-            recorder.forgotten = self._around
+            recorder.nodes.forgotten = self._around
         return result
 
     def finish(self, outputs: tuple) -> None:
@@ -177,14 +177,14 @@ class Forgotten:
         if around is not None:  # which runs this again, too
             around.nodes |= self.nodes
             around.params += [p for p in self.params if p not in around.params]
-        recorder.groups.append(self)
+        recorder.nodes.groups.append(self)
         if around is None and self.live:
             trace.forgotten.append(self)
 
     def _seen_from_outside(self) -> tuple:
         """What a second run would do once more to what lies around the function."""
         recorder = self.recorder
-        return _generator(), len(recorder.trace.reports), set(recorder.written)
+        return _generator(), len(recorder.trace.reports), set(recorder.attributes.written)
 
     def _compare(self) -> None:
         """Note what the first run has changed around the function."""
@@ -202,9 +202,9 @@ class Forgotten:
         known = value is not None and value.kind == RESULT and value.index in made
         if not known or value.unchained or value.requires_grad != self.live:
             self.fail("its function hands on what it was given, or cuts what it has made")
-            return recorder.of_variable(y)
+            return recorder.values.of_variable(y)
         value.shown = y.requires_grad
-        recorder.know_variable(y, value)
+        recorder.values.know_variable(y, value)
         return value
 
     def look_around(self, nodes: list, made: set[int]) -> None:
@@ -219,7 +219,7 @@ class Forgotten:
 
 def trace_through(recorder, original, function, inputs) -> tuple | None:
     """Apply a `Forget` node and record the functions inside of it in its place."""
-    values = [recorder.of_variable(x) for x in inputs]
+    values = [recorder.values.of_variable(x) for x in inputs]
     backprop = chainer.config.enable_backprop
     if isinstance(backprop, Mode):
         backprop = backprop.group.live
@@ -244,16 +244,16 @@ def trace_through(recorder, original, function, inputs) -> tuple | None:
 def why_not_through(recorder) -> str | None:
     """Why a call that has been traced cannot be replayed like that, or None; to be asked once."""
     trace = recorder.trace
-    for group in recorder.groups:
+    for group in recorder.nodes.groups:
         group.let_go()
-    if recorder.not_forgotten is not None or not recorder.groups:
-        return recorder.not_forgotten
+    if recorder.nodes.not_forgotten is not None or not recorder.nodes.groups:
+        return recorder.nodes.not_forgotten
     writes = {(id(write.link), write.name) for write in trace.writes}
-    if trace.stores or not writes <= recorder.written:
+    if trace.stores or not writes <= recorder.attributes.written:
         return "the call leaves something outside, perhaps from inside of it, which does so twice"
     out = {value.index for value in handed_out(trace)}
     ends = {i for i in out if trace.values[i].kind == RESULT and trace.values[i].requires_grad}
-    for group in recorder.groups:
+    for group in recorder.nodes.groups:
         if not group.live:
             continue
         if len(group.outputs) > 1 and len(ends) > 1:
@@ -271,7 +271,7 @@ def why_not_through(recorder) -> str | None:
             used = [*node.inputs, *[x for r in node.rebind for x in r.values]]
             if any(x.index in inside for x in used):
                 return "a parameter or a Variable inside is used outside of it, too"
-        for other in recorder.groups:
+        for other in recorder.nodes.groups:
             beside = other is not group and not other.nodes <= group.nodes
             if beside and any(x.index in inside for x in other.inputs):
                 return "a parameter or a Variable inside is used outside of it, too"
@@ -283,9 +283,11 @@ def frozen(recorder) -> Reason | None:
 
     It uses what it is not given, or may give another shape each time.
     """
-    if any(group.shaped for group in recorder.groups):
+    if any(group.shaped for group in recorder.nodes.groups):
         return recorder.trace.dynamic
-    places = [group.captures for group in recorder.groups if group.captures and not group.nested]
+    places = [
+        group.captures for group in recorder.nodes.groups if group.captures and not group.nested
+    ]
     return Reason(_FROZEN, Remedy.GIVE_TO_FORGET, places[0]) if places else None
 
 

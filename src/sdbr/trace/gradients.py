@@ -49,7 +49,7 @@ class Backward:
     """Stands for the function of a `GradientNode`."""
 
 
-class GradientRecording:
+class Gradients:
     """The part of the recorder that follows gradients.
 
     Attributes
@@ -60,8 +60,9 @@ class GradientRecording:
 
     transparent: Callable[[type], bool]
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.values = recorder.values
         self._functions: dict[int, tuple] = {}  # id(function) -> (weakref, node)
 
     def know_function(self, function, node: TracedNode) -> None:
@@ -69,11 +70,11 @@ class GradientRecording:
 
     def cut(self, node) -> None:
         """Note that no gradient flows back beyond a variable node from here on."""
-        known = self._nodes.get(id(node))
+        known = self.values.variables.get(id(node))
         if known is not None and known[1].kind == RESULT:
             known[1].unchained = True
-        elif node._creator_node is not None and not self.depth:
-            self.mark_dynamic(
+        elif node._creator_node is not None and not self.recorder.depth:
+            self.recorder.mark_dynamic(
                 "the history of an argument or of captured state was cut during the call (unchain, "
                 "unchain_backward)",
                 Remedy.CUT_OUTSIDE,
@@ -83,14 +84,14 @@ class GradientRecording:
         """Go back through one function, and record that."""
         known = self._functions.get(id(func))
         if known is None or known[0]() is not func:
-            return self._unseen(
+            return self.unseen(
                 f"a gradient was taken through {func.label}, which ran before the call or where "
                 "sdbr cannot see it",
                 Remedy.GRADIENT_OF_RESULT,
                 original, func, targets, gys, grad_inputs, is_debug,
             )  # fmt: skip
         if type(func).backward_accumulate is not chainer.FunctionNode.backward_accumulate:
-            return self._unseen(
+            return self.unseen(
                 f"a gradient was taken through {func.label}, which has a backward_accumulate of "
                 "its own",
                 Remedy.GRADIENT_OF_RESULT,
@@ -98,7 +99,7 @@ class GradientRecording:
             )  # fmt: skip
         node = known[1]
         if chainer.config.enable_backprop and keeps_history(node):
-            return self._unseen(
+            return self.unseen(
                 f"a gradient that is differentiated in turn was taken through {func.label}, which "
                 "keeps a Variable",
                 Remedy.GRADIENT_OF_RESULT,
@@ -106,18 +107,22 @@ class GradientRecording:
             )  # fmt: skip
         for g in gys:
             if g is not None:
-                self.of_variable(g)
+                self.values.of_variable(g)
         # A number that changes from call to call would be a constant of what its backward applies.
-        if chainer.config.enable_backprop and not node.scalars and self.transparent(type(func)):
+        if (
+            chainer.config.enable_backprop
+            and not node.scalars
+            and self.recorder.transparent(type(func))
+        ):
             return original(func, targets, gys, grad_inputs, is_debug)
         plain, own = func.backward, func.__dict__.get("backward")
 
         def backward(indexes, grad_outputs):
-            self.depth += 1
+            self.recorder.depth += 1
             try:
                 gxs = plain(indexes, grad_outputs)
             finally:
-                self.depth -= 1
+                self.recorder.depth -= 1
             self._gradients(node, indexes, grad_outputs, gxs)
             return gxs
 
@@ -129,13 +134,13 @@ class GradientRecording:
             if own is not None:
                 func.backward = own
 
-    def _unseen(self, text: str, remedy: Remedy, original, *args):
-        self.mark_dynamic(text, remedy)
-        self.depth += 1
+    def unseen(self, text: str, remedy: Remedy, original, *args):
+        self.recorder.mark_dynamic(text, remedy)
+        self.recorder.depth += 1
         try:
             return original(*args)
         finally:
-            self.depth -= 1
+            self.recorder.depth -= 1
 
     def _gradients(self, of: TracedNode, indexes, gys, gxs) -> None:
         if len(gxs) == len(of.inputs):
@@ -143,18 +148,22 @@ class GradientRecording:
         # A Variable that is known already needs no node: an addition passes its gradient on.
         made = {}
         for i, g in zip(indexes, gxs, strict=True):
-            if g is not None and g._data[0] is not None and id(g._node) not in self._nodes:
+            if (
+                g is not None
+                and g._data[0] is not None
+                and id(g._node) not in self.values.variables
+            ):
                 made.setdefault(id(g), (i, g))
         if not made:
             return
         given = tuple(i for i, g in enumerate(gys) if g is not None)
-        inputs = [self.of_variable(gys[i]) for i in given] + of.inputs
+        inputs = [self.values.of_variable(gys[i]) for i in given] + of.inputs
         node = GradientNode(
             None, Backward(), None, inputs, [], chainer.config.enable_backprop, [],
             f"{of.label} backward", user_line(), of=of, given=given,
             targets=tuple(i for i, _ in made.values()),
         )  # fmt: skip
-        self.add_node(node, [g for _, g in made.values()])
+        self.recorder.nodes.add_node(node, [g for _, g in made.values()])
 
 
 # --- what is patched while a call is traced -----------------------------------------------------
@@ -166,7 +175,7 @@ def _wrap_backprop_step(original):
         recorder = current()
         if recorder is None or recorder.depth:
             return original(*args)
-        return recorder.backprop_step(original, *args)
+        return recorder.gradients.backprop_step(original, *args)
 
     return backprop_step
 
@@ -177,7 +186,7 @@ def _wrap_backward(original):
         recorder = current()
         if recorder is None or recorder.depth:
             return original(*args, **kwargs)
-        return recorder._unseen(
+        return recorder.gradients.unseen(
             "backward() inside the call writes gradients into Variables and parameters, which no "
             "replay does",
             Remedy.BACKWARD_OUTSIDE,

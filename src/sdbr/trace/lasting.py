@@ -15,32 +15,33 @@ import chainer
 import numpy as np
 
 
-class LastingRecording:
+class LastingMemory:
     """What a `Recorder` knows of the memory behind attributes of links and parameters.
 
     A replay binds such an array itself and writes into it where the call does. Whatever else the
     call is given must lie elsewhere.
     """
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
         self._parts: set[int] = set()  # ids of arrays of which only a part is known
         self._seen_by_backward = False
         self.differentiated_twice = False  # whether second derivatives may be asked for
 
     def held_array(self, link, name: str, array: np.ndarray) -> Value:
         """What an array in an attribute shows at this moment of the call."""
-        memory = self.memory_of(array)
+        memory = self.recorder.memory.memory_of(array)
         lasting = memory is not None and memory.first is not None
-        known = self._attributes.get((id(link), name))
+        known = self.recorder.attributes.known.get((id(link), name))
         if known is not None:
             return memory.value if lasting and memory.first is known else known
         if lasting and memory.held() is array and memory.first.kind == ATTRIBUTE:
             # Under another name.
             self.trace.aliases.append((memory.first.source, (link, name)))
-            self._attributes[id(link), name] = memory.first
+            self.recorder.attributes.known[id(link), name] = memory.first
             return memory.value
-        value = self._attribute(link, name, array, False, False)
+        value = self.recorder.attributes.value_of(link, name, array, False, False)
         self.note_held(array, value, memory)
         return value
 
@@ -48,7 +49,7 @@ class LastingRecording:
         """The call uses a parameter, and may write into its array."""
         array = parameter._data[0]
         if type(array) in PLAIN:
-            self.note_held(array, value, self.memory_of(array))
+            self.note_held(array, value, self.recorder.memory.memory_of(array))
 
     def note_held(self, array: np.ndarray, value: Value, memory: Memory | None) -> None:
         """An array that outlives the call, most often of memory of its own."""
@@ -58,9 +59,9 @@ class LastingRecording:
         if memory is not None and memory.first is not None:
             memory.taken = memory.taken or f"{_described(value)}, which lies on it,"
             if memory.written:
-                self.mark_dynamic(_shares(memory.first), Remedy.ASSIGN_IT)
+                self.recorder.mark_dynamic(_shares(memory.first), Remedy.ASSIGN_IT)
         elif memory is None and may_be_written(root, array) and _may_be_bound(array):
-            memory = self._memories[id(root)] = Memory(root, array, value, value)
+            memory = self.recorder.memory.known[id(root)] = Memory(root, array, value, value)
             self.trace.windows.add(value.index)
             if id(root) in self._parts:
                 memory.taken = "something else, which shows a part of it,"
@@ -69,12 +70,12 @@ class LastingRecording:
 
     def is_held(self, array) -> bool:
         """Whether a plain array is what a link or a parameter holds, and may be written."""
-        memory = self.memory_of(array)
+        memory = self.recorder.memory.memory_of(array)
         return memory is not None and memory.first is not None and memory.held() is array
 
     def keep_lasting(self, array, function) -> bool:
         """The backward of a function looks at an array; whether it lies in an attribute."""
-        memory = self.memory_of(array)
+        memory = self.recorder.memory.memory_of(array)
         if memory is None or memory.first is None:
             return False
         memory.kept = memory.kept or function.label
@@ -89,17 +90,19 @@ class LastingRecording:
 
     def note_lasting_write(self, memory: Memory) -> None:
         """Such memory is written: compiled code must not be given arrays from outside on it."""
-        for array in self.borrowed.arrays() if self.code_watch is not None else ():
-            if self.memory_of(array) is memory:
-                self.code_watch.has_changed(array)
+        for array in (
+            self.recorder.borrowed.arrays() if self.recorder.code_watch is not None else ()
+        ):
+            if self.recorder.memory.memory_of(array) is memory:
+                self.recorder.code_watch.has_changed(array)
 
     def check_given(self, thing, label: str) -> None:
         """Code that runs every time gets arrays, and may keep them: then they are the very ones."""
         for array in arrays_in(thing):
-            memory = self.memory_of(array)
+            memory = self.recorder.memory.memory_of(array)
             if memory is not None and memory.first is not None and memory.written:
                 text = f"{label} is given an array that was written in place before"
-                self.mark_dynamic(text, Remedy.ASSIGN_IT)
+                self.recorder.mark_dynamic(text, Remedy.ASSIGN_IT)
 
     def finish_lasting(self, leaves: list) -> None:
         """After the call: what it has written in place, and whether that lies apart from the rest.
@@ -111,8 +114,8 @@ class LastingRecording:
         """
         if self._seen_by_backward and any(type(n) is GradientNode for n in self.trace.nodes):
             text = "an array was written in place that a gradient of the call itself looks at"
-            self.mark_dynamic(text, Remedy.ASSIGN_IT)
-        for memory in self._memories.values():
+            self.recorder.mark_dynamic(text, Remedy.ASSIGN_IT)
+        for memory in self.recorder.memory.known.values():
             root = memory.root()
             if memory.first is None or not memory.written or root is None:
                 continue
@@ -120,7 +123,7 @@ class LastingRecording:
             self.trace.lasting.append(memory.first)
             for value, array in self._others(leaves):
                 if value is not memory.first and may_share_memory(array, root):
-                    self.mark_dynamic(_shares(memory.first), Remedy.ASSIGN_IT)
+                    self.recorder.mark_dynamic(_shares(memory.first), Remedy.ASSIGN_IT)
 
     def _others(self, leaves: list) -> Iterator[tuple[Value, np.ndarray]]:
         """What the call was given and found, with the arrays."""
@@ -133,7 +136,11 @@ class LastingRecording:
             elif value.kind == ATTRIBUTE:
                 holder, name = value.source
                 is_link = isinstance(holder, chainer.Link)
-                thing = self.watch(holder).get(name) if is_link else holder.get(name)
+                thing = (
+                    self.recorder.attributes.watch(holder).get(name)
+                    if is_link
+                    else holder.get(name)
+                )
             if isinstance(thing, chainer.Variable):
                 thing = thing._data[0]
             if isinstance(thing, ARRAYS):

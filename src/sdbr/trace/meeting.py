@@ -98,27 +98,30 @@ def _filled(thing, numbers: list):
     return thing
 
 
-class MeetingRecording:
+class Meeting:
     """The part of the recorder that hands numbers over to NumPy."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
+        self.floats = recorder.floats
         self._short: dict[int, np.floating] = {}  # index of a value -> the argument that it shows
 
     def short_argument(self, number: np.floating, scalar: Scalar):
         """What user code gets for an argument that is a NumPy scalar of less than 64 bits."""
-        read = strip(self.read_anew(float(number), scalar))
-        known = self.find_array(read)
+        read = strip(self.recorder.leaving.read_anew(float(number), scalar))
+        known = self.values.find_array(read)
         call = (_narrowed(number.dtype), (Hole(0),), {})
         node = TracedNode(None, None, call, [known], [], False, [], scalar.name, user_line())
         plain = np.asarray(number)
-        value = self.value(RESULT, plain, False, (node, 0), False)
+        value = self.values.value(RESULT, plain, False, (node, 0), False)
         value.is_scalar, value.host = True, False
-        self.know_array(plain, value)
+        self.values.know_array(plain, value)
         node.outputs.append(value)
         self.trace.nodes.append(node)
         self._short[value.index] = number
-        return wrap(plain, value, self)
+        return wrap(plain, value, self.recorder)
 
     def settled_number(self, thing):
         """A NumPy scalar made of such arguments alone as a plain one, which has to come again."""
@@ -145,30 +148,34 @@ class MeetingRecording:
 
     def _let_stay(self, found: set, arrays_alone: bool) -> bool:
         scalars = [x for x in found if not isinstance(x, Value)]
-        arrays = [self.borrowed.array_of(x) for x in found if isinstance(x, Value)]
+        arrays = [self.recorder.borrowed.array_of(x) for x in found if isinstance(x, Value)]
         if self.trace.dynamic is not None or not found or (arrays_alone and scalars):
             return False
         if any(x is None or self._is_changed(x) for x in arrays):
             return False
         for scalar in scalars:
-            self.note_leaving(scalar)
+            self.floats.note_leaving(scalar)
         for array in arrays:
-            self.code_watch.fact(array, "numbers")
+            self.recorder.code_watch.fact(array, "numbers")
         return True
 
     def _is_changed(self, array) -> bool:
         """Whether the call has written to an array: what it held before nobody knows any more."""
-        memory = self.memory_of(array)
+        memory = self.recorder.memory.memory_of(array)
         return memory is not None and bool(memory.written)
 
     @property
     def fills_in(self) -> bool:
         """Whether numbers that meet arrays now are filled in by replays."""
-        return not self.depth and self.trace.dynamic is None and self.forgotten is None
+        return (
+            not self.recorder.depth
+            and self.trace.dynamic is None
+            and self.recorder.nodes.forgotten is None
+        )
 
     def is_number(self, thing) -> bool:
         """Whether `thing` is a float of this trace, which each replay reads or computes anew."""
-        return type(thing) is TracedFloat and thing.origin.token is self.token
+        return type(thing) is TracedFloat and thing.origin.token is self.floats.token
 
     def holds_number(self, thing) -> bool:
         """Whether there is one in lists, tuples and dicts."""
@@ -180,20 +187,22 @@ class MeetingRecording:
 
     def array_for(self, thing):
         """A number of this trace as an array of it, without dimensions."""
-        if self.is_left(thing):
-            return self.array_of(thing.origin)
+        if self.floats.is_left(thing):
+            return self.recorder.leaving.array_of(thing.origin)
         plain = plain_float(thing)
-        return self.read_anew(float(plain) if type(plain) is int else plain, thing.origin)
+        return self.recorder.leaving.read_anew(
+            float(plain) if type(plain) is int else plain, thing.origin
+        )
 
     def call_with_numbers(self, ufunc, inputs: tuple):
         """Call a ufunc with numbers that are followed, and no array of the call."""
-        inputs = tuple(map(self.asked, inputs))
-        if not any(map(self.is_left, inputs)):
+        inputs = tuple(map(self.floats.asked, inputs))
+        if not any(map(self.floats.is_left, inputs)):
             numbers = [type(x) in (int, *KINDS) or type(x) in FOLLOWED for x in inputs]
             if ufunc.nout == 1 and all(numbers):
                 return computed(ufunc, inputs)
         shown = self.shown_to_numpy(ufunc, inputs)
-        if self.depth or not any(map(is_traced, shown)):
+        if self.recorder.depth or not any(map(is_traced, shown)):
             return ufunc(*strip_floats(inputs))
         return record(ufunc, shown, {})
 
@@ -208,10 +217,14 @@ class MeetingRecording:
             inputs = tuple([_within(x, dtype) for x in inputs])
         of_floats = any(x.dtype.kind == "f" for x in arrays if not isinstance(x, np.generic))
         beside_floats = ufunc in _ARITHMETIC and of_floats
-        inputs = tuple([
-            self.as_python(x) if beside_floats and self.is_left_whole(x) else self.asked(x)
-            for x in inputs
-        ])  # fmt: skip
+        inputs = tuple(
+            [
+                self.recorder.leaving.as_python(x)
+                if beside_floats and self.floats.is_left_whole(x)
+                else self.floats.asked(x)
+                for x in inputs
+            ]
+        )
         if dtype.kind not in "biuf" or not any(type(x) in FOLLOWED for x in inputs):
             return inputs
         beside_floats = ufunc in _TAKES_FLOATS and dtype.kind == "f"
@@ -223,7 +236,7 @@ class MeetingRecording:
         ])  # fmt: skip
 
     def _is_shown(self, thing, beside_floats: bool) -> bool:
-        if self.is_left(thing):
+        if self.floats.is_left(thing):
             return True
         whole = beside_floats and self._is_small(thing)
         return self.fills_in and (whole or self.is_number(thing))
@@ -237,7 +250,7 @@ class MeetingRecording:
 
     def _is_small(self, thing) -> bool:
         """Whether `thing` is a whole number of this trace that is a float as well."""
-        return self.follows(thing) and thing.kind is int and abs(thing.plain) <= _EXACT
+        return self.floats.follows(thing) and thing.kind is int and abs(thing.plain) <= _EXACT
 
     def with_numbers(self, call: Callable, args: tuple, kwargs: dict) -> tuple:
         """A call, with arrays of the trace in the place of its floats."""
@@ -327,7 +340,7 @@ def _narrowed(dtype: np.dtype) -> Callable:
 
 def _array_function(self, function, types, args, kwargs):
     recorder = current()
-    if recorder is None or not recorder.fills_in or not recorder.is_number(self):
+    if recorder is None or not recorder.meeting.fills_in or not recorder.meeting.is_number(self):
         return function(*strip_floats(args), **strip_floats(kwargs))
     return TracedArray.__array_function__(self, function, types, args, kwargs)
 

@@ -35,23 +35,28 @@ _OVER_THEIR_OWN = frozenset(
 _GIVES_BACK = frozenset(("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays"))
 
 
-class CallRecording:
+class NumpyCalls:
     """The part of the recorder that writes NumPy calls down and hands arrays out."""
+
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
 
     def draw(self, call, args, kwargs):
         """Make a draw of NumPy's global generator and record it: every replay draws anew."""
         args, kwargs = settled(args), {name: settled(thing) for name, thing in kwargs.items()}
-        self.depth += 1  # the generator calls NumPy's creating functions itself
+        self.recorder.depth += 1  # the generator calls NumPy's creating functions itself
         try:
             result = call(*strip_nested(args), **strip_nested(kwargs))
         except Exception:
             text = f"an error of numpy.random.{call.__name__} was raised during the call"
-            self.mark_dynamic(text, Remedy.CATCH_OUTSIDE)
+            self.recorder.mark_dynamic(text, Remedy.CATCH_OUTSIDE)
             raise
         finally:
-            self.depth -= 1
+            self.recorder.depth -= 1
         if not isinstance(result, ARRAYS):
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 f"numpy.random.{call.__name__} drew a Python number", Remedy.DRAW_ARRAYS
             )
             return result
@@ -59,9 +64,9 @@ class CallRecording:
 
     def numpy_call(self, call, args, kwargs, result, draws=False):
         """Record a NumPy call on known arrays; returns `result` as traced arrays."""
-        self.check_exports()
-        self.either_way |= call.__name__ in _EITHER_WAY and not is_by_chainer()
-        if self.code_watch is not None:
+        self.recorder.views.check_exports()
+        self.recorder.memory.either_way |= call.__name__ in _EITHER_WAY and not is_by_chainer()
+        if self.recorder.code_watch is not None:
             self._note_choosing(call, (args, kwargs))
         if _asks_for_order(call.__name__, args, kwargs):
             ask_layout()
@@ -74,30 +79,30 @@ class CallRecording:
         )
         copied = call.__name__ in _COPIES and len(inputs) == 1 and _is_copy(args[0], result)
         if copied and not inputs[0].is_scalar and not self._copies_of_others(result, given):
-            self.note_memory(strip(result), inputs[0], given)
+            self.recorder.memory.note_memory(strip(result), inputs[0], given)
             return wrap(result, inputs[0])  # what is written makes a version: no copy is needed
         # NumPy's own code may have made them by functions that are watched.
         parts = [strip(p) for p in (result if isinstance(result, (tuple, list)) else (result,))]
         reason = self._why_none(call, parts, given)
         if reason is not None:
-            self.mark_dynamic(*reason)
+            self.recorder.mark_dynamic(*reason)
             return result
         if len(parts) == 1 and self._is_given(parts[0], given):
-            return wrap(result, self.find_array(result))
+            return wrap(result, self.values.find_array(result))
         node = self._node_of(recorded, inputs, given, result, draws)
         wrapped = []
         for i, part in enumerate(parts):
             array = part if type(part) is Array else np.asarray(part)
-            known = self.find_array(part) if self._is_given(part, given) else None
-            value = self.value(RESULT, array, False, (node, i), False)
+            known = self.values.find_array(part) if self._is_given(part, given) else None
+            value = self.values.value(RESULT, array, False, (node, i), False)
             value.is_scalar = isinstance(part, np.generic)
             # A number that CuPy's arrays have given stays where they are.
             value.host &= not (value.is_scalar and any(not x.host for x in inputs))
             if known is None:
-                self.know_array(array, value)
+                self.values.know_array(array, value)
                 if not hasattr(call, "label") or hasattr(call, "as_numpy"):
                     # What Chainer makes may be what somebody holds.
-                    self.note_memory(array, value, given)
+                    self.recorder.memory.note_memory(array, value, given)
             node.outputs.append(value)
             wrapped.append(wrap(array, value if known is None else known))
         self.trace.nodes.append(node)
@@ -114,7 +119,10 @@ class CallRecording:
             return f"{label} turned an array into a Python value", Remedy.STAY_ARRAYS
         if _has_written(call, parts, given):
             text = f"an array was written in place by {label}"
-            return text if self.on_device else f"{text}, whose out has no name", Remedy.NEW_ARRAY
+            return (
+                text if self.recorder.on_device else f"{text}, whose out has no name",
+                Remedy.NEW_ARRAY,
+            )
         return None
 
     def _node_of(self, recorded: tuple, inputs, given, result, draws: bool) -> TracedNode:
@@ -134,16 +142,16 @@ class CallRecording:
             label,
             user_line(),
             draws=draws,
-            link=self.link,
+            link=self.recorder.link,
         )
-        node.caught = self.caught()
+        node.caught = self.recorder.nodes.caught()
         node.copies = name in _COPIES and not any(_on_one_memory(x, result) for x in given)
         return node
 
     def _copies_of_others(self, result, given: list) -> bool:
         """Whether `result` is a copy of memory that others may write to while they live."""
         array = given[0]
-        memory = self.memory_of(array)
+        memory = self.recorder.memory.memory_of(array)
         return owner(result) is not owner(array) and (memory is None or memory.first is not None)
 
     def handed_out(self, thing) -> Value:
@@ -152,26 +160,26 @@ class CallRecording:
         Copies are not made in replays; but two arrays that are handed out are two.
         """
         is_variable = isinstance(thing, chainer.Variable)
-        value = self.of_variable(thing) if is_variable else self.of_array(thing)
+        value = self.values.of_variable(thing) if is_variable else self.values.of_array(thing)
         plain = strip(thing._data[0] if is_variable else thing)
         base = value.source if value.kind == ALIAS else value
-        if value.is_scalar or (value is base and is_variable) or self.is_own(base, plain):
+        if value.is_scalar or (value is base and is_variable) or self.values.is_own(base, plain):
             return value
-        copy = self._copies.get((base.index, id(plain)))
+        copy = self.values.copies.get((base.index, id(plain)))
         if copy is None:
             call = (np.copy, (Hole(0),), {})
             node = TracedNode(None, None, call, [base], [], False, [], "numpy copy", user_line())
-            copy = self.value(RESULT, plain, False, (node, 0), False)
+            copy = self.values.value(RESULT, plain, False, (node, 0), False)
             node.outputs.append(copy)
             self.trace.nodes.append(node)
-            self._copies[base.index, id(plain)] = copy
-        return self._alias(copy, value.requires_grad, True) if is_variable else copy
+            self.values.copies[base.index, id(plain)] = copy
+        return self.values.alias(copy, value.requires_grad, True) if is_variable else copy
 
     def _note_choosing(self, call, things) -> None:
         """Plain arrays from outside that decide about the shape of what a call gives."""
         for array in arrays_in(things) if call.__name__ in _DECIDED else ():
             if array.dtype == bool or (array.dtype.kind in "iu" and call.__name__ != "_getitem"):
-                self.code_watch.must_stay(array)
+                self.recorder.code_watch.must_stay(array)
 
     def holes(self, thing, inputs: list[Value], given: list):
         """Arguments with a `Hole` in the place of each known array, whose value goes to `inputs`.
@@ -180,7 +188,7 @@ class CallRecording:
         """
         kind = type(thing)
         if is_traced(thing):
-            inputs.append(self._of_traced(thing))
+            inputs.append(self.values.of_traced(thing))
             given.append(strip(thing))
             return Hole(len(inputs) - 1)
         if kind in (tuple, list):
@@ -191,12 +199,12 @@ class CallRecording:
             return {k: self.holes(v, inputs, given) for k, v in thing.items()}
         if isinstance(thing, ARRAYS):
             given.append(thing)
-            known = self.find_array(thing)
+            known = self.values.find_array(thing)
             if known is None and kind in PLAIN and thing.dtype != object:
-                known = self._unknown(thing)
+                known = self.values.of_unknown(thing)
                 if known.host:  # where it comes from no audit would see
                     text = "an array of NumPy of unknown origin is read, and the call runs on a GPU"
-                    self.mark_dynamic(text, Remedy.MOVE_THERE)
+                    self.recorder.mark_dynamic(text, Remedy.MOVE_THERE)
             if known is not None:
                 inputs.append(known)
                 return Hole(len(inputs) - 1)
@@ -206,14 +214,14 @@ class CallRecording:
         """What ``variable.array`` gives to user code; itself where that is only `compared`."""
         if array is None or type(array) not in PLAIN:
             return array
-        known = self._nodes.get(id(variable._node))
+        known = self.values.variables.get(id(variable._node))
         value = known[1] if known is not None else None
         if value is None and isinstance(variable, chainer.Parameter):
-            value = self._parameter(variable)
+            value = self.values.of_parameter(variable)
         if value is None:
-            value = self.find_array(array) or self.captured(variable)
+            value = self.values.find_array(array) or self.recorder.captured.value_of(variable)
         if value is None:
-            self.looked_at.add(id(variable._node))
+            self.recorder.contents.looked_at.add(id(variable._node))
             return array
         return array if compared else wrap(array, value)
 
@@ -221,8 +229,8 @@ class CallRecording:
         """What ``variable.node.data`` gives to user code."""
         if array is None or type(array) not in PLAIN:
             return array
-        known = self._nodes.get(id(node))
-        value = self.find_array(array) if known is None else known[1]
+        known = self.values.variables.get(id(node))
+        value = self.values.find_array(array) if known is None else known[1]
         return array if value is None else wrap(array, value)
 
 

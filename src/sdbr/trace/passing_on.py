@@ -18,11 +18,13 @@ import chainer
 import numpy as np
 
 
-class PassingRecording:
+class Passing:
     """What a `Recorder` knows of arrays that function nodes pass on."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
         self._passing: dict[int, np.ndarray] = {}  # index of a value -> the array passed on
         self._passed_by: list[TracedNode] = []
         self._written_by_nodes: dict[
@@ -46,7 +48,7 @@ class PassingRecording:
             if out is not None and self._is_own(value, array):
                 node.passes[i] = out
             elif written[i]:
-                self.mark_dynamic(f"{node.label} writes into its inputs", Remedy.NEW_ARRAY)
+                self.recorder.mark_dynamic(f"{node.label} writes into its inputs", Remedy.NEW_ARRAY)
             if written[i]:
                 self._written_by_nodes[id(array)] = array, node.label
 
@@ -63,7 +65,7 @@ class PassingRecording:
         """Whether the call made the array of nothing, or got it from a node that passes it on."""
         if value.index in self._passing:
             return self._passing[value.index] is array
-        known = self._constants.get(id(array))
+        known = self.values.constants.get(id(array))
         return (
             value.kind == CONSTANT
             and known is not None
@@ -85,7 +87,7 @@ class PassingRecording:
                 continue
             shown = {i for i, other in self._passing.items() if other is array}
             if self._looked_at(shown, index) or self._read_later(array, shown):
-                self.mark_dynamic(
+                self.recorder.mark_dynamic(
                     f"{label} writes into an array that is used beside it", Remedy.NEW_ARRAY
                 )
 
@@ -109,7 +111,7 @@ class PassingRecording:
 
     def _read_later(self, array, shown: set[int]) -> bool:
         """Whether it, or a part of it, was read as if it were made of nothing still."""
-        constants = [(x, value.index) for x, value in self._constants.values()]
+        constants = [(x, value.index) for x, value in self.values.constants.values()]
         constants += [(v.source, v.index) for v in self.trace.values if v.kind == CONSTANT]
         return any(i not in shown and np.may_share_memory(x, array) for x, i in constants)
 

@@ -34,11 +34,11 @@ def _wrap_array(original):
         if (
             recorder is not None
             and not recorder.depth
-            and not (itself and recorder.is_held(self._data[0]))
+            and not (itself and recorder.lasting.is_held(self._data[0]))
             and (
                 isinstance(self, chainer.Parameter)
-                or id(self._node) in recorder._nodes
-                or recorder.was_there(self)
+                or id(self._node) in recorder.values.variables
+                or recorder.captured.was_there(self)
             )
         ):
             recorder.mark_dynamic(
@@ -58,10 +58,10 @@ def _wrap_moving(original):
         if recorder is None or recorder.depth:
             return original(self, device, *args, **kwargs)
         before = self._data[0]
-        made = not isinstance(self, chainer.Parameter) and not recorder.was_there(self)
+        made = not isinstance(self, chainer.Parameter) and not recorder.captured.was_there(self)
         shown, is_leaf = self._data, made and self.creator_node is None
         if is_leaf and before is not None:
-            shown[0] = recorder.read_array(self, before)
+            shown[0] = recorder.calls.read_array(self, before)
         try:
             original(self, device, *args, **kwargs)
         finally:
@@ -71,7 +71,7 @@ def _wrap_moving(original):
             return
         self._data[0] = strip(after)
         if is_leaf and is_traced(after):
-            recorder.moved(self, after)
+            recorder.values.moved(self, after)
         else:
             text = "the array of a Variable was replaced during the call"
             recorder.mark_dynamic(text, Remedy.DO_OUTSIDE)
@@ -85,7 +85,7 @@ def _wrap_item(original):
         recorder = current()
         if recorder is None or recorder.depth:
             return original(self)
-        return recorder.read_array(self, self._data[0]).item()
+        return recorder.calls.read_array(self, self._data[0]).item()
 
     return item
 
@@ -98,8 +98,8 @@ def _wrap_copy(original):
         made = original(self)
         recorder = current()
         if recorder is not None and not recorder.depth and self._data[0] is not None:
-            recorder.of_variable(self)
-            recorder.of_variable(made)
+            recorder.values.of_variable(self)
+            recorder.values.of_variable(made)
         return made
 
     return __copy__
@@ -115,10 +115,10 @@ def _wrap_reduce(original):
         if recorder is None or recorder.depth:
             return make, parts
         array, name, gradient, *others = parts
-        if gradient is not None or recorder.was_there(self):  # which may get one
+        if gradient is not None or recorder.captured.was_there(self):  # which may get one
             text = "a Variable from outside was copied with its gradient"
             recorder.mark_dynamic(text, Remedy.DO_OUTSIDE)
-        return make, (recorder.read_array(self, array), name, gradient, *others)
+        return make, (recorder.calls.read_array(self, array), name, gradient, *others)
 
     return __reduce__
 
@@ -143,7 +143,7 @@ def _wrap_node_data(original):
         recorder = current()
         if recorder is None or recorder.depth or called_by_machinery(sys._getframe(1)):
             return array
-        return recorder.read_node(self, array)
+        return recorder.calls.read_node(self, array)
 
     return property(read, original.fset, original.fdel, original.__doc__)
 
@@ -198,10 +198,10 @@ def _wrap_handing_out_nodes(original):
 def _getattribute_of_function(original):
     def __getattribute__(self, name):
         recorder = current()
-        if recorder is not None and not recorder.depth and recorder.has_left(self):
+        if recorder is not None and not recorder.depth and recorder.values.has_left(self):
             frame = sys._getframe(1)
             if is_users(frame.f_globals.get("__name__", "")):
-                recorder.read_left(self, name)
+                recorder.values.read_left(self, name)
         return original(self, name)
 
     return __getattribute__
@@ -212,8 +212,8 @@ def _setattr(original):
     def __setattr__(self, name, value):
         recorder = current()
         if recorder is not None and not recorder.depth:
-            recorder.watch(self)
-            recorder.written.add((id(self), name))
+            recorder.attributes.watch(self)
+            recorder.attributes.written.add((id(self), name))
         return original(self, name, value)
 
     return __setattr__
@@ -226,7 +226,7 @@ def _wrap_adding(original):
     def add(self, name, *args, **kwargs):
         recorder = current()
         if recorder is not None and not recorder.depth:
-            recorder.note_absent(self, name)
+            recorder.attributes.note_absent(self, name)
         return original(self, name, *args, **kwargs)
 
     return add
@@ -242,7 +242,7 @@ def _wrap_entering(original):
         if recorder is not None:
             frame = getattr(getattr(self, "gen", None), "gi_frame", None)
             if frame is None or may_catch(frame, (Exception, IndexError)):
-                recorder.catchers.append(self)
+                recorder.nodes.catchers.append(self)
         return result
 
     return enter
@@ -253,7 +253,7 @@ def _wrap_leaving(original):
     def leave(self, *error):
         recorder = current()
         if recorder is not None:
-            recorder.catchers = [c for c in recorder.catchers if c is not self]
+            recorder.nodes.catchers = [c for c in recorder.nodes.catchers if c is not self]
         return original(self, *error)
 
     return leave

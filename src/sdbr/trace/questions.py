@@ -44,8 +44,13 @@ def questions(trace: Trace) -> list[Question]:
     return [node for node in trace.nodes if type(node) is Question]
 
 
-class QuestionRecording:
+class Questions:
     """The part of the recorder that notes questions."""
+
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
 
     def ask(self, array, kind: type, answer: int, text: str) -> None:
         """Traced code turns `array` into a number of Python, which is `answer`.
@@ -61,23 +66,25 @@ class QuestionRecording:
         """
         if self.trace.dynamic is not None:
             return
-        if self.borrowed.are_compared and self.leave_numbers((array,), arrays_alone=True):
+        if self.recorder.borrowed.are_compared and self.recorder.meeting.leave_numbers(
+            (array,), arrays_alone=True
+        ):
             return
-        if self.forgotten is not None:
-            self.forgotten.fail("a value decides inside which way the code takes")
+        if self.recorder.nodes.forgotten is not None:
+            self.recorder.nodes.forgotten.fail("a value decides inside which way the code takes")
             return
         reason = self.why_closed()
         if reason is not None:
-            self.mark_dynamic(f"{text} {reason}", Remedy.STAY_ARRAYS)
+            self.recorder.mark_dynamic(f"{text} {reason}", Remedy.STAY_ARRAYS)
             return
-        self.check_exports()
-        value = self._of_traced(array)
+        self.recorder.views.check_exports()
+        value = self.values.of_traced(array)
         label = f"question {kind.__name__}"
         call = (_asked, (), {})
         self.trace.nodes.append(
             Question(
                 None, None, call, [value], [], False, [], label, user_line(), kind=kind,
-                answer=int(answer), link=self.link,
+                answer=int(answer), link=self.recorder.link,
             )
         )  # fmt: skip
 

@@ -8,16 +8,17 @@ import sys
 from collections.abc import Callable
 
 from sdbr.base.errors import TraceError
-from sdbr.base.reasons import Remedy
+from sdbr.base.reasons import OF_THEMSELVES, Reason, Remedy
 from sdbr.devices.arrays import Array, allocations_noted, is_writeable
-from sdbr.trace._applies import ApplyRecording
-from sdbr.trace.arrays.known import ValueRecording
-from sdbr.trace.arrays.leaving import LeavingRecording
-from sdbr.trace.arrays.memories import MemoryRecording
-from sdbr.trace.arrays.traced_float import ScalarRecording, plain_float
-from sdbr.trace.arrays.traced_int import CounterRecording
-from sdbr.trace.arrays.views import ViewRecording, replace_everywhere
-from sdbr.trace.captured import Borrowed, CapturedRecording
+from sdbr.trace._applies import FunctionNodes
+from sdbr.trace.arrays.known import Values
+from sdbr.trace.arrays.leaving import Leaving
+from sdbr.trace.arrays.memories import Memories
+from sdbr.trace.arrays.traced_float import Floats, plain_float
+from sdbr.trace.arrays.traced_int import Ints
+from sdbr.trace.arrays.views import Views, replace_everywhere
+from sdbr.trace.captured import Borrowed, CapturedState
+from sdbr.trace.code.frames import user_line
 from sdbr.trace.code.generators import Generators
 from sdbr.trace.code.moving import GENERATORS
 from sdbr.trace.code.profile_calls import calls_seen
@@ -25,22 +26,22 @@ from sdbr.trace.code.reading import link_of
 from sdbr.trace.containers import Handed, Plain
 from sdbr.trace.current import current, set_current
 from sdbr.trace.effects._own_forwards import OwnForwards
-from sdbr.trace.effects.attributes import AttributeRecording
-from sdbr.trace.effects.growing import GrowthRecording
-from sdbr.trace.effects.keeping import KeepingRecording
+from sdbr.trace.effects.attributes import LinkAttributes
+from sdbr.trace.effects.growing import Growth
+from sdbr.trace.effects.keeping import Kept
 from sdbr.trace.effects.output import finish_streams
-from sdbr.trace.effects.reports import RecordingReporter, ReportRecording
-from sdbr.trace.effects.stores import StoreRecording
+from sdbr.trace.effects.reports import RecordingReporter, Reports
+from sdbr.trace.effects.stores import Outside
 from sdbr.trace.forgotten import why_not_through
-from sdbr.trace.gradients import GradientRecording
-from sdbr.trace.guards.link_contents import ContentsRecording
-from sdbr.trace.lasting import LastingRecording
-from sdbr.trace.meeting import MeetingRecording
-from sdbr.trace.numpy_calls import CallRecording
+from sdbr.trace.gradients import Gradients
+from sdbr.trace.guards.link_contents import LinkContents
+from sdbr.trace.lasting import LastingMemory
+from sdbr.trace.meeting import Meeting
+from sdbr.trace.numpy_calls import NumpyCalls
 from sdbr.trace.on_device.functions import ON_DEVICE, instead_of
-from sdbr.trace.passing_on import PassingRecording
+from sdbr.trace.passing_on import Passing
 from sdbr.trace.patches import APPLIES, NODES, PATCHES
-from sdbr.trace.questions import QuestionRecording
+from sdbr.trace.questions import Questions
 from sdbr.trace.structure import (
     containers_in,
     fill,
@@ -58,30 +59,15 @@ import chainer
 import numpy as np
 from chainer import reporter
 
+_MOST_REASONS = 16  # of one call, besides the first
 
-class Recorder(
-    ApplyRecording,
-    CallRecording,
-    ValueRecording,
-    ViewRecording,
-    MemoryRecording,
-    LastingRecording,
-    AttributeRecording,
-    ReportRecording,
-    ScalarRecording,
-    CounterRecording,
-    GradientRecording,
-    ContentsRecording,
-    CapturedRecording,
-    StoreRecording,
-    GrowthRecording,
-    KeepingRecording,
-    QuestionRecording,
-    LeavingRecording,
-    MeetingRecording,
-    PassingRecording,
-):
+
+class Recorder:
     """Collects one :class:`~sdbr.trace.values.Trace`; one per traced call.
+
+    What it knows of one kind of thing is a part of it, an object of its own with its own names.
+    Parts ask each other by way of the recorder (``self.recorder.views.note_view(...)``), all of
+    them the values and the floats, which are made first.
 
     Parameters
     ----------
@@ -97,7 +83,6 @@ class Recorder(
     """
 
     def __init__(self, transparent: Callable[[type], bool]):
-        super().__init__()
         self.transparent = transparent
         self.allocated: set[int] = set()  # where memory of CuPy begins that the call got
         self.gpu: int | None = None  # where the arrays of the call lie; None: on the host
@@ -113,11 +98,35 @@ class Recorder(
         self.generators = Generators()
         if self.generators.unwatched:
             self.trace.unwatched.append(self.generators.unwatched)
-        self._frame = None  # of `_call`, while the call is traced
+        self.frame = None  # of `_call`, while the call is traced
         self._later = contextlib.ExitStack()  # patches that only some calls need
         self._watches_nodes = False
         self.plain = Plain({})
         self.streams: dict[int, tuple] = {}  # texts in memory that the call wrote to
+        self.values = Values(self)
+        self.floats = Floats(self)
+        self.nodes = FunctionNodes(self)
+        self.calls = NumpyCalls(self)
+        self.views = Views(self)
+        self.memory = Memories(self)
+        self.lasting = LastingMemory(self)
+        self.attributes = LinkAttributes(self)
+        self.reports = Reports(self)
+        self.ints = Ints(self)
+        self.gradients = Gradients(self)
+        self.contents = LinkContents(self)
+        self.captured = CapturedState(self)
+        self.outside = Outside(self)
+        self.growth = Growth(self)
+        self.kept = Kept(self)
+        self.questions = Questions(self)
+        self.leaving = Leaving(self)
+        self.meeting = Meeting(self)
+        self.passing = Passing(self)
+
+    def close(self) -> None:
+        """Let go of all that was recorded: parts know the recorder, which no count frees."""
+        vars(self).clear()
 
     @property
     def on_device(self) -> bool:
@@ -168,14 +177,14 @@ class Recorder(
         if isinstance(thing, GENERATORS):
             self.generators.watch(thing, f"{str(source)!r}, a random generator of its own,")
         else:
-            self.know_met(thing, source)
+            self.captured.know_met(thing, source)
 
     def _hooks(self) -> dict[str, Callable]:
         """What the watch of the code asks and tells: see `watching`."""
         return {
-            "meets": self.meets, "writes": self.stores.note,
+            "meets": self.meets, "writes": self.outside.stores.note,
             "shows": functools.partial(self.borrowed.shows, self), "holds_nodes": self.watch_nodes,
-            "stands": self._instead_of, "knows": self.known_view,
+            "stands": self._instead_of, "knows": self.values.known_view,
             "moves": functools.partial(self.borrowed.moves, self), "moving": self.moving,
         }  # fmt: skip
 
@@ -183,6 +192,18 @@ class Recorder(
         """What is called in the place of a function that code has by a name of its own."""
         found = PATCHES.instead_of(thing)
         return instead_of(thing) if found is None and self.on_device else found
+
+    def mark_dynamic(
+        self, text: str, remedy: Remedy, quiet: bool = False, line: str | None = None
+    ) -> None:
+        """The call cannot be static; `quiet` when that is no fault of the code."""
+        if self.trace.dynamic is None or (self.trace.quiet and not quiet):
+            self.trace.dynamic = Reason(text, remedy, user_line() if line is None else line)
+            self.trace.quiet = quiet
+        elif remedy in OF_THEMSELVES and not quiet and len(self.trace.others) < _MOST_REASONS:
+            reason = Reason(text, remedy, user_line() if line is None else line)
+            if reason not in (self.trace.dynamic, *self.trace.others):
+                self.trace.others.append(reason)
 
     def watch_nodes(self) -> None:
         """User code may hold a function node from now on: what it reads there is noted."""
@@ -217,16 +238,16 @@ class Recorder(
         if owner is not None:
             self.link = owner
             self.trace.roots.append(("", owner))
-        traced_leaves = [self.argument(leaf, i) for i, leaf in enumerate(leaves)]
+        traced_leaves = [self.values.argument(leaf, i) for i, leaf in enumerate(leaves)]
         floats = numbers_in(structure)
         self.trace.float_names = names = number_names(structure)
-        slots = iter([self.number_argument(i, x, names[i]) for i, x in enumerate(floats)])
+        slots = iter([self.floats.number_argument(i, x, names[i]) for i, x in enumerate(floats)])
         own = mapped(structure, lambda x: next(slots) if is_number(x) else x)
         filled = fill(own, traced_leaves)
         handed = None if given is None else Handed(given, filled)
         args, kwargs = filled if handed is None else handed.arguments
         _release()  # what an interrupted trace left
-        self.count_given(traced_leaves)
+        self.outside.count_given(traced_leaves)
         try:
             result = self._call(function, args, kwargs, silent)
         except BaseException:
@@ -242,13 +263,13 @@ class Recorder(
             returned = self._returned_other(error)
         self.plain = Plain({}) if handed is None else handed.plain
         self._collect(returned, out_leaves, containers_in(result), handed)
-        self.finish_lasting(leaves)
-        self.finish_floats(floats)
-        self.not_forgotten = why_not_through(self)
+        self.lasting.finish_lasting(leaves)
+        self.floats.finish_floats(floats)
+        self.nodes.not_forgotten = why_not_through(self)
         result = self.plain.of(result)
-        self.given[:] = (), {}
+        self.captured.given[:] = (), {}
         del self.plain, returned, own, filled, args, kwargs, handed, floats  # which hold some
-        self.settle_floats()
+        self.leaving.settle_floats()
         return result
 
     def _returned_empty(self, path: str) -> None:
@@ -260,11 +281,11 @@ class Recorder(
 
     def leave_plain(self) -> None:
         """The call has raised: whatever it has kept by then is what define-by-run keeps."""
-        self.given[:] = (), {}
-        held, self.followed_floats = self.followed_floats, []
+        self.captured.given[:] = (), {}
+        held, self.floats.followed_floats = self.floats.followed_floats, []
         replace_everywhere({id(x): (x, plain_float(x)) for x in held})
-        self.take_back_views()
-        self.take_back_counters()
+        self.views.take_back_views()
+        self.ints.take_back_counters()
 
     def _call(self, function, args, kwargs, silent: bool):
         """Call the function with everything in place that notes what it does."""
@@ -272,7 +293,7 @@ class Recorder(
         recording = RecordingReporter(self, reporters[-1] if reporters and not silent else None)
         with APPLIES, PATCHES, self._later:
             try:
-                self._frame = sys._getframe()
+                self.frame = sys._getframe()
                 set_current(self)
                 if self.on_device:
                     self._later.enter_context(ON_DEVICE)
@@ -282,27 +303,27 @@ class Recorder(
                     if self.call_watch is not None:
                         self.own_forwards = OwnForwards(self)
                     self.generators.look()
-                    self.given[:] = args, kwargs
+                    self.captured.given[:] = args, kwargs
                     with watching(function, args, kwargs, self._hooks()) as self.code_watch:
                         result = function(*args, **kwargs)
                     self.reads, self.code_watch = self.code_watch.reads, None
                     self.generators_unmoved()
             finally:
                 set_current(None)
-                self._frame = self.own_forwards = None
+                self.frame = self.own_forwards = None
                 _drop_recording(reporters)
         return result
 
     def _collect(self, returned, leaves: list, containers: dict, handed: Handed | None) -> None:
         """After the call: what it returned, what it has written, and what that makes of it."""
-        structure = mapped(returned, self.shown_scalar)
-        values = list(map(self.handed_out, leaves))
+        structure = mapped(returned, self.floats.shown_scalar)
+        values = list(map(self.calls.handed_out, leaves))
         _note_writeable(leaves, values)
         self.trace.result = fill(structure, values)
-        self.check_exports()
-        self.check_shown()
-        self.trace.asks_layout |= self.either_way and self.reads.compares_arrays
-        if any(array.flags.num != flags for array, flags in self.flagged):
+        self.views.check_exports()
+        self.views.check_shown()
+        self.trace.asks_layout |= self.memory.either_way and self.reads.compares_arrays
+        if any(array.flags.num != flags for array, flags in self.memory.flagged):
             self.mark_dynamic("flags of an array were set in place", Remedy.DO_OUTSIDE)
         if handed is not None and handed.changed():
             self.mark_dynamic(
@@ -310,8 +331,8 @@ class Recorder(
             )
         given = {} if handed is None else handed.origins
         settle = functools.partial(self._settle, leaves, values, containers, given)
-        self._collect_writes(leaves, containers, settle)
-        self.finish_passing()
+        self.attributes.collect(leaves, containers, settle)
+        self.passing.finish_passing()
         if handed is not None:
             handed.give_back()
 
@@ -320,12 +341,12 @@ class Recorder(
         if containers:
             # The first is the result. No variable here may hold it: references to it are counted.
             known = {id(x): value for x, value in zip(leaves, values, strict=True)}
-            self.trace.result = self.template_of(
+            self.trace.result = self.kept.template_of(
                 next(iter(containers.values())),
-                lambda x: known[id(x)] if id(x) in known else self.shown_scalar(x),
+                lambda x: known[id(x)] if id(x) in known else self.floats.shown_scalar(x),
             )
-        self.check_holders(containers, given)
-        self.settle(self.plain.of)
+        self.kept.check_holders(containers, given)
+        self.kept.settle(self.plain.of)
 
 
 def traced_by_caller() -> bool:
@@ -339,7 +360,7 @@ def traced_by_caller() -> bool:
         return False
     frame = sys._getframe(1)
     while frame is not None:
-        if frame is recorder._frame:
+        if frame is recorder.frame:
             return True
         frame = frame.f_back
     set_current(None)

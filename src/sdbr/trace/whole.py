@@ -91,7 +91,11 @@ class LinkCall:
 def _record_link(recorder, link, call, x, label: str):
     """Call ``call(link, x)`` and record it as one node that runs it again in every replay."""
     line = user_line()
-    value = recorder.of_variable(x) if isinstance(x, chainer.Variable) else recorder.of_array(x)
+    value = (
+        recorder.values.of_variable(x)
+        if isinstance(x, chainer.Variable)
+        else recorder.values.of_array(x)
+    )
     before = Attributes(recorder)
     recorder.depth += 1
     try:
@@ -101,11 +105,11 @@ def _record_link(recorder, link, call, x, label: str):
     before.forgive_writes()
     names = sorted(link.__dict__["_params"])
     parameters = [getattr(link, name) for name in names]  # a read, for the guards
-    values = [value, *[recorder.of_variable(p) for p in parameters]]
+    values = [value, *[recorder.values.of_variable(p) for p in parameters]]
     template = LinkCall(link, call, names, label)
     backprop = chainer.config.enable_backprop
     node = TracedNode(template, template, None, values, [], backprop, [], label, line)
-    recorder.add_node(node, (y,))
+    recorder.nodes.add_node(node, (y,))
     return y
 
 
@@ -125,7 +129,7 @@ def _sample(original):
         if recorder is None:
             return original(self, shape)
         call = OutsideCall(functools.partial(original, self), "WalkerAlias.sample")
-        return recorder.draw(call, (shape,), {})
+        return recorder.calls.draw(call, (shape,), {})
 
     return sample
 
@@ -164,7 +168,7 @@ def _power_iteration(original):
         finally:
             recorder.depth -= 1
         call = OutsideCall(iterate, "SpectralNormalization power iteration")
-        return recorder.numpy_call(call, (matrix, u), {}, result)
+        return recorder.calls.numpy_call(call, (matrix, u), {}, result)
 
     return update
 
@@ -210,7 +214,7 @@ def _first_values(link_of: Callable):
             if recorder.code_watch is not None:
                 for name in _changed(self, own):
                     recorder.code_watch.wrote(self, "attribute", name)
-            recorder.came_to_be(link, _changed(link, before))
+            recorder.attributes.came_to_be(link, _changed(link, before))
             return result
 
         return prepare
@@ -275,7 +279,7 @@ def _padded(original):
         finally:
             recorder.depth -= 1
         call = OutsideCall(original, "concat_examples with padding")
-        return recorder.numpy_call(call, (list(arrays), padding), {}, result)
+        return recorder.calls.numpy_call(call, (list(arrays), padding), {}, result)
 
     return concat
 
@@ -294,7 +298,7 @@ def _of_arrays(original):
         finally:
             recorder.depth -= 1
         call = OutsideCall(original, original.__name__)
-        return recorder.numpy_call(call, (array, *args), kwargs, result)
+        return recorder.calls.numpy_call(call, (array, *args), kwargs, result)
 
     return function
 

@@ -165,12 +165,13 @@ cdef class Left(Scalar):
         recorder = current()
         if recorder is None or recorder.depth:
             return
-        if recorder.leave_value(self.value):
+        if recorder.meeting.leave_value(self.value):
             return
         if not self.whole:
             recorder.mark_dynamic(self.text, Remedy.STAY_ARRAYS)
         for number in self.whole:
-            recorder.ask(recorder.array_of(number), int, int(number.plain), number.text)
+            array = recorder.leaving.array_of(number)
+            recorder.questions.ask(array, int, int(number.plain), number.text)
 
 
 cdef class Condition:

@@ -60,10 +60,12 @@ def whole_of(thing: Any) -> int:
     """``int(thing)``, which may be followed."""
     recorder = current()
     if recorder is not None and not recorder.depth:
-        if recorder.is_left_whole(thing) or (recorder.follows(thing) and thing.kind is int):
+        if recorder.floats.is_left_whole(thing) or (
+            recorder.floats.follows(thing) and thing.kind is int
+        ):
             return thing
         if is_one(thing, int):
-            found = recorder.leave_as_whole(thing, "a value left NumPy through int()")
+            found = recorder.leaving.leave_as_whole(thing, "a value left NumPy through int()")
             if found is not None:
                 return found
     return int(thing)
@@ -73,12 +75,12 @@ def float_of(thing: Any) -> float:
     """``float(thing)``, which may be followed."""
     recorder = current()
     if recorder is not None and not recorder.depth:
-        if recorder.is_left(thing) or recorder.shows_float(thing):
-            return recorder.as_python(thing)
+        if recorder.floats.is_left(thing) or recorder.floats.shows_float(thing):
+            return recorder.leaving.as_python(thing)
         if type(thing) in FOLLOWED:
             return computed(float, (thing,))
         if is_one(thing, float):
-            found = recorder.leave_as_float(thing, "a value left NumPy through float()")
+            found = recorder.leaving.leave_as_float(thing, "a value left NumPy through float()")
             if found is not None:
                 return found
     return float(thing)

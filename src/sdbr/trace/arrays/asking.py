@@ -40,10 +40,10 @@ def count(array) -> int:
 def refuse_inside(what: str) -> None:
     """In the function of an ``F.forget`` nothing asks: what it gives may have another shape."""
     recorder = current()
-    if recorder is not None and not recorder.depth and recorder.forgotten is not None:
+    if recorder is not None and not recorder.depth and recorder.nodes.forgotten is not None:
         text = f"{what} depends on values in the function of F.forget"
         recorder.mark_dynamic(text, Remedy.STAY_ARRAYS)
-        recorder.forgotten.shaped = True
+        recorder.nodes.forgotten.shaped = True
 
 
 def settled(thing: Any, slices_alone: bool = False, floats: bool = False) -> Any:
@@ -82,7 +82,7 @@ def ask_layout(flagged: np.ndarray | None = None) -> None:
     if recorder is not None and not recorder.depth:
         recorder.trace.asks_layout = True
         if flagged is not None:
-            recorder.flagged.append((flagged, flagged.flags.num))
+            recorder.memory.flagged.append((flagged, flagged.flags.num))
 
 
 def in_order(name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict]:

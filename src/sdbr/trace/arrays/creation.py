@@ -90,7 +90,7 @@ def recorded_draw(original: Callable) -> Callable:
             return original(*args, **kwargs)
         frame = sys._getframe(1)
         if not called_by_machinery(frame):
-            return recorder.draw(*recorder.with_numbers(original, args, kwargs))
+            return recorder.calls.draw(*recorder.meeting.with_numbers(original, args, kwargs))
         if not makes_parameters(frame):
             text = "an initializer draws an array that is no parameter"
             recorder.mark_dynamic(text, Remedy.DRAW_ARRAYS)
@@ -120,9 +120,9 @@ def creating(original):
     def create(*args, **kwargs):
         recorder = current()
         if recorder is not None:
-            if original.__name__ in _OF_NUMBERS and recorder.fills_in:
+            if original.__name__ in _OF_NUMBERS and recorder.meeting.fills_in:
                 filled = args[1:2], kwargs.get("fill_value")
-                number = recorder.holds_number((args[:2], kwargs))
+                number = recorder.meeting.holds_number((args[:2], kwargs))
                 if number or (original.__name__ != "linspace" and holds_known(filled)):
                     return record(original, *_of_settled_shape(original.__name__, args, kwargs))
             args, kwargs = strip_floats(args), strip_floats(kwargs)
@@ -139,7 +139,7 @@ def creating(original):
             return result
         if original.__name__[:5] == "empty" and result.dtype.kind in "biufc":
             result.fill(0)  # whatever the call leaves of it is the same in every trace
-        return recorder.made(result)
+        return recorder.values.made(result)
 
     return create
 
@@ -157,7 +157,7 @@ def _converting(original):
         result = original(*args, **kwargs)
         made = type(result) is np.ndarray and only_numbers([*args, *kwargs.values()])
         made = made and not _for_ourselves(recorder, sys._getframe(1))
-        return recorder.made(result) if made else result
+        return recorder.values.made(result) if made else result
 
     return convert
 

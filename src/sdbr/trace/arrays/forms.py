@@ -163,7 +163,7 @@ def record_with_form(function: Callable, args: tuple, kwargs: dict) -> Any:
     if is_traced(number):
         refuse_inside(f"the shape of the result of numpy.{function.__name__}")
         text = f"the shape of the result of numpy.{function.__name__} depends on values"
-        current().ask(number, int, formed.form, text)
+        current().questions.ask(number, int, formed.form, text)
     if not parts:
         return result
     return rebuild(result, parts) if isinstance(result, (tuple, list)) else parts[0]

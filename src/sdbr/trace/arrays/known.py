@@ -4,38 +4,41 @@ from __future__ import annotations
 
 import weakref
 
-from sdbr.base.reasons import OF_THEMSELVES, Reason, Remedy
+from sdbr.base.reasons import Remedy
 from sdbr.devices.arrays import PLAIN, Array, device_of
 from sdbr.trace._node_copies import GRAPH, inner_function
 from sdbr.trace.arrays._exports import new_fields
 from sdbr.trace.arrays.stripping import PURE, is_traced, strip
 from sdbr.trace.arrays.wrapping import wrap
-from sdbr.trace.code.frames import in_backward, user_line
+from sdbr.trace.code.frames import in_backward
 from sdbr.trace.values import ALIAS, ARGUMENT, CONSTANT, PARAMETER, RESULT, TracedNode, Value
 
 import chainer
 import numpy as np
 
 
-class ValueRecording:
+class Values:
     """The part of the recorder that knows arrays by identity."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
         self.met: int | None = None  # a GPU that an array of the call lies on
         # id -> (a NumPy scalar on a node, in the place of what the call has computed; its value)
         self.computed_numbers: dict[int, tuple] = {}
         self.given_to_nodes = False  # whether nodes hold arrays or numbers of the call
-        self._nodes: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
+        self.variables: dict[int, tuple] = {}  # id(VariableNode) -> (VariableNode, Value)
         self._arrays: dict[int, tuple] = {}  # id(array) -> (weakref, Value)
         self._parameters: dict[int, Value] = {}
         self._aliases: dict[int, Value] = {}  # index of a value -> its array
         self._states: dict[int, tuple] = {}  # id(array) -> (weakref, node, where on the node)
         self._left: dict[int, tuple] = {}  # id(function) -> (weakref, what its forward left there)
-        self._made: dict[int, tuple] = {}  # id -> (array made from nothing, its contents then)
+        self.from_nothing: dict[
+            int, tuple
+        ] = {}  # id -> (array made from nothing, its contents then)
         self._own: dict[int, weakref.ref] = {}  # index of a value -> the first array that showed it
-        self._copies: dict[tuple, Value] = {}  # (index of a value, id of a copy of it) -> its value
-        self._constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
+        self.copies: dict[tuple, Value] = {}  # (index of a value, id of a copy of it) -> its value
+        self.constants: dict[int, tuple] = {}  # id(pure array) -> (array, Value)
 
     def value(self, kind, array, requires_grad, source, is_variable) -> Value:
         value = Value(
@@ -49,14 +52,14 @@ class ValueRecording:
         )
         self.trace.values.append(value)
         if not isinstance(array, Array):
-            value.host = self.on_device
-        elif device_of(array) != self.gpu:
+            value.host = self.recorder.on_device
+        elif device_of(array) != self.recorder.gpu:
             self.met = device_of(array)
-            place = "the host" if self.gpu is None else f"GPU {self.gpu}"
+            place = "the host" if self.recorder.gpu is None else f"GPU {self.recorder.gpu}"
             text = f"an array lies on GPU {self.met}, and the call runs on {place}"
-            self.mark_dynamic(text, Remedy.DO_OUTSIDE)
+            self.recorder.mark_dynamic(text, Remedy.DO_OUTSIDE)
         else:
-            self.met = self.gpu
+            self.met = self.recorder.gpu
         return value
 
     def know_array(self, array, value: Value) -> None:
@@ -71,8 +74,8 @@ class ValueRecording:
 
     def know_variable(self, variable, value: Value) -> None:
         node = variable._node
-        self._nodes[id(node)] = (node, value)
-        self.note_extras(variable)
+        self.variables[id(node)] = (node, value)
+        self.recorder.outside.note_extras(variable)
         self.know_array(variable._data[0], value)
 
     def argument(self, leaf, index: int):
@@ -86,19 +89,19 @@ class ValueRecording:
         if known is not None and known[0]() is leaf and not known[1].is_variable:
             value = known[1]  # one array given twice is one array to the code
         self.know_array(leaf, value)
-        return wrap(leaf, value, self)
+        return wrap(leaf, value, self.recorder)
 
     def find_array(self, array) -> Value | None:
         known = self._arrays.get(id(array))
         if known is not None and known[0]() is array:
             return known[1]
-        if id(array) in self._made:
-            return self._pure(array)
+        if id(array) in self.from_nothing:
+            return self.of_pure(array)
         return self._state_of_node(array)
 
     def known_view(self, array):
         """What shows where an array of the call comes from; None for others."""
-        value = None if self.depth else self.find_array(array)
+        value = None if self.recorder.depth else self.find_array(array)
         return None if value is None or value.kind == CONSTANT else wrap(array, value)
 
     def know_state(self, node: TracedNode, function) -> None:
@@ -127,7 +130,7 @@ class ValueRecording:
         """
         known = self._left.get(id(function))
         if known is not None and known[0]() is function and name in known[1]:
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 f"a result of {function.label} was read from attribute {name!r} of it",
                 Remedy.STAY_ARRAYS,
             )
@@ -149,54 +152,54 @@ class ValueRecording:
 
         Kernels of a GPU fill it with whatever they like, and tell nobody: hence the contents.
         """
-        self._made[id(array)] = (array, array.tobytes() if self.on_device else None)
-        return wrap(array, PURE, self)
+        self.from_nothing[id(array)] = (array, array.tobytes() if self.recorder.on_device else None)
+        return wrap(array, PURE, self.recorder)
 
     def was_filled(self, array) -> bool:
         """Whether an array made from nothing has got other contents unseen."""
-        made = self._made.get(id(array))
-        return made is None or (self.on_device and made[1] != array.tobytes())
+        made = self.from_nothing.get(id(array))
+        return made is None or (self.recorder.on_device and made[1] != array.tobytes())
 
     def of_variable(self, x) -> Value:
         """The value that Variable `x` shows."""
-        known = self._nodes.get(id(x._node))
+        known = self.variables.get(id(x._node))
         if known is not None:
             return known[1]
         if isinstance(x, chainer.Parameter):
-            return self._parameter(x)
-        captured = self.captured(x)
+            return self.of_parameter(x)
+        captured = self.recorder.captured.value_of(x)
         if captured is not None:
             return captured
         # A Variable that the call made itself, from an array: no history.
         array = x._data[0]
-        base = self._of_traced(array) if is_traced(array) else self.find_array(array)
+        base = self.of_traced(array) if is_traced(array) else self.find_array(array)
         x._data[0] = strip(array)
         if base is None:
-            value = self._unknown(array, x.requires_grad, True)
+            value = self.of_unknown(array, x.requires_grad, True)
         else:
-            value = self._alias(base, x.requires_grad, True)
-        self.note_own_variable(x, x._data[0])
-        self._nodes[id(x._node)] = (x._node, value)
+            value = self.alias(base, x.requires_grad, True)
+        self.recorder.memory.note_own_variable(x, x._data[0])
+        self.variables[id(x._node)] = (x._node, value)
         return value
 
     def moved(self, variable, array) -> None:
         """A Variable that the call has made has got another array, on another device."""
-        value = self._alias(self._of_traced(array), variable.requires_grad, True)
-        self.note_own_variable(variable, strip(array))
-        self._nodes[id(variable._node)] = (variable._node, value)
+        value = self.alias(self.of_traced(array), variable.requires_grad, True)
+        self.recorder.memory.note_own_variable(variable, strip(array))
+        self.variables[id(variable._node)] = (variable._node, value)
 
     def of_array(self, array) -> Value:
         """The value that `array` shows, without history."""
-        value = self._of_traced(array) if is_traced(array) else self.find_array(array)
+        value = self.of_traced(array) if is_traced(array) else self.find_array(array)
         if value is None:
-            return self._unknown(array)
+            return self.of_unknown(array)
         return (
-            self._alias(value, False, False) if value.is_variable or value.requires_grad else value
+            self.alias(value, False, False) if value.is_variable or value.requires_grad else value
         )
 
-    def _of_traced(self, array) -> Value:
+    def of_traced(self, array) -> Value:
         if array.origin is PURE:
-            return self._pure(strip(array))
+            return self.of_pure(strip(array))
         origin = array.origin
         if origin is not None:
             values = self.trace.values
@@ -204,17 +207,17 @@ class ValueRecording:
                 return origin
             # Kept by user code since an earlier trace: an array like any other.
             plain = strip(array)
-            return self.find_array(plain) or self._unknown(plain)
-        self.mark_dynamic(
+            return self.find_array(plain) or self.of_unknown(plain)
+        self.recorder.mark_dynamic(
             "an array was derived from others in a way that cannot be followed",
             Remedy.HAND_OVER_WHOLE,
         )
-        return self._unknown(strip(array))
+        return self.of_unknown(strip(array))
 
-    def _pure(self, array) -> Value:
+    def of_pure(self, array) -> Value:
         """An array made from nothing, as a constant with its present contents."""
         contents = array.tobytes()
-        known = self._constants.get(id(array))
+        known = self.constants.get(id(array))
         if known is not None:
             value = known[1]
             alike = (value.shape, value.dtype) == (array.shape, array.dtype)
@@ -224,10 +227,10 @@ class ValueRecording:
             self.computed_unseen()
         value = self.value(CONSTANT, array, False, array.copy(), False)
         self.trace.fixed.add(value.index)
-        self._constants[id(array)] = (array, value)
+        self.constants[id(array)] = (array, value)
         return value
 
-    def _alias(self, base: Value, requires_grad: bool, is_variable: bool) -> Value:
+    def alias(self, base: Value, requires_grad: bool, is_variable: bool) -> Value:
         """The array of `base` as a value of its own, cut off from the history of `base`."""
         if base.kind == ALIAS:
             base = base.source
@@ -248,7 +251,7 @@ class ValueRecording:
                 self._aliases[base.index] = value
         return value
 
-    def _parameter(self, parameter) -> Value:
+    def of_parameter(self, parameter) -> Value:
         value = self._parameters.get(id(parameter))
         if value is None:
             value = self.value(
@@ -258,10 +261,10 @@ class ValueRecording:
             if parameter.requires_grad is not parameter.node.requires_grad:
                 # Chainer asks the one in forwards, the other in backwards.
                 text = "requires_grad of a Parameter is another than that of its node"
-                self.mark_dynamic(text, Remedy.SET_OUTSIDE)
-            self.note_place(parameter)
-            self.note_extras(parameter)
-            self.held_parameter(parameter, value)
+                self.recorder.mark_dynamic(text, Remedy.SET_OUTSIDE)
+            self.recorder.captured.note_place(parameter)
+            self.recorder.outside.note_extras(parameter)
+            self.recorder.lasting.held_parameter(parameter, value)
             self.know_array(parameter._data[0], value)
         return value
 
@@ -272,49 +275,35 @@ class ValueRecording:
         """
         if self.given_to_nodes and in_backward():
             text = "a gradient was computed with what Chainer made of an array of the call"
-            self.mark_dynamic(text, Remedy.USE_FUNCTIONS)
+            self.recorder.mark_dynamic(text, Remedy.USE_FUNCTIONS)
 
     def arrays_known(self) -> dict[int, Value]:
         """The values of arrays that live, by their ids."""
         known = {i: x for i, (array, x) in self._arrays.items() if array() is not None}
-        return known | {i: x for i, (_, x) in self._constants.items()}
+        return known | {i: x for i, (_, x) in self.constants.items()}
 
     def number_of(self, thing) -> Value | None:
         """The value of a number that the call has computed and given to a node."""
         known = self.computed_numbers.get(id(thing))
         return None if known is None or known[0] is not thing else known[1]
 
-    def _unknown(self, array, requires_grad=False, is_variable=False) -> Value:
+    def of_unknown(self, array, requires_grad=False, is_variable=False) -> Value:
         self.note_unknown()
         if type(array) not in (*PLAIN, np.memmap):
             text = f"an array is a {type(array).__name__}, and replays give arrays of NumPy's own"
-            self.mark_dynamic(text, Remedy.STAY_ARRAYS)
+            self.recorder.mark_dynamic(text, Remedy.STAY_ARRAYS)
         value = self.value(CONSTANT, array, requires_grad, array, is_variable)
         self.know_array(array, value)
-        if isinstance(array, Array) and array.data.mem.ptr in self.allocated:
+        if isinstance(array, Array) and array.data.mem.ptr in self.recorder.allocated:
             self.computed_unseen()
         return value
 
     def computed_unseen(self) -> None:
         """Kernels of a GPU may have computed what an array holds; they tell nobody."""
-        if self.on_device:
+        if self.recorder.on_device:
             text = "an array was computed by code that cannot be seen into"
-            self.mark_dynamic(text, Remedy.USE_FUNCTIONS)
+            self.recorder.mark_dynamic(text, Remedy.USE_FUNCTIONS)
 
-    def mark_dynamic(
-        self, text: str, remedy: Remedy, quiet: bool = False, line: str | None = None
-    ) -> None:
-        """The call cannot be static; `quiet` when that is no fault of the code."""
-        if self.trace.dynamic is None or (self.trace.quiet and not quiet):
-            self.trace.dynamic = Reason(text, remedy, user_line() if line is None else line)
-            self.trace.quiet = quiet
-        elif remedy in OF_THEMSELVES and not quiet and len(self.trace.others) < _MOST_REASONS:
-            reason = Reason(text, remedy, user_line() if line is None else line)
-            if reason not in (self.trace.dynamic, *self.trace.others):
-                self.trace.others.append(reason)
-
-
-_MOST_REASONS = 16  # of one call, besides the first
 
 #: Attributes of any function node, which tell of the graph.
 _OF_ANY = frozenset({

@@ -102,18 +102,21 @@ def _in_python(function: Callable, whole: tuple) -> Callable:
     return call
 
 
-class LeavingRecording:
+class Leaving:
     """The part of the recorder that follows the numbers of the call which are floats of Python."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
+        self.floats = recorder.floats
         self._read: dict[Scalar, tuple] = {}  # floats of others -> their array, its Value
 
     def leave_all(self) -> None:
         """The values of all numbers of the call may be taken where they cannot be followed."""
-        held = [x.origin for x in self.followed_floats if type(x) is TracedFloat]
-        for scalar in (*self._scalars.values(), *held):
-            self.note_leaving(scalar)
+        held = [x.origin for x in self.floats.followed_floats if type(x) is TracedFloat]
+        for scalar in (*self.floats.scalars.values(), *held):
+            self.floats.note_leaving(scalar)
 
     def leave_as_float(self, thing, text: str) -> TracedFloat | None:
         """The one number in `thing` as a float; None where it cannot be followed."""
@@ -132,7 +135,7 @@ class LeavingRecording:
     def _may_leave(self, thing, dtypes: str, frame) -> bool:
         return (
             self.trace.dynamic is None
-            and self.forgotten is None
+            and self.recorder.nodes.forgotten is None
             and strip(thing).dtype.char in dtypes
             and holds_known(thing)
             and foreign_caller(frame) is None
@@ -144,13 +147,13 @@ class LeavingRecording:
             return kind(traced)  # the trace is dynamic by now
         if kind in (float, int):
             traced.origin.number = kind
-        left = Left(traced.plain, traced.origin, text, self.token, kind)
+        left = Left(traced.plain, traced.origin, text, self.floats.token, kind)
         left.whole = left.whole or whole_numbers(parts)
         return WHOLE.get(kind, TracedFloat)(kind(strip(traced)), left)
 
     def array_of(self, number: Left):
         """A number of the call as an array of it."""
-        return wrap(number.plain, number.value, self)
+        return wrap(number.plain, number.value, self.recorder)
 
     def as_python(self, number: TracedFloat):
         """``float(number)`` of a number that is followed."""
@@ -163,13 +166,13 @@ class LeavingRecording:
 
     def compute(self, function: Callable, things: tuple, parts: tuple) -> Any:
         """``function(*things)`` of which at least one is a number of the call."""
-        if any(map(self.is_left_whole, things)):
+        if any(map(self.floats.is_left_whole, things)):
             return self._compute_whole(function, things, parts)
         text = next(part.text for part in parts if type(part) is Left)
         try:
             result = function(*map(plain_float, things))
         except Exception:
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 f"an error of {function.__name__} was raised during the call", Remedy.CATCH_OUTSIDE
             )
             raise
@@ -183,7 +186,7 @@ class LeavingRecording:
                 return self.round_off(things[0], _WHOLE[function], result)
             if type(result) is bool and function in _COMPARISONS:
                 return self.compare(function, things, parts)
-        self.mark_dynamic(text, Remedy.STAY_ARRAYS)
+        self.recorder.mark_dynamic(text, Remedy.STAY_ARRAYS)
         return result
 
     def _compute_whole(self, function: Callable, things: tuple, parts: tuple) -> Any:
@@ -192,11 +195,12 @@ class LeavingRecording:
         whole = all(type(x) is int for x in plain)
         if function in _OF_FLOATS or (not whole and _takes_floats(function, plain)):
             return computed(
-                function, tuple([self.as_python(x) if self.is_left_whole(x) else x for x in things])
+                function,
+                tuple([self.as_python(x) if self.floats.is_left_whole(x) else x for x in things]),
             )
         ufunc = _OF_WHOLE.get(function)
         if ufunc is None or max(map(abs, (*plain, function(*plain)))) > _EXACT:
-            return computed(function, tuple(map(self.asked, things)))
+            return computed(function, tuple(map(self.floats.asked, things)))
         operands = [
             self.array_of(part) if type(part) is Left
             else record(as_whole, (self.read_anew(float(x), part),), {})
@@ -213,13 +217,13 @@ class LeavingRecording:
         result = bool(function(*map(plain_float, things)))
         operands = self._operands(function, things, parts)
         if operands is None or not (function is operator.truth or function in _COMPARISONS):
-            self.mark_dynamic(text, Remedy.STAY_ARRAYS)
+            self.recorder.mark_dynamic(text, Remedy.STAY_ARRAYS)
         elif self.trace.dynamic is None:
             traced = operands[0]
             if function is not operator.truth:
                 traced = record(_COMPARISONS[function], operands, {})
             if is_traced(traced):
-                self.ask(traced, bool, result, text)
+                self.recorder.questions.ask(traced, bool, result, text)
         return result
 
     def read_anew(self, number: float, scalar: Scalar):
@@ -230,15 +234,15 @@ class LeavingRecording:
         if known is None:
             call = (type(number), (number,), {})
             node = TracedNode(None, None, call, [], [], False, [], scalar.name, user_line())
-            node.scalars, node.link = [("", False, scalar)], self.link
+            node.scalars, node.link = [("", False, scalar)], self.recorder.link
             plain = np.asarray(np.float64(number))
-            value = self.value(RESULT, plain, False, (node, 0), False)
+            value = self.values.value(RESULT, plain, False, (node, 0), False)
             value.is_scalar, value.host = True, False
-            self.know_array(plain, value)
+            self.values.know_array(plain, value)
             node.outputs.append(value)
             self.trace.nodes.append(node)
             known = self._read[scalar] = plain, value
-        return wrap(*known, self)
+        return wrap(*known, self.recorder)
 
     def round_off(self, number: TracedFloat, ufunc, answer: int) -> int:
         """A whole number that is made of a number of the call: a question."""
@@ -246,7 +250,7 @@ class LeavingRecording:
         if ufunc is not None and self.trace.dynamic is None:
             traced = record(ufunc, (traced,), {})
         if is_traced(traced) and abs(answer) < _EXACT:
-            self.ask(traced, int, answer, number.origin.text)
+            self.recorder.questions.ask(traced, int, answer, number.origin.text)
         else:
             number.origin.must_stay()
         return answer
@@ -283,7 +287,9 @@ class LeavingRecording:
         for test, thing, bound in conditions:
             asked = record(test, (traced if thing is None else thing, *bound), {})
             if is_traced(asked):
-                self.ask(asked, bool, True, "a value decides whether Python raises an error")
+                self.recorder.questions.ask(
+                    asked, bool, True, "a value decides whether Python raises an error"
+                )
         return traced
 
     def _where_it_holds(self, function: Callable, operands: tuple, result) -> tuple:
@@ -295,7 +301,7 @@ class LeavingRecording:
         list of (ufunc, operand or None, tuple)
             What has to be true of an operand, or of the result.
         """
-        no_more = self.why_closed() is not None
+        no_more = self.recorder.questions.why_closed() is not None
         first, *rest = operands
         finite = [] if not math.isfinite(result) or no_more else [(np.isfinite, None, ())]
         if function is operator.truediv:
@@ -315,7 +321,7 @@ class LeavingRecording:
 
     def settle_floats(self) -> None:
         """After the call: who still holds a number that was followed would have it no more."""
-        floats, self.followed_floats = self.followed_floats, []
+        floats, self.floats.followed_floats = self.floats.followed_floats, []
         made = [object(), *floats]
         usual = _references(made, 0)
         held = [i for i in range(1, len(made)) if _references(made, i) - usual > 1]
@@ -327,8 +333,8 @@ class LeavingRecording:
 
     def _take_back(self, held: list) -> None:
         for number in held:
-            if self.is_left(number):
-                self.mark_dynamic(
+            if self.floats.is_left(number):
+                self.recorder.mark_dynamic(
                     "a number of the call is kept where it outlives the call",
                     Remedy.RETURN_IT,
                     line=number.origin.value.source[0].line,
@@ -349,7 +355,11 @@ def item_of(asking: Callable) -> Callable:
         if recorder is not None and not recorder.depth and kind in "fiu":
             thing = _element(self, args)
             if thing is not None:
-                leave = recorder.leave_as_float if kind == "f" else recorder.leave_as_whole
+                leave = (
+                    recorder.leaving.leave_as_float
+                    if kind == "f"
+                    else recorder.leaving.leave_as_whole
+                )
                 number = leave(thing, "a value left NumPy through item()")
                 if number is not None:
                     return number
@@ -400,12 +410,12 @@ def _whole(name: str, ufunc) -> Callable:
 
     def method(self, *args):
         recorder = current()
-        if recorder is None or recorder.depth or not recorder.is_left(self):
+        if recorder is None or recorder.depth or not recorder.floats.is_left(self):
             return leaving(self, *args)
         args = tuple([x if x is None else operator.index(x) for x in args])  # of the call as well
         if args and type(args[0]) is int:
             return computed(_rounding(args[0]), (self,))
-        return recorder.round_off(self, ufunc, getattr(plain_float(self), name)())
+        return recorder.leaving.round_off(self, ufunc, getattr(plain_float(self), name)())
 
     method.__name__ = name
     return method

@@ -110,12 +110,14 @@ class Moving(NamedTuple):
     place: Place | None
 
 
-class MemoryRecording:
+class Memories:
     """The part of the recorder that knows the memory which the call may write in place."""
 
-    def __init__(self):
-        super().__init__()
-        self._memories: dict[int, Memory] = {}  # id of the array that owns it ->
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
+        self.known: dict[int, Memory] = {}  # id of the array that owns it ->
         self._on: dict[int, list[weakref.ref]] = {}  # the same -> traced views of it
         self.flagged: list[tuple] = []  # arrays whose flags the code has got hold of, and these
         self.either_way = False  # whether what the code has may be a view or a copy
@@ -125,13 +127,13 @@ class MemoryRecording:
         if not isinstance(array, ARRAYS):
             return None
         root = owner(array)
-        memory = self._memories.get(id(root))
+        memory = self.known.get(id(root))
         if memory is not None and memory.root() is root:
             return memory
-        made = self._made.get(id(root))
+        made = self.values.from_nothing.get(id(root))
         if made is None or made[0] is not root or not may_be_written(root, root):
             return None
-        memory = self._memories[id(root)] = Memory(root, root, None)
+        memory = self.known[id(root)] = Memory(root, root, None)
         return memory
 
     def note_memory(self, array: np.ndarray, value: Value, given: list) -> None:
@@ -139,14 +141,14 @@ class MemoryRecording:
         if not isinstance(array, ARRAYS):
             return
         root = owner(array)
-        known = self._memories.get(id(root))
+        known = self.known.get(id(root))
         if known is not None and known.root() is root:
             if not self._note_moving(known, array, value, given) and known.first is not None:
                 self.trace.windows.add(value.index)
             return
         self.note_hidden_view(array, given)
         if may_be_written(root, array) and not any(_is_of(x, root) for x in given):
-            self._memories[id(root)] = Memory(root, array, value)
+            self.known[id(root)] = Memory(root, array, value)
 
     def _note_moving(self, memory: Memory, array: np.ndarray, value: Value, given: list) -> bool:
         """Note a view whose place is another one where the call computes something else."""
@@ -201,12 +203,16 @@ class MemoryRecording:
 
     def note_applied(self, function, inputs, values, outputs, backprop: bool) -> None:
         """A function node was applied: its backward looks at arrays, its outputs may be views."""
-        if not self._memories and not self._made:
+        if not self.known and not self.values.from_nothing:
             return
         taken = arrays_in([y._data[0] for y in outputs])
         if backprop and any(value.requires_grad for value in values):
             for i in function._input_indexes_to_retain or ():
-                taken += [x for x in arrays_in(inputs[i]) if not self.keep_lasting(x, function)]
+                taken += [
+                    x
+                    for x in arrays_in(inputs[i])
+                    if not self.recorder.lasting.keep_lasting(x, function)
+                ]
             for owned in (function, inner_function(function)):
                 if owned is not None:
                     taken += arrays_of_fields(owned.__dict__, GRAPH)
@@ -221,7 +227,7 @@ class MemoryRecording:
             return
         given: list | None = None
         for y in outputs:
-            array, value = y._data[0], self._nodes[id(y._node)][1]
+            array, value = y._data[0], self.values.variables[id(y._node)][1]
             if value.requires_grad or type(array) not in PLAIN:
                 continue
             if given is None:
@@ -238,12 +244,12 @@ class MemoryRecording:
     def version(self, memory: Memory) -> Value:
         """The present version of the memory, in C order."""
         if memory.value is None:
-            memory.value = self._pure(memory.root())
+            memory.value = self.values.of_pure(memory.root())
         if not memory.written and memory.order != sorted(memory.order):
             call = (np.transpose, (Hole(0), tuple(memory.order)), {})
             memory.value = self._made_by(call, [memory.value], memory.shape, memory.dtype)
         if not memory.written and memory.first is not None:
-            self.note_lasting_write(memory)
+            self.recorder.lasting.note_lasting_write(memory)
         memory.written = True
         return memory.value
 
@@ -259,16 +265,16 @@ class MemoryRecording:
             view = reference()
             if view is None or owner(strip(view)) is not root:
                 continue
-            self.forget_view(view)
+            self.recorder.views.forget_view(view)
             view.origin = self._present(memory, strip(view), found)
-            self.know_array(strip(view), view.origin)
-            self.keep_view(strip(view), view)
+            self.values.know_array(strip(view), view.origin)
+            self.recorder.views.keep_view(strip(view), view)
         for reference in memory.arrays:
             array = reference()
             if array is not None:
-                self.know_array(array, self._present(memory, array, found))
+                self.values.know_array(array, self._present(memory, array, found))
         for key in memory.variables:
-            self._nodes.pop(key, None)
+            self.values.variables.pop(key, None)
         memory.variables.clear()
 
     def _present(self, memory: Memory, array: np.ndarray, found: dict[Place, Value]) -> Value:
@@ -277,7 +283,7 @@ class MemoryRecording:
         if moving is None:
             return self._shown(memory, memory.place(array), found)
         if moving.place is None:
-            self.mark_dynamic(MOVES, Remedy.NEW_ARRAY)
+            self.recorder.mark_dynamic(MOVES, Remedy.NEW_ARRAY)
             return memory.value
         inputs = [self._shown(memory, moving.place, found), *moving.node.inputs[1:]]
         return self._made_by(moving.node.call, inputs, array.shape, array.dtype)
@@ -296,12 +302,12 @@ class MemoryRecording:
     def _made_by(self, call, inputs: list, shape: tuple, dtype) -> Value:
         label = f"numpy {call[0].__name__}"
         node = TracedNode(None, None, call, inputs, [], False, [], label, user_line())
-        node.caught = self.caught()
+        node.caught = self.recorder.nodes.caught()
         value = Value(len(self.trace.values), RESULT, shape, dtype, False, (node, 0), False)
         value.host = inputs[0].host
         self.trace.values.append(value)
         node.outputs.append(value)
-        node.link = self.link
+        node.link = self.recorder.link
         self.trace.nodes.append(node)
         return value
 
@@ -310,22 +316,26 @@ class MemoryRecording:
         """Code in the block runs in each replay as well: what the call has made of nothing it may
         write to where it lies in `given`, as that is what a replay gives it."""
         theirs = {id(owner(x)) for x in arrays_in(given)}
-        before = [(a, a.tobytes()) for a, _ in self._made.values() if id(owner(a)) not in theirs]
+        before = [
+            (a, a.tobytes())
+            for a, _ in self.values.from_nothing.values()
+            if id(owner(a)) not in theirs
+        ]
         yield
         if any(array.tobytes() != contents for array, contents in before):
             text = "an array that the call has made is filled by static_code or a function node"
-            self.mark_dynamic(text, Remedy.READ_BEFORE)
+            self.recorder.mark_dynamic(text, Remedy.READ_BEFORE)
 
     def rewritten_from_nothing(self, array: np.ndarray) -> None:
         """An array made from nothing got other such contents before our eyes."""
-        self.made(array)
+        self.values.made(array)
         root = owner(array)
         for reference in self._on.get(id(root), ()):
             view = reference()
             plain = None if view is None else strip(view)
-            known = None if plain is None else self._made.get(id(plain))
+            known = None if plain is None else self.values.from_nothing.get(id(plain))
             if known is not None and known[0] is plain and known[1] is not None:  # on a GPU
-                self._made[id(plain)] = (plain, plain.tobytes())
+                self.values.from_nothing[id(plain)] = (plain, plain.tobytes())
 
 
 #: What to say of a write into a part of a part that moves.

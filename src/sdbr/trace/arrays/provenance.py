@@ -88,7 +88,7 @@ class TracedArray(np.ndarray):
             kwargs = {name: x for name, x in kwargs.items() if name not in ("array", "indices")}
         recorder = current()
         if recorder is not None and call is ufunc and _WEAK.issuperset(kwargs):
-            inputs = recorder.shown_to_numpy(ufunc, inputs)
+            inputs = recorder.meeting.shown_to_numpy(ufunc, inputs)
         if kwargs.get("out") is not None:
             out = kwargs["out"]
             if len(out) == 1:
@@ -266,7 +266,7 @@ def _recorded_property(name):
         leave_by(f"an array was written in place through {name}", Remedy.NEW_ARRAY, self, value)
         recorder = current()
         if recorder is not None and not recorder.depth and self.origin is PURE:
-            recorder.rewritten_from_nothing(self.plain)
+            recorder.memory.rewritten_from_nothing(self.plain)
 
     call.__name__ = name
     return property(lambda self: record(call, (self,), {}), write)
@@ -300,7 +300,7 @@ def _asking(name, kind):
         if args or foreign is not None or not may_ask(array, answer) or not holds_known(self):
             leave_by(text, Remedy.STAY_ARRAYS, self, args)
         else:
-            recorder.ask(self, kind, int(answer), text)
+            recorder.questions.ask(self, kind, int(answer), text)
         return answer
 
     method.__name__ = name

@@ -111,7 +111,7 @@ def holds_unknown(thing) -> bool:
     """Whether `thing` contains an array that is not traced, or a pure one filled unseen."""
     kind = type(thing)
     if kind in TRACED:
-        return thing.origin is PURE and current().was_filled(thing.plain)
+        return thing.origin is PURE and current().values.was_filled(thing.plain)
     if kind is dict:
         return any(map(holds_unknown, thing.values()))
     if is_sequence(kind):

@@ -26,7 +26,7 @@ def record(call, args, kwargs):
     """Make a call of NumPy or CuPy and tell the recorder of this thread."""
     recorder = current()
     if recorder is not None:
-        call, args, kwargs = recorder.with_numbers(call, args, kwargs)
+        call, args, kwargs = recorder.meeting.with_numbers(call, args, kwargs)
     try:
         plain = strip_nested(tuple(args)), strip_nested(kwargs)
         if recorder is None or not recorder.on_device or recorder.depth:
@@ -49,7 +49,7 @@ def record(call, args, kwargs):
         if holds_unknown((args, kwargs)):
             return result
         if type(result) is np.ndarray:
-            recorder.note_hidden_view(result, (*args, kwargs))
+            recorder.memory.note_hidden_view(result, (*args, kwargs))
         return _made(recorder, result)
     other = _of_another_class(result)
     if other is not None:
@@ -58,7 +58,7 @@ def record(call, args, kwargs):
         return result
     recorder.pause()  # all of what follows is ours
     try:
-        return recorder.numpy_call(call, args, kwargs, result)
+        return recorder.calls.numpy_call(call, args, kwargs, result)
     finally:
         recorder.go_on()
 
@@ -66,7 +66,7 @@ def record(call, args, kwargs):
 def _made(recorder, result):
     """What a NumPy call on pure arrays gives, as pure arrays."""
     if type(result) in PLAIN:
-        return recorder.made(result)
+        return recorder.values.made(result)
     if type(result) in (tuple, list):  # such as numpy.meshgrid's
         return type(result)([_made(recorder, part) for part in result])
     return result
@@ -119,7 +119,7 @@ def leave_by(text: str, remedy: Remedy, *things) -> None:
     recorder = current()
     if recorder is None or recorder.depth:
         return
-    if remedy not in _WRITING and recorder.leave_numbers(things):
+    if remedy not in _WRITING and recorder.meeting.leave_numbers(things):
         return
     if holds_known(things):
         recorder.mark_dynamic(text, remedy)

@@ -64,7 +64,7 @@ class TracedFloat(float):
         self.kind = type(value)  # float or numpy.float64, which decides about dtypes
         recorder = current()
         if recorder is not None:
-            recorder.followed_floats.append(self)
+            recorder.floats.followed_floats.append(self)
         return self
 
     @property
@@ -85,8 +85,8 @@ class TracedFloat(float):
     def leave(self) -> float:
         """The number itself, for code that cannot be followed."""
         recorder = current()
-        if recorder is not None and self.origin.token is recorder.token:
-            recorder.note_leaving(self.origin)
+        if recorder is not None and self.origin.token is recorder.floats.token:
+            recorder.floats.note_leaving(self.origin)
         return self.plain
 
     def __float__(self):
@@ -94,7 +94,7 @@ class TracedFloat(float):
         place = frame.f_globals.get("__name__"), frame.f_code.co_name
         recorder = current()
         if place in _STORED and recorder is not None and not recorder.depth:
-            return recorder.store_float(self)
+            return recorder.floats.store_float(self)
         return float.__float__(self.leave())
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
@@ -102,7 +102,7 @@ class TracedFloat(float):
             return NotImplemented  # arrays of the call know what to do
         recorder = current()
         if recorder is not None and method == "__call__" and not kwargs:
-            return recorder.call_with_numbers(ufunc, inputs)
+            return recorder.meeting.call_with_numbers(ufunc, inputs)
         return getattr(ufunc, method)(*strip_floats(inputs), **strip_floats(kwargs))
 
     def __reduce_ex__(self, protocol):
@@ -152,7 +152,7 @@ def strip_floats(thing):
 def _part(thing) -> Any:
     """A scalar of this trace, or the number itself; None when it is neither."""
     if type(thing) in FOLLOWED:
-        return thing.origin if thing.origin.token is current().token else thing.plain
+        return thing.origin if thing.origin.token is current().floats.token else thing.plain
     return thing if type(thing) in (int, bool, *KINDS) else None
 
 
@@ -187,7 +187,7 @@ def computed(function: Callable, things: tuple) -> Any:
     """
     parts = _followed(things)
     if parts is not None and _has_left(parts):
-        return current().compute(function, things, parts)
+        return current().leaving.compute(function, things, parts)
     if parts is None:
         return function(*_numbers(things))
     try:
@@ -213,7 +213,7 @@ def _derived(function: Callable, parts: tuple, kind: type) -> Derived:
     if function in _SAFE:
         return found
     recorder.trace.fallible.append(found)
-    if recorder.catchers or catches_arithmetic(sys._getframe(1), recorder._frame):
+    if recorder.nodes.catchers or catches_arithmetic(sys._getframe(1), recorder.frame):
         recorder.trace.conditions.append(Condition(is_computed, (found,), True))
     return found
 
@@ -232,7 +232,7 @@ WHOLE: dict[type, Callable] = {}
 def compared(function: Callable, things: tuple) -> Any:
     parts = _followed(things)
     if parts is not None and _has_left(parts):
-        return current().compare(function, things, parts)
+        return current().leaving.compare(function, things, parts)
     result = function(*_numbers(things))
     if parts is not None:
         current().trace.conditions.append(Condition(function, parts, bool(result)))
@@ -249,7 +249,7 @@ def _meets_arrays(number) -> bool:
     recorder = current()
     if type(number.origin) is Left:
         return True
-    return recorder is not None and recorder.fills_in and recorder.follows(number)
+    return recorder is not None and recorder.meeting.fills_in and recorder.floats.follows(number)
 
 
 def binary(function: Callable, apply: Callable, swapped: bool):
@@ -311,14 +311,15 @@ def _is_operand(function, name: str) -> bool:
     return name == "value" and type(function).__module__ == "chainer.functions.math.basic_math"
 
 
-class ScalarRecording:
+class Floats:
     """The part of the recorder that hands out floats."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
         self.token = object()
         self.free: frozenset[int] = frozenset()  # which whole numbers among the arguments are, too
-        self._scalars: dict = {}
+        self.scalars: dict = {}
         self.left_at: dict[Scalar, str] = {}  # the user's line where it could not be followed
         self._stored: dict[int, tuple] = {}  # id(float) -> (float, Scalar)
         self.followed_floats: list[TracedFloat] = []  # every one that was handed out
@@ -331,10 +332,10 @@ class ScalarRecording:
 
     def float_attribute(self, link, name: str, value: float):
         """What user code gets for ``link.name``."""
-        scalar = self._scalars.get((id(link), name))
+        scalar = self.scalars.get((id(link), name))
         if scalar is None:
             scalar = ScalarAttribute(link, name, self.token, type(value))
-            self._scalars[id(link), name] = scalar
+            self.scalars[id(link), name] = scalar
         return TracedFloat(value, scalar)
 
     def number_argument(self, index: int, value, name: str):
@@ -342,14 +343,14 @@ class ScalarRecording:
         kind = type(value)
         if kind is int and index not in self.free:
             return value
-        scalar = self._scalars.get(index)
+        scalar = self.scalars.get(index)
         if scalar is None:
             shown = kind if kind is int or kind in KINDS else float
-            scalar = self._scalars[index] = ScalarArgument(index, name, self.token, shown)
+            scalar = self.scalars[index] = ScalarArgument(index, name, self.token, shown)
         if kind is int:
-            return self.counted(WHOLE[int](value, scalar))
+            return self.recorder.ints.counted(WHOLE[int](value, scalar))
         if kind not in KINDS:
-            return self.short_argument(value, scalar)
+            return self.recorder.meeting.short_argument(value, scalar)
         self.followed_floats.append(TracedFloat(value, scalar))
         return self.followed_floats[-1]
 
@@ -364,7 +365,7 @@ class ScalarRecording:
         found = []
         for owner, spent, inner, name, thing in attributes_of(template, function):
             if not _is_operand(function, name):
-                plain = self.settled_number(thing)
+                plain = self.recorder.meeting.settled_number(thing)
                 if plain is not thing:
                     owner.__dict__[name] = spent.__dict__[name] = thing = plain
             if type(thing) is float and id(thing) in self._stored:
@@ -372,13 +373,19 @@ class ScalarRecording:
             if type(thing) not in FOLLOWED:  # nearly always
                 continue
             if self.is_left_whole(thing):
-                thing = self.as_python(thing) if _is_operand(function, name) else self.asked(thing)
+                thing = (
+                    self.recorder.leaving.as_python(thing)
+                    if _is_operand(function, name)
+                    else self.asked(thing)
+                )
                 owner.__dict__[name] = spent.__dict__[name] = thing
             if type(thing) not in FOLLOWED:
                 continue
             if self.is_left(thing) and _is_operand(function, name):
                 # An array of the call is the operand, as for numbers of NumPy.
-                owner.__dict__[name] = spent.__dict__[name] = self.array_of(thing.origin)
+                owner.__dict__[name] = spent.__dict__[name] = self.recorder.leaving.array_of(
+                    thing.origin
+                )
                 continue
             if type(thing.origin) is Left:
                 thing.origin.must_stay()
@@ -417,11 +424,15 @@ class ScalarRecording:
         """The Scalar or Value that a followed number of this trace shows; else the thing itself."""
         if self.is_left(thing):
             return thing.origin.value
-        if self.is_number(thing) and thing.kind is np.float64 and self.trace.dynamic is None:
-            return self.array_for(thing).origin
+        if (
+            self.recorder.meeting.is_number(thing)
+            and thing.kind is np.float64
+            and self.trace.dynamic is None
+        ):
+            return self.recorder.meeting.array_for(thing).origin
         return thing.origin if self.shows_scalar(thing) else strip_floats(thing)
 
     def finish_floats(self, floats: list) -> None:
         """Put down in the trace which numbers were followed."""
         self.trace.floats, self.trace.left_at = floats, self.left_at
-        self.trace.followed = self._scalars
+        self.trace.followed = self.scalars

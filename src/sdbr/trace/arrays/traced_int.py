@@ -43,7 +43,7 @@ class TracedInt:
         recorder = current()
         if recorder is not None:
             left = type(origin) is Left
-            (recorder.followed_floats if left else recorder.counters).append(self)
+            (recorder.floats.followed_floats if left else recorder.ints.counters).append(self)
 
     @property
     def __class__(self):
@@ -58,18 +58,18 @@ class TracedInt:
     def leave(self) -> int:
         """The number itself, for code that cannot be followed."""
         recorder = current()
-        if recorder is not None and self.origin.token is recorder.token:
+        if recorder is not None and self.origin.token is recorder.floats.token:
             if type(self.origin) is Left:
                 return self.__index__()
-            recorder.note_leaving(self.origin)
+            recorder.floats.note_leaving(self.origin)
         return self.plain
 
     def __index__(self) -> int:
         """The number itself: a replay goes the way of this very number."""
         recorder = current()
-        if recorder is not None and self.origin.token is recorder.token:
+        if recorder is not None and self.origin.token is recorder.floats.token:
             if type(self.origin) is Left:
-                return recorder.round_off(self, None, self.plain)
+                return recorder.leaving.round_off(self, None, self.plain)
             recorder.trace.conditions.append(
                 Condition(operator.eq, (self.origin, self.plain), True)
             )
@@ -147,27 +147,30 @@ for _name in ("__float__", "__round__", "__repr__", "__str__", "__format__"):
     setattr(TracedInt, _name, _leaving(_name))
 
 
-class CounterRecording:
+class Ints:
     """The part of the recorder that hands out whole numbers which the call counts."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.floats = recorder.floats
         self.counters: list[TracedInt] = []  # every one that was handed out
 
     def counts(self, name: str) -> bool:
         """Whether one in an attribute of this name was another in an earlier call, or the code that
         runs may assign one to it."""
-        return name in self.moving or any(
-            name in names_stored(frame.f_code) for frame in user_frames(self._frame)
+        return name in self.recorder.moving or any(
+            name in names_stored(frame.f_code) for frame in user_frames(self.recorder.frame)
         )
 
     def int_attribute(self, link, name: str, value: int, was_read: bool = False):
         """What user code gets for ``link.name``; `was_read`: by code that has got it as it is."""
-        scalar = self._scalars.get((id(link), name))
+        scalar = self.floats.scalars.get((id(link), name))
         if scalar is None:
             if was_read:
                 return value
-            scalar = self._scalars[id(link), name] = ScalarAttribute(link, name, self.token, int)
+            scalar = self.floats.scalars[id(link), name] = ScalarAttribute(
+                link, name, self.floats.token, int
+            )
         return TracedInt(value, scalar)
 
     def counted(self, number: TracedInt) -> TracedInt:
@@ -190,4 +193,4 @@ class CounterRecording:
         replace_everywhere(new)
         for pair in new.values():
             if sys.getrefcount(pair[0]) > _OURS:
-                self.note_leaving(pair[0].origin)
+                self.floats.note_leaving(pair[0].origin)

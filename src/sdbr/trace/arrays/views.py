@@ -22,17 +22,18 @@ from sdbr.trace.code.referrers import referrers
 from sdbr.trace.values import ALIAS
 
 
-class ViewRecording:
+class Views:
     """The part of the recorder that knows the views it has handed out."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
         self._views: dict[tuple[int, int], weakref.ref] = {}
         self._exports = n_exports()
         self._on_device: dict[int, tuple] = {}  # id -> (an array of CuPy, its checksum, its Value)
 
     def _sum_of(self, array) -> int:
-        return unseen(self, checksum, array)  # this is no part of the call
+        return unseen(self.recorder, checksum, array)  # this is no part of the call
 
     def check_shown(self) -> None:
         """Whether compiled code has written into arrays of CuPy that user code was shown."""
@@ -45,7 +46,7 @@ class ViewRecording:
             if self.trace.dynamic is not None or behind.held:  # a function may update it
                 continue
             if self._sum_of(array) != before:
-                self.mark_dynamic(
+                self.recorder.mark_dynamic(
                     "an array was written in place by code that cannot be seen into",
                     Remedy.NEW_ARRAY,
                 )
@@ -62,7 +63,7 @@ class ViewRecording:
             memory = array.data.mem
             shown = [key for key, (x, _, _) in self._on_device.items() if x.data.mem is memory]
             self._check_sums([self._on_device[key] for key in shown])
-            result = unseen(self, perform)
+            result = unseen(self.recorder, perform)
             for key in shown:
                 known, _, value = self._on_device[key]
                 self._on_device[key] = known, self._sum_of(known), value
@@ -78,7 +79,7 @@ class ViewRecording:
 
     def note_view(self, array, view) -> None:
         """Note a view that user code gets."""
-        self.note_on_memory(array, view)
+        self.recorder.memory.note_on_memory(array, view)
         self.keep_view(array, view)
         if (
             isinstance(array, Array)

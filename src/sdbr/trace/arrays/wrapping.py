@@ -31,10 +31,10 @@ def wrap(array, origin, recorder=None):
     if recorder.trace.dynamic is not None:  # nothing more has to be known
         return array[()] if getattr(origin, "is_scalar", False) else array
     # One view for one array, as long as anybody holds it: `y.array is y.array`.
-    shown = recorder.view_of(array, origin)
+    shown = recorder.views.view_of(array, origin)
     if shown is None:
         shown = _made(array, origin)
-        recorder.note_view(array, shown)
+        recorder.views.note_view(array, shown)
     return shown
 
 

@@ -62,26 +62,26 @@ def write(target, how: Callable, args: tuple, kwargs: dict, name: str, text: str
     if recorder is None or recorder.depth:
         return perform()
     note_foreign(recorder, target, args, kwargs)
-    if recorder.either_way:
+    if recorder.memory.either_way:
         ask_layout()  # whether others see the write
     if recorder.trace.dynamic is not None:
         return perform()
-    perform = recorder.seen_writing(strip(target), perform)
-    memory = recorder.memory_of(strip(target)) if is_traced(target) else None
+    perform = recorder.views.seen_writing(strip(target), perform)
+    memory = recorder.memory.memory_of(strip(target)) if is_traced(target) else None
     if not holds_known((target, args, kwargs)):
         if memory is not None and memory.taken:
             recorder.mark_dynamic(_after(text, memory.taken), Remedy.NEW_ARRAY)
         elif holds_unknown((args, kwargs)) or not is_traced(target):
-            recorder.computed_unseen()
+            recorder.values.computed_unseen()
         result = perform()
         if is_traced(target) and target.origin is PURE:
-            recorder.rewritten_from_nothing(target.plain)
+            recorder.memory.rewritten_from_nothing(target.plain)
         return result
-    if memory is not None and memory.taken is None and not recorder.may_follow(memory):
+    if memory is not None and memory.taken is None and not recorder.lasting.may_follow(memory):
         memory.taken = memory.kept
-    if memory is None or memory.taken or recorder.forgotten is not None:
-        if recorder.forgotten is not None:
-            recorder.forgotten.fail("an array is written in place inside")
+    if memory is None or memory.taken or recorder.nodes.forgotten is not None:
+        if recorder.nodes.forgotten is not None:
+            recorder.nodes.forgotten.fail("an array is written in place inside")
         else:
             lasts = memory is not None and memory.first is not None
             text = text if memory is None else _after(text, memory.taken)
@@ -92,15 +92,18 @@ def write(target, how: Callable, args: tuple, kwargs: dict, name: str, text: str
 
 def _recorded(recorder, memory, target, how: Callable, args, kwargs, name: str, perform) -> Any:
     """Write, and record it as a call that gives the next version of the memory."""
-    recorder.check_exports()
-    inputs = [recorder.version(memory)]
+    recorder.views.check_exports()
+    inputs = [recorder.memory.version(memory)]
     given: list = []
     place, front = memory.place(strip(target)), ()
     moving = moving_of(memory, strip(target))
     if moving is not None:
         place, how, front = _through(recorder, moving, how)
         inputs += moving.node.inputs[1:]
-    holes = recorder.holes(tuple(args), inputs, given), recorder.holes(dict(kwargs), inputs, given)
+    holes = (
+        recorder.calls.holes(tuple(args), inputs, given),
+        recorder.calls.holes(dict(kwargs), inputs, given),
+    )
     try:
         result = perform()
     except Exception:
@@ -109,7 +112,7 @@ def _recorded(recorder, memory, target, how: Callable, args, kwargs, name: str, 
         )
         raise
     rewriting = Rewriting(how, place, name)
-    recorder.rewritten(memory, rewriting, inputs, (Hole(0), *front, *holes[0]), holes[1])
+    recorder.memory.rewritten(memory, rewriting, inputs, (Hole(0), *front, *holes[0]), holes[1])
     return result
 
 
@@ -128,28 +131,28 @@ def _through(recorder, moving: Moving, how: Callable) -> tuple:
 def _as_array(value, beside=None):
     """A number of the call as an array of it, to be written into `beside`; so a list of some."""
     recorder = current()
-    if recorder is None or not recorder.fills_in:
+    if recorder is None or not recorder.meeting.fills_in:
         return value
-    if type(value) in (list, tuple) and recorder.holds_number(value):
+    if type(value) in (list, tuple) and recorder.meeting.holds_number(value):
         return record(_ARRAY, (value,), {})
-    if not recorder.is_number(value):
+    if not recorder.meeting.is_number(value):
         return value
     of_floats = is_traced(beside) and beside.dtype.kind == "f"
-    return recorder.operand(value, beside.dtype if of_floats else None)
+    return recorder.meeting.operand(value, beside.dtype if of_floats else None)
 
 
 def _for_whole(value, array):
     """`value` for an array of whole numbers, in which a float has to be a number that fits."""
     recorder = current()
-    if recorder is None or not recorder.fills_in or not is_traced(array):
+    if recorder is None or not recorder.meeting.fills_in or not is_traced(array):
         return value
     if array.dtype.kind not in "iu":
         return value
     if type(value) in (list, tuple):
         return type(value)([_for_whole(x, array) for x in value])
-    if recorder.is_number(value) and recorder.follows(value):
+    if recorder.meeting.is_number(value) and recorder.floats.follows(value):
         return value.leave()
-    return recorder.settled_number(value)
+    return recorder.meeting.settled_number(value)
 
 
 def as_index(array, key):
@@ -167,11 +170,11 @@ def as_index(array, key):
 
 
 def _within(part, length: int, recorder):
-    if type(part) not in FOLLOWED or part.kind is not int or not recorder.follows(part):
+    if type(part) not in FOLLOWED or part.kind is not int or not recorder.floats.follows(part):
         return part
     if type(part.origin) is not Left:
         _ = part < length and part >= -length  # each comparison is a condition
-    return recorder.read_anew(float(part.plain), part.origin).astype(np.intp)
+    return recorder.leaving.read_anew(float(part.plain), part.origin).astype(np.intp)
 
 
 def _lengths(parts: tuple, shape: tuple) -> Iterator[int]:
@@ -254,7 +257,7 @@ def at(ufunc: np.ufunc, args: tuple) -> None:
     array, key, *others = args
     recorder = current()
     if recorder is not None:
-        _, *others = recorder.shown_to_numpy(ufunc, (array, *others))
+        _, *others = recorder.meeting.shown_to_numpy(ufunc, (array, *others))
     args = as_index(array, key), *others
 
     def perform():

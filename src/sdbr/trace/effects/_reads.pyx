@@ -79,8 +79,8 @@ cdef class SeenReads:
         """Note a first read of ``link.name`` where no more is to be done; False where there is."""
         if name in _MORE_THAN_NOTED:
             return False
-        known = (<dict> recorder._links).get(_key(link))
-        cdef dict before = recorder.watch(link) if known is None else known[1]
+        known = (<dict> recorder.attributes.links).get(_key(link))
+        cdef dict before = recorder.attributes.watch(link) if known is None else known[1]
         kind = type(thing)
         if name == "_n_local_link_hooks":
             if kind is not int or thing:
@@ -97,10 +97,10 @@ cdef class SeenReads:
         elif name in _NOTED:
             return True
         elif kind is _Parameter:
-            recorder.note_extras(thing)
+            recorder.outside.note_extras(thing)
         elif not (kind is bool or kind is str or thing is None):
             return False
-        elif (_key(link), name) in <set> recorder.written:
+        elif (_key(link), name) in <set> recorder.attributes.written:
             return True  # written by this call, though the same was there before
         _note(recorder, link, name, thing)
         self.things[_key(link), name] = thing
@@ -108,7 +108,7 @@ cdef class SeenReads:
 
 
 cdef int _note(recorder, link, name, thing) except -1:
-    cdef set seen = recorder._seen_reads
+    cdef set seen = recorder.attributes.noted
     key = (_key(link), name)
     if key not in seen:
         seen.add(key)
@@ -140,14 +140,15 @@ def getattribute_of_link(original):
             thing = PyObject_GenericGetAttr(self, name)
         except AttributeError:
             if not recorder._depth and name[:2] != "__":
-                recorder.note_absent(self, name)
+                recorder.attributes.note_absent(self, name)
             raise
         if name[:2] == "__":
             if name == "__dict__":
-                recorder.open_fields(self)
+                recorder.attributes.open_fields(self)
             return thing
         if recorder._depth:
-            if recorder.pending_writes and (id(self), name) in recorder.pending_writes:
+            pending = recorder.attributes.pending_writes
+            if pending and (id(self), name) in pending:
                 # A replay writes attributes after the program has run.
                 recorder.mark_dynamic(
                     f"attribute {name!r}, written during the call, was read in static_code",
@@ -155,11 +156,11 @@ def getattribute_of_link(original):
                 )
             return thing
         forwards = recorder.own_forwards
-        if recorder.effect_writes or not _is_noted(recorder, self, name, thing):
+        if recorder.attributes.effect_writes or not _is_noted(recorder, self, name, thing):
             if forwards is not None:
                 (<OwnForwards> forwards).watch.pause()
             try:
-                thing = recorder.read_attribute(self, name, thing)
+                thing = recorder.attributes.read_attribute(self, name, thing)
             finally:
                 if forwards is not None:
                     (<OwnForwards> forwards).watch.go_on()
@@ -171,7 +172,7 @@ def getattribute_of_link(original):
 
 
 cdef inline bint _is_noted(recorder, link, name, thing) except -1:
-    cdef SeenReads seen = recorder.seen_reads
+    cdef SeenReads seen = recorder.attributes.seen_reads
     return seen.has(link, name, thing) or seen.noted(recorder, link, name, thing)
 
 
@@ -205,6 +206,6 @@ def array_reader(getter):
         frame = sys._getframe(0)
         if called_by_machinery(frame):
             return array
-        return recorder.read_array(self, array, is_compared_with_none(frame))
+        return recorder.calls.read_array(self, array, is_compared_with_none(frame))
 
     return read

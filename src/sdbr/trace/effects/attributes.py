@@ -32,15 +32,18 @@ _SCALARS = (int, float, bool, str, type(None))
 _SCALAR_STATE: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-class AttributeRecording:
+class LinkAttributes:
     """The part of the recorder that watches links."""
 
-    def __init__(self):
-        super().__init__()
-        self._attributes: dict[tuple[int, str], Value] = {}
-        self._links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
-        self._containers: dict[tuple[int, str], tuple] = {}
-        self._seen_reads: set = set()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
+        self.floats = recorder.floats
+        self.known: dict[tuple[int, str], Value] = {}
+        self.links: dict[int, tuple] = {}  # id(link) -> (link, attributes before the call)
+        self.containers: dict[tuple[int, str], tuple] = {}
+        self.noted: set = set()
         self.seen_reads = SeenReads()
         # (id(link), name): what static_code wrote; what the call wrote before static_code runs.
         self.effect_writes: set = set()
@@ -49,14 +52,14 @@ class AttributeRecording:
         self.opened = False  # whether user code may have read numbers past their links
 
     def watch(self, link) -> dict:
-        known = self._links.get(id(link))
+        known = self.links.get(id(link))
         if known is None:
             fields = object.__getattribute__(link, "__dict__")  # one that is patched calls this
-            known = self._links[id(link)] = (link, dict(fields))
-            self.note_place(link)
+            known = self.links[id(link)] = (link, dict(fields))
+            self.recorder.captured.note_place(link)
             self.trace.classes.append((link, type(link)))
             for name, thing in containers_of(fields):
-                self._containers[id(link), name] = (thing, _contents(thing))
+                self.containers[id(link), name] = (thing, _contents(thing))
         return known[1]
 
     def open_fields(self, link) -> None:
@@ -73,13 +76,13 @@ class AttributeRecording:
             self._note_read(link, name, thing)
             reason = unknown_hook(link) if thing else None
             if reason is not None:
-                self.mark_dynamic(reason, Remedy.USE_FUNCTIONS, quiet=True)
+                self.recorder.mark_dynamic(reason, Remedy.USE_FUNCTIONS, quiet=True)
             return thing
         if name == "name" and is_users(sys._getframe(1).f_globals.get("__name__", "")):
             return self._note_read(link, name, thing) or thing
         before = self.watch(link)
         if (id(link), name) in self.effect_writes:
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 f"attribute {name!r}, which static_code wrote, was read outside it",
                 Remedy.PASS_NUMBERS,
             )
@@ -94,13 +97,13 @@ class AttributeRecording:
             return thing  # written by this call, though the same was there before
         if isinstance(thing, chainer.Parameter):
             self._note_read(link, name, thing)
-            self.note_extras(thing)
+            self.recorder.outside.note_extras(thing)
             return thing
         if isinstance(thing, chainer.Variable):
             self._note_read(link, name, thing)
-            if thing._data[0] is not None and id(thing._node) not in self._nodes:
-                value = self._attribute(link, name, thing._data[0], thing.requires_grad, True)
-                self.know_variable(thing, value)
+            if thing._data[0] is not None and id(thing._node) not in self.values.variables:
+                value = self.value_of(link, name, thing._data[0], thing.requires_grad, True)
+                self.values.know_variable(thing, value)
             else:
                 self.note_alias(thing, (link, name))
             return thing
@@ -110,44 +113,44 @@ class AttributeRecording:
             return self._array_attribute(link, name, thing, by_machinery)
         if isinstance(thing, np.generic) and name in _SCALAR_STATE.get(link, ()):
             self._note_read(link, name, np.asarray(thing))
-            value = self._attribute(link, name, np.asarray(thing), False, False)
+            value = self.value_of(link, name, np.asarray(thing), False, False)
             value.is_scalar = True
             return wrap(np.asarray(thing), value)
-        was_read = (id(link), name) in self._seen_reads
+        was_read = (id(link), name) in self.noted
         self._note_read(link, name, thing)
         if type(thing) in KINDS:
-            return self.float_attribute(link, name, thing)
+            return self.floats.float_attribute(link, name, thing)
         if type(thing) is int:
-            return self.int_attribute(link, name, thing, was_read) if self.counts(name) else thing
-        return self.growing(link, name, thing, sys._getframe(1)) or self._looked_into(
-            link, name, thing
-        )
+            ints = self.recorder.ints
+            return ints.int_attribute(link, name, thing, was_read) if ints.counts(name) else thing
+        grown = self.recorder.growth.growing(link, name, thing, sys._getframe(1))
+        return grown or self._looked_into(link, name, thing)
 
     def _array_attribute(self, link, name: str, array, by_machinery: bool):
         """What code gets of an array in an attribute."""
-        value = self.held_array(link, name, array)
-        self.know_array(array, value)
+        value = self.recorder.lasting.held_array(link, name, array)
+        self.values.know_array(array, value)
         return array if by_machinery else wrap(array, value)
 
     def _looked_into(self, link, name: str, thing):
         """What the call may find in `thing` is compared from now on, or makes it dynamic."""
-        if (id(link), name) in self.grown_by_now():
+        if (id(link), name) in self.recorder.growth.grown_by_now():
             text = f"attribute {name!r} is read after the call has put something into it"
-            self.mark_dynamic(text, Remedy.PASS_NUMBERS)
+            self.recorder.mark_dynamic(text, Remedy.PASS_NUMBERS)
         reason = moves_on(thing)
         if reason is not None:
-            self.mark_dynamic(f"attribute {name!r} {reason.text}", reason.remedy)
-        self.look_into(link, name, thing)
+            self.recorder.mark_dynamic(f"attribute {name!r} {reason.text}", reason.remedy)
+        self.recorder.contents.look_into(link, name, thing)
         return thing
 
     def note_alias(self, variable, source: tuple) -> None:
         """Captured state that was captured from another place already: one value for both."""
-        _, value = self._nodes.get(id(variable._node), (None, None))
+        _, value = self.values.variables.get(id(variable._node), (None, None))
         if value is not None and value.kind == ATTRIBUTE and value.source != source:
             self.trace.aliases.append((value.source, source))
         elif value is not None and value.kind == ARGUMENT:
             # Which of both is meant where cannot be told.
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 f"attribute {source[1]!r} holds a Variable that is an argument as well",
                 Remedy.PASS_NUMBERS,
             )
@@ -162,7 +165,7 @@ class AttributeRecording:
         seen = self.watch(link)
         for name in names:
             seen[name] = link.__dict__[name]
-            self._seen_reads.discard((id(link), name))
+            self.noted.discard((id(link), name))
         self.seen_reads.forget(link, names)
         self.trace.reads = [
             read for read in self.trace.reads if read.link is not link or read.name not in names
@@ -170,7 +173,7 @@ class AttributeRecording:
 
     def _note_members(self, link, name, members) -> None:
         """Code goes over parameters or children: all of them are read, and the list itself."""
-        if (id(link), name) in self._seen_reads:
+        if (id(link), name) in self.noted:
             return
         self._note_read(link, name, members if type(members) is list else set(members))
         for member in [] if type(members) is list else sorted(members):
@@ -178,36 +181,38 @@ class AttributeRecording:
             if isinstance(thing, (chainer.Link, chainer.Parameter)):
                 self.read_attribute(link, member, thing)
 
-    def _attribute(self, link, name, array, requires_grad, is_variable) -> Value:
-        value = self._attributes.get((id(link), name))
+    def value_of(self, link, name, array, requires_grad, is_variable) -> Value:
+        value = self.known.get((id(link), name))
         if value is None:
-            value = self.value(ATTRIBUTE, array, requires_grad, (link, name), is_variable)
-            self._attributes[id(link), name] = value
+            value = self.values.value(ATTRIBUTE, array, requires_grad, (link, name), is_variable)
+            self.known[id(link), name] = value
         return value
 
     def _note_read(self, link, name, thing) -> None:
-        if (id(link), name) not in self._seen_reads:
-            self._seen_reads.add((id(link), name))
+        if (id(link), name) not in self.noted:
+            self.noted.add((id(link), name))
             self.trace.reads.append(Read(link, name, thing))
 
-    def _collect_writes(self, leaves: list, containers: dict, settle) -> None:
+    def collect(self, leaves: list, containers: dict, settle) -> None:
         # No variable here may keep a result: references to them are counted.
         self._collect_attributes()
-        self.finish_places(self.collect_stores(leaves, containers, settle))
-        for key, (thing, contents) in self._containers.items():
+        self.recorder.captured.finish_places(
+            self.recorder.outside.collect_stores(leaves, containers, settle)
+        )
+        for key, (thing, contents) in self.containers.items():
             name = key[1]
             if key not in self.trace.grown and not _same_contents(_contents(thing), contents):
-                self.mark_dynamic(
+                self.recorder.mark_dynamic(
                     f"the contents of attribute {name!r} changed during the call",
                     Remedy.PASS_NUMBERS,
-                    line=self.stores.line_of(name),
+                    line=self.recorder.outside.stores.line_of(name),
                 )
 
     def written_so_far(self) -> set[tuple]:
         """What lies in the attributes that the call has written until now, by identity."""
         return {
             (id(link), name, id(thing))
-            for link, before in list(self._links.values())
+            for link, before in list(self.links.values())
             for name, thing in list(link.__dict__.items())
             if thing is not before.get(name, _MISSING) or (id(link), name) in self.written
         }
@@ -215,15 +220,17 @@ class AttributeRecording:
     def _write(self, link, name, value, thing) -> None:
         """Note that the call has left `thing` in an attribute; `value` stands for it."""
         key = (id(link), name, id(thing))
-        n = next((i for i, seen in enumerate(self.seen_at_reports) if key in seen), None)
+        n = next(
+            (i for i, seen in enumerate(self.recorder.reports.seen_at_reports) if key in seen), None
+        )
         n_reports = len(self.trace.reports) if n is None else n
         self.trace.writes.append(AttributeWrite(link, name, value, n_reports))
 
     def _collect_attributes(self) -> None:
         written = {key for key, _ in self.written}
-        for link, before in self._links.values():
+        for link, before in self.links.values():
             for name, thing in list(link.__dict__.items()):
-                if (id(link), name) in self.reads.beside:
+                if (id(link), name) in self.recorder.reads.beside:
                     continue
                 first = before.get(name, _MISSING)
                 if thing is first or name in INTERNAL:
@@ -233,25 +240,29 @@ class AttributeRecording:
                         self._written_again(link, name, thing)
                     continue
                 if isinstance(thing, (chainer.Parameter, chainer.Link)):
-                    self.mark_dynamic(
+                    self.recorder.mark_dynamic(
                         f"a {type(thing).__name__} was assigned to attribute {name!r} during "
                         "the call",
                         Remedy.PASS_NUMBERS,
                     )
-                elif is_traced(thing) and shown(thing) is first and self.is_held(first):
+                elif (
+                    is_traced(thing)
+                    and shown(thing) is first
+                    and self.recorder.lasting.is_held(first)
+                ):
                     link.__dict__[name] = first  # ``self.x += y`` has put back what was there
-                elif self.borrowed.holds(strip(thing)):
-                    self.mark_dynamic(
+                elif self.recorder.borrowed.holds(strip(thing)):
+                    self.recorder.mark_dynamic(
                         f"attribute {name!r} was set to an array from outside, which others "
                         "may write to",
                         Remedy.PASS_NUMBERS,
                     )
                 elif isinstance(thing, (chainer.Variable, *ARRAYS)) or is_traced(thing):
                     self._write(link, name, self._written(link, name, thing), thing)
-                elif self.is_left(thing):
+                elif self.floats.is_left(thing):
                     link.__dict__[name] = plain_float(thing)
                     self._write(link, name, thing.origin.value, link.__dict__[name])
-                elif self.follows(thing):
+                elif self.floats.follows(thing):
                     self._write(link, name, thing.origin, thing)
                     link.__dict__[name] = plain_float(thing)
                 elif thing is None:
@@ -261,7 +272,7 @@ class AttributeRecording:
                 elif is_constant(thing) and (id(link), name) in self.written:
                     self._write(link, name, thing, thing)
                 elif first is _MISSING or type(thing) is not type(first) or not _same(thing, first):
-                    self.mark_dynamic(
+                    self.recorder.mark_dynamic(
                         f"attribute {name!r} of {type(link).__name__} was set to {thing!r:.60} "
                         "during the call; code that must run every time belongs into "
                         "sdbr.static_code",
@@ -270,16 +281,16 @@ class AttributeRecording:
 
     def _is_itself(self, link, name, thing) -> bool:
         """Whether the call has assigned to an attribute what it read from there."""
-        value = self._attributes.get((id(link), name))
+        value = self.known.get((id(link), name))
         if value is None:
             return False
         if isinstance(thing, chainer.Variable):
-            return self.of_variable(thing) is value
-        return isinstance(thing, ARRAYS) and self.of_array(thing) is value
+            return self.values.of_variable(thing) is value
+        return isinstance(thing, ARRAYS) and self.values.of_array(thing) is value
 
     def _written_again(self, link, name, thing) -> None:
         """The call wrote what was there: the next time something else may be there."""
-        scalar = self._scalars.get((id(link), name))
+        scalar = self.floats.scalars.get((id(link), name))
         if thing is None or scalar is not None:
             self._write(link, name, thing, thing)
         elif isinstance(thing, (*_SCALARS, chainer.Parameter, chainer.Link)):
@@ -295,16 +306,16 @@ class AttributeRecording:
         """A list, tuple or dict of results: each replay makes a new one."""
 
         def value(x):
-            if self.is_left(x):
+            if self.floats.is_left(x):
                 return x.origin.value
-            if self.follows(x):
+            if self.floats.follows(x):
                 return x.origin
             # A number of a state that was read is compared before each replay.
-            return x if is_constant(x) else self.handed_out(x)
+            return x if is_constant(x) else self.recorder.calls.handed_out(x)
 
-        template = self.template_of(thing, value)
+        template = self.recorder.kept.template_of(thing, value)
         self._write(link, name, template, thing)
-        self.settle_later(functools.partial(link.__dict__.__setitem__, name), thing)
+        self.recorder.kept.settle_later(functools.partial(link.__dict__.__setitem__, name), thing)
 
     def _is_tree(self, thing) -> bool:
         """Whether `thing` consists of what replays make anew; numbers and texts may lie beside."""
@@ -317,7 +328,7 @@ class AttributeRecording:
             return all(self._consists(x, more) for x in thing)
         if isinstance(thing, dict):
             return all(self._consists(x, more) for x in list(thing.values()))
-        made = isinstance(shown(thing), (chainer.Variable, *ARRAYS)) or self.is_left(thing)
+        made = isinstance(shown(thing), (chainer.Variable, *ARRAYS)) or self.floats.is_left(thing)
         # What stands for a NumPy scalar is none of them.
         return made or thing is None or (more and is_constant(thing) and not is_traced(thing))
 
@@ -334,7 +345,7 @@ class AttributeRecording:
             link.__dict__[name] = plain = shown(thing)
             if isinstance(plain, np.generic):
                 _SCALAR_STATE.setdefault(link, set()).add(name)
-        return self.handed_out(thing)
+        return self.recorder.calls.handed_out(thing)
 
 
 def _contents(thing):

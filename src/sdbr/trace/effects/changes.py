@@ -49,7 +49,7 @@ def changed_number(trace, recorder) -> Reason | None:
                 continue  # the next trace follows it
             if scalar is not None:
                 scalar.keyed = False  # else each call had a key of its own
-            line = recorder.left_at.get(scalar) or recorder.stores.line_of(read.name)
+            line = recorder.floats.left_at.get(scalar) or recorder.outside.stores.line_of(read.name)
             text = (
                 f"attribute {read.name!r} of {type(link).__name__}, to which the call assigns "
                 f"another number, here {now!r:.60}, is used where it cannot be followed"

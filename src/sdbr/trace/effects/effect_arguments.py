@@ -136,16 +136,16 @@ class EffectArguments:
         """A thing outside ``inputs`` and ``outputs``: an array of the trace, or frozen as it is."""
         if isinstance(thing, chainer.Variable):
             array = thing._data[0]
-            value = None if array is None else self.recorder.of_variable(thing)
+            value = None if array is None else self.recorder.values.of_variable(thing)
             return thing if value is None else self._hole(value, array, True)
         if is_traced(thing):
-            return self._hole(self.recorder.of_array(thing), strip(thing))
+            return self._hole(self.recorder.values.of_array(thing), strip(thing))
         if isinstance(thing, ARRAYS):
-            value = self.recorder.find_array(thing)
+            value = self.recorder.values.find_array(thing)
             return thing if value is None else self._hole(value, thing)
-        if self.recorder.is_left(thing):
+        if self.recorder.floats.is_left(thing):
             return thing.leave()
-        if type(thing) is TracedFloat and thing.origin.token is self.recorder.token:
+        if type(thing) is TracedFloat and thing.origin.token is self.recorder.floats.token:
             number = Number(len(self.numbers), thing.origin, plain_float(thing))
             self.numbers.append(number)
             return number
@@ -154,7 +154,7 @@ class EffectArguments:
     def _input(self, thing):
         if isinstance(thing, chainer.Variable):
             return self._argument(thing)
-        return self._hole(self.recorder.of_array(thing), strip(thing))
+        return self._hole(self.recorder.values.of_array(thing), strip(thing))
 
     def _output(self, array):
         value, is_copy = _known(self.recorder, array)
@@ -181,11 +181,11 @@ class EffectArguments:
 def _known(recorder, array) -> tuple[Value | None, bool]:
     """The value that `array` shows, None for one that the call made; and whether it is a copy."""
     if not is_traced(array):
-        return _behind(recorder.find_array(array)), False
+        return _behind(recorder.values.find_array(array)), False
     if array.origin is PURE:
         return None, False
-    value = _behind(recorder.of_array(array))
-    return value, _behind(recorder.find_array(strip(array))) is not value
+    value = _behind(recorder.values.of_array(array))
+    return value, _behind(recorder.values.find_array(strip(array))) is not value
 
 
 def _behind(value: Value | None) -> Value | None:

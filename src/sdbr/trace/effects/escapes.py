@@ -197,7 +197,7 @@ def _leaves(tree, seen: set | None = None) -> Iterator:
 
 
 def _known_holders(recorder) -> Iterator[dict]:
-    for link, _ in recorder._links.values():
+    for link, _ in recorder.attributes.links.values():
         yield link.__dict__
     for write in recorder.trace.writes:
         if not isinstance(write.link, chainer.Link):

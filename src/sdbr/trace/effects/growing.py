@@ -97,11 +97,13 @@ class _Grown:
         return same
 
 
-class GrowthRecording:
+class Growth:
     """The part of the recorder that watches what is added to containers of links."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
         self._grown: dict[tuple[int, str], _Grown] = {}
 
     def growing(self, link, name: str, thing, frame) -> Growing | None:
@@ -141,7 +143,7 @@ class GrowthRecording:
                 if reason is None and not self._adds(grown, method, args, line):
                     reason = f"something was added to attribute {grown.name!r} that is no result"
                 if reason is not None:
-                    self.mark_dynamic(reason, Remedy.PASS_NUMBERS, line=line)
+                    self.recorder.mark_dynamic(reason, Remedy.PASS_NUMBERS, line=line)
                     break
             self._settle_grown(grown)
             if reason is None:
@@ -150,11 +152,16 @@ class GrowthRecording:
         for grown in self._grown.values():
             grown.before = None
             grown.additions = []
-            self._references.held(grown.thing)
+            self.recorder.outside.references.held(grown.thing)
 
     def _why_not_again(self, key: tuple, grown: _Grown) -> str | None:
         found = f"what attribute {grown.name!r} holds changed during the call"
-        if self.opened or grown.is_read or key in self.looked_into or key in self.written:
+        if (
+            self.recorder.attributes.opened
+            or grown.is_read
+            or key in self.recorder.contents.looked_into
+            or key in self.recorder.attributes.written
+        ):
             return found
         if grown.link.__dict__.get(grown.name) is not grown.thing or not grown.is_explained():
             return found
@@ -165,10 +172,13 @@ class GrowthRecording:
         parts = _parts(method, args)
         if parts is None or holds_itself(parts) or not all(map(self._may_be_made, parts)):
             return False
-        value = self.template_of(
-            args, lambda x: self.of_array(x) if is_traced(x) else self._value_of(x)
+        value = self.recorder.kept.template_of(
+            args,
+            lambda x: (
+                self.values.of_array(x) if is_traced(x) else self.recorder.outside.value_of(x)
+            ),
         )
-        self.hold_more(_stored(method, args), line)
+        self.recorder.kept.hold_more(_stored(method, args), line)
         sink = GrowthSink(grown.link.__dict__, grown.name, method, len(self.trace.stores))
         self.trace.stores.append(Store(sink, value))
         return True
@@ -179,14 +189,14 @@ class GrowthRecording:
         thing = grown.thing
         for place, x in list(thing.items() if isinstance(thing, dict) else enumerate(thing)):
             if id(x) in added and not holds_itself(x) and _is_followed(x):
-                self.settle_later(functools.partial(thing.__setitem__, place), x)
+                self.recorder.kept.settle_later(functools.partial(thing.__setitem__, place), x)
 
     def _may_be_made(self, thing) -> bool:
         """Whether replays may make it: a number, a result of the call, a tuple of these."""
         if type(thing) is tuple:
             return all(map(self._may_be_made, thing))
         if isinstance(thing, chainer.Variable):
-            _, value = self._nodes.get(id(thing._node), (None, None))
+            _, value = self.values.variables.get(id(thing._node), (None, None))
             return value is not None and value.kind == RESULT
         if isinstance(thing, ARRAYS) or is_traced(thing):
             return getattr(getattr(thing, "origin", None), "kind", None) == RESULT

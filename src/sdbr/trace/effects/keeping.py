@@ -19,11 +19,12 @@ from sdbr.trace.values import Trace
 _MUTABLE = (list, dict)
 
 
-class KeepingRecording:
+class Kept:
     """The part of the recorder that knows which containers the call leaves where."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
         self._originals: dict[int, object] = {}  # by id: containers that the call leaves somewhere
         self._templates: dict[int, object] = {}  # by the same id: what replays make them of
         self._holders: collections.Counter = collections.Counter()  # of these: places, by id
@@ -51,7 +52,7 @@ class KeepingRecording:
             else:
                 self._templates[key] = items
                 text = f"a {type(thing).__qualname__} that the call returns or assigns is more than"
-                self.mark_dynamic(f"{text} its items", Remedy.RETURN_OTHER)
+                self.recorder.mark_dynamic(f"{text} its items", Remedy.RETURN_OTHER)
         return self._templates[key]
 
     def hold_more(self, things: list, line: str) -> None:
@@ -101,7 +102,7 @@ class KeepingRecording:
             what = f"a {type(self._originals[key]).__name__} that the call returns or assigns"
             where = "is one of its arguments" if key in given else "is kept elsewhere as well"
             line = self._lines.get(key) or None
-            self.mark_dynamic(f"{what} {where}", Remedy.KEEP_A_COPY, line=line)
+            self.recorder.mark_dynamic(f"{what} {where}", Remedy.KEEP_A_COPY, line=line)
         self._originals, self._templates = {}, {}
         self.trace.shared = sharing(self.trace)
 

@@ -12,27 +12,30 @@ import chainer
 from chainer import reporter
 
 
-class ReportRecording:
+class Reports:
     """The part of the recorder that notes reports."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
+        self.floats = recorder.floats
         self.seen_at_reports: list[set] = []  # per report: `written_so_far`
 
     def report(self, values, observer) -> None:
         """Note what is reported: values of the call, numbers that change, or what is as it is."""
         items = {}
-        self.note_taken(values, "chainer.report")
+        self.recorder.memory.note_taken(values, "chainer.report")
         for name, thing in values.items():
             if isinstance(thing, chainer.Variable):
-                items[name] = self.of_variable(thing)
+                items[name] = self.values.of_variable(thing)
             elif isinstance(thing, ARRAYS) or is_traced(thing):
-                items[name] = self.of_array(thing)
-            elif self.shows_scalar(thing) or self.is_left(thing):
-                items[name] = self.shown_scalar(thing)
+                items[name] = self.values.of_array(thing)
+            elif self.floats.shows_scalar(thing) or self.floats.is_left(thing):
+                items[name] = self.floats.shown_scalar(thing)
             else:
                 items[name] = strip_nested(thing)
-        self.seen_at_reports.append(self.written_so_far())
+        self.seen_at_reports.append(self.recorder.attributes.written_so_far())
         self.trace.reports.append(Report(items, observer))
 
 
@@ -69,7 +72,7 @@ class RecordingReporter:
         own = self.below is not None and self.below.observation is not self._outer
         # Inside a function or static_code it happens again in every run.
         if not self.recorder.depth and not own:
-            self.recorder.report(values, observer)
+            self.recorder.reports.report(values, observer)
             if self._outer is not None and self.recorder.code_watch is not None:
                 # Replays write there at their end: nothing that the call may read after this.
                 self.recorder.code_watch.has_changed(self._outer)

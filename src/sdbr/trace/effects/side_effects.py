@@ -49,8 +49,8 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     """
     line = user_line()
     found = EffectArguments(recorder, args, kwargs)
-    recorder.note_taken((args, kwargs), label)
-    recorder.check_given((args, kwargs), label)
+    recorder.memory.note_taken((args, kwargs), label)
+    recorder.lasting.check_given((args, kwargs), label)
     result = _run(recorder, function, args, kwargs, label)
     found.note_writes()
     parts = (
@@ -59,7 +59,7 @@ def record_static_code(recorder, function: Callable, args: tuple, kwargs: dict, 
     call = (function, found.args, found.kwargs)
     node = TracedNode(None, None, call, found.inputs, [], False, [], label, line, effect=True)
     node.config = _config_of(recorder)
-    node.caught = recorder.caught()
+    node.caught = recorder.nodes.caught()
     node.scalars = [(str(n.index), False, n.scalar) for n in found.numbers]
     for array in found.made:
         _add_output(recorder, node, array)
@@ -89,12 +89,12 @@ def _run(recorder, function: Callable, args: tuple, kwargs: dict, label: str) ->
     theirs = {id(x) for x in (*args, *kwargs.values())}
     given = [x for x in (*plain_args, *plain_kwargs.values()) if id(x) not in theirs]
     before = Attributes(recorder)
-    recorder.pending_writes = before.pending
+    recorder.attributes.pending_writes = before.pending
     recorder.depth += 1
     try:
         with (
             Overheard(recorder),
-            recorder.unfilled((args, kwargs)),
+            recorder.memory.unfilled((args, kwargs)),
             beside(recorder.code_watch, given=given),
         ):
             result = function(*plain_args, **plain_kwargs)
@@ -105,7 +105,7 @@ def _run(recorder, function: Callable, args: tuple, kwargs: dict, label: str) ->
         raise
     finally:
         recorder.depth -= 1
-        recorder.pending_writes = set()
+        recorder.attributes.pending_writes = set()
     before.forgive_writes()
     return result
 
@@ -115,8 +115,8 @@ def _is_array(thing) -> bool:
 
 
 def _add_output(recorder, node: TracedNode, array: np.ndarray):
-    value = recorder.value(RESULT, array, False, (node, len(node.outputs)), False)
-    recorder.know_array(array, value)
+    value = recorder.values.value(RESULT, array, False, (node, len(node.outputs)), False)
+    recorder.values.know_array(array, value)
     if is_traced(array):
         array.origin = value
     node.outputs.append(value)
@@ -134,34 +134,38 @@ class Attributes:
 
     def __init__(self, recorder):
         self.recorder = recorder
-        self.before = {key: dict(link.__dict__) for key, (link, _) in recorder._links.items()}
-        self.contents = {key: _contents(thing) for key, (thing, _) in recorder._containers.items()}
+        self.before = {
+            key: dict(link.__dict__) for key, (link, _) in recorder.attributes.links.items()
+        }
+        self.contents = {
+            key: _contents(thing) for key, (thing, _) in recorder.attributes.containers.items()
+        }
         self.pending = {
             (key, name)
-            for key, (link, seen) in recorder._links.items()
+            for key, (link, seen) in recorder.attributes.links.items()
             for name, thing in list(link.__dict__.items())
             if thing is not seen.get(name, _MISSING) and name not in INTERNAL
         }
-        self.pending |= recorder.grown_by_now()
+        self.pending |= recorder.growth.grown_by_now()
 
     def forgive_writes(self) -> None:
         """What the code wrote is its own affair: it writes it in every replay, too."""
         recorder = self.recorder
         for key, old in self.before.items():
-            link, seen = recorder._links[key]
+            link, seen = recorder.attributes.links[key]
             for name in old.keys() | set(link.__dict__):
                 thing = link.__dict__.get(name, _MISSING)
                 if thing is old.get(name, _MISSING) or name in INTERNAL:
                     continue
-                recorder.effect_writes.add((key, name))
+                recorder.attributes.effect_writes.add((key, name))
                 if thing is _MISSING:
                     seen.pop(name, None)
                 else:
                     seen[name] = thing
         for key, old in self.contents.items():
-            thing, recorded = recorder._containers[key]
+            thing, recorded = recorder.attributes.containers[key]
             if _same(old, recorded) and not _same(_contents(thing), recorded):
-                recorder._containers[key] = (thing, _contents(thing))
+                recorder.attributes.containers[key] = (thing, _contents(thing))
 
 
 def _contents(thing) -> list:
@@ -174,8 +178,10 @@ def _same(a: list, b: list) -> bool:
 
 def _config_of(recorder) -> dict:
     """Entries of ``chainer.config`` that the call has changed around the code."""
-    entries = config_changes(recorder._config)
-    if chainer.config.enable_backprop is not recorder._config.get("enable_backprop", True):
+    entries = config_changes(recorder.nodes.config_before)
+    if chainer.config.enable_backprop is not recorder.nodes.config_before.get(
+        "enable_backprop", True
+    ):
         entries["enable_backprop"] = chainer.config.enable_backprop
     return entries
 

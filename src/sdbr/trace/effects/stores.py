@@ -153,15 +153,18 @@ def _counts(name: str) -> bool:
     return not (name[:2] == "__" == name[-2:]) and name not in INTERNAL and name[:5] != "_sdbr"
 
 
-class StoreRecording:
+class Outside:
     """The part of the recorder that finds what the call has left outside."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.trace = recorder.trace
+        self.values = recorder.values
+        self.floats = recorder.floats
         self.stores = Stores()
         self.changed_elsewhere: str | None = None  # what another thread has changed meanwhile
         self._extras: dict[int, tuple] = {}  # id -> (Variable, what lay on it, its name)
-        self._references = References()
+        self.references = References()
 
     def note_extras(self, variable) -> None:
         """Note what the user has put on a Variable, when it is first met."""
@@ -171,8 +174,10 @@ class StoreRecording:
     def count_given(self, given: list) -> None:
         """Note how many references there are to the arguments, and to what stands for globals."""
         # One list and no more: whatever else held them here, and not later, would hide a holder.
-        every = list({id(thing): thing for thing in [*given, *self.live_views()]}.values())
-        self._references.count(every)
+        every = list(
+            {id(thing): thing for thing in [*given, *self.recorder.views.live_views()]}.values()
+        )
+        self.references.count(every)
 
     def collect_stores(self, leaves: list, containers: dict, settle: Callable) -> list:
         """Make stores of what the call has left outside; anything else makes it dynamic.
@@ -192,17 +197,17 @@ class StoreRecording:
             In whose place later calls may find another.
         """
         kept = self._changed_places()
-        self.collect_growth()
+        self.recorder.growth.collect_growth()
         self._extras_of_variables()
         settle()
-        for name in _changed_config(self._config):
-            self.mark_dynamic(
+        for name in _changed_config(self.recorder.nodes.config_before):
+            self.recorder.mark_dynamic(
                 f"chainer.config.{name} was set during the call",
                 Remedy.SET_OUTSIDE,
                 line=self.stores.line_of(name),
             )
         self._escaped(leaves, containers)
-        self._references = References()  # nothing is kept alive any longer
+        self.references = References()  # nothing is kept alive any longer
         return kept
 
     def _changed_places(self) -> list:
@@ -217,7 +222,7 @@ class StoreRecording:
 
     def _is_met(self, owner) -> bool:
         """Whether it is a Variable of the call, whose attributes are looked at as a whole."""
-        return isinstance(owner, chainer.Variable) and id(owner._node) in self._nodes
+        return isinstance(owner, chainer.Variable) and id(owner._node) in self.values.variables
 
     def _changed(
         self, place, what: str, old, new, kept: list, target=None, written: Written | None = None
@@ -228,9 +233,11 @@ class StoreRecording:
         if new is ABSENT and written is not None:
             return  # it has to be absent before a replay: see `Seen`
         if new is ABSENT:
-            self.mark_dynamic(f"{what} was deleted during the call", Remedy.RETURN_IT, line=line)
+            self.recorder.mark_dynamic(
+                f"{what} was deleted during the call", Remedy.RETURN_IT, line=line
+            )
         elif holds_itself(new):
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 f"{what} was set to a {type(new).__name__} that holds itself",
                 Remedy.RETURN_IT,
                 line=line,
@@ -241,33 +248,33 @@ class StoreRecording:
             self.trace.stores.append(Store(place, new, None, [*same, (written.home, new)]))
         elif _is_tree(new) and self._is_result(new, loads):
             if not self._may_be_another(old, new, loads, kept):
-                self.mark_dynamic(
+                self.recorder.mark_dynamic(
                     f"{what} is read and written by the call", Remedy.RETURN_IT, line=line
                 )
                 return
-            self._references.held(new)
-            self.hold_more([new], line)
-            value = self.template_of(new, self._value_of)
-            self.settle_later(place.put, new)
+            self.references.held(new)
+            self.recorder.kept.hold_more([new], line)
+            value = self.recorder.kept.template_of(new, self.value_of)
+            self.recorder.kept.settle_later(place.put, new)
             self.trace.stores.append(Store(place, value, target, same))
         elif type(new) in FOLLOWED or is_constant(new):
             if type(new) in FOLLOWED:
                 place.put(plain_float(new), None)
                 new = self._number(new)
             elif type(new) is tuple:
-                self.settle_later(place.put, new)
-                new = self.template_of(new, self._value_of)
+                self.recorder.kept.settle_later(place.put, new)
+                new = self.recorder.kept.template_of(new, self.value_of)
             self.trace.stores.append(Store(place, new, target, same))
         elif written is not None and written.home is not None and not _is_iterable(new):
             self.trace.stores.append(Store(place, new, None, [*same, (written.home, new)]))
         elif written is not None and written.is_own and _is_tree(new):
-            value = self.template_of(new, self._value_of)
+            value = self.recorder.kept.template_of(new, self.value_of)
             self.trace.stores.append(Store(place, value, None, same))
         elif written is not None:  # another one in each call, which no replay leaves: see `Seen`
             if holds_traced(new):
-                self.settle_later(place.put, new)
+                self.recorder.kept.settle_later(place.put, new)
         else:
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 f"{what} was set to {type(new).__name__} {new!r:.60} during the call",
                 Remedy.PASS_NUMBERS,
                 line=line,
@@ -277,27 +284,27 @@ class StoreRecording:
         """Whether it is an array that was there before the call, and no argument."""
         if home is None or not isinstance(thing, ARRAYS):
             return False
-        value = thing.origin if type(thing) in TRACED else self.find_array(thing)
+        value = thing.origin if type(thing) in TRACED else self.values.find_array(thing)
         known = value is None or getattr(value, "kind", None) == CONSTANT
         return known and home.root().kind not in ("argument", "keyword")
 
-    def _value_of(self, thing):
+    def value_of(self, thing):
         if isinstance(thing, (chainer.Variable, *ARRAYS)):
-            return self.handed_out(thing)
+            return self.recorder.calls.handed_out(thing)
         return self._number(thing)
 
     def _number(self, thing):
         """What a number of the call is in replays, which look it up or compute it anew."""
-        if self.is_left(thing):
+        if self.floats.is_left(thing):
             return thing.origin.value
-        return thing.origin if self.follows(thing) else plain_float(thing)
+        return thing.origin if self.floats.follows(thing) else plain_float(thing)
 
     def _is_result(self, thing, loads: bool) -> bool:
         """Whether there is something in `thing` that each call makes anew.
 
         What is made from nothing, and is looked for first, is made only once.
         """
-        if self.is_left(thing):
+        if self.floats.is_left(thing):
             return True
         if isinstance(thing, dict):
             thing = thing.values()
@@ -309,7 +316,7 @@ class StoreRecording:
             return thing.origin is not PURE and getattr(thing.origin, "kind", None) != CONSTANT
         if isinstance(thing, ARRAYS):
             return False
-        _, value = self._nodes.get(id(thing._node), (None, None))
+        _, value = self.values.variables.get(id(thing._node), (None, None))
         return value is not None and value.kind != CONSTANT
 
     def _may_be_another(self, old, new, loads: bool, kept: list) -> bool:
@@ -319,13 +326,17 @@ class StoreRecording:
         """
         if isinstance(old, chainer.Variable):
             node, array = id(old._node), old._data[0]
-            if node in self._nodes and self.lies_where(old, new):
+            if node in self.values.variables and self.recorder.captured.lies_where(old, new):
                 kept.append(old)
                 return True
-            if node in self._nodes or node in self.looked_at or isinstance(old, chainer.Parameter):
+            if (
+                node in self.values.variables
+                or node in self.recorder.contents.looked_at
+                or isinstance(old, chainer.Parameter)
+            ):
                 return False
             kept.append(old)
-            return self.find_array(array) is None
+            return self.values.find_array(array) is None
         if isinstance(old, ARRAYS):
             if loads:
                 return False  # NumPy may have read it out of our sight
@@ -368,7 +379,7 @@ class StoreRecording:
     def _variables(self) -> list:
         """The Variables of the call that are alive, each with its value; None of a Parameter."""
         found = []
-        for node, value in list(self._nodes.values()):
+        for node, value in list(self.values.variables.values()):
             variable = node.get_variable_or_none()
             if variable is not None:
                 found.append((variable, value))
@@ -383,18 +394,22 @@ class StoreRecording:
 
     def _escaped(self, leaves: list, containers: dict) -> None:
         """Results of the call that are held by what was not looked at."""
-        references = self._references
+        references = self.references
         made = [
             variable
             for variable, value in self._variables()
             if value is not None and not self._was_there(value)
         ]
-        made += [x for x in self.live_views() if x.origin is not PURE and not references.counted(x)]
-        for what, thing in references.unknown(made, leaves, containers, self):
-            value = self._value_of(thing)
+        made += [
+            x
+            for x in self.recorder.views.live_views()
+            if x.origin is not PURE and not references.counted(x)
+        ]
+        for what, thing in references.unknown(made, leaves, containers, self.recorder):
+            value = self.value_of(thing)
             line = getattr(value.source[0], "line", "") if value.kind == "result" else ""
             kind = "an argument" if references.counted(thing) else "a result"
-            self.mark_dynamic(
+            self.recorder.mark_dynamic(
                 f"{kind} of the call is kept by {what}, which outlives it",
                 Remedy.RETURN_IT,
                 line=line or None,

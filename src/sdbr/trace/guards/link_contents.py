@@ -13,11 +13,12 @@ _MOST_CAPTURED = 64
 _DEEPEST = 100
 
 
-class ContentsRecording:
+class LinkContents:
     """The part of the recorder that looks into what attributes hold."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.values = recorder.values
         self.looked_into: set[tuple] = set()  # (id(link), name)
         self.looked_at: set[int] = set()  # ids of nodes of strange Variables whose array was read
         self._variables_read: list = []  # which live till the end of the trace
@@ -28,7 +29,7 @@ class ContentsRecording:
             return
         self.looked_into.add((id(link), name))
         label = f"{type(link).__name__}.{name}"
-        self.know_places(link.__dict__, name, thing, label)
+        self.recorder.captured.know_places(link.__dict__, name, thing, label)
         found = list(_inside(thing, ()))
         if len(found) <= _MOST_CAPTURED:
             for path, leaf in found:
@@ -39,13 +40,15 @@ class ContentsRecording:
         source = (place, place.label)
         if isinstance(leaf, chainer.Variable):
             self._variables_read.append(leaf)
-            if leaf._data[0] is None or id(leaf._node) in self._nodes:
-                self.note_alias(leaf, source)
+            if leaf._data[0] is None or id(leaf._node) in self.values.variables:
+                self.recorder.attributes.note_alias(leaf, source)
             else:
-                value = self.value(ATTRIBUTE, leaf._data[0], leaf.requires_grad, source, True)
-                self.know_variable(leaf, value)
-        elif self.find_array(leaf) is None:
-            self.know_array(leaf, self.value(ATTRIBUTE, leaf, False, source, False))
+                value = self.values.value(
+                    ATTRIBUTE, leaf._data[0], leaf.requires_grad, source, True
+                )
+                self.values.know_variable(leaf, value)
+        elif self.values.find_array(leaf) is None:
+            self.values.know_array(leaf, self.values.value(ATTRIBUTE, leaf, False, source, False))
 
 
 def _inside(thing, path: tuple):

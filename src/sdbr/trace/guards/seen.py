@@ -294,7 +294,7 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
     for text, line in reads.dynamic:
         recorder.mark_dynamic(f"the call {text}", Remedy.DO_OUTSIDE, line=line)
     try:
-        seen = Seen(reads, trace, given, callables, recorder.arrays_known())
+        seen = Seen(reads, trace, given, callables, recorder.values.arrays_known())
     except Exception as failure:
         if not is_of_ours(failure):  # of a signal
             raise
@@ -303,13 +303,13 @@ def what_was_seen(recorder, given: tuple, callables: list) -> Seen | None:
         return None
     for name in seen.lost:
         text = f"the call sets {name!r}, and what it sets there, or where, no later call can find"
-        recorder.mark_dynamic(text, Remedy.RETURN_IT, line=recorder.stores.line_of(name))
+        recorder.mark_dynamic(text, Remedy.RETURN_IT, line=recorder.outside.stores.line_of(name))
     for name in seen.untold:
         text = f"the call reads {name!r}, which its user has put on an argument"
         recorder.mark_dynamic(text, Remedy.COMPUTE_OUTSIDE, line="")
     for place, argument, is_one in seen.compared:
-        recorder.compares(place, argument, is_one)
-    recorder.changed_elsewhere = recorder.changed_elsewhere or seen.disturbed
+        recorder.captured.compares(place, argument, is_one)
+    recorder.outside.changed_elsewhere = recorder.outside.changed_elsewhere or seen.disturbed
     return seen
 
 

@@ -162,7 +162,7 @@ class Watched:
             return result
         if not only_numbers([*args, *kwargs.values()]):
             return result
-        return recorder.made(result)
+        return recorder.values.made(result)
 
 
 class WatchedKernel(Watched):

@@ -143,7 +143,7 @@ def operands(call: Called, things: tuple) -> tuple:
     recorder = current()
     if recorder is None or recorder.depth or call.as_numpy is None:
         return things
-    return recorder.shown_to_numpy(call.as_numpy, things)
+    return recorder.meeting.shown_to_numpy(call.as_numpy, things)
 
 
 def _leaving(name: str):

@@ -111,7 +111,7 @@ cpdef int meet_any(thing) except -1:
     """The same, of things one after the other."""
     recorder = current()
     if recorder is not None and takes_numbers(type(thing)):
-        recorder.leave_all()
+        recorder.leaving.leave_all()
     return 0
 
 
